@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// Mode says which executor a request wants.
+type Mode string
+
+const (
+	// Auto lets the planner choose for each part of a query.
+	Auto Mode = "auto"
+	// CPU runs on cpuexec whatever it can compute, however small.
+	CPU Mode = "cpu"
+	// Prometheus leaves the whole query to Prometheus's engine.
+	Prometheus Mode = "prometheus"
+)
+
+// ParseMode reads the value of a request's executor parameter; the empty
+// string is Auto.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case "":
+		return Auto, nil
+	case Auto, CPU, Prometheus:
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown executor %q: use auto, cpu or prometheus", s)
+}
+
+type modeKey struct{}
+
+type modeValue struct {
+	mode   Mode
+	strict bool
+}
+
+// WithMode returns a context whose queries run in the given mode. With strict,
+// a query of which a forced executor cannot take all is an error rather than a
+// warning.
+func WithMode(ctx context.Context, m Mode, strict bool) context.Context {
+	return context.WithValue(ctx, modeKey{}, modeValue{m, strict})
+}
+
+func modeOf(ctx context.Context) (Mode, bool) {
+	if v, ok := ctx.Value(modeKey{}).(modeValue); ok {
+		return v.mode, v.strict
+	}
+	return Auto, false
+}

@@ -1,0 +1,129 @@
+package selection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// ErrTooLarge is returned by a Builder whose chunk bytes exceed its limit.
+var ErrTooLarge = errors.New("selection exceeds its byte limit")
+
+const (
+	firstSlab = 16 << 10 // bytes of a builder's first slab; each next one is twice as large
+	maxSlab   = 4 << 20  // up to this many bytes
+)
+
+// Builder collects series and chunks into a Selection. Series may come in any
+// order and more than once; chunks of a series too. It is not safe for
+// concurrent use.
+type Builder struct {
+	sel      Selection
+	limit    int64
+	used     int64
+	nextSlab int
+}
+
+// NewBuilder returns a builder that fails with ErrTooLarge past limit bytes of
+// chunk data; 0 means no limit.
+func NewBuilder(limit int64) *Builder {
+	return &Builder{limit: limit, nextSlab: firstSlab}
+}
+
+// Series starts a series; the chunks added next belong to it.
+func (b *Builder) Series(l labels.Labels) {
+	b.sel.series = append(b.sel.series, l)
+	b.sel.first = append(b.sel.first, uint32(len(b.sel.chunks)))
+}
+
+// Chunk copies data, a chunk of the current series in encoding e with samples
+// from minT to maxT (ms since the epoch, both included), into the slabs.
+// A maxT of math.MaxInt64, as a store gives for a chunk still being written, is
+// replaced by the time of the chunk's last sample.
+func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
+	l := b.sel.series[len(b.sel.series)-1]
+	if !chunkenc.IsValidEncoding(e) {
+		return fmt.Errorf("series %s: unknown chunk encoding %d; promwarp knows XOR, XOR2 and the histogram encodings", l, e)
+	}
+	if len(data) < 2 {
+		return &CorruptError{Series: l, MinT: minT, Err: fmt.Errorf("chunk of %d bytes is shorter than its header", len(data))}
+	}
+	if maxT == math.MaxInt64 {
+		last, err := lastTime(e, data)
+		if err != nil {
+			return &CorruptError{Series: l, MinT: minT, Err: err}
+		}
+		maxT = last
+	}
+	if minT > maxT {
+		return &CorruptError{Series: l, MinT: minT, Err: fmt.Errorf("its start is after its end, %d ms", maxT)}
+	}
+	n := binary.BigEndian.Uint16(data)
+	if n == 0 {
+		return nil
+	}
+	slab, off, err := b.reserve(len(data))
+	if err != nil {
+		return fmt.Errorf("series %s: %w", l, err)
+	}
+	copy(b.sel.slabs[slab].b[off:], data)
+	b.sel.chunks = append(b.sel.chunks, Chunk{
+		MinT: minT, MaxT: maxT, Slab: slab, Off: off, Len: uint32(len(data)), Samples: n, Enc: e,
+	})
+	return nil
+}
+
+// reserve finds room for n bytes and the padding behind them.
+func (b *Builder) reserve(n int) (slab, off uint32, err error) {
+	b.used += int64(n)
+	if b.limit > 0 && b.used > b.limit {
+		return 0, 0, fmt.Errorf("%w of %d bytes", ErrTooLarge, b.limit)
+	}
+	need := (n + Pad + Align - 1) / Align * Align
+	if k := len(b.sel.slabs); k > 0 {
+		if s := b.sel.slabs[k-1]; cap(s.b)-len(s.b) >= need {
+			off = uint32(len(s.b))
+			s.b = s.b[:len(s.b)+need]
+			return uint32(k - 1), off, nil
+		}
+	}
+	size := max(b.nextSlab, need)
+	b.nextSlab = min(2*b.nextSlab, maxSlab)
+	b.sel.slabs = append(b.sel.slabs, &Slab{b: make([]byte, need, size)})
+	return uint32(len(b.sel.slabs) - 1), 0, nil
+}
+
+// Bytes is the number of chunk bytes added so far.
+func (b *Builder) Bytes() int64 { return b.used }
+
+// Finish sorts the series, joins those that came more than once, puts their
+// chunks in time order without overlaps and returns the selection. The builder
+// must not be used afterwards.
+func (b *Builder) Finish() (*Selection, error) {
+	s := b.sel
+	s.first = append(s.first, uint32(len(s.chunks)))
+	if !s.normal() {
+		if err := s.normalise(); err != nil {
+			return nil, err
+		}
+	}
+	return s.finish(), nil
+}
+
+// lastTime decodes a chunk to find the time of its last sample.
+func lastTime(e chunkenc.Encoding, data []byte) (int64, error) {
+	c, err := chunkenc.FromData(e, data)
+	if err != nil {
+		return 0, err
+	}
+	var t int64
+	it := c.Iterator(nil)
+	for it.Next() != chunkenc.ValNone {
+		t = it.AtT()
+	}
+	return t, it.Err()
+}

@@ -1,0 +1,126 @@
+package selection
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// Querier is what a storage.Querier may also be: one that hands out what a
+// selector matched without decoding it. Hints may be nil; the selection covers
+// at least their time range, or else the querier's.
+type Querier interface {
+	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
+}
+
+// FromChunkSeriesSet drains set into a selection. limit is the most chunk
+// bytes it may hold; 0 means no limit.
+func FromChunkSeriesSet(ctx context.Context, set storage.ChunkSeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
+	b := NewBuilder(limit)
+	var it chunks.Iterator
+	for set.Next() {
+		if err := ctx.Err(); err != nil {
+			return nil, set.Warnings(), err
+		}
+		series := set.At()
+		b.Series(series.Labels())
+		it = series.Iterator(it)
+		for it.Next() {
+			m := it.At()
+			if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
+				return nil, set.Warnings(), err
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, set.Warnings(), err
+		}
+	}
+	if err := set.Err(); err != nil {
+		return nil, set.Warnings(), err
+	}
+	s, err := b.Finish()
+	return s, set.Warnings(), err
+}
+
+// FromSeriesSet drains set into a selection, encoding its samples into chunks.
+// A series whose samples are not in time order is an error. limit is the most
+// chunk bytes the selection may hold; 0 means no limit.
+func FromSeriesSet(ctx context.Context, set storage.SeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
+	b := NewBuilder(limit)
+	var it chunkenc.Iterator
+	for set.Next() {
+		if err := ctx.Err(); err != nil {
+			return nil, set.Warnings(), err
+		}
+		series := set.At()
+		b.Series(series.Labels())
+		it = series.Iterator(it)
+		if err := b.encode(&inOrder{Iterator: it, series: series.Labels()}); err != nil {
+			return nil, set.Warnings(), err
+		}
+	}
+	if err := set.Err(); err != nil {
+		return nil, set.Warnings(), err
+	}
+	s, err := b.Finish()
+	return s, set.Warnings(), err
+}
+
+// encode adds all samples of it to the current series.
+func (b *Builder) encode(it *inOrder) error {
+	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)
+	for enc.Next() {
+		m := enc.At()
+		if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
+			return err
+		}
+	}
+	if it.err != nil {
+		return it.err
+	}
+	return enc.Err()
+}
+
+// inOrder passes samples through until one does not come after the one before.
+type inOrder struct {
+	chunkenc.Iterator
+	series labels.Labels
+	last   int64
+	any    bool
+	err    error
+}
+
+func (it *inOrder) Next() chunkenc.ValueType {
+	if it.err != nil {
+		return chunkenc.ValNone
+	}
+	v := it.Iterator.Next()
+	if v == chunkenc.ValNone {
+		return v
+	}
+	t := it.AtT()
+	if it.any && t <= it.last {
+		it.err = fmt.Errorf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", it.series, t, it.last)
+		return chunkenc.ValNone
+	}
+	it.last, it.any = t, true
+	return v
+}
+
+func (it *inOrder) Err() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.Iterator.Err()
+}
+
+// oneSeries is a storage.Series over an iterator that is used once.
+type oneSeries struct{ it *inOrder }
+
+func (s *oneSeries) Labels() labels.Labels                        { return s.it.series }
+func (s *oneSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator { return s.it }

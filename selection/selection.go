@@ -1,0 +1,140 @@
+// Package selection holds the unit that flows through promwarp: everything one
+// selector matched over a time range, as sorted series and their still encoded
+// chunks.
+//
+// Chunk bytes live in slabs, large byte arrays that are never reallocated, and
+// a chunk is addressed by (slab, offset, length) in one flat table. A selection
+// is immutable once built, so it may be shared by any number of goroutines and
+// its slabs by any number of selections.
+package selection
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// Chunk addresses one encoded chunk inside a selection's slabs and says what
+// is in it. Times are in ms since the epoch, both ends included.
+type Chunk struct {
+	MinT, MaxT int64
+	Slab       uint32 // index into the selection's slabs
+	Off        uint32 // first byte within the slab, a multiple of Align
+	Len        uint32 // bytes
+	Samples    uint16 // sample count, from the chunk's header
+	Enc        chunkenc.Encoding
+}
+
+// Align is the alignment in bytes of every chunk within its slab.
+const Align = 8
+
+// Pad is the number of readable bytes after every chunk, so that a decoder may
+// load eight bytes at once up to the chunk's last byte.
+const Pad = 8
+
+// Slab is one large byte array with chunks in it.
+type Slab struct {
+	b []byte
+}
+
+// Selection is what a selector matched: series in label order and, for each,
+// its chunks in time order, none overlapping another.
+type Selection struct {
+	series []labels.Labels
+	first  []uint32 // chunks of series i are chunks[first[i]:first[i+1]]
+	chunks []Chunk
+	slabs  []*Slab
+
+	encodings uint32 // bit e is set when a chunk of encoding e is present
+	samples   int64
+	size      int64
+	discard   func()
+}
+
+// Empty returns a selection of no series.
+func Empty() *Selection { return &Selection{first: []uint32{0}} }
+
+// NumSeries is the number of series.
+func (s *Selection) NumSeries() int { return len(s.series) }
+
+// NumChunks is the number of chunks of all series together.
+func (s *Selection) NumChunks() int { return len(s.chunks) }
+
+// NumSamples is the number of samples of all chunks together.
+func (s *Selection) NumSamples() int64 { return s.samples }
+
+// Labels returns the labels of series i.
+func (s *Selection) Labels(i int) labels.Labels { return s.series[i] }
+
+// Chunks returns the chunks of series i in time order. The slice must not be
+// changed.
+func (s *Selection) Chunks(i int) []Chunk { return s.chunks[s.first[i]:s.first[i+1]] }
+
+// Bytes returns the encoded bytes of c. The slice must not be changed; its
+// capacity leaves at least Pad further readable bytes.
+func (s *Selection) Bytes(c Chunk) []byte {
+	end := c.Off + c.Len
+	return s.slabs[c.Slab].b[c.Off : end : end+Pad]
+}
+
+// Has reports whether a chunk of encoding e is present.
+func (s *Selection) Has(e chunkenc.Encoding) bool { return s.encodings&(1<<e) != 0 }
+
+// OnlyFloats reports whether every chunk holds float samples.
+func (s *Selection) OnlyFloats() bool {
+	const floats = 1<<chunkenc.EncXOR | 1<<chunkenc.EncXOR2
+	return s.encodings&^floats == 0
+}
+
+// SizeBytes is the memory that the selection holds on to, in bytes: slabs,
+// chunk table and labels. Slabs shared with other selections count in full.
+func (s *Selection) SizeBytes() int64 { return s.size }
+
+// SetDiscard registers what Discard calls. It is for the keeper of the
+// selection (a cache) and must be called before the selection is shared.
+func (s *Selection) SetDiscard(f func()) { s.discard = f }
+
+// Discard tells whoever keeps this selection that its content turned out to be
+// unusable, so that it is fetched again next time.
+func (s *Selection) Discard() {
+	if s.discard != nil {
+		s.discard()
+	}
+}
+
+// finish computes the derived fields.
+func (s *Selection) finish() *Selection {
+	s.encodings, s.samples = 0, 0
+	for i := range s.chunks {
+		s.encodings |= 1 << s.chunks[i].Enc
+		s.samples += int64(s.chunks[i].Samples)
+	}
+	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
+	for _, l := range s.slabs {
+		s.size += int64(cap(l.b))
+	}
+	for _, l := range s.series {
+		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))
+	}
+	return s
+}
+
+func labelBytes(l labels.Labels) (n int) {
+	l.Range(func(l labels.Label) { n += len(l.Name) + len(l.Value) + 2 })
+	return n
+}
+
+// CorruptError says which series holds a chunk that cannot be decoded.
+type CorruptError struct {
+	Series labels.Labels
+	MinT   int64 // start of the chunk, ms since the epoch
+	Err    error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("corrupt chunk in series %s starting at %d ms: %v; the data behind it must be repaired or deleted at its source", e.Series, e.MinT, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
