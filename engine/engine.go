@@ -1,55 +1,128 @@
 // Package engine is promwarp's promql.QueryEngine: it plans a query, computes
 // the planned subtrees on an executor and hands the rest to Prometheus's own
-// engine.
+// engine, in which each computed subtree appears as a selector.
 package engine
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // Options configure an Engine.
 type Options struct {
 	// Prometheus are the options of the Prometheus engine inside. Its timeout,
-	// sample limit, tracker and lookback apply to promwarp's executors too.
+	// sample limit, tracker, lookback and registry apply to promwarp too.
 	Prometheus promql.EngineOpts
 	// Workers is the number of goroutines that evaluate one query; 0 means one
 	// a core.
 	Workers int
 }
 
-// Engine implements promql.QueryEngine.
+// Engine implements promql.QueryEngine. It is safe for concurrent use.
 type Engine struct {
-	stock *promql.Engine
-	opts  Options
+	stock   *promql.Engine
+	opts    Options
+	cpu     *cpuexec.Executor
+	metrics *metrics
 }
 
 // New returns an engine.
 func New(o Options) *Engine {
-	return &Engine{stock: promql.NewEngine(o.Prometheus), opts: o}
+	if o.Prometheus.NoStepSubqueryIntervalFn == nil {
+		o.Prometheus.NoStepSubqueryIntervalFn = func(int64) int64 { return time.Minute.Milliseconds() }
+	}
+	return &Engine{
+		stock: promql.NewEngine(o.Prometheus), opts: o,
+		cpu: cpuexec.New(o.Workers), metrics: newMetrics(o.Prometheus.Reg),
+	}
 }
 
 // Close releases what the Prometheus engine inside holds.
 func (e *Engine) Close() error { return e.stock.Close() }
 
+// timeout bounds a query over all its attempts.
+func (e *Engine) timeout() time.Duration {
+	if t := e.opts.Prometheus.Timeout; t > 0 {
+		return t
+	}
+	return math.MaxInt64
+}
+
 // NewInstantQuery implements promql.QueryEngine.
 func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
+	query, err := e.instant(ctx, q, opts, qs, ts)
+	if err != nil {
+		return nil, err
+	}
+	return query, nil
 }
 
 // NewRangeQuery implements promql.QueryEngine.
 func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
+	query, err := e.ranged(ctx, q, opts, qs, start, end, interval)
+	if err != nil {
+		return nil, err
+	}
+	return query, nil
+}
+
+func (e *Engine) instant(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (*query, error) {
+	return e.newQuery(ctx, q, func(q storage.Queryable) (promql.Query, error) {
+		return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
+	})
+}
+
+func (e *Engine) ranged(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (*query, error) {
+	return e.newQuery(ctx, q, func(q storage.Queryable) (promql.Query, error) {
+		return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
+	})
 }
 
 // Explain plans the query, runs it when analyze is set, and says what was
-// chosen for each part and why. start equal to end with an interval of 0 is an
-// instant query.
+// chosen for each part and why. An interval of 0 means an instant query at
+// start.
 func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration, analyze bool) (*plan.Explanation, error) {
-	return &plan.Explanation{Query: qs}, nil
+	var query *query
+	var err error
+	if interval == 0 {
+		end = start
+		query, err = e.instant(ctx, q, opts, qs, start)
+	} else {
+		query, err = e.ranged(ctx, q, opts, qs, start, end, interval)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer query.Close()
+	x := &plan.Explanation{
+		Query: qs, Executor: string(query.mode), Analyzed: analyze,
+		Start: start.UnixMilli(), End: end.UnixMilli(), Interval: interval.Milliseconds(),
+	}
+	if analyze {
+		began := time.Now()
+		if res := query.Exec(ctx); res.Err != nil {
+			return nil, res.Err
+		}
+		x.Total = time.Since(began).Microseconds()
+	}
+	if query.root == nil {
+		_, query.root = planner.Plan(query.stmt, planner.Env{
+			NoStepSubqueryInterval: e.opts.Prometheus.NoStepSubqueryIntervalFn,
+		})
+	}
+	x.Root = query.root
+	if query.mode == Prometheus {
+		x.Root.Walk(func(d *plan.Decision) {
+			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"
+		})
+	}
+	return x, nil
 }

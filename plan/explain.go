@@ -1,10 +1,74 @@
-// Package plan holds what planner and executors share: the node types of a plan and the table of functions.
 package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Explanation says how a query is evaluated. It marshals to JSON.
 type Explanation struct {
-	Query string `json:"query"`
+	Query    string    `json:"query"`
+	Executor string    `json:"executor"` // the mode asked for
+	Start    int64     `json:"start"`    // ms since the epoch
+	End      int64     `json:"end"`
+	Interval int64     `json:"interval"` // ms, 0 for an instant query
+	Analyzed bool      `json:"analyzed"` // whether the query was run
+	Total    int64     `json:"total_us,omitempty"`
+	Root     *Decision `json:"plan"`
 }
 
+// Decision says who evaluates one node of the query's expression, and why.
+type Decision struct {
+	Expr     string      `json:"expr"`
+	Kind     string      `json:"kind"`
+	Executor string      `json:"executor"`
+	Reason   string      `json:"reason,omitempty"` // one plain sentence; always there when the executor is Prometheus's engine
+	Steps    int         `json:"steps,omitempty"`
+	Work     *Work       `json:"work,omitempty"`
+	Children []*Decision `json:"children,omitempty"`
+}
+
+// Executors, as explanations name them.
+const (
+	OnCPU        = "cpu"
+	OnPrometheus = "prometheus"
+)
+
 // Tree renders the explanation as an indented tree, one node a line.
-func (e *Explanation) Tree() string { return e.Query + "\n" }
+func (e *Explanation) Tree() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "query     %s\nexecutor  %s\n", e.Query, e.Executor)
+	if e.Analyzed {
+		fmt.Fprintf(&b, "total     %s\n", time.Duration(e.Total)*time.Microsecond)
+	}
+	b.WriteByte('\n')
+	if e.Root != nil {
+		e.Root.tree(&b, 0)
+	}
+	return b.String()
+}
+
+func (d *Decision) tree(b *strings.Builder, depth int) {
+	fmt.Fprintf(b, "%s%-10s  %s", strings.Repeat("  ", depth), d.Executor, d.Expr)
+	if d.Reason != "" {
+		fmt.Fprintf(b, "  -- %s", d.Reason)
+	}
+	if w := d.Work; w != nil {
+		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes; fetched in %s, evaluated in %s; %d points out]",
+			w.Series, w.Chunks, w.Samples, w.Bytes,
+			time.Duration(w.FetchMicros)*time.Microsecond, time.Duration(w.EvalMicros)*time.Microsecond, w.ResultPoints)
+	}
+	b.WriteByte('\n')
+	for _, c := range d.Children {
+		c.tree(b, depth+1)
+	}
+}
+
+// Walk calls f for d and everything below it.
+func (d *Decision) Walk(f func(*Decision)) {
+	f(d)
+	for _, c := range d.Children {
+		c.Walk(f)
+	}
+}

@@ -1,0 +1,181 @@
+package cpuexec
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// accumulator holds the state of an aggregation: for every group and step a
+// sum, its compensation and a count, as far as the operator needs them. Rows are
+// added in series order and every step is independent of the others, so steps,
+// not series, are split over the cores and each addition happens in the order in
+// which Prometheus's engine makes it.
+type accumulator struct {
+	op    *plan.AggregateFunc
+	steps int
+	words int // of 64 steps
+	val   []float64
+	comp  []float64
+	n     []float64
+	incr  []bool   // avg: the sum would have overflowed, val is a running mean
+	seen  []uint64 // bitmap, words a group
+}
+
+// cellBytes is the memory a group takes per step, in bytes, at most.
+const cellBytes = 8 + 8 + 8 + 1
+
+func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
+	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64}
+	a.seen = make([]uint64, groups*a.words)
+	cells := groups * steps
+	switch op.Name {
+	case "sum":
+		a.val, a.comp = make([]float64, cells), make([]float64, cells)
+	case "avg":
+		a.val, a.comp, a.n = make([]float64, cells), make([]float64, cells), make([]float64, cells)
+		a.incr = make([]bool, cells)
+	case "min", "max":
+		a.val = make([]float64, cells)
+	case "count":
+		a.n = make([]float64, cells)
+	}
+	return a
+}
+
+// add adds the steps of words [w0, w1) of one series to its group.
+func (a *accumulator) add(group int, r row, w0, w1 int) {
+	base, seen := group*a.steps, a.seen[group*a.words:(group+1)*a.words]
+	for w := w0; w < w1; w++ {
+		p := r.present[w]
+		if p == 0 {
+			continue
+		}
+		old := seen[w]
+		seen[w] |= p
+		lo := w << 6
+		hi := min(lo+64, a.steps)
+		if p&^old == 0 && bits.OnesCount64(p) == hi-lo {
+			// The common case: every step has a value and is not the first.
+			a.full(base, lo, hi, r.vals)
+			continue
+		}
+		for p != 0 {
+			b := bits.TrailingZeros64(p)
+			p &= p - 1
+			k := lo + b
+			if old>>b&1 == 0 {
+				a.first(base+k, r.vals[k])
+			} else {
+				a.next(base+k, r.vals[k])
+			}
+		}
+	}
+}
+
+// full adds steps [lo, hi), none of which is the first of its group.
+func (a *accumulator) full(base, lo, hi int, vals []float64) {
+	in := vals[lo:hi]
+	switch a.op.Name {
+	case "sum":
+		val, comp := a.val[base+lo:base+hi], a.comp[base+lo:base+hi]
+		val, comp = val[:len(in)], comp[:len(in)]
+		for k, f := range in {
+			val[k], comp[k] = kahansum.Inc(f, val[k], comp[k])
+		}
+	case "count":
+		n := a.n[base+lo : base+hi]
+		for k := range n {
+			n[k]++
+		}
+	case "group":
+	default:
+		for k, f := range in {
+			a.next(base+lo+k, f)
+		}
+	}
+}
+
+// first starts a group at one step.
+func (a *accumulator) first(c int, f float64) {
+	if a.val != nil {
+		a.val[c] = f
+	}
+	if a.n != nil {
+		a.n[c] = 1
+	}
+}
+
+// next adds a further value to a group at one step.
+func (a *accumulator) next(c int, f float64) {
+	switch a.op.Name {
+	case "sum":
+		a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c])
+	case "avg":
+		a.n[c]++
+		if !a.incr[c] {
+			val, comp := kahansum.Inc(f, a.val[c], a.comp[c])
+			if !math.IsInf(val, 0) {
+				a.val[c], a.comp[c] = val, comp
+				return
+			}
+			// The sum overflows: go on with a running mean, as Prometheus does.
+			a.incr[c] = true
+			a.val[c] /= a.n[c] - 1
+			a.comp[c] /= a.n[c] - 1
+		}
+		n := a.n[c]
+		q := (n - 1) / n
+		a.val[c], a.comp[c] = kahansum.Inc(f/n, q*a.val[c], q*a.comp[c])
+	case "min":
+		if a.val[c] > f || math.IsNaN(a.val[c]) {
+			a.val[c] = f
+		}
+	case "max":
+		if a.val[c] < f || math.IsNaN(a.val[c]) {
+			a.val[c] = f
+		}
+	case "count":
+		a.n[c]++
+	}
+}
+
+// result is the aggregate of a group at one step.
+func (a *accumulator) result(c int) float64 {
+	switch a.op.Name {
+	case "sum":
+		return a.val[c] + a.comp[c]
+	case "avg":
+		if a.incr[c] {
+			return a.val[c] + a.comp[c]
+		}
+		return float64(a.val[c]/a.n[c]) + float64(a.comp[c]/a.n[c])
+	case "count":
+		return a.n[c]
+	case "group":
+		return 1
+	}
+	return a.val[c]
+}
+
+// group returns the values of a group and the steps they belong to.
+func (a *accumulator) group(g int) ([]float64, []plan.Run) {
+	rs := runs(a.seen[g*a.words:(g+1)*a.words], a.steps)
+	n := 0
+	for _, r := range rs {
+		n += int(r.Len)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	vals := make([]float64, 0, n)
+	for _, r := range rs {
+		for k := r.First; k < r.First+r.Len; k++ {
+			vals = append(vals, a.result(g*a.steps+int(k)))
+		}
+	}
+	return vals, rs
+}

@@ -1,0 +1,257 @@
+package cpuexec
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// batch is a number of consecutive series and their values at every step.
+type batch struct {
+	lo, n   int // series lo to lo+n
+	steps   int
+	words   int
+	vals    []float64
+	present []uint64
+	counts  []counts
+}
+
+// batchBytes is the size of a batch's values that keeps them in a core's cache
+// between the phase that writes and the one that reads them.
+const batchBytes = 1 << 20
+
+func newBatch(series, steps, workers int) *batch {
+	n := min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
+	b := &batch{steps: steps, words: (steps + 63) / 64}
+	b.vals = make([]float64, n*steps)
+	b.present = make([]uint64, n*b.words)
+	b.counts = make([]counts, n)
+	return b
+}
+
+func (b *batch) row(i int) row {
+	return row{
+		vals:    b.vals[i*b.steps : (i+1)*b.steps],
+		present: b.present[i*b.words : (i+1)*b.words],
+	}
+}
+
+// sink takes finished batches, in series order.
+type sink interface {
+	take(r *run, b *batch)
+}
+
+// worker is the scratch memory of one goroutine.
+type worker struct {
+	cols   columns
+	resets []int32
+	sc     stepCounts
+	read   readStats
+	err    error
+}
+
+func (w *worker) reset(steps int) {
+	w.read, w.err = readStats{}, nil
+	for _, s := range []*[]int64{&w.sc.all, &w.sc.fresh} {
+		if cap(*s) < steps {
+			*s = make([]int64, steps)
+		}
+		*s = (*s)[:steps]
+		clear(*s)
+	}
+}
+
+// inlineSamples is the number of samples below which starting goroutines costs
+// more than it saves.
+const inlineSamples = 20_000
+
+// window evaluates w over all series, batch by batch, into the sink that open
+// makes once the series are known.
+func (r *run) window(w *plan.Window, open func(*source) sink) error {
+	src, err := r.open(w)
+	if err != nil {
+		return err
+	}
+	out := open(src)
+	if a, ok := out.(*aggregator); ok {
+		if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
+			return &plan.Declined{Scan: w.Scan, Reason: reason}
+		}
+		a.open()
+	}
+	n, steps := len(src.labels), r.job.Grid.Steps
+	r.m.Work.Series += n
+	hasPoints := make([]bool, n)
+	workers := r.x.workers
+	if src.sel.NumSamples() < inlineSamples {
+		workers = 1
+	}
+	scratch := make([]*worker, workers)
+	for i := range scratch {
+		scratch[i] = r.x.scratch.Get().(*worker)
+		scratch[i].reset(steps)
+	}
+	defer func() {
+		for _, s := range scratch {
+			r.x.scratch.Put(s)
+		}
+	}()
+
+	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant}
+	b := newBatch(n, steps, workers)
+	for b.lo = 0; b.lo < n; b.lo += b.n {
+		if err := r.done(); err != nil {
+			return err
+		}
+		b.n = min(len(b.counts), n-b.lo)
+		clear(b.present)
+		parallel(workers, b.n, func(k, i int) bool {
+			s := scratch[k]
+			if s.err == nil && r.ctx.Err() == nil {
+				s.err = s.eval(r, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
+			}
+			return s.err == nil
+		})
+		for _, s := range scratch {
+			if s.err != nil {
+				return s.err
+			}
+		}
+		if err := r.done(); err != nil {
+			return err
+		}
+		for i := range b.n {
+			hasPoints[b.lo+i] = b.counts[i].points > 0
+			if !limit.add(b.counts[i]) {
+				return promql.ErrTooManySamples("query execution")
+			}
+		}
+		out.take(r, b)
+	}
+	for _, s := range scratch {
+		r.m.Work.Chunks += s.read.chunks
+		r.m.Work.Samples += s.read.samples
+		r.m.Work.Bytes += s.read.bytes
+		for k := range steps {
+			r.m.SamplesAtStep[k] += s.sc.all[k]
+			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]
+		}
+	}
+	r.m.Peak = max(r.m.Peak, limit.peak)
+	return r.check(w, src, hasPoints)
+}
+
+// eval decodes one series and applies the window function to it.
+func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
+	mint, maxt := w.Reads(r.job.Grid)
+	rs, err := s.cols.read(sel, i, mint, maxt, !w.Func.Instant)
+	s.read.chunks += rs.chunks
+	s.read.samples += rs.samples
+	s.read.bytes += rs.bytes
+	if err != nil {
+		sel.Discard()
+		return err
+	}
+	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width}
+	if w.Func.Instant {
+		*c = lastSample(s.cols.ts, s.cols.vs, sp, out, s.sc)
+		return nil
+	}
+	*c, s.resets = rate(s.cols.ts, s.cols.vs, sp, w.Func.PerSecond, s.resets, out, s.sc)
+	return nil
+}
+
+// rows feeds the rows of an inner result to an aggregation.
+func (r *run) rows(in []plan.Row, a *aggregator) error {
+	if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
+		return &plan.Declined{Scan: plan.Source(r.job.Node).Scan, Reason: reason}
+	}
+	a.open()
+	b := newBatch(len(in), r.job.Grid.Steps, r.x.workers)
+	for b.lo = 0; b.lo < len(in); b.lo += b.n {
+		if err := r.done(); err != nil {
+			return err
+		}
+		b.n = min(len(b.counts), len(in)-b.lo)
+		clear(b.present)
+		for i := range b.n {
+			expand(in[b.lo+i], b.row(i))
+			b.counts[i] = counts{points: len(in[b.lo+i].Values)}
+		}
+		a.take(r, b)
+	}
+	return nil
+}
+
+// expand writes a sparse row into a dense one.
+func expand(in plan.Row, out row) {
+	v := 0
+	for _, run := range in.Runs {
+		for k := run.First; k < run.First+run.Len; k++ {
+			out.set(int(k), in.Values[v])
+			v++
+		}
+	}
+}
+
+// sampleLimit follows the number of samples that Prometheus's engine would hold
+// while it evaluates series one after another: the points of the results so far
+// and the samples in the current window.
+type sampleLimit struct {
+	max    int  // 0 means no limit
+	window bool // a range function, which holds its window's samples too
+	held   int
+	peak   int
+}
+
+// add counts one more series and reports whether the limit still holds.
+func (l *sampleLimit) add(c counts) bool {
+	most := l.held + c.points
+	if l.window {
+		most = l.held + max(c.maxWindow, c.lastWindow+c.points)
+	}
+	l.held += c.points
+	l.peak = max(l.peak, most)
+	return l.max <= 0 || most <= l.max
+}
+
+// parallel calls f(worker, i) for every i below n from the given number of
+// goroutines, until f returns false. It returns when all calls have. A panic in
+// f is raised again in the caller's goroutine, where Prometheus's engine turns
+// it into the error of one query.
+func parallel(workers, n int, f func(worker, i int) bool) {
+	if workers = min(workers, n); workers <= 1 {
+		for i := range n {
+			if !f(0, i) {
+				return
+			}
+		}
+		return
+	}
+	var next atomic.Int64
+	var panicked atomic.Pointer[any]
+	var wg sync.WaitGroup
+	for k := range workers {
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
+			for panicked.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n || !f(k, i) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
+}

@@ -1,0 +1,241 @@
+// Package cpuexec evaluates plan nodes on the CPU's cores.
+//
+// Series are decoded and windowed in batches, one series a goroutine; then the
+// batch is aggregated, one stretch of steps a goroutine. So every addition
+// happens in the order in which Prometheus's engine makes it, and the answer
+// has the same bits on any number of cores.
+package cpuexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Executor evaluates plan nodes. It is safe for concurrent use.
+type Executor struct {
+	workers int
+	scratch sync.Pool // of *worker
+}
+
+// New returns an executor that uses up to workers goroutines for a node; 0
+// means one a core.
+func New(workers int) *Executor {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	return &Executor{workers: workers, scratch: sync.Pool{New: func() any { return new(worker) }}}
+}
+
+// Job is a node to evaluate and what its evaluation depends on.
+type Job struct {
+	Node plan.Node
+	Grid plan.Grid
+	// Select fetches what the window at the bottom of the node reads.
+	Select func(ctx context.Context, w *plan.Window) (*selection.Selection, annotations.Annotations, error)
+
+	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
+	DelayedNameRemoval bool // metric names are removed when the query ends, not here
+	TypeAndUnitLabels  bool // the engine reads __type__ labels
+	StartTimestamps    bool // the engine uses start timestamps
+}
+
+// Run evaluates the job's node. Its errors are those of Prometheus's engine;
+// a *SelectError wraps what Select returned and a *plan.Declined says that the
+// data turned out to be something the executor cannot evaluate.
+func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
+	r := &run{x: x, ctx: ctx, job: job, m: &plan.Matrix{Grid: job.Grid, DropName: job.Node.DropsName()}}
+	r.m.SamplesAtStep = make([]int64, job.Grid.Steps)
+	r.m.NewSamplesAtStep = make([]int64, job.Grid.Steps)
+	rows, err := r.node(job.Node)
+	if err != nil {
+		return nil, err
+	}
+	r.m.Rows = rows
+	r.m.Work.ResultSeries = len(rows)
+	r.m.Work.ResultPoints = r.m.Points()
+	return r.m, nil
+}
+
+// SelectError wraps an error of Job.Select.
+type SelectError struct{ Err error }
+
+func (e *SelectError) Error() string { return e.Err.Error() }
+func (e *SelectError) Unwrap() error { return e.Err }
+
+// run is the evaluation of one job.
+type run struct {
+	x   *Executor
+	ctx context.Context
+	job Job
+	m   *plan.Matrix
+}
+
+func (r *run) node(n plan.Node) ([]plan.Row, error) {
+	switch n := n.(type) {
+	case *plan.Window:
+		c := &collector{steps: r.job.Grid.Steps}
+		err := r.window(n, func(s *source) sink { c.labels = s.labels; return c })
+		return c.rows, err
+	case *plan.Aggregate:
+		var a *aggregator
+		var err error
+		if w, ok := n.Input.(*plan.Window); ok {
+			err = r.window(w, func(s *source) sink { a = newAggregator(n, r, len(s.labels), s.labelsFor(n)); return a })
+		} else {
+			var in []plan.Row
+			if in, err = r.node(n.Input); err != nil {
+				return nil, err
+			}
+			a = newAggregator(n, r, len(in), func(i int) labels.Labels { return in[i].Labels })
+			err = r.rows(in, a)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return a.rows(), nil
+	}
+	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
+}
+
+// done returns Prometheus's error for a query whose context has ended.
+func (r *run) done() error {
+	switch err := r.ctx.Err(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return promql.ErrQueryTimeout("expression evaluation")
+	default:
+		return promql.ErrQueryCanceled("expression evaluation")
+	}
+}
+
+// source is the input of a window: its series, and how their labels look after
+// the window function.
+type source struct {
+	sel    *selection.Selection
+	labels []labels.Labels
+	// mayCollide says that two series may have the same labels once the
+	// function has dropped their names.
+	mayCollide bool
+	drops      bool
+}
+
+func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
+	if s.drops && namesMatter(a) {
+		return func(i int) labels.Labels { return dropNames(s.labels[i]) }
+	}
+	return func(i int) labels.Labels { return s.labels[i] }
+}
+
+func (r *run) open(w *plan.Window) (*source, error) {
+	start := time.Now()
+	sel, ws, err := r.job.Select(r.ctx, w)
+	r.m.Work.FetchMicros += time.Since(start).Microseconds()
+	r.m.Annotations.Merge(ws)
+	if err != nil {
+		if d := r.done(); d != nil {
+			return nil, d
+		}
+		return nil, &SelectError{err}
+	}
+	if !sel.OnlyFloats() {
+		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
+	}
+	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
+		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
+	}
+	s := &source{sel: sel, drops: w.Func.DropsName && !r.job.DelayedNameRemoval}
+	s.labels = make([]labels.Labels, sel.NumSeries())
+	for i := range s.labels {
+		s.labels[i] = sel.Labels(i)
+	}
+	s.mayCollide = s.drops && namesDiffer(s.labels)
+	return s, nil
+}
+
+// hasStartTimes looks at the header byte in which XOR2 chunks say so.
+func hasStartTimes(s *selection.Selection) bool {
+	if !s.Has(chunkenc.EncXOR2) {
+		return false
+	}
+	for i := range s.NumSeries() {
+		for _, c := range s.Chunks(i) {
+			if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesDiffer reports whether the series differ in labels that a range function
+// drops.
+func namesDiffer(ls []labels.Labels) bool {
+	first := ""
+	for i, l := range ls {
+		name := l.Get(labels.MetricName)
+		if i == 0 {
+			first = name
+		}
+		if name != first || l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
+			return true
+		}
+	}
+	return false
+}
+
+// check ends a window: it raises what Prometheus's engine raises once it has
+// evaluated a range function over all series.
+func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
+	if w.Func.Counter {
+		r.warnNonCounters(w, s, hasPoints)
+	}
+	if !s.mayCollide {
+		return nil
+	}
+	seen := map[uint64]struct{}{}
+	for i, l := range s.labels {
+		if !hasPoints[i] {
+			continue
+		}
+		h := dropNames(l).Hash()
+		if _, ok := seen[h]; ok {
+			return errors.New("vector cannot contain metrics with the same labelset")
+		}
+		seen[h] = struct{}{}
+	}
+	return nil
+}
+
+func (r *run) warnNonCounters(w *plan.Window, s *source, hasPoints []bool) {
+	last := ""
+	for i, l := range s.labels {
+		name := l.Get(labels.MetricName)
+		if !hasPoints[i] || name == "" {
+			continue
+		}
+		if r.job.TypeAndUnitLabels {
+			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
+				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, w.ArgPos))
+			}
+			continue
+		}
+		if name != last && !looksLikeCounter(name) {
+			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, w.ArgPos))
+		}
+		last = name
+	}
+}

@@ -1,0 +1,73 @@
+package cpuexec
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/schema"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// groups assigns series to the groups of an aggregation.
+type groups struct {
+	of     []int32 // group of each series
+	labels []labels.Labels
+}
+
+// group computes the group of each of n series whose labels are given by at.
+func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
+	g := groups{of: make([]int32, n)}
+	index := map[uint64]int32{}
+	buf := make([]byte, 0, 1024)
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i := range n {
+		l := at(i)
+		var key uint64
+		switch {
+		case a.Without:
+			key, buf = l.HashWithoutLabels(buf, a.Grouping...)
+		case len(a.Grouping) > 0:
+			key, buf = l.HashForLabels(buf, a.Grouping...)
+		}
+		k, ok := index[key]
+		if !ok {
+			k = int32(len(g.labels))
+			index[key] = k
+			g.labels = append(g.labels, groupLabels(a, b, l))
+		}
+		g.of[i] = k
+	}
+	return g
+}
+
+func groupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {
+	switch {
+	case a.Without:
+		b.Reset(l)
+		b.Del(a.Grouping...)
+		b.Del(labels.MetricName)
+		return b.Labels()
+	case len(a.Grouping) > 0:
+		b.Reset(l)
+		b.Keep(a.Grouping...)
+		return b.Labels()
+	}
+	return labels.EmptyLabels()
+}
+
+// namesMatter reports whether the labels that a range function drops (metric
+// name, type and unit) can show in the groups of a.
+func namesMatter(a *plan.Aggregate) bool {
+	return a.Without || slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
+}
+
+// looksLikeCounter reports whether a metric's name ends as counters' names do.
+func looksLikeCounter(name string) bool {
+	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") ||
+		strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
+}
+
+// dropNames removes what a range function drops: metric name, type and unit.
+func dropNames(l labels.Labels) labels.Labels { return l.DropReserved(schema.IsMetadataLabel) }

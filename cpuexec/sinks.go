@@ -1,0 +1,132 @@
+package cpuexec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// collector is the sink of a window that is not aggregated: it keeps every
+// series that has a value.
+type collector struct {
+	steps  int
+	labels []labels.Labels
+	rows   []plan.Row
+}
+
+func (c *collector) take(r *run, b *batch) {
+	start := len(c.rows)
+	for i := range b.n {
+		if b.counts[i].points > 0 {
+			c.rows = append(c.rows, plan.Row{Labels: c.labels[b.lo+i]})
+		}
+	}
+	// Which row belongs to which series of the batch.
+	at := make([]int, 0, len(c.rows)-start)
+	for i := range b.n {
+		if b.counts[i].points > 0 {
+			at = append(at, i)
+		}
+	}
+	drop := plan.Source(r.job.Node).Func.DropsName && !r.job.DelayedNameRemoval
+	parallel(r.x.workersFor(len(at)*b.steps), len(at), func(_, k int) bool {
+		in, out := b.row(at[k]), &c.rows[start+k]
+		if drop {
+			out.Labels = dropNames(out.Labels)
+		}
+		out.Runs = runs(in.present, b.steps)
+		out.Values = make([]float64, 0, b.counts[at[k]].points)
+		for _, run := range out.Runs {
+			out.Values = append(out.Values, in.vals[run.First:run.First+run.Len]...)
+		}
+		return true
+	})
+}
+
+// workersFor is the number of goroutines worth starting for so many values.
+func (x *Executor) workersFor(values int) int {
+	if values < inlineSamples {
+		return 1
+	}
+	return x.workers
+}
+
+// aggregator is the sink of an aggregation.
+type aggregator struct {
+	node   *plan.Aggregate
+	groups groups
+	acc    *accumulator
+	steps  int
+	first  []int32 // the first series with a value of each group, -1 for none
+}
+
+func newAggregator(node *plan.Aggregate, r *run, n int, at func(int) labels.Labels) *aggregator {
+	a := &aggregator{node: node, steps: r.job.Grid.Steps, groups: group(node, n, at)}
+	a.first = make([]int32, len(a.groups.labels))
+	for g := range a.first {
+		a.first[g] = -1
+	}
+	return a
+}
+
+// maxCells bounds the memory of an aggregation's state where the query has no
+// sample limit to bound it: 50 M groups × steps are 1.25 GB.
+const maxCells = 50_000_000
+
+// tooLarge says why the aggregation's state would not fit, or nothing.
+func (a *aggregator) tooLarge(maxSamples int) string {
+	limit := maxCells
+	if maxSamples > 0 {
+		// A little room for tests' tiny limits: the state is small then.
+		limit = min(limit, max(maxSamples, 1<<20))
+	}
+	if cells := len(a.first) * a.steps; cells > limit {
+		return fmt.Sprintf("its %d groups at %d steps would take %d MiB of memory at once", len(a.first), a.steps, cells*cellBytes>>20)
+	}
+	return ""
+}
+
+// open allocates the state.
+func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
+
+func (a *aggregator) take(r *run, b *batch) {
+	points := 0
+	for i := range b.n {
+		if g := a.groups.of[b.lo+i]; b.counts[i].points > 0 && a.first[g] < 0 {
+			a.first[g] = int32(b.lo + i)
+		}
+		points += b.counts[i].points
+	}
+	// Stretches of whole bitmap words, so that no two goroutines share one.
+	workers := min(r.x.workersFor(points), b.words)
+	parallel(workers, workers, func(_, k int) bool {
+		w0, w1 := k*b.words/workers, (k+1)*b.words/workers
+		for i := range b.n {
+			if b.counts[i].points > 0 {
+				a.acc.add(int(a.groups.of[b.lo+i]), b.row(i), w0, w1)
+			}
+		}
+		return true
+	})
+}
+
+// rows returns the groups that have a value, in the order in which their first
+// series came.
+func (a *aggregator) rows() []plan.Row {
+	order := make([]int, 0, len(a.first))
+	for g, f := range a.first {
+		if f >= 0 {
+			order = append(order, g)
+		}
+	}
+	slices.SortFunc(order, func(x, y int) int { return int(a.first[x] - a.first[y]) })
+	out := make([]plan.Row, len(order))
+	for i, g := range order {
+		vals, rs := a.acc.group(g)
+		out[i] = plan.Row{Labels: a.groups.labels[g], Values: vals, Runs: rs}
+	}
+	return out
+}

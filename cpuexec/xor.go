@@ -1,0 +1,173 @@
+package cpuexec
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+var (
+	errTruncated = errors.New("its bit stream ends before its last sample")
+	errBadBits   = errors.New("its bit stream is not a valid XOR encoding")
+	errBackwards = errors.New("its timestamps do not increase")
+)
+
+// decodeXOR decodes the first len(ts) samples of an XOR chunk (the format is
+// described in Prometheus's tsdb/chunkenc/xor.go) into ts, ms, and vs. b is the
+// whole chunk with its two header bytes and must have selection.Pad readable
+// bytes behind its end. It reports whether a stale marker is among the values.
+//
+// Each step looks at a 64-bit window loaded at the current bit position. The
+// branches predict well on real data, which lets the processor run ahead of the
+// dependency of each position on the one before.
+func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
+	n := len(ts)
+	if n == 0 {
+		return false, nil
+	}
+	vs = vs[:n]
+	size := len(b)
+	end := uint(size) * 8
+	b = b[:size+selection.Pad]
+
+	t, k := binary.Varint(b[2:size])
+	if k <= 0 || 2+k+8 > size {
+		return false, errTruncated
+	}
+	pos := uint(2+k) * 8
+	v := binary.BigEndian.Uint64(b[2+k:])
+	pos += 64
+	ts[0], vs[0] = t, math.Float64frombits(v)
+	stale = v == value.StaleNaN
+	if n == 1 {
+		return stale, nil
+	}
+
+	first, k := binary.Uvarint(b[pos/8 : size])
+	if k <= 0 {
+		return false, errTruncated
+	}
+	pos += uint(k) * 8
+	delta := int64(first)
+	if delta <= 0 {
+		return false, errBackwards
+	}
+	var lead, trail uint
+	w := binary.BigEndian.Uint64(b[pos/8:])
+
+	for i := 1; ; {
+		t += delta
+		// The value: w starts with its control bits.
+		switch {
+		case w>>63 == 0:
+			pos++
+		default:
+			var sig uint
+			if w>>62 == 0b10 {
+				pos += 2
+				sig = 64 - lead - trail
+			} else {
+				lead = uint(w << 2 >> 59)
+				sig = uint(w << 7 >> 58)
+				if sig == 0 {
+					sig = 64
+				}
+				if lead+sig > 64 {
+					return false, errBadBits
+				}
+				trail = 64 - lead - sig
+				pos += 13
+			}
+			if pos+sig > end {
+				return false, errTruncated
+			}
+			x := binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
+			if s := pos & 7; s+sig > 64 {
+				x |= uint64(b[pos>>3+8]) >> (8 - s)
+			}
+			v ^= x >> (64 - sig) << trail
+			pos += sig
+			if v == value.StaleNaN {
+				stale = true
+			}
+		}
+		ts[i], vs[i] = t, math.Float64frombits(v)
+		i++
+		if i == n {
+			break
+		}
+
+		// The next timestamp: the change of the distance between samples.
+		for {
+			if pos >= end {
+				return false, errTruncated
+			}
+			w = binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
+			if w>>62 != 0 {
+				break
+			}
+			// Neither distance nor value change.
+			pos += 2
+			t += delta
+			ts[i], vs[i] = t, math.Float64frombits(v)
+			i++
+			if i == n {
+				if pos > end {
+					return false, errTruncated
+				}
+				return stale, nil
+			}
+		}
+		if w>>63 == 0 {
+			pos++
+			w <<= 1
+			continue
+		}
+		var dod int64
+		switch {
+		case w>>62 == 0b10:
+			dod = signed(w<<2>>50, 14)
+			pos += 16
+		case w>>61 == 0b110:
+			dod = signed(w<<3>>47, 17)
+			pos += 20
+		case w>>60 == 0b1110:
+			dod = signed(w<<4>>44, 20)
+			pos += 24
+		default:
+			pos += 4
+			if pos+64 > end {
+				return false, errTruncated
+			}
+			x := binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
+			if s := pos & 7; s != 0 {
+				x |= uint64(b[pos>>3+8]) >> (8 - s)
+			}
+			dod = int64(x)
+			pos += 64
+		}
+		if delta += dod; delta <= 0 {
+			return false, errBackwards
+		}
+		if pos >= end {
+			return false, errTruncated
+		}
+		w = binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
+	}
+	if pos > end {
+		return false, errTruncated
+	}
+	return stale, nil
+}
+
+// signed reads an n-bit number in which values above 1<<(n-1) are negative.
+func signed(x uint64, n uint) int64 {
+	if x > 1<<(n-1) {
+		return int64(x) - 1<<n
+	}
+	return int64(x)
+}

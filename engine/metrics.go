@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// metrics count what ran where, so that nothing falls back silently.
+type metrics struct {
+	queries  *prometheus.CounterVec
+	nodes    *prometheus.CounterVec
+	declined prometheus.Counter
+	samples  prometheus.Counter
+	bytes    prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	return &metrics{
+		queries: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "promwarp_queries_total",
+			Help: "Queries by how much of them ran on an executor: whole, part or none.",
+		}, []string{"accelerated"}),
+		nodes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "promwarp_plan_nodes_total",
+			Help: "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.",
+		}, []string{"executor", "kind"}),
+		declined: f.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_parts_declined_total",
+			Help: "Parts of queries that an executor declined after seeing their data.",
+		}),
+		samples: f.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_cpu_samples_decoded_total",
+			Help: "Samples decoded by the CPU executor.",
+		}),
+		bytes: f.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_cpu_chunk_bytes_total",
+			Help: "Bytes of encoded chunks decoded by the CPU executor.",
+		}),
+	}
+}
+
+// count records a query that has ended.
+func (m *metrics) count(q *query) {
+	if q.root == nil {
+		m.queries.WithLabelValues("none").Inc()
+		return
+	}
+	cpu, other := 0, 0
+	q.root.Walk(func(d *plan.Decision) {
+		m.nodes.WithLabelValues(d.Executor, d.Kind).Inc()
+		if w := d.Work; w != nil {
+			m.samples.Add(float64(w.Samples))
+			m.bytes.Add(float64(w.Bytes))
+		}
+		if d.Executor == plan.OnCPU {
+			cpu++
+		} else {
+			other++
+		}
+	})
+	switch {
+	case cpu == 0:
+		m.queries.WithLabelValues("none").Inc()
+	case other == 0:
+		m.queries.WithLabelValues("whole").Inc()
+	default:
+		m.queries.WithLabelValues("part").Inc()
+	}
+}

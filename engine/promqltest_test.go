@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/stretchr/testify/require"
+)
+
+// suiteOpts are the options with which Prometheus runs its own suite.
+func suiteOpts() promql.EngineOpts {
+	return promql.EngineOpts{
+		MaxSamples:               promqltest.DefaultMaxSamplesPerQuery,
+		Timeout:                  100 * time.Second,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		EnableDelayedNameRemoval: true,
+		UseStartTimestamps:       true,
+		Parser:                   parser.NewParser(promqltest.TestParserOpts),
+		Reg:                      prometheus.NewRegistry(),
+	}
+}
+
+// inMode runs every query in a mode and takes the notes of a forced executor
+// out of the answers, which the suite does not expect.
+type inMode struct {
+	*Engine
+	mode Mode
+}
+
+func (e inMode) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	qry, err := e.Engine.NewInstantQuery(WithMode(ctx, e.mode, false), q, opts, qs, ts)
+	return withoutNotes{qry}, err
+}
+
+func (e inMode) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
+	qry, err := e.Engine.NewRangeQuery(WithMode(ctx, e.mode, false), q, opts, qs, start, end, interval)
+	return withoutNotes{qry}, err
+}
+
+type withoutNotes struct{ promql.Query }
+
+func (q withoutNotes) Exec(ctx context.Context) *promql.Result {
+	res := q.Query.Exec(ctx)
+	for k, w := range res.Warnings {
+		var note NotTakenWarning
+		if errors.As(w, &note) {
+			delete(res.Warnings, k)
+		}
+	}
+	return res
+}
+
+// TestPrometheusSuite runs Prometheus's own acceptance suite.
+func TestPrometheusSuite(t *testing.T) {
+	for _, mode := range []Mode{Auto, CPU} {
+		t.Run(string(mode), func(t *testing.T) {
+			opts := suiteOpts()
+			e := New(Options{Prometheus: opts, Workers: 2})
+			defer e.Close()
+			promqltest.RunBuiltinTests(t, inMode{e, mode})
+			onCPU := func(kind string) float64 { return testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", kind)) }
+			t.Logf("windows on cpuexec %v, aggregates %v, declined %v; queries whole %v, part %v, none %v",
+				onCPU("window"), onCPU("aggregate"), testutil.ToFloat64(e.metrics.declined),
+				testutil.ToFloat64(e.metrics.queries.WithLabelValues("whole")),
+				testutil.ToFloat64(e.metrics.queries.WithLabelValues("part")),
+				testutil.ToFloat64(e.metrics.queries.WithLabelValues("none")))
+			require.Greater(t, onCPU("window"), 1.0)
+		})
+	}
+}

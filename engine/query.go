@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+)
+
+// query is a query of Prometheus's engine in which promwarp computes parts.
+//
+// The engine preprocesses the query's tree, then asks its queryable for a
+// querier, then reads the tree. The query's queryable is a wrapper that, when
+// asked, plans the tree and puts stand-ins in place of the planned parts.
+type query struct {
+	promql.Query // Prometheus's own, of the current attempt
+
+	e      *Engine
+	q      storage.Queryable
+	mode   Mode
+	strict bool
+	// again makes a fresh query of Prometheus's engine over a queryable.
+	again func(storage.Queryable) (promql.Query, error)
+
+	stmt     *parser.EvalStmt
+	excluded map[posrange.PositionRange]string
+	parts    []*planner.Part
+	root     *plan.Decision
+}
+
+// newQuery makes a query by calling again with the wrapper of q.
+func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, again func(storage.Queryable) (promql.Query, error)) (*query, error) {
+	mode, strict := modeOf(ctx)
+	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}}
+	return wq, wq.prepare()
+}
+
+func (q *query) prepare() error {
+	stock, err := q.again(wrapper{q})
+	if err != nil {
+		return err
+	}
+	q.Query = stock
+	q.stmt = stock.Statement().(*parser.EvalStmt)
+	q.parts, q.root = nil, nil
+	return nil
+}
+
+// Exec implements promql.Query. A part that turns out not to be computable once
+// its data is seen is excluded and the query run again.
+func (q *query) Exec(ctx context.Context) *promql.Result {
+	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
+	defer cancel()
+	for {
+		res := q.Query.Exec(ctx)
+		q.restore()
+		var d *plan.Declined
+		if res.Err == nil || !errors.As(res.Err, &d) {
+			return q.finish(res)
+		}
+		q.excluded[d.Scan.Pos] = d.Reason
+		q.e.metrics.declined.Inc()
+		q.Query.Close()
+		if err := q.prepare(); err != nil {
+			return &promql.Result{Err: err}
+		}
+	}
+}
+
+// finish unwraps the errors of the executors and adds what a forced executor
+// could not take.
+func (q *query) finish(res *promql.Result) *promql.Result {
+	var ee *evalError
+	if errors.As(res.Err, &ee) {
+		res.Err = ee.err
+	}
+	q.e.metrics.count(q)
+	if q.mode != CPU || res.Err != nil {
+		return res
+	}
+	left := q.leftOver()
+	if len(left) == 0 {
+		return res
+	}
+	if q.strict {
+		q.Query.Close()
+		return &promql.Result{Err: &NotTakenError{Parts: left}}
+	}
+	for _, l := range left {
+		res.Warnings.Add(NotTakenWarning{l})
+	}
+	return res
+}
+
+// leftOver lists what stayed with Prometheus's engine although the request
+// forced an executor: the highest nodes of the tree that read samples.
+func (q *query) leftOver() []string {
+	var out []string
+	if q.root == nil {
+		return nil
+	}
+	q.root.Walk(func(d *plan.Decision) {
+		if d.Executor == plan.OnPrometheus && d.Kind != "constant" && d.Kind != "step invariant" && d.Kind != "expression" {
+			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
+		}
+	})
+	return slices.Compact(out)
+}
+
+// NotTakenError is the error of a strict request whose forced executor could
+// not evaluate all of the query.
+type NotTakenError struct {
+	Parts []string // expression and reason
+}
+
+func (e *NotTakenError) Error() string {
+	return "executor=cpu with strict=true: parts of the query are not on an executor: " + strings.Join(e.Parts, "; ")
+}
+
+// NotTakenWarning says which part of a query a forced executor could not take.
+type NotTakenWarning struct{ Part string }
+
+func (w NotTakenWarning) Error() string {
+	return "PromQL warning: evaluated by Prometheus's engine: " + w.Part
+}
+
+// Unwrap makes the warning one that Prometheus's API lists under warnings.
+func (NotTakenWarning) Unwrap() error { return annotations.PromQLWarning }
+
+// restore puts the planned parts back in place of their stand-ins.
+func (q *query) restore() {
+	for _, p := range q.parts {
+		*p.Slot = p.Expr
+	}
+}
+
+// evalError marks an error raised by an executor rather than by the storage, so
+// that the engine's "expanding series" prefix can be taken off again.
+type evalError struct{ err error }
+
+func (e *evalError) Error() string { return e.err.Error() }
+func (e *evalError) Unwrap() error { return e.err }
+
+// wrapper is the queryable that Prometheus's engine sees.
+type wrapper struct{ q *query }
+
+func (w wrapper) Querier(mint, maxt int64) (storage.Querier, error) {
+	inner, err := w.q.q.Querier(mint, maxt)
+	if err != nil || w.q.mode == Prometheus {
+		return inner, err
+	}
+	q := w.q
+	q.parts, q.root = planner.Plan(q.stmt, planner.Env{
+		NoStepSubqueryInterval: q.e.opts.Prometheus.NoStepSubqueryIntervalFn,
+		Excluded:               q.excluded,
+	})
+	if len(q.parts) == 0 {
+		return inner, nil
+	}
+	for i, p := range q.parts {
+		*p.Slot = standIn(i, p, q.e.opts.Prometheus.EnableDelayedNameRemoval)
+	}
+	return &querier{Querier: inner, q: q, mint: mint, maxt: maxt}, nil
+}
+
+// querier answers for stand-ins and passes every other selector on.
+type querier struct {
+	storage.Querier
+	q          *query
+	mint, maxt int64
+}
+
+func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	i, ok := standInIndex(ms)
+	if !ok {
+		return qr.Querier.Select(ctx, sortSeries, hints, ms...)
+	}
+	p := qr.q.parts[i]
+	return &lazySet{
+		ctx:     ctx,
+		asFloat: qr.q.e.opts.Prometheus.EnableDelayedNameRemoval,
+		compute: func(ctx context.Context) (*plan.Matrix, error) { return qr.compute(ctx, p) },
+	}
+}
+
+func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, error) {
+	o := &qr.q.e.opts.Prometheus
+	src := &chunkSource{querier: qr.Querier, queryable: qr.q.q, mint: qr.mint, maxt: qr.maxt, part: p}
+	start := time.Now()
+	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
+		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
+		MaxSamples:         o.MaxSamples,
+		DelayedNameRemoval: o.EnableDelayedNameRemoval,
+		TypeAndUnitLabels:  o.EnableTypeAndUnitLabels,
+		StartTimestamps:    o.UseStartTimestamps,
+	})
+	if err != nil {
+		var sel *cpuexec.SelectError
+		if errors.As(err, &sel) {
+			return nil, sel.Err
+		}
+		return nil, &evalError{err}
+	}
+	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
+	p.Decision.Work = &m.Work
+	countSamples(qr.q.Query.Stats().Samples, p, m)
+	return m, nil
+}

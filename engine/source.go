@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// chunkSource gets the chunks a window reads: undecoded where the storage can
+// hand them out so, else by its chunk querier, else by encoding its samples.
+type chunkSource struct {
+	querier    storage.Querier
+	queryable  storage.Queryable
+	mint, maxt int64
+	part       *planner.Part
+}
+
+func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window) (*selection.Selection, annotations.Annotations, error) {
+	hints := s.hints(w)
+	if q, ok := s.querier.(selection.Querier); ok {
+		return q.SelectChunks(ctx, hints, w.Scan.Matchers...)
+	}
+	if cq, ok := s.queryable.(storage.ChunkQueryable); ok {
+		q, err := cq.ChunkQuerier(s.mint, s.maxt)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer q.Close()
+		return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, w.Scan.Matchers...), 0)
+	}
+	return selection.FromSeriesSet(ctx, s.querier.Select(ctx, true, hints, w.Scan.Matchers...), 0)
+}
+
+// hints are what Prometheus's engine would tell the storage about the selector,
+// with the time range it really reads.
+func (s *chunkSource) hints(w *plan.Window) *storage.SelectHints {
+	h := &storage.SelectHints{Step: s.part.Grid.Interval}
+	h.Start, h.End = w.Reads(s.part.Grid)
+	if !w.Func.Instant {
+		h.Range, h.Func = w.Width, w.Func.Name
+	}
+	for n := s.part.Node; ; {
+		a, ok := n.(*plan.Aggregate)
+		if !ok {
+			return h
+		}
+		// The innermost operator is the one next to the selector.
+		if a.Input == plan.Node(w) {
+			h.By, h.Grouping = !a.Without, a.Grouping
+			if w.Func.Instant {
+				h.Func = a.Func.Name
+			}
+		}
+		n = a.Input
+	}
+}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+)
+
+// standInLabel is the label whose matcher marks a stand-in selector. Its value
+// is the index of the part it stands in for.
+const standInLabel = "__promwarp_node__"
+
+// standIn returns the expression that takes a part's place in the query: a
+// selector that yields the part's result, at the part's position. It is wrapped
+// because parents such as absent and timestamp treat a bare selector specially,
+// and matched by a regular expression because absent reads labels off equality
+// matchers.
+//
+// With delayed name removal the engine must also be told to drop the metric
+// names in the end, which a selector cannot say. The stand-in is then
+// last_over_time over a window of 1 ms, which holds just the step's own point,
+// of series that carry the flag.
+func standIn(i int, p *planner.Part, delayedNameRemoval bool) parser.Expr {
+	pos := p.Expr.PositionRange()
+	sel := &parser.VectorSelector{
+		LabelMatchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, standInLabel, strconv.Itoa(i))},
+		PosRange:      pos,
+	}
+	if !delayedNameRemoval {
+		return &parser.ParenExpr{Expr: sel, PosRange: pos}
+	}
+	return &parser.Call{
+		Func:     parser.Functions["last_over_time"],
+		Args:     parser.Expressions{&parser.MatrixSelector{VectorSelector: sel, Range: time.Millisecond, EndPos: pos.End}},
+		PosRange: pos,
+	}
+}
+
+// standInIndex returns the index that a stand-in's matchers name.
+func standInIndex(ms []*labels.Matcher) (int, bool) {
+	if len(ms) != 1 || ms[0].Name != standInLabel {
+		return 0, false
+	}
+	i, err := strconv.Atoi(ms[0].Value)
+	return i, err == nil
+}
+
+// lazySet computes a part when the engine asks for its first series, so that
+// errors come in the engine's own order and under its context and timeout.
+type lazySet struct {
+	ctx     context.Context
+	compute func(context.Context) (*plan.Matrix, error)
+	asFloat bool // yield promql.StorageSeries
+
+	started bool
+	m       *plan.Matrix
+	i       int
+	err     error
+}
+
+func (s *lazySet) Next() bool {
+	if !s.started {
+		s.started = true
+		s.i = -1
+		s.m, s.err = s.compute(s.ctx)
+	}
+	if s.err != nil {
+		return false
+	}
+	s.i++
+	return s.i < len(s.m.Rows)
+}
+
+func (s *lazySet) At() storage.Series {
+	row := &s.m.Rows[s.i]
+	if !s.asFloat {
+		return &standInSeries{row: row, grid: s.m.Grid}
+	}
+	floats := make([]promql.FPoint, 0, len(row.Values))
+	for _, run := range row.Runs {
+		for k := run.First; k < run.First+run.Len; k++ {
+			floats = append(floats, promql.FPoint{T: s.m.Grid.At(int(k)), F: row.Values[len(floats)]})
+		}
+	}
+	return promql.NewStorageSeries(promql.Series{Metric: row.Labels, Floats: floats, DropName: s.m.DropName})
+}
+
+func (s *lazySet) Err() error { return s.err }
+
+func (s *lazySet) Warnings() annotations.Annotations {
+	if s.m == nil {
+		return nil
+	}
+	return s.m.Annotations
+}
+
+// standInSeries is one row as a series: a sample at each step that has a value
+// and a stale marker at the first step that has none, so that the engine's
+// lookback finds no value there either.
+type standInSeries struct {
+	row  *plan.Row
+	grid plan.Grid
+}
+
+func (s *standInSeries) Labels() labels.Labels { return s.row.Labels }
+
+func (s *standInSeries) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
+	it, ok := reuse.(*standInIterator)
+	if !ok {
+		it = &standInIterator{}
+	}
+	*it = standInIterator{row: s.row, grid: s.grid, step: -1}
+	return it
+}
+
+// standInIterator walks the runs of a row. After the last step of a run it
+// yields a stale marker if the grid goes on.
+type standInIterator struct {
+	row   *plan.Row
+	grid  plan.Grid
+	run   int // the current run
+	base  int // index of the current run's first value
+	step  int // the current step, -1 before the first
+	stale bool
+	done  bool
+}
+
+func (it *standInIterator) Next() chunkenc.ValueType { return it.toStep(it.step + 1) }
+
+func (it *standInIterator) Seek(t int64) chunkenc.ValueType {
+	if it.step >= 0 && !it.done && it.AtT() >= t {
+		return chunkenc.ValFloat
+	}
+	k := 0
+	if t > it.grid.Start {
+		k = int((t - it.grid.Start + it.grid.Interval - 1) / it.grid.Interval)
+	}
+	return it.toStep(max(k, it.step+1))
+}
+
+// toStep moves to the first sample or stale marker at or after step k.
+func (it *standInIterator) toStep(k int) chunkenc.ValueType {
+	for !it.done && it.run < len(it.row.Runs) {
+		r := it.row.Runs[it.run]
+		first, end := int(r.First), int(r.First+r.Len)
+		switch {
+		case k < first:
+			it.step, it.stale = first, false
+			return chunkenc.ValFloat
+		case k < end:
+			it.step, it.stale = k, false
+			return chunkenc.ValFloat
+		case k == end && end < it.grid.Steps:
+			it.step, it.stale = end, true
+			return chunkenc.ValFloat
+		}
+		it.base += int(r.Len)
+		it.run++
+	}
+	it.done = true
+	return chunkenc.ValNone
+}
+
+func (it *standInIterator) At() (int64, float64) {
+	if it.stale {
+		return it.AtT(), math.Float64frombits(value.StaleNaN)
+	}
+	return it.AtT(), it.row.Values[it.base+it.step-int(it.row.Runs[it.run].First)]
+}
+
+func (it *standInIterator) AtT() int64 { return it.grid.At(it.step) }
+func (*standInIterator) AtST() int64   { return 0 }
+func (*standInIterator) Err() error    { return nil }
+
+func (*standInIterator) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
+	return 0, nil
+}
+
+func (*standInIterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	return 0, nil
+}

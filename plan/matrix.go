@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// Run is a stretch of consecutive steps that all have a value.
+type Run struct {
+	First int32 // step
+	Len   int32
+}
+
+// Row is one series of a matrix: the values of the steps that have one, in
+// order, and which steps those are. Whether a step has a value is never encoded
+// in the value, since every NaN is a legal one.
+type Row struct {
+	Labels labels.Labels
+	Values []float64
+	Runs   []Run
+}
+
+// Matrix is what an executor returns: series in the order in which Prometheus's
+// engine would have produced them, each with at least one value.
+type Matrix struct {
+	Grid        Grid
+	Rows        []Row
+	DropName    bool // the rows' metric names are to be removed when the query ends
+	Annotations annotations.Annotations
+
+	// SamplesAtStep counts for each step the samples in all windows, and
+	// NewSamplesAtStep those of them that no earlier step had read.
+	SamplesAtStep, NewSamplesAtStep []int64
+	// Peak is the largest number of samples and result points that
+	// Prometheus's engine would have held at once.
+	Peak int
+
+	Work Work
+}
+
+// Work says what a node's evaluation took.
+type Work struct {
+	Series       int   `json:"series"`
+	Chunks       int   `json:"chunks"`
+	Samples      int64 `json:"samples"` // decoded
+	Bytes        int64 `json:"bytes"`   // of encoded chunks
+	FetchMicros  int64 `json:"fetch_us"`
+	EvalMicros   int64 `json:"eval_us"`
+	ResultSeries int   `json:"result_series"`
+	ResultPoints int64 `json:"result_points"`
+}
+
+// Points is the number of values in the matrix.
+func (m *Matrix) Points() (n int64) {
+	for i := range m.Rows {
+		n += int64(len(m.Rows[i].Values))
+	}
+	return n
+}

@@ -1,0 +1,146 @@
+// Package plan holds what the planner and the executors share: the nodes of a
+// plan, the step grid they are evaluated on, the table of functions, and the
+// matrix an executor returns.
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+)
+
+// Grid is the evenly spaced list of times a node is evaluated at.
+type Grid struct {
+	Start    int64 // first step, ms since the epoch
+	Interval int64 // ms between steps, at least 1
+	Steps    int   // number of steps
+}
+
+// NewGrid returns the grid of an evaluation from start to end (ms, both
+// included) every interval ms. It has no steps when end is before start.
+func NewGrid(start, end, interval int64) Grid {
+	g := Grid{Start: start, Interval: max(interval, 1)}
+	if end >= start {
+		g.Steps = int((end-start)/g.Interval) + 1
+	}
+	return g
+}
+
+// At is the time of step k in ms since the epoch.
+func (g Grid) At(k int) int64 { return g.Start + int64(k)*g.Interval }
+
+// End is the time of the last step in ms since the epoch.
+func (g Grid) End() int64 { return g.At(max(g.Steps-1, 0)) }
+
+// Node is a node of a plan.
+type Node interface {
+	// Range is the position of the node's expression in the query.
+	Range() posrange.PositionRange
+	// DropsName reports whether the node's result has lost its metric name.
+	DropsName() bool
+	fmt.Stringer
+}
+
+// Scan is a selector: which series, and where in time they are read.
+type Scan struct {
+	Matchers []*labels.Matcher
+	Offset   int64  // ms, as written in the query
+	Fixed    *int64 // the @ time in ms since the epoch, nil without one
+	Pos      posrange.PositionRange
+	Text     string // the selector as Prometheus prints it
+}
+
+// Times is the time that step at of the grid reads the selector at, in ms.
+func (s *Scan) Times(at int64) int64 {
+	if s.Fixed != nil {
+		at = *s.Fixed
+	}
+	return at - s.Offset
+}
+
+// Window applies a function to the samples of each series that lie in the
+// window of each step.
+type Window struct {
+	Scan  *Scan
+	Func  *WindowFunc
+	Width int64 // ms; a window is (t-Width, t]. The lookback delta for Last.
+	// ArgPos is the position of the function's range argument, for annotations.
+	ArgPos posrange.PositionRange
+	Pos    posrange.PositionRange
+}
+
+// Range implements Node.
+func (w *Window) Range() posrange.PositionRange { return w.Pos }
+
+// DropsName implements Node.
+func (w *Window) DropsName() bool { return w.Func.DropsName }
+
+func (w *Window) String() string {
+	if w.Func.Instant {
+		return w.Scan.Text
+	}
+	return fmt.Sprintf("%s(%s[%s])", w.Func.Name, w.Scan.Text, time.Duration(w.Width)*time.Millisecond)
+}
+
+// Reads is the time range in ms, both ends included, that the window reads when
+// evaluated on g.
+func (w *Window) Reads(g Grid) (mint, maxt int64) {
+	return w.Scan.Times(g.Start) - w.Width + 1, w.Scan.Times(g.End())
+}
+
+// Aggregate combines the series of its input into groups.
+type Aggregate struct {
+	Func     *AggregateFunc
+	Input    Node
+	Grouping []string // sorted
+	Without  bool
+	Pos      posrange.PositionRange
+}
+
+// Range implements Node.
+func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
+
+// DropsName implements Node.
+func (a *Aggregate) DropsName() bool { return a.Input.DropsName() }
+
+func (a *Aggregate) String() string {
+	by := ""
+	switch {
+	case a.Without:
+		by = " without (" + strings.Join(a.Grouping, ", ") + ")"
+	case len(a.Grouping) > 0:
+		by = " by (" + strings.Join(a.Grouping, ", ") + ")"
+	}
+	return fmt.Sprintf("%s%s (%s)", a.Func.Name, by, a.Input)
+}
+
+// Source returns the window at the bottom of n.
+func Source(n Node) *Window {
+	for {
+		switch x := n.(type) {
+		case *Window:
+			return x
+		case *Aggregate:
+			n = x.Input
+		default:
+			panic(fmt.Sprintf("plan: unknown node %T", n))
+		}
+	}
+}
+
+// Declined is the error of an executor that cannot evaluate a node after all,
+// for a reason that shows only in the data. The query is then planned again
+// without the node's selector.
+type Declined struct {
+	Scan   *Scan
+	Reason string // one plain sentence
+}
+
+func (d *Declined) Error() string {
+	return fmt.Sprintf("selector %s: %s", d.Scan.Text, d.Reason)
+}
+
+var _ = []Node{(*Window)(nil), (*Aggregate)(nil)}

@@ -1,0 +1,284 @@
+// Package planner decides which subtrees of a query an executor evaluates.
+//
+// It walks the tree that Prometheus's engine has already preprocessed, top
+// down, keeping track of the step grid each node is evaluated on, and takes the
+// largest subtrees that the nodes of package plan can express.
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Env is what a plan depends on besides the query.
+type Env struct {
+	// NoStepSubqueryInterval is the step in ms of a subquery that states none.
+	NoStepSubqueryInterval func(rangeMillis int64) int64
+	// Excluded holds selectors, by position, that an executor has declined
+	// after seeing their data, and the reason.
+	Excluded map[posrange.PositionRange]string
+}
+
+// Part is a subtree for an executor.
+type Part struct {
+	Slot *parser.Expr // where the subtree hangs in the statement's tree
+	Expr parser.Expr  // the subtree
+	Node plan.Node
+	Grid plan.Grid
+	// Outer is the number of the query's own steps that repeat the part's only
+	// step, because it lies in a step-invariant expression; 0 if it does not.
+	Outer int
+	// InSubquery says that the part is evaluated on a subquery's grid.
+	InSubquery bool
+	Decision   *plan.Decision
+}
+
+// Plan returns the parts of stmt's expression that an executor can evaluate,
+// and for every node of it who evaluates it and why. The statement is not
+// changed.
+func Plan(stmt *parser.EvalStmt, env Env) ([]*Part, *plan.Decision) {
+	w := walker{env: env, lookback: stmt.LookbackDelta.Milliseconds()}
+	start, end := millis(stmt.Start), millis(stmt.End)
+	grid := plan.NewGrid(start, end, stmt.Interval.Milliseconds())
+	root := w.walk(&stmt.Expr, scope{grid: grid, end: end})
+	return w.parts, root
+}
+
+func millis(t time.Time) int64 { return t.UnixNano() / int64(time.Millisecond) }
+
+// scope is what the walk knows on its way down.
+type scope struct {
+	grid       plan.Grid
+	end        int64 // the evaluator's end, ms; not always on the grid
+	outer      int   // see Part.Outer
+	subqueries int   // enclosing subqueries
+	moved      bool  // an enclosing subquery has an offset or an @
+	refused    string
+	// selectorRefused is why a bare selector here must stay: its parent reads
+	// the selector itself.
+	selectorRefused string
+}
+
+type walker struct {
+	env      Env
+	lookback int64
+	parts    []*Part
+}
+
+func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
+	expr := *slot
+	node, reason := w.compile(expr, sc)
+	if node != nil {
+		d := describe(node)
+		d.Steps = sc.grid.Steps
+		w.parts = append(w.parts, &Part{
+			Slot: slot, Expr: expr, Node: node, Grid: sc.grid,
+			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d,
+		})
+		return d
+	}
+	d := &plan.Decision{
+		Expr: expr.String(), Kind: kind(expr), Executor: plan.OnPrometheus,
+		Reason: reason, Steps: sc.grid.Steps,
+	}
+	w.children(d, expr, sc)
+	return d
+}
+
+// describe renders a planned node and those below it.
+func describe(n plan.Node) *plan.Decision {
+	d := &plan.Decision{Expr: n.String(), Executor: plan.OnCPU}
+	switch x := n.(type) {
+	case *plan.Aggregate:
+		d.Kind = "aggregate"
+		d.Children = []*plan.Decision{describe(x.Input)}
+	case *plan.Window:
+		d.Kind = "window"
+	}
+	return d
+}
+
+// children walks what hangs below a node that stays with Prometheus's engine.
+func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
+	sc.selectorRefused = ""
+	down := func(slot *parser.Expr, sc scope) { d.Children = append(d.Children, w.walk(slot, sc)) }
+	switch e := expr.(type) {
+	case *parser.ParenExpr:
+		down(&e.Expr, sc)
+	case *parser.UnaryExpr:
+		down(&e.Expr, sc)
+	case *parser.BinaryExpr:
+		down(&e.LHS, sc)
+		down(&e.RHS, sc)
+	case *parser.AggregateExpr:
+		if e.Param != nil {
+			down(&e.Param, sc)
+		}
+		down(&e.Expr, sc)
+	case *parser.StepInvariantExpr:
+		if sc.outer == 0 {
+			sc.outer = sc.grid.Steps
+		}
+		sc.end = sc.grid.Start
+		sc.grid.Steps = min(sc.grid.Steps, 1)
+		down(&e.Expr, sc)
+	case *parser.SubqueryExpr:
+		down(&e.Expr, w.subquery(e, sc))
+	case *parser.Call:
+		switch e.Func.Name {
+		case "info":
+			sc.refused = "info() selects series of its own from what its arguments select"
+		case "absent", "timestamp", "start_timestamp", "absent_over_time":
+			sc.selectorRefused = e.Func.Name + "() reads the selector itself"
+		}
+		for i := range e.Args {
+			down(&e.Args[i], sc)
+		}
+	}
+}
+
+// subquery is the scope inside a subquery: the grid Prometheus's engine
+// evaluates it on, which depends on the parent's.
+func (w *walker) subquery(e *parser.SubqueryExpr, sc scope) scope {
+	offset := e.OriginalOffset.Milliseconds()
+	if e.Timestamp != nil {
+		if sc.subqueries > 0 {
+			sc.refused = "a subquery with @ inside another subquery is evaluated by Prometheus's engine"
+		}
+		offset += sc.grid.Start - *e.Timestamp
+	}
+	width := e.Range.Milliseconds()
+	interval := e.Step.Milliseconds()
+	if e.Step == 0 {
+		interval = w.env.NoStepSubqueryInterval(width)
+	}
+	if interval <= 0 {
+		sc.refused = "the subquery's step is not positive"
+		interval = 1
+	}
+	end := sc.grid.End() - offset
+	from := sc.grid.Start - offset - width
+	start := interval * (from / interval)
+	if start <= from {
+		start += interval
+	}
+	sc.moved = sc.moved || e.Timestamp != nil || e.OriginalOffset != 0
+	sc.subqueries++
+	sc.outer = 0
+	sc.end = end
+	sc.grid = plan.NewGrid(start, end, interval)
+	return sc
+}
+
+// compile returns expr as a node of a plan, or why it cannot be one.
+func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
+	switch {
+	case sc.refused != "":
+		return nil, sc.refused
+	case sc.grid.Steps == 0:
+		return nil, "it is evaluated at no step"
+	}
+	switch e := expr.(type) {
+	case *parser.ParenExpr:
+		return w.compile(e.Expr, sc)
+	case *parser.VectorSelector:
+		if sc.selectorRefused != "" {
+			return nil, sc.selectorRefused
+		}
+		scan, reason := w.scan(e, sc)
+		if scan == nil {
+			return nil, reason
+		}
+		return &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange}, ""
+	case *parser.Call:
+		return w.call(e, sc)
+	case *parser.AggregateExpr:
+		f, ok := plan.Aggregates[e.Op.String()]
+		if !ok {
+			return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
+		}
+		sc.selectorRefused = ""
+		input, reason := w.compile(e.Expr, sc)
+		if input == nil {
+			return nil, "its input stays with Prometheus's engine: " + reason
+		}
+		return &plan.Aggregate{
+			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without, Pos: e.PosRange,
+		}, ""
+	case *parser.MatrixSelector:
+		return nil, "a range selector is read by the function above it"
+	case *parser.SubqueryExpr:
+		return nil, "subqueries are not on an executor yet"
+	case *parser.StepInvariantExpr:
+		return nil, "it is evaluated once and repeated at every step"
+	case *parser.NumberLiteral, *parser.StringLiteral:
+		return nil, "it is a constant"
+	case *parser.BinaryExpr:
+		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", e.Op)
+	case *parser.UnaryExpr:
+		return nil, "unary operators are not on an executor yet"
+	}
+	return nil, "it is not on an executor yet"
+}
+
+func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
+	f, ok := plan.Windows[e.Func.Name]
+	if !ok {
+		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
+	}
+	m, ok := e.Args[0].(*parser.MatrixSelector)
+	if !ok {
+		return nil, fmt.Sprintf("%s over a subquery is not on an executor yet", e.Func.Name)
+	}
+	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), sc)
+	if scan == nil {
+		return nil, reason
+	}
+	return &plan.Window{Scan: scan, Func: f, Width: m.Range.Milliseconds(), ArgPos: m.PositionRange(), Pos: e.PosRange}, ""
+}
+
+func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {
+	switch {
+	case v.Anchored || v.Smoothed:
+		return nil, "anchored and smoothed selectors are not on an executor yet"
+	case v.Timestamp != nil && sc.moved:
+		return nil, "a selector with @ lies under a subquery with an offset or @"
+	case v.Timestamp != nil && sc.grid.Steps > 1:
+		return nil, "a selector with @ is read at every step"
+	}
+	if reason, ok := w.env.Excluded[v.PosRange]; ok {
+		return nil, reason
+	}
+	return &plan.Scan{
+		Matchers: v.LabelMatchers, Offset: v.OriginalOffset.Milliseconds(), Fixed: v.Timestamp,
+		Pos: v.PosRange, Text: v.String(),
+	}, ""
+}
+
+func kind(e parser.Expr) string {
+	switch e.(type) {
+	case *parser.VectorSelector:
+		return "selector"
+	case *parser.MatrixSelector:
+		return "range selector"
+	case *parser.Call:
+		return "call"
+	case *parser.AggregateExpr:
+		return "aggregate"
+	case *parser.BinaryExpr:
+		return "binary"
+	case *parser.SubqueryExpr:
+		return "subquery"
+	case *parser.StepInvariantExpr:
+		return "step invariant"
+	case *parser.NumberLiteral, *parser.StringLiteral:
+		return "constant"
+	}
+	return "expression"
+}
