@@ -39,6 +39,7 @@ type query struct {
 	excluded map[posrange.PositionRange]string
 	parts    []*planner.Part
 	root     *plan.Decision
+	reads    []reads
 }
 
 // newQuery makes a query by calling again with the wrapper of q.
@@ -55,7 +56,7 @@ func (q *query) prepare() error {
 	}
 	q.Query = stock
 	q.stmt = stock.Statement().(*parser.EvalStmt)
-	q.parts, q.root = nil, nil
+	q.parts, q.root, q.reads = nil, nil, nil
 	return nil
 }
 
@@ -88,6 +89,11 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 		res.Err = ee.err
 	}
 	q.e.metrics.count(q)
+	if res.Err == nil {
+		for _, r := range q.reads {
+			r.add(q.Query.Stats().Samples)
+		}
+	}
 	if q.mode != CPU || res.Err != nil {
 		return res
 	}
@@ -216,6 +222,6 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	}
 	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
 	p.Decision.Work = &m.Work
-	countSamples(qr.q.Query.Stats().Samples, p, m)
+	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m))
 	return m, nil
 }

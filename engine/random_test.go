@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+)
+
+// randomStorage holds an hour of counters with resets, gauges with NaN, ±Inf,
+// gaps and staleness, and series with one sample or none in most windows.
+// Series are appended in label order, so that the storage yields them in the
+// order in which selections do.
+func randomStorage(t testing.TB, r *rand.Rand) storage.Storage {
+	st := teststorage.New(t)
+	var series []labels.Labels
+	for _, name := range []string{"reqs_total", "errs_total", "temp", "odd"} {
+		for job := range 3 {
+			for inst := range 4 {
+				series = append(series, labels.FromStrings("__name__", name, "job", fmt.Sprint("j", job), "instance", fmt.Sprint("i", inst)))
+			}
+		}
+	}
+	sort.Slice(series, func(a, b int) bool { return labels.Compare(series[a], series[b]) < 0 })
+	app := st.Appender(context.Background())
+	v := make([]float64, len(series))
+	up := make([]bool, len(series))
+	for i := range up {
+		up[i] = r.IntN(4) > 0
+	}
+	for step := range 60 * 4 {
+		for i, l := range series {
+			name := l.Get("__name__")
+			ts := int64(step)*15_000 + int64(r.IntN(3))*int64(i%2)
+			if r.IntN(60) == 0 {
+				if up[i] = !up[i]; !up[i] && r.IntN(2) == 0 {
+					_, err := app.Append(0, l, ts, math.Float64frombits(value.StaleNaN))
+					require.NoError(t, err)
+				}
+			}
+			// The first round has every series, so that label order is also the
+			// storage's own.
+			if step > 0 && (!up[i] || (name == "odd" && r.IntN(12) != 0)) {
+				continue
+			}
+			switch {
+			case strings.HasSuffix(name, "_total"):
+				if v[i] += float64(r.IntN(50)) * []float64{1, 0.1}[i%2]; r.IntN(40) == 0 {
+					v[i] = float64(r.IntN(3))
+				}
+			case r.IntN(50) == 0:
+				v[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.MaxFloat64, -math.MaxFloat64, math.Copysign(0, -1)}[r.IntN(7)]
+			default:
+				v[i] = r.NormFloat64() * math.Pow(10, float64(r.IntN(6)))
+			}
+			_, err := app.Append(0, l, ts, v[i])
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	return st
+}
+
+// randomQuery writes an expression that yields a vector.
+func randomQuery(r *rand.Rand, depth int) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	sel := func() string {
+		s := pick("reqs_total", "errs_total", "temp", "odd", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, `missing`)
+		if r.IntN(3) == 0 && !strings.Contains(s, "{") {
+			s += pick(`{job="j0"}`, `{instance!="i2"}`, `{job=~"j[01]"}`)
+		}
+		return s
+	}
+	mod := func() string {
+		return pick("", "", "", "", " offset 3m", " offset -2m", " @ 1200", " @ end()", " @ start() offset 1m")
+	}
+	window := func() string { return pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]", "[1ms]") }
+	if depth <= 0 {
+		switch r.IntN(3) {
+		case 0:
+			return sel() + mod()
+		default:
+			return pick("rate", "increase", "rate") + "(" + sel() + window() + mod() + ")"
+		}
+	}
+	in := func() string { return randomQuery(r, depth-1-r.IntN(2)) }
+	by := func() string {
+		return pick("", " by (job)", " by (instance, job)", " without (instance)", " without (job)", " by (__name__)", " by (nope)")
+	}
+	switch r.IntN(12) {
+	case 0, 1, 2, 3, 4:
+		return pick("sum", "avg", "min", "max", "count", "group") + by() + "(" + in() + ")"
+	case 5:
+		return "(" + in() + ") " + pick("+", "/", "> bool", "<") + " " + pick("on (job, instance) ", "ignoring (job) ", "") + "(" + in() + ")"
+	case 6:
+		return pick("max_over_time", "sum_over_time", "last_over_time", "rate", "count_over_time") + "((" + in() + ")" + pick("[10m:1m]", "[7m:]", "[3m:17s]") + pick("", "", " offset 4m", " @ 1500") + ")"
+	case 7:
+		return pick("abs", "absent", "timestamp", "sort", "-") + "(" + in() + ")"
+	case 8:
+		// Over leaves only: elsewhere Prometheus's map order breaks its ties.
+		return pick("topk", "bottomk") + "(2, " + randomQuery(r, 0) + ")"
+	case 9:
+		return pick("quantile", "quantile by (job)") + "(0.7, " + in() + ")"
+	case 10:
+		return in() + pick(" or ", " and ", " unless ") + in()
+	default:
+		return "(" + in() + ") " + pick("* 2", "> 1", "+ time()", "^ 0.5")
+	}
+}
+
+// TestRandomQueries compares answers, annotations, errors and sample statistics
+// with Prometheus's engine. Prometheus's own map order decides ties and some
+// last bits, so a difference counts only where Prometheus never gives our answer itself,
+// and one of order or last bits only where its own answer is always the same.
+// PROMWARP_RANDOM sets the number of queries.
+func TestRandomQueries(t *testing.T) {
+	n := 4000
+	if s := os.Getenv("PROMWARP_RANDOM"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	for _, delayed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 11))
+			st := randomStorage(t, r)
+			opts := promql.EngineOpts{
+				MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+				EnableDelayedNameRemoval: delayed, NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 },
+				Parser: parser.NewParser(promqltest.TestParserOpts), EnablePerStepStats: true,
+			}
+			stock := promql.NewEngine(opts)
+			opts.Reg = prometheus.NewRegistry()
+			ours := New(Options{Prometheus: opts, Workers: 3})
+			for i := range n {
+				qs := randomQuery(r, r.IntN(4))
+				start := int64(r.IntN(3600)) * 1000
+				end, step := start+int64(r.IntN(1800))*1000, int64(1+r.IntN(90))*1000
+				if r.IntN(4) == 0 {
+					end, step = start, 0
+				}
+				run := func(e promql.QueryEngine) (*promql.Result, promql.Query) {
+					var q promql.Query
+					var err error
+					po := promql.NewPrometheusQueryOpts(true, 0)
+					if step == 0 {
+						q, err = e.NewInstantQuery(context.Background(), st, po, qs, time.UnixMilli(start))
+					} else {
+						q, err = e.NewRangeQuery(context.Background(), st, po, qs, time.UnixMilli(start), time.UnixMilli(end), time.Duration(step)*time.Millisecond)
+					}
+					require.NoError(t, err, qs)
+					return q.Exec(context.Background()), q
+				}
+				want, wq := run(stock)
+				got, gq := run(ours)
+				ws, gs := summary(want, qs), summary(got, qs)
+				if ws != gs {
+					// The control: is Prometheus sure of its own answer?
+					for try := 0; try < 40 && ws != gs; try++ {
+						again, q := run(stock)
+						as := summary(again, qs)
+						if as == gs || (as != ws && alike(gs, ws)) {
+							gs = ws
+						}
+						q.Close()
+					}
+				}
+				require.Equal(t, ws, gs, "query %d: %s start %d end %d step %d", i, qs, start, end, step)
+				if want.Err == nil {
+					a, b := wq.Stats().Samples, gq.Stats().Samples
+					if !strings.Contains(qs, ":") { // subqueries: see docs/architecture.md
+						require.Equal(t, a.TotalSamples, b.TotalSamples, "total samples of %s start %d end %d step %d", qs, start, end, step)
+						require.Equal(t, a.SamplesRead, b.SamplesRead, "samples read of %s start %d end %d step %d", qs, start, end, step)
+						require.Equal(t, a.TotalSamplesPerStep, b.TotalSamplesPerStep, qs)
+					}
+				}
+				wq.Close()
+				gq.Close()
+			}
+			whole := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("whole"))
+			part := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("part"))
+			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
+			require.Greater(t, whole+part, 0.8*float64(n))
+		})
+	}
+}
+
+// alike reports whether two summaries are the same but for the order of series
+// and the last bits of values.
+func alike(a, b string) bool {
+	sorted := func(s string) []string {
+		lines := strings.Split(s, "\n")
+		slices.Sort(lines)
+		return strings.FieldsFunc(strings.Join(lines, "\n"), func(r rune) bool { return strings.ContainsRune(" =/\n", r) })
+	}
+	return slices.EqualFunc(sorted(a), sorted(b), func(x, y string) bool {
+		if x == y {
+			return true
+		}
+		f, err := strconv.ParseFloat(x, 64)
+		g, err2 := strconv.ParseFloat(y, 64)
+		return err == nil && err2 == nil && math.Abs(f-g) <= 1e-9*math.Max(math.Abs(f), math.Abs(g))
+	})
+}
+
+// summary renders a result so that equal strings mean equal answers: values bit
+// by bit, except that all NaNs are one.
+func summary(r *promql.Result, qs string) string {
+	var b strings.Builder
+	if r.Err != nil {
+		return "error " + r.Err.Error()
+	}
+	w, in := r.Warnings.AsStrings(qs, 0, 0)
+	slices.Sort(w)
+	slices.Sort(in)
+	fmt.Fprintln(&b, w, in)
+	val := func(f float64) string {
+		if math.IsNaN(f) {
+			return "NaN"
+		}
+		return strconv.FormatFloat(f, 'g', -1, 64) + fmt.Sprintf("/%x", math.Float64bits(f)>>63)
+	}
+	switch v := r.Value.(type) {
+	case promql.Vector:
+		for _, s := range v {
+			fmt.Fprintln(&b, s.Metric, s.T, val(s.F))
+		}
+	case promql.Matrix:
+		for _, s := range v {
+			fmt.Fprint(&b, s.Metric)
+			for _, p := range s.Floats {
+				fmt.Fprint(&b, " ", p.T, "=", val(p.F))
+			}
+			fmt.Fprintln(&b)
+		}
+	default:
+		fmt.Fprintln(&b, r.Value)
+	}
+	return b.String()
+}
