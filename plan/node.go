@@ -5,8 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -70,6 +68,7 @@ type Window struct {
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
 	Pos    posrange.PositionRange
+	Text   string // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -78,12 +77,7 @@ func (w *Window) Range() posrange.PositionRange { return w.Pos }
 // DropsName implements Node.
 func (w *Window) DropsName() bool { return w.Func.DropsName }
 
-func (w *Window) String() string {
-	if w.Func.Instant {
-		return w.Scan.Text
-	}
-	return fmt.Sprintf("%s(%s[%s])", w.Func.Name, w.Scan.Text, time.Duration(w.Width)*time.Millisecond)
-}
+func (w *Window) String() string { return w.Text }
 
 // Reads is the time range in ms, both ends included, that the window reads when
 // evaluated on g.
@@ -98,6 +92,7 @@ type Aggregate struct {
 	Grouping []string // sorted
 	Without  bool
 	Pos      posrange.PositionRange
+	Text     string // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -106,16 +101,7 @@ func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
 // DropsName implements Node.
 func (a *Aggregate) DropsName() bool { return a.Input.DropsName() }
 
-func (a *Aggregate) String() string {
-	by := ""
-	switch {
-	case a.Without:
-		by = " without (" + strings.Join(a.Grouping, ", ") + ")"
-	case len(a.Grouping) > 0:
-		by = " by (" + strings.Join(a.Grouping, ", ") + ")"
-	}
-	return fmt.Sprintf("%s%s (%s)", a.Func.Name, by, a.Input)
-}
+func (a *Aggregate) String() string { return a.Text }
 
 // Source returns the window at the bottom of n.
 func Source(n Node) *Window {

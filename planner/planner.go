@@ -195,7 +195,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 		if scan == nil {
 			return nil, reason
 		}
-		return &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange}, ""
+		return &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: scan.Text}, ""
 	case *parser.Call:
 		return w.call(e, sc)
 	case *parser.AggregateExpr:
@@ -209,7 +209,8 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 			return nil, "its input stays with Prometheus's engine: " + reason
 		}
 		return &plan.Aggregate{
-			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without, Pos: e.PosRange,
+			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without,
+			Pos: e.PosRange, Text: e.String(),
 		}, ""
 	case *parser.MatrixSelector:
 		return nil, "a range selector is read by the function above it"
@@ -240,7 +241,7 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	if scan == nil {
 		return nil, reason
 	}
-	return &plan.Window{Scan: scan, Func: f, Width: m.Range.Milliseconds(), ArgPos: m.PositionRange(), Pos: e.PosRange}, ""
+	return &plan.Window{Scan: scan, Func: f, Width: m.Range.Milliseconds(), ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String()}, ""
 }
 
 func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {

@@ -1,0 +1,220 @@
+package cpuexec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// encode makes an XOR chunk and returns its bytes with padding behind them.
+func encode(t testing.TB, ts []int64, vs []float64) []byte {
+	c := chunkenc.NewXORChunk()
+	app, err := c.Appender()
+	require.NoError(t, err)
+	for i := range ts {
+		app.Append(0, ts[i], vs[i])
+	}
+	return padded(c.Bytes())
+}
+
+func padded(b []byte) []byte {
+	out := make([]byte, len(b), len(b)+selection.Pad)
+	copy(out, b)
+	return out
+}
+
+// randomSamples makes samples of one of several kinds, so that every control
+// code of the format occurs.
+func randomSamples(r *rand.Rand, n int) ([]int64, []float64) {
+	ts, vs := make([]int64, n), make([]float64, n)
+	kind, t, v := r.IntN(6), r.Int64N(1<<42)-1<<40, 0.0
+	for i := range ts {
+		switch step := r.IntN(20); {
+		case step < 14:
+			t += 15_000
+		case step < 18:
+			t += 15_000 + r.Int64N(1<<uint(3+r.IntN(18)))
+		default:
+			t += 1 + r.Int64N(1<<uint(1+r.IntN(40)))
+		}
+		switch kind {
+		case 0:
+			v += float64(r.IntN(100))
+		case 1:
+			v = r.NormFloat64()
+		case 2:
+			v = math.Float64frombits(r.Uint64())
+		case 3:
+			v = 42
+		case 4:
+			v = []float64{0, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Float64frombits(value.StaleNaN)}[r.IntN(5)]
+		default:
+			if r.IntN(10) == 0 {
+				v = float64(r.IntN(5))
+			}
+		}
+		ts[i], vs[i] = t, v
+	}
+	return ts, vs
+}
+
+func TestDecodeXORAgainstIterator(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		ts, vs := randomSamples(r, 1+r.IntN(200))
+		b := encode(t, ts, vs)
+		gt, gv := make([]int64, len(ts)), make([]float64, len(ts))
+		stale, err := decodeXOR(b, gt, gv)
+		require.NoError(t, err)
+		require.Equal(t, ts, gt)
+		anyStale := false
+		for i := range vs {
+			require.Equal(t, math.Float64bits(vs[i]), math.Float64bits(gv[i]))
+			anyStale = anyStale || value.IsStaleNaN(vs[i])
+		}
+		require.Equal(t, anyStale, stale)
+	}
+}
+
+// TestDecodeXORCorrupt flips and cuts every byte of chunks: the decoder must
+// return an error or samples, and what it accepts the iterator must agree with.
+func TestDecodeXORCorrupt(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		ts, vs := randomSamples(r, 2+r.IntN(60))
+		good := encode(t, ts, vs)
+		for at := range good {
+			for _, flip := range []byte{0xff, 1, 0x80, byte(1 + r.IntN(254))} {
+				b := padded(good)
+				b[at] ^= flip
+				checkAgainstIterator(t, b)
+			}
+			checkAgainstIterator(t, padded(good[:at]))
+		}
+	}
+}
+
+func checkAgainstIterator(t testing.TB, b []byte) {
+	if len(b) < 2 {
+		return // the selection's builder refuses these
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	ts, vs := make([]int64, n), make([]float64, n)
+	if _, err := decodeXOR(b, ts, vs); err != nil {
+		return
+	}
+	c, err := chunkenc.FromData(chunkenc.EncXOR, b[:len(b):len(b)])
+	require.NoError(t, err)
+	it := c.Iterator(nil)
+	for i := range ts {
+		require.Equal(t, chunkenc.ValFloat, it.Next(), "%x sample %d: %v", b, i, it.Err())
+		at, v := it.At()
+		require.Equal(t, at, ts[i], "%x sample %d", b, i)
+		require.Equal(t, math.Float64bits(v), math.Float64bits(vs[i]), "%x sample %d", b, i)
+	}
+}
+
+func FuzzDecodeXOR(f *testing.F) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 20 {
+		ts, vs := randomSamples(r, 1+r.IntN(50))
+		f.Add([]byte(encode(f, ts, vs)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) { checkAgainstIterator(t, padded(b)) })
+}
+
+// TestReadNamesCorruptSeries: a chunk whose samples do not fit its stated range
+// or that does not decode fails the read and names the series.
+func TestReadNamesCorruptSeries(t *testing.T) {
+	ts, vs := []int64{1000, 2000, 3000}, []float64{1, 2, 3}
+	good := encode(t, ts, vs)
+	for name, c := range map[string]struct {
+		mint, maxt int64
+		b          []byte
+	}{
+		"cut":        {1000, 3000, good[:len(good)-2]},
+		"early":      {1500, 3000, good},
+		"late":       {1000, 2500, good},
+		"garbage":    {1000, 3000, []byte{0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
+		"xor2 short": {1000, 3000, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enc := chunkenc.EncXOR
+			if c.b == nil {
+				enc, c.b = chunkenc.EncXOR2, []byte{0, 5, 0, 1}
+			}
+			b := selection.NewBuilder(0)
+			b.Series(labels.FromStrings("__name__", "m", "a", "b"))
+			require.NoError(t, b.Chunk(enc, c.mint, c.maxt, c.b))
+			s, err := b.Finish()
+			require.NoError(t, err)
+			var cols columns
+			_, err = cols.read(s, 0, 0, 10_000, true)
+			var corrupt *selection.CorruptError
+			require.ErrorAs(t, err, &corrupt)
+			require.ErrorContains(t, err, `{__name__="m", a="b"}`)
+		})
+	}
+}
+
+// shapes are the value patterns that the decoder's speed is measured on, 120
+// samples a chunk.
+func shapes() map[string]func(i int) float64 {
+	r := rand.New(rand.NewPCG(9, 9))
+	total := 0.0
+	return map[string]func(int) float64{
+		"counter":  func(int) float64 { total += float64(r.IntN(40)); return total },
+		"gauge":    func(int) float64 { return math.Round(1e9 + 1e7*r.NormFloat64()) },
+		"constant": func(int) float64 { return 17 },
+		"random":   func(int) float64 { return r.Float64() },
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for name, f := range shapes() {
+		const n = 120
+		ts, vs := make([]int64, n), make([]float64, n)
+		var chunks [][]byte
+		for c := range 500 {
+			for i := range n {
+				ts[i], vs[i] = int64(c*n+i)*15_000, f(i)
+			}
+			chunks = append(chunks, encode(b, ts, vs))
+		}
+		report := func(b *testing.B) {
+			b.ReportMetric(float64(b.N)*n*float64(len(chunks))/b.Elapsed().Seconds()/1e6, "Msamples/s")
+		}
+		b.Run(fmt.Sprintf("%s/promwarp", name), func(b *testing.B) {
+			for b.Loop() {
+				for _, c := range chunks {
+					if _, err := decodeXOR(c, ts, vs); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			report(b)
+		})
+		b.Run(fmt.Sprintf("%s/prometheus", name), func(b *testing.B) {
+			var it chunkenc.Iterator
+			for b.Loop() {
+				for _, c := range chunks {
+					x, _ := chunkenc.FromData(chunkenc.EncXOR, c)
+					it = x.Iterator(it)
+					for i := 0; it.Next() != chunkenc.ValNone; i++ {
+						ts[i], vs[i] = it.At()
+					}
+				}
+			}
+			report(b)
+		})
+	}
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func plainOpts() promql.EngineOpts {
+	return promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser: parser.NewParser(promqltest.TestParserOpts), EnablePerStepStats: true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return 60_000 },
+		Reg:                      prometheus.NewRegistry(),
+	}
+}
+
+func ranged(t testing.TB, e promql.QueryEngine, ctx context.Context, q storage.Queryable, qs string) *promql.Result {
+	query, err := e.NewRangeQuery(ctx, q, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), 30*time.Second)
+	require.NoError(t, err)
+	return query.Exec(ctx)
+}
+
+// TestSampleLimit: the limit on samples held at once strikes exactly where
+// Prometheus's strikes.
+func TestSampleLimit(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	st := randomStorage(t, r)
+	struck, passed := 0, 0
+	for _, qs := range []string{
+		"reqs_total", "rate(reqs_total[5m])", "sum by (job) (rate(reqs_total[5m]))", "sum(temp)", "max(sum by (job) (temp))",
+		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
+	} {
+		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
+			opts := plainOpts()
+			opts.MaxSamples = limit
+			ours := New(Options{Prometheus: opts, Workers: 2})
+			opts.Reg = nil
+			want := ranged(t, promql.NewEngine(opts), t.Context(), st, qs)
+			got := ranged(t, ours, t.Context(), st, qs)
+			require.Equal(t, want.Err, got.Err, "%s limit %d", qs, limit)
+			if want.Err != nil {
+				struck++
+			} else {
+				passed++
+			}
+		}
+	}
+	require.Greater(t, struck, 100)
+	require.Greater(t, passed, 100)
+}
+
+func TestTimeoutAndCancel(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	opts := plainOpts()
+	opts.Timeout = time.Nanosecond
+	res := ranged(t, New(Options{Prometheus: opts}), t.Context(), st, "sum(rate(reqs_total[5m]))")
+	require.ErrorAs(t, res.Err, new(promql.ErrQueryTimeout))
+
+	// Cancelled while the samples are fetched, and while they are evaluated.
+	for _, ctxErr := range []error{context.Canceled, nil} {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := queryable{select_: func() (*selection.Selection, error) {
+			cancel()
+			return selection.Empty(), ctxErr
+		}}
+		res = ranged(t, New(Options{Prometheus: plainOpts()}), ctx, q, "sum(rate(reqs_total[5m]))")
+		require.ErrorAs(t, res.Err, new(promql.ErrQueryCanceled))
+	}
+}
+
+// queryable answers every selector with one selection.
+type queryable struct {
+	select_ func() (*selection.Selection, error)
+}
+
+func (q queryable) Querier(int64, int64) (storage.Querier, error) { return querierOf{q}, nil }
+
+type querierOf struct{ q queryable }
+
+func (q querierOf) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	s, err := q.q.select_()
+	return s, nil, err
+}
+
+func (q querierOf) Select(context.Context, bool, *storage.SelectHints, ...*labels.Matcher) storage.SeriesSet {
+	s, err := q.q.select_()
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	return s.SeriesSet(0, 1<<60, nil)
+}
+
+func (querierOf) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+
+func (querierOf) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return nil, nil, nil
+}
+func (querierOf) Close() error { return nil }
+
+// TestStorageError: the storage's error reads as it does in Prometheus.
+func TestStorageError(t *testing.T) {
+	boom := errors.New("boom")
+	q := queryable{select_: func() (*selection.Selection, error) { return nil, boom }}
+	for _, qs := range []string{"m", "sum(rate(m_total[5m]))", "1 + sum(m)"} {
+		want := ranged(t, promql.NewEngine(plainOpts()), t.Context(), q, qs)
+		got := ranged(t, New(Options{Prometheus: plainOpts()}), t.Context(), q, qs)
+		require.ErrorIs(t, got.Err, boom)
+		require.EqualError(t, got.Err, want.Err.Error())
+	}
+}
+
+func oneChunk(t testing.TB, e chunkenc.Encoding, b []byte) *selection.Selection {
+	s := selection.NewBuilder(0)
+	s.Series(labels.FromStrings("__name__", "m_total", "job", "j"))
+	require.NoError(t, s.Chunk(e, 1000, 900_000, b))
+	sel, err := s.Finish()
+	require.NoError(t, err)
+	return sel
+}
+
+// TestCorruptChunk: the query fails naming the series, and the keeper of the
+// selection is told to forget it.
+func TestCorruptChunk(t *testing.T) {
+	dropped := 0
+	q := queryable{select_: func() (*selection.Selection, error) {
+		sel := oneChunk(t, chunkenc.EncXOR, []byte{0, 50, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+		sel.SetDiscard(func() { dropped++ })
+		return sel, nil
+	}}
+	for i, qs := range []string{"m_total", "sum(rate(m_total[5m]))", "abs(delta(m_total[5m]))"} {
+		res := ranged(t, New(Options{Prometheus: plainOpts()}), t.Context(), q, qs)
+		require.ErrorAs(t, res.Err, new(*selection.CorruptError), qs)
+		require.ErrorContains(t, res.Err, `{__name__="m_total", job="j"}`)
+		require.Equal(t, i+1, dropped)
+	}
+}
+
+// TestDeclined: what an executor finds it cannot evaluate goes to Prometheus's
+// engine, with its answer, and is counted.
+func TestDeclined(t *testing.T) {
+	st := promqltest.LoadedStorage(t, `
+load 30s
+  h_seconds {{schema:0 sum:1 count:2 buckets:[1 1]}}+{{schema:0 sum:1 count:2 buckets:[1 1]}}x100
+  h_total 0+1x100`)
+	opts := plainOpts()
+	e := New(Options{Prometheus: opts})
+	stock := plainOpts()
+	for _, qs := range []string{
+		"rate(h_seconds[5m])", "sum(rate(h_seconds[5m]))", `sum by (__name__) (rate({__name__=~"h_.*"}[5m]))`,
+		"sum(rate(h_total[5m])) + histogram_count(sum(rate(h_seconds[5m])))",
+	} {
+		before := testutil.ToFloat64(e.metrics.declined)
+		want := ranged(t, promql.NewEngine(stock), t.Context(), st, qs)
+		stock.Reg = nil
+		got := ranged(t, e, t.Context(), st, qs)
+		require.Equal(t, summary(want, qs), summary(got, qs))
+		require.Equal(t, before+1, testutil.ToFloat64(e.metrics.declined), qs)
+	}
+}
+
+// TestForcedMode: what a forced executor could not take is a warning, or with
+// strict an error, and Prometheus's mode plans nothing.
+func TestForcedMode(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	e := New(Options{Prometheus: plainOpts()})
+	warnings := func(mode Mode, strict bool, qs string) ([]string, error) {
+		res := ranged(t, e, WithMode(t.Context(), mode, strict), st, qs)
+		w, _ := res.Warnings.AsStrings(qs, 0, 0)
+		return w, res.Err
+	}
+	w, err := warnings(CPU, true, "sum(rate(reqs_total[5m]))")
+	require.NoError(t, err)
+	require.Empty(t, w)
+	w, err = warnings(CPU, false, "topk(1, rate(reqs_total[5m]))")
+	require.NoError(t, err)
+	require.Len(t, w, 1)
+	require.Contains(t, w[0], "evaluated by Prometheus's engine: topk(1, rate(reqs_total[5m])): the aggregation operator topk is not on an executor yet")
+	w, err = warnings(Auto, false, "topk(1, rate(reqs_total[5m]))")
+	require.NoError(t, err)
+	require.Empty(t, w)
+	_, err = warnings(CPU, true, "topk(1, rate(reqs_total[5m]))")
+	require.ErrorAs(t, err, new(*NotTakenError))
+
+	before := testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", "window"))
+	_, err = warnings(Prometheus, false, "sum(rate(reqs_total[5m]))")
+	require.NoError(t, err)
+	require.Equal(t, before, testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", "window")))
+}
+
+func TestExplain(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	e := New(Options{Prometheus: plainOpts()})
+	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
+	x, err := e.Explain(t.Context(), st, nil, "topk(1, sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
+	require.NoError(t, err)
+	tree := x.Tree()
+	require.Contains(t, tree, "the binary operator / is not on an executor yet")
+	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [11 series, ")
+	require.True(t, x.Analyzed)
+	leaf := x.Root.Children[0].Children[1]
+	require.Equal(t, plan.OnCPU, leaf.Executor)
+	require.Positive(t, leaf.Work.Samples)
+	require.Equal(t, 41, leaf.Steps)
+
+	x, err = e.Explain(t.Context(), st, nil, "reqs_total", start, start, 0, false)
+	require.NoError(t, err)
+	require.Equal(t, plan.OnCPU, x.Root.Executor)
+	require.Nil(t, x.Root.Work)
+	_, err = e.Explain(t.Context(), st, nil, "sum(", start, start, 0, false)
+	require.Error(t, err)
+}
+
+// TestAnyNumberOfCores: the same bits whatever the number of goroutines, and
+// under concurrent use.
+func TestAnyNumberOfCores(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
+	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)"} {
+		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
+		for workers := 2; workers < 9; workers++ {
+			e := New(Options{Prometheus: plainOpts(), Workers: workers})
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if got := summary(ranged(t, e, t.Context(), st, qs), qs); got != want {
+						t.Errorf("%s with %d workers differs", qs, workers)
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+}
+
+// TestStatementRestored: after a query has run, its statement is the query's.
+func TestStatementRestored(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
+	e := New(Options{Prometheus: plainOpts()})
+	q, err := e.NewInstantQuery(t.Context(), st, nil, "sum(temp) + topk(1, rate(reqs_total[5m]))", time.UnixMilli(600_000))
+	require.NoError(t, err)
+	before := q.Statement().String()
+	require.NoError(t, q.Exec(t.Context()).Err)
+	require.Equal(t, before, q.Statement().String())
+	require.False(t, strings.Contains(fmt.Sprint(q.Statement()), standInLabel))
+}

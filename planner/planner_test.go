@@ -1,0 +1,136 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// prepare parses and preprocesses a query as Prometheus's engine does.
+func prepare(t *testing.T, qs string, start, end, step int64) *parser.EvalStmt {
+	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(qs)
+	require.NoError(t, err)
+	s := &parser.EvalStmt{
+		Start: time.UnixMilli(start), End: time.UnixMilli(end), Interval: time.Duration(step) * time.Millisecond,
+		LookbackDelta: 5 * time.Minute,
+	}
+	s.Expr, err = promql.PreprocessExpr(expr, s.Start, s.End, s.Interval)
+	require.NoError(t, err)
+	return s
+}
+
+func env() Env { return Env{NoStepSubqueryInterval: func(int64) int64 { return 60_000 }} }
+
+// TestPlan is a table of queries and the parts planned: what is computed, on
+// which grid, and what reads which times.
+func TestPlan(t *testing.T) {
+	const start, end, step = 3_600_000, 7_200_000, 60_000
+	for _, c := range []struct {
+		query string
+		parts []string // "node | start+interval*steps | reads from..to [| outer n] [| subquery]"
+	}{
+		{`x`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum(x)`, []string{`sum(x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum by (b, a) (rate(x[5m]))`, []string{`sum by (b, a) (rate(x[5m])) | 3600+60*61 | reads 3300.001..7200`}},
+		{`max(sum without (a) (increase(x[1h] offset 10m)))`, []string{`max(sum without (a) (increase(x[1h] offset 10m))) | 3600+60*61 | reads -600+0.001..6600`}},
+		{`(((x)))`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		// Only the executor's own: the rest is Prometheus's.
+		{`stddev(x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum(a) / sum(b)`, []string{`sum(a) | 3600+60*61 | reads 3300.001..7200`, `sum(b) | 3600+60*61 | reads 3300.001..7200`}},
+		{`topk(scalar(max(k)), rate(x[1m]))`, []string{`max(k) | 3600+60*61 | reads 3300.001..7200`, `rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
+		{`delta(x[5m])`, nil},
+		{`1 + 2`, nil},
+		{`time()`, nil},
+		// Parents that read a selector themselves keep it.
+		{`absent(x)`, nil},
+		{`timestamp(x)`, nil},
+		{`absent(sum(x))`, []string{`sum(x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`timestamp(rate(x[5m]))`, []string{`rate(x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
+		{`info(rate(x[5m]))`, nil},
+		{`rate(x[5m] smoothed)`, nil},
+		{`rate(x[5m] anchored)`, nil},
+		// @ is step-invariant: one step, repeated.
+		{`x @ 100`, []string{`x @ 100.000 | 3600+60*1 | reads -199.999..100 | outer 61`}},
+		{`sum(rate(x[1m] @ end() offset 30s)) + y`, []string{
+			`sum(rate(x[1m] @ 7200.000 offset 30s)) | 3600+60*1 | reads 7110.001..7170 | outer 61`,
+			`y | 3600+60*61 | reads 3300.001..7200`,
+		}},
+		// Subqueries have a grid of their own, aligned to their step.
+		{`max_over_time(rate(x[5m])[10m:50s])`, []string{`rate(x[5m]) | 3050+50*84 | reads 2750.001..7200 | subquery`}},
+		{`max_over_time(x[10m:])`, []string{`x | 3060+60*70 | reads 2760.001..7200 | subquery`}},
+		{`max_over_time(x[10m:1m] offset 30s)`, []string{`x | 3000+60*70 | reads 2700.001..7140 | subquery`}},
+		{`max_over_time(x[10m:1m] @ 5000)`, []string{`x | 4440+60*10 | reads 4140.001..4980 | subquery`}},
+		{`max_over_time(max_over_time(x[2m:30s])[4m:1m])`, []string{`x | 3330+30*130 | reads 3030.001..7200 | subquery`}},
+		{`max_over_time((x @ 100)[10m:1m])`, []string{`x @ 100.000 | 3060+60*1 | reads -199.999..100 | outer 70 | subquery`}},
+		// There Prometheus's engine itself shifts @, so it keeps them.
+		{`max_over_time((x @ 100)[10m:1m] offset 5m)`, nil},
+		{`max_over_time((x @ 100)[10m:1m] @ 200)`, nil},
+		{`max_over_time(max_over_time(x[2m:30s] @ 50)[4m:1m])`, nil},
+	} {
+		t.Run(c.query, func(t *testing.T) {
+			stmt := prepare(t, c.query, start, end, step)
+			before := stmt.Expr.String()
+			parts, root := Plan(stmt, env())
+			require.Equal(t, before, stmt.Expr.String(), "planning must not change the query")
+			var got []string
+			for _, p := range parts {
+				got = append(got, render(p))
+				require.Same(t, p.Expr, *p.Slot)
+			}
+			require.Equal(t, normal(c.parts), got)
+			root.Walk(func(d *plan.Decision) {
+				if d.Executor == plan.OnPrometheus {
+					require.NotEmpty(t, d.Reason, d.Expr)
+				}
+			})
+		})
+	}
+}
+
+// normal resolves the one sum in the table, which reads better unresolved.
+func normal(parts []string) []string {
+	for i, p := range parts {
+		parts[i] = strings.Replace(p, "-600+0.001", "-599.999", 1)
+	}
+	return parts
+}
+
+func render(p *Part) string {
+	mint, maxt := plan.Source(p.Node).Reads(p.Grid)
+	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
+	s := fmt.Sprintf("%s | %s+%s*%d | reads %s..%s", p.Node, sec(p.Grid.Start), sec(p.Grid.Interval), p.Grid.Steps, sec(mint), sec(maxt))
+	if p.Outer > 0 {
+		s += fmt.Sprintf(" | outer %d", p.Outer)
+	}
+	if p.InSubquery {
+		s += " | subquery"
+	}
+	return s
+}
+
+// TestExcluded: an excluded selector takes the nodes above it with it and no
+// other, and the explanation gives the reason.
+func TestExcluded(t *testing.T) {
+	stmt := prepare(t, `sum(rate(a[5m])) + sum(rate(b[5m]))`, 0, 600_000, 60_000)
+	e := env()
+	e.Excluded = map[posrange.PositionRange]string{{Start: 9, End: 10}: "it is odd"}
+	parts, root := Plan(stmt, e)
+	require.Len(t, parts, 1)
+	require.Equal(t, "sum(rate(b[5m]))", parts[0].Node.String())
+	require.Equal(t, "its input stays with Prometheus's engine: it is odd", root.Children[0].Reason)
+}
+
+// TestInstant: an instant query is a grid of one step.
+func TestInstant(t *testing.T) {
+	parts, _ := Plan(prepare(t, `sum(rate(a[5m]))`, 600_000, 600_000, 0), env())
+	require.Equal(t, plan.Grid{Start: 600_000, Interval: 1, Steps: 1}, parts[0].Grid)
+}
