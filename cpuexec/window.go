@@ -40,17 +40,29 @@ type span struct {
 	width int64
 }
 
+// after returns the index of the first sample later than t, at or after from,
+// and how far that is from from. Scrapes are regular, so the distance of the
+// step before is tried first.
+func after(ts []int64, from, stride int, t int64) (int, int) {
+	if g := from + stride; g <= len(ts) && (g == from || ts[g-1] <= t) && (g == len(ts) || ts[g] > t) {
+		return g, stride
+	}
+	i := from
+	for i < len(ts) && ts[i] <= t {
+		i++
+	}
+	return i, i - from
+}
+
 // lastSample fills out with the newest sample within the lookback of each step;
 // a stale marker there means no value.
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 func lastSample(ts []int64, vs []float64, s span, out row, sc stepCounts) (c counts) {
-	j := 0 // samples not after the step
+	j, stride := 0, 0 // samples not after the step, and how far j moved last
 	for k := 0; k < s.grid.Steps; k++ {
 		t := s.scan.Times(s.grid.At(k))
-		for j < len(ts) && ts[j] <= t {
-			j++
-		}
+		j, stride = after(ts, j, stride, t)
 		if j == 0 || ts[j-1] <= t-s.width || value.IsStaleNaN(vs[j-1]) {
 			continue
 		}
@@ -81,15 +93,12 @@ func rate(ts []int64, vs []float64, s span, perSecond bool, resets []int32, out 
 	seconds := (time.Duration(s.width) * time.Millisecond).Seconds()
 	i, j, r := 0, 0, 0 // the window is ts[i:j]; resets[r:] come after i
 	seen := 0          // samples that earlier windows ended before
+	strideI, strideJ := 0, 0
 	for k := 0; k < s.grid.Steps; k++ {
 		end := s.scan.Times(s.grid.At(k))
 		start := end - s.width
-		for j < len(ts) && ts[j] <= end {
-			j++
-		}
-		for i < j && ts[i] <= start {
-			i++
-		}
+		j, strideJ = after(ts, j, strideJ, end)
+		i, strideI = after(ts, i, strideI, start)
 		n := j - i
 		c.lastWindow = n
 		if n == 0 {

@@ -56,24 +56,26 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	if delta <= 0 {
 		return false, errBackwards
 	}
-	var lead, trail uint
+	sig, trail := uint(64), uint(0) // of the last value that changed
 	w := binary.BigEndian.Uint64(b[pos/8:])
 
 	for i := 1; ; {
 		t += delta
-		// The value: w starts with its control bits.
-		switch {
-		case w>>63 == 0:
+		// The value: w starts with its control bits and holds at least 56 bits of
+		// the stream, so most values need no further load.
+		if w>>63 == 0 {
 			pos++
-		default:
-			var sig uint
+		} else {
+			var x uint64
 			if w>>62 == 0b10 {
 				pos += 2
-				sig = 64 - lead - trail
+				x = w << 2
+				if sig > 54 {
+					x = load64(b, pos, size)
+				}
 			} else {
-				lead = uint(w << 2 >> 59)
-				sig = uint(w << 7 >> 58)
-				if sig == 0 {
+				lead := uint(w << 2 >> 59)
+				if sig = uint(w << 7 >> 58); sig == 0 {
 					sig = 64
 				}
 				if lead+sig > 64 {
@@ -81,16 +83,15 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				}
 				trail = 64 - lead - sig
 				pos += 13
+				x = w << 13
+				if sig > 43 {
+					x = load64(b, pos, size)
+				}
 			}
-			if pos+sig > end {
+			if pos += sig; pos > end {
 				return false, errTruncated
 			}
-			x := binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
-			if s := pos & 7; s+sig > 64 {
-				x |= uint64(b[pos>>3+8]) >> (8 - s)
-			}
-			v ^= x >> (64 - sig) << trail
-			pos += sig
+			v ^= x >> ((64 - sig) & 63) << (trail & 63)
 			if v == value.StaleNaN {
 				stale = true
 			}
@@ -140,14 +141,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			pos += 24
 		default:
 			pos += 4
-			if pos+64 > end {
-				return false, errTruncated
-			}
-			x := binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
-			if s := pos & 7; s != 0 {
-				x |= uint64(b[pos>>3+8]) >> (8 - s)
-			}
-			dod = int64(x)
+			dod = int64(load64(b, pos, size))
 			pos += 64
 		}
 		if delta += dod; delta <= 0 {
@@ -162,6 +156,16 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 		return false, errTruncated
 	}
 	return stale, nil
+}
+
+// load64 reads 64 bits at bit pos of b, whose stream is size bytes long; past
+// its end, which the caller checks for, it reads zeros.
+func load64(b []byte, pos uint, size int) uint64 {
+	i, s := int(pos>>3), pos&7
+	if i >= size {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b[i:])<<s | uint64(b[i+selection.Pad])>>(8-s)
 }
 
 // signed reads an n-bit number in which values above 1<<(n-1) are negative.

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// counters is a day of 3184 counters every 15 s, in chunks of 120 samples.
+var counters = sync.OnceValue(func() *selection.Selection {
+	r := rand.New(rand.NewPCG(1, 1))
+	b := selection.NewBuilder(0)
+	for s := range 3184 {
+		b.Series(labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprintf("job-%d", s%10), "instance", fmt.Sprintf("i-%04d", s), "code", fmt.Sprint(200+s%3)))
+		v := 0.0
+		for c := range 48 {
+			chk := chunkenc.NewXORChunk()
+			app, _ := chk.Appender()
+			first := int64(c*120)*15_000 + int64(s)
+			for i := range 120 {
+				if v += float64(r.IntN(30)); r.IntN(3000) == 0 {
+					v = 0
+				}
+				app.Append(0, first+int64(i)*15_000, v)
+			}
+			if err := b.Chunk(chunkenc.EncXOR, first, first+119*15_000, chk.Bytes()); err != nil {
+				panic(err)
+			}
+		}
+	}
+	s, err := b.Finish()
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// BenchmarkDay runs queries over 80 000 s at a 60 s step over 17 M samples held
+// as chunks, on promwarp's engine and on Prometheus's.
+func BenchmarkDay(b *testing.B) {
+	sel := counters()
+	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	for _, qs := range []string{
+		"sum by (job) (rate(http_requests_total[5m]))",
+		"sum by (job, code) (increase(http_requests_total[1h]))",
+		"avg by (job) (http_requests_total)",
+		"rate(http_requests_total[5m])",
+		"http_requests_total",
+	} {
+		opts := plainOpts()
+		for name, e := range map[string]promql.QueryEngine{"promwarp": New(Options{Prometheus: opts}), "prometheus": promql.NewEngine(plainOpts())} {
+			b.Run(name+"/"+qs, func(b *testing.B) {
+				for b.Loop() {
+					query, err := e.NewRangeQuery(context.Background(), q, nil, qs, time.UnixMilli(6_400_000), time.UnixMilli(86_400_000), time.Minute)
+					require.NoError(b, err)
+					require.NoError(b, query.Exec(context.Background()).Err)
+					query.Close()
+				}
+			})
+		}
+	}
+}
