@@ -25,9 +25,6 @@ type accumulator struct {
 	seen  []uint64 // bitmap, words a group
 }
 
-// cellBytes is the memory a group takes per step, in bytes, at most.
-const cellBytes = 8 + 8 + 8 + 1
-
 func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64}
 	a.seen = make([]uint64, groups*a.words)

@@ -1,7 +1,6 @@
 package cpuexec
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -80,11 +79,11 @@ const maxCells = 50_000_000
 func (a *aggregator) tooLarge(maxSamples int) string {
 	limit := maxCells
 	if maxSamples > 0 {
-		// A little room for tests' tiny limits: the state is small then.
+		// A little room for small limits, whose state is small anyway.
 		limit = min(limit, max(maxSamples, 1<<20))
 	}
-	if cells := len(a.first) * a.steps; cells > limit {
-		return fmt.Sprintf("its %d groups at %d steps would take %d MiB of memory at once", len(a.first), a.steps, cells*cellBytes>>20)
+	if len(a.first)*a.steps > limit {
+		return "its groups, at every step, would take more memory at once than the sample limit stands for"
 	}
 	return ""
 }

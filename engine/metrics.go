@@ -11,7 +11,8 @@ import (
 type metrics struct {
 	queries  *prometheus.CounterVec
 	nodes    *prometheus.CounterVec
-	declined prometheus.Counter
+	declined *prometheus.CounterVec
+	stayed   *prometheus.CounterVec
 	samples  prometheus.Counter
 	bytes    prometheus.Counter
 }
@@ -27,10 +28,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "promwarp_plan_nodes_total",
 			Help: "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.",
 		}, []string{"executor", "kind"}),
-		declined: f.NewCounter(prometheus.CounterOpts{
+		declined: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_parts_declined_total",
-			Help: "Parts of queries that an executor declined after seeing their data.",
-		}),
+			Help: "Parts of queries that an executor declined after seeing their data, by reason.",
+		}, []string{"reason"}),
+		stayed: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "promwarp_parts_left_total",
+			Help: "Expressions left to Prometheus's engine, by reason; those that only wait for such a one are not counted.",
+		}, []string{"reason"}),
 		samples: f.NewCounter(prometheus.CounterOpts{
 			Name: "promwarp_cpu_samples_decoded_total",
 			Help: "Samples decoded by the CPU executor.",
@@ -57,8 +62,11 @@ func (m *metrics) count(q *query) {
 		}
 		if d.Executor == plan.OnCPU {
 			cpu++
-		} else {
-			other++
+			return
+		}
+		other++
+		if d.Own {
+			m.stayed.WithLabelValues(d.Reason).Inc()
 		}
 	})
 	switch {

@@ -73,7 +73,7 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 			return q.finish(res)
 		}
 		q.excluded[d.Scan.Pos] = d.Reason
-		q.e.metrics.declined.Inc()
+		q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
 		q.Query.Close()
 		if err := q.prepare(); err != nil {
 			return &promql.Result{Err: err}
@@ -119,7 +119,7 @@ func (q *query) leftOver() []string {
 		return nil
 	}
 	q.root.Walk(func(d *plan.Decision) {
-		if d.Executor == plan.OnPrometheus && d.Kind != "constant" && d.Kind != "step invariant" && d.Kind != "expression" {
+		if d.Own {
 			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
 		}
 	})

@@ -27,6 +27,10 @@ type Decision struct {
 	Steps    int         `json:"steps,omitempty"`
 	Work     *Work       `json:"work,omitempty"`
 	Children []*Decision `json:"children,omitempty"`
+
+	// Own says that Prometheus's engine evaluates the node for a reason of its
+	// own, rather than because of what is below it.
+	Own bool `json:"-"`
 }
 
 // Executors, as explanations name them.

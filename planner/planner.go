@@ -8,6 +8,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -85,7 +86,7 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 	}
 	d := &plan.Decision{
 		Expr: expr.String(), Kind: kind(expr), Executor: plan.OnPrometheus,
-		Reason: reason, Steps: sc.grid.Steps,
+		Reason: reason, Steps: sc.grid.Steps, Own: ownReason(expr, reason),
 	}
 	w.children(d, expr, sc)
 	return d
@@ -206,7 +207,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 		sc.selectorRefused = ""
 		input, reason := w.compile(e.Expr, sc)
 		if input == nil {
-			return nil, "its input stays with Prometheus's engine: " + reason
+			return nil, inputStays + reason
 		}
 		return &plan.Aggregate{
 			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without,
@@ -260,6 +261,18 @@ func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {
 		Matchers: v.LabelMatchers, Offset: v.OriginalOffset.Milliseconds(), Fixed: v.Timestamp,
 		Pos: v.PosRange, Text: v.String(),
 	}, ""
+}
+
+const inputStays = "its input stays with Prometheus's engine: "
+
+// ownReason reports whether a node that stays with Prometheus's engine does so
+// for a reason of its own.
+func ownReason(e parser.Expr, reason string) bool {
+	switch e.(type) {
+	case *parser.NumberLiteral, *parser.StringLiteral, *parser.StepInvariantExpr, *parser.ParenExpr, *parser.MatrixSelector:
+		return false
+	}
+	return !strings.HasPrefix(reason, inputStays)
 }
 
 func kind(e parser.Expr) string {
