@@ -186,7 +186,7 @@ func hasStartTimes(s *selection.Selection) bool {
 func namesDiffer(ls []labels.Labels) bool {
 	first := ""
 	for i, l := range ls {
-		name := l.Get(labels.MetricName)
+		name := l.Get(model.MetricNameLabel)
 		if i == 0 {
 			first = name
 		}
@@ -223,7 +223,7 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 func (r *run) warnNonCounters(w *plan.Window, s *source, hasPoints []bool) {
 	last := ""
 	for i, l := range s.labels {
-		name := l.Get(labels.MetricName)
+		name := l.Get(model.MetricNameLabel)
 		if !hasPoints[i] || name == "" {
 			continue
 		}

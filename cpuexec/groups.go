@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/schema"
 
@@ -47,7 +48,7 @@ func groupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.L
 	case a.Without:
 		b.Reset(l)
 		b.Del(a.Grouping...)
-		b.Del(labels.MetricName)
+		b.Del(model.MetricNameLabel)
 		return b.Labels()
 	case len(a.Grouping) > 0:
 		b.Reset(l)
