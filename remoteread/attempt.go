@@ -1,0 +1,166 @@
+package remoteread
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+const (
+	// maxErrorBody is how much of the body of an answer that is an error is
+	// read, in bytes, so that the connection can be used again.
+	maxErrorBody = 16 << 10
+	// errorBodyTimeout is how long such a body may take. It adds nothing but
+	// text to an error that is certain.
+	errorBodyTimeout = 2 * time.Second
+)
+
+// attempt sends one request and reads its answer to the end. Once it returns
+// the body is closed and nothing goes on.
+func (c *Client) attempt(ctx context.Context, body []byte, sh *share) (*selection.Selection, error) {
+	select {
+	case c.inFlight <- struct{}{}:
+		defer func() { <-c.inFlight }()
+	case <-ctx.Done():
+		return nil, c.canceled(ctx)
+	}
+	c.metrics.inFlight.Inc()
+	start := time.Now()
+	sel, err := c.send(ctx, body, sh)
+	c.metrics.inFlight.Dec()
+	c.metrics.seconds.Observe(time.Since(start).Seconds())
+	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
+	if err == nil {
+		c.metrics.series.Add(float64(sh.series))
+	}
+	return sel, err
+}
+
+func outcomeOf(err error) outcome {
+	var e *Error
+	switch {
+	case err == nil:
+		return outcomeOK
+	case errors.As(err, &e):
+		return e.outcome
+	default:
+		return outcomeConnection
+	}
+}
+
+func (c *Client) send(parent context.Context, body []byte, sh *share) (*selection.Selection, error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	dog := newWatchdog(c.timeout, func() { cancel(errStalled) })
+	defer dog.rest()
+
+	// stopped is the error when the context ended, from outside or because the
+	// store made no progress: then whatever else went wrong follows from that.
+	stopped := func(waitingFor string) *Error {
+		switch {
+		case parent.Err() != nil:
+			return c.canceled(parent)
+		case errors.Is(context.Cause(ctx), errStalled):
+			return c.timedOut(waitingFor)
+		}
+		return nil
+	}
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, c.connection(err)
+	}
+	req.Header.Set("Content-Encoding", "snappy")
+	req.Header.Set("Accept-Encoding", "snappy")
+	req.Header.Set("Content-Type", typeSamples)
+	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
+
+	dog.wake()
+	resp, err := c.http.Do(req)
+	dog.rest()
+	if err != nil {
+		if e := stopped("answer"); e != nil {
+			return nil, e
+		}
+		return nil, c.connection(err)
+	}
+	defer resp.Body.Close()
+	in := &progressReader{from: resp.Body, dog: dog}
+	defer func() { c.metrics.bytes.Add(float64(in.bytes)) }()
+
+	typ, message := mediaType(resp.Header)
+	streamed := typ == typeStreamed && (message == "" || message == messageStreamed)
+	if resp.StatusCode != http.StatusOK || !streamed && typ != typeSamples {
+		dog.limit = min(dog.limit, errorBodyTimeout)
+		// An error of the body only shortens the message.
+		text, _ := io.ReadAll(io.LimitReader(in, maxErrorBody))
+		if parent.Err() != nil {
+			return nil, c.canceled(parent)
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, c.status(resp, text)
+		}
+		return nil, c.contentType(resp, text)
+	}
+
+	var sel *selection.Selection
+	if streamed {
+		sel, err = c.readStream(in, sh)
+	} else {
+		sel, err = c.readSamples(ctx, in, sh)
+	}
+	if err != nil {
+		if e := stopped("further bytes of the answer"); e != nil {
+			return nil, e
+		}
+		return nil, c.content(err)
+	}
+	return sel, nil
+}
+
+// Content types of answers.
+const (
+	typeSamples     = "application/x-protobuf"
+	typeStreamed    = "application/x-streamed-protobuf"
+	messageStreamed = "prometheus.ChunkedReadResponse"
+)
+
+var errStalled = errors.New("no progress")
+
+// watchdog ends a request that waits for the store longer than a limit at a
+// stretch. It watches progress, not total time, so that a large answer that
+// keeps arriving is let finish, and one that stalls is ended.
+type watchdog struct {
+	limit time.Duration
+	timer *time.Timer
+}
+
+func newWatchdog(limit time.Duration, bark func()) *watchdog {
+	d := &watchdog{limit: limit, timer: time.AfterFunc(limit, bark)}
+	d.rest()
+	return d
+}
+
+// wake starts a wait, rest ends it.
+func (d *watchdog) wake() { d.timer.Reset(d.limit) }
+func (d *watchdog) rest() { d.timer.Stop() }
+
+// progressReader reads a body under a watchdog and counts its bytes.
+type progressReader struct {
+	from  io.Reader
+	dog   *watchdog
+	bytes int64
+}
+
+func (r *progressReader) Read(p []byte) (int, error) {
+	r.dog.wake()
+	n, err := r.from.Read(p)
+	r.dog.rest()
+	r.bytes += int64(n)
+	return n, err
+}

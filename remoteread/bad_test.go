@@ -1,0 +1,746 @@
+package remoteread
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// rawFrame is data as a frame with a right or a wrong checksum.
+func rawFrame(data []byte, right bool) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(data)))
+	sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
+	if !right {
+		sum++
+	}
+	return append(binary.BigEndian.AppendUint32(b, sum), data...)
+}
+
+func floats(name string, times ...int64) *prompb.TimeSeries {
+	ts := &prompb.TimeSeries{Labels: []prompb.Label{{Name: "__name__", Value: name}}}
+	for _, t := range times {
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: 1})
+	}
+	return ts
+}
+
+func status(code int, text string) func(http.ResponseWriter, *http.Request, int64) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int64) { http.Error(w, text, code) }
+}
+
+func answer(b []byte) func(http.ResponseWriter, *http.Request, int64) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, b) }
+}
+
+func answerSamples(ts ...*prompb.TimeSeries) func(http.ResponseWriter, *http.Request, int64) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int64) { sampled(w, ts...) }
+}
+
+func answerBytes(typ string, b []byte) func(http.ResponseWriter, *http.Request, int64) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int64) {
+		w.Header().Set("Content-Type", typ)
+		_, _ = w.Write(b)
+	}
+}
+
+// cutOff sends b and then drops the connection before the body's end.
+func cutOff(b []byte) func(http.ResponseWriter, *http.Request, int64) {
+	return func(w http.ResponseWriter, _ *http.Request, _ int64) {
+		streamed(w, b)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func TestBadAnswers(t *testing.T) {
+	good := wireSeries(0, 100, "__name__", "up", "job", "j")
+	goodFrame := frames(good)
+	mangled := func(f func(*prompb.ChunkedSeries)) []byte {
+		s := wireSeries(0, 100, "__name__", "up", "job", "j")
+		f(s)
+		return frames(s)
+	}
+	stall := func(w http.ResponseWriter, r *http.Request, b []byte) {
+		if b != nil {
+			streamed(w, b)
+			w.(http.Flusher).Flush()
+		}
+		_, _ = io.ReadAll(r.Body) // or else the server does not see the connection close
+		<-r.Context().Done()
+	}
+	badHistogram := floats("h")
+	badHistogram.Histograms = []prompb.Histogram{prompb.FromIntHistogram(5, &histogram.Histogram{
+		Count: 7, PositiveSpans: []histogram.Span{{Offset: 0, Length: 3}}, PositiveBuckets: []int64{1},
+	})}
+	unknownSchema := floats("h")
+	unknownSchema.Histograms = []prompb.Histogram{prompb.FromIntHistogram(5, &histogram.Histogram{Schema: 77})}
+
+	const short = 100 * time.Millisecond
+	for _, c := range []struct {
+		name     string
+		handler  func(w http.ResponseWriter, r *http.Request, n int64)
+		config   func(*config.RemoteReadConfig)
+		options  func(*Options)
+		status   int
+		retry    bool // Error.Retryable
+		requests int64
+		want     []string // in the message, beside the URL
+		not      []string
+		is       error
+	}{
+		{
+			name: "page of HTML", handler: answerBytes("text/html; charset=utf-8", []byte("<!DOCTYPE html>\n<html>x</html>")),
+			status: 200, requests: 1,
+			want: []string{"content type is text/html; charset=utf-8", "a page of HTML", "check that the URL ends in /api/v1/read of a Prometheus-compatible store"},
+		},
+		{
+			name: "JSON", handler: answerBytes("application/json", []byte(`{"status":"ok"}`)),
+			status: 200, requests: 1, want: []string{"content type is application/json", `{"status":"ok"}`, "/api/v1/read"},
+		},
+		{
+			name: "another stream", handler: answerBytes("application/x-streamed-protobuf; proto=prometheus.Other", goodFrame),
+			status: 200, requests: 1, want: []string{"proto=prometheus.Other", "/api/v1/read"},
+		},
+		{
+			name: "no content", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.WriteHeader(http.StatusNoContent) },
+			status: 204, requests: 1, want: []string{"HTTP status 204 No Content", "/api/v1/read"},
+		},
+		{
+			name: "no content type", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.Header()["Content-Type"] = nil },
+			status: 200, requests: 1, want: []string{"content type is none", "/api/v1/read"},
+		},
+		{
+			name: "404", handler: status(404, "404 page not found"), status: 404, requests: 1,
+			want: []string{"HTTP status 404 Not Found: 404 page not found", "check that the URL ends in /api/v1/read"},
+		},
+		{
+			name: "redirect", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
+				http.Redirect(w, r, "https://u:hidden@elsewhere/read?token=hidden", http.StatusPermanentRedirect)
+			},
+			config: func(c *config.RemoteReadConfig) { c.HTTPClientConfig.FollowRedirects = false },
+			status: 308, requests: 1, want: []string{"308 Permanent Redirect to https://elsewhere/read;", "follow_redirects"}, not: []string{"hidden"},
+		},
+		{
+			name: "401", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
+				user, pass, _ := r.BasicAuth()
+				http.Error(w, fmt.Sprintf("wrong password %s for %s (%s)\nsecond line", pass, user, r.Header.Get("Authorization")), 401)
+			},
+			config: func(c *config.RemoteReadConfig) {
+				c.HTTPClientConfig.BasicAuth = &commonconfig.BasicAuth{Username: "ann", Password: "hidden word"}
+			},
+			status: 401, requests: 1,
+			want: []string{"HTTP status 401 Unauthorized: wrong password <secret> for ann (Basic <secret>)", "check the credentials"},
+			not:  []string{"hidden", "second line", "YW5uOmhpZGRlbiB3b3Jk"},
+		},
+		{
+			name: "403", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
+				http.Error(w, r.URL.RawQuery+" "+r.Header.Get("Authorization"), 403)
+			},
+			config: func(c *config.RemoteReadConfig) {
+				c.URL.RawQuery = "token=hidden1"
+				c.HTTPClientConfig.BearerToken = "hidden2"
+			},
+			status: 403, requests: 1, want: []string{"token=<secret> Bearer <secret>", "check the credentials"}, not: []string{"hidden"},
+		},
+		{
+			name: "403 with headers", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
+				http.Error(w, r.Header.Get("X-Api-Key")+" of "+r.Header.Get("X-Scope-OrgID"), 403)
+			},
+			config: func(c *config.RemoteReadConfig) {
+				c.Headers = map[string]string{"X-Api-Key": "hidden", "X-Scope-OrgID": "tenant"}
+			},
+			status: 403, requests: 1, want: []string{"<secret> of tenant"}, not: []string{"hidden"},
+		},
+		{
+			name: "413", handler: status(413, "too many series"), status: 413, requests: 1,
+			want: []string{"too many series", "raise the store's remote-read limits", "--storage.remote.read-sample-limit", "shorten"},
+		},
+		{
+			name: "Prometheus's sample limit", handler: status(400, "exceeded sample limit (10)"), status: 400, requests: 1,
+			want: []string{"exceeded sample limit (10)", "raise the store's remote-read limits"},
+		},
+		{
+			name: "422", handler: status(422, "no such tenant"), status: 422, requests: 1,
+			want: []string{"HTTP status 422 Unprocessable Entity: no such tenant", "the store refuses the request"},
+		},
+		{
+			name: "500 forever", handler: status(500, "\n disk\x00on\tfire "+strings.Repeat("ü", 4000)+"\nsecond"), status: 500, retry: true, requests: 4,
+			want: []string{"HTTP status 500 Internal Server Error: disk on fire ü", "ü… (after 4 attempts); see the store's log"}, not: []string{"second", strings.Repeat("ü", 128)},
+		},
+		{
+			name: "500 without retries", handler: status(500, ""), options: func(o *Options) { o.Retries = -1 }, status: 500, retry: true, requests: 1,
+			want: []string{"HTTP status 500 Internal Server Error: no message; see"}, not: []string{"attempts"},
+		},
+		{
+			name: "429 forever", handler: status(429, "slow down"), status: 429, retry: true, requests: 4,
+			want: []string{"429 Too Many Requests: slow down (after 4 attempts)", "rate limit"},
+		},
+		{
+			name: "429 for very long", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) {
+				w.Header().Set("Retry-After", "86400")
+				http.Error(w, "", 429)
+			}, status: 429, retry: true, requests: 1, want: []string{"the store asks to wait 24h0m0s"},
+		},
+		{
+			name: "500 with a body that stalls", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
+				w.WriteHeader(500)
+				_, _ = w.Write([]byte("some text"))
+				w.(http.Flusher).Flush()
+				stall(w, r, nil)
+			}, config: func(c *config.RemoteReadConfig) { c.RemoteTimeout = model.Duration(short) },
+			options: func(o *Options) { o.Retries = -1 }, status: 500, retry: true, requests: 1, want: []string{"some text"},
+		},
+		{
+			name: "no answer", handler: func(w http.ResponseWriter, r *http.Request, _ int64) { stall(w, r, nil) },
+			config:   func(c *config.RemoteReadConfig) { c.RemoteTimeout = model.Duration(short) },
+			requests: 1, is: context.DeadlineExceeded,
+			want: []string{"no answer for 100ms", "raise remote_timeout, or narrow the selector or the time range"},
+		},
+		{
+			name: "stalls between frames", handler: func(w http.ResponseWriter, r *http.Request, _ int64) { stall(w, r, goodFrame) },
+			config:   func(c *config.RemoteReadConfig) { c.RemoteTimeout = model.Duration(short) },
+			requests: 1, is: context.DeadlineExceeded, want: []string{"no further bytes of the answer for 100ms", "raise remote_timeout"},
+		},
+		{
+			name: "stalls in a frame", handler: func(w http.ResponseWriter, r *http.Request, _ int64) { stall(w, r, goodFrame[:40]) },
+			config:   func(c *config.RemoteReadConfig) { c.RemoteTimeout = model.Duration(short) },
+			requests: 1, is: context.DeadlineExceeded, want: []string{"no further bytes of the answer for 100ms"},
+		},
+		{
+			name: "connection dropped", handler: func(http.ResponseWriter, *http.Request, int64) { panic(http.ErrAbortHandler) },
+			retry: true, requests: 4, is: io.EOF, want: []string{"no answer: EOF (after 4 attempts)", "its log"},
+		},
+		{
+			name: "cut off in a frame", handler: cutOff(goodFrame[:40]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF,
+			want: []string{"the answer was cut off: unexpected EOF (after 4 attempts)", "proxies"},
+		},
+		{
+			name: "cut off between frames", handler: cutOff(goodFrame), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF,
+			want: []string{"the answer was cut off"},
+		},
+		{name: "body ends after the length", handler: answer(goodFrame[:1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends in the length", handler: answer([]byte{0xff}), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends after the checksum", handler: answer(goodFrame[:6]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends before the last byte", handler: answer(goodFrame[:len(goodFrame)-1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{
+			name: "large frame cut off", handler: answer(append(binary.AppendUvarint(nil, 40<<20), make([]byte, 1<<20)...)), status: 200, retry: true, requests: 4,
+			is: io.ErrUnexpectedEOF, want: []string{"cut off"},
+		},
+		{
+			name: "error text at the end of the stream", handler: answer(append(frames(good), "expanding series: open /data/chunks: input/output error\n"...)),
+			status: 200, retry: true, requests: 4,
+			want: []string{"the store ended its answer with an error: expanding series: open /data/chunks: input/output error (after 4 attempts); see the store's log"},
+		},
+		{
+			name: "long error text", handler: answer(append(frames(good), " "+strings.Repeat("words ", 5000)...)),
+			status: 200, retry: true, requests: 4, want: []string{"the store ended its answer with an error: words words", "…"},
+		},
+		{
+			name: "wrong checksum", handler: answer(rawFrame(goodFrame[6:], false)), status: 200, retry: true, requests: 2,
+			want: []string{"the checksum of a frame of", "is wrong (after 2 attempts)", "check proxies"},
+		},
+		{
+			name: "wrong checksum of a large frame", handler: answer(rawFrame(make([]byte, 1<<20), false)), status: 200, retry: true, requests: 2,
+			want: []string{"the checksum of a frame of 1048576 bytes is wrong"},
+		},
+		{
+			name: "endless length", handler: answer([]byte(strings.Repeat("\xff", 20))), status: 200, retry: true, requests: 2,
+			want: []string{"the length of a frame is not a number"},
+		},
+		{
+			name: "frame too large", handler: answer(goodFrame), options: func(o *Options) { o.MaxFrameBytes = 50 }, status: 200, requests: 1,
+			want: []string{fmt.Sprintf("a frame of %d bytes exceeds the limit of 50 bytes; raise --upstream.max-frame-bytes", len(goodFrame)-6)},
+		},
+		{
+			name: "frame over Prometheus's limit", handler: answer(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
+			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit"},
+		},
+		{
+			name: "frame of exabytes", handler: answer(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
+			want: []string{"a frame of 18446744073709551615 bytes exceeds the limit"},
+		},
+		{
+			name: "too large in total", handler: answer(frames(good, wireSeries(0, 100, "__name__", "zz"))),
+			options: func(o *Options) { o.MaxBytes = int64(len(good.Chunks[0].Data)) * 3 / 2 }, status: 200, requests: 1, is: selection.ErrTooLarge,
+			want: []string{fmt.Sprintf("selection exceeds its byte limit of %d bytes; raise --upstream.max-bytes, or narrow", len(good.Chunks[0].Data)*3/2)},
+		},
+		{
+			name: "too many labels", handler: answer(frames(
+				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "a", Value: strings.Repeat("x", 600)}}},
+				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "b", Value: strings.Repeat("x", 600)}}})),
+			options: func(o *Options) { o.MaxBytes = 1000 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 1000 bytes"},
+		},
+		{
+			name: "samples too large in total", handler: answerSamples(floats("a", 1, 2, 3), floats("b", 1, 2, 3)),
+			options: func(o *Options) { o.MaxBytes = 40 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 40 bytes; raise --upstream.max-bytes"},
+		},
+		{
+			name: "garbage in a frame", handler: answer(rawFrame([]byte{0x0a, 0x05, 0x0a, 0xff, 0xff, 0xff, 0xff}, true)), status: 200, requests: 1,
+			want: []string{"the answer is not valid protobuf: in a label"},
+		},
+		{
+			name: "wrong wire type", handler: answer(rawFrame([]byte{0x08, 0x05}, true)), status: 200, requests: 1,
+			want: []string{"the answer is not valid protobuf: field 1 of a frame has wire type 0"},
+		},
+		{
+			name: "another query's answer", handler: answer(rawFrame([]byte{0x10, 0x01}, true)), status: 200, requests: 1,
+			want: []string{"the answer is for query 1 of a request with one query"},
+		},
+		{
+			name: "unknown encoding", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 99 })), status: 200, requests: 1,
+			want: []string{`series {__name__="up", job="j"}: unknown chunk encoding 99`},
+		},
+		{
+			// Cut to a byte it would be XOR.
+			name: "encoding over a byte", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 257 })), status: 200, requests: 1,
+			want: []string{"unknown chunk encoding 257"},
+		},
+		{
+			name: "chunk without data", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Data = nil })), status: 200, requests: 1,
+			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: chunk of 0 bytes is shorter`},
+		},
+		{
+			name: "histogram chunk without its header", handler: answer(mangled(func(s *prompb.ChunkedSeries) {
+				s.Chunks[0] = prompb.Chunk{Type: prompb.Chunk_HISTOGRAM, MaxTimeMs: math.MaxInt64, Data: []byte{0, 1}}
+			})), status: 200, requests: 1, want: []string{`corrupt chunk in series {__name__="up", job="j"}`, "chunk of 2 bytes is shorter"},
+		},
+		{
+			name: "chunk ends before it starts", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].MaxTimeMs = -1 })), status: 200, requests: 1,
+			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: its start is after its end`},
+		},
+		{
+			name: "labels out of order", handler: answer(frames(wireSeries(0, 5, "b", "1", "a", "2"))), status: 200, requests: 1,
+			want: []string{`series {b="1", a="2"}: labels are not sorted: "a" comes after "b"`},
+		},
+		{
+			name: "label twice", handler: answer(frames(wireSeries(0, 5, "a", "1", "a", "2"))), status: 200, requests: 1,
+			want: []string{`series {a="1", a="2"}: label "a" appears twice`},
+		},
+		{
+			name: "label without a name", handler: answer(frames(wireSeries(0, 5, "", "1"))), status: 200, requests: 1, want: []string{`series {="1"}: a label has no name`},
+		},
+		{
+			name: "label name not UTF-8", handler: answer(frames(wireSeries(0, 5, "a\xff", "1"))), status: 200, requests: 1, want: []string{`label name "a\xff" is not valid UTF-8`},
+		},
+		{
+			name: "label value not UTF-8", handler: answer(frames(wireSeries(0, 5, "a", "\xff"))), status: 200, requests: 1, want: []string{`the value of label "a" is not valid UTF-8`},
+		},
+		{
+			name: "empty metric name", handler: answer(frames(wireSeries(0, 5, "__name__", ""))), status: 200, requests: 1, want: []string{"the metric name is empty"},
+		},
+		{
+			name: "label of 17 MB", handler: answer(frames(wireSeries(0, 5, "a", strings.Repeat("x", 17<<20)))), status: 200, requests: 1,
+			want: []string{`label "a" is longer than 16777215 bytes`},
+		},
+		{
+			name: "samples out of order", handler: answerSamples(floats("a", 1, 2), floats("b", 5, 7, 6)), status: 200, requests: 1,
+			want: []string{`series {__name__="b"}: sample at 6 ms comes after one at 7 ms`},
+		},
+		{
+			name: "samples with a label twice", handler: answerSamples(&prompb.TimeSeries{
+				Labels: []prompb.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}, {Name: "a", Value: "3"}}, Samples: []prompb.Sample{{}},
+			}), status: 200, requests: 1, want: []string{`label "a" appears twice`},
+		},
+		{
+			name: "samples without a label name", handler: answerSamples(&prompb.TimeSeries{Labels: []prompb.Label{{Value: "1"}}}), status: 200, requests: 1,
+			want: []string{`series {="1"}: a label has no name`},
+		},
+		{
+			name: "bad histogram", handler: answerSamples(badHistogram), status: 200, requests: 1, want: []string{`series {__name__="h"}`, "buckets"},
+		},
+		{
+			name: "unknown histogram schema", handler: answerSamples(unknownSchema), status: 200, requests: 1, want: []string{`series {__name__="h"}`, "schema"},
+		},
+		{
+			name: "two results", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 0, 0x0a, 0})), status: 200, requests: 1,
+			want: []string{"the answer holds 2 results for one query"},
+		},
+		{
+			name: "no result", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, nil)), status: 200, requests: 1,
+			want: []string{"the answer holds 0 results for one query"},
+		},
+		{
+			name: "samples not compressed", handler: answerBytes("application/x-protobuf", nil), status: 200, retry: true, requests: 2,
+			want: []string{"the answer is not compressed with snappy"},
+		},
+		{
+			name: "bad compression", handler: answerBytes("application/x-protobuf", []byte{0x20, 0x01, 0x02, 0x03}), status: 200, retry: true, requests: 2,
+			want: []string{"the answer cannot be decompressed"},
+		},
+		{
+			name: "garbage in samples", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 2, 0x0a, 0x50})), status: 200, requests: 1,
+			want: []string{"the answer is not valid protobuf: in a result"},
+		},
+		{
+			name: "garbage in a series of samples", handler: answerBytes("application/x-protobuf", snappy.Encode(nil, []byte{0x0a, 4, 0x0a, 2, 0x0a, 0x50})), status: 200, requests: 1,
+			want: []string{"the answer is not valid protobuf: in a series"},
+		},
+		{
+			name: "answer of samples too large", handler: answerSamples(floats(strings.Repeat("x", 2000), 1)), options: func(o *Options) { o.MaxFrameBytes = 1000 },
+			status: 200, requests: 1, want: []string{"exceeds the limit of 1000 bytes; raise --upstream.max-frame-bytes, or narrow"},
+		},
+		{
+			name: "compressed answer of samples too large", handler: answerBytes("application/x-protobuf", make([]byte, 2000)), options: func(o *Options) { o.MaxFrameBytes = 1000 },
+			status: 200, requests: 1, want: []string{"an answer of more than 1000 bytes exceeds the limit of 1000 bytes"},
+		},
+		{
+			// 4 bytes that say that they are 4 GB.
+			name: "answer of samples that claims gigabytes", handler: answerBytes("application/x-protobuf", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
+			status: 200, requests: 1, want: []string{"an answer of 4294967295 bytes exceeds the limit"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			base, requests := server(t, c.handler)
+			cfg := readConfig(t, base)
+			if c.config != nil {
+				c.config(cfg)
+			}
+			o := quick()
+			if c.options != nil {
+				c.options(&o)
+			}
+			start := time.Now()
+			sel, ws, err := newClient(t, cfg, o).Fetch(t.Context(), 0, hour, anything)
+			require.Error(t, err)
+			require.Less(t, time.Since(start), 5*time.Second)
+			require.Nil(t, sel)
+			require.Empty(t, ws)
+			t.Log(err)
+
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, base, e.Upstream)
+			require.Equal(t, c.status, e.StatusCode)
+			require.Equal(t, c.retry, e.Retryable)
+			require.True(t, strings.HasPrefix(err.Error(), "remote read from "+base+": "), err.Error())
+			for _, s := range c.want {
+				require.ErrorContains(t, err, s)
+			}
+			for _, s := range c.not {
+				require.NotContains(t, err.Error(), s)
+			}
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+			require.NotContains(t, err.Error(), "\n")
+			require.LessOrEqual(t, len(err.Error()), 3000)
+			require.Equal(t, c.requests, requests.Load())
+		})
+	}
+}
+
+func TestUpstreamDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	cfg := readConfig(t, "http://user:hidden@"+addr+"/api/v1/read?token=hidden")
+	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.EqualError(t, err, "remote read from http://"+addr+"/api/v1/read: connecting: dial tcp "+addr+": connect: connection refused"+
+		" (after 4 attempts); check that the store is running and listens on "+addr)
+}
+
+func TestUpstreamTLS(t *testing.T) {
+	var requests atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	_, _, err := newClient(t, readConfig(t, s.URL), quick()).Fetch(t.Context(), 0, 1, anything)
+	require.ErrorContains(t, err, "certificate signed by unknown authority; check ca_file and server_name in tls_config")
+	require.NotContains(t, err.Error(), "attempts")
+
+	plain, _ := server(t, answer(nil))
+	_, _, err = newClient(t, readConfig(t, strings.Replace(plain, "http:", "https:", 1)), quick()).Fetch(t.Context(), 0, 1, anything)
+	require.ErrorContains(t, err, "check whether the URL should start with http or https")
+	require.NotContains(t, err.Error(), "attempts")
+	require.Zero(t, requests.Load())
+}
+
+func TestUnknownHost(t *testing.T) {
+	c := newClient(t, readConfig(t, "http://x"), Options{})
+	e := c.connection(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}})
+	require.ErrorContains(t, e, "resolving the host name")
+	require.ErrorContains(t, e, "check the host name in the URL")
+	require.True(t, e.Retryable)
+}
+
+// Failures that pass are retried, and what came before them is not kept.
+func TestRecovers(t *testing.T) {
+	all := frames(wireSeries(0, 100, "__name__", "a"), wireSeries(0, 100, "__name__", "b"))
+	for name, fail := range map[string]func(http.ResponseWriter, *http.Request, int64){
+		"500":            status(500, "x"),
+		"503":            status(503, "x"),
+		"429":            status(429, "x"),
+		"cut off":        cutOff(all[:len(all)-30]),
+		"dropped":        func(http.ResponseWriter, *http.Request, int64) { panic(http.ErrAbortHandler) },
+		"error text":     answer(append(frames(wireSeries(0, 9, "__name__", "a")), "storage is on fire\n"...)),
+		"wrong checksum": answer(rawFrame([]byte{1, 2, 3}, false)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, requests := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
+				if n == 1 {
+					fail(w, r, n)
+					return
+				}
+				streamed(w, all)
+			})
+			sel, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, hour, anything)
+			require.NoError(t, err)
+			require.EqualValues(t, 2, requests.Load())
+			require.Equal(t, 2, sel.NumSeries())
+			require.EqualValues(t, 200, sel.NumSamples())
+		})
+	}
+}
+
+// What a failed attempt brought does not count against the limit.
+func TestLimitAfterRetry(t *testing.T) {
+	s := wireSeries(0, 100, "__name__", "a")
+	base, _ := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
+		if n < 4 {
+			cutOff(frames(s))(w, r, n)
+		}
+		streamed(w, frames(s))
+	})
+	o := quick()
+	o.MaxBytes = int64(len(s.Chunks[0].Data)) + 50
+	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), 0, hour, anything)
+	require.NoError(t, err)
+}
+
+// The limit is for all pieces together.
+func TestLimitOverPieces(t *testing.T) {
+	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, n int64) {
+		streamed(w, frames(wireSeries(n*100_000, 100, "__name__", "a")))
+	})
+	o := quick()
+	o.MaxBytes = 2 * int64(len(wireSeries(0, 100).Chunks[0].Data))
+	c := newClient(t, readConfig(t, base), o)
+	_, _, err := c.Fetch(t.Context(), 0, hour, anything)
+	require.NoError(t, err)
+	sel, _, err := c.Fetch(t.Context(), 0, 18*hour-1, anything)
+	require.ErrorIs(t, err, selection.ErrTooLarge)
+	require.Nil(t, sel)
+}
+
+func TestRetryAfter(t *testing.T) {
+	var times []time.Time
+	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, n int64) {
+		times = append(times, time.Now())
+		if n == 1 {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "later", 429)
+			return
+		}
+		streamed(w, nil)
+	})
+	c := newClient(t, readConfig(t, base), quick())
+	_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+	require.NoError(t, err)
+	require.Len(t, times, 2)
+	require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Second)
+
+	// With less time left than the store asks for, the reason comes at once.
+	times = nil
+	base, requests := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
+		w.Header().Set("Retry-After", "9")
+		http.Error(w, "later", 503)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	start := time.Now()
+	_, _, err = newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	require.ErrorContains(t, err, "503 Service Unavailable: later")
+	require.Less(t, time.Since(start), 2*time.Second)
+	require.EqualValues(t, 1, requests.Load())
+
+	for text, want := range map[string]time.Duration{
+		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "1.5": 0,
+		"99999999999999999999999": (1 << 32) * time.Second, "Mon, 01 Jan 2001 00:00:00 GMT": 0,
+	} {
+		require.Equal(t, want, retryAfter(http.Header{"Retry-After": {text}}), text)
+	}
+	in := retryAfter(http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}})
+	require.InDelta(t, time.Hour.Seconds(), in.Seconds(), 5)
+}
+
+// A slow answer that keeps coming may take longer than remote_timeout.
+func TestSlowButSteady(t *testing.T) {
+	b := frames(wireSeries(0, 100, "__name__", "a"))
+	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
+		for i := 0; i < len(b); i += 40 {
+			streamed(w, b[i:min(i+40, len(b))])
+			w.(http.Flusher).Flush()
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	cfg := readConfig(t, base)
+	cfg.RemoteTimeout = model.Duration(200 * time.Millisecond)
+	start := time.Now()
+	sel, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything)
+	require.NoError(t, err)
+	require.Equal(t, 1, sel.NumSeries())
+	require.Greater(t, time.Since(start), 200*time.Millisecond)
+}
+
+func TestCancel(t *testing.T) {
+	for _, stage := range []string{"before", "headers", "body", "backoff", "queue"} {
+		t.Run(stage, func(t *testing.T) {
+			reached, closed := make(chan struct{}, 10), make(chan struct{}, 10)
+			base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
+				if stage == "backoff" {
+					defer func() { reached <- struct{}{} }()
+					w.Header().Set("Retry-After", "20")
+					http.Error(w, "", 503)
+					return
+				}
+				_, _ = io.ReadAll(r.Body)
+				if stage != "headers" {
+					streamed(w, append(frames(wireSeries(0, 100, "__name__", "a")), 50, 1, 2))
+					w.(http.Flusher).Flush()
+				}
+				reached <- struct{}{}
+				<-r.Context().Done()
+				closed <- struct{}{}
+			})
+			o := quick()
+			o.Concurrency = 1
+			c := newClient(t, readConfig(t, base), o)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if stage == "before" {
+				cancel()
+			}
+			pieces := int64(1)
+			if stage == "queue" {
+				pieces = 5
+			}
+			done := make(chan error, 1)
+			go func() {
+				sel, _, err := c.Fetch(ctx, 0, pieces*6*hour-1, anything)
+				if sel != nil {
+					err = errors.New("a selection came with an error")
+				}
+				done <- err
+			}()
+			if stage != "before" {
+				<-reached
+				time.Sleep(20 * time.Millisecond)
+			}
+			start := time.Now()
+			cancel()
+			err := <-done
+			require.Less(t, time.Since(start), time.Second)
+			require.ErrorIs(t, err, context.Canceled)
+			require.EqualError(t, err, "remote read from "+base+": stopped before the answer was complete: context canceled")
+			switch stage {
+			case "before":
+				require.Zero(t, requests.Load())
+				return
+			case "backoff":
+			default:
+				select {
+				case <-closed:
+				case <-time.After(5 * time.Second):
+					t.Fatal("the connection stayed open")
+				}
+			}
+			require.EqualValues(t, 1, requests.Load())
+		})
+	}
+}
+
+// A deadline of the caller's is not taken for the store's timeout.
+func TestDeadline(t *testing.T) {
+	base, requests := server(t, func(_ http.ResponseWriter, r *http.Request, _ int64) {
+		_, _ = io.ReadAll(r.Body)
+		<-r.Context().Done()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "stopped before the answer was complete: context deadline exceeded; raise the query's timeout")
+	require.EqualValues(t, 1, requests.Load())
+}
+
+// The first piece that fails ends the others.
+func TestFirstErrorEndsOthers(t *testing.T) {
+	var closed atomic.Int64
+	started := make(chan struct{}, 10)
+	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
+		_, _ = io.ReadAll(r.Body)
+		if n < 4 {
+			started <- struct{}{}
+			<-r.Context().Done()
+			closed.Add(1)
+			return
+		}
+		for range 3 {
+			<-started
+		}
+		http.Error(w, "no", http.StatusForbidden)
+	})
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(t.Context(), 0, 100*hour, anything)
+	require.ErrorContains(t, err, "403 Forbidden")
+	require.EqualValues(t, 4, requests.Load())
+	require.Eventually(t, func() bool { return closed.Load() == 3 }, 5*time.Second, time.Millisecond)
+}
+
+// The connection of an answer that was an error is used again.
+func TestConnectionIsReused(t *testing.T) {
+	conns := map[string]bool{}
+	base, _ := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
+		conns[r.RemoteAddr] = true
+		if n < 3 {
+			http.Error(w, strings.Repeat("x", 10_000), 500)
+			return
+		}
+		streamed(w, frames(wireSeries(0, 100, "__name__", "a")))
+	})
+	c := newClient(t, readConfig(t, base), quick())
+	for range 3 {
+		_, _, err := c.Fetch(t.Context(), 0, 1, anything)
+		require.NoError(t, err)
+	}
+	require.Len(t, conns, 1)
+}
+
+// Prometheus's own messages arrive.
+func TestPrometheusErrors(t *testing.T) {
+	store := teststorage.New(t)
+	last := fill(t, store)
+	h := onlySamples(t, promHandler(store, 1<<20, 10))
+	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) { h.ServeHTTP(w, r) })
+	o := quick()
+	o.Piece = 1000 * time.Hour
+	_, _, err := newClient(t, readConfig(t, base), o).Fetch(t.Context(), last-hour, last, anything)
+	require.ErrorContains(t, err, "HTTP status 400 Bad Request: exceeded sample limit (10); raise the store's remote-read limits")
+	require.EqualValues(t, 1, requests.Load())
+}

@@ -1,0 +1,252 @@
+// Package remoteread fetches what a selector matches from a
+// Prometheus-compatible store, over Prometheus's remote-read protocol.
+//
+// Stores that stream chunks are read frame by frame, and the encoded chunks go
+// into a selection as they came; answers of samples are encoded into chunks on
+// arrival. A long range is fetched in several pieces at once.
+package remoteread
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/prometheus/config"
+)
+
+// Flags of the program that set the options errors may ask to raise.
+const (
+	FlagMaxBytes      = "upstream.max-bytes"       // Options.MaxBytes
+	FlagMaxFrameBytes = "upstream.max-frame-bytes" // Options.MaxFrameBytes
+)
+
+// The defaults of Options.
+//
+// A piece of 6 h is a multiple of 2 h, at which Prometheus cuts its blocks and
+// head chunks, so no chunk of a Prometheus lies in two pieces and none is
+// encoded again to fit. A day makes four pieces, one for each that may be in
+// flight, and a piece is long enough that labels, sent once for each, weigh
+// little beside chunks.
+const (
+	DefaultPiece         = 6 * time.Hour
+	DefaultConcurrency   = 4
+	DefaultMaxFrameBytes = 64 << 20 // bytes
+	DefaultMaxBytes      = 4 << 30  // bytes
+	DefaultRetries       = 3
+	DefaultMinBackoff    = 100 * time.Millisecond
+	DefaultMaxBackoff    = 5 * time.Second
+
+	defaultRemoteTimeout = time.Minute // Prometheus's default of remote_timeout
+)
+
+// Options bound a client. A zero field means its default.
+type Options struct {
+	// Piece is the length of the pieces that a range is split into; they start
+	// at multiples of it. Default DefaultPiece. A range of very many pieces is
+	// split into pieces of a multiple of it.
+	Piece time.Duration
+	// Concurrency is how many requests the client has in flight at once, over
+	// all its fetches together. Default DefaultConcurrency.
+	Concurrency int
+	// MaxFrameBytes is the size, in bytes, of the largest frame of a streamed
+	// answer and of the largest answer of samples, decompressed, that is
+	// accepted. For frames the chunked_read_limit of the configuration holds as
+	// well. Default DefaultMaxFrameBytes.
+	MaxFrameBytes int64
+	// MaxBytes is the most bytes, chunks and labels, that one fetch may bring.
+	// Past it the fetch fails with selection.ErrTooLarge. What is held may be
+	// one frame for each request in flight more. Default DefaultMaxBytes.
+	MaxBytes int64
+	// Retries is how many times a failed request is sent again; negative means
+	// never. Default DefaultRetries.
+	Retries int
+	// MinBackoff is the wait before the first retry. It doubles for each
+	// further one, up to MaxBackoff; half of it is random. Defaults
+	// DefaultMinBackoff and DefaultMaxBackoff.
+	MinBackoff, MaxBackoff time.Duration
+	// Logger gets a warning for each retry. Default none.
+	Logger *slog.Logger
+	// Registerer gets the client's metrics. Clients may share one; their
+	// metrics differ in the label upstream, which is the client's name.
+	Registerer prometheus.Registerer
+}
+
+// withDefaults fills in defaults and checks the rest.
+func (o Options) withDefaults() (Options, error) {
+	if o.Piece == 0 {
+		o.Piece = DefaultPiece
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.MaxFrameBytes == 0 {
+		o.MaxFrameBytes = DefaultMaxFrameBytes
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Retries == 0 {
+		o.Retries = DefaultRetries
+	}
+	o.Retries = max(o.Retries, 0)
+	if o.MinBackoff == 0 {
+		o.MinBackoff = DefaultMinBackoff
+	}
+	if o.MaxBackoff == 0 {
+		o.MaxBackoff = max(DefaultMaxBackoff, o.MinBackoff)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case o.Piece < time.Millisecond:
+		return o, fmt.Errorf("remote read: a piece of %s is too short; the least is 1ms, the default %s", o.Piece, DefaultPiece)
+	case o.Concurrency < 0:
+		return o, fmt.Errorf("remote read: concurrency %d is negative", o.Concurrency)
+	case o.MaxFrameBytes < 0:
+		return o, fmt.Errorf("remote read: largest frame of %d bytes is negative", o.MaxFrameBytes)
+	case o.MaxBytes < 0:
+		return o, fmt.Errorf("remote read: most bytes of a fetch, %d, is negative", o.MaxBytes)
+	case o.MinBackoff < 0 || o.MaxBackoff < o.MinBackoff:
+		return o, fmt.Errorf("remote read: backoff from %s to %s is not a range", o.MinBackoff, o.MaxBackoff)
+	}
+	return o, nil
+}
+
+// Client fetches from one store. It is safe for concurrent use.
+type Client struct {
+	name     string
+	url      string // with credentials, for requests
+	upstream string // without, for messages
+	http     *http.Client
+	secrets  *redactor
+	required model.LabelSet
+
+	timeout       time.Duration
+	piece         int64 // ms
+	maxFrame      int64 // bytes
+	maxFrameSetBy string
+	maxAnswer     int64 // bytes
+	maxBytes      int64
+	retries       int
+	minBackoff    time.Duration
+	maxBackoff    time.Duration
+	inFlight      chan struct{} // one element for each request in flight
+	log           *slog.Logger
+	metrics       *metrics
+}
+
+// NewClient returns a client for an entry of remote_read in Prometheus's
+// configuration format.
+//
+// read_recent has no effect: it makes a Prometheus leave to its own storage
+// what that covers, and promwarp has none beside the store. Nor has
+// filter_external_labels, as promwarp has no external labels.
+func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if cfg == nil || cfg.URL == nil || cfg.URL.URL == nil {
+		return nil, errors.New("remote read: no URL is configured")
+	}
+	u := cfg.URL.URL
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("remote read: URL %q: write an http or https URL such as http://prometheus:9090/api/v1/read", withoutCredentials(u))
+	}
+	h, err := commonconfig.NewClientFromConfig(cfg.HTTPClientConfig, "promwarp_remote_read", commonconfig.WithUserAgent(version.ComponentUserAgent("promwarp")))
+	if err != nil {
+		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", withoutCredentials(u), err)
+	}
+	if len(cfg.Headers) > 0 {
+		h.Transport = &headers{next: h.Transport, set: cfg.Headers}
+	}
+	c := &Client{
+		name:          cfg.Name,
+		url:           u.String(),
+		upstream:      withoutCredentials(u),
+		http:          h,
+		secrets:       newRedactor(cfg),
+		required:      cfg.RequiredMatchers,
+		timeout:       time.Duration(cfg.RemoteTimeout),
+		piece:         o.Piece.Milliseconds(),
+		maxFrame:      o.MaxFrameBytes,
+		maxFrameSetBy: "--" + FlagMaxFrameBytes,
+		maxAnswer:     o.MaxFrameBytes,
+		maxBytes:      o.MaxBytes,
+		retries:       o.Retries,
+		minBackoff:    o.MinBackoff,
+		maxBackoff:    o.MaxBackoff,
+		inFlight:      make(chan struct{}, o.Concurrency),
+		log:           o.Logger,
+	}
+	if c.timeout <= 0 {
+		c.timeout = defaultRemoteTimeout
+	}
+	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.maxFrame) {
+		c.maxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit"
+	}
+	if c.name == "" {
+		c.name = c.upstream
+	}
+	if c.metrics, err = newMetrics(o.Registerer, c.name); err != nil {
+		return nil, fmt.Errorf("remote read from %s: metrics: %w", c.upstream, err)
+	}
+	return c, nil
+}
+
+// Name is the configured name of the store, or its URL without credentials.
+func (c *Client) Name() string { return c.name }
+
+// HTTPClient returns the HTTP client that requests go through, with the
+// configured authentication, TLS and headers. It is for other requests to the
+// same store.
+func (c *Client) HTTPClient() *http.Client { return c.http }
+
+// CloseIdle closes connections that are not in use.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+// withoutCredentials is u as messages show it. The query goes as well, as
+// stores behind gateways take tokens there.
+func withoutCredentials(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
+	return v.String()
+}
+
+// headers adds configured headers to requests.
+type headers struct {
+	next http.RoundTripper
+	set  map[string]string
+}
+
+// RoundTrip implements http.RoundTripper. A request that a redirect sends to
+// another host does not get the headers: they may hold credentials.
+func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
+	first := req
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	if first.URL.Hostname() == req.URL.Hostname() {
+		req = req.Clone(req.Context())
+		for k, v := range h.set {
+			req.Header.Set(k, v)
+		}
+	}
+	return h.next.RoundTrip(req)
+}
+
+// CloseIdleConnections makes http.Client.CloseIdleConnections reach the
+// transport.
+func (h *headers) CloseIdleConnections() {
+	if t, ok := h.next.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}

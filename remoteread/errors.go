@@ -1,0 +1,363 @@
+package remoteread
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Error says why a fetch from a store failed and what can be done about it.
+type Error struct {
+	Upstream   string // the store's URL, without credentials
+	StatusCode int    // HTTP status of the answer, 0 when there was none
+	Retryable  bool   // whether such a request is worth sending again soon
+	Err        error  // what happened
+
+	advice     string        // what to do about it
+	outcome    outcome       // for metrics and retries
+	retryAfter time.Duration // how long the store asked to wait, 0 when it did not
+	attempts   int           // requests made, when more than one
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
+	if e.attempts > 1 {
+		fmt.Fprintf(&b, " (after %d attempts)", e.attempts)
+	}
+	if e.advice != "" {
+		b.WriteString("; " + e.advice)
+	}
+	return b.String()
+}
+
+// Unwrap returns what happened.
+func (e *Error) Unwrap() error { return e.Err }
+
+// outcome is how a request ended, as the metrics name it.
+type outcome string
+
+const (
+	outcomeOK          outcome = "ok"
+	outcomeCanceled    outcome = "canceled"     // the caller gave up
+	outcomeTimeout     outcome = "timeout"      // no progress within remote_timeout
+	outcomeConnection  outcome = "connection"   // no HTTP answer
+	outcomeStatus4xx   outcome = "status_4xx"   // any status that is neither 200, 429 nor 5xx
+	outcomeStatus5xx   outcome = "status_5xx"   // or an error text at the end of an answer
+	outcomeRateLimited outcome = "rate_limited" // status 429
+	outcomeContentType outcome = "content_type" // not a remote-read answer
+	outcomeCutOff      outcome = "cut_off"      // the body ended early
+	outcomeCorrupt     outcome = "corrupt"      // a checksum or the compression is wrong
+	outcomeMalformed   outcome = "malformed"    // intact, but does not make sense
+	outcomeTooLarge    outcome = "too_large"    // over a limit of ours
+)
+
+const checkURL = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
+
+func (c *Client) fail(o outcome, retryable bool, err error, advice string) *Error {
+	return &Error{Upstream: c.upstream, Retryable: retryable, Err: err, advice: advice, outcome: o}
+}
+
+// canceled is for a fetch whose context, ctx, has ended.
+func (c *Client) canceled(ctx context.Context) *Error {
+	err, advice := ctx.Err(), ""
+	if errors.Is(err, context.DeadlineExceeded) {
+		advice = "raise the query's timeout, or narrow the selector or the time range"
+	}
+	return c.fail(outcomeCanceled, false, fmt.Errorf("stopped before the answer was complete: %w", err), advice)
+}
+
+func (c *Client) timedOut(waitingFor string) *Error {
+	return c.fail(outcomeTimeout, false,
+		fmt.Errorf("no %s for %s: %w", waitingFor, c.timeout, context.DeadlineExceeded),
+		"raise remote_timeout, or narrow the selector or the time range")
+}
+
+func (c *Client) malformed(err error) *Error {
+	// What a store sends may be part of the text.
+	const most = 2048
+	if text := err.Error(); len(text) > most {
+		err = &cleaned{text: strings.ToValidUTF8(text[:most], "") + "…", err: err}
+	}
+	return c.fail(outcomeMalformed, false, err, "the store's answer is unusable; check the store and what lies between")
+}
+
+// connection is for a request that got no HTTP answer.
+func (c *Client) connection(err error) *Error {
+	// http.Client wraps errors together with the URL, which is named already,
+	// and which may hold a token.
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	host := c.upstream
+	if u, e := url.Parse(c.upstream); e == nil {
+		host = u.Host
+	}
+	var (
+		dns    *net.DNSError
+		cert   *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		op     *net.OpError
+	)
+	switch {
+	case errors.As(err, &cert):
+		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check ca_file and server_name in tls_config")
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check whether the URL should start with http or https")
+	case errors.As(err, &dns):
+		return c.fail(outcomeConnection, true, c.clean("resolving the host name", err), "check the host name in the URL")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return c.fail(outcomeConnection, true, c.clean("connecting", err), "check that the store is running and listens on "+host)
+	case errors.As(err, &op):
+		return c.fail(outcomeConnection, true, c.clean("connection failed", err), "check that the store is running and can be reached at "+host)
+	default:
+		return c.fail(outcomeConnection, true, c.clean("no answer", err), "check that the store is running and its log")
+	}
+}
+
+// clean bounds an error's text and takes secrets out of it. The error itself
+// stays reachable through errors.Is and errors.As.
+func (c *Client) clean(what string, err error) error {
+	return &cleaned{text: what + ": " + c.secrets.line([]byte(err.Error())), err: err}
+}
+
+type cleaned struct {
+	text string
+	err  error
+}
+
+func (e *cleaned) Error() string { return e.text }
+func (e *cleaned) Unwrap() error { return e.err }
+
+// status is for an answer of another status than 200, whose body starts with
+// body.
+func (c *Client) status(resp *http.Response, body []byte) *Error {
+	code := resp.StatusCode
+	text := c.secrets.line(body)
+	if text == "" {
+		text = "no message"
+	}
+	e := c.fail(outcomeStatus4xx, false, fmt.Errorf("HTTP status %d %s: %s", code, http.StatusText(code), text), "")
+	e.StatusCode = code
+	switch {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		e.advice = "check the credentials (basic_auth, authorization, oauth2 or tls_config)"
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed || code == http.StatusGone:
+		e.advice = checkURL
+	case code == http.StatusRequestEntityTooLarge || strings.Contains(text, "exceeded sample limit"):
+		e.advice = "raise the store's remote-read limits (in Prometheus --storage.remote.read-sample-limit), or shorten the time range or narrow the selector"
+	case code == http.StatusTooManyRequests:
+		e.outcome, e.Retryable = outcomeRateLimited, true
+		e.advice = "raise the store's rate limit or send fewer requests at once"
+		e.retryAfter = retryAfter(resp.Header)
+	case code >= 500:
+		e.outcome, e.Retryable = outcomeStatus5xx, true
+		e.advice = "see the store's log"
+		e.retryAfter = retryAfter(resp.Header)
+	case code >= 300 && code < 400:
+		e.advice = "set the URL to where the redirect leads, or follow_redirects to true"
+		if u, err := resp.Location(); err == nil {
+			e.Err = fmt.Errorf("HTTP status %d %s to %s", code, http.StatusText(code), withoutCredentials(u))
+		}
+	case code < 300:
+		e.advice = checkURL
+	default:
+		e.advice = "the store refuses the request; see its log"
+	}
+	return e
+}
+
+// contentType is for an answer that is none of remote read.
+func (c *Client) contentType(resp *http.Response, body []byte) *Error {
+	ct := c.secrets.line([]byte(resp.Header.Get("Content-Type")))
+	if ct == "" {
+		ct = "none"
+	}
+	err := fmt.Errorf("the answer is not one of remote read: its content type is %s", ct)
+	if text := c.secrets.line(body); text != "" {
+		err = fmt.Errorf("%w and it starts with %s", err, text)
+	}
+	e := c.fail(outcomeContentType, false, err, checkURL)
+	e.StatusCode = resp.StatusCode
+	return e
+}
+
+// content is for an error in an answer of status 200: while it was read, or
+// about what is in it.
+func (c *Client) content(err error) *Error {
+	var (
+		own     *Error
+		large   *frameTooLargeError
+		text    *errorText
+		corrupt *corruptError
+		cut     *cutOffError
+	)
+	e := func() *Error {
+		switch {
+		case errors.As(err, &own):
+			return own
+		case errors.As(err, &large):
+			return c.fail(outcomeTooLarge, false,
+				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.size, c.maxFrame), "raise "+c.maxFrameSetBy)
+		case errors.Is(err, selection.ErrTooLarge):
+			return c.fail(outcomeTooLarge, false, fmt.Errorf("the answer: %w", err),
+				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")
+		case errors.As(err, &text):
+			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.text)), "see the store's log")
+		case errors.As(err, &corrupt):
+			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
+		case errors.As(err, &cut):
+			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.err), "see the log of the store and of proxies on the way")
+		default:
+			return c.malformed(err)
+		}
+	}()
+	e.StatusCode = http.StatusOK
+	return e
+}
+
+// cutOffError is for a body that ended before its end.
+type cutOffError struct{ err error }
+
+func (e *cutOffError) Error() string { return "cut off: " + e.err.Error() }
+func (e *cutOffError) Unwrap() error { return e.err }
+
+// corruptError is for bytes that are not what was sent.
+type corruptError struct{ text string }
+
+func (e *corruptError) Error() string { return e.text }
+
+// retryAfter reads the header Retry-After, in seconds or as a date.
+func retryAfter(h http.Header) time.Duration {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	// Seconds beyond what a Duration holds are as good as the most it holds.
+	var s int64
+	for _, d := range v {
+		if d < '0' || d > '9' {
+			return 0
+		}
+		s = min(s*10+int64(d-'0'), 1<<32)
+	}
+	return time.Duration(s) * time.Second
+}
+
+// maxLine is the most bytes of a store's own text that a message quotes.
+const maxLine = 256
+
+// redactor makes texts of a store fit for messages.
+type redactor struct{ secrets *strings.Replacer }
+
+// sensitiveHeader matches names of headers that hold credentials. Others, such
+// as a tenant's name, help in a message.
+var sensitiveHeader = regexp.MustCompile("(?i)auth|key|token|secret|password|cookie")
+
+// newRedactor collects the secrets of a configuration that a store, or a page
+// that shows the request, may repeat.
+func newRedactor(cfg *config.RemoteReadConfig) *redactor {
+	var secrets []string
+	pair := func(user, password string) {
+		secrets = append(secrets, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	}
+	if u := cfg.URL.User; u != nil {
+		password, _ := u.Password()
+		pair(u.Username(), password)
+		secrets = append(secrets, url.QueryEscape(password), url.PathEscape(password))
+	}
+	for _, vs := range cfg.URL.Query() {
+		secrets = append(secrets, vs...)
+	}
+	for name, v := range cfg.Headers {
+		if sensitiveHeader.MatchString(name) {
+			secrets = append(secrets, v)
+		}
+	}
+	h := cfg.HTTPClientConfig
+	secrets = append(secrets, string(h.BearerToken))
+	if h.BasicAuth != nil {
+		pair(h.BasicAuth.Username, string(h.BasicAuth.Password))
+	}
+	if h.Authorization != nil {
+		secrets = append(secrets, string(h.Authorization.Credentials))
+	}
+	if h.OAuth2 != nil {
+		secrets = append(secrets, string(h.OAuth2.ClientSecret))
+	}
+	if h.HTTPHeaders != nil {
+		for _, v := range h.HTTPHeaders.Headers {
+			for _, s := range v.Secrets {
+				secrets = append(secrets, string(s))
+			}
+		}
+	}
+	// Short strings would hit by chance, and taking them out would spell them.
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 })
+	// The replacer takes the first that fits, so longer ones go first.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, s := range slices.Compact(secrets) {
+		pairs = append(pairs, s, "<secret>")
+	}
+	return &redactor{secrets: strings.NewReplacer(pairs...)}
+}
+
+// line is the first line of b that is not empty, without secrets and at most
+// maxLine bytes long. A page of HTML is only said to be one: its first line
+// never says anything.
+func (r *redactor) line(b []byte) string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		text = strings.TrimSpace(text[:i])
+	}
+	if l := strings.ToLower(text); strings.HasPrefix(l, "<!doctype") || strings.HasPrefix(l, "<html") {
+		return "a page of HTML"
+	}
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, r.secrets.Replace(text))
+	if len(text) <= maxLine {
+		return text
+	}
+	text = text[:maxLine-len("…")]
+	for len(text) > 0 && !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// mediaType is the content type without parameters, and the message it holds
+// where it says so.
+func mediaType(h http.Header) (typ, message string) {
+	typ, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return "", ""
+	}
+	return typ, params["proto"]
+}

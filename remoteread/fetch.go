@@ -1,0 +1,143 @@
+package remoteread
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/util/annotations"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Fetch returns what matchers select from mint to maxt (ms since the epoch,
+// both included). Chunks are whole, so samples outside the range may come
+// along. On an error there is no selection; it is an *Error wherever the store
+// is involved. The protocol carries no warnings, so annotations are empty.
+func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	if mint > maxt || !c.answers(matchers) {
+		return selection.Empty(), nil, nil
+	}
+	ms, err := remote.ToLabelMatchers(matchers)
+	if err != nil {
+		return nil, nil, fmt.Errorf("remote read from %s: %w", c.upstream, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, c.canceled(ctx)
+	}
+	spans := split(mint, maxt, c.piece)
+	parts := make([]*selection.Selection, len(spans))
+	all := newTally(ctx, len(spans), c.maxBytes)
+
+	// The group's limit keeps the number of goroutines small; the number of
+	// requests is limited for the client as a whole.
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(cap(c.inFlight))
+	for i, s := range spans {
+		if gctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			body, err := request(s, ms)
+			if err != nil {
+				return err
+			}
+			parts[i], err = c.fetchPiece(gctx, body, all)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, c.canceled(ctx)
+	}
+	sel, err := selection.Join(parts...)
+	if err != nil {
+		return nil, nil, c.malformed(err)
+	}
+	return sel, nil, nil
+}
+
+// answers reports whether the selector contains the required matchers. As in
+// Prometheus, one that does not selects nothing here.
+func (c *Client) answers(matchers []*labels.Matcher) bool {
+	for name, value := range c.required {
+		if !contains(matchers, name, value) {
+			return false
+		}
+	}
+	return true
+}
+
+func contains(matchers []*labels.Matcher, name model.LabelName, value model.LabelValue) bool {
+	for _, m := range matchers {
+		if m.Type == labels.MatchEqual && m.Name == string(name) && m.Value == string(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// request is the compressed body of a request for one piece. It always holds
+// one query: which series of an answer belong to which query would otherwise
+// have to be sorted out again.
+func request(s span, ms []*prompb.LabelMatcher) ([]byte, error) {
+	data, err := proto.Marshal(&prompb.ReadRequest{
+		Queries: []*prompb.Query{{StartTimestampMs: s.mint, EndTimestampMs: s.maxt, Matchers: ms}},
+		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{
+			prompb.ReadRequest_STREAMED_XOR_CHUNKS,
+			prompb.ReadRequest_SAMPLES,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("remote read: encoding the request: %w", err)
+	}
+	return snappy.Encode(nil, data), nil
+}
+
+// span is a time range in ms since the epoch, both ends included.
+type span struct{ mint, maxt int64 }
+
+// maxPieces is about how many pieces a range is split into at most. Ranges such
+// as "everything" come as far-off ends, and would make pieces without end.
+const maxPieces = 256
+
+// split cuts mint to maxt at the multiples of length (ms).
+func split(mint, maxt, length int64) []span {
+	// Differences as unsigned numbers do not overflow.
+	n := uint64(floorDiv(maxt, length)) - uint64(floorDiv(mint, length))
+	if n >= maxPieces {
+		if k := n/maxPieces + 1; k > uint64(math.MaxInt64/length) {
+			length = math.MaxInt64
+		} else {
+			length *= int64(k)
+		}
+	}
+	spans := make([]span, 0, min(n, maxPieces)+1)
+	for {
+		left := uint64(length - 1 - (mint - floorDiv(mint, length)*length))
+		if uint64(maxt)-uint64(mint) <= left {
+			return append(spans, span{mint, maxt})
+		}
+		end := mint + int64(left)
+		spans = append(spans, span{mint, end})
+		mint = end + 1
+	}
+}
+
+// floorDiv is the largest integer not above a/b, for a positive b.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,193 @@
+package remoteread
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var anything = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")}
+
+// quick are options under which retries do not take long.
+func quick() Options { return Options{MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond} }
+
+func readConfig(t testing.TB, rawURL string) *config.RemoteReadConfig {
+	u, err := url.Parse(rawURL)
+	require.NoError(t, err)
+	c := config.DefaultRemoteReadConfig
+	c.URL = &commonconfig.URL{URL: u}
+	c.RemoteTimeout = model.Duration(10 * time.Second)
+	return &c
+}
+
+func newClient(t testing.TB, cfg *config.RemoteReadConfig, o Options) *Client {
+	c, err := NewClient(cfg, o)
+	require.NoError(t, err)
+	t.Cleanup(c.CloseIdle)
+	return c
+}
+
+// server counts the requests that h answers. h gets their number, from 1.
+func server(t testing.TB, h func(w http.ResponseWriter, r *http.Request, n int64)) (base string, requests *atomic.Int64) {
+	requests = &atomic.Int64{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h(w, r, requests.Add(1))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/api/v1/read", requests
+}
+
+// promHandler serves remote read of q as Prometheus does. frame is its
+// --storage.remote.read-max-bytes-in-frame, and limit its
+// --storage.remote.read-sample-limit.
+func promHandler(q storage.SampleAndChunkQueryable, frame, limit int) http.Handler {
+	return remote.NewReadHandler(promslog.NewNopLogger(), nil, q, func() config.Config { return config.Config{} }, limit, 10, frame)
+}
+
+// onlySamples is h for a store that cannot stream chunks.
+func onlySamples(t testing.TB, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q, err := remote.DecodeReadRequest(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		q.AcceptedResponseTypes = []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES}
+		r.Body = body(marshal(q))
+		h.ServeHTTP(w, r)
+	})
+}
+
+type closer struct{ *bytes.Reader }
+
+func (closer) Close() error { return nil }
+
+func body(data []byte) closer { return closer{bytes.NewReader(snappy.Encode(nil, data))} }
+
+func marshal(m proto.Message) []byte {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// frames are series as a stream, a frame each.
+func frames(series ...*prompb.ChunkedSeries) []byte {
+	var b bytes.Buffer
+	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
+	for _, s := range series {
+		if _, err := w.Write(marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{s}})); err != nil {
+			panic(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// wireSeries is a series of one XOR chunk of n samples, 1 s apart.
+func wireSeries(start int64, n int, pairs ...string) *prompb.ChunkedSeries {
+	s := &prompb.ChunkedSeries{}
+	for i := 0; i < len(pairs); i += 2 {
+		s.Labels = append(s.Labels, prompb.Label{Name: pairs[i], Value: pairs[i+1]})
+	}
+	c := chunkenc.NewXORChunk()
+	app, err := c.Appender()
+	if err != nil {
+		panic(err)
+	}
+	for i := range n {
+		app.Append(0, start+int64(i)*1000, float64(i))
+	}
+	s.Chunks = []prompb.Chunk{{MinTimeMs: start, MaxTimeMs: start + int64(n-1)*1000, Type: prompb.Chunk_XOR, Data: c.Bytes()}}
+	return s
+}
+
+func streamed(w http.ResponseWriter, b []byte) {
+	w.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
+	_, _ = w.Write(b)
+}
+
+func sampled(w http.ResponseWriter, ts ...*prompb.TimeSeries) {
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.Header().Set("Content-Encoding", "snappy")
+	_, _ = w.Write(snappy.Encode(nil, marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: ts}}})))
+}
+
+// sample is a sample in a form that require.Equal compares bit by bit.
+type sample struct {
+	T  int64
+	F  uint64
+	H  *histogram.Histogram
+	FH *histogram.FloatHistogram
+}
+
+// expand returns the samples of all series. Hints about counter resets depend
+// on where chunks begin and are dropped, except for gauges.
+func expand(t testing.TB, set storage.SeriesSet) map[string][]sample {
+	out := map[string][]sample{}
+	for set.Next() {
+		name := set.At().Labels().String()
+		require.NotContains(t, out, name)
+		it := set.At().Iterator(nil)
+		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
+			s := sample{T: it.AtT()}
+			switch v {
+			case chunkenc.ValFloat:
+				_, f := it.At()
+				s.F = math.Float64bits(f)
+			case chunkenc.ValHistogram:
+				_, s.H = it.AtHistogram(nil)
+				if s.H.CounterResetHint != histogram.GaugeType {
+					s.H.CounterResetHint = histogram.UnknownCounterReset
+				}
+				s.H = s.H.Compact(0)
+			case chunkenc.ValFloatHistogram:
+				_, s.FH = it.AtFloatHistogram(nil)
+				if s.FH.CounterResetHint != histogram.GaugeType {
+					s.FH.CounterResetHint = histogram.UnknownCounterReset
+				}
+				s.FH = s.FH.Compact(0)
+			}
+			out[name] = append(out[name], s)
+		}
+		require.NoError(t, it.Err())
+	}
+	require.NoError(t, set.Err())
+	return out
+}
+
+func query(t testing.TB, q storage.Queryable, mint, maxt int64, ms ...*labels.Matcher) map[string][]sample {
+	r, err := q.Querier(mint, maxt)
+	require.NoError(t, err)
+	defer r.Close()
+	return expand(t, r.Select(context.Background(), true, nil, ms...))
+}
+
+func samplesOf(t testing.TB, s *selection.Selection, mint, maxt int64) map[string][]sample {
+	return expand(t, s.SeriesSet(mint, maxt, nil))
+}

@@ -1,0 +1,85 @@
+package remoteread
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Progress is how far one fetch has come.
+type Progress struct {
+	Pieces     int   // pieces that the range is split into
+	PiecesDone int   // pieces that have arrived in full
+	Bytes      int64 // bytes of chunks and labels so far
+	Series     int64 // series so far; one in several pieces counts in each
+}
+
+type progressKey struct{}
+
+// WithProgress makes fetches under the returned context call f as data
+// arrives, at the least for every frame, so f should throttle what it does.
+// Calls for one fetch come one at a time and hold up its pieces. Counts fall
+// where a piece is fetched again. A fetch that sends no request makes no call.
+func WithProgress(ctx context.Context, f func(Progress)) context.Context {
+	return context.WithValue(ctx, progressKey{}, f)
+}
+
+// tally counts what the pieces of one fetch bring, all together.
+type tally struct {
+	limit  int64 // bytes
+	report func(Progress)
+
+	mu sync.Mutex
+	p  Progress
+}
+
+func newTally(ctx context.Context, pieces int, limit int64) *tally {
+	t := &tally{limit: limit, p: Progress{Pieces: pieces}}
+	t.report, _ = ctx.Value(progressKey{}).(func(Progress))
+	t.change(func(*Progress) {})
+	return t
+}
+
+func (t *tally) change(f func(*Progress)) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.p)
+	if t.report != nil {
+		t.report(t.p)
+	}
+	return t.p.Bytes
+}
+
+// share is one attempt's part in a tally. It is taken back when the attempt
+// fails and its data is thrown away.
+type share struct {
+	of            *tally
+	bytes, series int64
+}
+
+// set says how much the attempt has brought so far.
+func (s *share) set(bytes, series int64) error {
+	if bytes == s.bytes && series == s.series {
+		return nil
+	}
+	db, ds := bytes-s.bytes, series-s.series
+	s.bytes, s.series = bytes, series
+	total := s.of.change(func(p *Progress) {
+		p.Bytes += db
+		p.Series += ds
+	})
+	if total > s.of.limit {
+		return fmt.Errorf("%w of %d bytes", selection.ErrTooLarge, s.of.limit)
+	}
+	return nil
+}
+
+// takeBack removes the attempt from the tally.
+func (s *share) takeBack() { _ = s.set(0, 0) }
+
+// done marks the attempt's piece as arrived.
+func (s *share) done() {
+	s.of.change(func(p *Progress) { p.PiecesDone++ })
+}

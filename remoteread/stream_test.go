@@ -1,0 +1,264 @@
+package remoteread
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+)
+
+// The stream carries prompb's numbers of encodings, selections chunkenc's.
+func TestEncodingNumbers(t *testing.T) {
+	for name, n := range prompb.Chunk_Encoding_value {
+		e := chunkenc.Encoding(n)
+		require.Equal(t, name != "UNKNOWN", chunkenc.IsValidEncoding(e), name)
+		if name == "UNKNOWN" {
+			continue
+		}
+		c, err := chunkenc.NewEmptyChunk(e)
+		require.NoError(t, err)
+		require.Equal(t, e, c.Encoding())
+	}
+	for n, e := range map[prompb.Chunk_Encoding]chunkenc.Encoding{
+		prompb.Chunk_XOR: chunkenc.EncXOR, prompb.Chunk_XOR2: chunkenc.EncXOR2,
+		prompb.Chunk_HISTOGRAM: chunkenc.EncHistogram, prompb.Chunk_FLOAT_HISTOGRAM: chunkenc.EncFloatHistogram,
+		prompb.Chunk_HISTOGRAM_ST: chunkenc.EncHistogramST, prompb.Chunk_FLOAT_HISTOGRAM_ST: chunkenc.EncFloatHistogramST,
+	} {
+		require.EqualValues(t, n, e)
+	}
+	require.False(t, chunkenc.IsValidEncoding(chunkenc.Encoding(len(prompb.Chunk_Encoding_value))), "an encoding that prompb does not have")
+}
+
+// recorder builds the message that a walker went through.
+type recorder struct{ m prompb.ChunkedReadResponse }
+
+func (r *recorder) queryIndex(i int64) error {
+	r.m.QueryIndex = i
+	return nil
+}
+
+func (r *recorder) startSeries(ls []wireLabel) error {
+	s := &prompb.ChunkedSeries{}
+	for _, l := range ls {
+		s.Labels = append(s.Labels, prompb.Label{Name: string(l.name), Value: string(l.value)})
+	}
+	r.m.ChunkedSeries = append(r.m.ChunkedSeries, s)
+	return nil
+}
+
+func (r *recorder) chunk(c wireChunk) error {
+	s := r.m.ChunkedSeries[len(r.m.ChunkedSeries)-1]
+	s.Chunks = append(s.Chunks, prompb.Chunk{
+		MinTimeMs: c.minT, MaxTimeMs: c.maxT, Type: prompb.Chunk_Encoding(c.encoding), Data: c.data,
+	})
+	return nil
+}
+
+func seeds() [][]byte {
+	two := &prompb.ChunkedReadResponse{QueryIndex: 3, ChunkedSeries: []*prompb.ChunkedSeries{
+		wireSeries(1_700_000_000_000, 20, "__name__", "up", "job", "j"), wireSeries(-5, 3, "a", ""), {},
+	}}
+	return [][]byte{
+		nil, marshal(two),
+		{0x0a, 0},
+		{0x0a, 8, 0x12, 2, 0x18, 1, 0x0a, 2, 0x0a, 0}, // a chunk before a label
+		{0x1a, 1, 0, 0x23, 0x24},                      // unknown fields, one a group
+		{0x0a, 6, 0x1a, 1, 0, 0x0a, 1, 0x50},
+		{0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{{
+			Labels: []prompb.Label{{Name: "a", Value: "b"}},
+			Chunks: []prompb.Chunk{{Type: prompb.Chunk_HISTOGRAM, MaxTimeMs: math.MaxInt64, Data: []byte{0, 1}}},
+		}}}),
+	}
+}
+
+// FuzzFrame checks that nothing in a frame makes the client panic, that what
+// the walker accepts is what prompb reads, and that it accepts whatever prompb
+// writes.
+func FuzzFrame(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		canonical := func(m *prompb.ChunkedReadResponse) []byte {
+			m.XXX_unrecognized = nil
+			for _, s := range m.ChunkedSeries {
+				s.XXX_unrecognized = nil
+				for i := range s.Labels {
+					s.Labels[i].XXX_unrecognized = nil
+				}
+				for i := range s.Chunks {
+					s.Chunks[i].XXX_unrecognized = nil
+				}
+			}
+			return marshal(m)
+		}
+		var want prompb.ChunkedReadResponse
+		wantErr := want.Unmarshal(data)
+
+		var got recorder
+		w := walker{sink: &got}
+		if err := w.frame(data); err == nil {
+			require.NoError(t, wantErr)
+			require.Equal(t, canonical(&want), canonical(&got.m))
+		}
+		if wantErr == nil {
+			b := canonical(&want)
+			var again recorder
+			w.sink = &again
+			require.NoError(t, w.frame(b))
+			require.Equal(t, b, canonical(&again.m))
+		}
+
+		d := newStreamBuilder(1 << 20)
+		w.sink = d
+		if err := w.frame(data); err != nil {
+			return
+		}
+		s, err := d.b.Finish()
+		if err != nil {
+			return
+		}
+		// Decoding may fail, but not panic.
+		for set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil); set.Next(); {
+			it := set.At().Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+			}
+		}
+	})
+}
+
+// FuzzStream checks that the frame reader agrees with Prometheus's, except
+// that it tells a stream cut off from one at its end.
+func FuzzStream(f *testing.F) {
+	f.Add(frames(wireSeries(0, 10, "a", "b"), wireSeries(0, 10, "c", "d")), 100)
+	f.Add(append(rawFrame(make([]byte, 300_000), true), rawFrame([]byte{1}, true)...), 1<<20)
+	f.Add([]byte("this is not a stream of frames\n"), 1000)
+	f.Fuzz(func(t *testing.T, data []byte, limit int) {
+		limit = max(0, min(limit, 1<<20))
+		theirs := remote.NewChunkedReader(bytes.NewReader(data), uint64(limit), nil)
+		ours := newFrameReader(bytes.NewReader(data), int64(limit))
+		defer ours.release()
+		for {
+			want, wantErr := theirs.Next()
+			got, err := ours.next()
+			if wantErr != nil {
+				require.Error(t, err)
+				require.False(t, err == io.EOF && wantErr != io.EOF)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want, got))
+		}
+	})
+}
+
+// FuzzSamples checks that nothing in an answer of samples makes the client
+// panic.
+func FuzzSamples(f *testing.F) {
+	f.Add(marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: []*prompb.TimeSeries{floats("a", 1, 2, 3)}}}}))
+	f.Add([]byte{0x0a, 4, 0x0a, 2, 0x22, 0}) // a series of an empty histogram
+	f.Add([]byte{0x0a, 10, 0x0a, 8, 0x22, 6, 0x20, 40, 0x5a, 2, 0x08, 3})
+	c, err := NewClient(readConfig(f, "http://x"), Options{MaxBytes: 1 << 20, MaxFrameBytes: 1 << 20})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sh := &share{of: newTally(context.Background(), 1, 1<<20)}
+		s, err := c.readSamples(context.Background(), bytes.NewReader(snappy.Encode(nil, data)), sh)
+		require.True(t, (s == nil) == (err != nil) || err != nil)
+	})
+}
+
+func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
+	var b bytes.Buffer
+	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
+	for _, n := range []int{1, 2, 127, 128, frameBuffer - 20, frameBuffer - 7, frameBuffer - 6, frameBuffer, frameBuffer + 1, growth + 1, 3*growth + 5, 9, 1} {
+		_, err := w.Write(bytes.Repeat([]byte{byte(n)}, n))
+		require.NoError(t, err)
+	}
+	data := b.Bytes()
+	theirs := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
+	ours := newFrameReader(bytes.NewReader(data), 1<<30)
+	defer ours.release()
+	for {
+		want, wantErr := theirs.Next()
+		got, err := ours.next()
+		require.Equal(t, wantErr, err)
+		if err != nil {
+			return
+		}
+		require.True(t, bytes.Equal(want, got))
+	}
+}
+
+// stream is one answer as a Prometheus sends it: a frame a series, each of
+// some chunks of 120 samples.
+func stream(series, chunks int) (b []byte, samples int64) {
+	var all []*prompb.ChunkedSeries
+	for i := range series {
+		s := &prompb.ChunkedSeries{Labels: []prompb.Label{
+			{Name: "__name__", Value: "http_requests_total"}, {Name: "code", Value: "200"}, {Name: "handler", Value: "/api/v1/query"},
+			{Name: "instance", Value: fmt.Sprintf("host-%05d:9090", i)}, {Name: "job", Value: "job-1"}, {Name: "method", Value: "GET"},
+		}}
+		v := 0.0
+		for k := range chunks {
+			c := chunkenc.NewXORChunk()
+			app, _ := c.Appender()
+			var t int64
+			start := 1_700_000_000_000 + int64(k)*120*15_000
+			for n := range 120 {
+				v += float64((n*7 + i) % 13)
+				t = start + int64(n)*15_000 + int64(n*i%3)
+				app.Append(0, t, v)
+			}
+			s.Chunks = append(s.Chunks, prompb.Chunk{MinTimeMs: start, MaxTimeMs: t, Type: prompb.Chunk_XOR, Data: c.Bytes()})
+			samples += 120
+		}
+		all = append(all, s)
+	}
+	return frames(all...), samples
+}
+
+func BenchmarkStream(b *testing.B) {
+	for _, shape := range []struct{ series, chunks int }{{4000, 12}, {4000, 48}, {20000, 2}} {
+		data, samples := stream(shape.series, shape.chunks)
+		b.Run(fmt.Sprintf("series=%d/chunks=%d", shape.series, shape.chunks), func(b *testing.B) {
+			c, err := NewClient(readConfig(b, "http://x"), Options{})
+			require.NoError(b, err)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
+				s, err := c.readStream(bytes.NewReader(data), sh)
+				if err != nil || s.NumSamples() != samples {
+					b.Fatal(s, err)
+				}
+			}
+			b.ReportMetric(float64(samples)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+		})
+		b.Run(fmt.Sprintf("series=%d/chunks=%d/prompb", shape.series, shape.chunks), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
+				var m prompb.ChunkedReadResponse
+				for {
+					m.Reset()
+					if err := r.NextProto(&m); err == io.EOF {
+						break
+					} else if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
