@@ -1,0 +1,303 @@
+package dataset
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type sample struct {
+	t int64
+	v uint64 // the bits
+}
+
+// start is not on a block's boundary.
+var start = time.Date(2026, 3, 1, 7, 13, 0, 0, time.UTC).UnixMilli()
+
+func options(hours, instances int) Options {
+	return Options{Start: start, End: start + int64(hours)*3_600_000, Interval: 15 * time.Second, Series: 68 * instances, Seed: 7}
+}
+
+func small(hours int) Options { return options(hours, 8) }
+
+// generate collects what a generator emits in the given number of steps.
+func generate(t *testing.T, o Options, steps int64) (map[string][]sample, Stats) {
+	t.Helper()
+	g, err := New(o)
+	require.NoError(t, err)
+	got := map[string][]sample{}
+	for i := int64(1); i <= steps; i++ {
+		until := o.Start + (o.End-o.Start)*i/steps
+		require.NoError(t, g.Next(until, func(s *Series, ts []int64, vs []float64) error {
+			key := s.Labels.String()
+			for j := range ts {
+				got[key] = append(got[key], sample{ts[j], math.Float64bits(vs[j])})
+			}
+			return nil
+		}))
+	}
+	return got, g.Stats()
+}
+
+func TestDeterministic(t *testing.T) {
+	o := small(6)
+	want, wantStats := generate(t, o, 1)
+	for _, steps := range []int64{1, 3, 77} {
+		got, gotStats := generate(t, o, steps)
+		require.Equal(t, want, got, "in %d steps", steps)
+		require.Equal(t, wantStats, gotStats, "in %d steps", steps)
+	}
+	o.Seed++
+	other, _ := generate(t, o, 1)
+	require.NotEqual(t, want, other, "another seed")
+}
+
+func TestContent(t *testing.T) {
+	o := options(24, 25)
+	data, stats := generate(t, o, 5)
+	require.Equal(t, len(data), stats.Series)
+	require.InEpsilon(t, o.Series, stats.Series, 0.05)
+
+	byName := map[string]int{}
+	var samples, stale, resets, gaps, jittered, zeros, constants int64
+	minT, maxT := int64(math.MaxInt64), int64(0)
+	for key, ss := range data {
+		name := key[strings.Index(key, `__name__="`)+10:]
+		name = name[:strings.IndexByte(name, '"')]
+		byName[name]++
+		samples += int64(len(ss))
+		minT, maxT = min(minT, ss[0].t), max(maxT, ss[len(ss)-1].t)
+		counter := strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket") || strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_sum")
+		constant, last := true, math.NaN()
+		for i, s := range ss {
+			v := math.Float64frombits(s.v)
+			if i > 0 {
+				if s.t <= ss[i-1].t {
+					t.Fatalf("%s is not sorted", key)
+				}
+				switch d := s.t - ss[i-1].t; {
+				case d > 60_000:
+					gaps++
+				case d%15_000 != 0:
+					jittered++
+					if name == "http_requests_total" {
+						t.Fatalf("irregular scrape of %s at %d", key, s.t)
+					}
+				}
+			}
+			if IsStale(v) {
+				stale++
+				continue
+			}
+			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+				t.Fatalf("%s is %g", key, v)
+			}
+			if v < last && counter {
+				resets++
+			}
+			if name == "up" && v == 0 {
+				zeros++
+			}
+			constant = constant && (v == last || math.IsNaN(last))
+			last = v
+		}
+		if constant {
+			constants++
+		}
+	}
+	require.Equal(t, 25*32, byName["http_requests_total"])
+	require.Equal(t, 25*12, byName["node_cpu_seconds_total"])
+	require.Equal(t, 25*5, byName["node_memory_bytes"])
+	require.Equal(t, 25*10, byName["http_request_duration_seconds_bucket"])
+	require.Equal(t, 25, byName["http_request_duration_seconds_sum"])
+	require.Equal(t, 25, byName["http_request_duration_seconds_count"])
+	require.Equal(t, 25, byName["process_resident_memory_bytes"])
+	require.Equal(t, 25, byName["app_build_info"])
+	require.Equal(t, 50, byName["up"])
+	require.Greater(t, byName["kube_pod_memory_working_set_bytes"], 50)
+
+	require.Equal(t, samples, stats.Samples)
+	require.Equal(t, stale, stats.StaleMarkers)
+	require.Equal(t, minT, stats.MinTime)
+	require.Equal(t, maxT, stats.MaxTime)
+	require.GreaterOrEqual(t, minT, o.Start)
+	require.Less(t, maxT, o.End)
+	require.InEpsilon(t, o.estimate(), samples, 0.05)
+	require.Greater(t, resets, int64(500))
+	// A counter that is back above its old value at once shows no fall.
+	require.InEpsilon(t, stats.Resets, resets, 0.1)
+	require.Greater(t, gaps, int64(100))
+	require.Greater(t, stale, int64(100))
+	require.Greater(t, jittered, int64(10_000))
+	require.Greater(t, zeros, int64(10))
+	require.GreaterOrEqual(t, constants, int64(25))
+	t.Logf("%d series, %d samples, %d stale markers, %d falls, %d gaps", stats.Series, samples, stale, resets, gaps)
+}
+
+func TestHistogramBucketsAscend(t *testing.T) {
+	h := newHistogram(newRNG(1, "h", 1), 50, 0.05, 4)
+	var w scrapes
+	s := scraper{first: start, last: start, interval: 15_000, resets: true, outages: newOutages(1, 1, start), incidents: newIncidents(1, 1, start)}
+	s.window(&w, start+24*3_600_000)
+	var below []float64
+	var b buffer
+	require.NoError(t, h.window(&w, &b, func(_ *Series, _ []int64, v []float64) error {
+		if len(below) == 0 {
+			below = append(below, v...)
+		} else if &h.cols[len(bounds)][0] != &v[0] { // not the sum
+			for i := range v {
+				require.False(t, v[i] < below[i])
+				below[i] = v[i]
+			}
+		}
+		return nil
+	}))
+	require.NotEmpty(t, below)
+}
+
+// The data set reads back from blocks as it was generated.
+func TestWriteBlocks(t *testing.T) {
+	o := small(5)
+	want, wantStats := generate(t, o, 1)
+	dir := t.TempDir()
+	var done, total int64
+	stats, err := WriteBlocks(context.Background(), dir, o, func(d, n int64) { done, total = d, n })
+	require.NoError(t, err)
+	require.Equal(t, done, total)
+	require.Equal(t, done, stats.Samples)
+	require.Equal(t, 4, stats.Blocks)
+	stats.Blocks = 0
+	require.Equal(t, wantStats, stats)
+
+	blocks, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
+	require.NoError(t, err)
+	require.Len(t, blocks, 4)
+	opts := tsdb.DefaultOptions()
+	opts.RetentionDuration = 0
+	db, err := tsdb.Open(dir, promslog.NewNopLogger(), nil, opts, nil)
+	require.NoError(t, err)
+	defer db.Close()
+	db.DisableCompactions()
+	requireHolds(t, db, want)
+
+	// A generator goes on where its blocks end.
+	g, err := New(o)
+	require.NoError(t, err)
+	_, err = g.WriteBlocks(context.Background(), t.TempDir(), o.End-3_600_000, nil)
+	require.NoError(t, err)
+	head := openTSDB(t)
+	_, err = g.Write(context.Background(), head, o.End, nil)
+	require.NoError(t, err)
+	require.Equal(t, wantStats.Samples, g.Stats().Samples)
+	require.Equal(t, wantStats.MaxTime, g.Stats().MaxTime)
+}
+
+// A TSDB with Prometheus's own settings takes the data set.
+func TestWrite(t *testing.T) {
+	o := small(5)
+	want, wantStats := generate(t, o, 1)
+	db := openTSDB(t)
+	calls := 0
+	stats, err := Write(context.Background(), db, o, func(d, n int64) { calls++ })
+	require.NoError(t, err)
+	require.Equal(t, wantStats, stats)
+	require.Equal(t, 10, calls)
+	requireHolds(t, db, want)
+}
+
+func openTSDB(t *testing.T) *tsdb.DB {
+	t.Helper()
+	db, err := tsdb.Open(t.TempDir(), promslog.NewNopLogger(), nil, tsdb.DefaultOptions(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func requireHolds(t *testing.T, db storage.Queryable, want map[string][]sample) {
+	t.Helper()
+	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	all := labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")
+	set := q.Select(context.Background(), false, nil, all)
+	n := 0
+	var it chunkenc.Iterator
+	for set.Next() {
+		n++
+		key := set.At().Labels().String()
+		var got []sample
+		it = set.At().Iterator(it)
+		for it.Next() != chunkenc.ValNone {
+			ts, v := it.At()
+			got = append(got, sample{ts, math.Float64bits(v)})
+		}
+		require.NoError(t, it.Err())
+		require.Equal(t, want[key], got, key)
+	}
+	require.NoError(t, set.Err())
+	require.Equal(t, len(want), n)
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Start: 5, End: 5}, "after the start"},
+		{Options{Start: -1, End: 5}, "1970"},
+		{Options{End: 5, Series: -1}, "negative"},
+		{Options{End: 5, Interval: time.Millisecond}, "one second"},
+	} {
+		_, err := New(c.o)
+		require.ErrorContains(t, err, c.want)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := WriteBlocks(ctx, t.TempDir(), small(1), nil)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Write(ctx, openTSDB(t), small(1), nil)
+	require.ErrorIs(t, err, context.Canceled)
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = WriteBlocks(context.Background(), filepath.Join(file, "dir"), small(5), nil)
+	require.Error(t, err)
+}
+
+func BenchmarkGenerate(b *testing.B) {
+	o := options(24, 25)
+	var samples int64
+	for b.Loop() {
+		g, err := New(o)
+		require.NoError(b, err)
+		require.NoError(b, g.Next(o.End, func(*Series, []int64, []float64) error { return nil }))
+		samples += g.Stats().Samples
+	}
+	b.ReportMetric(float64(samples)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+}
+
+func BenchmarkWriteBlocks(b *testing.B) {
+	o := options(24, 25)
+	var samples int64
+	for b.Loop() {
+		stats, err := WriteBlocks(context.Background(), b.TempDir(), o, nil)
+		require.NoError(b, err)
+		samples += stats.Samples
+	}
+	b.ReportMetric(float64(samples)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+}

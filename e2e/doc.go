@@ -1,0 +1,14 @@
+// Package e2e tests the real promwarp program against real Prometheus servers,
+// as processes that talk over loopback addresses.
+//
+// The first run builds Prometheus from its Go module, which takes some minutes,
+// and keeps the program in the repository's folder .build, named by version.
+// Environment variables change what is tested:
+//
+//	E2E_SERIES    how many series the data set has, 6800
+//	E2E_END       the end of its 24 hours in seconds since the epoch, now
+//	E2E_TIMING    1 makes the timings' targets binding
+//	E2E_PROMWARP  a promwarp program to test instead of one built from here
+//	E2E_UPSTREAM  the other Prometheus to test as an upstream: a program's path;
+//	              without it prometheus on PATH, else Debian's package
+package e2e

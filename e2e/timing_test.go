@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// How long a heavy dashboard query takes Prometheus and promwarp. The targets
+// bind with E2E_TIMING=1, on an otherwise idle machine.
+func TestTiming(t *testing.T) {
+	const (
+		query       = `sum by (job) (rate(http_requests_total[5m]))`
+		rounds      = 5
+		firstTarget = 4
+		againTarget = 10
+	)
+	up := upstream(t)
+	form := up.grid.rangeForm(query)
+	timed := func(p *process) (answer, time.Duration) {
+		begin := time.Now()
+		a := ask(t, p.url, rangePath, form)
+		return a, time.Since(begin)
+	}
+	requireAtLeast(t, up, 3000)
+
+	var direct, first, again []time.Duration
+	want, _ := timed(up.process) // its blocks are in the page cache from now on
+	require.Equal(t, http.StatusOK, want.code)
+	for range rounds {
+		_, d := timed(up.process)
+		direct = append(direct, d)
+		// A fresh process has nothing cached.
+		func() {
+			addr := mustFreeAddr(t)
+			pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, up.url)...)
+			require.NoError(t, err)
+			defer pw.kill()
+			require.NoError(t, pw.waitReady())
+			a, d := timed(pw)
+			requireSame(t, want, a, false, "first")
+			first = append(first, d)
+			a, d = timed(pw)
+			requireSame(t, want, a, false, "repeated")
+			again = append(again, d)
+		}()
+	}
+
+	base := median(direct)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\tmedian ms\tspeed-up\ttarget\t\n")
+	row := func(name string, d []time.Duration, target string) float64 {
+		speedUp := float64(base) / float64(median(d))
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%s\t\n", name, float64(median(d).Microseconds())/1000, speedUp, target)
+		return speedUp
+	}
+	row("Prometheus", direct, "")
+	firstUp := row("promwarp, first", first, fmt.Sprint(firstTarget))
+	againUp := row("promwarp, repeated", again, fmt.Sprint(againTarget))
+	require.NoError(t, w.Flush())
+	t.Logf("%s, 24 h at a step of 1 m:\n%s", query, b.String())
+
+	if os.Getenv("E2E_TIMING") == "1" {
+		require.GreaterOrEqual(t, firstUp, float64(firstTarget), "speed-up of the first query")
+		require.GreaterOrEqual(t, againUp, float64(againTarget), "speed-up of a repeated query")
+	}
+}
+
+// requireAtLeast skips the test where the data set is too small to say
+// anything, because E2E_SERIES made it so.
+func requireAtLeast(t *testing.T, up *fixture, series int) {
+	t.Helper()
+	if up.stats.Series*32/68 < series {
+		t.Skipf("http_requests_total has less than %d series: raise E2E_SERIES to time queries", series)
+	}
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2]
+}
