@@ -58,7 +58,7 @@ func newOverHTTP(t testing.TB, fetches *int) storage.Storage {
 }
 
 func (o *overHTTP) fresh() {
-	o.Cache = cache.New(counting{o}, cache.Options{HostBytes: 1 << 28})
+	o.Cache = cache.New(counting{o}, cache.Options{HostBytes: 1 << 28, Tile: 2 * time.Hour})
 }
 
 // counting counts what reaches the upstream.

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -49,8 +48,11 @@ func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) erro
 	if !chunkenc.IsValidEncoding(e) {
 		return fmt.Errorf("series %s: unknown chunk encoding %d; promwarp knows XOR, XOR2 and the histogram encodings", l, e)
 	}
-	if len(data) < 2 {
+	if len(data) < headerBytes(e) {
 		return &CorruptError{Series: l, MinT: minT, Err: fmt.Errorf("chunk of %d bytes is shorter than its header", len(data))}
+	}
+	if err := checkLayout(e, data); err != nil {
+		return &CorruptError{Series: l, MinT: minT, Err: err}
 	}
 	if maxT == math.MaxInt64 {
 		last, err := lastTime(e, data)
@@ -62,7 +64,7 @@ func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) erro
 	if minT > maxT {
 		return &CorruptError{Series: l, MinT: minT, Err: fmt.Errorf("its start is after its end, %d ms", maxT)}
 	}
-	n := binary.BigEndian.Uint16(data)
+	n := sampleCount(e, data)
 	if n == 0 {
 		return nil
 	}

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
 )
 
 // Join returns the union of parts: a series in several of them appears once,
@@ -39,7 +39,17 @@ func Join(parts ...*Selection) (*Selection, error) {
 		}
 	}
 
+	series, chunks := 0, 0
+	for _, part := range parts {
+		series = max(series, len(part.series))
+		chunks += len(part.chunks)
+	}
+	out.series = make([]labels.Labels, 0, series)
+	out.first = make([]uint32, 0, series+1)
+	out.chunks = make([]Chunk, 0, chunks)
+
 	// A k-way merge by labels; k is the handful of ranges a query touches.
+	merged := NewBuilder(0) // its slabs come behind those there are
 	next := make([]int, len(parts))
 	for {
 		var least labels.Labels
@@ -54,8 +64,9 @@ func Join(parts ...*Selection) (*Selection, error) {
 		if !found {
 			break
 		}
+		start := len(out.chunks)
 		out.series = append(out.series, least)
-		out.first = append(out.first, uint32(len(out.chunks)))
+		out.first = append(out.first, uint32(start))
 		for p, part := range parts {
 			i := next[p]
 			if i >= len(part.series) || !labels.Equal(part.series[i], least) {
@@ -67,14 +78,27 @@ func Join(parts ...*Selection) (*Selection, error) {
 				out.chunks = append(out.chunks, c)
 			}
 		}
-	}
-	out.first = append(out.first, uint32(len(out.chunks)))
-	if !out.normal() {
-		if err := out.normalise(); err != nil {
-			return nil, err
+		if !disjoint(out.chunks[start:]) {
+			cs, err := out.separate(least, out.chunks[start:], merged)
+			if err != nil {
+				return nil, err
+			}
+			out.chunks = append(out.chunks[:start], cs...)
 		}
 	}
+	out.first = append(out.first, uint32(len(out.chunks)))
+	out.slabs = append(out.slabs, merged.sel.slabs...)
 	return out.finish(), nil
+}
+
+// disjoint reports whether chunks are in time order and none overlaps another.
+func disjoint(cs []Chunk) bool {
+	for k := 1; k < len(cs); k++ {
+		if cs[k].MinT <= cs[k-1].MaxT {
+			return false
+		}
+	}
+	return true
 }
 
 // normal reports whether series are sorted and unique, and chunks sorted and
@@ -84,14 +108,8 @@ func (s *Selection) normal() bool {
 		if i > 0 && labels.Compare(s.series[i-1], s.series[i]) >= 0 {
 			return false
 		}
-		cs := s.Chunks(i)
-		if len(cs) == 0 {
+		if cs := s.Chunks(i); len(cs) == 0 || !disjoint(cs) {
 			return false
-		}
-		for k := 1; k < len(cs); k++ {
-			if cs[k].MinT <= cs[k-1].MaxT {
-				return false
-			}
 		}
 	}
 	return true
@@ -106,13 +124,14 @@ func (s *Selection) normalise() error {
 	slices.SortStableFunc(order, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) })
 
 	out := Selection{slabs: s.slabs, chunks: make([]Chunk, 0, len(s.chunks))}
+	merged := NewBuilder(0) // its slabs come behind those there are
 	for k := 0; k < len(order); {
 		l := s.series[order[k]]
 		start := len(out.chunks)
 		for ; k < len(order) && labels.Equal(s.series[order[k]], l); k++ {
 			out.chunks = append(out.chunks, s.Chunks(order[k])...)
 		}
-		cs, err := out.separate(l, out.chunks[start:])
+		cs, err := out.separate(l, out.chunks[start:], merged)
 		if err != nil {
 			return err
 		}
@@ -123,14 +142,15 @@ func (s *Selection) normalise() error {
 		}
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
+	out.slabs = slices.Concat(out.slabs, merged.sel.slabs)
 	*s = out
 	return nil
 }
 
 // separate sorts the chunks of one series and removes overlaps: a chunk that is
 // the same as, or an earlier state of, another is dropped; others that overlap
-// are decoded, merged sample by sample and encoded again.
-func (s *Selection) separate(l labels.Labels, cs []Chunk) ([]Chunk, error) {
+// are decoded, merged sample by sample and encoded again into merged.
+func (s *Selection) separate(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
 	slices.SortStableFunc(cs, func(a, b Chunk) int {
 		return cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT))
 	})
@@ -149,7 +169,7 @@ func (s *Selection) separate(l labels.Labels, cs []Chunk) ([]Chunk, error) {
 	if !overlap {
 		return kept, nil
 	}
-	return s.mergeOverlaps(l, kept)
+	return s.mergeOverlaps(l, kept, merged)
 }
 
 // grewInto reports whether b holds all of a: equal bytes, or the same bit
@@ -171,7 +191,7 @@ func (s *Selection) grewInto(a, b Chunk) bool {
 }
 
 // mergeOverlaps merges runs of overlapping chunks of one series.
-func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk) ([]Chunk, error) {
+func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
 	var out []Chunk
 	for i := 0; i < len(cs); {
 		j, end := i+1, cs[i].MaxT
@@ -184,46 +204,38 @@ func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk) ([]Chunk, error) 
 			i = j
 			continue
 		}
-		merged, err := s.mergeRun(l, cs[i:j])
+		union, err := s.mergeRun(l, cs[i:j], merged)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, merged...)
+		out = append(out, union...)
 		i = j
 	}
 	return out, nil
 }
 
-// mergeRun merges chunks that overlap into new ones in a slab of their own. Of
-// samples with equal timestamps the one of the first chunk wins, as it does
-// when Prometheus merges overlapping blocks.
-func (s *Selection) mergeRun(l labels.Labels, run []Chunk) ([]Chunk, error) {
-	series := make([]storage.ChunkSeries, 0, len(run))
+// mergeRun merges chunks that overlap into new ones, which it adds to merged.
+// Of samples with equal timestamps one is kept, chosen as Prometheus does when
+// it merges overlapping blocks.
+func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]Chunk, error) {
+	its := make([]chunkenc.Iterator, 0, len(run))
 	for _, c := range run {
-		chk, err := chunkenc.FromData(c.Enc, s.Bytes(c))
-		if err != nil {
-			return nil, &CorruptError{Series: l, MinT: c.MinT, Err: err}
-		}
-		series = append(series, &storage.ChunkSeriesEntry{Lset: l, ChunkIteratorFn: func(chunks.Iterator) chunks.Iterator {
-			return storage.NewListChunkSeriesIterator(chunks.Meta{Chunk: chk, MinTime: c.MinT, MaxTime: c.MaxT})
-		}})
+		its = append(its, s.checked(l, c, math.MaxInt64))
 	}
-	b := NewBuilder(0)
-	b.Series(l)
-	it := storage.NewCompactingChunkSeriesMerger(storage.ChainedSeriesMerge)(series...).Iterator(nil)
-	for it.Next() {
-		m := it.At()
-		if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
-			return nil, err
-		}
+	merged.Series(l)
+	start := len(merged.sel.chunks)
+	if err := merged.encode(&inOrder{Iterator: storage.ChainSampleIteratorFromIterators(nil, its), series: l}); err != nil {
+		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
 	}
-	if err := it.Err(); err != nil {
-		return nil, &CorruptError{Series: l, MinT: run[0].MinT, Err: fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)}
+	out := slices.Clone(merged.sel.chunks[start:])
+	for i := range out {
+		out[i].Slab += uint32(len(s.slabs))
 	}
-	base := uint32(len(s.slabs))
-	s.slabs = append(s.slabs, b.sel.slabs...)
-	for i := range b.sel.chunks {
-		b.sel.chunks[i].Slab += base
-	}
-	return b.sel.chunks, nil
+	return out, nil
+}
+
+// checked returns an iterator over the samples of one chunk up to maxt (ms)
+// that checks what it decodes.
+func (s *Selection) checked(l labels.Labels, c Chunk, maxt int64) chunkenc.Iterator {
+	return (&series{sel: s, labels: l, chunks: []Chunk{c}, mint: math.MinInt64, maxt: maxt}).Iterator(nil)
 }

@@ -1,7 +1,7 @@
 package selection
 
 import (
-	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -68,9 +68,9 @@ func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
 			case c.MaxT <= maxt:
 				out.chunks = append(out.chunks, c)
 			default:
-				head, last, err := encodeUntil(c.Enc, s.Bytes(c), maxt)
+				head, last, err := encodeAs(c.Enc, s.checked(l, c, maxt))
 				if err != nil {
-					return nil, &CorruptError{Series: l, MinT: c.MinT, Err: err}
+					return nil, err
 				}
 				if head.NumSamples() == 0 {
 					continue
@@ -94,6 +94,45 @@ func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
 	out.dropSlabs()
 	return out.finish(), nil
 }
+
+// Compact returns s itself if its chunks take at least half of its slabs, and
+// otherwise a selection of its own with the chunks copied into slabs that fit.
+// The copy calls what s calls on Discard.
+func (s *Selection) Compact() *Selection {
+	var used, room int64
+	for i := range s.chunks {
+		used += int64(s.chunks[i].room())
+	}
+	for _, l := range s.slabs {
+		room += int64(cap(l.b))
+	}
+	if 2*used >= room {
+		return s
+	}
+	out := *s
+	out.chunks = slices.Clone(s.chunks)
+	out.slabs = nil
+	for start := 0; start < len(out.chunks); {
+		size, end := 0, start
+		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab); end++ {
+			size += out.chunks[end].room()
+		}
+		b := make([]byte, 0, size)
+		for k := start; k < end; k++ {
+			c := &out.chunks[k]
+			data := s.Bytes(*c)
+			c.Slab, c.Off = uint32(len(out.slabs)), uint32(len(b))
+			b = append(b, data...)
+			b = b[:int(c.Off)+c.room()]
+		}
+		out.slabs = append(out.slabs, &Slab{b: b})
+		start = end
+	}
+	return out.finish()
+}
+
+// room is the number of bytes that a chunk takes in a slab.
+func (c Chunk) room() int { return (int(c.Len) + Pad + Align - 1) / Align * Align }
 
 // inRange returns the bounds of the chunks, sorted and disjoint, that overlap
 // mint to maxt (ms, both included).
@@ -130,22 +169,17 @@ func (s *Selection) dropSlabs() {
 	s.slabs = slabs
 }
 
-// encodeUntil returns a chunk of the samples of data, a chunk in encoding e, up
-// to maxt (ms), and the time of the last of them.
-func encodeUntil(e chunkenc.Encoding, data []byte, maxt int64) (head chunkenc.Chunk, last int64, err error) {
-	whole, err := chunkenc.FromData(e, data[:len(data):len(data)])
+// encodeAs returns one chunk of all samples of it, which come from a chunk in
+// encoding e, in that encoding, and the time of the last of them (ms).
+func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, last int64, err error) {
+	if c, err = chunkenc.NewEmptyChunk(e); err != nil {
+		return nil, 0, err
+	}
+	app, err := c.Appender()
 	if err != nil {
 		return nil, 0, err
 	}
-	if head, err = chunkenc.NewEmptyChunk(e); err != nil {
-		return nil, 0, err
-	}
-	app, err := head.Appender()
-	if err != nil {
-		return nil, 0, err
-	}
-	it := whole.Iterator(nil)
-	for v := it.Next(); v != chunkenc.ValNone && it.AtT() <= maxt; v = it.Next() {
+	for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
 		st := it.AtST()
 		switch v {
 		case chunkenc.ValFloat:
@@ -156,16 +190,14 @@ func encodeUntil(e chunkenc.Encoding, data []byte, maxt int64) (head chunkenc.Ch
 			t, h := it.AtHistogram(nil)
 			last = t
 			_, _, app, err = app.AppendHistogram(nil, st, t, h, true)
-		case chunkenc.ValFloatHistogram:
+		default:
 			t, h := it.AtFloatHistogram(nil)
 			last = t
 			_, _, app, err = app.AppendFloatHistogram(nil, st, t, h, true)
-		default:
-			err = fmt.Errorf("unknown sample type %v", v)
 		}
 		if err != nil {
 			return nil, 0, err
 		}
 	}
-	return head, last, it.Err()
+	return c, last, it.Err()
 }

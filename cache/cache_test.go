@@ -1,0 +1,658 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// At now, with the default tile and freshness, the horizon is at 100h.
+const (
+	now     = 100*hour + hour
+	horizon = 100 * hour
+)
+
+func TestColdQueryIsOneFetch(t *testing.T) {
+	up := newMinutely(t, 3)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+
+	requireMinutely(t, query(t, c, 91*hour, now, "m"), 3, 91*hour, now)
+	require.Equal(t, []request{{90 * hour, now}}, up.asked(), "widened to the tile's edge, and no further than now")
+	require.Equal(t, 1, c.Stats().Entries)
+}
+
+func TestCoveredQueryFetchesNothing(t *testing.T) {
+	up := newMinutely(t, 3)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	requireMinutely(t, query(t, c, 91*hour, now, "m"), 3, 91*hour, now)
+	up.asked()
+
+	for _, r := range []request{{91 * hour, horizon - 1}, {90 * hour, 90 * hour}, {93*hour + 7, 97*hour + 11}} {
+		requireMinutely(t, query(t, c, r.mint, r.maxt, "m"), 3, r.mint, r.maxt)
+		require.Empty(t, up.asked(), "%v", r)
+	}
+	q, err := c.Querier(91*hour, 95*hour)
+	require.NoError(t, err)
+	a, _, err := q.(selection.Querier).SelectChunks(t.Context(), nil, named("m")...)
+	require.NoError(t, err)
+	b, _, err := q.(selection.Querier).SelectChunks(t.Context(), nil, named("m")...)
+	require.NoError(t, err)
+	require.Same(t, a, b, "nothing is copied")
+}
+
+func TestMovingOnFetchesOnlyTheTail(t *testing.T) {
+	up := newMinutely(t, 3)
+	clock := now
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: func() time.Time { return time.UnixMilli(clock) }})
+	requireMinutely(t, query(t, c, 91*hour, now, "m"), 3, 91*hour, now)
+	up.asked()
+
+	clock += 15_000
+	requireMinutely(t, query(t, c, 91*hour+15_000, clock, "m"), 3, 91*hour+15_000, clock)
+	require.Equal(t, []request{{horizon, clock}}, up.asked())
+
+	// An instant query in the youngest stretch is not widened.
+	requireMinutely(t, query(t, c, clock-300_000, clock, "m"), 3, clock-300_000, clock)
+	require.Equal(t, []request{{clock - 300_000, clock}}, up.asked())
+
+	// The horizon moves on by a tile: one fetch brings it and the tail.
+	clock = 102*hour + 600_000
+	requireMinutely(t, query(t, c, 95*hour, clock, "m"), 3, 95*hour, clock)
+	require.Equal(t, []request{{horizon, clock}}, up.asked())
+	requireMinutely(t, query(t, c, 95*hour, 102*hour-1, "m"), 3, 95*hour, 102*hour-1)
+	require.Empty(t, up.asked())
+}
+
+func TestGapsAreFetchedInRuns(t *testing.T) {
+	up := newMinutely(t, 2)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	query(t, c, 80*hour, 82*hour-1, "m")
+	query(t, c, 86*hour, 87*hour, "m")
+	up.asked()
+
+	requireMinutely(t, query(t, c, 77*hour, 91*hour, "m"), 2, 77*hour, 91*hour)
+	require.ElementsMatch(t, []request{{76 * hour, 80*hour - 1}, {82 * hour, 86*hour - 1}, {88 * hour, 92*hour - 1}}, up.asked())
+	requireMinutely(t, query(t, c, 76*hour, 92*hour-1, "m"), 2, 76*hour, 92*hour-1)
+	require.Empty(t, up.asked())
+}
+
+func TestGapsAndTail(t *testing.T) {
+	up := newMinutely(t, 2)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	query(t, c, 98*hour, horizon-1, "m")
+	up.asked()
+	requireMinutely(t, query(t, c, 97*hour, now, "m"), 2, 97*hour, now)
+	require.ElementsMatch(t, []request{{96 * hour, 98*hour - 1}, {horizon, now}}, up.asked())
+}
+
+func TestHintsNarrowTheRange(t *testing.T) {
+	up := newMinutely(t, 1)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	q, err := c.Querier(10*hour, 90*hour)
+	require.NoError(t, err)
+	got, _ := read(t, q.Select(t.Context(), false, &storage.SelectHints{Start: 20 * hour, End: 21 * hour}, named("m")...))
+	requireMinutely(t, got, 1, 20*hour, 21*hour)
+	require.Equal(t, []request{{20 * hour, 22*hour - 1}}, up.asked())
+}
+
+func TestSelectIsLazy(t *testing.T) {
+	up := newMinutely(t, 1)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	q, err := c.Querier(10*hour, 11*hour)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), false, nil, named("m")...)
+	require.NoError(t, set.Err())
+	require.Empty(t, set.Warnings())
+	require.Empty(t, up.asked())
+	require.True(t, set.Next())
+	require.Len(t, up.asked(), 1)
+}
+
+func TestChunkQuerier(t *testing.T) {
+	up := newMinutely(t, 2)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	q, err := c.ChunkQuerier(10*hour+hour/2, 12*hour)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), true, nil, named("m")...)
+	series := 0
+	for set.Next() {
+		series++
+		it := set.At().Iterator(nil)
+		var times []int64
+		for it.Next() {
+			m := it.At()
+			times = append(times, m.MinTime)
+			require.Equal(t, 60, m.Chunk.NumSamples())
+		}
+		require.NoError(t, it.Err())
+		require.Equal(t, []int64{10 * hour, 11 * hour, 12 * hour}, times, "whole chunks, and only those that overlap")
+	}
+	require.NoError(t, set.Err())
+	require.Equal(t, 2, series)
+	require.IsType(t, (*chunkQuerier)(nil), q)
+	_, ok := q.(selection.Querier)
+	require.True(t, ok)
+}
+
+func TestExtremeRanges(t *testing.T) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	ch := chunkenc.NewXORChunk()
+	app, err := ch.Appender()
+	require.NoError(t, err)
+	app.Append(0, -5, 1)
+	app.Append(0, 7, 2)
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, -5, 7, ch.Bytes()))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		return sel, nil, nil
+	}}
+	for _, limit := range []int64{0, DefaultHostBytes} {
+		c := New(up, Options{HostBytes: limit, Tile: testTile, Now: at(now)})
+		for range 2 {
+			got := query(t, c, math.MinInt64, math.MaxInt64, "m")
+			require.Len(t, got, 1)
+			require.Len(t, got[`{__name__="m"}`], 2)
+			require.Len(t, query(t, c, -5, -5, "m")[`{__name__="m"}`], 1)
+			require.Empty(t, query(t, c, 5, 4, "m"))
+		}
+		require.Less(t, c.Stats().Misses, int64(1e7))
+	}
+}
+
+func TestNothingKeptWithoutRoom(t *testing.T) {
+	up := newMinutely(t, 2)
+	c := New(up, Options{Tile: testTile, Now: at(now)})
+	for range 3 {
+		requireMinutely(t, query(t, c, 91*hour, 92*hour, "m"), 2, 91*hour, 92*hour)
+		require.Equal(t, []request{{91 * hour, 92 * hour}}, up.asked(), "what is not kept is not widened")
+	}
+	require.Zero(t, c.Stats().Bytes)
+	require.Zero(t, c.Stats().Entries)
+	require.Empty(t, c.entries)
+}
+
+func TestEmptyAnswersAreKept(t *testing.T) {
+	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		return selection.Empty(), nil, nil
+	}}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	require.Empty(t, query(t, c, 10*hour, 20*hour, "m"))
+	require.Len(t, up.asked(), 1)
+	require.Empty(t, query(t, c, 10*hour, 20*hour, "m"))
+	require.Empty(t, up.asked())
+	require.Positive(t, c.Stats().Bytes, "even an empty answer takes room")
+}
+
+func TestWarningsAreNotKept(t *testing.T) {
+	partial := true
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		if partial {
+			return minutely(t, 1, mint, maxt), annotations.New().Add(errors.New("one store did not answer")), nil
+		}
+		return minutely(t, 2, mint, maxt), nil, nil
+	}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	ask := func() (map[string][]sample, annotations.Annotations) {
+		q, err := c.Querier(10*hour, 12*hour-1)
+		require.NoError(t, err)
+		set := q.Select(t.Context(), false, nil, named("m")...)
+		got, _ := read(t, set)
+		return got, set.Warnings()
+	}
+	for range 2 {
+		got, ws := ask()
+		require.Len(t, got, 1)
+		require.Len(t, ws, 1)
+		require.Len(t, up.asked(), 1)
+	}
+	require.Empty(t, c.entries)
+	partial = false
+	for i := range 2 {
+		got, ws := ask()
+		require.Len(t, got, 2)
+		require.Empty(t, ws)
+		require.Len(t, up.asked(), 1-i)
+	}
+}
+
+func TestFailureLeavesNothing(t *testing.T) {
+	fail := true
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		if fail {
+			return nil, nil, errUpstream
+		}
+		return minutely(t, 1, mint, maxt), nil, nil
+	}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	q, err := c.Querier(10*hour, 20*hour)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), false, nil, named("m")...)
+	require.False(t, set.Next())
+	require.ErrorIs(t, set.Err(), errUpstream)
+	cq, err := c.ChunkQuerier(10*hour, 20*hour)
+	require.NoError(t, err)
+	cset := cq.Select(t.Context(), false, nil, named("m")...)
+	require.False(t, cset.Next())
+	require.ErrorIs(t, cset.Err(), errUpstream)
+	require.Empty(t, c.entries)
+	require.EqualValues(t, 2, c.Stats().Failures)
+
+	fail = false
+	requireMinutely(t, query(t, c, 10*hour, 20*hour, "m"), 1, 10*hour, 20*hour)
+}
+
+func TestOneFailedRunLeavesTheOthersKept(t *testing.T) {
+	up := &fake{}
+	failFrom := int64(-1)
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		if mint == failFrom {
+			return nil, nil, errUpstream
+		}
+		return minutely(t, 1, mint, maxt), nil, nil
+	}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	query(t, c, 20*hour, 22*hour-1, "m")
+	failFrom = 22 * hour
+	q, err := c.Querier(20*hour, 24*hour-1)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), false, nil, named("m")...)
+	require.False(t, set.Next())
+	require.ErrorIs(t, set.Err(), errUpstream)
+	up.asked()
+	requireMinutely(t, query(t, c, 20*hour, 22*hour-1, "m"), 1, 20*hour, 22*hour-1)
+	require.Empty(t, up.asked())
+}
+
+func TestPanicInUpstreamIsAnError(t *testing.T) {
+	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		panic("boom")
+	}}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	_, _, err := c.get(t.Context(), 0, hour, named("m"))
+	require.ErrorContains(t, err, "boom")
+	require.Empty(t, c.entries)
+	up.fetch = func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		return nil, nil, nil
+	}
+	_, _, err = c.get(t.Context(), 0, hour, named("m"))
+	require.ErrorContains(t, err, "neither")
+}
+
+func TestConcurrentMissesFetchOnce(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		mint, maxt int64
+	}{{"old", 91 * hour, 95 * hour}, {"old and tail", 91 * hour, now}, {"tail", now - hour/2, now}} {
+		t.Run(c.name, func(t *testing.T) {
+			up := newGate(newMinutely(t, 3))
+			cache := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+			const n = 64
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() {
+					sel, _, err := cache.get(t.Context(), c.mint, c.maxt, named("m"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got, _ := read(t, sel.SeriesSet(c.mint, c.maxt, nil))
+					requireMinutely(t, got, 3, c.mint, c.maxt)
+				})
+			}
+			<-up.entered
+			require.Eventually(t, func() bool { return cache.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+			close(up.open)
+			wg.Wait()
+			require.Len(t, up.asked(), 1)
+		})
+	}
+}
+
+func TestOverlappingMissesShareTiles(t *testing.T) {
+	up := newGate(newMinutely(t, 2))
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	var wg sync.WaitGroup
+	ask := func(mint, maxt int64) {
+		wg.Go(func() {
+			sel, _, err := c.get(t.Context(), mint, maxt, named("m"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got, _ := read(t, sel.SeriesSet(mint, maxt, nil))
+			requireMinutely(t, got, 2, mint, maxt)
+		})
+		<-up.entered
+	}
+	ask(80*hour, 90*hour-1)
+	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
+	ask(84*hour, 95*hour)
+	require.Equal(t, []request{{90 * hour, 96*hour - 1}}, up.asked())
+	ask(84*hour, now)
+	require.Equal(t, []request{{96 * hour, now}}, up.asked())
+	ask(84*hour, now+1)
+	require.Equal(t, []request{{horizon, now + 1}}, up.asked(), "tails are shared only with queries for the same end")
+	close(up.open)
+	wg.Wait()
+	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 2, 80*hour, horizon-1)
+	require.Empty(t, up.asked())
+}
+
+func TestCancellingOneWaiterLeavesTheOther(t *testing.T) {
+	up := newGate(newMinutely(t, 1))
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	ctx, cancel := context.WithCancel(t.Context())
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, _, err := c.get(ctx, 80*hour, 90*hour, named("m"))
+		first <- err
+	}()
+	<-up.entered
+	go func() {
+		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
+		second <- err
+	}()
+	require.Eventually(t, func() bool { return c.Stats().Shared == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-first, context.Canceled)
+	close(up.open)
+	require.NoError(t, <-second)
+	require.Len(t, up.asked(), 1)
+}
+
+func TestCancellingTheLastWaiterEndsTheFetch(t *testing.T) {
+	up := newGate(newMinutely(t, 1))
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	const n = 3
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			_, _, err := c.get(ctx, 80*hour, now, named("m"))
+			errs <- err
+		}()
+	}
+	<-up.entered
+	require.Eventually(t, func() bool { return c.Stats().Shared == n-1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	for range n {
+		require.ErrorIs(t, <-errs, context.Canceled)
+	}
+	require.Zero(t, up.inside.Load(), "the fetch has ended when the last query returns")
+	require.Empty(t, c.entries)
+
+	// The next one starts anew.
+	close(up.open)
+	requireMinutely(t, query(t, c, 80*hour, now, "m"), 1, 80*hour, now)
+
+	// A context that has ended already fetches nothing.
+	up.asked()
+	_, _, err := c.get(ctx, 10*hour, 20*hour, named("m"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, up.asked())
+}
+
+func TestEviction(t *testing.T) {
+	up := newMinutely(t, 10)
+	var one int64
+	{
+		c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+		query(t, c, 10*hour, 20*hour-1, "m0")
+		one = c.Stats().Bytes
+	}
+	c := New(up, Options{HostBytes: 3*one + one/2, Tile: testTile, Now: at(now)})
+	for i := range 3 {
+		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
+	}
+	require.Equal(t, 3, c.Stats().Entries)
+	up.asked()
+	query(t, c, 10*hour, 20*hour-1, "m0") // makes m1 the least recently used
+	require.Empty(t, up.asked())
+	query(t, c, 10*hour, 20*hour-1, "m3")
+	require.Len(t, up.asked(), 1)
+	require.Equal(t, 3, c.Stats().Entries)
+	require.EqualValues(t, 1, c.Stats().Evictions)
+	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
+	for _, i := range []int{0, 2, 3} {
+		query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
+		require.Empty(t, up.asked(), "m%d", i)
+	}
+	query(t, c, 10*hour, 20*hour-1, "m1")
+	require.Len(t, up.asked(), 1)
+}
+
+func TestTooLargeIsServedNotKept(t *testing.T) {
+	up := newMinutely(t, 10)
+	c := New(up, Options{HostBytes: 40_000, Tile: testTile, Now: at(now)})
+	requireMinutely(t, query(t, c, 10*hour, 12*hour-1, "m"), 10, 10*hour, 12*hour-1)
+	require.Equal(t, 1, c.Stats().Entries)
+
+	requireMinutely(t, query(t, c, 20*hour, 60*hour-1, "m"), 10, 20*hour, 60*hour-1)
+	require.LessOrEqual(t, c.Stats().Bytes, int64(40_000))
+	up.asked()
+	requireMinutely(t, query(t, c, 10*hour, 12*hour-1, "m"), 10, 10*hour, 12*hour-1)
+	require.Empty(t, up.asked(), "what was kept before is not lost to it")
+
+	// A stretch that fits alone but not together with the rest replaces it.
+	for h := int64(14); h < 40; h += 2 {
+		requireMinutely(t, query(t, c, h*hour, (h+2)*hour-1, "m"), 10, h*hour, (h+2)*hour-1)
+		require.LessOrEqual(t, c.Stats().Bytes, int64(40_000))
+	}
+	up.asked()
+	requireMinutely(t, query(t, c, 38*hour, 40*hour-1, "m"), 10, 38*hour, 40*hour-1)
+	require.Empty(t, up.asked())
+}
+
+func TestManyEmptySelectorsAreBounded(t *testing.T) {
+	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		return selection.Empty(), nil, nil
+	}}
+	c := New(up, Options{HostBytes: 100_000, Tile: testTile, Now: at(now)})
+	for i := range 2000 {
+		query(t, c, 10*hour, 20*hour, fmt.Sprintf("m%d", i))
+	}
+	require.LessOrEqual(t, c.Stats().Bytes, int64(100_000))
+	require.Less(t, len(c.entries), 200)
+	require.Equal(t, len(c.entries), c.recent.Len())
+}
+
+func TestAccounting(t *testing.T) {
+	up := newMinutely(t, 3)
+	c := New(up, Options{HostBytes: 300_000, Tile: testTile, Now: at(now)})
+	for i := range int64(300) {
+		name := fmt.Sprintf("m%d", i%7)
+		query(t, c, i*hour/5, i*hour/5+3*hour, name)
+		if i%50 == 0 {
+			c.Clear()
+			require.Zero(t, c.Stats().Bytes)
+			require.Zero(t, c.Stats().Entries)
+		}
+		var sum int64
+		n := 0
+		for _, e := range c.entries {
+			if e.sel != nil {
+				sum += sizeOf(e.key, e.sel, e.covered)
+				n++
+			}
+			require.Empty(t, e.flights)
+		}
+		require.Equal(t, sum, c.Stats().Bytes)
+		require.Equal(t, n, c.Stats().Entries)
+		require.LessOrEqual(t, sum, c.limit)
+	}
+}
+
+func TestClearDuringAFetch(t *testing.T) {
+	up := newGate(newMinutely(t, 1))
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := c.get(t.Context(), 80*hour, 90*hour, named("m"))
+		done <- err
+	}()
+	<-up.entered
+	c.Clear()
+	close(up.open)
+	require.NoError(t, <-done)
+	require.Zero(t, c.Stats().Bytes)
+	require.Empty(t, c.entries)
+	up.asked()
+	query(t, c, 80*hour, 90*hour, "m")
+	require.Len(t, up.asked(), 1)
+}
+
+func TestCorruptChunkIsFetchedAgain(t *testing.T) {
+	corrupt := true
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		if !corrupt {
+			return minutely(t, 1, mint, maxt), nil, nil
+		}
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m"))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, mint, mint+1000, []byte{0, 9, 1, 2, 3}))
+		s, err := b.Finish()
+		require.NoError(t, err)
+		return s, nil, nil
+	}
+	for _, r := range []request{{80 * hour, 84*hour - 1}, {80 * hour, now}} {
+		c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+		corrupt = true
+		q, err := c.Querier(r.mint, r.maxt)
+		require.NoError(t, err)
+		for range 2 { // fresh from the upstream, then kept
+			up.asked()
+			set := q.Select(t.Context(), false, nil, named("m")...)
+			require.True(t, set.Next())
+			require.Equal(t, 1, c.Stats().Entries)
+			it := set.At().Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+			}
+			var ce *selection.CorruptError
+			require.ErrorAs(t, it.Err(), &ce)
+			require.Zero(t, c.Stats().Entries)
+			require.Len(t, up.asked(), 1)
+		}
+		corrupt = false
+		requireMinutely(t, query(t, c, r.mint, r.maxt, "m"), 1, r.mint, r.maxt)
+		require.EqualValues(t, 2, c.Stats().Discards)
+	}
+}
+
+func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
+	// One chunk an answer, whole, whatever was asked for; its last half hour,
+	// younger than the horizon, differs from call to call.
+	calls := 0.0
+	up := &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		calls++
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m"))
+		ch := chunkenc.NewXORChunk()
+		app, err := ch.Appender()
+		require.NoError(t, err)
+		for ts := horizon - hour; ts < horizon; ts += 60_000 {
+			app.Append(0, ts, 0)
+		}
+		for ts := horizon; ts < horizon+hour/2; ts += 60_000 {
+			app.Append(0, ts, calls)
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, horizon-hour, horizon+hour/2-60_000, ch.Bytes()))
+		s, err := b.Finish()
+		return s, nil, err
+	}}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
+	for i := range 3 {
+		got := query(t, c, horizon-hour, now, "m")[`{__name__="m"}`]
+		require.Len(t, got, 90)
+		for _, s := range got {
+			want := 0.0
+			if s.t >= horizon {
+				want = float64(i + 1)
+			}
+			require.Equal(t, math.Float64bits(want), s.v)
+		}
+	}
+	e := c.entries[selectorKey(named("m"))]
+	require.EqualValues(t, 60, e.sel.NumSamples())
+}
+
+func TestLabels(t *testing.T) {
+	c := New(newMinutely(t, 1), Options{})
+	q, err := c.Querier(0, 1)
+	require.NoError(t, err)
+	_, _, err = q.LabelNames(t.Context(), nil)
+	require.ErrorIs(t, err, ErrNoLabels)
+	_, _, err = q.LabelValues(t.Context(), "a", nil)
+	require.ErrorIs(t, err, ErrNoLabels)
+
+	c = New(labelled{newMinutely(t, 1)}, Options{})
+	q, err = c.Querier(3, 4)
+	require.NoError(t, err)
+	names, _, err := q.LabelNames(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"3", "4"}, names)
+	values, _, err := q.LabelValues(t.Context(), "a", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, values)
+}
+
+type labelled struct{ *fake }
+
+func (labelled) LabelValues(_ context.Context, _, _ int64, name string, _ *storage.LabelHints, _ ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return []string{name}, nil, nil
+}
+
+func (labelled) LabelNames(_ context.Context, mint, maxt int64, _ *storage.LabelHints, _ ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return []string{fmt.Sprint(mint), fmt.Sprint(maxt)}, nil, nil
+}
+
+func TestQueryStatsAndMetrics(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	up := newMinutely(t, 2)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Registerer: reg})
+	var cold, warm QueryStats
+	_, _, err := c.get(WithStats(t.Context(), &cold), 91*hour, now, named("m"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0, cold.TilesHit.Load())
+	require.EqualValues(t, 5, cold.TilesFetched.Load())
+	require.EqualValues(t, 1, cold.Fetches.Load())
+	require.Positive(t, cold.FetchedBytes.Load())
+	require.Positive(t, cold.FetchNanos.Load())
+	_, _, err = c.get(WithStats(t.Context(), &warm), 91*hour, 95*hour-1, named("m"))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, warm.TilesHit.Load())
+	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
+
+	s := c.Stats()
+	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Hits: 3, Misses: 5, Fetches: 1}, s)
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP promwarp_cache_entries Selectors of which something is held.
+# TYPE promwarp_cache_entries gauge
+promwarp_cache_entries 1
+# HELP promwarp_cache_tile_hits_total Tiles answered from memory.
+# TYPE promwarp_cache_tile_hits_total counter
+promwarp_cache_tile_hits_total 3
+`), "promwarp_cache_entries", "promwarp_cache_tile_hits_total"))
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}

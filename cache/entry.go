@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// entry is what is kept of one selector. Its fields are guarded by the cache's
+// mutex.
+type entry struct {
+	key     string
+	sel     *selection.Selection // immutable; nil when nothing is covered
+	covered spans                // whole tiles; immutable
+	size    int64                // bytes
+	flights []*flight            // in the air
+	recent  *list.Element
+	removed bool // no longer in the cache; nothing is to be kept any more
+
+	merging sync.Mutex // held while a flight's tiles are joined to sel
+}
+
+// entryBytes is counted for every entry besides its selection: the structures
+// around it and its place in the map and the list.
+const entryBytes = 512
+
+// sizeOf is the memory that an entry with this content holds, in bytes.
+func sizeOf(key string, sel *selection.Selection, covered spans) int64 {
+	return entryBytes + int64(len(key)) + 16*int64(cap(covered)) + sel.SizeBytes()
+}
+
+// use returns the entry of key, a new one if need be, as the most recently
+// used. The cache's mutex must be held.
+func (c *Cache) use(key string) *entry {
+	e, ok := c.entries[key]
+	if !ok {
+		e = &entry{key: key}
+		e.recent = c.recent.PushFront(e)
+		c.entries[key] = e
+		return e
+	}
+	c.recent.MoveToFront(e.recent)
+	return e
+}
+
+// set replaces what e holds; a nil selection means nothing. The cache's mutex
+// must be held.
+func (c *Cache) set(e *entry, sel *selection.Selection, covered spans) {
+	if e.sel != nil {
+		c.kept--
+	}
+	c.bytes -= e.size
+	e.sel, e.covered, e.size = sel, covered, 0
+	if sel != nil {
+		e.size = sizeOf(e.key, sel, covered)
+		c.bytes += e.size
+		c.kept++
+	}
+}
+
+// remove takes e out of the cache for good. The cache's mutex must be held.
+func (c *Cache) remove(e *entry) {
+	if e.removed {
+		return
+	}
+	c.set(e, nil, nil)
+	c.recent.Remove(e.recent)
+	delete(c.entries, e.key)
+	e.removed = true
+}
+
+// tidy removes e if it neither holds nor awaits anything. The cache's mutex
+// must be held.
+func (c *Cache) tidy(e *entry) {
+	if e.sel == nil && len(e.flights) == 0 {
+		c.remove(e)
+	}
+}
+
+// evict empties the least recently used entries other than keep until the
+// limit is met. The cache's mutex must be held.
+func (c *Cache) evict(keep *entry) {
+	for at := c.recent.Back(); at != nil && c.bytes > c.limit; {
+		e := at.Value.(*entry)
+		at = at.Prev()
+		if e == keep || e.sel == nil {
+			continue
+		}
+		c.set(e, nil, nil)
+		c.tidy(e)
+		c.metrics.evictions.add(1)
+	}
+}
+
+// keep joins the old tiles that f brought to e. Queries that hold e's former
+// selection are not disturbed.
+func (c *Cache) keep(e *entry, f *flight) error {
+	brought, err := f.sel.Slice(f.old.from, f.old.to-1).CutAfter(f.horizon - 1)
+	if err != nil {
+		return err
+	}
+	brought = brought.Compact()
+	e.merging.Lock()
+	defer e.merging.Unlock()
+	c.mu.Lock()
+	base, covered := e.sel, e.covered
+	c.mu.Unlock()
+
+	sel, now := brought, spans(nil).with(f.old)
+	if base != nil {
+		parts := []part{{covered[0].from, base}, {f.old.from, brought}}
+		joined, err := join(parts)
+		if err != nil {
+			return err
+		}
+		if all := covered.with(f.old); sizeOf(e.key, joined, all) <= c.limit {
+			sel, now = joined, all
+		}
+	}
+	if sizeOf(e.key, sel, now) > c.limit {
+		return nil
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.removed {
+		return nil
+	}
+	if sel != base {
+		sel.SetDiscard(func() { c.discard(e) })
+	}
+	c.set(e, sel, now)
+	c.evict(e)
+	return nil
+}

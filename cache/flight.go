@@ -1,0 +1,123 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// flight is one fetch, shared by all queries that need something of it. It runs
+// in a goroutine of its own, in a context that ends when nobody waits any more,
+// so that no query fails because another was cancelled.
+type flight struct {
+	entry   *entry
+	whole   span  // what is fetched
+	old     span  // the tiles of it that will be kept
+	horizon int64 // when it started, ms
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when it has landed
+
+	waiters int // guarded by the cache's mutex
+
+	// The result, to be read when it has landed.
+	sel *selection.Selection
+	ws  annotations.Annotations
+	err error
+}
+
+// start starts a flight for s with one waiter. The cache's mutex must be held.
+func (c *Cache) start(ctx context.Context, e *entry, s span, horizon int64, matchers []*labels.Matcher) *flight {
+	qs := statsFrom(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{entry: e, whole: s, horizon: horizon, cancel: cancel, done: make(chan struct{}), waiters: 1}
+	f.old, _ = s.split(horizon)
+	e.flights = append(e.flights, f)
+	go c.fly(ctx, f, slices.Clone(matchers), qs)
+	return f
+}
+
+// fly fetches and keeps what f is for. Queries see its tiles either under way
+// or kept, never neither.
+func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
+	defer f.cancel()
+	defer close(f.done)
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f.leaveEntry()
+		c.tidy(f.entry)
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
+			f.sel, f.err = nil, fmt.Errorf("panic while fetching: %v", p)
+		}
+	}()
+
+	f.sel, f.ws, f.err = c.fetch(ctx, f.whole, matchers)
+	if f.err != nil {
+		return
+	}
+	if qs != nil {
+		qs.FetchedBytes.Add(f.sel.SizeBytes())
+	}
+	f.sel.SetDiscard(func() { c.discard(f.entry) })
+	if f.old.empty() || len(f.ws) > 0 {
+		return
+	}
+	if err := c.keep(f.entry, f); err != nil {
+		c.log.Warn("Could not keep what was fetched", "err", err)
+		c.discard(f.entry)
+	}
+}
+
+// leaveEntry takes f off the list of flights that new queries may join. The
+// cache's mutex must be held.
+func (f *flight) leaveEntry() {
+	if i := slices.Index(f.entry.flights, f); i >= 0 {
+		f.entry.flights = slices.Delete(f.entry.flights, i, i+1)
+	}
+}
+
+// await waits until all flights have landed or one has failed. In that case,
+// or when ctx ends, the others are left.
+func (c *Cache) await(ctx context.Context, flights []*flight) error {
+	for i, f := range flights {
+		select {
+		case <-f.done:
+			if f.err != nil {
+				c.leave(flights[i+1:])
+				return f.err
+			}
+		case <-ctx.Done():
+			c.leave(flights[i:])
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// leave stops waiting for flights. Those that nobody else waits for are
+// cancelled, and have ended when it returns.
+func (c *Cache) leave(flights []*flight) {
+	var ended []*flight
+	c.mu.Lock()
+	for _, f := range flights {
+		if f.waiters--; f.waiters == 0 {
+			f.leaveEntry()
+			c.tidy(f.entry)
+			f.cancel()
+			ended = append(ended, f)
+		}
+	}
+	c.mu.Unlock()
+	for _, f := range ended {
+		<-f.done
+	}
+}

@@ -1,0 +1,212 @@
+package cache
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const hour = int64(time.Hour / time.Millisecond) // ms
+
+func at(ms int64) func() time.Time { return func() time.Time { return time.UnixMilli(ms) } }
+
+// request is a call of Fetch.
+type request struct{ mint, maxt int64 }
+
+// fake is an Upstream that calls a function and remembers what was asked.
+type fake struct {
+	fetch func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error)
+
+	mu       sync.Mutex
+	requests []request
+}
+
+func (f *fake) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	f.mu.Lock()
+	f.requests = append(f.requests, request{mint, maxt})
+	f.mu.Unlock()
+	return f.fetch(ctx, mint, maxt)
+}
+
+// asked returns the requests since the last call.
+func (f *fake) asked() []request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rs := f.requests
+	f.requests = nil
+	return rs
+}
+
+// minutely is an upstream's answer: n series with a sample a minute whose value
+// is its time, in chunks that end with every hour.
+func minutely(t testing.TB, n int, mint, maxt int64) *selection.Selection {
+	t.Helper()
+	const step = int64(60_000)
+	b := selection.NewBuilder(0)
+	for i := range n {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i)))
+		for from := floor(mint+step-1, step); from <= maxt; {
+			end := min(floor(from, hour)+hour-1, maxt)
+			c := chunkenc.NewXORChunk()
+			app, err := c.Appender()
+			require.NoError(t, err)
+			last := from
+			for ts := from; ts <= end; ts += step {
+				app.Append(0, ts, float64(ts))
+				last = ts
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()))
+			from = last + step
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// newMinutely returns a fake that has n minutely series.
+func newMinutely(t testing.TB, n int) *fake {
+	return &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, n, mint, maxt), nil, nil
+	}}
+}
+
+func named(name string) []*labels.Matcher {
+	return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", name)}
+}
+
+// sample is one sample in a form that can be compared: histograms without their
+// counter reset hint, which depends on where chunks are cut.
+type sample struct {
+	t int64
+	v uint64
+	h uint64 // of a histogram, a hash of it
+}
+
+func hash(h *histogram.FloatHistogram) uint64 {
+	f := fnv.New64a()
+	b := fmt.Appendf(nil, "%d %x %x %x %v %v ", h.Schema, h.ZeroThreshold, h.Count, h.Sum, h.PositiveSpans, h.NegativeSpans)
+	for _, v := range slices.Concat([]float64{h.ZeroCount}, h.PositiveBuckets, h.NegativeBuckets) {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	f.Write(b)
+	return f.Sum64()
+}
+
+// read drains a set into samples by series. Series without samples are left
+// out.
+func read(t testing.TB, set storage.SeriesSet) (map[string][]sample, []string) {
+	t.Helper()
+	out := map[string][]sample{}
+	var order []string
+	var it chunkenc.Iterator
+	for set.Next() {
+		s := set.At()
+		it = s.Iterator(it)
+		var ss []sample
+		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
+			switch v {
+			case chunkenc.ValFloat:
+				ts, f := it.At()
+				ss = append(ss, sample{t: ts, v: math.Float64bits(f)})
+			default:
+				ts, h := it.AtFloatHistogram(nil)
+				ss = append(ss, sample{t: ts, h: hash(h)})
+			}
+		}
+		require.NoError(t, it.Err())
+		if len(ss) > 0 {
+			name := s.Labels().String()
+			if _, twice := out[name]; twice {
+				t.Fatalf("%s came twice", name)
+			}
+			out[name] = ss
+			order = append(order, name)
+		}
+	}
+	require.NoError(t, set.Err())
+	return out, order
+}
+
+// query runs a Select over the querier's range and returns the number of
+// samples of every series.
+func query(t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]sample {
+	t.Helper()
+	q, err := c.Querier(mint, maxt)
+	require.NoError(t, err)
+	defer q.Close()
+	got, _ := read(t, q.Select(t.Context(), true, nil, named(name)...))
+	return got
+}
+
+// requireMinutely checks an answer for minutely series.
+func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt int64) {
+	t.Helper()
+	want := 0
+	for ts := floor(mint+59_999, 60_000); ts <= maxt; ts += 60_000 {
+		want++
+	}
+	if want == 0 {
+		n = 0
+	}
+	require.Len(t, got, n)
+	for name, ss := range got {
+		require.Len(t, ss, want, "samples of %s", name)
+		for i, s := range ss {
+			if ts := floor(mint+59_999, 60_000) + int64(i)*60_000; s != (sample{t: ts, v: math.Float64bits(float64(ts))}) {
+				t.Fatalf("%s has %+v at %d ms", name, s, ts)
+			}
+		}
+	}
+}
+
+var errUpstream = errors.New("upstream is down")
+
+// gate is an upstream that waits until it is opened.
+type gate struct {
+	*fake
+	open    chan struct{}
+	entered chan struct{} // receives one for every call
+	inside  atomic.Int64
+}
+
+func newGate(inner *fake) *gate {
+	g := &gate{open: make(chan struct{}), entered: make(chan struct{}, 1000)}
+	fetch := inner.fetch
+	g.fake = &fake{fetch: func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		g.inside.Add(1)
+		defer g.inside.Add(-1)
+		g.entered <- struct{}{}
+		select {
+		case <-g.open:
+			return fetch(ctx, mint, maxt)
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}}
+	return g
+}
+
+// testTile is the tile in most tests: the range after which Prometheus starts a
+// new chunk, which makes what is fetched easy to predict.
+const testTile = 2 * time.Hour

@@ -1,0 +1,30 @@
+package cache
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// selectorKey encodes a set of matchers: equal sets, in any order and with any
+// repetitions, give equal keys, and different sets different ones.
+func selectorKey(matchers []*labels.Matcher) string {
+	ms := slices.Clone(matchers)
+	slices.SortFunc(ms, compareMatchers)
+	ms = slices.CompactFunc(ms, func(a, b *labels.Matcher) bool { return compareMatchers(a, b) == 0 })
+	var b []byte
+	for _, m := range ms {
+		b = append(b, byte(m.Type))
+		b = binary.AppendUvarint(b, uint64(len(m.Name)))
+		b = append(b, m.Name...)
+		b = binary.AppendUvarint(b, uint64(len(m.Value)))
+		b = append(b, m.Value...)
+	}
+	return string(b)
+}
+
+func compareMatchers(a, b *labels.Matcher) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
+}

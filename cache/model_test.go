@@ -1,0 +1,259 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// model drives a TSDB that is written to as time goes by.
+type model struct {
+	t     *testing.T
+	r     *rand.Rand
+	db    *teststorage.TestStorage
+	now   int64   // ms
+	fresh int64   // ms
+	late  bool    // whether samples come out of order within fresh
+	last  []int64 // by series, time of its last sample
+	whole bool    // whether the upstream returns whole chunks
+}
+
+const modelStart = 1000 * hour
+
+func (m *model) labels(i int) labels.Labels {
+	return labels.FromStrings("__name__", fmt.Sprintf("m%d", i%3), "i", fmt.Sprint(i), "parity", fmt.Sprint(i%2))
+}
+
+// live reports whether series i is written to at ts: some begin late, some
+// end early, some pause.
+func (m *model) live(i int, ts int64) bool {
+	h := (ts - modelStart) / (hour / 4)
+	switch i % 5 {
+	case 1:
+		return h > int64(i)
+	case 2:
+		return h < int64(3*i)
+	case 3:
+		return h/7%2 == 0
+	}
+	return true
+}
+
+// advance lets d ms pass, with what is scraped meanwhile.
+func (m *model) advance(d int64) {
+	app := m.db.Appender(m.t.Context())
+	end := m.now + d
+	for i := range m.last {
+		for ts := m.last[i] + 15_000 + m.r.Int64N(20); ts <= end; ts += 15_000 + m.r.Int64N(20) {
+			m.last[i] = ts
+			if !m.live(i, ts) {
+				continue
+			}
+			// Late ones are written at random below.
+			if m.late && m.r.IntN(4) == 0 {
+				continue
+			}
+			m.write(app, i, ts)
+		}
+	}
+	require.NoError(m.t, app.Commit())
+	m.now = end
+	if !m.late {
+		return
+	}
+	app = m.db.Appender(m.t.Context())
+	for i := range m.last {
+		if i%4 != 3 {
+			for range 3 {
+				if ts := m.now - m.r.Int64N(m.fresh); m.live(i, ts) {
+					m.write(app, i, ts)
+				}
+			}
+		}
+	}
+	require.NoError(m.t, app.Commit())
+}
+
+func (m *model) write(app storage.Appender, i int, ts int64) {
+	var err error
+	switch {
+	case i%4 == 3:
+		_, err = app.AppendHistogram(0, m.labels(i), ts, tsdbutil.GenerateTestHistogram(int64(ts-modelStart)/15_000), nil)
+	case m.r.IntN(30) == 0:
+		_, err = app.Append(0, m.labels(i), ts, math.Float64frombits(value.StaleNaN))
+	default:
+		_, err = app.Append(0, m.labels(i), ts, float64(m.r.IntN(100)))
+	}
+	if m.late && err != nil {
+		return // older than the window, or a duplicate
+	}
+	require.NoError(m.t, err)
+}
+
+// Fetch implements Upstream.
+func (m *model) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	q, err := m.db.ChunkQuerier(mint, maxt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer q.Close()
+	hints := &storage.SelectHints{Start: mint, End: maxt, DisableTrimming: m.whole}
+	return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, hints, matchers...), 0)
+}
+
+func (m *model) direct(mint, maxt int64, matchers []*labels.Matcher) (map[string][]sample, []string) {
+	q, err := m.db.Querier(mint, maxt)
+	require.NoError(m.t, err)
+	defer q.Close()
+	return read(m.t, q.Select(m.t.Context(), true, nil, matchers...))
+}
+
+func (m *model) selector() []*labels.Matcher {
+	pool := [][]*labels.Matcher{
+		named("m0"), named("m1"), named("nothing"),
+		{labels.MustNewMatcher(labels.MatchRegexp, "__name__", "m.*")},
+		{labels.MustNewMatcher(labels.MatchEqual, "parity", "1"), labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "m2")},
+	}
+	return pool[m.r.IntN(len(pool))]
+}
+
+func TestAgainstTSDB(t *testing.T) {
+	type variant struct {
+		whole, late bool
+		limit       int64
+	}
+	for n, v := range []variant{
+		{}, {whole: true}, {late: true}, {whole: true, late: true}, {limit: 150_000}, {limit: -1},
+	} {
+		t.Run(fmt.Sprintf("%+v", v), func(t *testing.T) {
+			t.Parallel()
+			m := &model{
+				t: t, r: rand.New(rand.NewPCG(7, uint64(n))), now: modelStart, fresh: (10 * time.Minute).Milliseconds(),
+				last: make([]int64, 20), whole: v.whole, late: v.late,
+			}
+			m.db = teststorage.New(t, func(o *tsdb.Options) {
+				if v.late {
+					o.OutOfOrderTimeWindow = m.fresh
+				}
+			})
+			for i := range m.last {
+				m.last[i] = modelStart + m.r.Int64N(15_000)
+			}
+			tile := []time.Duration{time.Hour, 2 * time.Hour, 37 * time.Minute}[n%3]
+			limit := v.limit
+			if limit == 0 {
+				limit = DefaultHostBytes
+			}
+			c := New(m, Options{HostBytes: limit, Tile: tile, Now: func() time.Time { return time.UnixMilli(m.now) }})
+			m.advance(5 * hour)
+			for step := range 60 {
+				m.advance(m.r.Int64N(hour / 5))
+				var mint, maxt int64
+				switch m.r.IntN(4) {
+				case 0: // a dashboard
+					mint, maxt = m.now-6*hour, m.now
+				case 1: // a rule
+					mint, maxt = m.now-300_000, m.now
+				case 2: // a look back
+					mint = modelStart + m.r.Int64N(m.now-modelStart)
+					maxt = mint + m.r.Int64N(m.now-mint+1)
+				case 3: // beyond both ends
+					mint, maxt = modelStart-hour, m.now+hour
+				}
+				ms := m.selector()
+				want, wantOrder := m.direct(mint, maxt, ms)
+				q, err := c.Querier(mint, maxt)
+				require.NoError(t, err)
+				got, gotOrder := read(t, q.Select(t.Context(), true, nil, ms...))
+				require.Equal(t, wantOrder, gotOrder, "step %d", step)
+				for name := range want {
+					if !slices.Equal(want[name], got[name]) {
+						require.Equal(t, want[name], got[name], "step %d, series %s, %d to %d ms, now %d", step, name, mint, maxt, m.now)
+					}
+				}
+
+				// Asked again, the kept part comes from memory.
+				if limit != DefaultHostBytes {
+					require.LessOrEqual(t, c.Stats().Bytes, max(limit, 0))
+					continue
+				}
+				var qs QueryStats
+				sel, _, err := c.get(WithStats(t.Context(), &qs), mint, maxt, ms)
+				require.NoError(t, err)
+				require.Zero(t, qs.TilesFetched.Load())
+				wantFetches := int64(0)
+				if maxt >= c.horizon() {
+					wantFetches = 1
+				}
+				require.Equal(t, wantFetches, qs.Fetches.Load())
+				again, _ := read(t, sel.SeriesSet(mint, maxt, nil))
+				require.True(t, maps.EqualFunc(want, again, slices.Equal[[]sample]))
+			}
+			t.Logf("%+v", c.Stats())
+		})
+	}
+}
+
+// TestConcurrently runs random queries from many goroutines, some of them
+// cancelled, through a cache that evicts and is cleared.
+func TestConcurrently(t *testing.T) {
+	up := newMinutely(t, 5)
+	c := New(up, Options{HostBytes: 200_000, Tile: testTile, Now: at(now)})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(3, uint64(g)))
+			for range 100 {
+				mint := 80*hour + r.Int64N(20*hour)
+				maxt := min(now, mint+r.Int64N(10*hour))
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(4) == 0 {
+					time.AfterFunc(time.Duration(r.IntN(1000))*time.Microsecond, cancel)
+				}
+				sel, _, err := c.get(ctx, mint, maxt, named(fmt.Sprintf("m%d", r.IntN(3))))
+				if err == nil {
+					got, order := read(t, sel.SeriesSet(mint, maxt, nil))
+					if !slices.IsSorted(order) {
+						t.Errorf("series in order %v", order)
+					}
+					for _, ss := range got {
+						if want := int(maxt/60_000 - (mint+59_999)/60_000 + 1); len(ss) != want {
+							t.Errorf("%d samples, want %d", len(ss), want)
+						}
+					}
+				} else if ctx.Err() == nil {
+					t.Error(err)
+				}
+				cancel()
+				if r.IntN(50) == 0 {
+					c.Clear()
+				}
+				if s := c.Stats(); s.Bytes > s.Limit || s.Bytes < 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c.Clear()
+	require.Empty(t, c.entries)
+	require.Zero(t, c.recent.Len())
+	require.Zero(t, c.Stats().Bytes)
+}

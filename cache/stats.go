@@ -1,0 +1,59 @@
+package cache
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Stats is a snapshot of what the cache holds and has done since it was made.
+type Stats struct {
+	Bytes     int64 // memory held, in bytes
+	Limit     int64 // most memory held, in bytes
+	Entries   int   // selectors of which something is kept
+	Hits      int64 // tiles answered from memory
+	Misses    int64 // tiles that were not there
+	Fetches   int64 // requests to the upstream that have ended
+	Shared    int64 // times a query waited for a request that another had started
+	Failures  int64 // requests to the upstream that failed
+	Evictions int64 // entries emptied to stay within the limit
+	Discards  int64 // entries dropped because a chunk was corrupt
+}
+
+// Stats returns the state of the cache.
+func (c *Cache) Stats() Stats {
+	c.mu.Lock()
+	s := Stats{Bytes: c.bytes, Limit: c.limit, Entries: c.kept}
+	c.mu.Unlock()
+	m := c.metrics
+	s.Hits = m.hits.value()
+	s.Misses = m.misses.value()
+	s.Fetches = m.fetches.value()
+	s.Shared = m.shared.value()
+	s.Failures = m.failures.value()
+	s.Evictions = m.evictions.value()
+	s.Discards = m.discards.value()
+	return s
+}
+
+// QueryStats collects what the cache did for one query. Fields are added to,
+// so one QueryStats may serve several selections.
+type QueryStats struct {
+	TilesHit      atomic.Int64 // old tiles answered from memory
+	TilesFetched  atomic.Int64 // old tiles that were not there
+	Fetches       atomic.Int64 // requests to the upstream, the youngest stretch's included
+	SharedFetches atomic.Int64 // requests that another query had started already
+	FetchedBytes  atomic.Int64 // size in memory of what Fetches brought, in bytes
+	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
+}
+
+type statsKey struct{}
+
+// WithStats returns a context whose queries add to s.
+func WithStats(ctx context.Context, s *QueryStats) context.Context {
+	return context.WithValue(ctx, statsKey{}, s)
+}
+
+func statsFrom(ctx context.Context) *QueryStats {
+	s, _ := ctx.Value(statsKey{}).(*QueryStats)
+	return s
+}

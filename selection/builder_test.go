@@ -1,0 +1,116 @@
+package selection
+
+import (
+	"math"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBuilderSortsAndJoins(t *testing.T) {
+	b := NewBuilder(0)
+	b.Series(name(2))
+	add(t, b, chunkenc.EncXOR, timesBetween(1000, 1900, 100), rising)
+	b.Series(name(0))
+	b.Series(name(1))
+	add(t, b, chunkenc.EncXOR, timesBetween(3000, 3900, 100), rising)
+	add(t, b, chunkenc.EncXOR, timesBetween(2000, 2900, 100), rising)
+	b.Series(name(2))
+	add(t, b, chunkenc.EncXOR, timesBetween(0, 900, 100), rising)
+	s := finish(t, b)
+
+	require.Equal(t, 2, s.NumSeries(), "a series without chunks is dropped")
+	require.Equal(t, 4, s.NumChunks())
+	require.EqualValues(t, 40, s.NumSamples())
+	require.Equal(t, name(1), s.Labels(0))
+	require.Equal(t, []int64{2000, 3000}, []int64{s.Chunks(0)[0].MinT, s.Chunks(0)[1].MinT})
+	require.Equal(t, []int64{0, 1000}, []int64{s.Chunks(1)[0].MinT, s.Chunks(1)[1].MinT})
+	require.True(t, s.OnlyFloats())
+	require.True(t, s.Has(chunkenc.EncXOR))
+	require.False(t, s.Has(chunkenc.EncHistogram))
+}
+
+func TestBuilderEmpty(t *testing.T) {
+	s := finish(t, NewBuilder(0))
+	require.Zero(t, s.NumSeries())
+	require.True(t, s.OnlyFloats())
+	b := NewBuilder(0)
+	b.Series(name(0))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, []byte{0, 0}), "a chunk without samples is left out")
+	s = finish(t, b)
+	require.Zero(t, s.NumSeries())
+	require.Zero(t, Empty().NumChunks())
+	requireNormal(t, Empty())
+}
+
+func TestBuilderLimit(t *testing.T) {
+	data := encode(t, chunkenc.EncXOR, timesBetween(0, 1000, 100), rising)
+	b := NewBuilder(int64(2 * len(data)))
+	b.Series(name(0))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, data))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 2000, 3000, data))
+	require.EqualValues(t, 2*len(data), b.Bytes())
+	err := b.Chunk(chunkenc.EncXOR, 4000, 5000, data)
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorContains(t, err, name(0).String())
+}
+
+func TestBuilderRefuses(t *testing.T) {
+	good := encode(t, chunkenc.EncXOR, timesBetween(0, 1000, 100), rising)
+	b := NewBuilder(0)
+	b.Series(name(0))
+	require.ErrorContains(t, b.Chunk(chunkenc.EncNone, 0, 1, good), "unknown chunk encoding")
+	require.ErrorContains(t, b.Chunk(200, 0, 1, good), "unknown chunk encoding")
+	var ce *CorruptError
+	for _, data := range [][]byte{nil, {0}} {
+		require.ErrorAs(t, b.Chunk(chunkenc.EncXOR, 0, 1, data), &ce)
+		require.Equal(t, name(0), ce.Series)
+	}
+	require.ErrorAs(t, b.Chunk(chunkenc.EncXOR, 2, 1, good), &ce)
+	require.ErrorAs(t, b.Chunk(chunkenc.EncXOR, 0, math.MaxInt64, good[:len(good)-4]), &ce)
+	require.ErrorContains(t, ce, name(0).String())
+	require.Error(t, ce.Unwrap())
+}
+
+func TestBuilderFindsTheEndOfAnOpenChunk(t *testing.T) {
+	for _, e := range encodings {
+		b := NewBuilder(0)
+		b.Series(name(0))
+		require.NoError(t, b.Chunk(e, 500, math.MaxInt64, encode(t, e, timesBetween(500, 1700, 100), rising)))
+		s := finish(t, b)
+		require.EqualValues(t, 1700, s.Chunks(0)[0].MaxT, e)
+		require.Len(t, all(t, s)[name(0).String()], 13)
+	}
+}
+
+func TestBuilderManySlabs(t *testing.T) {
+	times := timesBetween(0, 119*15_000, 15_000)
+	data := encode(t, chunkenc.EncXOR, times, func(t int64) float64 { return math.Sqrt(float64(t)) })
+	b := NewBuilder(0)
+	const n = 3000
+	for i := range n {
+		b.Series(name(i))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, times[119], data))
+	}
+	s := finish(t, b)
+	require.Greater(t, len(s.slabs), 3)
+	for i := range n {
+		require.Equal(t, data, s.Bytes(s.Chunks(i)[0]))
+	}
+	require.Less(t, s.SizeBytes(), int64(3*n*len(data)))
+
+	// A chunk larger than any slab gets one of its own.
+	b = NewBuilder(0)
+	b.Series(labels.FromStrings("a", "b"))
+	large := append([]byte{0, 1}, make([]byte, 2*maxSlab)...)
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, large))
+	require.Equal(t, large, finish(t, b).Bytes(finish2(t, b).Chunks(0)[0]))
+}
+
+// finish2 finishes a copy of b.
+func finish2(t *testing.T, b *Builder) *Selection {
+	c := *b
+	return finish(t, &c)
+}

@@ -1,0 +1,115 @@
+package selection
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// headerBytes is the length of the header of chunks in encoding e: a sample
+// count and, except with XOR, a byte of flags.
+func headerBytes(e chunkenc.Encoding) int {
+	if e == chunkenc.EncXOR {
+		return 2
+	}
+	return 3
+}
+
+// sampleCount reads the sample count in the header of data. The histogram
+// encodings with start timestamps use its two highest bits for a flag.
+func sampleCount(e chunkenc.Encoding, data []byte) uint16 {
+	n := binary.BigEndian.Uint16(data)
+	if e == chunkenc.EncHistogramST || e == chunkenc.EncFloatHistogramST {
+		n &= 1<<14 - 1
+	}
+	return n
+}
+
+// checkLayout reads the bucket layout at the start of a histogram chunk and
+// refuses what Prometheus's decoders do not survive: more buckets than the
+// chunk has room for, which they would allocate, tens of GB if a bit is wrong,
+// and spans that overlap, at which they may panic.
+func checkLayout(e chunkenc.Encoding, data []byte) error {
+	perBucket := uint64(1) // fewest bits that a bucket of the first sample takes
+	switch e {
+	case chunkenc.EncHistogram, chunkenc.EncHistogramST:
+	case chunkenc.EncFloatHistogram, chunkenc.EncFloatHistogramST:
+		perBucket = 64
+	default:
+		return nil
+	}
+	r := bitReader{data: data, at: 8 * uint64(headerBytes(e))}
+	if threshold := r.bits(8); threshold == 255 {
+		r.bits(64)
+	}
+	r.varbit() // schema
+	var buckets uint64
+	for range 2 { // positive and negative
+		spans := r.varbit()
+		for i := uint64(0); i < spans && !r.ended; i++ {
+			buckets += uint64(uint32(r.varbit()))
+			if offset := r.signedVarbit(); i > 0 && offset < 0 {
+				return fmt.Errorf("bucket layout has a span with offset %d", offset)
+			}
+		}
+	}
+	if r.ended {
+		return fmt.Errorf("bucket layout: %w", io.ErrUnexpectedEOF)
+	}
+	if room := 8*uint64(len(data)) - r.at; buckets > room/perBucket {
+		return fmt.Errorf("bucket layout has %d buckets, more than fit into %d bytes", buckets, len(data))
+	}
+	return nil
+}
+
+// bitReader reads bits, the highest of a byte first. Beyond the end it reads
+// zeros and says so.
+type bitReader struct {
+	data  []byte
+	at    uint64 // bits read
+	ended bool
+}
+
+func (r *bitReader) bits(n int) (v uint64) {
+	if r.at+uint64(n) > 8*uint64(len(r.data)) {
+		r.ended = true
+		return 0
+	}
+	for range n {
+		v = v<<1 | uint64(r.data[r.at/8]>>(7-r.at%8)&1)
+		r.at++
+	}
+	return v
+}
+
+// varbitBits is the number of value bits behind as many ones as the index.
+var varbitBits = [...]int{0, 3, 6, 9, 12, 18, 25, 56, 64}
+
+// varbit reads an unsigned number in Prometheus's varbit encoding: up to eight
+// ones, the last followed by a zero unless there are eight, and as many bits as
+// they say.
+func (r *bitReader) varbit() uint64 {
+	v, _ := r.varbitOf()
+	return v
+}
+
+// signedVarbit reads a signed number in varbit encoding, whose n bits stand for
+// 1-2^(n-1) to 2^(n-1). Like Prometheus's it is cut to 32 bits.
+func (r *bitReader) signedVarbit() int32 {
+	v, n := r.varbitOf()
+	if n > 0 && n < 64 && v > 1<<(n-1) {
+		v -= 1 << n
+	}
+	return int32(v)
+}
+
+func (r *bitReader) varbitOf() (v uint64, n int) {
+	ones := 0
+	for ones < 8 && r.bits(1) == 1 {
+		ones++
+	}
+	n = varbitBits[ones]
+	return r.bits(n), n
+}

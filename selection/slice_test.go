@@ -1,0 +1,123 @@
+package selection
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSlice(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 60 {
+		s := random(t, r, 8)
+		mint := r.Int64N(40_000) - 1000
+		maxt := mint + r.Int64N(20_000)
+		cut := s.Slice(mint, maxt)
+		requireNormal(t, cut)
+		want, _ := content(t, s.SeriesSet(mint, maxt, nil))
+		got, _ := content(t, cut.SeriesSet(mint, maxt, nil))
+		require.Equal(t, want, got)
+		for i := range cut.NumSeries() {
+			for _, c := range cut.Chunks(i) {
+				require.True(t, c.MaxT >= mint && c.MinT <= maxt)
+			}
+		}
+		require.LessOrEqual(t, cut.SizeBytes(), s.SizeBytes())
+	}
+}
+
+func TestSliceIsItsOwn(t *testing.T) {
+	s := random(t, rand.New(rand.NewPCG(3, 2)), 8)
+	var outer, inner int
+	s.SetDiscard(func() { outer++ })
+	for _, c := range []*Selection{s.Slice(math.MinInt64, math.MaxInt64), s.Slice(5000, 6000)} {
+		require.NotSame(t, s, c)
+		outer, inner = 0, 0
+		c.Discard()
+		require.Equal(t, 1, outer)
+		c.SetDiscard(func() { inner++ })
+		c.Discard()
+		s.Discard()
+		require.Equal(t, 1, inner)
+		require.Equal(t, 2, outer)
+	}
+	require.Zero(t, s.Slice(-10, -5).NumSeries())
+	require.Zero(t, s.Slice(10, 5).NumSeries())
+	require.Empty(t, s.Slice(-10, -5).slabs, "slabs without a chunk are let go")
+	require.Zero(t, Empty().Slice(0, 1).NumSeries())
+}
+
+func TestCutAfter(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 8))
+	for range 60 {
+		s := random(t, r, 8)
+		maxt := r.Int64N(40_000) - 1000
+		cut, err := s.CutAfter(maxt)
+		require.NoError(t, err)
+		requireNormal(t, cut)
+		want, _ := content(t, s.SeriesSet(math.MinInt64, maxt, nil))
+		require.Equal(t, want, all(t, cut))
+		for i := range cut.NumSeries() {
+			for _, c := range cut.Chunks(i) {
+				require.LessOrEqual(t, c.MaxT, maxt)
+			}
+		}
+		// What was cut off comes back with the whole.
+		require.Equal(t, all(t, s), all(t, mustJoin(t, cut, s)))
+	}
+	s := random(t, r, 3)
+	whole, err := s.CutAfter(math.MaxInt64)
+	require.NoError(t, err)
+	require.NotSame(t, s, whole)
+	require.Equal(t, s.chunks, whole.chunks)
+}
+
+func TestCutAfterGap(t *testing.T) {
+	// The chunk says that it begins before the cut, but has no sample there.
+	b := NewBuilder(0)
+	b.Series(name(0))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 9000, encode(t, chunkenc.EncXOR, timesBetween(5000, 9000, 100), rising)))
+	cut, err := finish(t, b).CutAfter(1000)
+	require.NoError(t, err)
+	require.Zero(t, cut.NumSeries())
+}
+
+func TestCutAfterCorrupt(t *testing.T) {
+	b := NewBuilder(0)
+	b.Series(name(0))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, []byte{0, 9, 1, 2, 3}))
+	_, err := finish(t, b).CutAfter(500)
+	var ce *CorruptError
+	require.ErrorAs(t, err, &ce)
+}
+
+func TestCompact(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 50 {
+		s := random(t, r, 20)
+		small := s.Slice(3000, 6000)
+		c := small.Compact()
+		requireNormal(t, c)
+		require.Equal(t, all(t, small), all(t, c))
+		require.LessOrEqual(t, c.SizeBytes(), small.SizeBytes())
+		require.Same(t, c, c.Compact())
+	}
+	data := append([]byte{0, 1}, make([]byte, maxSlab/3)...)
+	b := NewBuilder(0)
+	for i := range 20 {
+		b.Series(name(i))
+		for k := range int64(4) {
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, k*10, k*10, data))
+		}
+	}
+	big := finish(t, b)
+	c := big.Slice(10, 10).Compact()
+	requireNormal(t, c)
+	require.Greater(t, len(c.slabs), 1)
+	for i := range c.NumSeries() {
+		require.Equal(t, data, c.Bytes(c.Chunks(i)[0]))
+	}
+}
