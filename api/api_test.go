@@ -1,0 +1,493 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// newStorage returns a storage with what load says, in promqltest's language.
+func newStorage(t *testing.T, load string) *teststorage.TestStorage {
+	return promqltest.LoadedStorage(t, load)
+}
+
+const someSeries = `
+load 1m
+	m{i="0"} 0+1x120
+	m{i="1"} 0+2x120
+	slash{"a/b"="c"} 1x120
+`
+
+func newEngine(t *testing.T, change func(*promql.EngineOpts)) *engine.Engine {
+	o := promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true}
+	if change != nil {
+		change(&o)
+	}
+	e := engine.New(engine.Options{Prometheus: o})
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+// newTestAPI returns an API over some series, with options changed.
+func newTestAPI(t *testing.T, change func(*Options)) *API {
+	t.Helper()
+	o := Options{}
+	if change != nil {
+		change(&o)
+	}
+	if o.Queryable == nil {
+		o.Queryable = newStorage(t, someSeries)
+	}
+	if o.Engine == nil {
+		o.Engine = newEngine(t, nil)
+	}
+	a, err := New(o)
+	require.NoError(t, err)
+	return a
+}
+
+// answer is an answer in Prometheus's form.
+type answer struct {
+	Status    string
+	Data      json.RawMessage
+	ErrorType string
+	Error     string
+	Warnings  []string
+}
+
+func do(t *testing.T, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func getJSON(t *testing.T, h http.Handler, path string) (int, answer) {
+	t.Helper()
+	return decode(t, do(t, h, httptest.NewRequest(http.MethodGet, path, nil)))
+}
+
+func postForm(t *testing.T, h http.Handler, path string, form url.Values) (int, answer) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return decode(t, do(t, h, r))
+}
+
+func decode(t *testing.T, w *httptest.ResponseRecorder) (int, answer) {
+	t.Helper()
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"), w.Body.String())
+	var a answer
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a), w.Body.String())
+	return w.Code, a
+}
+
+func TestQueriesByGetAndPost(t *testing.T) {
+	a := newTestAPI(t, nil)
+	const vector = `{"resultType":"vector","result":[{"metric":{},"value":[600,"30"]}]}`
+	const matrix = `{"resultType":"matrix","result":[{"metric":{},"values":[[0,"0"],[600,"30"]]}]}`
+	for _, door := range []string{"/api/v1/query", "/query"} {
+		code, got := getJSON(t, a, door+"?query=sum(m)&time=600")
+		require.Equal(t, 200, code)
+		require.JSONEq(t, vector, string(got.Data))
+		require.True(t, strings.HasPrefix(string(got.Data), `{"resultType"`), "Grafana streams only if the type comes first")
+		code, got = postForm(t, a, door, url.Values{"query": {"sum(m)"}, "time": {"600"}, "executor": {"cpu"}})
+		require.Equal(t, 200, code)
+		require.JSONEq(t, vector, string(got.Data))
+	}
+	for _, door := range []string{"/api/v1/query_range", "/query"} {
+		code, got := getJSON(t, a, door+"?query=sum(m)&start=0&end=600&step=600&executor=prometheus")
+		require.Equal(t, 200, code)
+		require.JSONEq(t, matrix, string(got.Data))
+		code, got = postForm(t, a, door, url.Values{"query": {"sum(m)"}, "start": {"0"}, "end": {"600"}, "step": {"10m"}})
+		require.Equal(t, 200, code)
+		require.JSONEq(t, matrix, string(got.Data))
+	}
+	// Grafana's Save & test.
+	code, got := postForm(t, a, "/api/v1/query", url.Values{"query": {"1+1"}, "time": {"4"}})
+	require.Equal(t, 200, code)
+	require.JSONEq(t, `{"resultType":"scalar","result":[4,"2"]}`, string(got.Data))
+}
+
+func TestCSV(t *testing.T) {
+	a := newTestAPI(t, nil)
+	w := do(t, a, httptest.NewRequest(http.MethodGet, "/query?query=m&start=0&end=60&step=60&format=csv", nil))
+	require.Equal(t, "text/csv", w.Header().Get("Content-Type"))
+	require.Equal(t, "__name__,i,timestamp,value\nm,0,0,0\nm,0,60,1\nm,1,0,0\nm,1,60,2\n", w.Body.String())
+
+	r := httptest.NewRequest(http.MethodGet, "/query?query=vector(1.5)&time=0.5", nil)
+	r.Header.Set("Accept", "text/csv")
+	require.Equal(t, "timestamp,value\n0.5,1.5\n", do(t, a, r).Body.String())
+	w = do(t, a, httptest.NewRequest(http.MethodGet, `/query?query="a,b"&time=1&format=csv`, nil))
+	require.Equal(t, "timestamp,value\n1,\"a,b\"\n", w.Body.String())
+
+	code, got := getJSON(t, a, "/query?query=m&format=arrow")
+	require.Equal(t, 400, code)
+	require.Contains(t, got.Error, "json or csv")
+}
+
+func TestExecutorParameter(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for _, mode := range []engine.Mode{engine.Auto, engine.CPU, engine.Prometheus} {
+		form := url.Values{"query": {"m"}, "executor": {string(mode)}}
+		_, byGet := getJSON(t, a, "/explain?"+form.Encode())
+		_, byPost := postForm(t, a, "/explain", form)
+		for _, got := range []answer{byGet, byPost} {
+			var e plan.Explanation
+			require.NoError(t, json.Unmarshal(got.Data, &e))
+			require.Equal(t, string(mode), e.Executor)
+		}
+	}
+
+	// What the executor cannot take is a warning, or strictly an error.
+	form := url.Values{"query": {`label_replace(m, "a", "b", "", "")`}, "time": {"60"}, "executor": {"cpu"}}
+	for _, door := range []string{"/api/v1/query", "/query"} {
+		form.Set("strict", "false")
+		code, got := postForm(t, a, door, form)
+		require.Equal(t, 200, code)
+		require.NotEmpty(t, got.Warnings)
+		form.Set("strict", "true")
+		code, got = postForm(t, a, door, form)
+		require.Equal(t, 422, code)
+		require.Equal(t, "execution", got.ErrorType)
+	}
+
+	for _, door := range []string{"/api/v1/query", "/api/v1/query_range", "/query", "/explain"} {
+		code, got := getJSON(t, a, door+"?query=m&executor=abacus")
+		require.Equal(t, 400, code, door)
+		require.Equal(t, "bad_data", got.ErrorType)
+		require.Contains(t, got.Error, "abacus")
+		code, got = postForm(t, a, door, url.Values{"query": {"m"}, "strict": {"perhaps"}})
+		require.Equal(t, 400, code, door)
+		require.Contains(t, got.Error, "perhaps")
+	}
+}
+
+// failing is a storage whose every read fails.
+type failing struct {
+	err  error // nil waits for the context
+	open bool  // fail when the querier is opened
+}
+
+func (f failing) Querier(int64, int64) (storage.Querier, error) {
+	if f.open {
+		return nil, f.err
+	}
+	return failingQuerier{storage.NoopQuerier(), f}, nil
+}
+
+func (f failing) ChunkQuerier(int64, int64) (storage.ChunkQuerier, error) {
+	if f.open {
+		return nil, f.err
+	}
+	return failingChunkQuerier{storage.NoopChunkedQuerier(), f}, nil
+}
+
+func (f failing) read(ctx context.Context) error {
+	if f.err != nil {
+		return f.err
+	}
+	<-ctx.Done()
+	return fmt.Errorf("stopped: %w", ctx.Err())
+}
+
+type failingQuerier struct {
+	storage.Querier
+	f failing
+}
+
+func (q failingQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+	return storage.ErrSeriesSet(q.f.read(ctx))
+}
+
+type failingChunkQuerier struct {
+	storage.ChunkQuerier
+	f failing
+}
+
+func (q failingChunkQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.ChunkSeriesSet {
+	return storage.ErrChunkSeriesSet(q.f.read(ctx))
+}
+
+func TestErrorTable(t *testing.T) {
+	up := func(code int, err error) error {
+		return &remoteread.Error{Upstream: "http://up:9090", StatusCode: code, Err: err}
+	}
+	some := errors.New("connection refused")
+	healthy := newStorage(t, someSeries)
+	// Making an API takes a while, so all cases share one.
+	now := &struct {
+		Engine
+		storage.SampleAndChunkQueryable
+	}{newEngine(t, nil), healthy}
+	a := newTestAPI(t, func(o *Options) { o.Engine, o.Queryable = now, now })
+	for _, c := range []struct {
+		name    string
+		path    string
+		storage error // nil: answers
+		open    bool
+		opts    func(*promql.EngineOpts)
+		code    int
+		typ     string
+		message string
+	}{
+		{name: "parse error", path: "/api/v1/query?query=sum(", code: 400, typ: "bad_data", message: "parse error"},
+		{name: "no query", path: "/api/v1/query", code: 400, typ: "bad_data", message: "no expression"},
+		{name: "parse error of a range", path: "/query?query=m[&start=0&end=1&step=1", code: 400, typ: "bad_data", message: "parse error"},
+		{name: "explained parse error", path: "/explain?query=sum(", code: 400, typ: "bad_data", message: "parse error"},
+		{name: "bad time", path: "/api/v1/query?query=m&time=noon", code: 400, typ: "bad_data", message: "noon"},
+		{name: "end before start", path: "/api/v1/query_range?query=m&start=2&end=1&step=1", code: 400, typ: "bad_data", message: "must not be before start"},
+		{name: "explained end before start", path: "/explain?query=m&start=2&end=1&step=1", code: 400, typ: "bad_data", message: "must not be before start"},
+		{name: "no step", path: "/api/v1/query_range?query=m&start=0&end=1", code: 400, typ: "bad_data", message: `"step"`},
+		{name: "step 0", path: "/api/v1/query_range?query=m&start=0&end=1&step=0", code: 400, typ: "bad_data", message: "zero or negative"},
+		{name: "explained step 0", path: "/explain?query=m&start=0&end=1&step=0", code: 400, typ: "bad_data", message: "zero or negative"},
+		{name: "too many steps", path: "/api/v1/query_range?query=m&start=0&end=11001&step=1", code: 400, typ: "bad_data", message: "11,000 points"},
+		{name: "explained too many steps", path: "/explain?query=m&start=0&end=11001&step=1", code: 400, typ: "bad_data", message: "11,000 points"},
+		{name: "bad timeout", path: "/query?query=m&timeout=soon", code: 400, typ: "bad_data", message: "soon"},
+		{name: "too many samples", path: "/api/v1/query_range?query=m&start=0&end=7200&step=60", opts: func(o *promql.EngineOpts) { o.MaxSamples = 5 }, code: 422, typ: "execution", message: "too many samples"},
+		{name: "many-to-many", path: "/query?query=m*on()m&time=60", code: 422, typ: "execution", message: "many-to-many"},
+		{name: "timeout", path: "/query?query=m&timeout=10ms", storage: context.DeadlineExceeded, code: 503, typ: "timeout", message: "timed out"},
+		{name: "engine's timeout while fetching", path: "/query?query=m", storage: errWait, opts: func(o *promql.EngineOpts) { o.Timeout = 10 * time.Millisecond }, code: 503, typ: "timeout", message: "timed out"},
+		{name: "upstream too slow", path: "/query?query=m", storage: up(0, fmt.Errorf("no answer for 1m: %w", context.DeadlineExceeded)), code: 503, typ: "timeout", message: "no answer for 1m"},
+		{name: "upstream down", path: "/api/v1/query?query=sum(m)", storage: up(0, some), code: 502, typ: "unavailable", message: "http://up:9090: connection refused"},
+		{name: "upstream down, range", path: "/query?query=rate(m[5m])&start=0&end=60&step=60", storage: up(0, some), code: 502, typ: "unavailable", message: "connection refused"},
+		{name: "upstream down, analyzed", path: "/explain?query=sum(m)&analyze=true", storage: up(0, some), code: 502, typ: "unavailable", message: "connection refused"},
+		{name: "upstream's 500", path: "/query?query=m", storage: up(500, some), code: 502, typ: "unavailable"},
+		{name: "upstream's 401", path: "/query?query=m", storage: up(401, some), code: 502, typ: "unavailable"},
+		{name: "upstream's 429", path: "/query?query=m", storage: up(429, some), code: 502, typ: "unavailable"},
+		{name: "upstream's 400", path: "/query?query=m", storage: up(400, some), code: 422, typ: "execution"},
+		{name: "over promwarp's limit", path: "/query?query=m", storage: up(0, selection.ErrTooLarge), code: 422, typ: "execution"},
+		{name: "storage", path: "/query?query=m", storage: some, open: true, code: 422, typ: "execution", message: "connection refused"},
+		{name: "no such door", path: "/api/v2/query", code: 404, typ: "not_found", message: "/api/v2/query"},
+		{name: "no such door of the API", path: "/api/v1/nothing", code: 404, typ: "not_found", message: "/api/v1/nothing"},
+		{name: "remote write", path: "/api/v1/write", code: 404, typ: "not_found", message: "no remote write"},
+		{name: "OTLP", path: "/api/v1/otlp/v1/metrics", code: 404, typ: "not_found", message: "no OTLP"},
+		{name: "admin", path: "/api/v1/admin/tsdb/snapshot", code: 404, typ: "not_found", message: "administer"},
+		{name: "search", path: "/api/v1/search/metric_names", code: 404, typ: "not_found", message: "no search"},
+		{name: "wrong method", path: "/api/v1/read", code: 405, typ: "bad_data", message: "use POST"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now.Engine = newEngine(t, c.opts)
+			now.SampleAndChunkQueryable = healthy
+			switch c.storage {
+			case nil:
+			case errWait:
+				now.SampleAndChunkQueryable = failing{}
+			default:
+				now.SampleAndChunkQueryable = failing{err: c.storage, open: c.open}
+			}
+			code, got := getJSON(t, a, c.path)
+			require.Equal(t, c.code, code, got.Error)
+			require.Equal(t, "error", got.Status)
+			require.Equal(t, c.typ, got.ErrorType)
+			require.Contains(t, got.Error, c.message)
+		})
+	}
+}
+
+var errWait = errors.New("wait")
+
+func TestClientGone(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) { o.Queryable = failing{} })
+	for _, door := range []string{"/query?query=m", "/explain?analyze=true&query=sum(m)"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 0)
+		cancel()
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		cancel()
+		code, got := decode(t, do(t, a, httptest.NewRequest(http.MethodGet, door, nil).WithContext(ctx)))
+		require.Equal(t, 499, code)
+		require.Equal(t, "canceled", got.ErrorType)
+	}
+}
+
+func TestBodyTooLarge(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer up.Close()
+	base, _ := url.Parse(up.URL)
+	a := newTestAPI(t, func(o *Options) {
+		o.MaxBodyBytes = 100
+		o.Remote = &Remote{Name: up.URL, Base: base}
+	})
+	form := url.Values{"query": {strings.Repeat("m", 200)}}
+	for _, door := range []string{"/query", "/explain", "/api/v1/query_range", "/api/v1/labels"} {
+		code, got := postForm(t, a, door, form)
+		require.Equal(t, http.StatusRequestEntityTooLarge, code, door)
+		require.Contains(t, got.Error, "100 bytes")
+	}
+}
+
+// panicking is an engine with a bug.
+type panicking struct{ Engine }
+
+func (panicking) Explain(context.Context, storage.Queryable, promql.QueryOpts, string, time.Time, time.Time, time.Duration, bool) (*plan.Explanation, error) {
+	panic("a bug")
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	a := newTestAPI(t, func(o *Options) {
+		o.Engine = panicking{newEngine(t, nil)}
+		o.Metrics = NewMetrics(reg)
+		o.Gatherer = reg
+	})
+	code, got := getJSON(t, a, "/explain?query=m")
+	require.Equal(t, 500, code)
+	require.Equal(t, "internal", got.ErrorType)
+	require.Contains(t, got.Error, "a bug")
+	body := do(t, a, httptest.NewRequest(http.MethodGet, "/metrics", nil)).Body.String()
+	require.Contains(t, body, "promwarp_http_panics_total 1")
+	require.Contains(t, body, `promwarp_http_request_duration_seconds_count{code="500",door="/explain"} 1`)
+	require.Contains(t, body, `promwarp_http_requests_in_flight{door="/metrics"} 1`)
+}
+
+func TestExplain(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for _, analyze := range []string{"false", "true"} {
+		code, got := getJSON(t, a, "/explain?query=sum(rate(m[5m]))&start=600&end=1200&step=60&lookback_delta=1m&timeout=1m&analyze="+analyze)
+		require.Equal(t, 200, code)
+		var e plan.Explanation
+		require.NoError(t, json.Unmarshal(got.Data, &e))
+		require.Equal(t, "sum(rate(m[5m]))", e.Query)
+	}
+	for _, accept := range []string{"text/plain", ""} {
+		r := httptest.NewRequest(http.MethodGet, "/explain?query=m", nil)
+		if accept == "" {
+			r = httptest.NewRequest(http.MethodGet, "/explain?query=m&format=text", nil)
+		}
+		r.Header.Set("Accept", accept)
+		w := do(t, a, r)
+		require.Equal(t, 200, w.Code)
+		require.Contains(t, w.Header().Get("Content-Type"), "text/plain")
+		require.Contains(t, w.Body.String(), "m")
+	}
+	code, _ := getJSON(t, a, "/explain?query=m&format=xml")
+	require.Equal(t, 400, code)
+	code, _ = getJSON(t, a, "/explain?query=m&analyze=maybe")
+	require.Equal(t, 400, code)
+}
+
+func TestBuildInfo(t *testing.T) {
+	a := newTestAPI(t, nil)
+	code, got := getJSON(t, a, "/api/v1/status/buildinfo")
+	require.Equal(t, 200, code)
+	var info map[string]any
+	require.NoError(t, json.Unmarshal(got.Data, &info))
+	require.Regexp(t, `^3\.\d+\.\d+`, info["version"])
+	require.Equal(t, "promwarp", info["application"])
+	require.Contains(t, info, "applicationVersion")
+	require.NotContains(t, info, "features", "Grafana takes a server with features for Mimir")
+
+	require.Equal(t, "3.15.0", releaseOf("v0.315.0"))
+	require.Equal(t, "3.7.1-rc.0", releaseOf("v0.307.1-rc.0"))
+	require.Equal(t, "2.53.0", releaseOf("v2.53.0"))
+}
+
+func TestLocalListings(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for path, want := range map[string]string{
+		"/api/v1/labels":                         `["__name__","a/b","i"]`,
+		"/api/v1/label/i/values":                 `["0","1"]`,
+		"/api/v1/label/a%2Fb/values":             `["c"]`,
+		"/api/v1/label/U__a_2f_b/values":         `["c"]`,
+		`/api/v1/series?match[]=m{i="0"}`:        `[{"__name__":"m","i":"0"}]`,
+		"/api/v1/metadata":                       `{}`,
+		"/api/v1/targets":                        `{"activeTargets":[],"droppedTargets":[],"droppedTargetCounts":{}}`,
+		"/api/v1/targets/metadata":               `[]`,
+		"/api/v1/scrape_pools":                   `{"scrapePools":[]}`,
+		"/api/v1/rules":                          `{"groups":[]}`,
+		"/api/v1/alerts":                         `{"alerts":[]}`,
+		"/api/v1/alertmanagers":                  `{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`,
+		"/api/v1/query_exemplars?query=m":        `[]`,
+		"/api/v1/format_query?query=sum(m)by(i)": `"sum by (i) (m)"`,
+	} {
+		code, got := getJSON(t, a, path)
+		require.Equal(t, 200, code, path)
+		require.JSONEq(t, want, string(got.Data), path)
+	}
+	for _, path := range []string{"parse_query?query=m", "status/flags", "status/config", "status/runtimeinfo", "status/self_metrics"} {
+		code, _ := getJSON(t, a, "/api/v1/"+path)
+		require.Equal(t, 200, code, path)
+	}
+	code, got := getJSON(t, a, "/api/v1/status/tsdb")
+	require.Equal(t, 404, code)
+	require.Contains(t, got.Error, "running Prometheus")
+}
+
+func TestOperating(t *testing.T) {
+	var notReady, bad error
+	a := newTestAPI(t, func(o *Options) {
+		o.Ready = func() error { return notReady }
+		o.Reload = func() error { return bad }
+		o.Pprof = true
+	})
+	text := func(method, path string) (int, string) {
+		w := do(t, a, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String()
+	}
+	for _, path := range []string{"/", "/-/healthy", "/-/ready", "/metrics", "/debug/pprof/", "/debug/pprof/heap"} {
+		code, _ := text(http.MethodGet, path)
+		require.Equal(t, 200, code, path)
+	}
+	notReady = errors.New("shutting down")
+	code, body := text(http.MethodGet, "/-/ready")
+	require.Equal(t, 503, code)
+	require.Contains(t, body, "shutting down")
+	code, _ = text(http.MethodHead, "/-/healthy")
+	require.Equal(t, 200, code)
+
+	code, _ = text(http.MethodGet, "/-/reload")
+	require.Equal(t, 405, code)
+	code, _ = text(http.MethodPost, "/-/reload")
+	require.Equal(t, 200, code)
+	bad = errors.New("unknown key")
+	code, body = text(http.MethodPut, "/-/reload")
+	require.Equal(t, 500, code)
+	require.Contains(t, body, "unknown key")
+
+	a = newTestAPI(t, nil)
+	code, _ = text(http.MethodPost, "/-/reload")
+	require.Equal(t, 404, code)
+	code, _ = text(http.MethodGet, "/debug/pprof/")
+	require.Equal(t, 404, code)
+	code, _ = text(http.MethodPost, "/-/quit")
+	require.Equal(t, 404, code)
+}
+
+func TestCORS(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for _, path := range []string{"/api/v1/query?query=1", "/explain?query=m", "/query?query=1", "/api/v1/labels", "/api/v1/status/buildinfo"} {
+		for _, method := range []string{http.MethodGet, http.MethodOptions} {
+			r := httptest.NewRequest(method, path, nil)
+			r.Header.Set("Origin", "http://page")
+			w := do(t, a, r)
+			require.Less(t, w.Code, 300)
+			require.Equal(t, []string{"*"}, w.Header().Values("Access-Control-Allow-Origin"), path)
+		}
+	}
+}
+
+func TestRequired(t *testing.T) {
+	_, err := New(Options{})
+	require.ErrorContains(t, err, "Engine and Queryable")
+}

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/promwarp/promwarp/engine"
+)
+
+// withExecutor reads the parameters executor and strict, which say who is to
+// evaluate the request's query, into its context.
+func (a *API) withExecutor(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The form stays with the request, so those behind find it too.
+		if err := r.ParseForm(); err != nil {
+			respondFormError(w, err)
+			return
+		}
+		mode, err := engine.ParseMode(r.FormValue("executor"))
+		if err != nil {
+			respondInvalid(w, "executor", err)
+			return
+		}
+		strict := false
+		if s := r.FormValue("strict"); s != "" {
+			if strict, err = strconv.ParseBool(s); err != nil {
+				respondInvalid(w, "strict", fmt.Errorf("cannot parse %q: use true or false", s))
+				return
+			}
+		}
+		h.ServeHTTP(w, r.WithContext(engine.WithMode(r.Context(), mode, strict)))
+	})
+}
+
+// respondInvalid says that a parameter is wrong, in Prometheus's words.
+func respondInvalid(w http.ResponseWriter, parameter string, err error) {
+	respondError(w, http.StatusBadRequest, typeBadData, fmt.Sprintf("invalid parameter %q: %v", parameter, err))
+}
+
+// respondFormError says that a request's form cannot be read.
+func respondFormError(w http.ResponseWriter, err error) {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		respondError(w, http.StatusRequestEntityTooLarge, typeBadData, tooLarge(large))
+		return
+	}
+	respondError(w, http.StatusBadRequest, typeBadData, fmt.Sprintf("error parsing form values: %v", err))
+}
+
+func tooLarge(e *http.MaxBytesError) string {
+	return fmt.Sprintf("the request's body is larger than the %d bytes that promwarp takes", e.Limit)
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/httputil"
+)
+
+// explain says how a query is, or with analyze=true was, evaluated. It takes
+// the parameters of /query. The answer is a plan.Explanation as JSON, under
+// data; with format=text, or an Accept header of text/plain, it is a tree.
+func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	p, err := parseEvaluation(r, time.Now())
+	if err != nil {
+		respondError(w, http.StatusBadRequest, typeBadData, err.Error())
+		return
+	}
+	analyze := false
+	if s := r.FormValue("analyze"); s != "" {
+		if analyze, err = strconv.ParseBool(s); err != nil {
+			respondInvalid(w, "analyze", fmt.Errorf("cannot parse %q: use true or false", s))
+			return
+		}
+	}
+	text := strings.Contains(r.Header.Get("Accept"), "text/plain") && !strings.Contains(r.Header.Get("Accept"), "application/json")
+	switch f := r.FormValue("format"); f {
+	case "":
+	case "json":
+		text = false
+	case "text":
+		text = true
+	default:
+		respondInvalid(w, "format", errors.New("use json or text"))
+		return
+	}
+
+	ctx := r.Context()
+	if p.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.timeout)
+		defer cancel()
+	}
+	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.lookback), p.query, p.start, p.end, p.step, analyze)
+	if err != nil {
+		code, typ := classify(err)
+		if typ == typeBadData || (typ == typeExecution && !analyze) {
+			respondInvalid(w, "query", err)
+			return
+		}
+		respondError(w, code, typ, err.Error())
+		return
+	}
+	if text {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, e.Tree())
+		return
+	}
+	respondData(w, e)
+}

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	promhttputil "github.com/prometheus/prometheus/util/httputil"
+)
+
+// Remote is the server that samples are read from, and that answers what
+// remote read cannot.
+type Remote struct {
+	// Name is the server in messages: its URL without credentials.
+	Name string
+	// Base is its HTTP API without /api/v1. nil when it is not known; what
+	// would be forwarded is then an error.
+	Base *url.URL
+	// Transport sends requests, with promwarp's credentials and headers for the
+	// server. nil is http.DefaultTransport.
+	Transport http.RoundTripper
+}
+
+// forwardedHeaders are the only headers of a client that reach the upstream.
+// A client's credentials, cookies and tenant are meant for promwarp, which has
+// its own for the upstream.
+var forwardedHeaders = []string{
+	"Accept", "Accept-Encoding", "Content-Type", "Content-Length", "If-Modified-Since", "If-None-Match",
+	"Traceparent", "Tracestate", "User-Agent",
+}
+
+// listing returns what answers the doors that remote read cannot answer, and
+// those that only a running Prometheus can.
+func (a *API) listing() (list, only http.Handler) {
+	switch r := a.o.Remote; {
+	case r == nil:
+		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus has these statistics")
+	case r.Base == nil:
+		why := respondWith(http.StatusNotImplemented, typeUnavailable, fmt.Sprintf(
+			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set upstream.url to its base, such as http://prometheus:9090", r.Name))
+		return why, why
+	}
+	p := a.proxy()
+	return p, p
+}
+
+// proxy forwards requests to the upstream.
+func (a *API) proxy() http.Handler {
+	remote := a.o.Remote
+	base := *remote.Base
+	user := base.User
+	base.User = nil
+	p := &httputil.ReverseProxy{
+		Transport: remote.Transport,
+		ErrorLog:  slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			h := http.Header{}
+			for _, k := range forwardedHeaders {
+				if v, ok := r.In.Header[k]; ok {
+					h[k] = v
+				}
+			}
+			r.Out.Header = h
+			if user != nil {
+				password, _ := user.Password()
+				r.Out.SetBasicAuth(user.Username(), password)
+			}
+			r.SetURL(&base)
+			r.Out.Host = base.Host
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			switch resp.StatusCode {
+			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+				// Not the client's credentials were refused, so it must not be asked for others.
+				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+				return fmt.Errorf("it refused promwarp's credentials with status %s; check those in the configuration", resp.Status)
+			}
+			for k := range resp.Header {
+				if k == "Set-Cookie" || strings.HasPrefix(k, "Access-Control-") {
+					delete(resp.Header, k)
+				}
+			}
+			return nil
+		},
+		ErrorHandler: a.forwardFailed,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		promhttputil.SetCORS(w, a.o.CORSOrigin, r)
+		ctx, cancel := context.WithTimeout(r.Context(), a.o.Timeout)
+		defer cancel()
+		p.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// forwardFailed answers a request that the upstream did not.
+func (a *API) forwardFailed(w http.ResponseWriter, r *http.Request, err error) {
+	name := a.o.Remote.Name
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		respondError(w, http.StatusRequestEntityTooLarge, typeBadData, tooLarge(large))
+	case errors.Is(err, context.Canceled):
+		respondError(w, statusClientClosed, typeCanceled, "the request was cancelled")
+	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
+		respondError(w, http.StatusServiceUnavailable, typeTimeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, a.o.Timeout))
+	default:
+		a.logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
+		respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstream %s does not answer: %v; check that it runs and that promwarp's configuration names it rightly", name, err))
+	}
+}
+
+// escapeName lets Prometheus's API answer for a label whose name holds an
+// escaped slash, which its router does not find, by escaping the name in
+// Prometheus's own way.
+func escapeName(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix+"/label/")
+		name, isLabel := strings.CutSuffix(name, "/values")
+		if ok && isLabel && strings.Contains(name, "%") {
+			if plain, err := url.PathUnescape(name); err == nil {
+				if !strings.HasPrefix(plain, "U__") {
+					plain = model.EscapeName(plain, model.ValueEncodingEscaping)
+				}
+				r = r.Clone(r.Context())
+				r.URL.Path, r.URL.RawPath = prefix+"/label/"+plain+"/values", ""
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}

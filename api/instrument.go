@@ -1,0 +1,123 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics measure requests, by door. They outlive an API, so that a reload
+// does not reset them.
+type Metrics struct {
+	inFlight *prometheus.GaugeVec
+	seconds  *prometheus.HistogramVec
+	panics   prometheus.Counter
+}
+
+// NewMetrics returns metrics registered with reg, which may be nil.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "promwarp_http_requests_in_flight",
+			Help: "Requests being answered at present.",
+		}, []string{"door"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                            "promwarp_http_request_duration_seconds",
+			Help:                            "How long requests took, from their header to the end of the answer.",
+			Buckets:                         []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"door", "code"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_http_panics_total",
+			Help: "Requests that ended in a panic; the log has the stack.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.inFlight, m.seconds, m.panics)
+	}
+	return m
+}
+
+// instrument measures, logs and bounds what h does, and survives its panics.
+func (a *API) instrument(door string, h http.Handler) http.Handler {
+	inFlight := a.o.Metrics.inFlight.WithLabelValues(door)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &recorder{ResponseWriter: rw}
+		start := time.Now()
+		inFlight.Inc()
+		defer func() {
+			p := recover()
+			if p != nil && p != http.ErrAbortHandler {
+				a.o.Metrics.panics.Inc()
+				a.logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				if w.code == 0 {
+					respondError(w, http.StatusInternalServerError, typeInternal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
+					p = nil
+				} else {
+					p = http.ErrAbortHandler // so that half an answer is not taken for all
+				}
+			}
+			inFlight.Dec()
+			took := time.Since(start)
+			a.o.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
+			a.logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr)
+			if p != nil {
+				panic(p)
+			}
+		}()
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBodyBytes)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// recorder notes what is written.
+type recorder struct {
+	http.ResponseWriter
+	code  int
+	bytes int64
+}
+
+// status is the status that was sent; net/http sends 200 where none is given.
+func (w *recorder) status() int {
+	if w.code == 0 {
+		return http.StatusOK
+	}
+	return w.code
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *recorder) WriteHeader(code int) {
+	if w.code == 0 && code >= 200 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(b []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Flush implements http.Flusher, which remote read asks for.
+func (w *recorder) Flush() {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/route"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/scrape"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/notifications"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+)
+
+// newV1 returns Prometheus's API over the engine and the queryable. Doors that
+// need a TSDB, an appender or a feature registry must not be routed to it.
+func (a *API) newV1() http.Handler {
+	var none nothing
+	api := v1.NewAPI(
+		translating{a.o.Engine},
+		a.o.Queryable,
+		nil, nil, // appenders
+		none,
+		func(context.Context) v1.ScrapePoolsRetriever { return none },
+		func(context.Context) v1.TargetRetriever { return none },
+		func(context.Context) v1.AlertmanagerRetriever { return none },
+		a.o.Config,
+		a.o.Flags,
+		v1.GlobalURLOptions{ListenAddress: a.o.ListenAddress, Host: a.o.ListenAddress, Scheme: "http"},
+		func(h http.HandlerFunc) http.HandlerFunc { return h },
+		nil, "", // TSDB
+		false,    // admin
+		false, 0, // search
+		a.logger,
+		func(context.Context) v1.RulesRetriever { return none },
+		a.o.ReadSamples, a.o.ReadConcurrency, a.o.ReadFrameBytes,
+		false, // agent
+		a.o.CORSOrigin,
+		a.o.RuntimeInfo,
+		&v1.PrometheusVersion{},
+		func() []notifications.Notification { return nil },
+		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
+		a.o.Gatherer,
+		a.o.Registerer,
+		nil,        // stats renderer
+		false, nil, // remote write
+		false, false, false, // OTLP
+		false, // start timestamps
+		0,     // lookback, of OTLP
+		false, // type and unit labels
+		false, // metadata
+		overrideStatus,
+		nil, // features
+		v1.OpenAPIOptions{},
+		a.o.Parser,
+	)
+	api.InstallCodec(csvCodec{})
+	r := route.New().WithPrefix(prefix)
+	api.Register(r)
+	return r
+}
+
+// nothing answers for what promwarp does not have: scraping, rules, exemplars.
+type nothing struct{}
+
+func (nothing) ScrapePools() []string                       { return []string{} }
+func (nothing) TargetsActive() map[string][]*scrape.Target  { return nil }
+func (nothing) TargetsDropped() map[string][]*scrape.Target { return nil }
+func (nothing) TargetsDroppedCounts() map[string]int        { return map[string]int{} }
+func (nothing) Alertmanagers() []*url.URL                   { return nil }
+func (nothing) DroppedAlertmanagers() []*url.URL            { return nil }
+func (nothing) RuleGroups() []*rules.Group                  { return nil }
+func (nothing) AlertingRules() []*rules.AlertingRule        { return nil }
+func (nothing) ScrapePoolConfig(string) (*promconfig.ScrapeConfig, error) {
+	return &promconfig.ScrapeConfig{}, nil
+}
+
+func (n nothing) ExemplarQuerier(context.Context) (storage.ExemplarQuerier, error) { return n, nil }
+
+func (nothing) Select(int64, int64, ...[]*labels.Matcher) ([]exemplar.QueryResult, error) {
+	return []exemplar.QueryResult{}, nil
+}
+
+// RuntimeInfo describes the running program. What only a Prometheus has is left
+// empty.
+func RuntimeInfo(start time.Time) v1.RuntimeInfo {
+	cwd, _ := os.Getwd()
+	host, _ := os.Hostname()
+	return v1.RuntimeInfo{
+		StartTime:           start.UTC(),
+		CWD:                 cwd,
+		Hostname:            host,
+		ServerTime:          time.Now().UTC(),
+		ReloadConfigSuccess: true,
+		LastConfigTime:      start.UTC(),
+		GoroutineCount:      runtime.NumGoroutine(),
+		GOMAXPROCS:          runtime.GOMAXPROCS(0),
+		GOMEMLIMIT:          debug.SetMemoryLimit(-1),
+		GOGC:                os.Getenv("GOGC"),
+		GODEBUG:             os.Getenv("GODEBUG"),
+	}
+}
+
+// embeddedPrometheus is the version of Prometheus that promwarp is built with,
+// for builds that do not carry their module's dependencies.
+const embeddedPrometheus = "v0.315.0"
+
+// PrometheusVersion is the version of the Prometheus whose engine and API are
+// inside, such as 3.15.0. Prometheus's Go module is v0.(100·major+minor).patch.
+func PrometheusVersion() string {
+	module := embeddedPrometheus
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if d.Path == "github.com/prometheus/prometheus" && strings.HasPrefix(d.Version, "v0.") {
+				module = d.Version
+			}
+		}
+	}
+	return releaseOf(module)
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/tsdbdir"
+)
+
+// store is an open source and the cache in front of it.
+type store struct {
+	*shared
+	key    storeKey
+	name   string
+	cache  *cache.Cache
+	remote *api.Remote // nil when labels are listed here
+	reg    *prometheus.Registry
+}
+
+// storeKey is what a store depends on: when it changes there must be a new one.
+type storeKey struct {
+	from  source
+	fetch upstreamSettings // without the URL, which is in from
+	cache cacheSettings
+}
+
+func (k storeKey) same(l storeKey) bool {
+	return k.from.same(l.from) && k.fetch == l.fetch && k.cache == l.cache
+}
+
+// storeKeyOf is the key of the store that s asks for. A given upstream takes
+// the place of the source.
+func storeKeyOf(s settings, up upstream) (storeKey, error) {
+	k := storeKey{fetch: s.Upstream, cache: s.Cache}
+	k.fetch.URL = ""
+	if up != nil {
+		return k, nil
+	}
+	var err error
+	k.from, err = s.source()
+	return k, err
+}
+
+// openStore opens the source that k names, or up if that is given.
+func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
+	st := &store{key: k, name: k.from.String(), reg: prometheus.NewRegistry()}
+	st.shared = newShared(func() {})
+	switch {
+	case up != nil:
+	case k.from.remote != nil:
+		c, err := remoteread.NewClient(k.from.remote, remoteread.Options{
+			Concurrency:   k.fetch.Concurrency,
+			MaxFrameBytes: int64(k.fetch.MaxFrameBytes),
+			MaxBytes:      int64(k.fetch.MaxBytes),
+			Logger:        logger.With("component", "remote read"),
+			Registerer:    st.reg,
+		})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		up = c
+		st.remote = &api.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
+		st.shared.close = c.CloseIdle
+	default:
+		d, err := tsdbdir.Open(k.from.dir, logger.With("component", "data directory"))
+		if err != nil {
+			return nil, usageError{err}
+		}
+		up = d
+		st.shared.close = func() { _ = d.Close() }
+	}
+	fresh := time.Duration(k.cache.Fresh)
+	if fresh == 0 {
+		fresh = -1 // none, where the cache takes 0 for its default
+	}
+	st.cache = cache.New(up, cache.Options{
+		HostBytes:  int64(k.cache.HostBytes),
+		Fresh:      fresh,
+		Logger:     logger.With("component", "cache"),
+		Registerer: st.reg,
+	})
+	return st, nil
+}
+
+// evaluator is an engine with its limits.
+type evaluator struct {
+	*shared
+	*engine.Engine
+	limits querySettings
+	reg    *prometheus.Registry
+}
+
+// promqlParser parses as Prometheus does by default.
+func promqlParser() parser.Parser {
+	return parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
+}
+
+// newEvaluator returns an engine with the given limits.
+func newEvaluator(limits querySettings, logger *slog.Logger) *evaluator {
+	reg := prometheus.NewRegistry()
+	e := engine.New(engine.Options{Prometheus: promql.EngineOpts{
+		Logger:               logger.With("component", "query engine"),
+		Reg:                  reg,
+		MaxSamples:           limits.MaxSamples,
+		Timeout:              time.Duration(limits.Timeout),
+		ActiveQueryTracker:   newTracker(limits.MaxConcurrency),
+		LookbackDelta:        time.Duration(limits.LookbackDelta),
+		EnableAtModifier:     true,
+		EnableNegativeOffset: true,
+		EnablePerStepStats:   true,
+		// Prometheus takes its global evaluation interval, 1m by default, which
+		// remote read does not tell.
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		Parser:                   promqlParser(),
+	}})
+	return &evaluator{
+		Engine: e,
+		limits: limits,
+		reg:    reg,
+		shared: newShared(func() {
+			if err := e.Close(); err != nil {
+				logger.Warn("closing the engine failed", "err", err)
+			}
+		}),
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	commonconfig "github.com/prometheus/common/config"
+	"go.yaml.in/yaml/v2"
+)
+
+// readSettings reads a configuration file over the defaults. Relative paths in
+// it are relative to the file's directory.
+func readSettings(file string) (settings, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return settings{}, usagef("reading the configuration: %w", err)
+	}
+	s := defaultSettings()
+	if err := yaml.UnmarshalStrict(b, &s); err != nil {
+		return settings{}, usagef("%s: %w", file, explainYAML(err))
+	}
+	dir := filepath.Dir(file)
+	for i, r := range s.RemoteRead {
+		if r == nil {
+			return settings{}, usagef("%s: remote_read entry %d is empty", file, i+1)
+		}
+		r.SetDirectory(dir)
+	}
+	s.TSDB.Path = commonconfig.JoinDir(dir, s.TSDB.Path)
+	s.Web.ConfigFile = commonconfig.JoinDir(dir, s.Web.ConfigFile)
+	return s, nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	twiceKey   = regexp.MustCompile(`field (\S+) already set in type \S+`)
+	wrongType  = regexp.MustCompile("cannot unmarshal !!\\S+ (`[^`]*`) into (\\S+)|cannot unmarshal !!(\\S+) into (\\S+)")
+)
+
+// explainYAML puts an error of the YAML decoder into words without Go types.
+func explainYAML(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors:\n")
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		l = strings.TrimSpace(l)
+		l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
+		l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
+		l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
+			if p := wrongType.FindStringSubmatch(m); p[1] != "" {
+				return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
+			}
+			p := wrongType.FindStringSubmatch(m)
+			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", p[3], plainType(p[4]))
+		})
+		lines[i] = l
+	}
+	return errors.New(strings.Join(lines, "; "))
+}
+
+// plainType names a Go type for people.
+func plainType(t string) string {
+	switch {
+	case strings.HasSuffix(t, "Settings"):
+		return "mapping"
+	case strings.HasPrefix(t, "[]"):
+		return "list"
+	case t == "int", strings.HasPrefix(t, "uint"):
+		return "whole number"
+	case t == "bool":
+		return "true or false"
+	}
+	return strings.TrimPrefix(t, "main.")
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/route"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/scrape"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/notifications"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/api"
+)
+
+// demoPrometheus is a Prometheus that does not scrape: its TSDB, its engine and
+// its HTTP API, remote read included.
+type demoPrometheus struct {
+	engine *promql.Engine
+	db     *tsdb.DB
+	url    string
+	server *http.Server
+	done   chan struct{}
+}
+
+// startDemoPrometheus serves db on l until Close.
+func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) *demoPrometheus {
+	limits := defaultSettings().Query
+	p := &demoPrometheus{
+		engine: promql.NewEngine(promql.EngineOpts{
+			Logger:                   logger,
+			MaxSamples:               limits.MaxSamples,
+			Timeout:                  time.Duration(limits.Timeout),
+			LookbackDelta:            time.Duration(limits.LookbackDelta),
+			EnableAtModifier:         true,
+			EnableNegativeOffset:     true,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+			Parser:                   promqlParser(),
+		}),
+		db:   db,
+		url:  "http://" + l.Addr().String(),
+		done: make(chan struct{}),
+	}
+	router := route.New().WithPrefix("/api/v1")
+	p.newAPI(l.Addr().String(), logger).Register(router)
+	p.server = &http.Server{Handler: router, ReadHeaderTimeout: time.Minute}
+	go func() {
+		defer close(p.done)
+		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("the demo's Prometheus stopped", "err", err)
+		}
+	}()
+	return p
+}
+
+// Close stops serving. The TSDB stays open.
+func (p *demoPrometheus) Close() {
+	_ = p.server.Close()
+	<-p.done
+	_ = p.engine.Close()
+}
+
+// newAPI returns Prometheus's own API with its default limits.
+func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
+	const (
+		readSamples     = 50_000_000
+		readConcurrency = 10
+		readFrameBytes  = 1 << 20
+	)
+	start := time.Now()
+	var none notScraping
+	return v1.NewAPI(
+		p.engine, p.db,
+		nil, nil, // appenders
+		p.db, // exemplars
+		func(context.Context) v1.ScrapePoolsRetriever { return none },
+		func(context.Context) v1.TargetRetriever { return none },
+		func(context.Context) v1.AlertmanagerRetriever { return none },
+		func() promconfig.Config { return promconfig.DefaultConfig },
+		map[string]string{},
+		v1.GlobalURLOptions{ListenAddress: addr, Host: addr, Scheme: "http"},
+		func(h http.HandlerFunc) http.HandlerFunc { return h },
+		demoStats{p.db}, "",
+		false,    // admin
+		false, 0, // search
+		logger,
+		func(context.Context) v1.RulesRetriever { return none },
+		readSamples, readConcurrency, readFrameBytes,
+		false, // agent
+		regexp.MustCompile("^(?:.*)$"),
+		func() (v1.RuntimeInfo, error) { return api.RuntimeInfo(start), nil },
+		&v1.PrometheusVersion{Version: api.PrometheusVersion()},
+		func() []notifications.Notification { return nil },
+		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
+		prometheus.NewRegistry(), prometheus.NewRegistry(),
+		nil,        // stats renderer
+		false, nil, // remote write
+		false, false, false, // OTLP
+		false, // start timestamps
+		0,     // lookback, of OTLP
+		false, // type and unit labels
+		false, // metadata
+		nil,   // error codes
+		nil,   // features
+		v1.OpenAPIOptions{Version: api.PrometheusVersion()},
+		promqlParser(),
+	)
+}
+
+// demoStats adds to a TSDB what the API wants to know of it.
+type demoStats struct{ *tsdb.DB }
+
+func (s demoStats) Stats(label string, limit int) (*tsdb.Stats, error) {
+	return s.Head().Stats(label, limit), nil
+}
+
+func (demoStats) WALReplayStatus() (tsdb.WALReplayStatus, error) { return tsdb.WALReplayStatus{}, nil }
+
+func (s demoStats) BlockMetas() ([]tsdb.BlockMeta, error) { return s.DB.BlockMetas(), nil }
+
+// notScraping answers for what a Prometheus without configuration does not
+// have.
+type notScraping struct{}
+
+func (notScraping) ScrapePools() []string                       { return []string{} }
+func (notScraping) TargetsActive() map[string][]*scrape.Target  { return nil }
+func (notScraping) TargetsDropped() map[string][]*scrape.Target { return nil }
+func (notScraping) TargetsDroppedCounts() map[string]int        { return nil }
+func (notScraping) Alertmanagers() []*url.URL                   { return nil }
+func (notScraping) DroppedAlertmanagers() []*url.URL            { return nil }
+func (notScraping) RuleGroups() []*rules.Group                  { return nil }
+func (notScraping) AlertingRules() []*rules.AlertingRule        { return nil }
+func (notScraping) ScrapePoolConfig(string) (*promconfig.ScrapeConfig, error) {
+	return &promconfig.ScrapeConfig{}, nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/promwarp/promwarp/remoteread"
+)
+
+// settingsFlags are the flags of the command line that are also settings of
+// the configuration file.
+type settingsFlags struct {
+	file  string
+	given []func(*settings) // what was given, in order
+}
+
+// flagger is an application or a command.
+type flagger interface {
+	Flag(name, help string) *kingpin.FlagClause
+}
+
+// flagValue is a kingpin.Value that notes how to apply what it was given. It
+// has no default of its own, so it is set only if the user gave the flag.
+type flagValue struct {
+	set        func(text string) error
+	text       string
+	cumulative bool
+}
+
+func (v *flagValue) Set(text string) error { v.text = text; return v.set(text) }
+func (v *flagValue) String() string        { return v.text }
+func (v *flagValue) IsCumulative() bool    { return v.cumulative }
+
+// boolFlagValue is a flagValue of a flag without argument.
+type boolFlagValue struct{ flagValue }
+
+func (*boolFlagValue) IsBoolFlag() bool { return true }
+
+// text declares a flag whose value is any string.
+func (f *settingsFlags) text(to flagger, name, placeholder, help string, field func(*settings) *string) {
+	f.add(to, name, placeholder, help, func(s string) (func(*settings), error) {
+		return func(t *settings) { *field(t) = s }, nil
+	})
+}
+
+// number declares a flag whose value is an integer.
+func (f *settingsFlags) number(to flagger, name, placeholder, help string, field func(*settings) *int) {
+	f.add(to, name, placeholder, help, func(s string) (func(*settings), error) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: not a whole number: %q", name, s)
+		}
+		return func(t *settings) { *field(t) = n }, nil
+	})
+}
+
+// parsed declares a flag whose value a type of ours or Prometheus's reads.
+func (f *settingsFlags) parsed(to flagger, name, placeholder, help string, field func(*settings) encoding.TextUnmarshaler) {
+	f.add(to, name, placeholder, help, func(s string) (func(*settings), error) {
+		var check settings
+		if err := field(&check).UnmarshalText([]byte(s)); err != nil {
+			return nil, fmt.Errorf("--%s: %w", name, err)
+		}
+		return func(t *settings) { _ = field(t).UnmarshalText([]byte(s)) }, nil
+	})
+}
+
+func (f *settingsFlags) add(to flagger, name, placeholder, help string, parse func(string) (func(*settings), error)) {
+	to.Flag(name, help).PlaceHolder(placeholder).SetValue(&flagValue{set: func(s string) error {
+		apply, err := parse(s)
+		if err == nil {
+			f.given = append(f.given, apply)
+		}
+		return err
+	}})
+}
+
+// addSource declares the flags that say what to read from.
+func (f *settingsFlags) addSource(to flagger) {
+	to.Flag("config.file", "Configuration file, in YAML. A flag --a.b-c is the key a: {b_c: ...}; remote_read is as in Prometheus's. What is given on the command line wins.").PlaceHolder("FILE").StringVar(&f.file)
+	f.text(to, "upstream.url", "URL", "Base URL of the Prometheus-compatible server to read from, such as http://prometheus:9090.", func(s *settings) *string { return &s.Upstream.URL })
+	f.text(to, "tsdb.path", "DIRECTORY", "Local Prometheus data directory to read from instead.", func(s *settings) *string { return &s.TSDB.Path })
+	f.parsed(to, remoteread.FlagMaxBytes, "4GiB", "Most bytes that fetching one selector may bring.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.MaxBytes })
+	f.parsed(to, remoteread.FlagMaxFrameBytes, "64MiB", "Most bytes that one frame of the upstream's answer may hold.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.MaxFrameBytes })
+	f.number(to, "upstream.concurrency", "4", "Requests to the upstream in flight at once.", func(s *settings) *int { return &s.Upstream.Concurrency })
+}
+
+// addQuery declares the flags that bound queries, and those of the log.
+func (f *settingsFlags) addQuery(to flagger) {
+	f.parsed(to, "query.timeout", "2m", "Longest that a query may take.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.Timeout })
+	f.number(to, "query.max-samples", "50000000", "Most samples that a query may hold in memory at once.", func(s *settings) *int { return &s.Query.MaxSamples })
+	f.parsed(to, "query.lookback-delta", "5m", "How far back an instant selector looks for a sample.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
+	f.text(to, "log.level", "info", "Least severe messages to log: debug, info, warn or error.", func(s *settings) *string { return &s.Log.Level })
+	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *settings) *string { return &s.Log.Format })
+}
+
+// addServer declares the flags of a server.
+func (f *settingsFlags) addServer(to flagger) {
+	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
+	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached chunks, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
+	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query. At least the upstream's out-of-order window.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
+
+	var addrs addresses
+	to.Flag("web.listen-address", "Address to listen on; may be repeated.").PlaceHolder("127.0.0.1:9201").SetValue(&flagValue{cumulative: true, set: func(s string) error {
+		addrs = append(addrs, s)
+		f.given = append(f.given, func(t *settings) { t.Web.ListenAddress = addrs })
+		return nil
+	}})
+	f.text(to, "web.config.file", "FILE", "File that turns on TLS or authentication: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md", func(s *settings) *string { return &s.Web.ConfigFile })
+	to.Flag("web.enable-pprof", "Serve profiles under /debug/pprof.").SetValue(&boolFlagValue{flagValue{set: func(s string) error {
+		on, err := strconv.ParseBool(s)
+		f.given = append(f.given, func(t *settings) { t.Web.EnablePprof = on })
+		return err
+	}}})
+	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
+	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *settings) *string { return &s.Web.CORSOrigin })
+}
+
+// load reads the configuration file, if any, and applies the command line over
+// it. A source on the command line replaces the file's as a whole, remote_read
+// included. Relative paths are the current directory's on the command line and
+// the file's directory's in the file.
+func (f *settingsFlags) load() (settings, error) {
+	s := defaultSettings()
+	if f.file != "" {
+		var err error
+		if s, err = readSettings(f.file); err != nil {
+			return s, err
+		}
+	}
+	var flags settings
+	for _, apply := range f.given {
+		apply(&flags)
+	}
+	if flags.Upstream.URL != "" || flags.TSDB.Path != "" {
+		s.Upstream.URL, s.TSDB.Path, s.RemoteRead = "", "", nil
+	}
+	for _, apply := range f.given {
+		apply(&s)
+	}
+	return s, nil
+}
+
+// values lists the settings by the names of their flags.
+func (s *settings) values() map[string]string {
+	base := s.Upstream.URL
+	if u, err := url.Parse(base); err == nil {
+		base = u.Redacted()
+	}
+	return map[string]string{
+		"upstream.url":               base,
+		remoteread.FlagMaxBytes:      s.Upstream.MaxBytes.String(),
+		remoteread.FlagMaxFrameBytes: s.Upstream.MaxFrameBytes.String(),
+		"upstream.concurrency":       strconv.Itoa(s.Upstream.Concurrency),
+		"tsdb.path":                  s.TSDB.Path,
+		"query.timeout":              s.Query.Timeout.String(),
+		"query.max-samples":          strconv.Itoa(s.Query.MaxSamples),
+		"query.max-concurrency":      strconv.Itoa(s.Query.MaxConcurrency),
+		"query.lookback-delta":       s.Query.LookbackDelta.String(),
+		"cache.host-bytes":           s.Cache.HostBytes.String(),
+		"cache.fresh":                s.Cache.Fresh.String(),
+		"web.listen-address":         strings.Join(s.Web.ListenAddress, ","),
+		"web.config.file":            s.Web.ConfigFile,
+		"web.enable-pprof":           strconv.FormatBool(s.Web.EnablePprof),
+		"web.shutdown-timeout":       s.Web.ShutdownTimeout.String(),
+		"web.cors.origin":            s.Web.CORSOrigin,
+		"log.level":                  s.Log.Level,
+		"log.format":                 s.Log.Format,
+	}
+}

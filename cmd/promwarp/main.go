@@ -1,0 +1,112 @@
+// Command promwarp makes PromQL over long ranges and many series fast. It
+// stands in front of a Prometheus-compatible store, or reads a local Prometheus
+// data directory, and answers Prometheus's HTTP API.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/version"
+)
+
+// Exit codes of every command.
+const (
+	exitOK    = 0 // done
+	exitError = 1 // the command was understood but failed
+	exitUsage = 2 // the command line or the configuration is wrong
+)
+
+// commands holds one function for each command of the program. An init
+// function in the command's file appends to it. The function declares the
+// command and its flags on app and returns the command's full name and what
+// runs it. The context of run is cancelled by the first SIGINT or SIGTERM; the
+// second ends the program at once.
+var commands []func(app *kingpin.Application) (name string, run func(ctx context.Context) error)
+
+// usageError marks an error as one of the command line or the configuration.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// usagef returns a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitCode is the exit code for the error a command returned.
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitError
+}
+
+func main() {
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	code := execute(ctx, os.Args[1:], os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// execute runs the command that args name and returns the exit code. Help and
+// version are printed by kingpin, which then exits.
+func execute(ctx context.Context, args []string, stderr io.Writer) int {
+	app := kingpin.New("promwarp", "Fast PromQL over long ranges and many series, in front of Prometheus.").UsageWriter(os.Stdout)
+	app.Version(version.Print("promwarp"))
+	app.VersionFlag.Short('V')
+	app.HelpFlag.Short('h')
+
+	runs := map[string]func(context.Context) error{}
+	for _, declare := range commands {
+		name, run := declare(app)
+		runs[name] = run
+	}
+	name, err := app.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "promwarp: %v; try --help\n", err)
+		return exitUsage
+	}
+	err = runs[name](ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "promwarp %s: %v\n", name, err)
+	}
+	return exitCode(err)
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. A
+// second one exits at once. stop releases the signals.
+func interruptible(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case s := <-signals:
+				if n > 0 {
+					fmt.Fprintf(stderr, "promwarp: second %s, exiting at once\n", s)
+					os.Exit(exitError)
+				}
+				cancel()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// Reload reads the settings again and answers new requests by them. Requests
+// under way finish by the old ones. If anything is wrong nothing changes.
+func (s *server) Reload() (err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	defer func() {
+		s.loaded(err == nil)
+		if err != nil {
+			s.logger.Error("the configuration was not reloaded; the running one stays as it is", "err", err)
+		}
+	}()
+	next, err := s.cfg.Reload()
+	if err != nil {
+		return err
+	}
+	check := next.validate
+	if s.cfg.Upstream != nil {
+		check = next.validateLimits
+	}
+	if err := check(); err != nil {
+		return err
+	}
+
+	old := s.acquire()
+	if old == nil {
+		return fmt.Errorf("the server is shutting down")
+	}
+	defer old.release()
+	g, err := s.newGeneration(next, old)
+	if err != nil {
+		return err
+	}
+	if !s.current.CompareAndSwap(old, g) {
+		g.release()
+		return fmt.Errorf("the server is shutting down")
+	}
+	old.release() // the server's own hold
+	s.warnOfFixed(next)
+	s.logger.Info("the configuration was reloaded",
+		"reads_from", g.store.name, "cache_kept", g.store == old.store, "limits_changed", g.eval != old.eval)
+	return nil
+}
+
+// warnOfFixed says which changes take a restart.
+func (s *server) warnOfFixed(next settings) {
+	was := s.cfg.Settings
+	for _, f := range []struct {
+		flag     string
+		old, new any
+	}{
+		{"web.listen-address", was.Web.ListenAddress, next.Web.ListenAddress},
+		{"web.config.file", was.Web.ConfigFile, next.Web.ConfigFile},
+		{"web.shutdown-timeout", was.Web.ShutdownTimeout, next.Web.ShutdownTimeout},
+		{"log.level", was.Log.Level, next.Log.Level},
+		{"log.format", was.Log.Format, next.Log.Format},
+	} {
+		if !reflect.DeepEqual(f.old, f.new) {
+			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", f.flag, "running", fmt.Sprint(f.old), "configured", fmt.Sprint(f.new))
+		}
+	}
+}
+
+// loaded notes whether the configuration could be loaded.
+func (s *server) loaded(ok bool) {
+	s.reloadInfo.Lock()
+	defer s.reloadInfo.Unlock()
+	s.reloadInfo.ok = ok
+	if !ok {
+		s.reloadOK.Set(0)
+		return
+	}
+	s.reloadInfo.last = time.Now()
+	s.reloadOK.Set(1)
+	s.reloadTime.SetToCurrentTime()
+}

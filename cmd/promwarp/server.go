@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// serverConfig is what newServer needs.
+type serverConfig struct {
+	// Settings are the server's; start from defaultSettings.
+	Settings settings
+	// Reload reads the settings again, for SIGHUP and /-/reload. nil when there
+	// is nothing to read.
+	Reload func() (settings, error)
+	// Upstream, when set, is read from instead of what Settings name. Labels
+	// are listed if it is a cache.LabelUpstream.
+	Upstream upstream
+	// Logger is the server's log; nil discards.
+	Logger *slog.Logger
+}
+
+// upstream is cache.Upstream.
+type upstream interface {
+	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error)
+}
+
+// server is a promwarp that listens.
+type server struct {
+	cfg       serverConfig
+	logger    *slog.Logger
+	start     time.Time
+	listeners []net.Listener
+	scheme    string
+
+	base        *prometheus.Registry
+	httpMetrics *api.Metrics
+	reloadOK    prometheus.Gauge
+	reloadTime  prometheus.Gauge
+
+	state   atomic.Pointer[string] // why not ready; nil when ready
+	current atomic.Pointer[generation]
+
+	reloading  sync.Mutex
+	reloadInfo struct {
+		sync.Mutex
+		ok   bool
+		last time.Time
+	}
+}
+
+// newServer opens the source and binds the listen addresses. Nothing is served
+// before Run; a server that is not run must be closed.
+func newServer(cfg serverConfig) (*server, error) {
+	s := &server{cfg: cfg, logger: cfg.Logger, start: time.Now(), scheme: "http", base: prometheus.NewRegistry()}
+	if s.logger == nil {
+		s.logger = promslog.NewNopLogger()
+	}
+	s.notReady("starting")
+	check := cfg.Settings.validate
+	if cfg.Upstream != nil {
+		check = cfg.Settings.validateLimits
+	}
+	if err := check(); err != nil {
+		return nil, usageError{err}
+	}
+	if file := cfg.Settings.Web.ConfigFile; file != "" {
+		if err := web.Validate(file); err != nil {
+			return nil, usagef("web.config.file %s: %w", file, err)
+		}
+		s.scheme = schemeOf(file)
+	}
+	s.registerMetrics()
+
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	g, err := s.newGeneration(cfg.Settings, nil)
+	if err != nil {
+		s.closeListeners()
+		return nil, err
+	}
+	s.current.Store(g)
+	s.loaded(true)
+	return s, nil
+}
+
+// registerMetrics registers what outlives a reload.
+func (s *server) registerMetrics() {
+	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "promwarp_config_last_reload_successful",
+		Help: "Whether the last attempt to load the configuration was successful.",
+	})
+	s.reloadTime = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "promwarp_config_last_reload_success_timestamp_seconds",
+		Help: "When the configuration was last loaded successfully.",
+	})
+	s.base.MustRegister(
+		s.reloadOK, s.reloadTime,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		versioncollector.NewCollector("promwarp"),
+	)
+	s.httpMetrics = api.NewMetrics(s.base)
+}
+
+// gather gathers what outlives a reload and what the present generation has.
+func (s *server) gather() ([]*dto.MetricFamily, error) {
+	all := prometheus.Gatherers{s.base}
+	if g := s.acquire(); g != nil {
+		defer g.release()
+		all = append(all, g.reg, g.eval.reg, g.store.reg)
+	}
+	return all.Gather()
+}
+
+// listen binds all addresses.
+func (s *server) listen() error {
+	for _, a := range s.cfg.Settings.Web.ListenAddress {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			s.closeListeners()
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("cannot listen on %s: the address is in use, perhaps by another promwarp; stop that, or choose another with --web.listen-address", a)
+			}
+			return usagef("cannot listen on %s: %w; choose another address with --web.listen-address", a, err)
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	return nil
+}
+
+func (s *server) closeListeners() {
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+}
+
+// acquire returns the present generation, held for the caller; nil once the
+// server is closed.
+func (s *server) acquire() *generation {
+	for {
+		g := s.current.Load()
+		if g == nil || g.hold() {
+			return g
+		}
+		// Replaced since; the next one is there already.
+	}
+}
+
+// ServeHTTP answers a request with the present generation.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g := s.acquire()
+	if g == nil {
+		http.Error(w, "promwarp is shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	defer g.release()
+	g.handler.ServeHTTP(w, r)
+}
+
+// ready says why the server is not ready.
+func (s *server) ready() error {
+	if why := s.state.Load(); why != nil {
+		return errors.New(*why)
+	}
+	return nil
+}
+
+func (s *server) notReady(why string) { s.state.Store(&why) }
+
+// Close releases a server that was not run. Run does it by itself.
+func (s *server) Close() {
+	s.closeListeners()
+	if g := s.current.Swap(nil); g != nil {
+		g.release()
+	}
+}
+
+// Addr is the first address that the server listens on, host:port.
+func (s *server) Addr() string { return s.listeners[0].Addr().String() }
+
+// URL is the base of the server's HTTP API as seen from this machine.
+func (s *server) URL() string {
+	addr := s.Addr()
+	if host, port, err := net.SplitHostPort(addr); err == nil {
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			addr = net.JoinHostPort("localhost", port)
+		}
+	}
+	return s.scheme + "://" + addr
+}
+
+// Engine is the engine that answers queries at present.
+func (s *server) Engine() *engine.Engine { return s.current.Load().eval.Engine }
+
+// Queryable is what queries read from at present.
+func (s *server) Queryable() storage.SampleAndChunkQueryable { return s.current.Load().store.cache }
+
+// runtimeInfo is what /api/v1/status/runtimeinfo says.
+func (s *server) runtimeInfo() (v1.RuntimeInfo, error) {
+	i := api.RuntimeInfo(s.start)
+	s.reloadInfo.Lock()
+	defer s.reloadInfo.Unlock()
+	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
+	return i, nil
+}
+
+// schemeOf is https if an exporter-toolkit configuration file turns on TLS.
+func schemeOf(file string) string {
+	var c struct {
+		TLS map[string]any `yaml:"tls_server_config"`
+	}
+	if b, err := os.ReadFile(file); err == nil && yaml.Unmarshal(b, &c) == nil && len(c.TLS) > 0 {
+		return "https"
+	}
+	return "http"
+}
+
+// announce logs where to point others.
+func (s *server) announce() {
+	from := s.current.Load().store.name
+	if s.cfg.Upstream != nil {
+		from = "built in"
+	}
+	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
+		"grafana_url", s.URL(), "remote_read_url", s.URL()+readPath, "reads_from", from)
+}

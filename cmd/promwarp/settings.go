@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"github.com/grafana/regexp"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/units"
+	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/remoteread"
+)
+
+// settings are everything that the command line and the configuration file
+// say. The key of a setting in the file follows from its flag: --a.b-c is
+// a: {b_c: …}, and --a.b.c is a: {b_c: …} too.
+type settings struct {
+	Upstream   upstreamSettings               `yaml:"upstream"`
+	TSDB       tsdbSettings                   `yaml:"tsdb"`
+	RemoteRead []*promconfig.RemoteReadConfig `yaml:"remote_read"`
+	Query      querySettings                  `yaml:"query"`
+	Cache      cacheSettings                  `yaml:"cache"`
+	Web        webSettings                    `yaml:"web"`
+	Log        logSettings                    `yaml:"log"`
+}
+
+// upstreamSettings name the Prometheus-compatible server that is read from.
+type upstreamSettings struct {
+	// URL is the base of the server's HTTP API, without /api/v1.
+	URL string `yaml:"url"`
+	// MaxBytes is the most that one fetch may bring.
+	MaxBytes byteSize `yaml:"max_bytes"`
+	// MaxFrameBytes is the most that one frame of an answer may hold.
+	MaxFrameBytes byteSize `yaml:"max_frame_bytes"`
+	// Concurrency is the number of requests in flight at once.
+	Concurrency int `yaml:"concurrency"`
+}
+
+// tsdbSettings name a local Prometheus data directory that is read from.
+type tsdbSettings struct {
+	Path string `yaml:"path"`
+}
+
+// querySettings bound what one query may do. They are Prometheus's own.
+type querySettings struct {
+	Timeout        model.Duration `yaml:"timeout"`
+	MaxSamples     int            `yaml:"max_samples"`
+	MaxConcurrency int            `yaml:"max_concurrency"`
+	LookbackDelta  model.Duration `yaml:"lookback_delta"`
+}
+
+// cacheSettings bound what the cache keeps.
+type cacheSettings struct {
+	HostBytes byteSize `yaml:"host_bytes"`
+	// Fresh is how long samples may still arrive or change.
+	Fresh model.Duration `yaml:"fresh"`
+}
+
+// webSettings are those of the HTTP server.
+type webSettings struct {
+	ListenAddress   addresses      `yaml:"listen_address"`
+	ConfigFile      string         `yaml:"config_file"`
+	EnablePprof     bool           `yaml:"enable_pprof"`
+	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
+	CORSOrigin      string         `yaml:"cors_origin"`
+}
+
+// logSettings are those of the program's log.
+type logSettings struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+// defaultSettings are what holds where neither the command line nor the file
+// says otherwise. They name nothing to read from.
+func defaultSettings() settings {
+	return settings{
+		Query: querySettings{
+			Timeout:        model.Duration(2 * time.Minute),
+			MaxSamples:     50_000_000,
+			MaxConcurrency: 20,
+			LookbackDelta:  model.Duration(5 * time.Minute),
+		},
+		Upstream: upstreamSettings{
+			MaxBytes:      remoteread.DefaultMaxBytes,
+			MaxFrameBytes: remoteread.DefaultMaxFrameBytes,
+			Concurrency:   remoteread.DefaultConcurrency,
+		},
+		Cache: cacheSettings{
+			HostBytes: byteSize(defaultHostBytes()),
+			Fresh:     model.Duration(cache.DefaultFresh),
+		},
+		Web: webSettings{
+			ListenAddress:   addresses{"127.0.0.1:9201"},
+			ShutdownTimeout: model.Duration(30 * time.Second),
+			CORSOrigin:      ".*",
+		},
+		Log: logSettings{Level: "info", Format: "logfmt"},
+	}
+}
+
+// validate checks what the types cannot say.
+func (s *settings) validate() error {
+	if _, err := s.source(); err != nil {
+		return err
+	}
+	return s.validateLimits()
+}
+
+// validateLimits checks everything but the source.
+func (s *settings) validateLimits() error {
+	switch {
+	case s.Query.Timeout <= 0:
+		return errors.New("query.timeout must be more than 0; the default is 2m")
+	case s.Query.MaxSamples <= 0:
+		return errors.New("query.max_samples must be more than 0; the default is 50000000")
+	case s.Query.MaxConcurrency <= 0:
+		return errors.New("query.max_concurrency must be more than 0; the default is 20")
+	case s.Query.LookbackDelta <= 0:
+		return errors.New("query.lookback_delta must be more than 0; the default is 5m")
+	case s.Upstream.MaxBytes <= 0:
+		return errors.New("upstream.max_bytes must be more than 0; the default is 4GiB")
+	case s.Upstream.MaxFrameBytes <= 0:
+		return errors.New("upstream.max_frame_bytes must be more than 0; the default is 64MiB")
+	case s.Upstream.Concurrency <= 0:
+		return errors.New("upstream.concurrency must be more than 0; the default is 4")
+	case s.Cache.HostBytes < 0:
+		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
+	case s.Cache.Fresh < 0:
+		return errors.New("cache.fresh must not be negative; the default is 10m")
+	case s.Web.ShutdownTimeout < 0:
+		return errors.New("web.shutdown_timeout must not be negative; the default is 30s")
+	case len(s.Web.ListenAddress) == 0:
+		return errors.New("web.listen_address must name at least one address, such as 127.0.0.1:9201")
+	}
+	if _, err := s.corsOrigin(); err != nil {
+		return err
+	}
+	_, err := newLogger(s.Log, nil)
+	return err
+}
+
+// corsOrigin is the regular expression that a browser's origin must match.
+func (s *settings) corsOrigin() (*regexp.Regexp, error) {
+	re, err := regexp.Compile("^(?s:" + s.Web.CORSOrigin + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("web.cors_origin: %w", err)
+	}
+	return re, nil
+}
+
+// byteSize is a number of bytes, written with a unit (4GiB, 512MB: both powers
+// of two) or without.
+type byteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*b = byteSize(n)
+		return nil
+	}
+	n, err := units.ParseBase2Bytes(string(text))
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return fmt.Errorf("not a size in bytes: %q; write one such as 4GiB or 512MiB", text)
+	}
+	*b = byteSize(n)
+	return nil
+}
+
+func (b byteSize) String() string { return units.Base2Bytes(b).String() }
+
+// addresses is a list that YAML may also give as one string.
+type addresses []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (a *addresses) UnmarshalYAML(unmarshal func(any) error) error {
+	var one string
+	if unmarshal(&one) == nil {
+		*a = addresses{one}
+		return nil
+	}
+	var many []string
+	if err := unmarshal(&many); err != nil {
+		return err
+	}
+	*a = many
+	return nil
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+)
+
+// writeFile writes text to a file of a new directory.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "promwarp.yml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+	return file
+}
+
+// parseFlags gives args to a command with all settings.
+func parseFlags(t *testing.T, args ...string) *settingsFlags {
+	t.Helper()
+	f := &settingsFlags{}
+	app := kingpin.New("test", "")
+	f.addSource(app)
+	f.addQuery(app)
+	f.addServer(app)
+	_, err := app.Parse(args)
+	require.NoError(t, err)
+	return f
+}
+
+func load(t *testing.T, args ...string) settings {
+	t.Helper()
+	s, err := parseFlags(t, args...).load()
+	require.NoError(t, err)
+	return s
+}
+
+func TestDefaults(t *testing.T) {
+	s := load(t, "--upstream.url=http://p:9090")
+	require.NoError(t, s.validate())
+	want := defaultSettings()
+	want.Upstream.URL = "http://p:9090"
+	require.Equal(t, want, s)
+	require.Equal(t, addresses{"127.0.0.1:9201"}, s.Web.ListenAddress)
+	require.Positive(t, s.Cache.HostBytes)
+}
+
+const fullFile = `
+upstream:
+  url: http://meta:9090/prefix
+  max_bytes: 1GiB
+  max_frame_bytes: 1048576
+  concurrency: 7
+remote_read:
+  - url: http://p:9090/api/v1/read
+    headers: {X-Scope-OrgID: me}
+    basic_auth:
+      username: me
+      password_file: secrets/password
+query: {timeout: 10s, max_samples: 5, max_concurrency: 6, lookback_delta: 1m}
+cache: {host_bytes: 4GiB, fresh: 1h}
+web:
+  listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
+  config_file: web.yml
+  enable_pprof: true
+  shutdown_timeout: 3s
+  cors_origin: https?://dash
+log: {level: debug, format: json}
+`
+
+func TestFile(t *testing.T) {
+	file := writeFile(t, fullFile)
+	dir := filepath.Dir(file)
+	s := load(t, "--config.file="+file)
+	require.Equal(t, byteSize(1<<30), s.Upstream.MaxBytes)
+	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
+	require.Equal(t, 7, s.Upstream.Concurrency)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 6, model.Duration(time.Minute)}, s.Query)
+	require.Equal(t, cacheSettings{4 << 30, model.Duration(time.Hour)}, s.Cache)
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
+	require.Equal(t, logSettings{"debug", "json"}, s.Log)
+	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
+	require.NoError(t, s.validate())
+
+	src, err := s.source()
+	require.NoError(t, err)
+	require.Equal(t, "http://p:9090/api/v1/read", src.remote.URL.String())
+	require.Equal(t, "http://meta:9090/prefix", src.base.String())
+
+	// One address may stand alone, and a data directory is the file's.
+	s = load(t, "--config.file="+writeFile(t, "web: {listen_address: ':9'}\ntsdb: {path: data}\n"))
+	require.Equal(t, addresses{":9"}, s.Web.ListenAddress)
+	require.True(t, filepath.IsAbs(s.TSDB.Path))
+}
+
+func TestCommandLineWins(t *testing.T) {
+	file := writeFile(t, fullFile)
+	s := load(t, "--config.file="+file, "--query.timeout=1m", "--cache.host-bytes=512MiB", "--web.listen-address=:3", "--web.listen-address=:4",
+		"--no-web.enable-pprof", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
+	require.Equal(t, model.Duration(time.Minute), s.Query.Timeout)
+	require.Equal(t, 5, s.Query.MaxSamples)
+	require.Equal(t, byteSize(512<<20), s.Cache.HostBytes)
+	require.Equal(t, addresses{":3", ":4"}, s.Web.ListenAddress)
+	require.False(t, s.Web.EnablePprof)
+	require.Equal(t, "warn", s.Log.Level)
+	require.Equal(t, "rel.yml", s.Web.ConfigFile)
+	require.Equal(t, 9, s.Upstream.Concurrency)
+
+	// A source replaces the file's.
+	s = load(t, "--config.file="+file, "--tsdb.path=d")
+	src, err := s.source()
+	require.NoError(t, err)
+	require.Equal(t, source{dir: "d"}, src)
+	s = load(t, "--config.file="+file, "--upstream.url=http://other")
+	src, err = s.source()
+	require.NoError(t, err)
+	require.Equal(t, "http://other/api/v1/read", src.remote.URL.String())
+	require.Equal(t, "http://other", src.base.String())
+}
+
+func TestSettingsErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want []string
+	}{
+		"unknown key":         {file: "upstream:\n  uri: x\n", want: []string{`unknown key "uri"`, "line 2"}},
+		"unknown key at top":  {file: "web: {}\nquerry: {}\n", want: []string{`unknown key "querry"`, "line 2"}},
+		"unknown remote key":  {file: "remote_read:\n- url: http://p\n  uri: x\n", want: []string{`unknown key "uri"`, "line 3"}},
+		"twice":               {file: "log: {}\nlog: {}\n", want: []string{`"log" is given twice`, "line 2"}},
+		"no YAML":             {file: "a: [", want: []string{"line 1"}},
+		"bad duration":        {file: "query: {timeout: soon}\n", want: []string{`"soon"`}},
+		"bad size":            {file: "cache: {host_bytes: much}\n", want: []string{`"much"`, "4GiB"}},
+		"bad number":          {file: "query: {max_samples: many}\n", want: []string{"`many`", "whole number", "line 1"}},
+		"wrong kind":          {file: "query: 5\n", want: []string{"mapping", "line 1"}},
+		"empty entry":         {file: "remote_read: [null]\n", want: []string{"entry 1 is empty"}},
+		"no url":              {file: "remote_read:\n- name: x\n", want: []string{"url for remote_read is empty"}},
+		"nothing":             {want: []string{"--upstream.url", "--tsdb.path", "--config.file"}},
+		"nothing in the file": {file: "log: {level: info}\n", want: []string{"nothing to read from"}},
+		"both":                {args: []string{"--upstream.url=http://p", "--tsdb.path=d"}, want: []string{"upstream.url", "tsdb.path"}},
+		"both in the file":    {file: "remote_read: [{url: http://p}]\ntsdb: {path: d}\n", want: []string{"remote_read", "tsdb.path"}},
+		"two":                 {file: "remote_read: [{url: http://p}, {url: http://q}]\n", want: []string{"2 entries", "exactly one"}},
+		"no scheme":           {args: []string{"--upstream.url=prometheus:9090"}, want: []string{"http://prometheus:9090"}},
+		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
+		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
+		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
+		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
+		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},
+		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.file != "" {
+				c.args = append(c.args, "--config.file="+writeFile(t, c.file))
+			}
+			s, err := parseFlags(t, c.args...).load()
+			if err == nil {
+				err = s.validate()
+			}
+			require.Error(t, err)
+			for _, w := range c.want {
+				require.ErrorContains(t, err, w)
+			}
+			require.NotContains(t, err.Error(), "main.")
+		})
+	}
+}
+
+func TestSource(t *testing.T) {
+	for given, want := range map[string][2]string{ // remote read, base
+		"http://p:9090":                    {"http://p:9090/api/v1/read", "http://p:9090"},
+		"http://p:9090/":                   {"http://p:9090/api/v1/read", "http://p:9090"},
+		"https://p/tenant/prom/":           {"https://p/tenant/prom/api/v1/read", "https://p/tenant/prom"},
+		"http://p:9090/prefix/api/v1/read": {"http://p:9090/prefix/api/v1/read", "http://p:9090/prefix"},
+		"http://me:secret@p:9090":          {"http://me:secret@p:9090/api/v1/read", "http://me:secret@p:9090"},
+	} {
+		s := settings{Upstream: upstreamSettings{URL: given}}
+		src, err := s.source()
+		require.NoError(t, err)
+		require.Equal(t, want[0], src.remote.URL.String())
+		require.Equal(t, want[1], src.base.String())
+		require.NotContains(t, src.String(), "secret")
+	}
+	for url, base := range map[string]string{"http://p/x/api/v1/read?t=1": "http://p/x", "http://p/custom/read": ""} {
+		s := load(t, "--config.file="+writeFile(t, "remote_read: [{url: '"+url+"'}]\n"))
+		src, err := s.source()
+		require.NoError(t, err)
+		if base == "" {
+			require.Nil(t, src.base)
+			continue
+		}
+		require.Equal(t, base, src.base.String())
+	}
+}
+
+func TestUsableMemory(t *testing.T) {
+	root := t.TempDir() + "/"
+	put := func(name, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(root+name), 0o777))
+		require.NoError(t, os.WriteFile(root+name, []byte(text), 0o666))
+	}
+	unknown := usableMemory(root)
+	put("proc/meminfo", "MemTotal:       4096 kB\nMemFree: 1 kB\n")
+	require.Equal(t, int64(4096<<10), usableMemory(root))
+	put("sys/fs/cgroup/memory.max", "max\n")
+	require.Equal(t, int64(4096<<10), usableMemory(root))
+	put("sys/fs/cgroup/memory.max", "1048576\n")
+	require.Equal(t, int64(1<<20), usableMemory(root))
+	require.Greater(t, unknown, int64(1<<20))
+	require.Positive(t, defaultHostBytes())
+}
