@@ -38,7 +38,6 @@ func (c *columns) read(s *selection.Selection, i int, mint, maxt int64, dropStal
 	}
 	c.ts, c.vs = c.ts[:n], c.vs[:n]
 	off, last := 0, int64(math.MinInt64)
-	anyStale := false
 	for _, ch := range cs[lo:hi] {
 		end := off + int(ch.Samples)
 		ts, vs := c.ts[off:end:end], c.vs[off:end:end]
@@ -54,13 +53,13 @@ func (c *columns) read(s *selection.Selection, i int, mint, maxt int64, dropStal
 		if err != nil {
 			return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
 		}
-		anyStale = anyStale || stale
 		last = ts[len(ts)-1]
 		off = end
+		if stale && dropStale {
+			off -= removeStale(ts, vs)
+		}
 	}
-	if dropStale && anyStale {
-		c.dropStale()
-	}
+	c.ts, c.vs = c.ts[:off], c.vs[:off]
 	return r, nil
 }
 
@@ -94,13 +93,15 @@ func (c *columns) iterate(s *selection.Selection, ch selection.Chunk, ts []int64
 	return stale, nil
 }
 
-func (c *columns) dropStale() {
+// removeStale moves the samples that are no stale markers to the front and
+// returns the number of markers.
+func removeStale(ts []int64, vs []float64) int {
 	n := 0
-	for k, v := range c.vs {
+	for k, v := range vs {
+		ts[n], vs[n] = ts[k], v
 		if !value.IsStaleNaN(v) {
-			c.ts[n], c.vs[n] = c.ts[k], v
 			n++
 		}
 	}
-	c.ts, c.vs = c.ts[:n], c.vs[:n]
+	return len(vs) - n
 }

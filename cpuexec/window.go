@@ -21,6 +21,28 @@ func (r row) set(k int, v float64) {
 	r.present[k>>6] |= 1 << (k & 63)
 }
 
+// cursor writes a row whose values come in step order. It gathers a word of the
+// bitmap before it stores it.
+type cursor struct {
+	row
+	word uint64
+	at   int // index of word
+}
+
+func (c *cursor) set(k int, v float64) {
+	if w := k >> 6; w != c.at {
+		c.flush()
+		c.at = w
+	}
+	c.vals[k] = v
+	c.word |= 1 << (k & 63)
+}
+
+func (c *cursor) flush() {
+	c.present[c.at] |= c.word
+	c.word = 0
+}
+
 // counts are what the sample limit and the query statistics need of a series.
 type counts struct {
 	points     int // steps with a value
@@ -59,6 +81,8 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 func lastSample(ts []int64, vs []float64, s span, out row, sc stepCounts) (c counts) {
+	w := cursor{row: out}
+	defer w.flush()
 	j, stride := 0, 0 // samples not after the step, and how far j moved last
 	for k := 0; k < s.grid.Steps; k++ {
 		t := s.scan.Times(s.grid.At(k))
@@ -66,12 +90,50 @@ func lastSample(ts []int64, vs []float64, s span, out row, sc stepCounts) (c cou
 		if j == 0 || ts[j-1] <= t-s.width || value.IsStaleNaN(vs[j-1]) {
 			continue
 		}
-		out.set(k, vs[j-1])
+		w.set(k, vs[j-1])
 		sc.all[k]++
 		sc.fresh[k]++
 		c.points++
 	}
 	return c
+}
+
+// shape is what the extrapolation of a window depends on besides its values. At
+// regular scrapes all windows of a series have the same, or a few.
+type shape struct {
+	n           int   // samples
+	lead, trail int64 // ms from the window's start to its first sample, and from its last to the end
+	seconds     float64
+	covered     float64 // seconds from the first sample to the last
+	toStart     float64 // seconds to extrapolate before the first sample
+	toEnd       float64 // and after the last
+	factor      float64
+}
+
+// newShape makes the shape of a window of n samples that cover so many ms.
+// seconds divides the result; 0 stands for none.
+func newShape(n int, lead, trail, covered int64, seconds float64) shape {
+	sh := shape{n: n, lead: lead, trail: trail, seconds: seconds, covered: float64(covered) / 1000}
+	spacing := sh.covered / float64(n-1)
+	threshold := float64(spacing * 1.1)
+	if sh.toStart = float64(lead) / 1000; sh.toStart >= threshold {
+		sh.toStart = spacing / 2
+	}
+	if sh.toEnd = float64(trail) / 1000; sh.toEnd >= threshold {
+		sh.toEnd = spacing / 2
+	}
+	sh.factor = sh.extrapolate(sh.toStart)
+	return sh
+}
+
+// extrapolate is the factor from the increase between samples to that of the
+// window, when it is extended by toStart seconds before the first sample.
+func (sh *shape) extrapolate(toStart float64) float64 {
+	f := (sh.covered + toStart + sh.toEnd) / sh.covered
+	if sh.seconds != 0 {
+		f /= sh.seconds
+	}
+	return f
 }
 
 // rate fills out with the extrapolated increase of a counter over each step's
@@ -90,10 +152,16 @@ func rate(ts []int64, vs []float64, s span, perSecond bool, resets []int32, out 
 			resets = append(resets, int32(i))
 		}
 	}
-	seconds := (time.Duration(s.width) * time.Millisecond).Seconds()
+	seconds := 0.0
+	if perSecond {
+		seconds = (time.Duration(s.width) * time.Millisecond).Seconds()
+	}
 	i, j, r := 0, 0, 0 // the window is ts[i:j]; resets[r:] come after i
 	seen := 0          // samples that earlier windows ended before
 	strideI, strideJ := 0, 0
+	var sh shape
+	w := cursor{row: out}
+	defer w.flush()
 	for k := 0; k < s.grid.Steps; k++ {
 		end := s.scan.Times(s.grid.At(k))
 		start := end - s.width
@@ -120,28 +188,19 @@ func rate(ts []int64, vs []float64, s span, perSecond bool, resets []int32, out 
 			increase += vs[resets[q]-1]
 		}
 
-		covered := float64(ts[j-1]-ts[i]) / 1000
-		spacing := covered / float64(n-1)
-		threshold := spacing * 1.1
-		toStart := float64(ts[i]-start) / 1000
-		toEnd := float64(end-ts[j-1]) / 1000
-		if toStart >= threshold {
-			toStart = spacing / 2
+		if n != sh.n || ts[i]-start != sh.lead || end-ts[j-1] != sh.trail {
+			sh = newShape(n, ts[i]-start, end-ts[j-1], ts[j-1]-ts[i], seconds)
 		}
-		// A counter is never negative: do not extrapolate below zero.
-		if increase > 0 && vs[i] >= 0 {
-			if toZero := float64(covered * (vs[i] / increase)); toZero < toStart {
-				toStart = toZero
+		factor := sh.factor
+		// A counter is never negative: do not extrapolate below zero. That needs
+		// a look only where the first value is less than the increase, unless
+		// the way to the start is longer than all that is covered.
+		if increase > 0 && vs[i] >= 0 && (vs[i] < increase || sh.toStart > sh.covered) {
+			if toZero := float64(sh.covered * (vs[i] / increase)); toZero < sh.toStart {
+				factor = sh.extrapolate(toZero)
 			}
 		}
-		if toEnd >= threshold {
-			toEnd = spacing / 2
-		}
-		factor := (covered + toStart + toEnd) / covered
-		if perSecond {
-			factor /= seconds
-		}
-		out.set(k, float64(increase*factor))
+		w.set(k, float64(increase*factor))
 		c.points++
 	}
 	return c, resets

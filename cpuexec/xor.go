@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/model/value"
 
@@ -111,11 +112,15 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			if w>>62 != 0 {
 				break
 			}
-			// Neither distance nor value change.
-			pos += 2
-			t += delta
-			ts[i], vs[i] = t, math.Float64frombits(v)
-			i++
+			// Neither distance nor value change for as many samples as there
+			// are pairs of zeros, of which w shows 28.
+			same := min(bits.LeadingZeros64(w|1<<7)>>1, n-i)
+			f := math.Float64frombits(v)
+			for end := i + same; i < end; i++ {
+				t += delta
+				ts[i], vs[i] = t, f
+			}
+			pos += uint(same) * 2
 			if i == n {
 				if pos > end {
 					return false, errTruncated
