@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -232,7 +233,7 @@ func requireHolds(t *testing.T, db storage.Queryable, want map[string][]sample) 
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)
 	defer q.Close()
-	all := labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")
+	all := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")
 	set := q.Select(context.Background(), false, nil, all)
 	n := 0
 	var it chunkenc.Iterator

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -49,7 +50,7 @@ func newInstance(o Options, i int) []*target {
 	jobName := "job-" + strconv.Itoa(job)
 	host := fmt.Sprintf("host-%03d", i)
 	name := func(metric, instance string, kv ...string) labels.Labels {
-		return labels.FromStrings(append([]string{labels.MetricName, metric, "instance", instance, "job", jobName}, kv...)...)
+		return labels.FromStrings(append([]string{model.MetricNameLabel, metric, "instance", instance, "job", jobName}, kv...)...)
 	}
 	newScraper := func(interval int64) scraper {
 		first := o.Start + int64(r.float()*float64(interval))

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -40,7 +41,7 @@ func (p *podSlot) start() {
 	level := p.r.spread(8<<20, 4<<30) / page
 	p.pod = &memory{r: rng(p.r.next()), level: level, now: level * 0.3, step: 0.03}
 	p.pod.series.Labels = labels.FromStrings(
-		labels.MetricName, "kube_pod_memory_working_set_bytes",
+		model.MetricNameLabel, "kube_pod_memory_working_set_bytes",
 		"job", "kubelet",
 		"namespace", ns,
 		"node", p.node,

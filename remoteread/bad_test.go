@@ -147,7 +147,7 @@ func TestBadAnswers(t *testing.T) {
 		{
 			name: "401", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
 				user, pass, _ := r.BasicAuth()
-				http.Error(w, fmt.Sprintf("wrong password %s for %s (%s)\nsecond line", pass, user, r.Header.Get("Authorization")), 401)
+				http.Error(w, fmt.Sprintf("wrong password %s for %s (%s)\nsecond line", pass, user, r.Header.Get("Authorization")), http.StatusUnauthorized)
 			},
 			config: func(c *config.RemoteReadConfig) {
 				c.HTTPClientConfig.BasicAuth = &commonconfig.BasicAuth{Username: "ann", Password: "hidden word"}
@@ -158,7 +158,7 @@ func TestBadAnswers(t *testing.T) {
 		},
 		{
 			name: "403", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
-				http.Error(w, r.URL.RawQuery+" "+r.Header.Get("Authorization"), 403)
+				http.Error(w, r.URL.RawQuery+" "+r.Header.Get("Authorization"), http.StatusForbidden)
 			},
 			config: func(c *config.RemoteReadConfig) {
 				c.URL.RawQuery = "token=hidden1"
@@ -168,7 +168,7 @@ func TestBadAnswers(t *testing.T) {
 		},
 		{
 			name: "403 with headers", handler: func(w http.ResponseWriter, r *http.Request, _ int64) {
-				http.Error(w, r.Header.Get("X-Api-Key")+" of "+r.Header.Get("X-Scope-OrgID"), 403)
+				http.Error(w, r.Header.Get("X-Api-Key")+" of "+r.Header.Get("X-Scope-OrgID"), http.StatusForbidden)
 			},
 			config: func(c *config.RemoteReadConfig) {
 				c.Headers = map[string]string{"X-Api-Key": "hidden", "X-Scope-OrgID": "tenant"}
@@ -202,7 +202,7 @@ func TestBadAnswers(t *testing.T) {
 		{
 			name: "429 for very long", handler: func(w http.ResponseWriter, _ *http.Request, _ int64) {
 				w.Header().Set("Retry-After", "86400")
-				http.Error(w, "", 429)
+				http.Error(w, "", http.StatusTooManyRequests)
 			}, status: 429, retry: true, requests: 1, want: []string{"the store asks to wait 24h0m0s"},
 		},
 		{
@@ -555,7 +555,7 @@ func TestRetryAfter(t *testing.T) {
 		times = append(times, time.Now())
 		if n == 1 {
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "later", 429)
+			http.Error(w, "later", http.StatusTooManyRequests)
 			return
 		}
 		streamed(w, nil)
@@ -570,7 +570,7 @@ func TestRetryAfter(t *testing.T) {
 	times = nil
 	base, requests := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
 		w.Header().Set("Retry-After", "9")
-		http.Error(w, "later", 503)
+		http.Error(w, "later", http.StatusServiceUnavailable)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -617,7 +617,7 @@ func TestCancel(t *testing.T) {
 				if stage == "backoff" {
 					defer func() { reached <- struct{}{} }()
 					w.Header().Set("Retry-After", "20")
-					http.Error(w, "", 503)
+					http.Error(w, "", http.StatusServiceUnavailable)
 					return
 				}
 				_, _ = io.ReadAll(r.Body)

@@ -45,7 +45,7 @@ func fill(t testing.TB, s *teststorage.TestStorage) int64 {
 		last = 1_700_000_000_000 + int64(i)*minute
 		app := s.Appender(context.Background())
 		add := func(f float64, name string, pairs ...string) {
-			_, err := app.Append(0, labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), last, f)
+			_, err := app.Append(0, labels.FromStrings(append([]string{model.MetricNameLabel, name}, pairs...)...), last, f)
 			require.NoError(t, err)
 		}
 		for k := range 5 {

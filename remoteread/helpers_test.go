@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var anything = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")}
+var anything = []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")}
 
 // quick are options under which retries do not take long.
 func quick() Options { return Options{MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond} }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -332,7 +333,7 @@ func checkLabel(name, value string) error {
 		return fmt.Errorf("label name %q is not valid UTF-8", name)
 	case !utf8.ValidString(value):
 		return fmt.Errorf("the value of label %q is not valid UTF-8", name)
-	case name == labels.MetricName && value == "":
+	case name == model.MetricNameLabel && value == "":
 		return errors.New("the metric name is empty")
 	}
 	return nil

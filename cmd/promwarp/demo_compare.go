@@ -88,7 +88,7 @@ type demoRow struct {
 func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set settings, query string) (row demoRow, err error) {
 	want, took, err := prom.rangeQuery(ctx, query, data.start, data.end)
 	if err != nil {
-		return row, fmt.Errorf("Prometheus's engine: %w", err)
+		return row, fmt.Errorf("on Prometheus's engine: %w", err)
 	}
 	row.prometheus = took
 

@@ -102,11 +102,11 @@ func row(w io.Writer, s promql.Series) {
 
 // series writes labels as a selector is written: name{label="value"}.
 func series(m labels.Labels) string {
-	name := m.Get(labels.MetricName)
+	name := m.Get(model.MetricNameLabel)
 	if !model.LegacyValidation.IsValidMetricName(name) {
 		return m.String()
 	}
-	rest := m.MatchLabels(false, labels.MetricName)
+	rest := m.MatchLabels(false, model.MetricNameLabel)
 	if rest.IsEmpty() {
 		return name
 	}
