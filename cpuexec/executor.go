@@ -145,10 +145,10 @@ func (r *run) open(w *plan.Window) (*source, error) {
 	sel, ws, err := r.job.Select(r.ctx, w)
 	r.m.Work.FetchMicros += time.Since(start).Microseconds()
 	r.m.Annotations.Merge(ws)
+	if d := r.done(); d != nil {
+		return nil, d
+	}
 	if err != nil {
-		if d := r.done(); d != nil {
-			return nil, d
-		}
 		return nil, &SelectError{err}
 	}
 	if !sel.OnlyFloats() {

@@ -91,6 +91,21 @@ func TestTimeoutAndCancel(t *testing.T) {
 	}
 }
 
+// TestCancelQuery: Cancel ends a running query, from another goroutine.
+func TestCancelQuery(t *testing.T) {
+	var query promql.Query
+	q := queryable{select_: func() (*selection.Selection, error) {
+		var wg sync.WaitGroup
+		wg.Go(query.Cancel)
+		wg.Wait()
+		return selection.Empty(), nil
+	}}
+	var err error
+	query, err = New(Options{Prometheus: plainOpts()}).NewInstantQuery(t.Context(), q, nil, "sum(m)", time.UnixMilli(1000))
+	require.NoError(t, err)
+	require.ErrorAs(t, query.Exec(t.Context()).Err, new(promql.ErrQueryCanceled))
+}
+
 // queryable answers every selector with one selection.
 type queryable struct {
 	select_ func() (*selection.Selection, error)

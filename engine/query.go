@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -34,6 +35,9 @@ type query struct {
 	strict bool
 	// again makes a fresh query of Prometheus's engine over a queryable.
 	again func(storage.Queryable) (promql.Query, error)
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // of Exec
 
 	stmt     *parser.EvalStmt
 	excluded map[posrange.PositionRange]string
@@ -65,6 +69,9 @@ func (q *query) prepare() error {
 func (q *query) Exec(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
 	defer cancel()
+	q.mu.Lock()
+	q.cancel = cancel
+	q.mu.Unlock()
 	for {
 		res := q.Query.Exec(ctx)
 		q.restore()
@@ -78,6 +85,15 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		if err := q.prepare(); err != nil {
 			return &promql.Result{Err: err}
 		}
+	}
+}
+
+// Cancel implements promql.Query. It may be called while Exec runs.
+func (q *query) Cancel() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.cancel != nil {
+		q.cancel()
 	}
 }
 

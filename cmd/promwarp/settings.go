@@ -3,12 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/grafana/regexp"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/alecthomas/units"
+	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 

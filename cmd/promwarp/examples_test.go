@@ -1,0 +1,15 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExampleConfiguration: the example is a configuration that serve takes.
+func TestExampleConfiguration(t *testing.T) {
+	s, err := readSettings("../../examples/promwarp.yml")
+	require.NoError(t, err)
+	require.NoError(t, s.validate())
+	require.Len(t, s.RemoteRead, 1)
+}
