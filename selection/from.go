@@ -21,46 +21,47 @@ type Querier interface {
 // FromChunkSeriesSet drains set into a selection. limit is the most chunk
 // bytes it may hold; 0 means no limit.
 func FromChunkSeriesSet(ctx context.Context, set storage.ChunkSeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
-	b := NewBuilder(limit)
 	var it chunks.Iterator
-	for set.Next() {
-		if err := ctx.Err(); err != nil {
-			return nil, set.Warnings(), err
-		}
+	return collect(ctx, set, limit, func(b *Builder) error {
 		series := set.At()
 		b.Series(series.Labels())
 		it = series.Iterator(it)
 		for it.Next() {
 			m := it.At()
 			if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
-				return nil, set.Warnings(), err
+				return err
 			}
 		}
-		if err := it.Err(); err != nil {
-			return nil, set.Warnings(), err
-		}
-	}
-	if err := set.Err(); err != nil {
-		return nil, set.Warnings(), err
-	}
-	s, err := b.Finish()
-	return s, set.Warnings(), err
+		return it.Err()
+	})
 }
 
 // FromSeriesSet drains set into a selection, encoding its samples into chunks.
 // A series whose samples are not in time order is an error. limit is the most
 // chunk bytes the selection may hold; 0 means no limit.
 func FromSeriesSet(ctx context.Context, set storage.SeriesSet, limit int64) (*Selection, annotations.Annotations, error) {
-	b := NewBuilder(limit)
 	var it chunkenc.Iterator
+	return collect(ctx, set, limit, func(b *Builder) error {
+		series := set.At()
+		b.Series(series.Labels())
+		it = series.Iterator(it)
+		return b.encode(&inOrder{Iterator: it, series: series.Labels()})
+	})
+}
+
+// collect calls add for every series of set and returns what that built.
+func collect(ctx context.Context, set interface {
+	Next() bool
+	Err() error
+	Warnings() annotations.Annotations
+}, limit int64, add func(*Builder) error,
+) (*Selection, annotations.Annotations, error) {
+	b := NewBuilder(limit)
 	for set.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, set.Warnings(), err
 		}
-		series := set.At()
-		b.Series(series.Labels())
-		it = series.Iterator(it)
-		if err := b.encode(&inOrder{Iterator: it, series: series.Labels()}); err != nil {
+		if err := add(b); err != nil {
 			return nil, set.Warnings(), err
 		}
 	}

@@ -97,7 +97,7 @@ func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 	if err != nil {
 		return nil, nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	q, err := s.querier(ctx, mint, maxt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
@@ -133,7 +133,7 @@ func (d *Dir) labels(ctx context.Context, mint, maxt int64, f func(storage.Label
 	if err != nil {
 		return nil, nil, err
 	}
-	defer s.release()
+	defer s.Release()
 	q, err := s.querier(ctx, mint, maxt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
@@ -153,7 +153,7 @@ func (d *Dir) Close() error {
 	d.current = nil
 	d.mu.Unlock()
 	if s != nil {
-		s.release()
+		s.Release()
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (d *Dir) acquire() (*snapshot, annotations.Annotations, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.current == nil || !d.current.hold() {
+	if d.current == nil || !d.current.Hold() {
 		return nil, nil, fmt.Errorf("reading %s: %w", d.path, ErrClosed)
 	}
 	return d.current, ws, nil
@@ -190,12 +190,12 @@ func (d *Dir) due() bool {
 func (d *Dir) refresh() error {
 	d.mu.Lock()
 	old := d.current
-	held := old != nil && old.hold()
+	held := old != nil && old.Hold()
 	d.mu.Unlock()
 	if !held {
 		return nil // closed
 	}
-	defer old.release()
+	defer old.Release()
 
 	start := time.Now()
 	next, err := openSnapshot(d.path, old, d.logger)
@@ -208,11 +208,11 @@ func (d *Dir) refresh() error {
 	case next == old:
 		return nil
 	case d.current == nil: // closed meanwhile
-		go next.release()
+		go next.Release()
 		return nil
 	}
 	d.took = time.Since(start)
 	d.current = next
-	go old.release() // unmapping may take a while; the lock is held
+	go old.Release() // unmapping may take a while; the lock is held
 	return nil
 }

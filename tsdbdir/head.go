@@ -10,13 +10,15 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/promwarp/promwarp/refcount"
 )
 
 // head is what the write-ahead log holds, replayed. It stays open: opening a
 // querier of Prometheus's read-only database replays the log each time. That
 // querier serves one reader at a time.
 type head struct {
-	*resource
+	*refcount.Count
 	mint int64         // no sample is older, ms since the epoch
 	free chan struct{} // holds one element when no one reads
 	q    storage.ChunkQuerier
@@ -58,7 +60,7 @@ func openHead(path string, newest *block, logger *slog.Logger) (_ *head, err err
 	}
 	h := &head{mint: mint, free: make(chan struct{}, 1), q: q}
 	h.free <- struct{}{}
-	h.resource = newResource(func() {
+	h.Count = refcount.New(func() {
 		if err := q.Close(); err != nil {
 			logger.Warn("closing the write-ahead log's querier failed", "err", err)
 		}

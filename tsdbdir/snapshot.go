@@ -10,12 +10,14 @@ import (
 
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/promwarp/promwarp/refcount"
 )
 
 // snapshot is a data directory as it was at one time. Blocks are shared with
 // the snapshots before and after.
 type snapshot struct {
-	*resource
+	*refcount.Count
 	was    listing
 	blocks []*block
 	head   *head // nil without a log
@@ -23,7 +25,7 @@ type snapshot struct {
 
 // block is an open block.
 type block struct {
-	*resource
+	*refcount.Count
 	*tsdb.Block
 	name string
 }
@@ -42,7 +44,7 @@ func openSnapshot(path string, old *snapshot, logger *slog.Logger) (_ *snapshot,
 	}
 
 	s := &snapshot{was: now}
-	s.resource = newResource(s.closeParts)
+	s.Count = refcount.New(s.closeParts)
 	defer func() {
 		if err != nil {
 			s.closeParts()
@@ -70,7 +72,7 @@ func openSnapshot(path string, old *snapshot, logger *slog.Logger) (_ *snapshot,
 func openBlock(path, name string, old *snapshot, logger *slog.Logger) (*block, error) {
 	if old != nil {
 		for _, b := range old.blocks {
-			if b.name == name && b.hold() {
+			if b.name == name && b.Hold() {
 				return b, nil
 			}
 		}
@@ -80,7 +82,7 @@ func openBlock(path, name string, old *snapshot, logger *slog.Logger) (*block, e
 		return nil, fmt.Errorf("block %s: %w", name, err)
 	}
 	return &block{
-		resource: newResource(func() {
+		Count: refcount.New(func() {
 			if err := b.Close(); err != nil {
 				logger.Warn("closing a block failed", "block", name, "err", err)
 			}
@@ -101,7 +103,7 @@ func (s *snapshot) dropSuperseded() {
 	}
 	s.blocks = slices.DeleteFunc(s.blocks, func(b *block) bool {
 		if gone[b.name] {
-			b.release()
+			b.Release()
 		}
 		return gone[b.name]
 	})
@@ -155,9 +157,9 @@ func (s *snapshot) querier(ctx context.Context, mint, maxt int64) (_ storage.Chu
 // closeParts gives up what the snapshot holds.
 func (s *snapshot) closeParts() {
 	for _, b := range s.blocks {
-		b.release()
+		b.Release()
 	}
 	if s.head != nil {
-		s.head.release()
+		s.head.Release()
 	}
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/refcount"
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/tsdbdir"
 )
 
 // store is an open source and the cache in front of it.
 type store struct {
-	*shared
+	*refcount.Count
 	key    storeKey
 	name   string
 	cache  *cache.Cache
@@ -52,7 +53,7 @@ func storeKeyOf(s settings, up upstream) (storeKey, error) {
 // openStore opens the source that k names, or up if that is given.
 func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 	st := &store{key: k, name: k.from.String(), reg: prometheus.NewRegistry()}
-	st.shared = newShared(func() {})
+	st.Count = refcount.New(nil)
 	switch {
 	case up != nil:
 	case k.from.remote != nil:
@@ -68,14 +69,14 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 		}
 		up = c
 		st.remote = &api.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
-		st.shared.close = c.CloseIdle
+		st.OnClose(c.CloseIdle)
 	default:
 		d, err := tsdbdir.Open(k.from.dir, logger.With("component", "data directory"))
 		if err != nil {
 			return nil, usageError{err}
 		}
 		up = d
-		st.shared.close = func() { _ = d.Close() }
+		st.OnClose(func() { _ = d.Close() })
 	}
 	fresh := time.Duration(k.cache.Fresh)
 	if fresh == 0 {
@@ -92,7 +93,7 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 
 // evaluator is an engine with its limits.
 type evaluator struct {
-	*shared
+	*refcount.Count
 	*engine.Engine
 	limits querySettings
 	reg    *prometheus.Registry
@@ -125,7 +126,7 @@ func newEvaluator(limits querySettings, logger *slog.Logger) *evaluator {
 		Engine: e,
 		limits: limits,
 		reg:    reg,
-		shared: newShared(func() {
+		Count: refcount.New(func() {
 			if err := e.Close(); err != nil {
 				logger.Warn("closing the engine failed", "err", err)
 			}

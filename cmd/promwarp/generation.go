@@ -8,12 +8,13 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/refcount"
 )
 
 // generation is what answers requests between two reloads. Each request holds
 // the one it came to until it is answered.
 type generation struct {
-	*shared
+	*refcount.Count
 	settings settings
 	store    *store
 	eval     *evaluator
@@ -29,17 +30,17 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		return nil, usageError{err}
 	}
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
-	g.shared = newShared(func() {
-		g.eval.release()
-		g.store.release()
+	g.Count = refcount.New(func() {
+		g.eval.Release()
+		g.store.Release()
 	})
 
-	if prev != nil && prev.store.key.same(key) && prev.store.hold() {
+	if prev != nil && prev.store.key.same(key) && prev.store.Hold() {
 		g.store = prev.store
 	} else if g.store, err = openStore(key, s.cfg.Upstream, s.logger); err != nil {
 		return nil, err
 	}
-	if prev != nil && prev.eval.limits == set.Query && prev.eval.hold() {
+	if prev != nil && prev.eval.limits == set.Query && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
 		g.eval = newEvaluator(set.Query, s.logger)
@@ -47,7 +48,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 
 	origin, err := set.corsOrigin()
 	if err != nil {
-		g.release()
+		g.Release()
 		return nil, usageError{err}
 	}
 	o := api.Options{
@@ -72,7 +73,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		o.Reload = s.Reload
 	}
 	if g.handler, err = api.New(o); err != nil {
-		g.release()
+		g.Release()
 		return nil, err
 	}
 	return g, nil

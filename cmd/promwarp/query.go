@@ -127,9 +127,9 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	defer st.release()
+	defer st.Release()
 	eval := newEvaluator(set.Query, logger)
-	defer eval.release()
+	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))
 	ctx = engine.WithMode(ctx, mode, false)

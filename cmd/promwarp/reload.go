@@ -33,16 +33,16 @@ func (s *server) Reload() (err error) {
 	if old == nil {
 		return fmt.Errorf("the server is shutting down")
 	}
-	defer old.release()
+	defer old.Release()
 	g, err := s.newGeneration(next, old)
 	if err != nil {
 		return err
 	}
 	if !s.current.CompareAndSwap(old, g) {
-		g.release()
+		g.Release()
 		return fmt.Errorf("the server is shutting down")
 	}
-	old.release() // the server's own hold
+	old.Release() // the server's own hold
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.store.name, "cache_kept", g.store == old.store, "limits_changed", g.eval != old.eval)

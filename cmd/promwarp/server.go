@@ -132,7 +132,7 @@ func (s *server) registerMetrics() {
 func (s *server) gather() ([]*dto.MetricFamily, error) {
 	all := prometheus.Gatherers{s.base}
 	if g := s.acquire(); g != nil {
-		defer g.release()
+		defer g.Release()
 		all = append(all, g.reg, g.eval.reg, g.store.reg)
 	}
 	return all.Gather()
@@ -165,7 +165,7 @@ func (s *server) closeListeners() {
 func (s *server) acquire() *generation {
 	for {
 		g := s.current.Load()
-		if g == nil || g.hold() {
+		if g == nil || g.Hold() {
 			return g
 		}
 		// Replaced since; the next one is there already.
@@ -179,7 +179,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "promwarp is shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	defer g.release()
+	defer g.Release()
 	g.handler.ServeHTTP(w, r)
 }
 
@@ -197,7 +197,7 @@ func (s *server) notReady(why string) { s.state.Store(&why) }
 func (s *server) Close() {
 	s.closeListeners()
 	if g := s.current.Swap(nil); g != nil {
-		g.release()
+		g.Release()
 	}
 }
 

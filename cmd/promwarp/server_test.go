@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/promwarp/promwarp/refcount"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -287,13 +288,9 @@ func TestServeUpstream(t *testing.T) {
 
 // requireUsers waits until s has n users: a request gives up its generation
 // after its answer was sent.
-func requireUsers(t *testing.T, n int, s *shared) {
+func requireUsers(t *testing.T, n int, s *refcount.Count) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.users == n
-	}, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Users() == n }, 10*time.Second, time.Millisecond)
 }
 
 func TestReload(t *testing.T) {
@@ -329,7 +326,7 @@ func TestReload(t *testing.T) {
 	require.NotSame(t, first, g)
 	require.Same(t, first.store, g.store)
 	require.Same(t, first.eval, g.eval)
-	requireUsers(t, 0, first.shared)
+	requireUsers(t, 0, first.Count)
 
 	// Limits changed: the cache stays.
 	put(rest + "tsdb: {path: " + one + "}\nquery: {max_samples: 5}\n")
@@ -338,14 +335,14 @@ func TestReload(t *testing.T) {
 	code, body := fetch(t, "GET", s.URL()+"/query?query=m&start=0&end=3000&step=60")
 	require.Equal(t, 422, code)
 	require.Contains(t, body, "too many samples")
-	requireUsers(t, 0, first.eval.shared)
+	requireUsers(t, 0, first.eval.Count)
 
 	// The source changed: so does the cache.
 	put(rest + "tsdb: {path: " + two + "}\n")
 	reload(200)
 	ask()
 	require.NotSame(t, first.store, s.current.Load().store)
-	requireUsers(t, 0, first.store.shared)
+	requireUsers(t, 0, first.store.Count)
 
 	// A bad file changes nothing.
 	good := s.current.Load()
@@ -396,12 +393,12 @@ func TestReloadUnderWay(t *testing.T) {
 	code, _ := fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 200, code)
 	require.NotSame(t, old, s.current.Load())
-	requireUsers(t, 1, old.store.shared)
+	requireUsers(t, 1, old.store.Count)
 	close(up.wait)
 	require.Contains(t, <-answer, `"value":[1,"1"]`)
 	require.NoError(t, stop())
-	requireUsers(t, 0, old.store.shared)
-	requireUsers(t, 0, old.eval.shared)
+	requireUsers(t, 0, old.store.Count)
+	requireUsers(t, 0, old.eval.Count)
 }
 
 func TestBasicAuthentication(t *testing.T) {
