@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -49,6 +50,7 @@ type sink interface {
 type worker struct {
 	cols   columns
 	resets []int32
+	values []float64 // for functions that sort
 	sc     stepCounts
 	read   readStats
 	err    error
@@ -157,11 +159,23 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 		return err
 	}
 	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width}
-	if w.Func.Instant {
-		*c = lastSample(s.cols.ts, s.cols.vs, sp, out, s.sc)
-		return nil
+	ts, vs := s.cols.ts, s.cols.vs
+	switch w.Func.Name {
+	case plan.Last.Name:
+		*c = lastSample(ts, vs, sp, out, s.sc)
+	case "rate":
+		*c, s.resets = extrapolated(ts, vs, sp, counterRate, s.resets, out, s.sc)
+	case "increase":
+		*c, s.resets = extrapolated(ts, vs, sp, counterIncrease, s.resets, out, s.sc)
+	case "delta":
+		*c, s.resets = extrapolated(ts, vs, sp, gaugeDelta, s.resets, out, s.sc)
+	default:
+		f, ok := folders[w.Func.Name]
+		if !ok {
+			return fmt.Errorf("cpuexec: no code for the window function %s", w.Func.Name)
+		}
+		*c = fold(ts, vs, sp, w, f, &s.values, out, s.sc)
 	}
-	*c, s.resets = rate(s.cols.ts, s.cols.vs, sp, w.Func.PerSecond, s.resets, out, s.sc)
 	return nil
 }
 

@@ -157,7 +157,7 @@ func (r *run) open(w *plan.Window) (*source, error) {
 	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
 		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
 	}
-	s := &source{sel: sel, drops: w.Func.DropsName && !r.job.DelayedNameRemoval}
+	s := &source{sel: sel, drops: !w.Func.KeepsName && !r.job.DelayedNameRemoval}
 	s.labels = make([]labels.Labels, sel.NumSeries())
 	for i := range s.labels {
 		s.labels[i] = sel.Labels(i)

@@ -30,7 +30,7 @@ func (c *collector) take(r *run, b *batch) {
 			at = append(at, i)
 		}
 	}
-	drop := plan.Source(r.job.Node).Func.DropsName && !r.job.DelayedNameRemoval
+	drop := !plan.Source(r.job.Node).Func.KeepsName && !r.job.DelayedNameRemoval
 	parallel(r.x.workersFor(len(at)*b.steps), len(at), func(_, k int) bool {
 		in, out := b.row(at[k]), &c.rows[start+k]
 		if drop {

@@ -136,24 +136,35 @@ func (sh *shape) extrapolate(toStart float64) float64 {
 	return f
 }
 
-// rate fills out with the extrapolated increase of a counter over each step's
-// window, and divides by the window's width when perSecond is set. It is
+// difference says what extrapolated makes of a window's first and last sample.
+type difference int
+
+const (
+	gaugeDelta      difference = iota // their difference
+	counterIncrease                   // the same, with resets made up for and never below zero
+	counterRate                       // that, per second
+)
+
+// extrapolated fills out with the difference between the first and the last
+// sample of each step's window, extrapolated to the window's ends. It is
 // Prometheus's extrapolatedRate for floats, operation by operation.
 //
 // resets is scratch memory; the grown slice is returned for the next call.
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
-func rate(ts []int64, vs []float64, s span, perSecond bool, resets []int32, out row, sc stepCounts) (counts, []int32) {
+func extrapolated(ts []int64, vs []float64, s span, kind difference, resets []int32, out row, sc stepCounts) (counts, []int32) {
 	var c counts
 	resets = resets[:0]
-	for i := 1; i < len(vs); i++ {
-		if vs[i] < vs[i-1] {
-			resets = append(resets, int32(i))
+	if kind != gaugeDelta {
+		for i := 1; i < len(vs); i++ {
+			if vs[i] < vs[i-1] {
+				resets = append(resets, int32(i))
+			}
 		}
 	}
 	seconds := 0.0
-	if perSecond {
+	if kind == counterRate {
 		seconds = (time.Duration(s.width) * time.Millisecond).Seconds()
 	}
 	i, j, r := 0, 0, 0 // the window is ts[i:j]; resets[r:] come after i
@@ -195,7 +206,7 @@ func rate(ts []int64, vs []float64, s span, perSecond bool, resets []int32, out 
 		// A counter is never negative: do not extrapolate below zero. That needs
 		// a look only where the first value is less than the increase, unless
 		// the way to the start is longer than all that is covered.
-		if increase > 0 && vs[i] >= 0 && (vs[i] < increase || sh.toStart > sh.covered) {
+		if kind != gaugeDelta && increase > 0 && vs[i] >= 0 && (vs[i] < increase || sh.toStart > sh.covered) {
 			if toZero := float64(sh.covered * (vs[i] / increase)); toZero < sh.toStart {
 				factor = sh.extrapolate(toZero)
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -23,6 +24,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // randomStorage holds an hour of counters with resets, gauges with NaN, ±Inf,
@@ -97,8 +100,10 @@ func randomQuery(r *rand.Rand, depth int) string {
 		switch r.IntN(3) {
 		case 0:
 			return sel() + mod()
-		default:
+		case 1:
 			return pick("rate", "increase", "rate") + "(" + sel() + window() + mod() + ")"
+		default:
+			return anyWindow(r, sel()+window()+mod())
 		}
 	}
 	in := func() string { return randomQuery(r, depth-1-r.IntN(2)) }
@@ -123,6 +128,19 @@ func randomQuery(r *rand.Rand, depth int) string {
 		return in() + pick(" or ", " and ", " unless ") + in()
 	default:
 		return "(" + in() + ") " + pick("* 2", "> 1", "+ time()", "^ 0.5")
+	}
+}
+
+// anyWindow applies one of the functions in plan's table.
+func anyWindow(r *rand.Rand, arg string) string {
+	names := slices.Sorted(maps.Keys(plan.Windows))
+	switch f := plan.Windows[names[r.IntN(len(names))]]; f.Param {
+	case plan.ParamBefore:
+		return fmt.Sprintf("%s(%v, %s)", f.Name, []float64{0, 0.5, 0.9, 1, -0.1, 1.5}[r.IntN(6)], arg)
+	case plan.ParamAfter:
+		return fmt.Sprintf("%s(%s, %v)", f.Name, arg, []float64{0, 3600, -60}[r.IntN(3)])
+	default:
+		return f.Name + "(" + arg + ")"
 	}
 }
 

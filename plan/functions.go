@@ -23,11 +23,22 @@ type WindowFunc struct {
 	Name      string
 	Exactness Exactness
 	Instant   bool // an instant selector: the newest sample within the lookback delta
-	Counter   bool // for counters: warns about metrics that do not look like one
-	PerSecond bool // divides by the window's width in seconds
-	DropsName bool // the result has no metric name
+	Counter   bool // warns about metrics that do not look like counters
+	KeepsName bool // the result keeps the metric name
 	StartTime bool // reads start timestamps where the engine uses them
+	Param     Param
 }
+
+// Param says whether a window function has a scalar parameter beside the range
+// vector, and on which side of it.
+type Param int
+
+// The places of a function's scalar parameter.
+const (
+	NoParam Param = iota
+	ParamBefore
+	ParamAfter
+)
 
 // AggregateFunc describes an aggregation operator.
 type AggregateFunc struct {
@@ -36,14 +47,46 @@ type AggregateFunc struct {
 }
 
 // Windows is the table of window functions, by PromQL name. The instant
-// selector, which has no name in PromQL, is Last.
-var Windows = map[string]*WindowFunc{
-	"rate":     {Name: "rate", Counter: true, PerSecond: true, DropsName: true, StartTime: true},
-	"increase": {Name: "increase", Counter: true, DropsName: true, StartTime: true},
-}
+// selector, which has no name in PromQL, is Last. On the CPU all are
+// bit-identical: their operations are Prometheus's, in its order.
+var Windows = table(
+	&WindowFunc{Name: "rate", Counter: true, StartTime: true},
+	&WindowFunc{Name: "increase", Counter: true, StartTime: true},
+	&WindowFunc{Name: "delta"},
+	&WindowFunc{Name: "irate", StartTime: true},
+	&WindowFunc{Name: "idelta"},
+	&WindowFunc{Name: "deriv"},
+	&WindowFunc{Name: "predict_linear", Param: ParamAfter},
+	&WindowFunc{Name: "changes"},
+	&WindowFunc{Name: "resets", StartTime: true},
+	&WindowFunc{Name: "sum_over_time"},
+	&WindowFunc{Name: "avg_over_time"},
+	&WindowFunc{Name: "min_over_time"},
+	&WindowFunc{Name: "max_over_time"},
+	&WindowFunc{Name: "count_over_time"},
+	&WindowFunc{Name: "present_over_time"},
+	&WindowFunc{Name: "first_over_time", KeepsName: true},
+	&WindowFunc{Name: "last_over_time", KeepsName: true},
+	&WindowFunc{Name: "stddev_over_time"},
+	&WindowFunc{Name: "stdvar_over_time"},
+	&WindowFunc{Name: "quantile_over_time", Param: ParamBefore},
+	&WindowFunc{Name: "mad_over_time"},
+	&WindowFunc{Name: "ts_of_first_over_time"},
+	&WindowFunc{Name: "ts_of_last_over_time"},
+	&WindowFunc{Name: "ts_of_min_over_time"},
+	&WindowFunc{Name: "ts_of_max_over_time"},
+)
 
 // Last is the instant selector.
-var Last = &WindowFunc{Name: "last", Instant: true}
+var Last = &WindowFunc{Name: "last", Instant: true, KeepsName: true}
+
+func table(fs ...*WindowFunc) map[string]*WindowFunc {
+	t := make(map[string]*WindowFunc, len(fs))
+	for _, f := range fs {
+		t[f.Name] = f
+	}
+	return t
+}
 
 // Aggregates is the table of aggregation operators, by PromQL name. The CPU
 // adds in Prometheus's order, so all of them are bit-identical there.

@@ -64,7 +64,8 @@ func (s *Scan) Times(at int64) int64 {
 type Window struct {
 	Scan  *Scan
 	Func  *WindowFunc
-	Width int64 // ms; a window is (t-Width, t]. The lookback delta for Last.
+	Width int64   // ms; a window is (t-Width, t]. The lookback delta for Last.
+	Param float64 // of functions that have one
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
 	Pos    posrange.PositionRange
@@ -75,7 +76,7 @@ type Window struct {
 func (w *Window) Range() posrange.PositionRange { return w.Pos }
 
 // DropsName implements Node.
-func (w *Window) DropsName() bool { return w.Func.DropsName }
+func (w *Window) DropsName() bool { return !w.Func.KeepsName }
 
 func (w *Window) String() string { return w.Text }
 

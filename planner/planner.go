@@ -7,6 +7,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -234,15 +235,50 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	if !ok {
 		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
 	}
-	m, ok := e.Args[0].(*parser.MatrixSelector)
+	arg, param := 0, math.NaN()
+	if f.Param != plan.NoParam {
+		at := 1
+		if f.Param == plan.ParamBefore {
+			arg, at = 1, 0
+		}
+		if param, ok = constant(e.Args[at]); !ok {
+			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
+		}
+		if f.Name == "quantile_over_time" && !(param >= 0 && param <= 1) {
+			return nil, "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
+		}
+	}
+	m, ok := e.Args[arg].(*parser.MatrixSelector)
 	if !ok {
-		return nil, fmt.Sprintf("%s over a subquery is not on an executor yet", e.Func.Name)
+		return nil, fmt.Sprintf("%s over a subquery is not on an executor yet", f.Name)
 	}
 	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), sc)
 	if scan == nil {
 		return nil, reason
 	}
-	return &plan.Window{Scan: scan, Func: f, Width: m.Range.Milliseconds(), ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String()}, ""
+	return &plan.Window{
+		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param,
+		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
+	}, ""
+}
+
+// constant returns the value of a literal number, however it is wrapped.
+func constant(e parser.Expr) (float64, bool) {
+	switch e := e.(type) {
+	case *parser.NumberLiteral:
+		return e.Val, true
+	case *parser.ParenExpr:
+		return constant(e.Expr)
+	case *parser.StepInvariantExpr:
+		return constant(e.Expr)
+	case *parser.UnaryExpr:
+		v, ok := constant(e.Expr)
+		if e.Op == parser.SUB {
+			v = -v
+		}
+		return v, ok
+	}
+	return 0, false
 }
 
 func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {

@@ -47,7 +47,12 @@ func TestPlan(t *testing.T) {
 		{`stddev(x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		{`sum(a) / sum(b)`, []string{`sum(a) | 3600+60*61 | reads 3300.001..7200`, `sum(b) | 3600+60*61 | reads 3300.001..7200`}},
 		{`topk(scalar(max(k)), rate(x[1m]))`, []string{`max(k) | 3600+60*61 | reads 3300.001..7200`, `rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
-		{`delta(x[5m])`, nil},
+		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, nil},
+		{`quantile_over_time(0.9, x[5m])`, []string{`quantile_over_time(0.9, x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
+		{`predict_linear(x[5m], -(60))`, []string{`predict_linear(x[5m], -(60)) | 3600+60*61 | reads 3300.001..7200`}},
+		{`predict_linear(x[5m], time())`, nil},
+		{`quantile_over_time(2, x[5m])`, nil},
+		{`avg_over_time(x[5m:1m])`, []string{`x | 3360+60*65 | reads 3060.001..7200 | subquery`}},
 		{`1 + 2`, nil},
 		{`time()`, nil},
 		// Parents that read a selector themselves keep it.
