@@ -49,7 +49,8 @@ type sink interface {
 // worker is the scratch memory of one goroutine.
 type worker struct {
 	cols   columns
-	resets []int32
+	bounds bounds
+	resets []int32   // indices of samples
 	values []float64 // for functions that sort
 	sc     stepCounts
 	read   readStats
@@ -169,6 +170,15 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 		*c, s.resets = extrapolated(ts, vs, sp, counterIncrease, s.resets, out, s.sc)
 	case "delta":
 		*c, s.resets = extrapolated(ts, vs, sp, gaugeDelta, s.resets, out, s.sc)
+	case "sum_over_time", "avg_over_time":
+		*c = s.bounds.windows(ts, sp, s.sc)
+		sums(vs, &s.bounds, w.Func.Name == "avg_over_time", out)
+	case "max_over_time":
+		*c = s.bounds.windows(ts, sp, s.sc)
+		s.resets = extremes(vs, &s.bounds, 1, s.resets, out)
+	case "min_over_time":
+		*c = s.bounds.windows(ts, sp, s.sc)
+		s.resets = extremes(vs, &s.bounds, -1, s.resets, out)
 	default:
 		f, ok := folders[w.Func.Name]
 		if !ok {

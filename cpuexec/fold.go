@@ -14,34 +14,10 @@ import (
 // false where the function has no value. scratch is memory to use and to grow.
 type folder func(ts []int64, vs []float64, at int64, param float64, scratch *[]float64) (float64, bool)
 
-// folders are the functions that look at a window's samples one by one, by
-// their names in plan.Windows. Each makes the floating-point operations of
+// folders are the functions that look at each window's samples anew, by their
+// names in plan.Windows. Each makes the floating-point operations of
 // Prometheus's function of that name, in its order.
 var folders = map[string]folder{
-	"sum_over_time": func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
-		return sumOf(vs), true
-	},
-	"avg_over_time": func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
-		return meanOf(vs), true
-	},
-	"min_over_time": func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
-		m := vs[0]
-		for _, v := range vs[1:] {
-			if v < m || m != m {
-				m = v
-			}
-		}
-		return m, true
-	},
-	"max_over_time": func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
-		m := vs[0]
-		for _, v := range vs[1:] {
-			if v > m || m != m {
-				m = v
-			}
-		}
-		return m, true
-	},
 	"ts_of_min_over_time": func(ts []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
 		at := 0
 		for k, v := range vs {

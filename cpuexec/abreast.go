@@ -1,0 +1,156 @@
+package cpuexec
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+// bounds are the windows of all steps: the samples lo[k] to hi[k], the end
+// excluded.
+type bounds struct{ lo, hi []int32 }
+
+// windows fills b with the windows of s and counts their samples.
+func (b *bounds) windows(ts []int64, s span, sc stepCounts) (c counts) {
+	if cap(b.lo) < s.grid.Steps {
+		b.lo, b.hi = make([]int32, s.grid.Steps), make([]int32, s.grid.Steps)
+	}
+	b.lo, b.hi = b.lo[:s.grid.Steps], b.hi[:s.grid.Steps]
+	i, j, strideI, strideJ, seen := 0, 0, 0, 0, 0
+	for k := range b.lo {
+		end := s.scan.Times(s.grid.At(k))
+		j, strideJ = after(ts, j, strideJ, end)
+		i, strideI = after(ts, i, strideI, end-s.width)
+		b.lo[k], b.hi[k] = int32(i), int32(j)
+		if n := j - i; n > 0 {
+			c.maxWindow = max(c.maxWindow, n)
+			sc.all[k] += int64(n)
+			sc.fresh[k] += int64(j - max(i, seen))
+			c.points++
+		}
+		seen = j
+	}
+	if n := len(b.lo); n > 0 {
+		c.lastWindow = int(b.hi[n-1] - b.lo[n-1])
+	}
+	return c
+}
+
+// sums fills out with the sum of each window, or with its mean.
+//
+// A compensated sum is a chain of dependent additions, so the processor waits
+// for each. Neighbouring windows share most of their samples: four of them are
+// summed abreast, each by the additions that it would be alone, in their order,
+// so that the bits are those of Prometheus's loop.
+func sums(vs []float64, b *bounds, mean bool, out row) {
+	cur := cursor{row: out}
+	defer cur.flush()
+	finish := func(k int, sum, c float64) {
+		if n := float64(b.hi[k] - b.lo[k]); mean {
+			cur.set(k, float64(sum/n)+float64(c/n))
+		} else {
+			cur.set(k, sum+c)
+		}
+	}
+	overflows := mayOverflow(vs)
+	for k := 0; k < len(b.lo); {
+		if k+4 <= len(b.lo) && !overflows && b.hi[k]-b.lo[k+3] >= 8 {
+			lo, hi := (*[4]int32)(b.lo[k:k+4]), (*[4]int32)(b.hi[k:k+4])
+			sum, c := sum4(vs, lo, hi)
+			for w := range 4 {
+				finish(k+w, sum[w], c[w])
+			}
+			k += 4
+			continue
+		}
+		if lo, hi := b.lo[k], b.hi[k]; lo < hi {
+			if mean {
+				cur.set(k, meanOf(vs[lo:hi]))
+			} else {
+				cur.set(k, sumOf(vs[lo:hi]))
+			}
+		}
+		k++
+	}
+}
+
+// sum4 sums four windows that overlap. The common stretch starts at lo[3] and
+// ends at hi[0].
+func sum4(vs []float64, lo, hi *[4]int32) (sum, c [4]float64) {
+	for w := range 4 {
+		for _, v := range vs[lo[w]:lo[3]] {
+			sum[w], c[w] = kahansum.Inc(v, sum[w], c[w])
+		}
+	}
+	s0, s1, s2, s3 := sum[0], sum[1], sum[2], sum[3]
+	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
+	for _, v := range vs[lo[3]:hi[0]] {
+		s0, c0 = twoSum(s0, v, c0)
+		s1, c1 = twoSum(s1, v, c1)
+		s2, c2 = twoSum(s2, v, c2)
+		s3, c3 = twoSum(s3, v, c3)
+	}
+	sum, c = [4]float64{s0, s1, s2, s3}, [4]float64{c0, c1, c2, c3}
+	for w := range 4 {
+		for _, v := range vs[hi[0]:hi[w]] {
+			sum[w], c[w] = kahansum.Inc(v, sum[w], c[w])
+		}
+	}
+	return sum, c
+}
+
+// twoSum adds v to sum and the rounding error to c. Knuth's formula yields the
+// same error as Neumaier's, which is always representable, without a branch on
+// which of the two is larger. It must not overflow.
+func twoSum(sum, v, c float64) (float64, float64) {
+	t := sum + v
+	b := t - sum
+	return t, c + ((sum - (t - b)) + (v - b))
+}
+
+// mayOverflow reports whether a sum of some of the values could be infinite.
+func mayOverflow(vs []float64) bool {
+	limit := math.MaxFloat64 / float64(len(vs)+1)
+	for _, v := range vs {
+		if v > limit || v < -limit {
+			return true
+		}
+	}
+	return false
+}
+
+// extremes fills out with the largest value of each window, or the smallest
+// when sign is -1. Of equal ones it is the first, and NaN only where there is
+// nothing else, as in Prometheus's loop. queue holds the samples that are the
+// extreme of some window still to come; the grown slice is returned.
+func extremes(vs []float64, b *bounds, sign float64, queue []int32, out row) []int32 {
+	cur := cursor{row: out}
+	defer cur.flush()
+	queue = queue[:0]
+	head, next := 0, int32(0)
+	for k := range b.lo {
+		lo, hi := b.lo[k], b.hi[k]
+		if lo == hi {
+			continue
+		}
+		for next = max(next, lo); next < hi; next++ {
+			v := vs[next] * sign
+			if v != v {
+				continue
+			}
+			for len(queue) > head && vs[queue[len(queue)-1]]*sign < v {
+				queue = queue[:len(queue)-1]
+			}
+			queue = append(queue, next)
+		}
+		for head < len(queue) && queue[head] < lo {
+			head++
+		}
+		if head < len(queue) {
+			cur.set(k, vs[queue[head]])
+		} else {
+			cur.set(k, vs[lo])
+		}
+	}
+	return queue
+}
