@@ -56,6 +56,10 @@ func BenchmarkDay(b *testing.B) {
 		"avg by (job) (http_requests_total)",
 		"rate(http_requests_total[5m])",
 		"http_requests_total",
+		"sum by (job) (avg_over_time(http_requests_total[5m]))",
+		"sum by (job) (avg_over_time(http_requests_total[1h]))",
+		"max by (job) (max_over_time(http_requests_total[1h]))",
+		"sum by (job) (quantile_over_time(0.9, http_requests_total[1h]))",
 	} {
 		opts := plainOpts()
 		for name, e := range map[string]promql.QueryEngine{"promwarp": New(Options{Prometheus: opts}), "prometheus": promql.NewEngine(plainOpts())} {
