@@ -53,12 +53,14 @@ type worker struct {
 	resets []int32   // indices of samples
 	values []float64 // for functions that sort
 	sc     stepCounts
+	kept   []int // values after each map
 	read   readStats
 	err    error
 }
 
-func (w *worker) reset(steps int) {
+func (w *worker) reset(steps, maps int) {
 	w.read, w.err = readStats{}, nil
+	w.kept = make([]int, maps)
 	for _, s := range []*[]int64{&w.sc.all, &w.sc.fresh} {
 		if cap(*s) < steps {
 			*s = make([]int64, steps)
@@ -72,10 +74,11 @@ func (w *worker) reset(steps int) {
 // more than it saves.
 const inlineSamples = 20_000
 
-// window evaluates w over all series, batch by batch, into the sink that open
-// makes once the series are known.
-func (r *run) window(w *plan.Window, open func(*source) sink) error {
-	src, err := r.open(w)
+// window evaluates w, and the chain of maps above it, over all series, batch by
+// batch, into the sink that open makes once the series are known. top is the
+// uppermost of the maps, or w.
+func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func(*source) sink) error {
+	src, err := r.open(top, w)
 	if err != nil {
 		return err
 	}
@@ -93,10 +96,14 @@ func (r *run) window(w *plan.Window, open func(*source) sink) error {
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
+	mappers := make([]mapper, len(chain))
+	for i, m := range chain {
+		mappers[i] = newMapper(m)
+	}
 	scratch := make([]*worker, workers)
 	for i := range scratch {
 		scratch[i] = r.x.scratch.Get().(*worker)
-		scratch[i].reset(steps)
+		scratch[i].reset(steps, len(chain))
 	}
 	defer func() {
 		for _, s := range scratch {
@@ -116,6 +123,7 @@ func (r *run) window(w *plan.Window, open func(*source) sink) error {
 			s := scratch[k]
 			if s.err == nil && r.ctx.Err() == nil {
 				s.err = s.eval(r, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
+				s.apply(mappers, b.row(i), &b.counts[i])
 			}
 			return s.err == nil
 		})
@@ -145,7 +153,21 @@ func (r *run) window(w *plan.Window, open func(*source) sink) error {
 		}
 	}
 	r.m.Peak = max(r.m.Peak, limit.peak)
-	return r.check(w, src, hasPoints)
+	if err := r.check(w, src, hasPoints); err != nil {
+		return err
+	}
+	in := limit.held
+	for k, m := range chain {
+		out := 0
+		for _, s := range scratch {
+			out += s.kept[k]
+		}
+		if err := r.checkMapped(m, in, out, n); err != nil {
+			return err
+		}
+		in = out
+	}
+	return nil
 }
 
 // eval decodes one series and applies the window function to it.
@@ -189,6 +211,18 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 	return nil
 }
 
+// apply applies maps to a series that has been windowed.
+func (s *worker) apply(ms []mapper, out row, c *counts) {
+	c.kept = c.points
+	for k, m := range ms {
+		if c.kept == 0 {
+			return
+		}
+		c.kept = m.apply(out)
+		s.kept[k] += c.kept
+	}
+}
+
 // rows feeds the rows of an inner result to an aggregation.
 func (r *run) rows(in []plan.Row, a *aggregator) error {
 	if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
@@ -204,7 +238,8 @@ func (r *run) rows(in []plan.Row, a *aggregator) error {
 		clear(b.present)
 		for i := range b.n {
 			expand(in[b.lo+i], b.row(i))
-			b.counts[i] = counts{points: len(in[b.lo+i].Values)}
+			n := len(in[b.lo+i].Values)
+			b.counts[i] = counts{points: n, kept: n}
 		}
 		a.take(r, b)
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,29 +87,116 @@ type run struct {
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	switch n := n.(type) {
 	case *plan.Window:
-		c := &collector{steps: r.job.Grid.Steps}
-		err := r.window(n, func(s *source) sink { c.labels = s.labels; return c })
-		return c.rows, err
-	case *plan.Aggregate:
-		var a *aggregator
-		var err error
-		if w, ok := n.Input.(*plan.Window); ok {
-			err = r.window(w, func(s *source) sink { a = newAggregator(n, r, len(s.labels), s.labelsFor(n)); return a })
-		} else {
-			var in []plan.Row
-			if in, err = r.node(n.Input); err != nil {
-				return nil, err
-			}
-			a = newAggregator(n, r, len(in), func(i int) labels.Labels { return in[i].Labels })
-			err = r.rows(in, a)
+		return r.collect(n, n, nil)
+	case *plan.Map:
+		if w, chain := mapsOverWindow(n); w != nil {
+			return r.collect(n, w, chain)
 		}
+		in, err := r.node(n.Input)
+		if err != nil {
+			return nil, err
+		}
+		return r.mapped(n, in)
+	case *plan.Aggregate:
+		return r.aggregate(n)
+	}
+	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
+}
+
+// mapsOverWindow takes maps right above a window apart: the window, and the
+// maps in the order in which they apply. It returns no window if n is anything
+// else.
+func mapsOverWindow(n plan.Node) (w *plan.Window, chain []*plan.Map) {
+	for {
+		switch x := n.(type) {
+		case *plan.Map:
+			chain = append(chain, x)
+			n = x.Input
+		case *plan.Window:
+			slices.Reverse(chain)
+			return x, chain
+		default:
+			return nil, nil
+		}
+	}
+}
+
+// collect evaluates a window, and maps above it, to rows. top is the uppermost
+// of them.
+func (r *run) collect(top plan.Node, w *plan.Window, chain []*plan.Map) ([]plan.Row, error) {
+	c := &collector{steps: r.job.Grid.Steps}
+	err := r.window(top, w, chain, func(s *source) sink { c.source = s; return c })
+	return c.rows, err
+}
+
+func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
+	var a *aggregator
+	if w, chain := mapsOverWindow(n.Input); w != nil {
+		err := r.window(n.Input, w, chain, func(s *source) sink {
+			a = newAggregator(n, r, len(s.labels), s.labelsFor(n))
+			return a
+		})
 		if err != nil {
 			return nil, err
 		}
 		return a.rows(), nil
 	}
-	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
+	in, err := r.node(n.Input)
+	if err != nil {
+		return nil, err
+	}
+	a = newAggregator(n, r, len(in), func(i int) labels.Labels { return in[i].Labels })
+	if err := r.rows(in, a); err != nil {
+		return nil, err
+	}
+	return a.rows(), nil
 }
+
+// mapped applies a map to the rows of an inner result.
+func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
+	held, series := 0, len(in)
+	for i := range in {
+		held += len(in[i].Values)
+	}
+	out := mapRows(in, newMapper(m), r.job.Grid.Steps)
+	kept := 0
+	seen := map[uint64]struct{}{}
+	for i := range out {
+		kept += len(out[i].Values)
+		if !m.Filters() && !r.job.DelayedNameRemoval {
+			out[i].Labels = dropNames(out[i].Labels)
+			h := out[i].Labels.Hash()
+			if _, ok := seen[h]; ok {
+				return nil, &plan.Declined{Scan: plan.Source(m).Scan, Reason: reasonCollide}
+			}
+			seen[h] = struct{}{}
+		}
+	}
+	return out, r.checkMapped(m, held, kept, series)
+}
+
+// checkMapped raises Prometheus's error if a map's input, its constants and its
+// result are more samples than may be held at once. in and out are samples,
+// series is the number of series that the input has at most at one step.
+// Prometheus holds the step's own input beside them; where only that decides, it
+// is left to decide.
+func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
+	if m.Func.Name == "neg" {
+		return nil // changes its input in place
+	}
+	least := in + m.Scalars*r.job.Grid.Steps + out
+	most := least + series + m.Scalars
+	r.m.Peak = max(r.m.Peak, least)
+	switch limit := r.job.MaxSamples; {
+	case limit <= 0 || most <= limit:
+		return nil
+	case least > limit:
+		return promql.ErrTooManySamples("query execution")
+	}
+	return &plan.Declined{Scan: plan.Source(m).Scan, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
+}
+
+const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
 
 // done returns Prometheus's error for a query whose context has ended.
 func (r *run) done() error {
@@ -140,7 +228,8 @@ func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
 	return func(i int) labels.Labels { return s.labels[i] }
 }
 
-func (r *run) open(w *plan.Window) (*source, error) {
+// open gets the samples of w. top is the uppermost of the maps above it, or w.
+func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 	start := time.Now()
 	sel, ws, err := r.job.Select(r.ctx, w)
 	r.m.Work.FetchMicros += time.Since(start).Microseconds()
@@ -157,12 +246,19 @@ func (r *run) open(w *plan.Window) (*source, error) {
 	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
 		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
 	}
-	s := &source{sel: sel, drops: !w.Func.KeepsName && !r.job.DelayedNameRemoval}
+	s := &source{sel: sel, drops: top.DropsName() && !r.job.DelayedNameRemoval}
 	s.labels = make([]labels.Labels, sel.NumSeries())
 	for i := range s.labels {
 		s.labels[i] = sel.Labels(i)
 	}
-	s.mayCollide = s.drops && namesDiffer(s.labels)
+	if s.drops && namesDiffer(s.labels) {
+		if w.Func.KeepsName {
+			// Where maps drop the names, Prometheus's engine merges series or
+			// fails, step by step.
+			return nil, &plan.Declined{Scan: w.Scan, Reason: reasonCollide}
+		}
+		s.mayCollide = true
+	}
 	return s, nil
 }
 

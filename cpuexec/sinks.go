@@ -12,35 +12,26 @@ import (
 // series that has a value.
 type collector struct {
 	steps  int
-	labels []labels.Labels
+	source *source
 	rows   []plan.Row
 }
 
 func (c *collector) take(r *run, b *batch) {
 	start := len(c.rows)
+	at := make([]int, 0, b.n) // which series of the batch each new row is
 	for i := range b.n {
-		if b.counts[i].points > 0 {
-			c.rows = append(c.rows, plan.Row{Labels: c.labels[b.lo+i]})
-		}
-	}
-	// Which row belongs to which series of the batch.
-	at := make([]int, 0, len(c.rows)-start)
-	for i := range b.n {
-		if b.counts[i].points > 0 {
+		if b.counts[i].kept > 0 {
+			l := c.source.labels[b.lo+i]
+			if c.source.drops {
+				l = dropNames(l)
+			}
+			c.rows = append(c.rows, plan.Row{Labels: l})
 			at = append(at, i)
 		}
 	}
-	drop := !plan.Source(r.job.Node).Func.KeepsName && !r.job.DelayedNameRemoval
 	parallel(r.x.workersFor(len(at)*b.steps), len(at), func(_, k int) bool {
-		in, out := b.row(at[k]), &c.rows[start+k]
-		if drop {
-			out.Labels = dropNames(out.Labels)
-		}
-		out.Runs = runs(in.present, b.steps)
-		out.Values = make([]float64, 0, b.counts[at[k]].points)
-		for _, run := range out.Runs {
-			out.Values = append(out.Values, in.vals[run.First:run.First+run.Len]...)
-		}
+		i := at[k]
+		c.rows[start+k] = compact(b.row(i), b.steps, b.counts[i].kept, c.rows[start+k])
 		return true
 	})
 }
@@ -94,17 +85,17 @@ func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), 
 func (a *aggregator) take(r *run, b *batch) {
 	points := 0
 	for i := range b.n {
-		if g := a.groups.of[b.lo+i]; b.counts[i].points > 0 && a.first[g] < 0 {
+		if g := a.groups.of[b.lo+i]; b.counts[i].kept > 0 && a.first[g] < 0 {
 			a.first[g] = int32(b.lo + i)
 		}
-		points += b.counts[i].points
+		points += b.counts[i].kept
 	}
 	// Stretches of whole bitmap words, so that no two goroutines share one.
 	workers := min(r.x.workersFor(points), b.words)
 	parallel(workers, workers, func(_, k int) bool {
 		w0, w1 := k*b.words/workers, (k+1)*b.words/workers
 		for i := range b.n {
-			if b.counts[i].points > 0 {
+			if b.counts[i].kept > 0 {
 				a.acc.add(int(a.groups.of[b.lo+i]), b.row(i), w0, w1)
 			}
 		}

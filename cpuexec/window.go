@@ -46,6 +46,7 @@ func (c *cursor) flush() {
 // counts are what the sample limit and the query statistics need of a series.
 type counts struct {
 	points     int // steps with a value
+	kept       int // of them after maps
 	maxWindow  int // most samples in one window
 	lastWindow int // samples in the window of the last step
 }

@@ -51,6 +51,7 @@ func TestSampleLimit(t *testing.T) {
 	struck, passed := 0, 0
 	for _, qs := range []string{
 		"reqs_total", "rate(reqs_total[5m])", "sum by (job) (rate(reqs_total[5m]))", "sum(temp)", "max(sum by (job) (temp))",
+		"abs(reqs_total)", "sum(rate(reqs_total[5m]) * 2 > 1)", "-(reqs_total)", "round(reqs_total, 5) / 2", "sum by (job) (temp) * 2", "clamp(sum by (job) (temp), 0, 1)",
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
@@ -234,7 +235,7 @@ func TestExplain(t *testing.T) {
 	x, err := e.Explain(t.Context(), st, nil, "topk(1, sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
 	require.NoError(t, err)
 	tree := x.Tree()
-	require.Contains(t, tree, "the binary operator / is not on an executor yet")
+	require.Contains(t, tree, "its input stays with Prometheus's engine: the aggregation operator topk is not on an executor yet")
 	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [11 series, ")
 	require.True(t, x.Analyzed)
 	leaf := x.Root.Children[0].Children[1]

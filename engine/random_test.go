@@ -110,7 +110,9 @@ func randomQuery(r *rand.Rand, depth int) string {
 	by := func() string {
 		return pick("", " by (job)", " by (instance, job)", " without (instance)", " without (job)", " by (__name__)", " by (nope)")
 	}
-	switch r.IntN(12) {
+	switch r.IntN(14) {
+	case 12, 13:
+		return anyMap(r, in())
 	case 0, 1, 2, 3, 4:
 		return pick("sum", "avg", "min", "max", "count", "group") + by() + "(" + in() + ")"
 	case 5:
@@ -142,6 +144,31 @@ func anyWindow(r *rand.Rand, arg string) string {
 	default:
 		return f.Name + "(" + arg + ")"
 	}
+}
+
+// anyMap applies one of the operators or functions of one value.
+func anyMap(r *rand.Rand, in string) string {
+	num := func() string { return []string{"2", "-3", "0.5", "100", "0", "-(1)", "Inf", "NaN"}[r.IntN(8)] }
+	names := slices.Sorted(maps.Keys(plan.Maps))
+	f := plan.Maps[names[r.IntN(len(names))]]
+	switch {
+	case f.Name == "neg":
+		return "-(" + in + ")"
+	case parser.Functions[f.Name] != nil:
+		args := []string{in}
+		for range f.Args - f.Optional*r.IntN(2) {
+			args = append(args, num())
+		}
+		return f.Name + "(" + strings.Join(args, ", ") + ")"
+	}
+	op := f.Name
+	if f.Compares && r.IntN(2) == 0 {
+		op += " bool"
+	}
+	if r.IntN(3) == 0 {
+		return num() + " " + op + " (" + in + ")"
+	}
+	return "(" + in + ") " + op + " " + num()
 }
 
 // TestRandomQueries compares answers, annotations, errors and sample statistics

@@ -44,18 +44,24 @@ func (s *chunkSource) hints(w *plan.Window) *storage.SelectHints {
 	if !w.Func.Instant {
 		h.Range, h.Func = w.Width, w.Func.Name
 	}
-	for n := s.part.Node; ; {
-		a, ok := n.(*plan.Aggregate)
-		if !ok {
+	// The function and the grouping are those next to the selector.
+	for n := s.part.Node; n != plan.Node(w); {
+		switch x := n.(type) {
+		case *plan.Aggregate:
+			h.By, h.Grouping = !x.Without, x.Grouping
+			if w.Func.Instant {
+				h.Func = x.Func.Name
+			}
+			n = x.Input
+		case *plan.Map:
+			h.By, h.Grouping, h.Func = false, nil, ""
+			if !w.Func.Instant {
+				h.Func = w.Func.Name
+			}
+			n = x.Input
+		default:
 			return h
 		}
-		// The innermost operator is the one next to the selector.
-		if a.Input == plan.Node(w) {
-			h.By, h.Grouping = !a.Without, a.Grouping
-			if w.Func.Instant {
-				h.Func = a.Func.Name
-			}
-		}
-		n = a.Input
 	}
+	return h
 }

@@ -112,6 +112,8 @@ func Source(n Node) *Window {
 			return x
 		case *Aggregate:
 			n = x.Input
+		case *Map:
+			n = x.Input
 		default:
 			panic(fmt.Sprintf("plan: unknown node %T", n))
 		}
@@ -130,4 +132,4 @@ func (d *Declined) Error() string {
 	return fmt.Sprintf("selector %s: %s", d.Scan.Text, d.Reason)
 }
 
-var _ = []Node{(*Window)(nil), (*Aggregate)(nil)}
+var _ = []Node{(*Window)(nil), (*Aggregate)(nil), (*Map)(nil)}

@@ -100,6 +100,9 @@ func describe(n plan.Node) *plan.Decision {
 	case *plan.Aggregate:
 		d.Kind = "aggregate"
 		d.Children = []*plan.Decision{describe(x.Input)}
+	case *plan.Map:
+		d.Kind = "map"
+		d.Children = []*plan.Decision{describe(x.Input)}
 	case *plan.Window:
 		d.Kind = "window"
 	}
@@ -223,14 +226,21 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 	case *parser.NumberLiteral, *parser.StringLiteral:
 		return nil, "it is a constant"
 	case *parser.BinaryExpr:
-		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", e.Op)
+		return w.binary(e, sc)
 	case *parser.UnaryExpr:
-		return nil, "unary operators are not on an executor yet"
+		sc.selectorRefused = ""
+		if e.Op == parser.ADD {
+			return w.compile(e.Expr, sc)
+		}
+		return w.mapped(&plan.Map{Func: plan.Maps["neg"], Pos: e.PositionRange(), Text: e.String()}, e.Expr, sc)
 	}
 	return nil, "it is not on an executor yet"
 }
 
 func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
+	if f, ok := plan.Maps[e.Func.Name]; ok {
+		return w.mapCall(f, e, sc)
+	}
 	f, ok := plan.Windows[e.Func.Name]
 	if !ok {
 		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
@@ -260,6 +270,57 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param,
 		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
 	}, ""
+}
+
+// binary compiles an operator between a vector and a constant.
+func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
+	f, ok := plan.Maps[e.Op.String()]
+	if !ok {
+		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", e.Op)
+	}
+	m := &plan.Map{Func: f, Bool: e.ReturnBool, Scalars: 1, Pos: e.PositionRange(), Text: e.String()}
+	vector := e.LHS
+	c, ok := constant(e.RHS)
+	if !ok {
+		if c, ok = constant(e.LHS); !ok {
+			return nil, fmt.Sprintf("%s between two vectors, or with a scalar that is not a constant, is not on an executor yet", e.Op)
+		}
+		m.Swap, vector = true, e.RHS
+	}
+	if vector.Type() != parser.ValueTypeVector {
+		return nil, "scalars are evaluated by Prometheus's engine"
+	}
+	m.Args = []float64{c}
+	return w.mapped(m, vector, sc)
+}
+
+// mapCall compiles a function of one vector and constants.
+func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, string) {
+	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Pos: e.PosRange, Text: e.String()}
+	for _, a := range e.Args[1:] {
+		c, ok := constant(a)
+		if !ok {
+			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
+		}
+		m.Args = append(m.Args, c)
+	}
+	if len(m.Args) < f.Args {
+		m.Args = append(m.Args, f.Default)
+	}
+	if f.Name == "clamp" && m.Args[1] < m.Args[0] {
+		return nil, "clamp to an empty range has no result"
+	}
+	return w.mapped(m, e.Args[0], sc)
+}
+
+// mapped compiles the input of m.
+func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, string) {
+	sc.selectorRefused = ""
+	var reason string
+	if m.Input, reason = w.compile(input, sc); m.Input == nil {
+		return nil, inputStays + reason
+	}
+	return m, ""
 }
 
 // constant returns the value of a literal number, however it is wrapped.

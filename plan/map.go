@@ -1,0 +1,67 @@
+package plan
+
+import "github.com/prometheus/prometheus/promql/parser/posrange"
+
+// MapFunc describes a function or operator that looks at one value at a time.
+type MapFunc struct {
+	Name      string
+	Exactness Exactness
+	Compares  bool // keeps or drops a value, unless it is asked for 0 or 1
+	Args      int  // constants beside the value
+	Optional  int  // of them may be missing, and then is Default
+	Default   float64
+}
+
+// Maps is the table of functions and operators of one value, by PromQL name;
+// neg is unary minus. All are bit-identical on the CPU, where they are the same
+// functions of Go's math package that Prometheus calls.
+var Maps = mapTable(
+	&MapFunc{Name: "+", Args: 1}, &MapFunc{Name: "-", Args: 1}, &MapFunc{Name: "*", Args: 1}, &MapFunc{Name: "/", Args: 1},
+	&MapFunc{Name: "%", Args: 1}, &MapFunc{Name: "^", Args: 1}, &MapFunc{Name: "atan2", Args: 1},
+	&MapFunc{Name: "==", Args: 1, Compares: true}, &MapFunc{Name: "!=", Args: 1, Compares: true},
+	&MapFunc{Name: ">", Args: 1, Compares: true}, &MapFunc{Name: "<", Args: 1, Compares: true},
+	&MapFunc{Name: ">=", Args: 1, Compares: true}, &MapFunc{Name: "<=", Args: 1, Compares: true},
+	&MapFunc{Name: "neg"},
+	&MapFunc{Name: "abs"}, &MapFunc{Name: "ceil"}, &MapFunc{Name: "floor"}, &MapFunc{Name: "sgn"},
+	&MapFunc{Name: "round", Args: 1, Optional: 1, Default: 1},
+	&MapFunc{Name: "clamp", Args: 2}, &MapFunc{Name: "clamp_min", Args: 1}, &MapFunc{Name: "clamp_max", Args: 1},
+	&MapFunc{Name: "sqrt"}, &MapFunc{Name: "exp"}, &MapFunc{Name: "ln"}, &MapFunc{Name: "log2"}, &MapFunc{Name: "log10"},
+	&MapFunc{Name: "sin"}, &MapFunc{Name: "cos"}, &MapFunc{Name: "tan"},
+	&MapFunc{Name: "asin"}, &MapFunc{Name: "acos"}, &MapFunc{Name: "atan"},
+	&MapFunc{Name: "sinh"}, &MapFunc{Name: "cosh"}, &MapFunc{Name: "tanh"},
+	&MapFunc{Name: "asinh"}, &MapFunc{Name: "acosh"}, &MapFunc{Name: "atanh"},
+	&MapFunc{Name: "deg"}, &MapFunc{Name: "rad"},
+)
+
+func mapTable(fs ...*MapFunc) map[string]*MapFunc {
+	t := make(map[string]*MapFunc, len(fs))
+	for _, f := range fs {
+		t[f.Name] = f
+	}
+	return t
+}
+
+// Map applies a function to every value of its input.
+type Map struct {
+	Func  *MapFunc
+	Input Node
+	Args  []float64
+	Swap  bool // the constant is the operator's left side
+	Bool  bool // a comparison yields 0 or 1
+	// Scalars is the number of constants that the query writes as expressions
+	// of their own; Prometheus's engine holds their samples beside the input's.
+	Scalars int
+	Pos     posrange.PositionRange
+	Text    string // the expression as Prometheus prints it
+}
+
+// Range implements Node.
+func (m *Map) Range() posrange.PositionRange { return m.Pos }
+
+// DropsName implements Node. A comparison that filters leaves names alone.
+func (m *Map) DropsName() bool { return !m.Filters() || m.Input.DropsName() }
+
+// Filters reports whether the map drops values rather than change them.
+func (m *Map) Filters() bool { return m.Func.Compares && !m.Bool }
+
+func (m *Map) String() string { return m.Text }
