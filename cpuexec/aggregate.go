@@ -19,7 +19,7 @@ type accumulator struct {
 	steps int
 	words int // of 64 steps
 	val   []float64
-	comp  []float64
+	comp  []float64 // of sum and avg the compensation
 	n     []float64
 	incr  []bool   // avg: the sum would have overflowed, val is a running mean
 	seen  []uint64 // bitmap, words a group
@@ -39,6 +39,9 @@ func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 		a.val = make([]float64, cells)
 	case "count":
 		a.n = make([]float64, cells)
+	case "stddev", "stdvar":
+		// val is the sum of squared distances from the mean, comp the mean.
+		a.val, a.comp, a.n = make([]float64, cells), make([]float64, cells), make([]float64, cells)
 	}
 	return a
 }
@@ -104,6 +107,12 @@ func (a *accumulator) first(c int, f float64) {
 	if a.n != nil {
 		a.n[c] = 1
 	}
+	if a.op.Name == "stddev" || a.op.Name == "stdvar" {
+		a.val[c], a.comp[c] = 0, f
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			a.val[c] = math.NaN()
+		}
+	}
 }
 
 // next adds a further value to a group at one step.
@@ -137,6 +146,11 @@ func (a *accumulator) next(c int, f float64) {
 		}
 	case "count":
 		a.n[c]++
+	case "stddev", "stdvar":
+		a.n[c]++
+		delta := f - a.comp[c]
+		a.comp[c] += delta / a.n[c]
+		a.val[c] += float64(delta * (f - a.comp[c]))
 	}
 }
 
@@ -154,6 +168,10 @@ func (a *accumulator) result(c int) float64 {
 		return a.n[c]
 	case "group":
 		return 1
+	case "stdvar":
+		return a.val[c] / a.n[c]
+	case "stddev":
+		return math.Sqrt(a.val[c] / a.n[c])
 	}
 	return a.val[c]
 }

@@ -111,7 +111,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		}
 	}()
 
-	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant}
+	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held}
 	b := newBatch(n, steps, workers)
 	for b.lo = 0; b.lo < n; b.lo += b.n {
 		if err := r.done(); err != nil {
@@ -156,7 +156,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	if err := r.check(w, src, hasPoints); err != nil {
 		return err
 	}
-	in := limit.held
+	in := limit.held - r.held
 	for k, m := range chain {
 		out := 0
 		for _, s := range scratch {

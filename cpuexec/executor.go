@@ -82,6 +82,9 @@ type run struct {
 	ctx context.Context
 	job Job
 	m   *plan.Matrix
+	// held is the number of samples that Prometheus's engine would hold besides
+	// those of the node being evaluated.
+	held int
 }
 
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
@@ -130,6 +133,16 @@ func (r *run) collect(top plan.Node, w *plan.Window, chain []*plan.Map) ([]plan.
 }
 
 func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
+	if n.Func.Param {
+		// Prometheus's engine holds the parameter's samples meanwhile.
+		r.held += r.job.Grid.Steps
+		defer func() { r.held -= r.job.Grid.Steps }()
+		in, err := r.node(n.Input)
+		if err != nil {
+			return nil, err
+		}
+		return r.quantiles(n, in)
+	}
 	var a *aggregator
 	if w, chain := mapsOverWindow(n.Input); w != nil {
 		err := r.window(n.Input, w, chain, func(s *source) sink {
@@ -184,7 +197,7 @@ func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
 	if m.Func.Name == "neg" {
 		return nil // changes its input in place
 	}
-	least := in + m.Scalars*r.job.Grid.Steps + out
+	least := r.held + in + m.Scalars*r.job.Grid.Steps + out
 	most := least + series + m.Scalars
 	r.m.Peak = max(r.m.Peak, least)
 	switch limit := r.job.MaxSamples; {

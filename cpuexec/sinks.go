@@ -66,15 +66,23 @@ func newAggregator(node *plan.Aggregate, r *run, n int, at func(int) labels.Labe
 // sample limit to bound it: 50 M groups × steps are 1.25 GB.
 const maxCells = 50_000_000
 
-// tooLarge says why the aggregation's state would not fit, or nothing.
-func (a *aggregator) tooLarge(maxSamples int) string {
+const reasonCells = "its groups, at every step, would take more memory at once than the sample limit stands for"
+
+// tooManyCells reports whether the state of so many groups at every step would
+// not fit.
+func tooManyCells(groups, steps, maxSamples int) bool {
 	limit := maxCells
 	if maxSamples > 0 {
 		// A little room for small limits, whose state is small anyway.
 		limit = min(limit, max(maxSamples, 1<<20))
 	}
-	if len(a.first)*a.steps > limit {
-		return "its groups, at every step, would take more memory at once than the sample limit stands for"
+	return groups*steps > limit
+}
+
+// tooLarge says why the aggregation's state would not fit, or nothing.
+func (a *aggregator) tooLarge(maxSamples int) string {
+	if tooManyCells(len(a.first), a.steps, maxSamples) {
+		return reasonCells
 	}
 	return ""
 }

@@ -114,7 +114,7 @@ func randomQuery(r *rand.Rand, depth int) string {
 	case 12, 13:
 		return anyMap(r, in())
 	case 0, 1, 2, 3, 4:
-		return pick("sum", "avg", "min", "max", "count", "group") + by() + "(" + in() + ")"
+		return pick("sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + by() + "(" + in() + ")"
 	case 5:
 		return "(" + in() + ") " + pick("+", "/", "> bool", "<") + " " + pick("on (job, instance) ", "ignoring (job) ", "") + "(" + in() + ")"
 	case 6:
@@ -125,7 +125,7 @@ func randomQuery(r *rand.Rand, depth int) string {
 		// Over leaves only: elsewhere Prometheus's map order breaks its ties.
 		return pick("topk", "bottomk") + "(2, " + randomQuery(r, 0) + ")"
 	case 9:
-		return pick("quantile", "quantile by (job)") + "(0.7, " + in() + ")"
+		return "quantile" + by() + "(" + pick("0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
 	case 10:
 		return in() + pick(" or ", " and ", " unless ") + in()
 	default:

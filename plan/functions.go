@@ -44,6 +44,7 @@ const (
 type AggregateFunc struct {
 	Name      string
 	Exactness Exactness
+	Param     bool // has a constant parameter
 }
 
 // Windows is the table of window functions, by PromQL name. The instant
@@ -97,4 +98,8 @@ var Aggregates = map[string]*AggregateFunc{
 	"max":   {Name: "max"},
 	"count": {Name: "count"},
 	"group": {Name: "group"},
+
+	"stddev":   {Name: "stddev"},
+	"stdvar":   {Name: "stdvar"},
+	"quantile": {Name: "quantile", Param: true},
 }

@@ -92,6 +92,7 @@ type Aggregate struct {
 	Input    Node
 	Grouping []string // sorted
 	Without  bool
+	Param    float64 // of operators that have one
 	Pos      posrange.PositionRange
 	Text     string // the expression as Prometheus prints it
 }

@@ -208,13 +208,23 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 		if !ok {
 			return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
 		}
+		param := 0.0
+		if f.Param {
+			var ok bool
+			if param, ok = constant(e.Param); !ok {
+				return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", e.Op)
+			}
+			if !(param >= 0 && param <= 1) {
+				return nil, reasonQuantile
+			}
+		}
 		sc.selectorRefused = ""
 		input, reason := w.compile(e.Expr, sc)
 		if input == nil {
 			return nil, inputStays + reason
 		}
 		return &plan.Aggregate{
-			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without,
+			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without, Param: param,
 			Pos: e.PosRange, Text: e.String(),
 		}, ""
 	case *parser.MatrixSelector:
@@ -255,7 +265,7 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
 		}
 		if f.Name == "quantile_over_time" && !(param >= 0 && param <= 1) {
-			return nil, "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
+			return nil, reasonQuantile
 		}
 	}
 	m, ok := e.Args[arg].(*parser.MatrixSelector)
@@ -271,6 +281,8 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
 	}, ""
 }
+
+const reasonQuantile = "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
 
 // binary compiles an operator between a vector and a constant.
 func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {

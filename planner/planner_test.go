@@ -44,7 +44,10 @@ func TestPlan(t *testing.T) {
 		{`max(sum without (a) (increase(x[1h] offset 10m)))`, []string{`max(sum without (a) (increase(x[1h] offset 10m))) | 3600+60*61 | reads -600+0.001..6600`}},
 		{`(((x)))`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		// Only the executor's own: the rest is Prometheus's.
-		{`stddev(x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`stddev(x)`, []string{`stddev(x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`quantile by (a) (0.5, x)`, []string{`quantile by (a) (0.5, x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`quantile(2, x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`topk(2, x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		{`sum(a) / sum(b)`, []string{`sum(a) | 3600+60*61 | reads 3300.001..7200`, `sum(b) | 3600+60*61 | reads 3300.001..7200`}},
 		{`topk(scalar(max(k)), rate(x[1m]))`, []string{`max(k) | 3600+60*61 | reads 3300.001..7200`, `rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
 		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, nil},

@@ -1,0 +1,85 @@
+package cpuexec
+
+import (
+	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// quantiles evaluates the quantile operator: for every group and step, the
+// values of the group's series, sorted, interpolated at the parameter's rank.
+// Steps are split over the cores, 64 at a time.
+func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+	steps := r.job.Grid.Steps
+	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
+	if tooManyCells(len(g.labels), steps, r.job.MaxSamples) {
+		return nil, &plan.Declined{Scan: plan.Source(n).Scan, Reason: reasonCells}
+	}
+	members := make([][]int32, len(g.labels))
+	for i, k := range g.of {
+		members[k] = append(members[k], int32(i))
+	}
+	words := (steps + 63) / 64
+	vals := make([]float64, len(g.labels)*steps)
+	present := make([]uint64, len(g.labels)*words)
+	at := starts(in)
+
+	scratch := make([][64][]float64, r.x.workers)
+	parallel(r.x.workersFor(len(in)*steps), words, func(worker, w int) bool {
+		if r.ctx.Err() != nil {
+			return false
+		}
+		lists := &scratch[worker]
+		for k, rows := range members {
+			for _, i := range rows {
+				gather(&in[i], at[i], int32(w*64), lists)
+			}
+			for b := range lists {
+				if len(lists[b]) > 0 {
+					vals[k*steps+w*64+b] = quantileOf(n.Param, lists[b])
+					present[k*words+w] |= 1 << b
+					lists[b] = lists[b][:0]
+				}
+			}
+		}
+		return true
+	})
+	if err := r.done(); err != nil {
+		return nil, err
+	}
+	out := make([]plan.Row, 0, len(members))
+	for k, l := range g.labels {
+		dense := row{vals: vals[k*steps : (k+1)*steps], present: present[k*words : (k+1)*words]}
+		out = append(out, compact(dense, steps, 0, plan.Row{Labels: l}))
+	}
+	return out, nil
+}
+
+// starts gives, for each run of each row, the index of its first value.
+func starts(in []plan.Row) [][]int32 {
+	at := make([][]int32, len(in))
+	for i := range in {
+		n := int32(0)
+		for _, run := range in[i].Runs {
+			at[i] = append(at[i], n)
+			n += run.Len
+		}
+	}
+	return at
+}
+
+// gather appends the values of a row at the 64 steps from first on to a list
+// for each of them.
+func gather(in *plan.Row, at []int32, first int32, lists *[64][]float64) {
+	end := first + 64
+	k := sort.Search(len(in.Runs), func(k int) bool { return in.Runs[k].First+in.Runs[k].Len > first })
+	for ; k < len(in.Runs) && in.Runs[k].First < end; k++ {
+		run := in.Runs[k]
+		for step := max(run.First, first); step < min(run.First+run.Len, end); step++ {
+			b := step - first
+			lists[b] = append(lists[b], in.Values[at[k]+step-run.First])
+		}
+	}
+}
