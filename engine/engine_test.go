@@ -255,7 +255,7 @@ func TestExplain(t *testing.T) {
 // under concurrent use.
 func TestAnyNumberOfCores(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
-	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)"} {
+	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])"} {
 		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
 		for workers := 2; workers < 9; workers++ {
 			e := New(Options{Prometheus: plainOpts(), Workers: workers})
