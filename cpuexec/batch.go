@@ -52,6 +52,7 @@ type worker struct {
 	bounds bounds
 	resets []int32   // indices of samples
 	values []float64 // for functions that sort
+	times  []int64   // of the points of a subquery
 	sc     stepCounts
 	kept   []int // values after each map
 	read   readStats
@@ -67,6 +68,20 @@ func (w *worker) reset(steps, maps int) {
 		}
 		*s = (*s)[:steps]
 		clear(*s)
+	}
+}
+
+// borrow takes scratch memory for n goroutines; release gives it back.
+func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()) {
+	scratch = make([]*worker, n)
+	for i := range scratch {
+		scratch[i] = x.scratch.Get().(*worker)
+		scratch[i].reset(steps, maps)
+	}
+	return scratch, func() {
+		for _, s := range scratch {
+			x.scratch.Put(s)
+		}
 	}
 }
 
@@ -100,16 +115,8 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	for i, m := range chain {
 		mappers[i] = newMapper(m)
 	}
-	scratch := make([]*worker, workers)
-	for i := range scratch {
-		scratch[i] = r.x.scratch.Get().(*worker)
-		scratch[i].reset(steps, len(chain))
-	}
-	defer func() {
-		for _, s := range scratch {
-			r.x.scratch.Put(s)
-		}
-	}()
+	scratch, release := r.x.borrow(workers, steps, len(chain))
+	defer release()
 
 	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held}
 	b := newBatch(n, steps, workers)
@@ -182,8 +189,12 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 		return err
 	}
 	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width}
-	ts, vs := s.cols.ts, s.cols.vs
-	switch w.Func.Name {
+	return s.compute(w.Func, w.Param, sp, s.cols.ts, s.cols.vs, out, c)
+}
+
+// compute fills out with f over the windows of sp.
+func (s *worker) compute(f *plan.WindowFunc, param float64, sp span, ts []int64, vs []float64, out row, c *counts) error {
+	switch f.Name {
 	case plan.Last.Name:
 		*c = lastSample(ts, vs, sp, out, s.sc)
 	case "rate":
@@ -194,7 +205,7 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 		*c, s.resets = extrapolated(ts, vs, sp, gaugeDelta, s.resets, out, s.sc)
 	case "sum_over_time", "avg_over_time":
 		*c = s.bounds.windows(ts, sp, s.sc)
-		sums(vs, &s.bounds, w.Func.Name == "avg_over_time", out)
+		sums(vs, &s.bounds, f.Name == "avg_over_time", out)
 	case "max_over_time":
 		*c = s.bounds.windows(ts, sp, s.sc)
 		s.resets = extremes(vs, &s.bounds, 1, s.resets, out)
@@ -202,11 +213,11 @@ func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, o
 		*c = s.bounds.windows(ts, sp, s.sc)
 		s.resets = extremes(vs, &s.bounds, -1, s.resets, out)
 	default:
-		f, ok := folders[w.Func.Name]
+		fn, ok := folders[f.Name]
 		if !ok {
-			return fmt.Errorf("cpuexec: no code for the window function %s", w.Func.Name)
+			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		*c = fold(ts, vs, sp, w, f, &s.values, out, s.sc)
+		*c = fold(ts, vs, sp, fn, param, &s.values, out, s.sc)
 	}
 	return nil
 }

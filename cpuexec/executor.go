@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -44,8 +45,9 @@ func New(workers int) *Executor {
 type Job struct {
 	Node plan.Node
 	Grid plan.Grid
-	// Select fetches what the window at the bottom of the node reads.
-	Select func(ctx context.Context, w *plan.Window) (*selection.Selection, annotations.Annotations, error)
+	// Select fetches what the window at the bottom of the node reads when it is
+	// evaluated on a grid.
+	Select func(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error)
 
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
@@ -57,9 +59,7 @@ type Job struct {
 // a *SelectError wraps what Select returned and a *plan.Declined says that the
 // data turned out to be something the executor cannot evaluate.
 func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
-	r := &run{x: x, ctx: ctx, job: job, m: &plan.Matrix{Grid: job.Grid, DropName: job.Node.DropsName()}}
-	r.m.SamplesAtStep = make([]int64, job.Grid.Steps)
-	r.m.NewSamplesAtStep = make([]int64, job.Grid.Steps)
+	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
 	rows, err := r.node(job.Node)
 	if err != nil {
 		return nil, err
@@ -68,6 +68,13 @@ func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
 	r.m.Work.ResultSeries = len(rows)
 	r.m.Work.ResultPoints = r.m.Points()
 	return r.m, nil
+}
+
+func newMatrix(job Job) *plan.Matrix {
+	return &plan.Matrix{
+		Grid: job.Grid, DropName: job.Node.DropsName(),
+		SamplesAtStep: make([]int64, job.Grid.Steps), NewSamplesAtStep: make([]int64, job.Grid.Steps),
+	}
 }
 
 // SelectError wraps an error of Job.Select.
@@ -100,6 +107,8 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 			return nil, err
 		}
 		return r.mapped(n, in)
+	case *plan.Subwindow:
+		return r.subwindow(n)
 	case *plan.Aggregate:
 		return r.aggregate(n)
 	}
@@ -244,7 +253,7 @@ func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
 // open gets the samples of w. top is the uppermost of the maps above it, or w.
 func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 	start := time.Now()
-	sel, ws, err := r.job.Select(r.ctx, w)
+	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
 	r.m.Work.FetchMicros += time.Since(start).Microseconds()
 	r.m.Annotations.Merge(ws)
 	if d := r.done(); d != nil {
@@ -310,7 +319,13 @@ func namesDiffer(ls []labels.Labels) bool {
 // evaluated a range function over all series.
 func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 	if w.Func.Counter {
-		r.warnNonCounters(w, s, hasPoints)
+		var ls []labels.Labels
+		for i, l := range s.labels {
+			if hasPoints[i] {
+				ls = append(ls, l)
+			}
+		}
+		r.warnNonCounters(w.ArgPos, ls)
 	}
 	if !s.mayCollide {
 		return nil
@@ -322,28 +337,30 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 		}
 		h := dropNames(l).Hash()
 		if _, ok := seen[h]; ok {
-			return errors.New("vector cannot contain metrics with the same labelset")
+			return errSameLabels
 		}
 		seen[h] = struct{}{}
 	}
 	return nil
 }
 
-func (r *run) warnNonCounters(w *plan.Window, s *source, hasPoints []bool) {
+// warnNonCounters notes metrics that a function for counters has a value for
+// and that do not look like counters. pos is the position of its argument.
+func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 	last := ""
-	for i, l := range s.labels {
+	for _, l := range ls {
 		name := l.Get(model.MetricNameLabel)
-		if !hasPoints[i] || name == "" {
+		if name == "" {
 			continue
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, w.ArgPos))
+				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
 		if name != last && !looksLikeCounter(name) {
-			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, w.ArgPos))
+			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
-
-	"github.com/promwarp/promwarp/plan"
 )
 
 // folder computes a function of one window's samples. ts and vs hold at least
@@ -119,7 +117,7 @@ var folders = map[string]folder{
 }
 
 // fold fills out with f over the samples of each step's window.
-func fold(ts []int64, vs []float64, s span, w *plan.Window, f folder, scratch *[]float64, out row, sc stepCounts) (c counts) {
+func fold(ts []int64, vs []float64, s span, f folder, param float64, scratch *[]float64, out row, sc stepCounts) (c counts) {
 	i, j, strideI, strideJ := 0, 0, 0, 0 // the window is ts[i:j]
 	seen := 0                            // samples that earlier windows ended before
 	cur := cursor{row: out}
@@ -135,7 +133,7 @@ func fold(ts []int64, vs []float64, s span, w *plan.Window, f folder, scratch *[
 			c.maxWindow = max(c.maxWindow, n)
 			sc.all[k] += int64(n)
 			sc.fresh[k] += int64(j - max(i, seen))
-			if v, ok := f(ts[i:j], vs[i:j], at, w.Param, scratch); ok {
+			if v, ok := f(ts[i:j], vs[i:j], at, param, scratch); ok {
 				cur.set(k, v)
 				c.points++
 			}

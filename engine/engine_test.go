@@ -51,7 +51,7 @@ func TestSampleLimit(t *testing.T) {
 	struck, passed := 0, 0
 	for _, qs := range []string{
 		"reqs_total", "rate(reqs_total[5m])", "sum by (job) (rate(reqs_total[5m]))", "sum(temp)", "max(sum by (job) (temp))",
-		"abs(reqs_total)", "quantile by (job) (0.5, temp)", "quantile(0.5, rate(reqs_total[5m]) * 2)", "stddev(temp)", "sum(rate(reqs_total[5m]) * 2 > 1)", "-(reqs_total)", "round(reqs_total, 5) / 2", "sum by (job) (temp) * 2", "clamp(sum by (job) (temp), 0, 1)",
+		"abs(reqs_total)", "quantile by (job) (0.5, temp)", "quantile(0.5, rate(reqs_total[5m]) * 2)", "stddev(temp)", "max_over_time(rate(reqs_total[5m])[10m:1m])", "sum(avg_over_time(temp[10m:30s]) * 2)", "sum(rate(reqs_total[5m]) * 2 > 1)", "-(reqs_total)", "round(reqs_total, 5) / 2", "sum by (job) (temp) * 2", "clamp(sum by (job) (temp), 0, 1)",
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {

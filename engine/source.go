@@ -20,8 +20,8 @@ type chunkSource struct {
 	part       *planner.Part
 }
 
-func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window) (*selection.Selection, annotations.Annotations, error) {
-	hints := s.hints(w)
+func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+	hints := s.hints(w, g)
 	if q, ok := s.querier.(selection.Querier); ok {
 		return q.SelectChunks(ctx, hints, w.Scan.Matchers...)
 	}
@@ -37,10 +37,10 @@ func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window) (*select
 }
 
 // hints are what Prometheus's engine would tell the storage about the selector,
-// with the time range it really reads.
-func (s *chunkSource) hints(w *plan.Window) *storage.SelectHints {
-	h := &storage.SelectHints{Step: s.part.Grid.Interval}
-	h.Start, h.End = w.Reads(s.part.Grid)
+// with the time range it really reads on grid g.
+func (s *chunkSource) hints(w *plan.Window, g plan.Grid) *storage.SelectHints {
+	h := &storage.SelectHints{Step: g.Interval}
+	h.Start, h.End = w.Reads(g)
 	if !w.Func.Instant {
 		h.Range, h.Func = w.Width, w.Func.Name
 	}
@@ -57,6 +57,12 @@ func (s *chunkSource) hints(w *plan.Window) *storage.SelectHints {
 			h.By, h.Grouping, h.Func = false, nil, ""
 			if !w.Func.Instant {
 				h.Func = w.Func.Name
+			}
+			n = x.Input
+		case *plan.Subwindow:
+			h.By, h.Grouping = false, nil
+			if w.Func.Instant {
+				h.Func = x.Func.Name
 			}
 			n = x.Input
 		default:

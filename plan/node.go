@@ -115,6 +115,8 @@ func Source(n Node) *Window {
 			n = x.Input
 		case *Map:
 			n = x.Input
+		case *Subwindow:
+			n = x.Input
 		default:
 			panic(fmt.Sprintf("plan: unknown node %T", n))
 		}
@@ -133,4 +135,4 @@ func (d *Declined) Error() string {
 	return fmt.Sprintf("selector %s: %s", d.Scan.Text, d.Reason)
 }
 
-var _ = []Node{(*Window)(nil), (*Aggregate)(nil), (*Map)(nil)}
+var _ = []Node{(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil)}

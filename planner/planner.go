@@ -103,6 +103,9 @@ func describe(n plan.Node) *plan.Decision {
 	case *plan.Map:
 		d.Kind = "map"
 		d.Children = []*plan.Decision{describe(x.Input)}
+	case *plan.Subwindow:
+		d.Kind = "subquery window"
+		d.Children = []*plan.Decision{describe(x.Input)}
 	case *plan.Window:
 		d.Kind = "window"
 	}
@@ -268,9 +271,12 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 			return nil, reasonQuantile
 		}
 	}
+	if sub, ok := e.Args[arg].(*parser.SubqueryExpr); ok {
+		return w.subwindow(f, param, e, sub, sc)
+	}
 	m, ok := e.Args[arg].(*parser.MatrixSelector)
 	if !ok {
-		return nil, fmt.Sprintf("%s over a subquery is not on an executor yet", f.Name)
+		return nil, fmt.Sprintf("%s over anything but a range selector or a subquery is not on an executor yet", f.Name)
 	}
 	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), sc)
 	if scan == nil {
@@ -283,6 +289,24 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 }
 
 const reasonQuantile = "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
+
+// subwindow compiles a window function over a subquery.
+func (w *walker) subwindow(f *plan.WindowFunc, param float64, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
+	if sub.Timestamp != nil && sc.grid.Steps > 1 {
+		return nil, "a subquery with @ is read at every step"
+	}
+	inner := w.subquery(sub, sc)
+	inner.selectorRefused = ""
+	input, reason := w.compile(sub.Expr, inner)
+	if input == nil {
+		return nil, inputStays + reason
+	}
+	return &plan.Subwindow{
+		Input: input, Inner: inner.grid, Func: f, Param: param,
+		Width: sub.Range.Milliseconds(), Offset: sub.OriginalOffset.Milliseconds(), Fixed: sub.Timestamp,
+		Pos: e.PosRange, Text: e.String(),
+	}, ""
+}
 
 // binary compiles an operator between a vector and a constant.
 func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {

@@ -55,7 +55,8 @@ func TestPlan(t *testing.T) {
 		{`predict_linear(x[5m], -(60))`, []string{`predict_linear(x[5m], -(60)) | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], time())`, nil},
 		{`quantile_over_time(2, x[5m])`, nil},
-		{`avg_over_time(x[5m:1m])`, []string{`x | 3360+60*65 | reads 3060.001..7200 | subquery`}},
+		{`avg_over_time(x[5m:1m])`, []string{`avg_over_time(x[5m:1m]) | 3600+60*61 | x on 3360+60*65 | reads 3060.001..7200`}},
+		{`absent_over_time(x[5m:1m])`, []string{`x | 3360+60*65 | reads 3060.001..7200 | subquery`}},
 		{`1 + 2`, nil},
 		{`sum(abs(x) * -2 > bool 1)`, []string{`sum(abs(x) * -2 > bool 1) | 3600+60*61 | reads 3300.001..7200`}},
 		{`2 - rate(x[1m])`, []string{`2 - rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
@@ -81,11 +82,11 @@ func TestPlan(t *testing.T) {
 			`y | 3600+60*61 | reads 3300.001..7200`,
 		}},
 		// Subqueries have a grid of their own, aligned to their step.
-		{`max_over_time(rate(x[5m])[10m:50s])`, []string{`rate(x[5m]) | 3050+50*84 | reads 2750.001..7200 | subquery`}},
-		{`max_over_time(x[10m:])`, []string{`x | 3060+60*70 | reads 2760.001..7200 | subquery`}},
-		{`max_over_time(x[10m:1m] offset 30s)`, []string{`x | 3000+60*70 | reads 2700.001..7140 | subquery`}},
-		{`max_over_time(x[10m:1m] @ 5000)`, []string{`x | 4440+60*10 | reads 4140.001..4980 | subquery`}},
-		{`max_over_time(max_over_time(x[2m:30s])[4m:1m])`, []string{`x | 3330+30*130 | reads 3030.001..7200 | subquery`}},
+		{`sum(max_over_time(rate(x[5m])[10m:50s]))`, []string{`sum(max_over_time(rate(x[5m])[10m:50s])) | 3600+60*61 | rate(x[5m]) on 3050+50*84 | reads 2750.001..7200`}},
+		{`max_over_time(x[10m:])`, []string{`max_over_time(x[10m:]) | 3600+60*61 | x on 3060+60*70 | reads 2760.001..7200`}},
+		{`max_over_time(x[10m:1m] offset 30s)`, []string{`max_over_time(x[10m:1m] offset 30s) | 3600+60*61 | x on 3000+60*70 | reads 2700.001..7140`}},
+		{`max_over_time(x[10m:1m] @ 5000)`, []string{`max_over_time(x[10m:1m] @ 5000.000) | 3600+60*1 | x on 4440+60*10 | reads 4140.001..4980 | outer 61`}},
+		{`max_over_time(max_over_time(x[2m:30s])[4m:1m])`, []string{`max_over_time(max_over_time(x[2m:30s])[4m:1m]) | 3600+60*61 | max_over_time(x[2m:30s]) on 3420+60*64 | x on 3330+30*130 | reads 3030.001..7200`}},
 		{`max_over_time((x @ 100)[10m:1m])`, []string{`x @ 100.000 | 3060+60*1 | reads -199.999..100 | outer 70 | subquery`}},
 		// There Prometheus's engine itself shifts @, so it keeps them.
 		{`max_over_time((x @ 100)[10m:1m] offset 5m)`, nil},
@@ -121,9 +122,29 @@ func normal(parts []string) []string {
 }
 
 func render(p *Part) string {
-	mint, maxt := plan.Source(p.Node).Reads(p.Grid)
 	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
-	s := fmt.Sprintf("%s | %s+%s*%d | reads %s..%s", p.Node, sec(p.Grid.Start), sec(p.Grid.Interval), p.Grid.Steps, sec(mint), sec(maxt))
+	grid := func(g plan.Grid) string { return fmt.Sprintf("%s+%s*%d", sec(g.Start), sec(g.Interval), g.Steps) }
+	s := fmt.Sprintf("%s | %s", p.Node, grid(p.Grid))
+	g := p.Grid
+	for n := p.Node; ; {
+		switch x := n.(type) {
+		case *plan.Subwindow:
+			g = x.Inner
+			s += fmt.Sprintf(" | %s on %s", x.Input, grid(g))
+			n = x.Input
+			continue
+		case *plan.Aggregate:
+			n = x.Input
+			continue
+		case *plan.Map:
+			n = x.Input
+			continue
+		case *plan.Window:
+			mint, maxt := x.Reads(g)
+			s += fmt.Sprintf(" | reads %s..%s", sec(mint), sec(maxt))
+		}
+		break
+	}
 	if p.Outer > 0 {
 		s += fmt.Sprintf(" | outer %d", p.Outer)
 	}

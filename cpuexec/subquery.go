@@ -1,0 +1,123 @@
+package cpuexec
+
+import (
+	"errors"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// subwindow evaluates a subquery's input on its own grid and applies the window
+// function to the points.
+func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
+	in, err := r.subquery(n)
+	if err != nil {
+		return nil, err
+	}
+	steps := r.job.Grid.Steps
+	workers := r.x.workersFor(len(in) * steps)
+	scratch, release := r.x.borrow(workers, steps, 0)
+	defer release()
+	buffers := make([]row, workers)
+	for i := range buffers {
+		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+	}
+	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width}
+	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
+	all := make([]plan.Row, len(in))
+	counted := make([]counts, len(in))
+	parallel(workers, len(in), func(k, i int) bool {
+		s, out := scratch[k], buffers[k]
+		if r.ctx.Err() != nil {
+			return false
+		}
+		s.times = times(s.times[:0], n.Inner, in[i].Runs)
+		clear(out.present)
+		if s.err = s.compute(n.Func, n.Param, sp, s.times, in[i].Values, out, &counted[i]); s.err != nil {
+			return false
+		}
+		if counted[i].points > 0 {
+			all[i] = compact(out, steps, counted[i].points, plan.Row{Labels: in[i].Labels})
+		}
+		return true
+	})
+	if err := r.done(); err != nil {
+		return nil, err
+	}
+	for _, s := range scratch {
+		if s.err != nil {
+			return nil, s.err
+		}
+		for k := range steps {
+			r.m.SamplesAtStep[k] += s.sc.all[k]
+		}
+	}
+
+	limit := sampleLimit{max: r.job.MaxSamples, window: true, held: r.held}
+	for i := range in {
+		limit.held += len(in[i].Values)
+	}
+	rows := all[:0]
+	seen := map[uint64]struct{}{}
+	var ls []labels.Labels
+	for i := range all {
+		if !limit.add(counted[i]) {
+			return nil, promql.ErrTooManySamples("query execution")
+		}
+		if counted[i].points == 0 {
+			continue
+		}
+		ls = append(ls, in[i].Labels)
+		if drops {
+			all[i].Labels = dropNames(all[i].Labels)
+			h := all[i].Labels.Hash()
+			if _, ok := seen[h]; ok {
+				return nil, errSameLabels
+			}
+			seen[h] = struct{}{}
+		}
+		rows = append(rows, all[i])
+	}
+	r.m.Peak = max(r.m.Peak, limit.peak)
+	if n.Func.Counter {
+		// Prometheus has put a selector without a position in the subquery's place.
+		r.warnNonCounters(posrange.PositionRange{}, ls)
+	}
+	return rows, nil
+}
+
+var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
+
+// subquery evaluates the input of n on the subquery's grid.
+func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
+	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held}
+	sub.job.Node, sub.job.Grid = n.Input, n.Inner
+	sub.m = newMatrix(sub.job)
+	in, err := sub.node(n.Input)
+	w, v := &r.m.Work, &sub.m.Work
+	w.Series += v.Series
+	w.Chunks += v.Chunks
+	w.Samples += v.Samples
+	w.Bytes += v.Bytes
+	w.FetchMicros += v.FetchMicros
+	r.m.Peak = max(r.m.Peak, sub.m.Peak)
+	r.m.Annotations.Merge(sub.m.Annotations)
+	for _, k := range sub.m.NewSamplesAtStep {
+		// Which of the query's steps they are for, the statistics do not need.
+		r.m.NewSamplesAtStep[0] += k
+	}
+	return in, err
+}
+
+// times appends the times of the steps in runs to ts.
+func times(ts []int64, g plan.Grid, runs []plan.Run) []int64 {
+	for _, run := range runs {
+		for k := run.First; k < run.First+run.Len; k++ {
+			ts = append(ts, g.At(int(k)))
+		}
+	}
+	return ts
+}

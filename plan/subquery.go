@@ -1,0 +1,25 @@
+package plan
+
+import "github.com/prometheus/prometheus/promql/parser/posrange"
+
+// Subwindow applies a window function to the steps of a subquery: its input is
+// evaluated on a grid of its own, and the points are the samples of the windows.
+type Subwindow struct {
+	Input  Node
+	Inner  Grid // of the input
+	Func   *WindowFunc
+	Width  int64  // ms; a window is (t-Width, t]
+	Offset int64  // ms
+	Fixed  *int64 // the @ time in ms since the epoch, nil without one
+	Param  float64
+	Pos    posrange.PositionRange
+	Text   string // the expression as Prometheus prints it
+}
+
+// Range implements Node.
+func (s *Subwindow) Range() posrange.PositionRange { return s.Pos }
+
+// DropsName implements Node.
+func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.DropsName() }
+
+func (s *Subwindow) String() string { return s.Text }
