@@ -13,13 +13,9 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
@@ -81,6 +77,7 @@ func newMatrix(job Job) *plan.Matrix {
 type SelectError struct{ Err error }
 
 func (e *SelectError) Error() string { return e.Err.Error() }
+
 func (e *SelectError) Unwrap() error { return e.Err }
 
 // run is the evaluation of one job.
@@ -197,29 +194,6 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	return out, r.checkMapped(m, held, kept, series)
 }
 
-// checkMapped raises Prometheus's error if a map's input, its constants and its
-// result are more samples than may be held at once. in and out are samples,
-// series is the number of series that the input has at most at one step.
-// Prometheus holds the step's own input beside them; where only that decides, it
-// is left to decide.
-func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
-	if m.Func.Name == "neg" {
-		return nil // changes its input in place
-	}
-	least := r.held + in + m.Scalars*r.job.Grid.Steps + out
-	most := least + series + m.Scalars
-	r.m.Peak = max(r.m.Peak, least)
-	switch limit := r.job.MaxSamples; {
-	case limit <= 0 || most <= limit:
-		return nil
-	case least > limit:
-		return promql.ErrTooManySamples("query execution")
-	}
-	return &plan.Declined{Scan: plan.Source(m).Scan, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
-}
-
-const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
-
 // done returns Prometheus's error for a query whose context has ended.
 func (r *run) done() error {
 	switch err := r.ctx.Err(); {
@@ -229,139 +203,5 @@ func (r *run) done() error {
 		return promql.ErrQueryTimeout("expression evaluation")
 	default:
 		return promql.ErrQueryCanceled("expression evaluation")
-	}
-}
-
-// source is the input of a window: its series, and how their labels look after
-// the window function.
-type source struct {
-	sel    *selection.Selection
-	labels []labels.Labels
-	// mayCollide says that two series may have the same labels once the
-	// function has dropped their names.
-	mayCollide bool
-	drops      bool
-}
-
-func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.drops && namesMatter(a) {
-		return func(i int) labels.Labels { return dropNames(s.labels[i]) }
-	}
-	return func(i int) labels.Labels { return s.labels[i] }
-}
-
-// open gets the samples of w. top is the uppermost of the maps above it, or w.
-func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
-	start := time.Now()
-	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
-	r.m.Work.FetchMicros += time.Since(start).Microseconds()
-	r.m.Annotations.Merge(ws)
-	if d := r.done(); d != nil {
-		return nil, d
-	}
-	if err != nil {
-		return nil, &SelectError{err}
-	}
-	if !sel.OnlyFloats() {
-		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
-	}
-	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
-		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
-	}
-	s := &source{sel: sel, drops: top.DropsName() && !r.job.DelayedNameRemoval}
-	s.labels = make([]labels.Labels, sel.NumSeries())
-	for i := range s.labels {
-		s.labels[i] = sel.Labels(i)
-	}
-	if s.drops && namesDiffer(s.labels) {
-		if w.Func.KeepsName {
-			// Where maps drop the names, Prometheus's engine merges series or
-			// fails, step by step.
-			return nil, &plan.Declined{Scan: w.Scan, Reason: reasonCollide}
-		}
-		s.mayCollide = true
-	}
-	return s, nil
-}
-
-// hasStartTimes looks at the header byte in which XOR2 chunks say so.
-func hasStartTimes(s *selection.Selection) bool {
-	if !s.Has(chunkenc.EncXOR2) {
-		return false
-	}
-	for i := range s.NumSeries() {
-		for _, c := range s.Chunks(i) {
-			if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// namesDiffer reports whether the series differ in labels that a range function
-// drops.
-func namesDiffer(ls []labels.Labels) bool {
-	first := ""
-	for i, l := range ls {
-		name := l.Get(model.MetricNameLabel)
-		if i == 0 {
-			first = name
-		}
-		if name != first || l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
-			return true
-		}
-	}
-	return false
-}
-
-// check ends a window: it raises what Prometheus's engine raises once it has
-// evaluated a range function over all series.
-func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
-	if w.Func.Counter {
-		var ls []labels.Labels
-		for i, l := range s.labels {
-			if hasPoints[i] {
-				ls = append(ls, l)
-			}
-		}
-		r.warnNonCounters(w.ArgPos, ls)
-	}
-	if !s.mayCollide {
-		return nil
-	}
-	seen := map[uint64]struct{}{}
-	for i, l := range s.labels {
-		if !hasPoints[i] {
-			continue
-		}
-		h := dropNames(l).Hash()
-		if _, ok := seen[h]; ok {
-			return errSameLabels
-		}
-		seen[h] = struct{}{}
-	}
-	return nil
-}
-
-// warnNonCounters notes metrics that a function for counters has a value for
-// and that do not look like counters. pos is the position of its argument.
-func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
-	last := ""
-	for _, l := range ls {
-		name := l.Get(model.MetricNameLabel)
-		if name == "" {
-			continue
-		}
-		if r.job.TypeAndUnitLabels {
-			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
-			}
-			continue
-		}
-		if name != last && !looksLikeCounter(name) {
-			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
-		}
-		last = name
 	}
 }

@@ -1,0 +1,47 @@
+package cpuexec
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// inlineSamples is the number of samples below which starting goroutines costs
+// more than it saves.
+const inlineSamples = 20_000
+
+// parallel calls f(worker, i) for every i below n from the given number of
+// goroutines, until f returns false. It returns when all calls have. A panic in
+// f is raised again in the caller's goroutine, where Prometheus's engine turns
+// it into the error of one query.
+func parallel(workers, n int, f func(worker, i int) bool) {
+	if workers = min(workers, n); workers <= 1 {
+		for i := range n {
+			if !f(0, i) {
+				return
+			}
+		}
+		return
+	}
+	var next atomic.Int64
+	var panicked atomic.Pointer[any]
+	var wg sync.WaitGroup
+	for k := range workers {
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					panicked.Store(&p)
+				}
+			}()
+			for panicked.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n || !f(k, i) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
+}

@@ -1,0 +1,150 @@
+package cpuexec
+
+import (
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
+
+// source is the input of a window: its series, and how their labels look after
+// the window function.
+type source struct {
+	sel    *selection.Selection
+	labels []labels.Labels
+	// mayCollide says that two series may have the same labels once the
+	// function has dropped their names.
+	mayCollide bool
+	drops      bool
+}
+
+func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
+	if s.drops && namesMatter(a) {
+		return func(i int) labels.Labels { return dropNames(s.labels[i]) }
+	}
+	return func(i int) labels.Labels { return s.labels[i] }
+}
+
+// open gets the samples of w. top is the uppermost of the maps above it, or w.
+func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
+	start := time.Now()
+	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
+	r.m.Work.FetchMicros += time.Since(start).Microseconds()
+	r.m.Annotations.Merge(ws)
+	if d := r.done(); d != nil {
+		return nil, d
+	}
+	if err != nil {
+		return nil, &SelectError{err}
+	}
+	if !sel.OnlyFloats() {
+		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
+	}
+	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
+		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
+	}
+	s := &source{sel: sel, drops: top.DropsName() && !r.job.DelayedNameRemoval}
+	s.labels = make([]labels.Labels, sel.NumSeries())
+	for i := range s.labels {
+		s.labels[i] = sel.Labels(i)
+	}
+	if s.drops && namesDiffer(s.labels) {
+		if w.Func.KeepsName {
+			// Where maps drop the names, Prometheus's engine merges series or
+			// fails, step by step.
+			return nil, &plan.Declined{Scan: w.Scan, Reason: reasonCollide}
+		}
+		s.mayCollide = true
+	}
+	return s, nil
+}
+
+// hasStartTimes looks at the header byte in which XOR2 chunks say so.
+func hasStartTimes(s *selection.Selection) bool {
+	if !s.Has(chunkenc.EncXOR2) {
+		return false
+	}
+	for i := range s.NumSeries() {
+		for _, c := range s.Chunks(i) {
+			if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesDiffer reports whether the series differ in labels that a range function
+// drops.
+func namesDiffer(ls []labels.Labels) bool {
+	first := ""
+	for i, l := range ls {
+		name := l.Get(model.MetricNameLabel)
+		if i == 0 {
+			first = name
+		}
+		if name != first || l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
+			return true
+		}
+	}
+	return false
+}
+
+// check ends a window: it raises what Prometheus's engine raises once it has
+// evaluated a range function over all series.
+func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
+	if w.Func.Counter {
+		var ls []labels.Labels
+		for i, l := range s.labels {
+			if hasPoints[i] {
+				ls = append(ls, l)
+			}
+		}
+		r.warnNonCounters(w.ArgPos, ls)
+	}
+	if !s.mayCollide {
+		return nil
+	}
+	seen := map[uint64]struct{}{}
+	for i, l := range s.labels {
+		if !hasPoints[i] {
+			continue
+		}
+		h := dropNames(l).Hash()
+		if _, ok := seen[h]; ok {
+			return errSameLabels
+		}
+		seen[h] = struct{}{}
+	}
+	return nil
+}
+
+// warnNonCounters notes metrics that a function for counters has a value for
+// and that do not look like counters. pos is the position of its argument.
+func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
+	last := ""
+	for _, l := range ls {
+		name := l.Get(model.MetricNameLabel)
+		if name == "" {
+			continue
+		}
+		if r.job.TypeAndUnitLabels {
+			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
+				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+			}
+			continue
+		}
+		if name != last && !looksLikeCounter(name) {
+			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+		}
+		last = name
+	}
+}

@@ -1,0 +1,225 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// compile returns expr as a node of a plan, or why it cannot be one.
+func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
+	switch {
+	case sc.refused != "":
+		return nil, sc.refused
+	case sc.grid.Steps == 0:
+		return nil, "it is evaluated at no step"
+	}
+	switch e := expr.(type) {
+	case *parser.ParenExpr:
+		return w.compile(e.Expr, sc)
+	case *parser.VectorSelector:
+		if sc.selectorRefused != "" {
+			return nil, sc.selectorRefused
+		}
+		scan, reason := w.scan(e, sc)
+		if scan == nil {
+			return nil, reason
+		}
+		return &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: scan.Text}, ""
+	case *parser.Call:
+		return w.call(e, sc)
+	case *parser.AggregateExpr:
+		f, ok := plan.Aggregates[e.Op.String()]
+		if !ok {
+			return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
+		}
+		param := 0.0
+		if f.Param {
+			var ok bool
+			if param, ok = constant(e.Param); !ok {
+				return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", e.Op)
+			}
+			if !(param >= 0 && param <= 1) {
+				return nil, reasonQuantile
+			}
+		}
+		sc.selectorRefused = ""
+		input, reason := w.compile(e.Expr, sc)
+		if input == nil {
+			return nil, inputStays + reason
+		}
+		return &plan.Aggregate{
+			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without, Param: param,
+			Pos: e.PosRange, Text: e.String(),
+		}, ""
+	case *parser.MatrixSelector:
+		return nil, "a range selector is read by the function above it"
+	case *parser.SubqueryExpr:
+		return nil, "subqueries are not on an executor yet"
+	case *parser.StepInvariantExpr:
+		return nil, "it is evaluated once and repeated at every step"
+	case *parser.NumberLiteral, *parser.StringLiteral:
+		return nil, "it is a constant"
+	case *parser.BinaryExpr:
+		return w.binary(e, sc)
+	case *parser.UnaryExpr:
+		sc.selectorRefused = ""
+		if e.Op == parser.ADD {
+			return w.compile(e.Expr, sc)
+		}
+		return w.mapped(&plan.Map{Func: plan.Maps["neg"], Pos: e.PositionRange(), Text: e.String()}, e.Expr, sc)
+	}
+	return nil, "it is not on an executor yet"
+}
+
+func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
+	if f, ok := plan.Maps[e.Func.Name]; ok {
+		return w.mapCall(f, e, sc)
+	}
+	f, ok := plan.Windows[e.Func.Name]
+	if !ok {
+		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
+	}
+	arg, param := 0, math.NaN()
+	if f.Param != plan.NoParam {
+		at := 1
+		if f.Param == plan.ParamBefore {
+			arg, at = 1, 0
+		}
+		if param, ok = constant(e.Args[at]); !ok {
+			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
+		}
+		if f.Name == "quantile_over_time" && !(param >= 0 && param <= 1) {
+			return nil, reasonQuantile
+		}
+	}
+	if sub, ok := e.Args[arg].(*parser.SubqueryExpr); ok {
+		return w.subwindow(f, param, e, sub, sc)
+	}
+	m, ok := e.Args[arg].(*parser.MatrixSelector)
+	if !ok {
+		return nil, fmt.Sprintf("%s over anything but a range selector or a subquery is not on an executor yet", f.Name)
+	}
+	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), sc)
+	if scan == nil {
+		return nil, reason
+	}
+	return &plan.Window{
+		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param,
+		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
+	}, ""
+}
+
+const reasonQuantile = "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
+
+// subwindow compiles a window function over a subquery.
+func (w *walker) subwindow(f *plan.WindowFunc, param float64, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
+	if sub.Timestamp != nil && sc.grid.Steps > 1 {
+		return nil, "a subquery with @ is read at every step"
+	}
+	inner := w.subquery(sub, sc)
+	inner.selectorRefused = ""
+	input, reason := w.compile(sub.Expr, inner)
+	if input == nil {
+		return nil, inputStays + reason
+	}
+	return &plan.Subwindow{
+		Input: input, Inner: inner.grid, Func: f, Param: param,
+		Width: sub.Range.Milliseconds(), Offset: sub.OriginalOffset.Milliseconds(), Fixed: sub.Timestamp,
+		Pos: e.PosRange, Text: e.String(),
+	}, ""
+}
+
+// binary compiles an operator between a vector and a constant.
+func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
+	f, ok := plan.Maps[e.Op.String()]
+	if !ok {
+		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", e.Op)
+	}
+	m := &plan.Map{Func: f, Bool: e.ReturnBool, Scalars: 1, Pos: e.PositionRange(), Text: e.String()}
+	vector := e.LHS
+	c, ok := constant(e.RHS)
+	if !ok {
+		if c, ok = constant(e.LHS); !ok {
+			return nil, fmt.Sprintf("%s between two vectors, or with a scalar that is not a constant, is not on an executor yet", e.Op)
+		}
+		m.Swap, vector = true, e.RHS
+	}
+	if vector.Type() != parser.ValueTypeVector {
+		return nil, "scalars are evaluated by Prometheus's engine"
+	}
+	m.Args = []float64{c}
+	return w.mapped(m, vector, sc)
+}
+
+// mapCall compiles a function of one vector and constants.
+func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, string) {
+	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Pos: e.PosRange, Text: e.String()}
+	for _, a := range e.Args[1:] {
+		c, ok := constant(a)
+		if !ok {
+			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
+		}
+		m.Args = append(m.Args, c)
+	}
+	if len(m.Args) < f.Args {
+		m.Args = append(m.Args, f.Default)
+	}
+	if f.Name == "clamp" && m.Args[1] < m.Args[0] {
+		return nil, "clamp to an empty range has no result"
+	}
+	return w.mapped(m, e.Args[0], sc)
+}
+
+// mapped compiles the input of m.
+func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, string) {
+	sc.selectorRefused = ""
+	var reason string
+	if m.Input, reason = w.compile(input, sc); m.Input == nil {
+		return nil, inputStays + reason
+	}
+	return m, ""
+}
+
+// constant returns the value of a literal number, however it is wrapped.
+func constant(e parser.Expr) (float64, bool) {
+	switch e := e.(type) {
+	case *parser.NumberLiteral:
+		return e.Val, true
+	case *parser.ParenExpr:
+		return constant(e.Expr)
+	case *parser.StepInvariantExpr:
+		return constant(e.Expr)
+	case *parser.UnaryExpr:
+		v, ok := constant(e.Expr)
+		if e.Op == parser.SUB {
+			v = -v
+		}
+		return v, ok
+	}
+	return 0, false
+}
+
+func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {
+	switch {
+	case v.Anchored || v.Smoothed:
+		return nil, "anchored and smoothed selectors are not on an executor yet"
+	case v.Timestamp != nil && sc.moved:
+		return nil, "a selector with @ lies under a subquery with an offset or @"
+	case v.Timestamp != nil && sc.grid.Steps > 1:
+		return nil, "a selector with @ is read at every step"
+	}
+	if reason, ok := w.env.Excluded[v.PosRange]; ok {
+		return nil, reason
+	}
+	return &plan.Scan{
+		Matchers: v.LabelMatchers, Offset: v.OriginalOffset.Milliseconds(), Fixed: v.Timestamp,
+		Pos: v.PosRange, Text: v.String(),
+	}, ""
+}
+
+const inputStays = "its input stays with Prometheus's engine: "
