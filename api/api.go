@@ -95,10 +95,11 @@ var anyOrigin = regexp.MustCompile("^(?:.*)$")
 
 // API is the http.Handler of all doors.
 type API struct {
-	o      Options
-	logger *slog.Logger
-	v1     http.Handler // Prometheus's own, paths from /api/v1
-	router *mux.Router
+	o       Options
+	logger  *slog.Logger
+	v1      http.Handler // Prometheus's own, paths from /api/v1
+	queries http.Handler // v1 for the doors that evaluate; large answers are streamed
+	router  *mux.Router
 }
 
 // New returns the doors.
@@ -141,7 +142,9 @@ func New(o Options) (*API, error) {
 	setDefault(&o.ReadFrameBytes, defaultReadFrameBytes)
 
 	a := &API{o: o, logger: o.Logger}
-	a.v1 = a.newV1()
+	ss := newStreams()
+	a.v1 = a.newV1(ss)
+	a.queries = ss.handler(a.v1)
 	a.router = a.routes()
 	return a, nil
 }

@@ -45,7 +45,9 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 		case typeUnavailable:
 			r.Err = unavailable{r.Err}
 		}
+		return r
 	}
+	claim(ctx, r.Value)
 	return r
 }
 

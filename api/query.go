@@ -25,7 +25,7 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 		respondError(w, http.StatusBadRequest, typeBadData, `invalid parameter "format": use json or csv`)
 		return
 	}
-	a.v1.ServeHTTP(w, in)
+	a.queries.ServeHTTP(w, in)
 }
 
 // isRange reports whether a form asks for a range query.

@@ -84,7 +84,7 @@ func (a *API) routes() *mux.Router {
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
 	for path, methods := range evaluated {
-		a.door(m, prefix+path, methods, a.withExecutor(a.v1))
+		a.door(m, prefix+path, methods, a.withExecutor(a.queries))
 	}
 	for path, methods := range here {
 		a.door(m, prefix+path, methods, a.v1)

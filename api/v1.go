@@ -21,11 +21,28 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 )
 
-// newV1 returns Prometheus's API over the engine and the queryable. Doors that
-// need a TSDB, an appender or a feature registry must not be routed to it.
-func (a *API) newV1() http.Handler {
+// newV1 returns the handler of Prometheus's API with promwarp's codecs. JSON is
+// the first of them, so it is what those get who accept anything.
+func (a *API) newV1(ss *streams) http.Handler {
+	api := a.prometheusAPI()
+	api.ClearCodecs()
+	api.InstallCodec(jsonCodec{streams: ss})
+	api.InstallCodec(csvCodec{})
+	return handlerOf(api)
+}
+
+// handlerOf returns the handler of Prometheus's API at its prefix.
+func handlerOf(api *v1.API) http.Handler {
+	r := route.New().WithPrefix(prefix)
+	api.Register(r)
+	return r
+}
+
+// prometheusAPI returns Prometheus's API over the engine and the queryable. Doors
+// that need a TSDB, an appender or a feature registry must not be routed to it.
+func (a *API) prometheusAPI() *v1.API {
 	var none nothing
-	api := v1.NewAPI(
+	return v1.NewAPI(
 		translating{a.o.Engine},
 		a.o.Queryable,
 		nil, nil, // appenders
@@ -63,10 +80,6 @@ func (a *API) newV1() http.Handler {
 		v1.OpenAPIOptions{},
 		a.o.Parser,
 	)
-	api.InstallCodec(csvCodec{})
-	r := route.New().WithPrefix(prefix)
-	api.Register(r)
-	return r
 }
 
 // nothing answers for what promwarp does not have: scraping, rules, exemplars.
