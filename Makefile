@@ -11,10 +11,10 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir
+RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test unit race e2e lint fmt clean help
+.PHONY: all build demo test unit race e2e bench lint fmt clean help
 
 all: build
 
@@ -31,18 +31,23 @@ test: lint unit race e2e ## everything CI runs
 
 unit:           ## unit tests, Prometheus's own suite, random queries
 	$(GO) test ./...
+	cd bench && $(GO) test -short ./...
 
 race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short $(RACE)
 	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel' ./engine
 
 e2e:            ## real Prometheus binaries against the real promwarp
-	cd e2e && $(GO) test ./...
+	cd e2e && $(GO) test -count=1 ./...
+
+bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes; ARGS=-smoke for a quick look
+	cd bench && $(GO) run . $(ARGS)
 
 lint:           ## formatting, vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet $(VET) ./...
 	cd e2e && $(GO) vet $(VET) ./...
+	cd bench && $(GO) vet $(VET) ./...
 	$(GO) run $(STATICCHECK) ./...
 
 fmt:            ## format

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"flag"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/bench/queries"
+)
+
+var now = time.Unix(1_700_000_030, 0)
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions(nil, now, io.Discard)
+	require.NoError(t, err)
+	require.True(t, o.promwarp && o.vm)
+	require.Len(t, o.queries, len(queries.All))
+	require.EqualValues(t, 1_699_999_980, o.end)
+	d := o.data()
+	require.Equal(t, o.length().Milliseconds(), d.End-d.Start)
+	require.Equal(t, o.end*1000, d.End)
+
+	o, err = parseOptions([]string{"-only", "prometheus, promwarp", "-queries", "^red-rate$", "-end", "1600000000"}, now, io.Discard)
+	require.NoError(t, err)
+	require.True(t, o.promwarp && !o.vm)
+	require.Len(t, o.queries, 1)
+	require.EqualValues(t, 1_600_000_000, o.end)
+}
+
+// What is given besides -smoke counts.
+func TestSmokeOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-smoke", "-rounds", "7"}, now, io.Discard)
+	require.NoError(t, err)
+	require.False(t, o.vm)
+	require.Equal(t, 340, o.series)
+	require.Equal(t, 7, o.rounds)
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for says, args := range map[string][]string{
+		"-series must be":             {"-series", "0"},
+		"-hours must be":              {"-hours", "0"},
+		"-rounds must be":             {"-rounds", "-1"},
+		"-end must be":                {"-end", "5"},
+		"no peer is called \"mimir\"": {"-only", "promwarp,mimir"},
+		"missing closing":             {"-queries", "("},
+		"matches none of":             {"-queries", "^none such$"},
+		"unexpected argument \"now\"": {"now"},
+		"not defined":                 {"-fast"},
+	} {
+		_, err := parseOptions(args, now, io.Discard)
+		require.ErrorContains(t, err, says)
+	}
+	_, err := parseOptions([]string{"-h"}, now, io.Discard)
+	require.ErrorIs(t, err, flag.ErrHelp)
+}

@@ -1,0 +1,187 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/dataset"
+)
+
+func TestParsePeak(t *testing.T) {
+	require.EqualValues(t, 1612<<10, parsePeak("Name:\tx\nVmHWM:\t    1612 kB\nVmRSS:\t 3 kB\n"))
+	require.Zero(t, parsePeak("Name:\tx\n"))
+	require.Zero(t, parsePeak("Name:\tx\nVmHWM:\t many kB\n"))
+}
+
+func TestSumMetric(t *testing.T) {
+	const page = "# HELP vm_active_merges x\nvm_active_merges{type=\"a\"} 2\nvm_active_merges{type=\"b\"} 3\nvm_active_merges_total 9\nvm_other 1.5"
+	require.EqualValues(t, 5, sumMetric(page, "vm_active_merges{"))
+	require.Zero(t, sumMetric(page, "vm_none"))
+}
+
+func TestOutputKeepsTheEnd(t *testing.T) {
+	var o output
+	for range 10_000 {
+		_, _ = o.Write([]byte("many words\n"))
+	}
+	_, _ = o.Write([]byte("the last"))
+	require.LessOrEqual(t, len(o.b), 2*outputLimit)
+	require.True(t, strings.HasSuffix(o.tail(), "many words\nthe last"))
+	require.Equal(t, 20, strings.Count(o.tail(), "\n")+1)
+}
+
+func TestFindRepository(t *testing.T) {
+	_, err := FindRepository(t.Context())
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	_, err = FindRepository(t.Context())
+	require.ErrorContains(t, err, "bench")
+}
+
+// A failed build says what is missing, and leaves nothing behind.
+func TestBuildFails(t *testing.T) {
+	r := Repository{root: t.TempDir()}
+	_, err := r.Promwarp(t.Context(), t.TempDir())
+	require.ErrorContains(t, err, "build promwarp")
+	_, err = r.Prometheus(t.Context(), func(string) {})
+	require.ErrorContains(t, err, "which version of prometheus")
+}
+
+// receiver takes remote-write requests.
+type receiver struct {
+	mu      sync.Mutex
+	samples int64
+	stale   int64
+	refuse  bool
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuse {
+		http.Error(w, "no room", http.StatusServiceUnavailable)
+		return
+	}
+	body, _ := io.ReadAll(req.Body)
+	raw, err := snappy.Decode(nil, body)
+	var wr prompb.WriteRequest
+	if err = errors.Join(err, wr.Unmarshal(raw)); err != nil || req.URL.Path != "/api/v1/write" {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	for _, ts := range wr.Timeseries {
+		for _, s := range ts.Samples {
+			r.samples++
+			if dataset.IsStale(s.Value) {
+				r.stale++
+			} else if math.IsNaN(s.Value) {
+				http.Error(w, "a NaN", http.StatusBadRequest)
+			}
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Everything generated arrives, stale markers included.
+func TestFeed(t *testing.T) {
+	r := &receiver{}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	o := dataset.Options{Start: 1_700_000_000_000, End: 1_700_000_000_000 + (5 * time.Hour).Milliseconds(), Series: 300, Seed: 3}
+	var done, total int64
+	stats, err := Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, func(d, n int64) { done, total = d, n })
+	require.NoError(t, err)
+	require.Positive(t, stats.StaleMarkers)
+	require.Equal(t, stats.Samples, r.samples)
+	require.Equal(t, stats.StaleMarkers, r.stale)
+	require.Equal(t, stats.Samples, done)
+	require.Equal(t, stats.Samples, total)
+
+	blocks, err := dataset.WriteBlocks(t.Context(), t.TempDir(), o, nil)
+	require.NoError(t, err)
+	require.Equal(t, blocks.Samples, stats.Samples)
+
+	r.refuse = true
+	_, err = Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, nil)
+	require.ErrorContains(t, err, "no room")
+}
+
+// What a VictoriaMetrics that lost samples says is an error.
+func TestSettle(t *testing.T) {
+	pages := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages += r.URL.Path + " "
+		_, _ = io.WriteString(w, "vm_rows_inserted_total{type=\"promremotewrite\"} 12\nvm_active_force_merges 0\n")
+	}))
+	defer server.Close()
+	p := &Process{name: "VM", URL: server.URL}
+	require.NoError(t, Settle(t.Context(), p, 12))
+	require.Equal(t, "/internal/force_flush /metrics /internal/force_merge /metrics ", pages)
+	require.ErrorContains(t, Settle(t.Context(), p, 13), "took 12 samples of 13")
+	server.Close()
+	require.Error(t, Settle(t.Context(), p, 12))
+}
+
+// TestMain lets the test program play the server of TestProcess.
+func TestMain(m *testing.M) {
+	if addr := os.Getenv("BENCH_TEST_SERVER"); addr != "" {
+		if addr == "none" {
+			os.Stderr.WriteString("no disk\n")
+			os.Exit(3)
+		}
+		_ = http.ListenAndServe(addr, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	}
+	os.Exit(m.Run())
+}
+
+func TestProcess(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	addr, err := freeAddr()
+	require.NoError(t, err)
+	t.Setenv("BENCH_TEST_SERVER", addr)
+	p, err := start(t.Context(), "self", addr, "/ready", self)
+	require.NoError(t, err)
+	require.NoError(t, p.Alive())
+	if runtime.GOOS == "linux" {
+		p.ResetPeakRSS()
+		require.Positive(t, p.PeakRSS())
+	}
+	p.Kill()
+	require.ErrorContains(t, p.Alive(), "self ended")
+	require.Zero(t, p.PeakRSS())
+
+	// A context that ends takes the process along.
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err = start(ctx, "self", addr, "/ready", self)
+	require.NoError(t, err)
+	cancel()
+	select {
+	case <-p.gone:
+	case <-time.After(10 * time.Second):
+		t.Error("still runs")
+		p.Kill()
+	}
+
+	// One that ends at once is an error with its words.
+	t.Setenv("BENCH_TEST_SERVER", "none")
+	_, err = start(t.Context(), "self", addr, "/ready", self)
+	require.ErrorContains(t, err, "no disk")
+	require.ErrorContains(t, err, "exit status 3")
+	_, err = start(t.Context(), "nobody", addr, "/ready", self+".none")
+	require.ErrorContains(t, err, "start nobody")
+}

@@ -1,0 +1,29 @@
+package peers
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+)
+
+// StartPrometheus starts a Prometheus that answers from the blocks in
+// dir/data and scrapes nothing.
+func StartPrometheus(ctx context.Context, program Program, dir string) (*Process, error) {
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		return nil, err
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "Prometheus", addr, "/-/ready", program.Path,
+		"--config.file="+config,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--storage.tsdb.retention.time=10y",
+		// Equal, so that it does not compact while it is measured.
+		"--storage.tsdb.min-block-duration=2h",
+		"--storage.tsdb.max-block-duration=2h",
+		"--web.listen-address="+addr,
+		"--log.level=warn")
+}

@@ -1,0 +1,107 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StartVictoriaMetrics starts an empty VictoriaMetrics that keeps its data
+// below dir and does not refuse large queries.
+func StartVictoriaMetrics(ctx context.Context, program Program, dir string) (*Process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "VictoriaMetrics", addr, "/health", program.Path,
+		"-httpListenAddr="+addr,
+		"-storageDataPath="+filepath.Join(dir, "victoria-metrics"),
+		"-retentionPeriod=100y",
+		"-search.latencyOffset=0s",
+		"-search.maxUniqueTimeseries=10000000",
+		"-search.maxSamplesPerQuery=10000000000",
+		"-search.maxQueryDuration=2m",
+		"-search.logSlowQueryDuration=0",
+		"-loggerLevel=WARN")
+}
+
+// settleLimit is how long VictoriaMetrics may take to put its data in order.
+const settleLimit = 5 * time.Minute
+
+// Settle makes VictoriaMetrics write out what it was sent, checks that these
+// were as many samples as given, and merges its parts into one, so that it is
+// measured at its best and does nothing else meanwhile.
+func Settle(ctx context.Context, p *Process, samples int64) error {
+	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
+		return err
+	}
+	metrics, err := get(ctx, p.URL+"/metrics")
+	if err != nil {
+		return err
+	}
+	if n := sumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); n != samples {
+		return fmt.Errorf("%s took %d samples of %d", p.name, n, samples)
+	}
+	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(settleLimit); ; {
+		// It begins to merge some time after it was told to.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+		metrics, err := get(ctx, p.URL+"/metrics")
+		if err != nil {
+			return err
+		}
+		if sumMetric(metrics, "vm_active_force_merges")+sumMetric(metrics, "vm_active_merges{") == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s still merges after %s", p.name, settleLimit)
+		}
+	}
+}
+
+// sumMetric adds up the whole numbers of the series that begin with prefix.
+func sumMetric(metrics, prefix string) (sum int64) {
+	for line := range strings.Lines(metrics) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		text := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// get returns the page at url.
+func get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = errors.New(resp.Status + ": " + string(body[:min(len(body), 200)]))
+	}
+	if err != nil {
+		return "", fmt.Errorf("get %s: %w", url, err)
+	}
+	return string(body), nil
+}
