@@ -148,7 +148,9 @@ func anyWindow(r *rand.Rand, arg string) string {
 
 // anyMap applies one of the operators or functions of one value.
 func anyMap(r *rand.Rand, in string) string {
-	num := func() string { return []string{"2", "-3", "0.5", "100", "0", "-(1)", "Inf", "NaN"}[r.IntN(8)] }
+	num := func() string {
+		return []string{"2", "-3", "0.5", "100", "0", "-(1)", "Inf", "NaN", "(1 / 3 - 2 * 5)", "(1 + 0.1)"}[r.IntN(10)]
+	}
 	names := slices.Sorted(maps.Keys(plan.Maps))
 	f := plan.Maps[names[r.IntN(len(names))]]
 	switch {

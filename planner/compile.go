@@ -185,7 +185,8 @@ func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, st
 	return m, ""
 }
 
-// constant returns the value of a literal number, however it is wrapped.
+// constant returns the value of a literal number, however it is wrapped, or of
+// arithmetic on such numbers.
 func constant(e parser.Expr) (float64, bool) {
 	switch e := e.(type) {
 	case *parser.NumberLiteral:
@@ -200,6 +201,22 @@ func constant(e parser.Expr) (float64, bool) {
 			v = -v
 		}
 		return v, ok
+	case *parser.BinaryExpr:
+		a, ok := constant(e.LHS)
+		b, ok2 := constant(e.RHS)
+		if !ok || !ok2 {
+			return 0, false
+		}
+		switch e.Op {
+		case parser.ADD:
+			return a + b, true
+		case parser.SUB:
+			return a - b, true
+		case parser.MUL:
+			return a * b, true
+		case parser.DIV:
+			return a / b, true
+		}
 	}
 	return 0, false
 }

@@ -53,6 +53,8 @@ func TestPlan(t *testing.T) {
 		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, nil},
 		{`quantile_over_time(0.9, x[5m])`, []string{`quantile_over_time(0.9, x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], -(60))`, []string{`predict_linear(x[5m], -(60)) | 3600+60*61 | reads 3300.001..7200`}},
+		{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2`, []string{`predict_linear(x[5m], 4 * 3600) | 3600+60*61 | reads 3300.001..7200`}},
+		{`x > 14.4 * (0.002 - 0.001) / 2`, []string{`x > 14.4 * (0.002 - 0.001) / 2 | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], time())`, nil},
 		{`quantile_over_time(2, x[5m])`, nil},
 		{`avg_over_time(x[5m:1m])`, []string{`avg_over_time(x[5m:1m]) | 3600+60*61 | x on 3360+60*65 | reads 3060.001..7200`}},
