@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
@@ -45,9 +44,8 @@ func (s *set) Next() bool {
 
 func (s *set) inRange() []Chunk {
 	cs := s.sel.Chunks(s.i)
-	lo := sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= s.mint })
-	hi := sort.Search(len(cs), func(k int) bool { return cs[k].MinT > s.maxt })
-	return cs[lo:max(lo, hi)]
+	lo, hi := inRange(cs, s.mint, s.maxt)
+	return cs[lo:hi]
 }
 
 func (s *set) Err() error                        { return nil }
