@@ -118,6 +118,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 			sel, now = joined, all
 		}
 	}
+	sel = sel.Remember()
 	if sizeOf(e.key, sel, now) > c.limit {
 		return nil
 	}

@@ -10,13 +10,13 @@ import (
 // excluded.
 type bounds struct{ lo, hi []int32 }
 
-// windows fills b with the windows of s and counts their samples.
-func (b *bounds) windows(ts []int64, s span, sc stepCounts) (c counts) {
+// find fills b with the windows of s over samples at ts.
+func (b *bounds) find(ts []int64, s span) (c counts) {
 	if cap(b.lo) < s.grid.Steps {
 		b.lo, b.hi = make([]int32, s.grid.Steps), make([]int32, s.grid.Steps)
 	}
 	b.lo, b.hi = b.lo[:s.grid.Steps], b.hi[:s.grid.Steps]
-	i, j, strideI, strideJ, seen := 0, 0, 0, 0, 0
+	i, j, strideI, strideJ := 0, 0, 0, 0
 	for k := range b.lo {
 		end := s.scan.Times(s.grid.At(k))
 		j, strideJ = after(ts, j, strideJ, end)
@@ -24,11 +24,8 @@ func (b *bounds) windows(ts []int64, s span, sc stepCounts) (c counts) {
 		b.lo[k], b.hi[k] = int32(i), int32(j)
 		if n := j - i; n > 0 {
 			c.maxWindow = max(c.maxWindow, n)
-			sc.all[k] += int64(n)
-			sc.fresh[k] += int64(j - max(i, seen))
 			c.points++
 		}
-		seen = j
 	}
 	if n := len(b.lo); n > 0 {
 		c.lastWindow = int(b.hi[n-1] - b.lo[n-1])

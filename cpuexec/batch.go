@@ -67,8 +67,10 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	for i, m := range chain {
 		mappers[i] = newMapper(m)
 	}
-	scratch, release := r.x.borrow(workers, steps, len(chain))
+	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant}
+	scratch, release := r.x.borrow(workers, sp, len(chain))
 	defer release()
+	tick := r.x.hot.clock.Add(1)
 
 	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held}
 	b := newBatch(n, steps, workers)
@@ -81,7 +83,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		parallel(workers, b.n, func(k, i int) bool {
 			s := scratch[k]
 			if s.err == nil && r.ctx.Err() == nil {
-				s.err = s.eval(r, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
+				s.err = s.eval(r, tick, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
 				s.apply(mappers, b.row(i), &b.counts[i])
 			}
 			return s.err == nil
@@ -106,6 +108,8 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		r.m.Work.Chunks += s.read.chunks
 		r.m.Work.Samples += s.read.samples
 		r.m.Work.Bytes += s.read.bytes
+		r.m.Work.Kept += s.read.hot
+		s.frames.settle(s.sc)
 		for k := range steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]

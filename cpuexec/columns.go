@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/value"
@@ -16,29 +17,41 @@ import (
 type columns struct {
 	ts    []int64
 	vs    []float64
+	stale bool                 // there are stale markers among them
 	iters [8]chunkenc.Iterator // by encoding, for those without a decoder here
 }
 
-// read decodes the chunks of series i of s that overlap mint to maxt (ms, both
-// included). With dropStale, stale markers are left out. It reports the number
-// of chunks, samples and bytes it decoded.
-func (c *columns) read(s *selection.Selection, i int, mint, maxt int64, dropStale bool) (r readStats, err error) {
+// overlapping returns the chunks of series i of s that overlap mint to maxt (ms,
+// both included).
+func overlapping(s *selection.Selection, i int, mint, maxt int64) []selection.Chunk {
 	cs := s.Chunks(i)
 	lo := sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint })
 	hi := lo
-	n := 0
 	for hi < len(cs) && cs[hi].MinT <= maxt {
-		n += int(cs[hi].Samples)
-		r.bytes += int64(cs[hi].Len)
 		hi++
 	}
-	r.chunks, r.samples = hi-lo, int64(n)
+	return cs[lo:hi]
+}
+
+// reset empties the columns.
+func (c *columns) reset() { c.ts, c.vs, c.stale = c.ts[:0], c.vs[:0], false }
+
+// read decodes chunks of series i of s, in time order, behind the samples that
+// are there. With dropStale, stale markers are left out. It reports the number
+// of chunks, samples and bytes it decoded.
+func (c *columns) read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (r readStats, err error) {
+	for k := range cs {
+		r.samples += int64(cs[k].Samples)
+		r.bytes += int64(cs[k].Len)
+	}
+	r.chunks = len(cs)
+	off, n := len(c.ts), len(c.ts)+int(r.samples)
 	if cap(c.ts) < n {
-		c.ts, c.vs = make([]int64, n+n/4), make([]float64, n+n/4)
+		c.ts, c.vs = slices.Grow(c.ts, n+n/4-off), slices.Grow(c.vs, n+n/4-off)
 	}
 	c.ts, c.vs = c.ts[:n], c.vs[:n]
-	off, last := 0, int64(math.MinInt64)
-	for _, ch := range cs[lo:hi] {
+	last := int64(math.MinInt64)
+	for _, ch := range cs {
 		end := off + int(ch.Samples)
 		ts, vs := c.ts[off:end:end], c.vs[off:end:end]
 		var stale bool
@@ -55,17 +68,28 @@ func (c *columns) read(s *selection.Selection, i int, mint, maxt int64, dropStal
 		}
 		last = ts[len(ts)-1]
 		off = end
-		if stale && dropStale {
+		switch {
+		case stale && dropStale:
 			off -= removeStale(ts, vs)
+		case stale:
+			c.stale = true
 		}
 	}
 	c.ts, c.vs = c.ts[:off], c.vs[:off]
 	return r, nil
 }
 
+// readStats count what was decoded, and the samples that were there already.
 type readStats struct {
-	chunks         int
-	samples, bytes int64
+	chunks              int
+	samples, bytes, hot int64
+}
+
+func (r *readStats) add(s readStats) {
+	r.chunks += s.chunks
+	r.samples += s.samples
+	r.bytes += s.bytes
+	r.hot += s.hot
 }
 
 // iterate decodes a chunk with Prometheus's own iterator.

@@ -26,16 +26,32 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
+	hot     *hotSet
 }
 
-// New returns an executor that uses up to workers goroutines for a node; 0
-// means one a core.
-func New(workers int) *Executor {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	return &Executor{workers: workers, scratch: sync.Pool{New: func() any { return new(worker) }}}
+// Options configure an Executor.
+type Options struct {
+	// Workers is the number of goroutines that evaluate a node; 0 means one a
+	// core.
+	Workers int
+	// DecodedBytes is the most memory that the decoded columns of series that
+	// are asked for again and again may take. 0 means none are kept.
+	DecodedBytes int64
 }
+
+// New returns an executor.
+func New(o Options) *Executor {
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	return &Executor{
+		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
+		hot: newHotSet(o.DecodedBytes),
+	}
+}
+
+// DecodedBytes is the memory that decoded columns take.
+func (x *Executor) DecodedBytes() int64 { return x.hot.size() }
 
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {

@@ -116,31 +116,22 @@ var folders = map[string]folder{
 	},
 }
 
-// fold fills out with f over the samples of each step's window.
-func fold(ts []int64, vs []float64, s span, f folder, param float64, scratch *[]float64, out row, sc stepCounts) (c counts) {
-	i, j, strideI, strideJ := 0, 0, 0, 0 // the window is ts[i:j]
-	seen := 0                            // samples that earlier windows ended before
+// fold fills out with f over the samples of each step's window and returns the
+// number of steps with a value.
+func fold(fr *frame, vs []float64, f folder, param float64, scratch *[]float64, out row) (points int) {
 	cur := cursor{row: out}
 	defer cur.flush()
-	for k := 0; k < s.grid.Steps; k++ {
-		at := s.grid.At(k)
-		end := s.scan.Times(at)
-		j, strideJ = after(ts, j, strideJ, end)
-		i, strideI = after(ts, i, strideI, end-s.width)
-		n := j - i
-		c.lastWindow = n
-		if n > 0 {
-			c.maxWindow = max(c.maxWindow, n)
-			sc.all[k] += int64(n)
-			sc.fresh[k] += int64(j - max(i, seen))
-			if v, ok := f(ts[i:j], vs[i:j], at, param, scratch); ok {
-				cur.set(k, v)
-				c.points++
-			}
+	for k, lo := range fr.lo {
+		hi := fr.hi[k]
+		if lo == hi {
+			continue
 		}
-		seen = j
+		if v, ok := f(fr.ts[lo:hi], vs[lo:hi], fr.span.grid.At(k), param, scratch); ok {
+			cur.set(k, v)
+			points++
+		}
 	}
-	return c
+	return points
 }
 
 func sumOf(vs []float64) float64 {

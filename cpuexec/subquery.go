@@ -19,13 +19,13 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	}
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
-	scratch, release := r.x.borrow(workers, steps, 0)
+	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width}
+	scratch, release := r.x.borrow(workers, sp, 0)
 	defer release()
 	buffers := make([]row, workers)
 	for i := range buffers {
 		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
 	}
-	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width}
 	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
 	all := make([]plan.Row, len(in))
 	counted := make([]counts, len(in))
@@ -36,7 +36,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.present)
-		if s.err = s.compute(n.Func, n.Param, sp, s.times, in[i].Values, out, &counted[i]); s.err != nil {
+		if s.err = s.compute(n.Func, n.Param, samples{ts: s.times, vs: in[i].Values}, out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].points > 0 {
@@ -51,6 +51,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		if s.err != nil {
 			return nil, s.err
 		}
+		s.frames.settle(s.sc)
 		for k := range steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 		}
@@ -102,6 +103,7 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	w.Chunks += v.Chunks
 	w.Samples += v.Samples
 	w.Bytes += v.Bytes
+	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	r.m.Peak = max(r.m.Peak, sub.m.Peak)
 	r.m.Annotations.Merge(sub.m.Annotations)

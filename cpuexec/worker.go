@@ -9,19 +9,21 @@ import (
 
 // worker is the scratch memory of one goroutine.
 type worker struct {
-	cols   columns
-	bounds bounds
-	resets []int32   // indices of samples
-	values []float64 // for functions that sort
-	times  []int64   // of the points of a subquery
-	sc     stepCounts
-	kept   []int // values after each map
-	read   readStats
-	err    error
+	cols    columns
+	frames  frames
+	indices []int32   // of samples
+	values  []float64 // for functions that sort
+	times   []int64   // of the points of a subquery
+	sc      stepCounts
+	kept    []int // values after each map
+	read    readStats
+	err     error
 }
 
-func (w *worker) reset(steps, maps int) {
+func (w *worker) reset(sp span, maps int) {
 	w.read, w.err = readStats{}, nil
+	w.frames.open(sp)
+	steps := sp.grid.Steps
 	w.kept = make([]int, maps)
 	for _, s := range []*[]int64{&w.sc.all, &w.sc.fresh} {
 		if cap(*s) < steps {
@@ -32,12 +34,13 @@ func (w *worker) reset(steps, maps int) {
 	}
 }
 
-// borrow takes scratch memory for n goroutines; release gives it back.
-func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()) {
+// borrow takes scratch memory for n goroutines that evaluate windows of sp;
+// release gives it back.
+func (x *Executor) borrow(n int, sp span, maps int) (scratch []*worker, release func()) {
 	scratch = make([]*worker, n)
 	for i := range scratch {
 		scratch[i] = x.scratch.Get().(*worker)
-		scratch[i].reset(steps, maps)
+		scratch[i].reset(sp, maps)
 	}
 	return scratch, func() {
 		for _, s := range scratch {
@@ -46,47 +49,53 @@ func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()
 	}
 }
 
-// eval decodes one series and applies the window function to it.
-func (s *worker) eval(r *run, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
+// eval applies the window function to one series.
+func (s *worker) eval(r *run, tick int64, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
 	mint, maxt := w.Reads(r.job.Grid)
-	rs, err := s.cols.read(sel, i, mint, maxt, !w.Func.Instant)
-	s.read.chunks += rs.chunks
-	s.read.samples += rs.samples
-	s.read.bytes += rs.bytes
+	in, err := s.load(r.x.hot, tick, sel, i, mint, maxt, !w.Func.Instant)
 	if err != nil {
-		sel.Discard()
 		return err
 	}
-	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width}
-	return s.compute(w.Func, w.Param, sp, s.cols.ts, s.cols.vs, out, c)
+	return s.compute(w.Func, w.Param, in, out, c)
 }
 
-// compute fills out with f over the windows of sp.
-func (s *worker) compute(f *plan.WindowFunc, param float64, sp span, ts []int64, vs []float64, out row, c *counts) error {
+// compute fills out with f over the windows of in.
+func (s *worker) compute(f *plan.WindowFunc, param float64, in samples, out row, c *counts) error {
+	*c = counts{}
+	if len(in.ts) == 0 {
+		return nil
+	}
+	var fr *frame
+	if in.shared {
+		fr = s.frames.shared(in.ts, s.sc)
+	} else {
+		fr = s.frames.decoded(in.ts, s.sc)
+	}
+	if f.Instant {
+		*c = lastSample(fr, in.vs, in.stale, out, s.sc)
+		return nil
+	}
+	fr.used++
+	*c = fr.counts
 	switch f.Name {
-	case plan.Last.Name:
-		*c = lastSample(ts, vs, sp, out, s.sc)
 	case "rate":
-		*c, s.resets = extrapolated(ts, vs, sp, counterRate, s.resets, out, s.sc)
+		c.points = extrapolated(fr, in.vs, counterRate, s.resets(in), out)
 	case "increase":
-		*c, s.resets = extrapolated(ts, vs, sp, counterIncrease, s.resets, out, s.sc)
+		c.points = extrapolated(fr, in.vs, counterIncrease, s.resets(in), out)
 	case "delta":
-		*c, s.resets = extrapolated(ts, vs, sp, gaugeDelta, s.resets, out, s.sc)
+		c.points = extrapolated(fr, in.vs, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
-		*c = s.bounds.windows(ts, sp, s.sc)
-		sums(vs, &s.bounds, f.Name == "avg_over_time", out)
+		sums(in.vs, &fr.bounds, f.Name == "avg_over_time", out)
 	case "max_over_time":
-		*c = s.bounds.windows(ts, sp, s.sc)
-		s.resets = extremes(vs, &s.bounds, 1, s.resets, out)
+		s.indices = extremes(in.vs, &fr.bounds, 1, s.indices, out)
 	case "min_over_time":
-		*c = s.bounds.windows(ts, sp, s.sc)
-		s.resets = extremes(vs, &s.bounds, -1, s.resets, out)
+		s.indices = extremes(in.vs, &fr.bounds, -1, s.indices, out)
 	default:
 		fn, ok := folders[f.Name]
 		if !ok {
 			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		*c = fold(ts, vs, sp, fn, param, &s.values, out, s.sc)
+		c.points = fold(fr, in.vs, fn, param, &s.values, out)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestReadNamesCorruptSeries(t *testing.T) {
 			s, err := b.Finish()
 			require.NoError(t, err)
 			var cols columns
-			_, err = cols.read(s, 0, 0, 10_000, true)
+			_, err = cols.read(s, 0, s.Chunks(0), true)
 			var corrupt *selection.CorruptError
 			require.ErrorAs(t, err, &corrupt)
 			require.ErrorContains(t, err, `{__name__="m", a="b"}`)

@@ -16,17 +16,18 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// counters is a day of 3184 counters every 15 s, in chunks of 120 samples.
+// counters is a day of 3184 counters every 15 s, in chunks of 120 samples; 24 of
+// them are scraped together.
 var counters = sync.OnceValue(func() *selection.Selection {
 	r := rand.New(rand.NewPCG(1, 1))
 	b := selection.NewBuilder(0)
 	for s := range 3184 {
-		b.Series(labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprintf("job-%d", s%10), "instance", fmt.Sprintf("i-%04d", s), "code", fmt.Sprint(200+s%3)))
+		b.Series(labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprintf("job-%d", s/24%10), "instance", fmt.Sprintf("i-%04d", s/24), "path", fmt.Sprint("/", s%24), "code", fmt.Sprint(200+s%3)))
 		v := 0.0
 		for c := range 48 {
 			chk := chunkenc.NewXORChunk()
 			app, _ := chk.Appender()
-			first := int64(c*120)*15_000 + int64(s)
+			first := int64(c*120)*15_000 + int64(s/24)
 			for i := range 120 {
 				if v += float64(r.IntN(30)); r.IntN(3000) == 0 {
 					v = 0
@@ -46,10 +47,13 @@ var counters = sync.OnceValue(func() *selection.Selection {
 })
 
 // BenchmarkDay runs queries over 80 000 s at a 60 s step over 17 M samples held
-// as chunks, on promwarp's engine and on Prometheus's.
+// as chunks, on promwarp's engine, on the same with what it decoded before, and
+// on Prometheus's.
 func BenchmarkDay(b *testing.B) {
 	sel := counters()
-	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	chunks := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	kept := sel.Remember()
+	decoded := queryable{select_: func() (*selection.Selection, error) { return kept, nil }}
 	for _, qs := range []string{
 		"sum by (job) (rate(http_requests_total[5m]))",
 		"sum by (job, code) (increase(http_requests_total[1h]))",
@@ -61,14 +65,25 @@ func BenchmarkDay(b *testing.B) {
 		"max by (job) (max_over_time(http_requests_total[1h]))",
 		"sum by (job) (quantile_over_time(0.9, http_requests_total[1h]))",
 	} {
-		opts := plainOpts()
-		for name, e := range map[string]promql.QueryEngine{"promwarp": New(Options{Prometheus: opts}), "prometheus": promql.NewEngine(plainOpts())} {
-			b.Run(name+"/"+qs, func(b *testing.B) {
-				for b.Loop() {
-					query, err := e.NewRangeQuery(context.Background(), q, nil, qs, time.UnixMilli(6_400_000), time.UnixMilli(86_400_000), time.Minute)
+		for _, c := range []struct {
+			name string
+			e    promql.QueryEngine
+			q    queryable
+		}{
+			{"promwarp", New(Options{Prometheus: plainOpts()}), chunks},
+			{"decoded", New(Options{Prometheus: plainOpts(), DecodedBytes: 1 << 30}), decoded},
+			{"prometheus", promql.NewEngine(plainOpts()), chunks},
+		} {
+			b.Run(c.name+"/"+qs, func(b *testing.B) {
+				run := func() {
+					query, err := c.e.NewRangeQuery(context.Background(), c.q, nil, qs, time.UnixMilli(6_400_000), time.UnixMilli(86_400_000), time.Minute)
 					require.NoError(b, err)
 					require.NoError(b, query.Exec(context.Background()).Err)
 					query.Close()
+				}
+				run()
+				for b.Loop() {
+					run()
 				}
 			})
 		}

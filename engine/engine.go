@@ -24,6 +24,9 @@ type Options struct {
 	// Workers is the number of goroutines that evaluate one query; 0 means one
 	// a core.
 	Workers int
+	// DecodedBytes is the most memory for decoded columns of hot series; see
+	// cpuexec.Options.
+	DecodedBytes int64
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.
@@ -41,7 +44,7 @@ func New(o Options) *Engine {
 	}
 	return &Engine{
 		stock: promql.NewEngine(o.Prometheus), opts: o,
-		cpu: cpuexec.New(o.Workers), metrics: newMetrics(o.Prometheus.Reg),
+		cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes}), metrics: newMetrics(o.Prometheus.Reg),
 	}
 }
 

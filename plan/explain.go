@@ -59,8 +59,8 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 		fmt.Fprintf(b, "  -- %s", d.Reason)
 	}
 	if w := d.Work; w != nil {
-		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes; fetched in %s, evaluated in %s; %d points out]",
-			w.Series, w.Chunks, w.Samples, w.Bytes,
+		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",
+			w.Series, w.Chunks, w.Samples, w.Bytes, w.Kept,
 			time.Duration(w.FetchMicros)*time.Microsecond, time.Duration(w.EvalMicros)*time.Microsecond, w.ResultPoints)
 	}
 	b.WriteByte('\n')

@@ -43,6 +43,7 @@ type Work struct {
 	Series       int   `json:"series"`
 	Chunks       int   `json:"chunks"`
 	Samples      int64 `json:"samples"` // decoded
+	Kept         int64 `json:"kept"`    // samples taken from columns decoded earlier
 	Bytes        int64 `json:"bytes"`   // of encoded chunks
 	FetchMicros  int64 `json:"fetch_us"`
 	EvalMicros   int64 `json:"eval_us"`

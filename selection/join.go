@@ -67,12 +67,14 @@ func Join(parts ...*Selection) (*Selection, error) {
 		start := len(out.chunks)
 		out.series = append(out.series, least)
 		out.first = append(out.first, uint32(start))
+		var memo *Memo
 		for p, part := range parts {
 			i := next[p]
 			if i >= len(part.series) || !labels.Equal(part.series[i], least) {
 				continue
 			}
 			next[p]++
+			memo = cmp.Or(memo, part.Memo(i))
 			for _, c := range part.Chunks(i) {
 				c.Slab = renumber[p][c.Slab]
 				out.chunks = append(out.chunks, c)
@@ -85,6 +87,7 @@ func Join(parts ...*Selection) (*Selection, error) {
 			}
 			out.chunks = append(out.chunks[:start], cs...)
 		}
+		out.keepMemo(memo)
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.slabs = append(out.slabs, merged.sel.slabs...)

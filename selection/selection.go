@@ -46,6 +46,7 @@ type Selection struct {
 	first  []uint32 // chunks of series i are chunks[first[i]:first[i+1]]
 	chunks []Chunk
 	slabs  []*Slab
+	memos  []*Memo // of the series, or nil
 
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64
@@ -118,6 +119,7 @@ func (s *Selection) finish() *Selection {
 	for _, l := range s.series {
 		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))
 	}
+	s.size += int64(cap(s.memos)) * int64(unsafe.Sizeof(&Memo{})+unsafe.Sizeof(Memo{}))
 	return s
 }
 

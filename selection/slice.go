@@ -34,6 +34,7 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 		cs := s.Chunks(i)
 		if lo, hi := inRange(cs, mint, maxt); lo < hi {
 			out.series = append(out.series, l)
+			out.keepMemo(s.Memo(i))
 			out.first = append(out.first, uint32(len(out.chunks)))
 			out.chunks = append(out.chunks, cs[lo:hi]...)
 		}
@@ -86,6 +87,7 @@ func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
 		}
 		if len(out.chunks) > start {
 			out.series = append(out.series, l)
+			out.keepMemo(s.Memo(i))
 			out.first = append(out.first, uint32(start))
 		}
 	}

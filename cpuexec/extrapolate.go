@@ -1,0 +1,180 @@
+package cpuexec
+
+import (
+	"slices"
+	"time"
+)
+
+// shape is what the extrapolation of a window depends on besides its values. At
+// regular scrapes all windows of a series have the same, or a few.
+type shape struct {
+	n           int   // samples
+	lead, trail int64 // ms from the window's start to its first sample, and from its last to the end
+	seconds     float64
+	covered     float64 // seconds from the first sample to the last
+	toStart     float64 // seconds to extrapolate before the first sample
+	toEnd       float64 // and after the last
+	factor      float64
+}
+
+// newShape makes the shape of a window of n samples that cover so many ms.
+// seconds divides the result; 0 stands for none.
+func newShape(n int, lead, trail, covered int64, seconds float64) shape {
+	sh := shape{n: n, lead: lead, trail: trail, seconds: seconds, covered: float64(covered) / 1000}
+	spacing := sh.covered / float64(n-1)
+	threshold := float64(spacing * 1.1)
+	if sh.toStart = float64(lead) / 1000; sh.toStart >= threshold {
+		sh.toStart = spacing / 2
+	}
+	if sh.toEnd = float64(trail) / 1000; sh.toEnd >= threshold {
+		sh.toEnd = spacing / 2
+	}
+	sh.factor = sh.extrapolate(sh.toStart)
+	return sh
+}
+
+// extrapolate is the factor from the increase between samples to that of the
+// window, when it is extended by toStart seconds before the first sample.
+func (sh *shape) extrapolate(toStart float64) float64 {
+	f := (sh.covered + toStart + sh.toEnd) / sh.covered
+	if sh.seconds != 0 {
+		f /= sh.seconds
+	}
+	return f
+}
+
+// difference says what extrapolated makes of a window's first and last sample.
+type difference int
+
+const (
+	gaugeDelta      difference = iota // their difference
+	counterIncrease                   // the same, with resets made up for and never below zero
+	counterRate                       // that, per second
+)
+
+// extrapolation is what the windows of a frame are extrapolated by.
+type extrapolation struct {
+	valid  bool
+	factor []float64 // of each step
+	shape  []int32   // of each step, an index into shapes
+	shapes []shape
+	far    bool     // a shape extrapolates further before its first sample than it covers
+	pairs  []uint64 // bitmap of the steps with two samples or more
+	points int      // number of them
+}
+
+// recent is the number of shapes that a new window is compared with: where
+// samples are regular, a few take turns.
+const recent = 8
+
+// extrapolation returns f's, made for the given kind; a frame is only ever used
+// for one.
+func (f *frame) extrapolation(kind difference) *extrapolation {
+	e := &f.extra
+	if e.valid {
+		return e
+	}
+	seconds := 0.0
+	if kind == counterRate {
+		seconds = (time.Duration(f.span.width) * time.Millisecond).Seconds()
+	}
+	steps := len(f.lo)
+	e.valid, e.far, e.points = true, false, 0
+	e.factor = slices.Grow(e.factor[:0], steps)[:steps]
+	e.shape = slices.Grow(e.shape[:0], steps)[:steps]
+	e.shapes = e.shapes[:0]
+	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
+	clear(e.pairs)
+	last := 0
+	for k, lo := range f.lo {
+		n := int(f.hi[k] - lo)
+		if n < 2 {
+			continue
+		}
+		end := f.span.scan.Times(f.span.grid.At(k))
+		first, final := f.ts[lo], f.ts[f.hi[k]-1]
+		last = e.find(last, n, first-(end-f.span.width), end-final)
+		if last == len(e.shapes) {
+			sh := newShape(n, first-(end-f.span.width), end-final, final-first, seconds)
+			e.shapes = append(e.shapes, sh)
+			e.far = e.far || sh.toStart > sh.covered
+		}
+		e.shape[k], e.factor[k] = int32(last), e.shapes[last].factor
+		e.pairs[k>>6] |= 1 << (k & 63)
+		e.points++
+	}
+	return e
+}
+
+// find returns the index of the shape of n samples with the given lead and trail
+// (ms), or the number of shapes if it is not among the last ones. guess is tried
+// first.
+func (e *extrapolation) find(guess, n int, lead, trail int64) int {
+	is := func(i int) bool {
+		s := &e.shapes[i]
+		return s.n == n && s.lead == lead && s.trail == trail
+	}
+	if guess < len(e.shapes) && is(guess) {
+		return guess
+	}
+	for i := max(len(e.shapes)-recent, 0); i < len(e.shapes); i++ {
+		if is(i) {
+			return i
+		}
+	}
+	return len(e.shapes)
+}
+
+// extrapolated fills out with the difference between the first and the last
+// sample of each step's window, extrapolated to the window's ends. It is
+// Prometheus's extrapolatedRate for floats, operation by operation. resets are
+// the samples that are less than the one before; a gauge has none. It returns
+// the number of steps with a value.
+//
+//	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
+//	           (covered + to start + to end) / covered
+func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out row) (points int) {
+	e := fr.extrapolation(kind)
+	copy(out.present, e.pairs)
+	vals, lows, factors := out.vals[:len(fr.hi)], fr.lo[:len(fr.hi)], e.factor[:len(fr.hi)]
+	r := 0 // resets[r:] come after the window's first sample
+	for k, hi := range fr.hi {
+		lo := lows[k]
+		if hi-lo < 2 {
+			continue
+		}
+		first := vs[lo]
+		increase := vs[hi-1] - first
+		if r < len(resets) {
+			for r < len(resets) && resets[r] <= lo {
+				r++
+			}
+			for q := r; q < len(resets) && resets[q] < hi; q++ {
+				increase += vs[resets[q]-1]
+			}
+		}
+		factor := factors[k]
+		// A counter is never negative: do not extrapolate below zero. That needs
+		// a look only where the first value is less than the increase, unless
+		// the way to the start is longer than all that is covered.
+		if increase > 0 && first >= 0 && (first < increase || e.far) && kind != gaugeDelta {
+			sh := &e.shapes[e.shape[k]]
+			if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
+				factor = sh.extrapolate(toZero)
+			}
+		}
+		vals[k] = float64(increase * factor)
+	}
+	return e.points
+}
+
+// findResets appends the indices of the samples that are less than the one
+// before to resets.
+func findResets(vs []float64, resets []int32) []int32 {
+	for i := 1; i < len(vs); i++ {
+		if vs[i] < vs[i-1] {
+			resets = append(resets, int32(i))
+		}
+	}
+	return resets
+}
