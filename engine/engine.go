@@ -42,9 +42,10 @@ func New(o Options) *Engine {
 	if o.Prometheus.NoStepSubqueryIntervalFn == nil {
 		o.Prometheus.NoStepSubqueryIntervalFn = func(int64) int64 { return time.Minute.Milliseconds() }
 	}
+	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
 	return &Engine{
 		stock: promql.NewEngine(o.Prometheus), opts: o,
-		cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes}), metrics: newMetrics(o.Prometheus.Reg),
+		cpu: cpu, metrics: newMetrics(o.Prometheus.Reg, cpu),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -15,10 +16,15 @@ type metrics struct {
 	stayed   *prometheus.CounterVec
 	samples  prometheus.Counter
 	bytes    prometheus.Counter
+	kept     prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 	f := promauto.With(reg)
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "promwarp_cpu_decoded_bytes",
+		Help: "Memory that the decoded columns of hot series take, a part of cache.host-bytes.",
+	}, func() float64 { return float64(cpu.DecodedBytes()) })
 	return &metrics{
 		queries: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_queries_total",
@@ -44,6 +50,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "promwarp_cpu_chunk_bytes_total",
 			Help: "Bytes of encoded chunks decoded by the CPU executor.",
 		}),
+		kept: f.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_cpu_samples_kept_total",
+			Help: "Samples that the CPU executor took from columns decoded for earlier queries.",
+		}),
 	}
 }
 
@@ -59,6 +69,7 @@ func (m *metrics) count(q *query) {
 		if w := d.Work; w != nil {
 			m.samples.Add(float64(w.Samples))
 			m.bytes.Add(float64(w.Bytes))
+			m.kept.Add(float64(w.Kept))
 		}
 		if d.Executor == plan.OnCPU {
 			cpu++

@@ -83,7 +83,7 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 		fresh = -1 // none, where the cache takes 0 for its default
 	}
 	st.cache = cache.New(up, cache.Options{
-		HostBytes:  int64(k.cache.HostBytes),
+		HostBytes:  int64(k.cache.HostBytes - k.cache.decoded()),
 		Fresh:      fresh,
 		Logger:     logger.With("component", "cache"),
 		Registerer: st.reg,
@@ -95,8 +95,14 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 type evaluator struct {
 	*refcount.Count
 	*engine.Engine
-	limits querySettings
-	reg    *prometheus.Registry
+	from engineSettings
+	reg  *prometheus.Registry
+}
+
+// engineSettings are what an engine is made from.
+type engineSettings struct {
+	querySettings
+	decodedBytes int64
 }
 
 // promqlParser parses as Prometheus does by default.
@@ -104,10 +110,10 @@ func promqlParser() parser.Parser {
 	return parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
 }
 
-// newEvaluator returns an engine with the given limits.
-func newEvaluator(limits querySettings, logger *slog.Logger) *evaluator {
+// newEvaluator returns an engine made from limits.
+func newEvaluator(limits engineSettings, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
-	e := engine.New(engine.Options{Prometheus: promql.EngineOpts{
+	e := engine.New(engine.Options{DecodedBytes: limits.decodedBytes, Prometheus: promql.EngineOpts{
 		Logger:               logger.With("component", "query engine"),
 		Reg:                  reg,
 		MaxSamples:           limits.MaxSamples,
@@ -124,7 +130,7 @@ func newEvaluator(limits querySettings, logger *slog.Logger) *evaluator {
 	}})
 	return &evaluator{
 		Engine: e,
-		limits: limits,
+		from:   limits,
 		reg:    reg,
 		Count: refcount.New(func() {
 			if err := e.Close(); err != nil {

@@ -102,7 +102,8 @@ func (f *settingsFlags) addQuery(to flagger) {
 // addServer declares the flags of a server.
 func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
-	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached chunks, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
+	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
+	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
 	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query. At least the upstream's out-of-order window.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
 
 	var addrs addresses
@@ -163,6 +164,7 @@ func (s *settings) values() map[string]string {
 		"query.max-concurrency":      strconv.Itoa(s.Query.MaxConcurrency),
 		"query.lookback-delta":       s.Query.LookbackDelta.String(),
 		"cache.host-bytes":           s.Cache.HostBytes.String(),
+		"cache.decoded-bytes":        s.Cache.decoded().String(),
 		"cache.fresh":                s.Cache.Fresh.String(),
 		"web.listen-address":         strings.Join(s.Web.ListenAddress, ","),
 		"web.config.file":            s.Web.ConfigFile,

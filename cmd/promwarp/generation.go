@@ -40,10 +40,10 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 	} else if g.store, err = openStore(key, s.cfg.Upstream, s.logger); err != nil {
 		return nil, err
 	}
-	if prev != nil && prev.eval.limits == set.Query && prev.eval.Hold() {
+	if prev != nil && prev.eval.from == set.engine() && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = newEvaluator(set.Query, s.logger)
+		g.eval = newEvaluator(set.engine(), s.logger)
 	}
 
 	origin, err := set.corsOrigin()

@@ -128,7 +128,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	defer st.Release()
-	eval := newEvaluator(set.Query, logger)
+	eval := newEvaluator(set.engine(), logger)
 	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))

@@ -57,6 +57,9 @@ type querySettings struct {
 // cacheSettings bound what the cache keeps.
 type cacheSettings struct {
 	HostBytes byteSize `yaml:"host_bytes"`
+	// DecodedBytes is how much of HostBytes decoded columns may take; half of
+	// it if negative.
+	DecodedBytes byteSize `yaml:"decoded_bytes"`
 	// Fresh is how long samples may still arrive or change.
 	Fresh model.Duration `yaml:"fresh"`
 }
@@ -92,8 +95,9 @@ func defaultSettings() settings {
 			Concurrency:   remoteread.DefaultConcurrency,
 		},
 		Cache: cacheSettings{
-			HostBytes: byteSize(defaultHostBytes()),
-			Fresh:     model.Duration(cache.DefaultFresh),
+			HostBytes:    byteSize(defaultHostBytes()),
+			DecodedBytes: -1,
+			Fresh:        model.Duration(cache.DefaultFresh),
 		},
 		Web: webSettings{
 			ListenAddress:   addresses{"127.0.0.1:9201"},
@@ -131,6 +135,8 @@ func (s *settings) validateLimits() error {
 		return errors.New("upstream.concurrency must be more than 0; the default is 4")
 	case s.Cache.HostBytes < 0:
 		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
+	case s.Cache.DecodedBytes > s.Cache.HostBytes:
+		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
 	case s.Cache.Fresh < 0:
 		return errors.New("cache.fresh must not be negative; the default is 10m")
 	case s.Web.ShutdownTimeout < 0:
@@ -143,6 +149,19 @@ func (s *settings) validateLimits() error {
 	}
 	_, err := newLogger(s.Log, nil)
 	return err
+}
+
+// engine returns what an engine is made from.
+func (s *settings) engine() engineSettings {
+	return engineSettings{querySettings: s.Query, decodedBytes: int64(s.Cache.decoded())}
+}
+
+// decoded is the part of HostBytes for decoded columns.
+func (c cacheSettings) decoded() byteSize {
+	if c.DecodedBytes < 0 {
+		return c.HostBytes / 2
+	}
+	return c.DecodedBytes
 }
 
 // corsOrigin is the regular expression that a browser's origin must match.

@@ -62,7 +62,7 @@ remote_read:
       username: me
       password_file: secrets/password
 query: {timeout: 10s, max_samples: 5, max_concurrency: 6, lookback_delta: 1m}
-cache: {host_bytes: 4GiB, fresh: 1h}
+cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, fresh: 1h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   config_file: web.yml
@@ -80,7 +80,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 6, model.Duration(time.Minute)}, s.Query)
-	require.Equal(t, cacheSettings{4 << 30, model.Duration(time.Hour)}, s.Cache)
+	require.Equal(t, cacheSettings{4 << 30, 1 << 30, model.Duration(time.Hour)}, s.Cache)
 	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
@@ -94,6 +94,7 @@ func TestFile(t *testing.T) {
 	// One address may stand alone, and a data directory is the file's.
 	s = load(t, "--config.file="+writeFile(t, "web: {listen_address: ':9'}\ntsdb: {path: data}\n"))
 	require.Equal(t, addresses{":9"}, s.Web.ListenAddress)
+	require.Equal(t, s.Cache.HostBytes/2, s.Cache.decoded(), "half, if nothing says otherwise")
 	require.True(t, filepath.IsAbs(s.TSDB.Path))
 }
 
@@ -135,6 +136,7 @@ func TestSettingsErrors(t *testing.T) {
 		"no YAML":             {file: "a: [", want: []string{"line 1"}},
 		"bad duration":        {file: "query: {timeout: soon}\n", want: []string{`"soon"`}},
 		"bad size":            {file: "cache: {host_bytes: much}\n", want: []string{`"much"`, "4GiB"}},
+		"more decoded":        {args: []string{"--upstream.url=http://p", "--cache.host-bytes=1GiB", "--cache.decoded-bytes=2GiB"}, want: []string{"cache.decoded_bytes", "cache.host_bytes"}},
 		"bad number":          {file: "query: {max_samples: many}\n", want: []string{"`many`", "whole number", "line 1"}},
 		"wrong kind":          {file: "query: 5\n", want: []string{"mapping", "line 1"}},
 		"empty entry":         {file: "remote_read: [null]\n", want: []string{"entry 1 is empty"}},
