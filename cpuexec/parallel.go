@@ -9,6 +9,12 @@ import (
 // more than it saves.
 const inlineSamples = 20_000
 
+// Each calls f(i) for every i below n, from several goroutines where the work,
+// given as the number of values it goes over, is worth it.
+func (x *Executor) Each(n, values int, f func(i int)) {
+	parallel(x.workersFor(values), n, func(_, i int) bool { f(i); return true })
+}
+
 // parallel calls f(worker, i) for every i below n from the given number of
 // goroutines, until f returns false. It returns when all calls have. A panic in
 // f is raised again in the caller's goroutine, where Prometheus's engine turns

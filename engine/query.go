@@ -44,6 +44,8 @@ type query struct {
 	parts    []*planner.Part
 	root     *plan.Decision
 	reads    []reads
+	whole    *plan.Matrix // the result, where it goes around Prometheus's engine
+	points   *points      // memory of the result
 }
 
 // newQuery makes a query by calling again with the wrapper of q.
@@ -60,7 +62,7 @@ func (q *query) prepare() error {
 	}
 	q.Query = stock
 	q.stmt = stock.Statement().(*parser.EvalStmt)
-	q.parts, q.root, q.reads = nil, nil, nil
+	q.parts, q.root, q.reads, q.whole = nil, nil, nil, nil
 	return nil
 }
 
@@ -108,6 +110,9 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 	if res.Err == nil {
 		for _, r := range q.reads {
 			r.add(q.Query.Stats().Samples)
+		}
+		if q.whole != nil {
+			res.Value = q.matrix(q.whole)
 		}
 	}
 	if q.mode != CPU || res.Err != nil {
@@ -238,6 +243,10 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	}
 	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
 	p.Decision.Work = &m.Work
-	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m))
+	if qr.q.direct(p) {
+		qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, true))
+		return qr.q.takeDirect(m)
+	}
+	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, false))
 	return m, nil
 }

@@ -19,11 +19,16 @@ type reads struct {
 // countSamples corrects a query's sample statistics. The engine will count each
 // point of a stand-in as one sample, so this adds, for each step, the samples in
 // the part's windows less the points of its stand-in, which is never negative,
-// and returns the same of the samples read for when the query has ended.
-func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix) reads {
+// and returns the same of the samples read for when the query has ended. A
+// result that goes around the engine has a stand-in without points.
+func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct bool) reads {
 	points := make([]int64, m.Grid.Steps)
-	for i := range m.Rows {
-		for _, run := range m.Rows[i].Runs {
+	rows := m.Rows
+	if direct {
+		rows = nil
+	}
+	for i := range rows {
+		for _, run := range rows[i].Runs {
 			for k := run.First; k < run.First+run.Len; k++ {
 				points[k]++
 			}

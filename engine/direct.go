@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"sort"
+	"sync"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+)
+
+// direct reports whether part p is a whole range query, whose result need not
+// pass through Prometheus's engine point by point. That engine still runs the
+// query, with its timeout, tracker, log and statistics, over an empty stand-in;
+// the part is computed when it reads that, and the result put in place when it
+// has ended.
+func (q *query) direct(p *planner.Part) bool {
+	return p.Slot == &q.stmt.Expr && p.Outer == 0 && q.stmt.Interval > 0 &&
+		p.Expr.Type() == parser.ValueTypeVector && !q.e.opts.Prometheus.EnableDelayedNameRemoval
+}
+
+// takeDirect keeps the result m of a whole query and returns what the stand-in
+// yields instead: nothing.
+func (q *query) takeDirect(m *plan.Matrix) (*plan.Matrix, error) {
+	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
+		return nil, &evalError{promql.ErrTooManySamples("query execution")}
+	}
+	q.whole = m
+	q.Query.Stats().Samples.UpdatePeak(int(m.Points()))
+	return &plan.Matrix{Grid: m.Grid, Annotations: m.Annotations}, nil
+}
+
+// points are the memory of a result.
+type points struct{ p []promql.FPoint }
+
+var pointsPool = sync.Pool{New: func() any { return new(points) }}
+
+// matrix returns m as the result of a range query, sorted as those are. The
+// points are q's until it is closed.
+func (q *query) matrix(m *plan.Matrix) promql.Matrix {
+	n := int(m.Points())
+	q.points = pointsPool.Get().(*points)
+	if cap(q.points.p) < n {
+		q.points.p = make([]promql.FPoint, n)
+	}
+	free := q.points.p[:n]
+	out := make(promql.Matrix, len(m.Rows))
+	for i := range m.Rows {
+		k := len(m.Rows[i].Values)
+		out[i] = promql.Series{Metric: m.Rows[i].Labels, Floats: free[:k:k]}
+		free = free[k:]
+	}
+	q.e.cpu.Each(len(m.Rows), n, func(i int) {
+		row, at := &m.Rows[i], 0
+		for _, run := range row.Runs {
+			t := m.Grid.At(int(run.First))
+			for _, v := range row.Values[at : at+int(run.Len)] {
+				out[i].Floats[at] = promql.FPoint{T: t, F: v}
+				t += m.Grid.Interval
+				at++
+			}
+		}
+	})
+	if !sort.IsSorted(out) {
+		sort.Sort(out)
+	}
+	return out
+}
+
+// Close implements promql.Query. The result must not be used any more.
+func (q *query) Close() {
+	q.Query.Close()
+	if q.points != nil {
+		pointsPool.Put(q.points)
+		q.points = nil
+	}
+}
