@@ -46,6 +46,21 @@ func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 	return a
 }
 
+// accumulatorBytes is the memory of an accumulator and of the rows made of it.
+func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
+	a := newAccumulator(op, 0, 0)
+	cell := int64(8) // of the result
+	for _, s := range [][]float64{a.val, a.comp, a.n} {
+		if s != nil {
+			cell += 8
+		}
+	}
+	if a.incr != nil {
+		cell++
+	}
+	return int64(groups)*int64(steps)*cell + int64(groups)*rowBytes(0)
+}
+
 // add adds the steps of words [w0, w1) of one series to its group.
 func (a *accumulator) add(group int, r row, w0, w1 int) {
 	base, seen := group*a.steps, a.seen[group*a.words:(group+1)*a.words]

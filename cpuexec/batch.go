@@ -54,7 +54,9 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
 			return &plan.Declined{Scan: w.Scan, Reason: reason}
 		}
-		a.open()
+		if err := a.open(r); err != nil {
+			return err
+		}
 	}
 	n, steps := len(src.labels), r.job.Grid.Steps
 	r.m.Work.Series += n
@@ -138,7 +140,9 @@ func (r *run) rows(in []plan.Row, a *aggregator) error {
 	if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
 		return &plan.Declined{Scan: plan.Source(r.job.Node).Scan, Reason: reason}
 	}
-	a.open()
+	if err := a.open(r); err != nil {
+		return err
+	}
 	b := newBatch(len(in), r.job.Grid.Steps, r.x.workers)
 	for b.lo = 0; b.lo < len(in); b.lo += b.n {
 		if err := r.done(); err != nil {

@@ -61,6 +61,7 @@ type Job struct {
 	// evaluated on a grid.
 	Select func(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error)
 
+	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
@@ -74,6 +75,9 @@ func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
 	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
 	rows, err := r.node(job.Node)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.done(); err != nil {
 		return nil, err
 	}
 	r.m.Rows = rows
@@ -163,6 +167,7 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		if err != nil {
 			return nil, err
 		}
+		defer r.take(-rowsBytes(in))
 		return r.quantiles(n, in)
 	}
 	var a *aggregator
@@ -174,7 +179,7 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		return a.rows(), nil
+		return a.finish(r), nil
 	}
 	in, err := r.node(n.Input)
 	if err != nil {
@@ -184,7 +189,8 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	if err := r.rows(in, a); err != nil {
 		return nil, err
 	}
-	return a.rows(), nil
+	r.take(-rowsBytes(in))
+	return a.finish(r), nil
 }
 
 // mapped applies a map to the rows of an inner result.
@@ -210,11 +216,12 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	return out, r.checkMapped(m, held, kept, series)
 }
 
-// done returns Prometheus's error for a query whose context has ended.
+// done returns Prometheus's error for a query whose context has ended, and a
+// *MemoryError for one that needs more memory than it may take.
 func (r *run) done() error {
 	switch err := r.ctx.Err(); {
 	case err == nil:
-		return nil
+		return r.job.Budget.Take(0)
 	case errors.Is(err, context.DeadlineExceeded):
 		return promql.ErrQueryTimeout("expression evaluation")
 	default:

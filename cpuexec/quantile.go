@@ -22,6 +22,10 @@ func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 		members[k] = append(members[k], int32(i))
 	}
 	words := (steps + 63) / 64
+	r.take(int64(len(g.labels)) * rowBytes(steps))
+	if err := r.done(); err != nil {
+		return nil, err
+	}
 	vals := make([]float64, len(g.labels)*steps)
 	present := make([]uint64, len(g.labels)*words)
 	at := starts(in)

@@ -26,6 +26,7 @@ func (c *collector) take(r *run, b *batch) {
 				l = dropNames(l)
 			}
 			c.rows = append(c.rows, plan.Row{Labels: l})
+			r.take(rowBytes(b.counts[i].kept))
 			at = append(at, i)
 		}
 	}
@@ -51,6 +52,7 @@ type aggregator struct {
 	acc    *accumulator
 	steps  int
 	first  []int32 // the first series with a value of each group, -1 for none
+	taken  int64   // bytes of the budget
 }
 
 func newAggregator(node *plan.Aggregate, r *run, n int, at func(int) labels.Labels) *aggregator {
@@ -88,7 +90,15 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 }
 
 // open allocates the state.
-func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
+func (a *aggregator) open(r *run) error {
+	a.taken = accumulatorBytes(a.node.Func, len(a.first), a.steps)
+	r.take(a.taken)
+	if err := r.done(); err != nil {
+		return err
+	}
+	a.acc = newAccumulator(a.node.Func, len(a.first), a.steps)
+	return nil
+}
 
 func (a *aggregator) take(r *run, b *batch) {
 	points := 0
@@ -111,8 +121,15 @@ func (a *aggregator) take(r *run, b *batch) {
 	})
 }
 
-// rows returns the groups that have a value, in the order in which their first
-// series came.
+// finish returns the groups that have a value, in the order in which their first
+// series came, and gives back the memory of the state.
+func (a *aggregator) finish(r *run) []plan.Row {
+	rows := a.rows()
+	r.take(rowsBytes(rows) - a.taken)
+	a.acc = nil
+	return rows
+}
+
 func (a *aggregator) rows() []plan.Row {
 	order := make([]int, 0, len(a.first))
 	for g, f := range a.first {

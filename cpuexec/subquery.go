@@ -17,6 +17,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer r.take(-rowsBytes(in))
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
 	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width}
@@ -31,7 +32,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	counted := make([]counts, len(in))
 	parallel(workers, len(in), func(k, i int) bool {
 		s, out := scratch[k], buffers[k]
-		if r.ctx.Err() != nil {
+		if r.done() != nil {
 			return false
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
@@ -40,6 +41,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 			return false
 		}
 		if counted[i].points > 0 {
+			r.take(rowBytes(counted[i].points))
 			all[i] = compact(out, steps, counted[i].points, plan.Row{Labels: in[i].Labels})
 		}
 		return true

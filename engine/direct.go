@@ -27,6 +27,9 @@ func (q *query) takeDirect(m *plan.Matrix) (*plan.Matrix, error) {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
 		return nil, &evalError{promql.ErrTooManySamples("query execution")}
 	}
+	if err := q.budget.Take(16 * m.Points()); err != nil {
+		return nil, &evalError{err}
+	}
 	q.whole = m
 	q.Query.Stats().Samples.UpdatePeak(int(m.Points()))
 	return &plan.Matrix{Grid: m.Grid, Annotations: m.Annotations}, nil

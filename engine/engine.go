@@ -27,6 +27,9 @@ type Options struct {
 	// DecodedBytes is the most memory for decoded columns of hot series; see
 	// cpuexec.Options.
 	DecodedBytes int64
+	// MaxMemory bounds the memory in bytes that one query takes for its result
+	// and for what executors make on the way to it; 0 means no bound.
+	MaxMemory int64
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -71,6 +72,36 @@ func TestSampleLimit(t *testing.T) {
 	}
 	require.Greater(t, struck, 100)
 	require.Greater(t, passed, 100)
+}
+
+// TestMemoryLimit: a query that needs more memory than it may take fails and says
+// so; one that needs less does not, and what it no longer needs is not counted.
+func TestMemoryLimit(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 22)))
+	for _, qs := range []string{
+		"reqs_total", "sum by (job, instance) (rate(reqs_total[5m]))", "quantile by (job) (0.5, temp)",
+		"max_over_time(rate(reqs_total[5m])[10m:1m])", "sum by (job) (avg by (job, instance) (temp) * 2)", "reqs_total + 1",
+	} {
+		least := int64(0) // that the query ran with
+		for limit := int64(64); limit < 1<<20; limit += limit / 8 {
+			res := ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: limit}), t.Context(), st, qs)
+			if res.Err == nil {
+				least = limit
+				break
+			}
+			var tooMuch *cpuexec.MemoryError
+			require.ErrorAs(t, res.Err, &tooMuch)
+			require.Equal(t, limit, tooMuch.Max)
+			require.ErrorContains(t, res.Err, "query.max-memory")
+		}
+		res := ranged(t, New(Options{Prometheus: plainOpts()}), t.Context(), st, qs)
+		points := 0
+		for _, s := range res.Value.(promql.Matrix) {
+			points += len(s.Floats)
+		}
+		require.Greater(t, least, int64(16*points), qs)
+		require.Less(t, least, int64(200*points+20_000), qs)
+	}
 }
 
 func TestTimeoutAndCancel(t *testing.T) {

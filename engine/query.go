@@ -46,6 +46,7 @@ type query struct {
 	reads    []reads
 	whole    *plan.Matrix // the result, where it goes around Prometheus's engine
 	points   *points      // memory of the result
+	budget   *cpuexec.Budget
 }
 
 // newQuery makes a query by calling again with the wrapper of q.
@@ -63,6 +64,7 @@ func (q *query) prepare() error {
 	q.Query = stock
 	q.stmt = stock.Statement().(*parser.EvalStmt)
 	q.parts, q.root, q.reads, q.whole = nil, nil, nil, nil
+	q.budget = cpuexec.NewBudget(q.e.opts.MaxMemory)
 	return nil
 }
 
@@ -229,6 +231,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	start := time.Now()
 	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
 		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
+		Budget:             qr.q.budget,
 		MaxSamples:         o.MaxSamples,
 		DelayedNameRemoval: o.EnableDelayedNameRemoval,
 		TypeAndUnitLabels:  o.EnableTypeAndUnitLabels,

@@ -113,7 +113,7 @@ func promqlParser() parser.Parser {
 // newEvaluator returns an engine made from limits.
 func newEvaluator(limits engineSettings, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
-	e := engine.New(engine.Options{DecodedBytes: limits.decodedBytes, Prometheus: promql.EngineOpts{
+	e := engine.New(engine.Options{DecodedBytes: limits.decodedBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
 		Logger:               logger.With("component", "query engine"),
 		Reg:                  reg,
 		MaxSamples:           limits.MaxSamples,

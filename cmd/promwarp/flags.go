@@ -94,6 +94,7 @@ func (f *settingsFlags) addSource(to flagger) {
 func (f *settingsFlags) addQuery(to flagger) {
 	f.parsed(to, "query.timeout", "2m", "Longest that a query may take.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.Timeout })
 	f.number(to, "query.max-samples", "50000000", "Most samples that a query may hold in memory at once.", func(s *settings) *int { return &s.Query.MaxSamples })
+	f.parsed(to, "query.max-memory", "SIZE", "Most memory that a query may take for its result and what leads to it, such as 2GiB; 0 sets no limit. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.MaxMemory })
 	f.parsed(to, "query.lookback-delta", "5m", "How far back an instant selector looks for a sample.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
 	f.text(to, "log.level", "info", "Least severe messages to log: debug, info, warn or error.", func(s *settings) *string { return &s.Log.Level })
 	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *settings) *string { return &s.Log.Format })
@@ -161,6 +162,7 @@ func (s *settings) values() map[string]string {
 		"tsdb.path":                  s.TSDB.Path,
 		"query.timeout":              s.Query.Timeout.String(),
 		"query.max-samples":          strconv.Itoa(s.Query.MaxSamples),
+		"query.max-memory":           s.Query.MaxMemory.String(),
 		"query.max-concurrency":      strconv.Itoa(s.Query.MaxConcurrency),
 		"query.lookback-delta":       s.Query.LookbackDelta.String(),
 		"cache.host-bytes":           s.Cache.HostBytes.String(),

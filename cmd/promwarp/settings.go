@@ -48,8 +48,10 @@ type tsdbSettings struct {
 
 // querySettings bound what one query may do. They are Prometheus's own.
 type querySettings struct {
-	Timeout        model.Duration `yaml:"timeout"`
-	MaxSamples     int            `yaml:"max_samples"`
+	Timeout    model.Duration `yaml:"timeout"`
+	MaxSamples int            `yaml:"max_samples"`
+	// MaxMemory bounds a query's result and what leads to it; 0 means no bound.
+	MaxMemory      byteSize       `yaml:"max_memory"`
 	MaxConcurrency int            `yaml:"max_concurrency"`
 	LookbackDelta  model.Duration `yaml:"lookback_delta"`
 }
@@ -86,6 +88,7 @@ func defaultSettings() settings {
 		Query: querySettings{
 			Timeout:        model.Duration(2 * time.Minute),
 			MaxSamples:     50_000_000,
+			MaxMemory:      byteSize(defaultHostBytes()),
 			MaxConcurrency: 20,
 			LookbackDelta:  model.Duration(5 * time.Minute),
 		},
@@ -123,6 +126,8 @@ func (s *settings) validateLimits() error {
 		return errors.New("query.timeout must be more than 0; the default is 2m")
 	case s.Query.MaxSamples <= 0:
 		return errors.New("query.max_samples must be more than 0; the default is 50000000")
+	case s.Query.MaxMemory < 0:
+		return errors.New("query.max_memory must not be negative; 0 sets no limit")
 	case s.Query.MaxConcurrency <= 0:
 		return errors.New("query.max_concurrency must be more than 0; the default is 20")
 	case s.Query.LookbackDelta <= 0:

@@ -61,7 +61,7 @@ remote_read:
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_concurrency: 6, lookback_delta: 1m}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, lookback_delta: 1m}
 cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, fresh: 1h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
@@ -79,7 +79,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 6, model.Duration(time.Minute)}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, model.Duration(time.Minute)}, s.Query)
 	require.Equal(t, cacheSettings{4 << 30, 1 << 30, model.Duration(time.Hour)}, s.Cache)
 	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
