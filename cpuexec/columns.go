@@ -17,8 +17,7 @@ import (
 type columns struct {
 	ts    []int64
 	vs    []float64
-	stale bool                 // there are stale markers among them
-	iters [8]chunkenc.Iterator // by encoding, for those without a decoder here
+	stale bool // there are stale markers among them
 }
 
 // overlapping returns the chunks of series i of s that overlap mint to maxt (ms,
@@ -54,12 +53,7 @@ func (c *columns) read(s *selection.Selection, i int, cs []selection.Chunk, drop
 	for _, ch := range cs {
 		end := off + int(ch.Samples)
 		ts, vs := c.ts[off:end:end], c.vs[off:end:end]
-		var stale bool
-		if ch.Enc == chunkenc.EncXOR {
-			stale, err = decodeXOR(s.Bytes(ch), ts, vs)
-		} else {
-			stale, err = c.iterate(s, ch, ts, vs)
-		}
+		stale, err := decode(ch.Enc, s.Bytes(ch), ts, vs)
 		if err == nil && (ts[0] <= last || ts[0] < ch.MinT || ts[len(ts)-1] > ch.MaxT) {
 			err = fmt.Errorf("its samples lie outside its stated time range of %d to %d ms", ch.MinT, ch.MaxT)
 		}
@@ -92,29 +86,16 @@ func (r *readStats) add(s readStats) {
 	r.hot += s.hot
 }
 
-// iterate decodes a chunk with Prometheus's own iterator.
-func (c *columns) iterate(s *selection.Selection, ch selection.Chunk, ts []int64, vs []float64) (stale bool, err error) {
-	b := s.Bytes(ch)
-	chk, err := chunkenc.FromData(ch.Enc, b[:len(b):len(b)])
-	if err != nil {
-		return false, err
+// decode decodes the first len(ts) samples of a chunk of floats in encoding e.
+func decode(e chunkenc.Encoding, b []byte, ts []int64, vs []float64) (stale bool, err error) {
+	switch e {
+	case chunkenc.EncXOR:
+		return decodeXOR(b, ts, vs)
+	case chunkenc.EncXOR2:
+		return decodeXOR2(b, ts, vs)
+	default:
+		return false, fmt.Errorf("its encoding is %s, which holds no floats", e)
 	}
-	it := chk.Iterator(c.iters[ch.Enc])
-	c.iters[ch.Enc] = it
-	for k := range ts {
-		if it.Next() != chunkenc.ValFloat {
-			if err := it.Err(); err != nil {
-				return false, err
-			}
-			return false, errTruncated
-		}
-		ts[k], vs[k] = it.At()
-		if k > 0 && ts[k] <= ts[k-1] {
-			return false, errBackwards
-		}
-		stale = stale || value.IsStaleNaN(vs[k])
-	}
-	return stale, nil
 }
 
 // removeStale moves the samples that are no stale markers to the front and

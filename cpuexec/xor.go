@@ -1,20 +1,11 @@
 package cpuexec
 
 import (
-	"encoding/binary"
-	"errors"
-	"math"
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/promwarp/promwarp/selection"
-)
-
-var (
-	errTruncated = errors.New("its bit stream ends before its last sample")
-	errBadBits   = errors.New("its bit stream is not a valid XOR encoding")
-	errBackwards = errors.New("its timestamps do not increase")
 )
 
 // decodeXOR decodes the first len(ts) samples of an XOR chunk (the format is
@@ -31,39 +22,32 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 		return false, nil
 	}
 	vs = vs[:n]
-	size := len(b)
-	end := uint(size) * 8
-	b = b[:size+selection.Pad]
-
-	t, k := binary.Varint(b[2:size])
-	if k <= 0 || 2+k+8 > size {
-		return false, errTruncated
+	t, v, at, err := firstSample(b, 2)
+	if err != nil {
+		return false, err
 	}
-	pos := uint(2+k) * 8
-	v := binary.BigEndian.Uint64(b[2+k:])
-	pos += 64
-	ts[0], vs[0] = t, math.Float64frombits(v)
+	ts[0], vs[0] = t, float(v)
 	stale = v == value.StaleNaN
 	if n == 1 {
 		return stale, nil
 	}
+	delta, at, err := firstDistance(b, at)
+	if err != nil {
+		return false, err
+	}
+	far := farApart(t, delta)
 
-	first, k := binary.Uvarint(b[pos/8 : size])
-	if k <= 0 {
-		return false, errTruncated
-	}
-	pos += uint(k) * 8
-	delta := int64(first)
-	if delta <= 0 {
-		return false, errBackwards
-	}
-	sig, trail := uint(64), uint(0) // of the last value that changed
-	w := binary.BigEndian.Uint64(b[pos/8:])
+	size, end := len(b), uint(len(b))*8
+	b = b[:size+selection.Pad]
+	pos := uint(at) * 8
+	// The bits that the last value to change might change.
+	lead, sig, mask := uint(0), uint(64), ^uint64(0)
+	w := load(b, uint(at))
+	shown := uint(windowBits) // how many bits of w are the stream's
 
 	for i := 1; ; {
+		// w starts with the value of sample i.
 		t += delta
-		// The value: w starts with its control bits and holds at least 56 bits of
-		// the stream, so most values need no further load.
 		if w>>63 == 0 {
 			pos++
 		} else {
@@ -71,106 +55,98 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			if w>>62 == 0b10 {
 				pos += 2
 				x = w << 2
-				if sig > 54 {
+				if sig+2 > shown {
 					x = load64(b, pos, size)
 				}
 			} else {
-				lead := uint(w << 2 >> 59)
-				if sig = uint(w << 7 >> 58); sig == 0 {
-					sig = 64
-				}
-				if lead+sig > 64 {
-					return false, errBadBits
-				}
-				trail = 64 - lead - sig
+				lead, sig, mask = newRange(w << 2)
 				pos += 13
 				x = w << 13
-				if sig > 43 {
+				if sig+13 > shown {
 					x = load64(b, pos, size)
 				}
 			}
-			if pos += sig; pos > end {
-				return false, errTruncated
-			}
-			v ^= x >> ((64 - sig) & 63) << (trail & 63)
-			if v == value.StaleNaN {
+			pos += sig
+			if v ^= x >> (lead & 63) & mask; v == value.StaleNaN {
 				stale = true
 			}
 		}
-		ts[i], vs[i] = t, math.Float64frombits(v)
+		ts[i], vs[i] = t, float(v)
 		i++
-		if i == n {
-			break
-		}
 
-		// The next timestamp: the change of the distance between samples.
+		// Samples as far apart as the two before, as most are.
 		for {
-			if pos >= end {
-				return false, errTruncated
-			}
-			w = binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
-			if w>>62 != 0 {
-				break
-			}
-			// Neither distance nor value change for as many samples as there
-			// are pairs of zeros, of which w shows 28.
-			same := min(bits.LeadingZeros64(w|1<<7)>>1, n-i)
-			f := math.Float64frombits(v)
-			for end := i + same; i < end; i++ {
-				t += delta
-				ts[i], vs[i] = t, f
-			}
-			pos += uint(same) * 2
-			if i == n {
+			if i >= len(ts) {
 				if pos > end {
 					return false, errTruncated
 				}
-				return stale, nil
+				return stale, checkOrder(ts, far)
 			}
+			if pos>>3 >= uint(len(b))-7 {
+				return false, errTruncated
+			}
+			w = load(b, pos>>3) << (pos & 7)
+			if w>>61 == 0b010 { // a value with bits in the same range
+				x := w << 3
+				if sig > windowBits-3 {
+					x = load64(b, pos+3, size)
+				}
+				v ^= x >> (lead & 63) & mask
+				t += delta
+				if v == value.StaleNaN {
+					stale = true
+				}
+				ts[i], vs[i] = t, float(v)
+				pos += 3 + sig
+				i++
+				continue
+			}
+			if w>>62 != 0 {
+				break
+			}
+			// The value repeats for as many samples as there are pairs of zeros,
+			// of which w shows 28.
+			same := min(bits.LeadingZeros64(w|1<<(64-windowBits))>>1, n-i)
+			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, float(v))
+			pos += uint(same) * 2
+			i += same
 		}
+
+		// The next sample's distance; what is left of w begins with its value.
 		if w>>63 == 0 {
-			pos++
 			w <<= 1
+			pos++
+			shown = windowBits - 1
 			continue
 		}
 		var dod int64
 		switch {
 		case w>>62 == 0b10:
 			dod = signed(w<<2>>50, 14)
+			w <<= 16
 			pos += 16
+			shown = windowBits - 16
 		case w>>61 == 0b110:
 			dod = signed(w<<3>>47, 17)
+			w <<= 20
 			pos += 20
+			shown = windowBits - 20
 		case w>>60 == 0b1110:
 			dod = signed(w<<4>>44, 20)
+			w <<= 24
 			pos += 24
+			shown = windowBits - 24
 		default:
-			pos += 4
-			dod = int64(load64(b, pos, size))
-			pos += 64
+			dod = int64(load64(b, pos+4, size))
+			pos += 4 + 64
+			w = load64(b, pos, size)
+			shown = windowBits
 		}
 		if delta += dod; delta <= 0 {
 			return false, errBackwards
 		}
-		if pos >= end {
-			return false, errTruncated
-		}
-		w = binary.BigEndian.Uint64(b[pos>>3:]) << (pos & 7)
+		far |= uint64(delta)
 	}
-	if pos > end {
-		return false, errTruncated
-	}
-	return stale, nil
-}
-
-// load64 reads 64 bits at bit pos of b, whose stream is size bytes long; past
-// its end, which the caller checks for, it reads zeros.
-func load64(b []byte, pos uint, size int) uint64 {
-	i, s := int(pos>>3), pos&7
-	if i >= size {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b[i:])<<s | uint64(b[i+selection.Pad])>>(8-s)
 }
 
 // signed reads an n-bit number in which values above 1<<(n-1) are negative.

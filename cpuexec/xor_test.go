@@ -2,7 +2,6 @@ package cpuexec
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -15,13 +14,19 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// encode makes an XOR chunk and returns its bytes with padding behind them.
-func encode(t testing.TB, ts []int64, vs []float64) []byte {
-	c := chunkenc.NewXORChunk()
+// encode makes a chunk and returns its bytes with padding behind them. sts are
+// start timestamps, nil for none.
+func encode(t testing.TB, e chunkenc.Encoding, sts, ts []int64, vs []float64) []byte {
+	c, err := chunkenc.NewEmptyChunk(e)
+	require.NoError(t, err)
 	app, err := c.Appender()
 	require.NoError(t, err)
 	for i := range ts {
-		app.Append(0, ts[i], vs[i])
+		st := int64(0)
+		if sts != nil {
+			st = sts[i]
+		}
+		app.Append(st, ts[i], vs[i])
 	}
 	return padded(c.Bytes())
 }
@@ -71,7 +76,7 @@ func TestDecodeXORAgainstIterator(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		ts, vs := randomSamples(r, 1+r.IntN(200))
-		b := encode(t, ts, vs)
+		b := encode(t, chunkenc.EncXOR, nil, ts, vs)
 		gt, gv := make([]int64, len(ts)), make([]float64, len(ts))
 		stale, err := decodeXOR(b, gt, gv)
 		require.NoError(t, err)
@@ -91,7 +96,7 @@ func TestDecodeXORCorrupt(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
 		ts, vs := randomSamples(r, 2+r.IntN(60))
-		good := encode(t, ts, vs)
+		good := encode(t, chunkenc.EncXOR, nil, ts, vs)
 		for at := range good {
 			for _, flip := range []byte{0xff, 1, 0x80, byte(1 + r.IntN(254))} {
 				b := padded(good)
@@ -127,7 +132,7 @@ func FuzzDecodeXOR(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
 		ts, vs := randomSamples(r, 1+r.IntN(50))
-		f.Add([]byte(encode(f, ts, vs)))
+		f.Add(encode(f, chunkenc.EncXOR, nil, ts, vs))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { checkAgainstIterator(t, padded(b)) })
 }
@@ -136,7 +141,7 @@ func FuzzDecodeXOR(f *testing.F) {
 // or that does not decode fails the read and names the series.
 func TestReadNamesCorruptSeries(t *testing.T) {
 	ts, vs := []int64{1000, 2000, 3000}, []float64{1, 2, 3}
-	good := encode(t, ts, vs)
+	good := encode(t, chunkenc.EncXOR, nil, ts, vs)
 	for name, c := range map[string]struct {
 		mint, maxt int64
 		b          []byte
@@ -162,59 +167,6 @@ func TestReadNamesCorruptSeries(t *testing.T) {
 			var corrupt *selection.CorruptError
 			require.ErrorAs(t, err, &corrupt)
 			require.ErrorContains(t, err, `{__name__="m", a="b"}`)
-		})
-	}
-}
-
-// shapes are the value patterns that the decoder's speed is measured on, 120
-// samples a chunk.
-func shapes() map[string]func(i int) float64 {
-	r := rand.New(rand.NewPCG(9, 9))
-	total := 0.0
-	return map[string]func(int) float64{
-		"counter":  func(int) float64 { total += float64(r.IntN(40)); return total },
-		"gauge":    func(int) float64 { return math.Round(1e9 + 1e7*r.NormFloat64()) },
-		"constant": func(int) float64 { return 17 },
-		"random":   func(int) float64 { return r.Float64() },
-	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	for name, f := range shapes() {
-		const n = 120
-		ts, vs := make([]int64, n), make([]float64, n)
-		var chunks [][]byte
-		for c := range 500 {
-			for i := range n {
-				ts[i], vs[i] = int64(c*n+i)*15_000, f(i)
-			}
-			chunks = append(chunks, encode(b, ts, vs))
-		}
-		report := func(b *testing.B) {
-			b.ReportMetric(float64(b.N)*n*float64(len(chunks))/b.Elapsed().Seconds()/1e6, "Msamples/s")
-		}
-		b.Run(fmt.Sprintf("%s/promwarp", name), func(b *testing.B) {
-			for b.Loop() {
-				for _, c := range chunks {
-					if _, err := decodeXOR(c, ts, vs); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			report(b)
-		})
-		b.Run(fmt.Sprintf("%s/prometheus", name), func(b *testing.B) {
-			var it chunkenc.Iterator
-			for b.Loop() {
-				for _, c := range chunks {
-					x, _ := chunkenc.FromData(chunkenc.EncXOR, c)
-					it = x.Iterator(it)
-					for i := 0; it.Next() != chunkenc.ValNone; i++ {
-						ts[i], vs[i] = it.At()
-					}
-				}
-			}
-			report(b)
 		})
 	}
 }

@@ -1,0 +1,206 @@
+package cpuexec
+
+import (
+	"math/bits"
+
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// An XOR2 chunk has a header of three bytes, the number of samples (16 bits)
+// and the start-timestamp byte, and then a stream of bits:
+//
+//   - The first sample: its time in ms (signed variable-length number), its
+//     value (64 bits) and, with bit 7 of the start-timestamp byte set, how long
+//     before it its start timestamp is (signed variable-length number).
+//   - The second sample: its distance from the first (unsigned variable-length
+//     number) and a value code.
+//   - Every later sample: a code for both by how much its distance from the one
+//     before differs from that one's (the change) and its value:
+//
+//     0      no change, the value repeated
+//     100    no change, a value in the range of bits used last
+//     101    no change, a value with a new range of bits
+//     110    a change of 13 bits, signed, then a value code
+//     1110   a change of 20 bits, signed, then a value code
+//     11110  a change of 64 bits, then a value code
+//     11111  no change, a stale marker
+//
+//   - The value codes: 0 repeats the value, 10 changes bits in the range used
+//     last, 110 changes bits in a new range, which newRange describes, and 111 is
+//     a stale marker. Values repeat or change the last one that came before any
+//     stale markers; before the first it is 0.
+//   - If the low 7 bits of the start-timestamp byte are k > 0, every sample from
+//     index k on is followed by a number for its start timestamp: as many ones
+//     as an index into startBits, a zero if they are fewer than eight, and bits.
+
+// startBits is how many bits a start timestamp takes, by its number of ones.
+var startBits = [...]uint{1, 2 + 3, 3 + 6, 4 + 9, 5 + 12, 6 + 18, 7 + 25, 8 + 56, 8 + 64}
+
+// decodeXOR2 decodes the first len(ts) samples of an XOR2 chunk into ts, ms,
+// and vs, and passes over start timestamps. b is the whole chunk and must have
+// selection.Pad readable bytes behind its end. It reports whether a stale marker
+// is among the values.
+func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
+	n := len(ts)
+	if n == 0 {
+		return false, nil
+	}
+	if len(b) < 3 {
+		return false, errTruncated
+	}
+	vs = vs[:n]
+	t, v, at, err := firstSample(b, 3)
+	if err != nil {
+		return false, err
+	}
+	if b[2]&0x80 != 0 {
+		if _, at, err = varint(b, at); err != nil {
+			return false, err
+		}
+	}
+	ts[0], vs[0] = t, float(v)
+	if v == value.StaleNaN {
+		stale, v = true, 0
+	}
+	if n == 1 {
+		return stale, nil
+	}
+	// Samples from index starts on have start timestamps.
+	starts := n
+	if k := int(b[2] & 0x7f); k > 0 {
+		starts = min(k, n)
+	}
+	delta, at, err := firstDistance(b, at)
+	if err != nil {
+		return false, err
+	}
+	far := farApart(t, delta)
+
+	size, end := len(b), uint(len(b))*8
+	b = b[:size+selection.Pad]
+	pos := uint(at) * 8
+	// The bits that the last value to change might change.
+	lead, sig, mask := uint(0), uint(64), ^uint64(0)
+	w := load(b, uint(at))
+	shown := uint(windowBits) // how many bits of w are the stream's
+
+	for i := 1; ; {
+		// w starts with the value code of sample i.
+		t += delta
+		out := v
+		switch {
+		case w>>63 == 0:
+			pos++
+		case w>>61 == 0b111:
+			pos += 3
+			out = value.StaleNaN
+		default:
+			var x uint64
+			if w>>62 == 0b10 {
+				pos += 2
+				x = w << 2
+				if sig+2 > shown {
+					x = load64(b, pos, size)
+				}
+			} else {
+				lead, sig, mask = newRange(w << 3)
+				pos += 14
+				x = w << 14
+				if sig+14 > shown {
+					x = load64(b, pos, size)
+				}
+			}
+			pos += sig
+			v ^= x >> (lead & 63) & mask
+			out = v
+		}
+		if out == value.StaleNaN {
+			stale = true
+		}
+		ts[i], vs[i] = t, float(out)
+		if i >= starts {
+			ones := bits.LeadingZeros64(^load64(b, pos, size) | 1<<55)
+			pos += startBits[ones]
+		}
+		i++
+
+		// Samples as far apart as the two before, as most are, without start
+		// timestamps.
+		for {
+			if i >= len(ts) {
+				if pos > end {
+					return false, errTruncated
+				}
+				return stale, checkOrder(ts, far)
+			}
+			if pos>>3 >= uint(len(b))-7 {
+				return false, errTruncated
+			}
+			w = load(b, pos>>3) << (pos & 7)
+			if i >= starts {
+				break
+			}
+			if w>>61 == 0b100 { // a value with bits in the same range
+				x := w << 3
+				if sig > windowBits-3 {
+					x = load64(b, pos+3, size)
+				}
+				v ^= x >> (lead & 63) & mask
+				t += delta
+				if v == value.StaleNaN {
+					stale = true
+				}
+				ts[i], vs[i] = t, float(v)
+				pos += 3 + sig
+				i++
+				continue
+			}
+			if w>>63 != 0 {
+				break
+			}
+			// The value repeats for as many samples as there are zeros.
+			same := min(bits.LeadingZeros64(w|1<<(64-windowBits)), starts-i)
+			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, float(v))
+			pos += uint(same)
+			i += same
+		}
+
+		// The next sample's code becomes its value code.
+		shown = windowBits
+		switch {
+		case w>>63 == 0:
+		case w>>61 == 0b101:
+			w ^= 0b011 << 61
+		case w>>61 == 0b100:
+			w = w<<1 | 1<<63
+			pos++
+			shown = windowBits - 1
+		case w>>59 == 0b11111:
+			w <<= 2
+			pos += 2
+		default:
+			switch {
+			case w>>61 == 0b110:
+				delta += int64(w<<3) >> 51
+				w <<= 16
+				pos += 16
+				shown = windowBits - 16
+			case w>>60 == 0b1110:
+				delta += int64(w<<4) >> 44
+				w <<= 24
+				pos += 24
+				shown = windowBits - 24
+			default:
+				delta += int64(load64(b, pos+5, size))
+				pos += 5 + 64
+				w = load64(b, pos, size)
+			}
+			if delta <= 0 {
+				return false, errBackwards
+			}
+			far |= uint64(delta)
+		}
+	}
+}
