@@ -22,6 +22,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
@@ -31,9 +33,10 @@ import (
 // randomStorage holds an hour of counters with resets, gauges with NaN, ±Inf,
 // gaps and staleness, and series with one sample or none in most windows.
 // Series are appended in label order, so that the storage yields them in the
-// order in which selections do.
-func randomStorage(t testing.TB, r *rand.Rand) storage.Storage {
-	st := teststorage.New(t)
+// order in which selections do. Of three series, two have start timestamps,
+// which only a storage that keeps them shows.
+func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.Storage {
+	st := teststorage.New(t, o...)
 	var series []labels.Labels
 	for _, name := range []string{"reqs_total", "errs_total", "temp", "odd"} {
 		for job := range 3 {
@@ -43,7 +46,11 @@ func randomStorage(t testing.TB, r *rand.Rand) storage.Storage {
 		}
 	}
 	sort.Slice(series, func(a, b int) bool { return labels.Compare(series[a], series[b]) < 0 })
-	app := st.Appender(context.Background())
+	app := st.AppenderV2(context.Background())
+	add := func(i int, ts int64, v float64) {
+		_, err := app.Append(0, series[i], []int64{0, 1, ts - 15_000}[i%3], ts, v, nil, nil, storage.AppendV2Options{})
+		require.NoError(t, err)
+	}
 	v := make([]float64, len(series))
 	up := make([]bool, len(series))
 	for i := range up {
@@ -55,8 +62,7 @@ func randomStorage(t testing.TB, r *rand.Rand) storage.Storage {
 			ts := int64(step)*15_000 + int64(r.IntN(3))*int64(i%2)
 			if r.IntN(60) == 0 {
 				if up[i] = !up[i]; !up[i] && r.IntN(2) == 0 {
-					_, err := app.Append(0, l, ts, math.Float64frombits(value.StaleNaN))
-					require.NoError(t, err)
+					add(i, ts, math.Float64frombits(value.StaleNaN))
 				}
 			}
 			// The first round has every series, so that label order is also the
@@ -74,12 +80,26 @@ func randomStorage(t testing.TB, r *rand.Rand) storage.Storage {
 			default:
 				v[i] = r.NormFloat64() * math.Pow(10, float64(r.IntN(6)))
 			}
-			_, err := app.Append(0, l, ts, v[i])
-			require.NoError(t, err)
+			add(i, ts, v[i])
 		}
 	}
 	require.NoError(t, app.Commit())
 	return st
+}
+
+// asXOR2 makes a storage keep floats in XOR2 chunks, with start timestamps.
+func asXOR2(o *tsdb.Options) { o.FloatChunkEncoding, o.EnableSTStorage = chunkenc.EncXOR2, true }
+
+// requireEncoding checks that st keeps floats in chunks of encoding e.
+func requireEncoding(t testing.TB, st storage.Storage, e chunkenc.Encoding) {
+	q, err := st.ChunkQuerier(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	defer q.Close()
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "temp"))
+	require.True(t, set.Next())
+	it := set.At().Iterator(nil)
+	require.True(t, it.Next())
+	require.Equal(t, e, it.At().Chunk.Encoding())
 }
 
 // randomQuery writes an expression that yields a vector.
@@ -174,7 +194,7 @@ func anyMap(r *rand.Rand, in string) string {
 }
 
 // TestRandomQueries compares answers, annotations, errors and sample statistics
-// with Prometheus's engine. Prometheus's own map order decides ties and some
+// with Prometheus's engine, over XOR and XOR2 chunks. Prometheus's own map order decides ties and some
 // last bits, so a difference counts only where Prometheus never gives our answer itself,
 // and one of order or last bits only where its own answer is always the same.
 // PROMWARP_RANDOM sets the number of queries.
@@ -186,7 +206,11 @@ func TestRandomQueries(t *testing.T) {
 	for _, delayed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 11))
-			st := randomStorage(t, r)
+			seed := r.Uint64()
+			xor := randomStorage(t, rand.New(rand.NewPCG(seed, 0)))
+			xor2 := randomStorage(t, rand.New(rand.NewPCG(seed, 0)), asXOR2)
+			requireEncoding(t, xor, chunkenc.EncXOR)
+			requireEncoding(t, xor2, chunkenc.EncXOR2)
 			opts := promql.EngineOpts{
 				MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 				EnableDelayedNameRemoval: delayed, NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 },
@@ -202,6 +226,7 @@ func TestRandomQueries(t *testing.T) {
 				if r.IntN(4) == 0 {
 					end, step = start, 0
 				}
+				st := []storage.Storage{xor, xor2}[r.IntN(2)]
 				run := func(e promql.QueryEngine) (*promql.Result, promql.Query) {
 					var q promql.Query
 					var err error
