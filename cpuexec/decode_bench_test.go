@@ -25,7 +25,7 @@ func patterns() []pattern {
 
 type pattern struct {
 	name  string
-	late  int64 // samples are up to this many ms late, exclusive
+	late  int64 // samples are less than this many ms late
 	value func() float64
 }
 
