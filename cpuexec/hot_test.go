@@ -38,7 +38,7 @@ func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
 			}
 			ts, vs = append(ts, int64(k)*15_000+int64(series%2)), append(vs, v)
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], encode(t, ts, vs)))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], encode(t, chunkenc.EncXOR, nil, ts, vs)))
 		from = to
 	}
 }
