@@ -169,43 +169,68 @@ func (a *accumulator) next(c int, f float64) {
 	}
 }
 
-// result is the aggregate of a group at one step.
-func (a *accumulator) result(c int) float64 {
+// results writes the aggregates of consecutive cells, the first of which is c,
+// to out. Those of cells without a value mean nothing.
+func (a *accumulator) results(c int, out []float64) {
 	switch a.op.Name {
 	case "sum":
-		return a.val[c] + a.comp[c]
-	case "avg":
-		if a.incr[c] {
-			return a.val[c] + a.comp[c]
+		val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
+		for k := range out {
+			out[k] = val[k] + comp[k]
 		}
-		return float64(a.val[c]/a.n[c]) + float64(a.comp[c]/a.n[c])
+	case "avg":
+		for k := range out {
+			if sum, comp := a.val[c+k], a.comp[c+k]; a.incr[c+k] {
+				out[k] = sum + comp
+			} else {
+				out[k] = float64(sum/a.n[c+k]) + float64(comp/a.n[c+k])
+			}
+		}
 	case "count":
-		return a.n[c]
+		copy(out, a.n[c:])
 	case "group":
-		return 1
+		for k := range out {
+			out[k] = 1
+		}
 	case "stdvar":
-		return a.val[c] / a.n[c]
+		for k := range out {
+			out[k] = a.val[c+k] / a.n[c+k]
+		}
 	case "stddev":
-		return math.Sqrt(a.val[c] / a.n[c])
+		for k := range out {
+			out[k] = math.Sqrt(a.val[c+k] / a.n[c+k])
+		}
+	default:
+		copy(out, a.val[c:])
 	}
-	return a.val[c]
+}
+
+// row writes a group to a dense row and returns the number of its values.
+func (a *accumulator) row(g int, out row) (points int) {
+	a.results(g*a.steps, out.vals)
+	copy(out.present, a.seen[g*a.words:])
+	return countBits(out.present)
 }
 
 // group returns the values of a group and the steps they belong to.
 func (a *accumulator) group(g int) ([]float64, []plan.Run) {
-	rs := runs(a.seen[g*a.words:(g+1)*a.words], a.steps)
-	n := 0
-	for _, r := range rs {
-		n += int(r.Len)
-	}
+	seen := a.seen[g*a.words : (g+1)*a.words]
+	n := countBits(seen)
 	if n == 0 {
 		return nil, nil
 	}
-	vals := make([]float64, 0, n)
+	vals, rs, at := make([]float64, n), runs(seen, a.steps), 0
 	for _, r := range rs {
-		for k := r.First; k < r.First+r.Len; k++ {
-			vals = append(vals, a.result(g*a.steps+int(k)))
-		}
+		a.results(g*a.steps+int(r.First), vals[at:at+int(r.Len)])
+		at += int(r.Len)
 	}
 	return vals, rs
+}
+
+// countBits returns the number of set bits of a bitmap.
+func countBits(bitmap []uint64) (n int) {
+	for _, w := range bitmap {
+		n += bits.OnesCount64(w)
+	}
+	return n
 }

@@ -50,13 +50,8 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		return err
 	}
 	out := open(src)
-	if a, ok := out.(*aggregator); ok {
-		if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
-			return &plan.Declined{Scan: w.Scan, Reason: reason}
-		}
-		if err := a.open(r); err != nil {
-			return err
-		}
+	if err := r.reserve(out, w); err != nil {
+		return err
 	}
 	n, steps := len(src.labels), r.job.Grid.Steps
 	r.m.Work.Series += n
@@ -131,31 +126,6 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 			return err
 		}
 		in = out
-	}
-	return nil
-}
-
-// rows feeds the rows of an inner result to an aggregation.
-func (r *run) rows(in []plan.Row, a *aggregator) error {
-	if reason := a.tooLarge(r.job.MaxSamples); reason != "" {
-		return &plan.Declined{Scan: plan.Source(r.job.Node).Scan, Reason: reason}
-	}
-	if err := a.open(r); err != nil {
-		return err
-	}
-	b := newBatch(len(in), r.job.Grid.Steps, r.x.workers)
-	for b.lo = 0; b.lo < len(in); b.lo += b.n {
-		if err := r.done(); err != nil {
-			return err
-		}
-		b.n = min(len(b.counts), len(in)-b.lo)
-		clear(b.present)
-		for i := range b.n {
-			expand(in[b.lo+i], b.row(i))
-			n := len(in[b.lo+i].Values)
-			b.counts[i] = counts{points: n, kept: n}
-		}
-		a.take(r, b)
 	}
 	return nil
 }

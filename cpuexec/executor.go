@@ -14,7 +14,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -153,8 +152,8 @@ func mapsOverWindow(n plan.Node) (w *plan.Window, chain []*plan.Map) {
 // collect evaluates a window, and maps above it, to rows. top is the uppermost
 // of them.
 func (r *run) collect(top plan.Node, w *plan.Window, chain []*plan.Map) ([]plan.Row, error) {
-	c := &collector{steps: r.job.Grid.Steps}
-	err := r.window(top, w, chain, func(s *source) sink { c.source = s; return c })
+	c := &collector{}
+	err := r.window(top, w, chain, func(s *source) sink { c.labels = s.label; return c })
 	return c.rows, err
 }
 
@@ -163,34 +162,40 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		// Prometheus's engine holds the parameter's samples meanwhile.
 		r.held += r.job.Grid.Steps
 		defer func() { r.held -= r.job.Grid.Steps }()
-		in, err := r.node(n.Input)
-		if err != nil {
-			return nil, err
+		if r.m.Peak = max(r.m.Peak, r.held); r.job.MaxSamples > 0 && r.held > r.job.MaxSamples {
+			return nil, promql.ErrTooManySamples("query execution")
 		}
-		defer r.take(-rowsBytes(in))
-		return r.quantiles(n, in)
 	}
-	var a *aggregator
-	if w, chain := mapsOverWindow(n.Input); w != nil {
-		err := r.window(n.Input, w, chain, func(s *source) sink {
-			a = newAggregator(n, r, len(s.labels), s.labelsFor(n))
-			return a
-		})
+	switch {
+	case n.Func.Keeps:
+		return r.selected(n)
+	case n.Func.Adds():
+		a, err := r.accumulate(n)
 		if err != nil {
 			return nil, err
 		}
-		return a.finish(r), nil
+		rows := a.rows()
+		r.free(a, rows)
+		return rows, nil
 	}
 	in, err := r.node(n.Input)
 	if err != nil {
 		return nil, err
 	}
-	a = newAggregator(n, r, len(in), func(i int) labels.Labels { return in[i].Labels })
-	if err := r.rows(in, a); err != nil {
-		return nil, err
+	defer r.take(-rowsBytes(in))
+	if n.Label != "" {
+		return r.countValues(n, in)
 	}
-	r.take(-rowsBytes(in))
-	return a.finish(r), nil
+	return r.quantiles(n, in)
+}
+
+// accumulate evaluates an aggregation that adds value to value.
+func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
+	err = r.feed(n, func(in input) sink {
+		a = newAggregator(n, r, in)
+		return a
+	})
+	return a, err
 }
 
 // mapped applies a map to the rows of an inner result.

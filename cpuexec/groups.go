@@ -26,12 +26,7 @@ func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
 	for i := range n {
 		l := at(i)
 		var key uint64
-		switch {
-		case a.Without:
-			key, buf = l.HashWithoutLabels(buf, a.Grouping...)
-		case len(a.Grouping) > 0:
-			key, buf = l.HashForLabels(buf, a.Grouping...)
-		}
+		key, buf = groupingKey(a, l, buf)
 		k, ok := index[key]
 		if !ok {
 			k = int32(len(g.labels))
@@ -41,6 +36,18 @@ func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
 		g.of[i] = k
 	}
 	return g
+}
+
+// groupingKey is the number by which Prometheus's engine tells groups apart.
+// buf is scratch memory; it is returned for the next call.
+func groupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte) {
+	switch {
+	case a.Without:
+		return l.HashWithoutLabels(buf, a.Grouping...)
+	case len(a.Grouping) > 0:
+		return l.HashForLabels(buf, a.Grouping...)
+	}
+	return 0, buf
 }
 
 func groupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {

@@ -9,14 +9,20 @@ import (
 // checkMapped raises Prometheus's error if a map's input, its constants and its
 // result are more samples than may be held at once. in and out are samples,
 // series is the number of series that the input has at most at one step.
-// Prometheus holds the step's own input beside them; where only that decides, it
-// is left to decide.
 func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
 	if m.Func.Name == "neg" {
 		return nil // changes its input in place
 	}
-	least := r.held + in + m.Scalars*r.job.Grid.Steps + out
-	most := least + series + m.Scalars
+	return r.checkHeld(m, m.Scalars, in, out, series)
+}
+
+// checkHeld raises Prometheus's error if the input of n, with so many constants
+// beside it, and its result are more samples than may be held at once.
+// Prometheus holds the step's own input beside them; where only that decides, it
+// is left to decide.
+func (r *run) checkHeld(n plan.Node, constants, in, out, series int) error {
+	least := r.held + in + constants*r.job.Grid.Steps + out
+	most := least + series + constants
 	r.m.Peak = max(r.m.Peak, least)
 	switch limit := r.job.MaxSamples; {
 	case limit <= 0 || most <= limit:
@@ -24,7 +30,7 @@ func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
 	case least > limit:
 		return promql.ErrTooManySamples("query execution")
 	}
-	return &plan.Declined{Scan: plan.Source(m).Scan, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
+	return &plan.Declined{Scan: plan.Source(n).Scan, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
 }
 
 // sampleLimit follows the number of samples that Prometheus's engine would hold

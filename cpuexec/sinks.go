@@ -1,19 +1,16 @@
 package cpuexec
 
 import (
-	"slices"
-
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/plan"
 )
 
-// collector is the sink of a window that is not aggregated: it keeps every
-// series that has a value.
+// collector is the sink that keeps every series that has a value.
 type collector struct {
-	steps  int
-	source *source
+	labels func(i int) labels.Labels
 	rows   []plan.Row
+	series []int32 // that each row is
 }
 
 func (c *collector) take(r *run, b *batch) {
@@ -21,11 +18,8 @@ func (c *collector) take(r *run, b *batch) {
 	at := make([]int, 0, b.n) // which series of the batch each new row is
 	for i := range b.n {
 		if b.counts[i].kept > 0 {
-			l := c.source.labels[b.lo+i]
-			if c.source.drops {
-				l = dropNames(l)
-			}
-			c.rows = append(c.rows, plan.Row{Labels: l})
+			c.rows = append(c.rows, plan.Row{Labels: c.labels(b.lo + i)})
+			c.series = append(c.series, int32(b.lo+i))
 			r.take(rowBytes(b.counts[i].kept))
 			at = append(at, i)
 		}
@@ -52,15 +46,11 @@ type aggregator struct {
 	acc    *accumulator
 	steps  int
 	first  []int32 // the first series with a value of each group, -1 for none
-	taken  int64   // bytes of the budget
 }
 
-func newAggregator(node *plan.Aggregate, r *run, n int, at func(int) labels.Labels) *aggregator {
-	a := &aggregator{node: node, steps: r.job.Grid.Steps, groups: group(node, n, at)}
-	a.first = make([]int32, len(a.groups.labels))
-	for g := range a.first {
-		a.first[g] = -1
-	}
+func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
+	a := &aggregator{node: node, steps: r.job.Grid.Steps, groups: group(node, in.n, in.grouping)}
+	a.first = newFirst(len(a.groups.labels))
 	return a
 }
 
@@ -89,55 +79,27 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 	return ""
 }
 
-// open allocates the state.
-func (a *aggregator) open(r *run) error {
-	a.taken = accumulatorBytes(a.node.Func, len(a.first), a.steps)
-	r.take(a.taken)
-	if err := r.done(); err != nil {
-		return err
-	}
-	a.acc = newAccumulator(a.node.Func, len(a.first), a.steps)
-	return nil
-}
+func (a *aggregator) bytes() int64 { return accumulatorBytes(a.node.Func, len(a.first), a.steps) }
+
+func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
 
 func (a *aggregator) take(r *run, b *batch) {
-	points := 0
-	for i := range b.n {
-		if g := a.groups.of[b.lo+i]; b.counts[i].kept > 0 && a.first[g] < 0 {
-			a.first[g] = int32(b.lo + i)
-		}
-		points += b.counts[i].kept
-	}
-	// Stretches of whole bitmap words, so that no two goroutines share one.
-	workers := min(r.x.workersFor(points), b.words)
-	parallel(workers, workers, func(_, k int) bool {
-		w0, w1 := k*b.words/workers, (k+1)*b.words/workers
+	noteFirst(a.first, a.groups.of, b)
+	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
 			if b.counts[i].kept > 0 {
 				a.acc.add(int(a.groups.of[b.lo+i]), b.row(i), w0, w1)
 			}
 		}
-		return true
 	})
 }
 
-// finish returns the groups that have a value, in the order in which their first
-// series came, and gives back the memory of the state.
-func (a *aggregator) finish(r *run) []plan.Row {
-	rows := a.rows()
-	r.take(rowsBytes(rows) - a.taken)
-	a.acc = nil
-	return rows
-}
+// order lists the groups that have a value, as they appear in results.
+func (a *aggregator) order() []int { return byFirst(a.first) }
 
+// rows returns the groups that have a value.
 func (a *aggregator) rows() []plan.Row {
-	order := make([]int, 0, len(a.first))
-	for g, f := range a.first {
-		if f >= 0 {
-			order = append(order, g)
-		}
-	}
-	slices.SortFunc(order, func(x, y int) int { return int(a.first[x] - a.first[y]) })
+	order := a.order()
 	out := make([]plan.Row, len(order))
 	for i, g := range order {
 		vals, rs := a.acc.group(g)

@@ -28,9 +28,17 @@ type source struct {
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
 	if s.drops && namesMatter(a) {
-		return func(i int) labels.Labels { return dropNames(s.labels[i]) }
+		return s.label
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
+}
+
+// label returns the labels of series i as they are after the function.
+func (s *source) label(i int) labels.Labels {
+	if s.drops {
+		return dropNames(s.labels[i])
+	}
+	return s.labels[i]
 }
 
 // open gets the samples of w. top is the uppermost of the maps above it, or w.

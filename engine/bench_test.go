@@ -64,6 +64,13 @@ func BenchmarkDay(b *testing.B) {
 		"sum by (job) (avg_over_time(http_requests_total[1h]))",
 		"max by (job) (max_over_time(http_requests_total[1h]))",
 		"sum by (job) (quantile_over_time(0.9, http_requests_total[1h]))",
+		"topk(5, sum by (instance) (rate(http_requests_total[5m])))",
+		"sum by (instance) (rate(http_requests_total[5m])) > 1e9",
+		"topk(10, http_requests_total)",
+		"bottomk by (job) (3, rate(http_requests_total[5m]))",
+		"limitk(10, http_requests_total)",
+		"limit_ratio(0.1, http_requests_total)",
+		`count_values("value", http_requests_total % 7)`,
 	} {
 		for _, c := range []struct {
 			name string

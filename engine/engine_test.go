@@ -53,6 +53,8 @@ func TestSampleLimit(t *testing.T) {
 	for _, qs := range []string{
 		"reqs_total", "rate(reqs_total[5m])", "sum by (job) (rate(reqs_total[5m]))", "sum(temp)", "max(sum by (job) (temp))",
 		"abs(reqs_total)", "quantile by (job) (0.5, temp)", "quantile(0.5, rate(reqs_total[5m]) * 2)", "stddev(temp)", "max_over_time(rate(reqs_total[5m])[10m:1m])", "sum(avg_over_time(temp[10m:30s]) * 2)", "sum(rate(reqs_total[5m]) * 2 > 1)", "-(reqs_total)", "round(reqs_total, 5) / 2", "sum by (job) (temp) * 2", "clamp(sum by (job) (temp), 0, 1)",
+		"topk(2, temp)", "topk by (job) (1, rate(reqs_total[5m]))", "bottomk(2, sum by (job) (temp))", "limitk by (job) (2, reqs_total)", "limit_ratio(0.5, reqs_total)", "topk(0, reqs_total)", "topk(1, missing)",
+		`count_values("v", changes(temp[5m]))`, `count_values by (job) ("v", sum by (job, instance) (reqs_total)) * 2`, "topk(2, temp) * 2", "max(topk(3, sum by (instance) (temp)))",
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
@@ -81,6 +83,7 @@ func TestMemoryLimit(t *testing.T) {
 	for _, qs := range []string{
 		"reqs_total", "sum by (job, instance) (rate(reqs_total[5m]))", "quantile by (job) (0.5, temp)",
 		"max_over_time(rate(reqs_total[5m])[10m:1m])", "sum by (job) (avg by (job, instance) (temp) * 2)", "reqs_total + 1",
+		"topk(2, temp)", "topk by (job) (1, sum by (job, instance) (temp))", "limitk(3, temp)", `count_values("v", temp > bool 1)`,
 	} {
 		least := int64(0) // that the query ran with
 		for limit := int64(64); limit < 1<<20; limit += limit / 8 {
@@ -243,14 +246,14 @@ func TestForcedMode(t *testing.T) {
 	w, err := warnings(CPU, true, "sum(rate(reqs_total[5m]))")
 	require.NoError(t, err)
 	require.Empty(t, w)
-	w, err = warnings(CPU, false, "topk(1, rate(reqs_total[5m]))")
+	w, err = warnings(CPU, false, "absent(rate(reqs_total[5m]))")
 	require.NoError(t, err)
 	require.Len(t, w, 1)
-	require.Contains(t, w[0], "evaluated by Prometheus's engine: topk(1, rate(reqs_total[5m])): the aggregation operator topk is not on an executor yet")
-	w, err = warnings(Auto, false, "topk(1, rate(reqs_total[5m]))")
+	require.Contains(t, w[0], "evaluated by Prometheus's engine: absent(rate(reqs_total[5m])): the function absent is not on an executor yet")
+	w, err = warnings(Auto, false, "absent(rate(reqs_total[5m]))")
 	require.NoError(t, err)
 	require.Empty(t, w)
-	_, err = warnings(CPU, true, "topk(1, rate(reqs_total[5m]))")
+	_, err = warnings(CPU, true, "absent(rate(reqs_total[5m]))")
 	require.ErrorAs(t, err, new(*NotTakenError))
 
 	before := testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", "window"))
@@ -263,13 +266,13 @@ func TestExplain(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	e := New(Options{Prometheus: plainOpts()})
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
-	x, err := e.Explain(t.Context(), st, nil, "topk(1, sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
+	x, err := e.Explain(t.Context(), st, nil, "absent(sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
 	require.NoError(t, err)
 	tree := x.Tree()
-	require.Contains(t, tree, "its input stays with Prometheus's engine: the aggregation operator topk is not on an executor yet")
+	require.Contains(t, tree, "its input stays with Prometheus's engine: the function absent is not on an executor yet")
 	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [11 series, ")
 	require.True(t, x.Analyzed)
-	leaf := x.Root.Children[0].Children[1]
+	leaf := x.Root.Children[0].Children[0]
 	require.Equal(t, plan.OnCPU, leaf.Executor)
 	require.Positive(t, leaf.Work.Samples)
 	require.Equal(t, 41, leaf.Steps)
@@ -286,7 +289,7 @@ func TestExplain(t *testing.T) {
 // under concurrent use.
 func TestAnyNumberOfCores(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
-	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])"} {
+	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])", "topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`} {
 		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
 		for workers := 2; workers < 9; workers++ {
 			e := New(Options{Prometheus: plainOpts(), Workers: workers})

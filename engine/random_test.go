@@ -130,7 +130,7 @@ func randomQuery(r *rand.Rand, depth int) string {
 	by := func() string {
 		return pick("", " by (job)", " by (instance, job)", " without (instance)", " without (job)", " by (__name__)", " by (nope)")
 	}
-	switch r.IntN(14) {
+	switch r.IntN(15) {
 	case 12, 13:
 		return anyMap(r, in())
 	case 0, 1, 2, 3, 4:
@@ -141,9 +141,8 @@ func randomQuery(r *rand.Rand, depth int) string {
 		return pick("max_over_time", "sum_over_time", "last_over_time", "rate", "count_over_time") + "((" + in() + ")" + pick("[10m:1m]", "[7m:]", "[3m:17s]") + pick("", "", " offset 4m", " @ 1500") + ")"
 	case 7:
 		return pick("abs", "absent", "timestamp", "sort", "-") + "(" + in() + ")"
-	case 8:
-		// Over leaves only: elsewhere Prometheus's map order breaks its ties.
-		return pick("topk", "bottomk") + "(2, " + randomQuery(r, 0) + ")"
+	case 8, 14:
+		return anySelection(r, by)
 	case 9:
 		return "quantile" + by() + "(" + pick("0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
 	case 10:
@@ -164,6 +163,38 @@ func anyWindow(r *rand.Rand, arg string) string {
 	default:
 		return f.Name + "(" + arg + ")"
 	}
+}
+
+// anySelection applies an operator that keeps some of the series, or
+// count_values. Its input is such that Prometheus's engine yields it in one
+// order always: elsewhere its map order breaks ties.
+func anySelection(r *rand.Rand, by func() string) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	in := randomQuery(r, 0)
+	switch r.IntN(4) {
+	case 0:
+		in = pick("sum", "count", "min", "stddev", "group") + by() + "(" + in + ")"
+	case 1:
+		in = "-(" + in + ")"
+	}
+	number := func() string {
+		return pick("1", "1", "2", "2", "2", "3", "5", "10", "100", "2.9", "0.5", "0", "-1", "-Inf", "-(1)", "(1 + 1)", "9e18", "Inf", "NaN")
+	}
+	switch r.IntN(7) {
+	case 0:
+		return "limitk" + by() + "(" + number() + ", " + in + ")"
+	case 1:
+		if r.IntN(2) == 0 {
+			in = anyMap(r, in)
+		}
+		return "limit_ratio" + by() + "(" + pick("0.5", "-0.5", "0.1", "-0.9", "1", "-1", "0", "-0", "1.1", "-2", "NaN") + ", " + in + ")"
+	case 2:
+		if r.IntN(2) == 0 {
+			in = anyMap(r, in)
+		}
+		return "count_values" + by() + "(" + pick(`"value"`, `"value"`, `"job"`, `"nope"`, `"__name__"`, `"ü 1"`, `""`) + ", " + in + ")"
+	}
+	return pick("topk", "bottomk") + by() + "(" + number() + ", " + in + ")"
 }
 
 // anyMap applies one of the operators or functions of one value.

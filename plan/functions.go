@@ -44,8 +44,13 @@ const (
 type AggregateFunc struct {
 	Name      string
 	Exactness Exactness
-	Param     bool // has a constant parameter
+	Param     bool // has a constant number as its parameter
+	Keeps     bool // keeps some of its input's series as they are
 }
+
+// Adds reports whether the operator adds value to value, so that its state for
+// a group at a step has a fixed size.
+func (f *AggregateFunc) Adds() bool { return !f.Param && f.Name != "count_values" }
 
 // Windows is the table of window functions, by PromQL name. The instant
 // selector, which has no name in PromQL, is Last. On the CPU all are
@@ -102,4 +107,10 @@ var Aggregates = map[string]*AggregateFunc{
 	"stddev":   {Name: "stddev"},
 	"stdvar":   {Name: "stdvar"},
 	"quantile": {Name: "quantile", Param: true},
+
+	"topk":         {Name: "topk", Param: true, Keeps: true},
+	"bottomk":      {Name: "bottomk", Param: true, Keeps: true},
+	"limitk":       {Name: "limitk", Param: true, Keeps: true},
+	"limit_ratio":  {Name: "limit_ratio", Param: true, Keeps: true},
+	"count_values": {Name: "count_values"},
 }

@@ -93,6 +93,7 @@ type Aggregate struct {
 	Grouping []string // sorted
 	Without  bool
 	Param    float64 // of operators that have one
+	Label    string  // of count_values: what takes the value; unless Without, Grouping names it too
 	Pos      posrange.PositionRange
 	Text     string // the expression as Prometheus prints it
 }
@@ -100,8 +101,8 @@ type Aggregate struct {
 // Range implements Node.
 func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
 
-// DropsName implements Node.
-func (a *Aggregate) DropsName() bool { return a.Input.DropsName() }
+// DropsName implements Node. What count_values makes is series of its own.
+func (a *Aggregate) DropsName() bool { return a.Label == "" && a.Input.DropsName() }
 
 func (a *Aggregate) String() string { return a.Text }
 

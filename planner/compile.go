@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -33,29 +32,7 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 	case *parser.Call:
 		return w.call(e, sc)
 	case *parser.AggregateExpr:
-		f, ok := plan.Aggregates[e.Op.String()]
-		if !ok {
-			return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
-		}
-		param := 0.0
-		if f.Param {
-			var ok bool
-			if param, ok = constant(e.Param); !ok {
-				return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", e.Op)
-			}
-			if !(param >= 0 && param <= 1) {
-				return nil, reasonQuantile
-			}
-		}
-		sc.selectorRefused = ""
-		input, reason := w.compile(e.Expr, sc)
-		if input == nil {
-			return nil, inputStays + reason
-		}
-		return &plan.Aggregate{
-			Func: f, Input: input, Grouping: slices.Sorted(slices.Values(e.Grouping)), Without: e.Without, Param: param,
-			Pos: e.PosRange, Text: e.String(),
-		}, ""
+		return w.aggregate(e, sc)
 	case *parser.MatrixSelector:
 		return nil, "a range selector is read by the function above it"
 	case *parser.SubqueryExpr:

@@ -1,0 +1,133 @@
+package cpuexec
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// countLimiter is the sink of limitk, which keeps, at every step, the first k
+// series of each group that have a value. Steps are split over the cores.
+type countLimiter struct {
+	members
+	limited
+	room []int32  // series that each group keeps at a step
+	n    []int32  // of them found, by group and step
+	full []uint64 // bitmap of the steps where a group has them all
+}
+
+func newCountLimiter(n *plan.Aggregate, r *run, in input) *countLimiter {
+	l := &countLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}}
+	for _, size := range l.size {
+		l.room = append(l.room, int32(atMost(n.Param, size)))
+	}
+	return l
+}
+
+func (l *countLimiter) tooLarge(maxSamples int) string {
+	if tooManyCells(len(l.size), l.steps, maxSamples) {
+		return reasonCells
+	}
+	return ""
+}
+
+func (l *countLimiter) bytes() int64 { return 4 * int64(len(l.size)*l.steps) }
+
+func (l *countLimiter) open() {
+	l.n = make([]int32, len(l.size)*l.steps)
+	l.full = make([]uint64, len(l.size)*((l.steps+63)/64))
+}
+
+func (l *countLimiter) take(r *run, b *batch) {
+	noteFirst(l.first, l.of, b)
+	r.stretches(b, func(w0, w1 int) {
+		for i := range b.n {
+			if g := l.of[b.lo+i]; b.counts[i].kept > 0 && l.room[g] < l.size[g] {
+				l.limit(int(g), b.row(i), w0, w1)
+			}
+		}
+	})
+	for i := range b.n {
+		if b.counts[i].kept > 0 {
+			b.counts[i].kept = countBits(b.row(i).present)
+		}
+	}
+	l.collect.take(r, b)
+}
+
+// limit takes the values of words [w0, w1) that come too late out of a row.
+func (l *countLimiter) limit(group int, r row, w0, w1 int) {
+	words := (l.steps + 63) / 64
+	n, full, room := l.n[group*l.steps:], l.full[group*words:], l.room[group]
+	for w := w0; w < w1; w++ {
+		r.present[w] &^= full[w]
+		for p := r.present[w]; p != 0; p &= p - 1 {
+			k := w<<6 + bits.TrailingZeros64(p)
+			if n[k]++; n[k] == room {
+				full[w] |= 1 << (k & 63)
+			}
+		}
+	}
+}
+
+func (l *countLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }
+
+// ratioLimiter is the sink of limit_ratio, which keeps a series or does not by
+// the hash of its labels.
+type ratioLimiter struct {
+	members
+	limited
+	ratio float64
+}
+
+func newRatioLimiter(n *plan.Aggregate, r *run, in input) *ratioLimiter {
+	return &ratioLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ratio: n.Param}
+}
+
+func (l *ratioLimiter) take(r *run, b *batch) {
+	noteFirst(l.first, l.of, b)
+	for i := range b.n {
+		if b.counts[i].kept > 0 && !l.keeps(b.lo+i) {
+			b.counts[i].kept = 0
+		}
+	}
+	l.collect.take(r, b)
+}
+
+// keeps reports whether a series falls into the ratio: from the start of the
+// range of hashes if it is positive, from its end if it is negative.
+func (l *ratioLimiter) keeps(i int) bool {
+	offset := float64(l.labels(i).Hash()) / math.MaxUint64
+	if l.ratio < 0 {
+		return offset >= 1+l.ratio
+	}
+	return offset < l.ratio
+}
+
+func (l *ratioLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }
+
+// limited is what a limiter has kept.
+type limited struct{ collect collector }
+
+// rows returns the series in the order of the input, or at a single step group
+// by group and in the order of Prometheus's heap of each.
+func (l *limited) rows(m *members) []plan.Row {
+	in := l.collect.rows
+	if !m.instant() {
+		return in
+	}
+	heaps := make([]keyed, len(m.size))
+	for i, s := range l.collect.series {
+		h := &heaps[m.of[s]]
+		h.keys, h.series = append(h.keys, in[i].Values[0]), append(h.series, int32(i))
+		h.up()
+	}
+	out := make([]plan.Row, 0, len(in))
+	for _, g := range byFirst(m.first) {
+		for _, i := range heaps[g].series {
+			out = append(out, in[i])
+		}
+	}
+	return out
+}

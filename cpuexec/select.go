@@ -1,0 +1,75 @@
+package cpuexec
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// selected evaluates an operator that keeps some of its input's series.
+func (r *run) selected(n *plan.Aggregate) ([]plan.Row, error) {
+	type selector interface {
+		sink
+		rows() []plan.Row
+	}
+	var s selector
+	err := r.feed(n, func(in input) sink {
+		switch {
+		case n.Func.Name == "limit_ratio":
+			s = newRatioLimiter(n, r, in)
+		case n.Param < 1:
+			s = nothing{}
+		case n.Func.Name == "limitk":
+			s = newCountLimiter(n, r, in)
+		default:
+			s = newRanker(n, r, in)
+		}
+		return s
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := s.rows()
+	if _, ok := s.(*ranker); ok {
+		r.free(s, rows)
+	} else {
+		r.free(s, nil) // their rows are counted as they are collected
+	}
+	return rows, nil
+}
+
+// nothing is the sink that keeps no series.
+type nothing struct{}
+
+func (nothing) take(*run, *batch) {}
+func (nothing) rows() []plan.Row  { return nil }
+
+// members assigns series to the groups of an operator that keeps series.
+type members struct {
+	labels func(i int) labels.Labels
+	of     []int32 // group of each series
+	size   []int32 // series in each group
+	first  []int32 // the first series with a value of each group, -1 for none
+	steps  int
+}
+
+func newMembers(n *plan.Aggregate, r *run, in input) members {
+	g := group(n, in.n, in.grouping)
+	m := members{labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
+	for _, k := range g.of {
+		m.size[k]++
+	}
+	return m
+}
+
+// instant reports whether the order of the result is that of Prometheus's heaps.
+// Over several steps Prometheus's engine forgets it.
+func (m *members) instant() bool { return m.steps == 1 }
+
+// atMost is the number of series that an operator with parameter k keeps of a
+// group of the given size.
+func atMost(k float64, size int32) int {
+	return int(math.Min(math.Trunc(k), float64(size)))
+}
