@@ -146,8 +146,8 @@ func TestRankerHeaps(t *testing.T) {
 	}
 }
 
-// BenchmarkRanker ranks 1300 series at 1440 steps, which random values of a row
-// each time fill: independent ones, and walks as gauges are.
+// BenchmarkRanker ranks 1300 series at 1440 steps: independent random values,
+// and random walks, which keep their rank for a while as gauges do.
 func BenchmarkRanker(b *testing.B) {
 	const n, steps = 1300, 1440
 	for _, walk := range []bool{false, true} {
