@@ -118,7 +118,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 			sel, now = joined, all
 		}
 	}
-	sel = sel.Remember()
+	sel = sel.Remember(now[len(now)-1].to)
 	if sizeOf(e.key, sel, now) > c.limit {
 		return nil
 	}

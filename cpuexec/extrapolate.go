@@ -168,10 +168,10 @@ func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out 
 	return e.points
 }
 
-// findResets appends the indices of the samples that are less than the one
-// before to resets.
-func findResets(vs []float64, resets []int32) []int32 {
-	for i := 1; i < len(vs); i++ {
+// findResets appends the indices, at least from, of the samples that are less
+// than the one before to resets.
+func findResets(vs []float64, from int, resets []int32) []int32 {
+	for i := max(from, 1); i < len(vs); i++ {
 		if vs[i] < vs[i-1] {
 			resets = append(resets, int32(i))
 		}

@@ -18,7 +18,9 @@ type frame struct {
 
 	extra extrapolation // made when first needed
 	used  int64         // series evaluated over it and not yet settled
-	own   []int64       // memory for ts where it is not shared
+
+	shared int     // how many of ts are a shared list's
+	own    []int64 // memory for ts where they are not
 }
 
 // reset makes f the frame of s over ts.
@@ -65,6 +67,7 @@ type frames struct {
 	byContent map[timesKey]*frame // over times that were decoded for one series
 	all       []*frame            // those in the maps
 	free      []*frame
+	joined    []int64
 	single    frame // of times that no other series is expected to have
 	hits      int   // of byContent
 	misses    int
@@ -93,21 +96,31 @@ func (f *frames) open(s span) {
 	clear(f.byContent)
 }
 
-// shared returns the frame over ts, which is part of a list of times that series
-// share and that never changes.
-func (f *frames) shared(ts []int64, sc stepCounts) *frame {
-	known := f.byAddress[&ts[0]]
+// over returns the frame over t, of which there must be at least one.
+func (f *frames) over(t sampleTimes, sc stepCounts) *frame {
+	if len(t.shared) == 0 {
+		return f.decoded(t.own, sc)
+	}
+	known := f.byAddress[&t.shared[0]]
 	for _, fr := range known {
-		if len(fr.ts) == len(ts) {
+		if fr.shared == len(t.shared) && slices.Equal(fr.ts[fr.shared:], t.own) {
 			return fr
 		}
 	}
-	if fr := f.take(); fr != nil {
-		fr.reset(ts, f.span)
-		f.byAddress[&ts[0]] = append(known, fr)
-		return fr
+	fr := f.take()
+	if fr == nil {
+		f.joined = append(append(f.joined[:0], t.shared...), t.own...)
+		return f.alone(f.joined, sc)
 	}
-	return f.alone(ts, sc)
+	ts := t.shared
+	if len(t.own) > 0 {
+		fr.own = append(append(fr.own[:0], t.shared...), t.own...)
+		ts = fr.own
+	}
+	fr.reset(ts, f.span)
+	fr.shared = len(t.shared)
+	f.byAddress[&t.shared[0]] = append(known, fr)
+	return fr
 }
 
 // decoded returns the frame over ts, which is scratch memory. It looks for

@@ -44,9 +44,14 @@ type sharedTimes struct {
 // column is the decoded samples of a series.
 type column struct {
 	*sharedTimes
-	vs     []float64
+	vs     []float64  // with some spare memory behind it
+	spare  sync.Mutex // held by who uses that
 	resets atomic.Pointer[[]int32]
 }
+
+// spareSamples is the number of samples that may be put behind a column without
+// copying it: those that are too young to be kept, half an hour's.
+const spareSamples = 128
 
 // hotColumns are the decoded samples of some consecutive chunks of a series.
 type hotColumns struct {
@@ -92,7 +97,7 @@ func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int6
 // is room for them. They are copied.
 func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts []int64, vs []float64, stale bool) *hotColumns {
 	size := int64(unsafe.Sizeof(hotSlot{})+unsafe.Sizeof(hotColumns{})) + int64(len(chunks))*int64(unsafe.Sizeof(selection.Origin{}))
-	size += 8 * int64(len(vs))
+	size += 8 * int64(len(vs)+spareSamples)
 	if stale {
 		size *= 2
 	}
@@ -100,7 +105,8 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 	if !h.room(2*size, before) {
 		return nil
 	}
-	c := &hotColumns{chunks: chunks, all: &column{vs: slices.Clone(vs)}}
+	c := &hotColumns{chunks: chunks, all: newColumn(len(vs))}
+	c.all.vs = append(c.all.vs, vs...)
 	c.clean = c.all
 	if stale {
 		n := 0
@@ -109,7 +115,7 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 				n++
 			}
 		}
-		c.clean = &column{vs: make([]float64, 0, n)}
+		c.clean = newColumn(n)
 	}
 
 	h.mu.Lock()
@@ -118,7 +124,7 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 	slot.times = append(slot.times, h.intern(ts))
 	c.all.sharedTimes = slot.times[0]
 	if stale {
-		clean := make([]int64, 0, cap(c.clean.vs))
+		clean := make([]int64, 0, len(vs))
 		for k, v := range vs {
 			if !value.IsStaleNaN(v) {
 				c.clean.vs = append(c.clean.vs, v)
@@ -133,6 +139,9 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 	s.cols.Store(c)
 	return c
 }
+
+// newColumn returns a column with memory for n samples.
+func newColumn(n int) *column { return &column{vs: make([]float64, 0, n+spareSamples)} }
 
 // intern returns the shared times equal to ts. The set's mutex must be held.
 func (h *hotSet) intern(ts []int64) *sharedTimes {
@@ -211,22 +220,21 @@ func (h *hotSet) size() int64 {
 	return h.bytes
 }
 
-// resetsBetween returns the samples of c from lo to hi, the end excluded, that
-// are less than the one before, counted from lo.
-func (c *column) resetsBetween(lo, hi int, scratch []int32) []int32 {
+// resetsBetween appends the samples of c from lo to hi, the end excluded, that
+// are less than the one before, counted from lo, to resets.
+func (c *column) resetsBetween(lo, hi int, resets []int32) []int32 {
 	all := c.resets.Load()
 	if all == nil {
-		found := slices.Clip(findResets(c.vs, nil))
+		found := slices.Clip(findResets(c.vs, 0, nil))
 		all = &found
 		c.resets.Store(all)
 	}
-	scratch = scratch[:0]
 	from, _ := slices.BinarySearch(*all, int32(lo+1))
 	for _, r := range (*all)[from:] {
 		if int(r) >= hi {
 			break
 		}
-		scratch = append(scratch, r-int32(lo))
+		resets = append(resets, r-int32(lo))
 	}
-	return scratch
+	return resets
 }

@@ -8,82 +8,130 @@ import (
 
 // samples are what a window function reads of a series.
 type samples struct {
-	ts     []int64
-	vs     []float64
-	stale  bool    // there are stale markers among them
-	shared bool    // ts is a part of a column that stays and that series share
-	column *column // of which ts and vs are the part from lo on, nil if decoded just now
-	lo     int
+	times sampleTimes
+	vs    []float64
+	stale bool    // there are stale markers among them
+	col   *column // of which the shared times are the part from lo on, nil if decoded just now
+	lo    int
+	lent  bool // the values behind those of col are in its spare memory, to be given back
+}
+
+// sampleTimes are the times of a series' samples in ms, in two parts.
+type sampleTimes struct {
+	shared []int64 // a part of a list of times that series share and that never changes
+	own    []int64 // those that come then
+}
+
+func (t sampleTimes) len() int { return len(t.shared) + len(t.own) }
+
+// release gives back what load borrowed.
+func (in samples) release() {
+	if in.lent {
+		in.col.spare.Unlock()
+	}
 }
 
 // load returns the samples of series i that lie in mint to maxt (ms, both
 // included), and possibly some before and after. With dropStale, stale markers
-// are left out. They come from decoded columns as far as such are kept.
+// are left out. They come from decoded columns as far as such are kept. The
+// caller must release them.
 func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mint, maxt int64, dropStale bool) (samples, error) {
 	cs := overlapping(sel, i, mint, maxt)
 	if len(cs) == 0 {
 		return samples{}, nil
 	}
+	stays := len(cs) // chunks that will be asked for again
+	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil() {
+		stays--
+	}
 	hot, before := h.series(sel.Memo(i), tick)
-	if hot == nil {
+	if hot == nil || stays == 0 {
 		return s.decode(sel, i, cs, dropStale)
 	}
-	known := 0 // chunks of cs that are decoded
-	cols := hot.cols.Load()
+	cols, known := hot.cols.Load(), 0
 	if cols != nil {
-		known = cols.match(sel, cs)
+		known = cols.match(sel, cs[:stays])
 	}
-	if known == 0 || known < len(cs)-max(2, len(cs)/8) {
-		got, err := s.decode(sel, i, cs, false)
-		if err != nil {
-			return got, err
+	if known < stays {
+		if err := s.keep(h, hot, before, cols, known, sel, i, cs[:stays]); err != nil {
+			return samples{}, err
 		}
-		if cols = h.keep(hot, before, origins(sel, cs), got.ts, got.vs, got.stale); cols == nil {
-			if got.stale && dropStale {
-				n := removeStale(got.ts, got.vs)
-				got.ts, got.vs, got.stale = got.ts[:len(got.ts)-n], got.vs[:len(got.vs)-n], false
-			}
-			return got, nil
+		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays {
+			return s.decode(sel, i, cs, dropStale)
 		}
-		known = len(cs)
 	} else {
-		s.read.hot += int64(cols.all.count(cs[0].MinT, cs[known-1].MaxT))
+		s.read.hot += count(cs[:stays])
 	}
-	if known == len(cs) {
-		return cols.part(max(mint, cs[0].MinT), min(maxt, cs[known-1].MaxT), dropStale), nil
+	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale)
+	if stays == len(cs) {
+		return in, nil
 	}
-	// The newest chunks are others at every look: decode them behind a copy.
-	got := cols.part(cs[0].MinT, cs[known-1].MaxT, dropStale)
+	// The newest chunks are others at every look.
+	tail, err := s.decode(sel, i, cs[stays:], dropStale)
+	if err != nil {
+		return samples{}, err
+	}
+	in.append(tail, &s.joined)
+	return in, nil
+}
+
+// append puts the values of tail behind those of in: into the spare memory of
+// the column if nobody else is doing so, otherwise into a copy.
+func (in *samples) append(tail samples, scratch *[]float64) {
+	in.times.own, in.stale = tail.times.own, in.stale || tail.stale
+	end := in.lo + len(in.vs)
+	if all := in.col.vs; end == len(all) && len(tail.vs) <= cap(all)-end && in.col.spare.TryLock() {
+		in.lent = true
+		in.vs = append(all[in.lo:end], tail.vs...)
+		return
+	}
+	*scratch = append(append((*scratch)[:0], in.vs...), tail.vs...)
+	in.vs = *scratch
+}
+
+// keep decodes those of the chunks of series i that cols, of which they match
+// the first known ones, lack, and keeps all of them decoded in hot if there is
+// room.
+func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, known int, sel *selection.Selection, i int, cs []selection.Chunk) error {
 	s.cols.reset()
-	s.cols.ts, s.cols.vs, s.cols.stale = append(s.cols.ts, got.ts...), append(s.cols.vs, got.vs...), got.stale
-	return s.append(sel, i, cs[known:], dropStale)
+	if known > 0 {
+		in := cols.part(cs[0].MinT, cs[known-1].MaxT, false)
+		s.cols.ts, s.cols.vs, s.cols.stale = append(s.cols.ts, in.times.shared...), append(s.cols.vs, in.vs...), in.stale
+		s.read.hot += int64(len(in.vs))
+	}
+	got, err := s.more(sel, i, cs[known:], false)
+	if err == nil {
+		h.keep(hot, before, origins(sel, cs), got.times.own, got.vs, got.stale)
+	}
+	return err
 }
 
 // decode decodes chunks of series i.
 func (s *worker) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
 	s.cols.reset()
-	return s.append(sel, i, cs, dropStale)
+	return s.more(sel, i, cs, dropStale)
 }
 
-// append decodes chunks behind what is in the worker's columns.
-func (s *worker) append(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
+// more decodes chunks behind what is in the worker's columns.
+func (s *worker) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
 	r, err := s.cols.read(sel, i, cs, dropStale)
 	s.read.add(r)
 	if err != nil {
 		sel.Discard()
 		return samples{}, err
 	}
-	return samples{ts: s.cols.ts, vs: s.cols.vs, stale: s.cols.stale}, nil
+	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale}, nil
 }
 
 // resets returns the samples that are less than the one before, as indices. The
 // memory is the worker's.
 func (s *worker) resets(in samples) []int32 {
-	if in.column != nil {
-		s.indices = in.column.resetsBetween(in.lo, in.lo+len(in.vs), s.indices)
-	} else {
-		s.indices = findResets(in.vs, s.indices[:0])
+	s.indices = s.indices[:0]
+	known := len(in.times.shared)
+	if in.col != nil {
+		s.indices = in.col.resetsBetween(in.lo, in.lo+known, s.indices)
 	}
+	s.indices = findResets(in.vs, known, s.indices)
 	return s.indices
 }
 
@@ -116,11 +164,13 @@ func (h *hotColumns) part(mint, maxt int64, dropStale bool) samples {
 		c = h.clean
 	}
 	lo, hi := within(c.ts, mint, maxt)
-	return samples{ts: c.ts[lo:hi:hi], vs: c.vs[lo:hi:hi], stale: h.all != h.clean && !dropStale, shared: true, column: c, lo: lo}
+	return samples{times: sampleTimes{shared: c.ts[lo:hi:hi]}, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
 }
 
-// count is the number of samples from mint to maxt (ms, both included).
-func (c *column) count(mint, maxt int64) int {
-	lo, hi := within(c.ts, mint, maxt)
-	return hi - lo
+// count is the number of samples in chunks.
+func count(cs []selection.Chunk) (n int64) {
+	for k := range cs {
+		n += int64(cs[k].Samples)
+	}
+	return n
 }

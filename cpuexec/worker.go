@@ -10,6 +10,7 @@ import (
 // worker is the scratch memory of one goroutine.
 type worker struct {
 	cols    columns
+	joined  []float64 // values of a column and those after it
 	frames  frames
 	indices []int32   // of samples
 	values  []float64 // for functions that sort
@@ -56,21 +57,18 @@ func (s *worker) eval(r *run, tick int64, w *plan.Window, sel *selection.Selecti
 	if err != nil {
 		return err
 	}
-	return s.compute(w.Func, w.Param, in, out, c)
+	err = s.compute(w.Func, w.Param, in, out, c)
+	in.release()
+	return err
 }
 
 // compute fills out with f over the windows of in.
 func (s *worker) compute(f *plan.WindowFunc, param float64, in samples, out row, c *counts) error {
 	*c = counts{}
-	if len(in.ts) == 0 {
+	if in.times.len() == 0 {
 		return nil
 	}
-	var fr *frame
-	if in.shared {
-		fr = s.frames.shared(in.ts, s.sc)
-	} else {
-		fr = s.frames.decoded(in.ts, s.sc)
-	}
+	fr := s.frames.over(in.times, s.sc)
 	if f.Instant {
 		*c = lastSample(fr, in.vs, in.stale, out, s.sc)
 		return nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ var counters = sync.OnceValue(func() *selection.Selection {
 func BenchmarkDay(b *testing.B) {
 	sel := counters()
 	chunks := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
-	kept := sel.Remember()
+	kept := sel.Remember(math.MaxInt64)
 	decoded := queryable{select_: func() (*selection.Selection, error) { return kept, nil }}
 	for _, qs := range []string{
 		"sum by (job) (rate(http_requests_total[5m]))",

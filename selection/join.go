@@ -42,6 +42,7 @@ func Join(parts ...*Selection) (*Selection, error) {
 	series, chunks := 0, 0
 	for _, part := range parts {
 		series = max(series, len(part.series))
+		out.kept = max(out.kept, part.kept)
 		chunks += len(part.chunks)
 	}
 	out.series = make([]labels.Labels, 0, series)

@@ -11,19 +11,21 @@ import "sync/atomic"
 // It holds values of one type; see atomic.Value.
 type Memo struct{ atomic.Value }
 
-// Remember returns s with a memo for each series that has none yet. It is for
-// the keeper of selections (a cache): what is used once needs no memory.
-func (s *Selection) Remember() *Selection {
+// Remember returns s with a memo for each series that has none yet, as what is
+// kept of times before until (ms). It is for the keeper of selections (a cache):
+// what is used once needs no memory.
+func (s *Selection) Remember(until int64) *Selection {
 	missing := len(s.series)
 	for _, m := range s.memos {
 		if m != nil {
 			missing--
 		}
 	}
-	if missing == 0 {
+	if missing == 0 && s.kept == until {
 		return s
 	}
 	out := *s
+	out.kept = until
 	out.memos = make([]*Memo, len(s.series))
 	copy(out.memos, s.memos)
 	fresh := make([]Memo, missing)
@@ -34,6 +36,10 @@ func (s *Selection) Remember() *Selection {
 	}
 	return out.finish()
 }
+
+// KeptUntil is the time in ms before which chunks are kept, so that the next
+// selection made of them has the very same ones.
+func (s *Selection) KeptUntil() int64 { return s.kept }
 
 // Memo returns the memo of series i, or nil if the selection is not kept.
 func (s *Selection) Memo(i int) *Memo {

@@ -47,6 +47,7 @@ type Selection struct {
 	chunks []Chunk
 	slabs  []*Slab
 	memos  []*Memo // of the series, or nil
+	kept   int64   // see KeptUntil
 
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64

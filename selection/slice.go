@@ -23,7 +23,7 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 		return &out
 	}
 
-	out := &Selection{slabs: s.slabs, discard: s.discard}
+	out := &Selection{slabs: s.slabs, discard: s.discard, kept: s.kept}
 	n := 0
 	for i := range s.series {
 		lo, hi := inRange(s.Chunks(i), mint, maxt)
@@ -59,7 +59,7 @@ func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
 		return &out, nil
 	}
 
-	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard}
+	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
 	cut := NewBuilder(0)
 	for i, l := range s.series {
 		start := len(out.chunks)
