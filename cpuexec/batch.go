@@ -50,7 +50,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		return err
 	}
 	out := open(src)
-	if err := r.reserve(out, w); err != nil {
+	if err := r.reserve(out); err != nil {
 		return err
 	}
 	n, steps := len(src.labels), r.job.Grid.Steps

@@ -61,7 +61,7 @@ func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) 
 	for i := range c.out {
 		kept += len(c.out[i].Values)
 	}
-	return c.out, r.checkHeld(n, 0, held, kept, len(in))
+	return c.out, r.checkSteps(n, 0, held, kept, len(in))
 }
 
 // valueCursor walks the values of a row, and remembers which series of the

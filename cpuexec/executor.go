@@ -115,8 +115,12 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	case *plan.Window:
 		return r.collect(n, n, nil)
 	case *plan.Map:
-		if w, chain := mapsOverWindow(n); w != nil {
+		bottom, chain := underMaps(n)
+		if w, ok := bottom.(*plan.Window); ok {
 			return r.collect(n, w, chain)
+		}
+		if combines(bottom) {
+			return r.collectCombined(bottom, chain)
 		}
 		in, err := r.node(n.Input)
 		if err != nil {
@@ -127,25 +131,25 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 		return r.subwindow(n)
 	case *plan.Aggregate:
 		return r.aggregate(n)
+	case *plan.Binary, *plan.Set, *plan.StepMap:
+		return r.collectCombined(n, nil)
+	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector:
+		return r.scalar(n)
 	}
 	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
 }
 
-// mapsOverWindow takes maps right above a window apart: the window, and the
-// maps in the order in which they apply. It returns no window if n is anything
-// else.
-func mapsOverWindow(n plan.Node) (w *plan.Window, chain []*plan.Map) {
+// underMaps takes maps apart: the node below them, and the maps in the order in
+// which they apply.
+func underMaps(n plan.Node) (bottom plan.Node, chain []*plan.Map) {
 	for {
-		switch x := n.(type) {
-		case *plan.Map:
-			chain = append(chain, x)
-			n = x.Input
-		case *plan.Window:
+		m, ok := n.(*plan.Map)
+		if !ok {
 			slices.Reverse(chain)
-			return x, chain
-		default:
-			return nil, nil
+			return n, chain
 		}
+		chain = append(chain, m)
+		n = m.Input
 	}
 }
 
@@ -153,7 +157,7 @@ func mapsOverWindow(n plan.Node) (w *plan.Window, chain []*plan.Map) {
 // of them.
 func (r *run) collect(top plan.Node, w *plan.Window, chain []*plan.Map) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.window(top, w, chain, func(s *source) sink { c.labels = s.label; return c })
+	err := r.window(top, w, chain, func(s *source) sink { c.labels = s.resultLabels; return c })
 	return c.rows, err
 }
 
@@ -213,7 +217,7 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 			out[i].Labels = dropNames(out[i].Labels)
 			h := out[i].Labels.Hash()
 			if _, ok := seen[h]; ok {
-				return nil, &plan.Declined{Scan: plan.Source(m).Scan, Reason: reasonCollide}
+				return nil, &plan.Declined{At: m, Reason: reasonCollide}
 			}
 			seen[h] = struct{}{}
 		}

@@ -19,19 +19,20 @@ type input struct {
 
 // bounded is a sink that holds state for every group and step.
 type bounded interface {
+	owner() plan.Node               // whose state it is
 	tooLarge(maxSamples int) string // why the state would not fit, or nothing
 	bytes() int64                   // memory of the state
 	open()                          // allocates it
 }
 
 // reserve lets a sink allocate its state, if that fits.
-func (r *run) reserve(out sink, n plan.Node) error {
+func (r *run) reserve(out sink) error {
 	b, ok := out.(bounded)
 	if !ok {
 		return nil
 	}
 	if reason := b.tooLarge(r.job.MaxSamples); reason != "" {
-		return &plan.Declined{Scan: plan.Source(n).Scan, Reason: reason}
+		return &plan.Declined{At: b.owner(), Reason: reason}
 	}
 	r.take(b.bytes())
 	if err := r.done(); err != nil {
@@ -53,9 +54,15 @@ func (r *run) free(out sink, rows []plan.Row) {
 // and batch by batch, to the sink that open makes. Only where nothing else will
 // do are they made rows first.
 func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
-	if w, chain := mapsOverWindow(n.Input); w != nil {
+	bottom, chain := underMaps(n.Input)
+	if w, ok := bottom.(*plan.Window); ok {
 		return r.window(n.Input, w, chain, func(s *source) sink {
-			return open(input{n: len(s.labels), labels: s.label, grouping: s.labelsFor(n)})
+			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n)})
+		})
+	}
+	if combines(bottom) {
+		return r.combined(bottom, chain, func(size int, at func(int) labels.Labels) sink {
+			return open(input{n: size, labels: at, grouping: at})
 		})
 	}
 	if inner, ok := n.Input.(*plan.Aggregate); ok && inner.Func.Adds() {
@@ -66,7 +73,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 		defer r.free(a, nil)
 		order := a.order()
 		at := func(i int) labels.Labels { return a.groups.labels[order[i]] }
-		return r.batches(n, open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out row) int {
+		return r.batches(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out row) int {
 			return a.acc.row(order[i], out)
 		})
 	}
@@ -76,7 +83,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 	}
 	defer r.take(-rowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.batches(n, open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out row) int {
+	return r.batches(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out row) int {
 		expand(rows[i], out)
 		return len(rows[i].Values)
 	})
@@ -84,8 +91,8 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 
 // batches hands n series, which fill writes to dense rows, to a sink. fill
 // returns the number of values.
-func (r *run) batches(node plan.Node, out sink, n int, fill func(i int, out row) int) error {
-	if err := r.reserve(out, node); err != nil {
+func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
+	if err := r.reserve(out); err != nil {
 		return err
 	}
 	b := newBatch(n, r.job.Grid.Steps, r.x.workers)

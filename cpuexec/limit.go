@@ -13,16 +13,21 @@ func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
 	if m.Func.Name == "neg" {
 		return nil // changes its input in place
 	}
-	return r.checkHeld(m, m.Scalars, in, out, series)
+	return r.checkSteps(m, m.Scalars, in, out, series)
 }
 
-// checkHeld raises Prometheus's error if the input of n, with so many constants
+// checkSteps raises Prometheus's error if the input of n, with so many constants
 // beside it, and its result are more samples than may be held at once.
 // Prometheus holds the step's own input beside them; where only that decides, it
 // is left to decide.
-func (r *run) checkHeld(n plan.Node, constants, in, out, series int) error {
+func (r *run) checkSteps(n plan.Node, constants, in, out, series int) error {
 	least := r.held + in + constants*r.job.Grid.Steps + out
-	most := least + series + constants
+	return r.checkHeld(n, least, least+series+constants)
+}
+
+// checkHeld raises Prometheus's error if n needs more samples at once than may
+// be held: at least and at most so many.
+func (r *run) checkHeld(n plan.Node, least, most int) error {
 	r.m.Peak = max(r.m.Peak, least)
 	switch limit := r.job.MaxSamples; {
 	case limit <= 0 || most <= limit:
@@ -30,7 +35,7 @@ func (r *run) checkHeld(n plan.Node, constants, in, out, series int) error {
 	case least > limit:
 		return promql.ErrTooManySamples("query execution")
 	}
-	return &plan.Declined{Scan: plan.Source(n).Scan, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
+	return &plan.Declined{At: n, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
 }
 
 // sampleLimit follows the number of samples that Prometheus's engine would hold

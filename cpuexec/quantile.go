@@ -15,7 +15,7 @@ func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
 	if tooManyCells(len(g.labels), steps, r.job.MaxSamples) {
-		return nil, &plan.Declined{Scan: plan.Source(n).Scan, Reason: reasonCells}
+		return nil, &plan.Declined{At: n, Reason: reasonCells}
 	}
 	members := make([][]int32, len(g.labels))
 	for i, k := range g.of {

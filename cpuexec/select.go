@@ -48,6 +48,7 @@ func (nothing) rows() []plan.Row  { return nil }
 
 // members assigns series to the groups of an operator that keeps series.
 type members struct {
+	node   *plan.Aggregate
 	labels func(i int) labels.Labels
 	of     []int32 // group of each series
 	size   []int32 // series in each group
@@ -57,12 +58,14 @@ type members struct {
 
 func newMembers(n *plan.Aggregate, r *run, in input) members {
 	g := group(n, in.n, in.grouping)
-	m := members{labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
+	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++
 	}
 	return m
 }
+
+func (m *members) owner() plan.Node { return m.node }
 
 // instant reports whether the order of the result is that of Prometheus's heaps.
 // Over several steps Prometheus's engine forgets it.

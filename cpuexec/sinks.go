@@ -6,9 +6,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// collector is the sink that keeps every series that has a value.
+// collector is the sink of series that are not aggregated: it keeps every one
+// that has a value.
 type collector struct {
-	labels func(i int) labels.Labels
+	labels func(int) labels.Labels // of a series in the result
 	rows   []plan.Row
 	series []int32 // that each row is
 }
@@ -78,6 +79,8 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 	}
 	return ""
 }
+
+func (a *aggregator) owner() plan.Node { return a.node }
 
 func (a *aggregator) bytes() int64 { return accumulatorBytes(a.node.Func, len(a.first), a.steps) }
 

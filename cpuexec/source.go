@@ -27,14 +27,14 @@ type source struct {
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.drops && namesMatter(a) {
-		return s.label
+	if namesMatter(a) {
+		return s.resultLabels
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
 }
 
-// label returns the labels of series i as they are after the function.
-func (s *source) label(i int) labels.Labels {
+// resultLabels are those of a series after the maps above the window.
+func (s *source) resultLabels(i int) labels.Labels {
 	if s.drops {
 		return dropNames(s.labels[i])
 	}
@@ -54,10 +54,10 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 		return nil, &SelectError{err}
 	}
 	if !sel.OnlyFloats() {
-		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
+		return nil, &plan.Declined{At: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
 	}
 	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
-		return nil, &plan.Declined{Scan: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
+		return nil, &plan.Declined{At: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
 	}
 	s := &source{sel: sel, drops: top.DropsName() && !r.job.DelayedNameRemoval}
 	s.labels = make([]labels.Labels, sel.NumSeries())
@@ -68,7 +68,7 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 		if w.Func.KeepsName {
 			// Where maps drop the names, Prometheus's engine merges series or
 			// fails, step by step.
-			return nil, &plan.Declined{Scan: w.Scan, Reason: reasonCollide}
+			return nil, &plan.Declined{At: w.Scan, Reason: reasonCollide}
 		}
 		s.mayCollide = true
 	}

@@ -110,7 +110,7 @@ func TestRankerHeaps(t *testing.T) {
 			for workers := 1; workers < 4; workers++ {
 				run := denseRun(workers, steps)
 				a := newRanker(node, run, numbered(n, inGroup))
-				err := run.batches(node, a, n, func(i int, out row) (points int) {
+				err := run.batches(a, n, func(i int, out row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
 							out.set(s, vals[i][s])
@@ -177,7 +177,7 @@ func BenchmarkRanker(b *testing.B) {
 						if name == "limitk" {
 							s = newCountLimiter(node, run, in)
 						}
-						err := run.batches(node, s, n, func(i int, out row) int {
+						err := run.batches(s, n, func(i int, out row) int {
 							copy(out.vals, vals[i])
 							for w := range out.present {
 								out.present[w] = ^uint64(0)

@@ -47,6 +47,58 @@ var counters = sync.OnceValue(func() *selection.Selection {
 	return s
 })
 
+// builds is a day of a gauge that says which of ten versions each instance of
+// counters runs.
+var builds = sync.OnceValue(func() *selection.Selection {
+	b := selection.NewBuilder(0)
+	for s := range 3184 {
+		b.Series(labels.FromStrings("__name__", "build_info", "instance", fmt.Sprintf("i-%04d", s), "version", fmt.Sprint("v", s%10)))
+		for c := range 48 {
+			chk := chunkenc.NewXORChunk()
+			app, _ := chk.Appender()
+			first := int64(c*120)*15_000 + int64(s)
+			for i := range 120 {
+				app.Append(0, first+int64(i)*15_000, 1)
+			}
+			if err := b.Chunk(chunkenc.EncXOR, first, first+119*15_000, chk.Bytes()); err != nil {
+				panic(err)
+			}
+		}
+	}
+	s, err := b.Finish()
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// BenchmarkJoin runs operators between vectors over the same day.
+func BenchmarkJoin(b *testing.B) {
+	q := named{"http_requests_total": counters(), "build_info": builds()}
+	for _, qs := range []string{
+		"sum by (version) (rate(http_requests_total[5m]) * on (instance) group_left (version) build_info)",
+		"sum(rate(http_requests_total[5m])) + sum(build_info)", // the same samples read, not joined
+		"rate(http_requests_total[5m]) * on (instance) group_left (version) build_info",
+		"count(http_requests_total > on (instance) build_info)",
+		"sum(http_requests_total and on (instance) build_info)",
+		"sum(http_requests_total / scalar(sum(build_info)))",
+		"avg(time() - http_requests_total)",
+		"1 - sum by (job) (rate(http_requests_total[5m])) / sum by (job) (rate(http_requests_total[10m]))",
+	} {
+		opts := plainOpts()
+		for name, e := range map[string]promql.QueryEngine{"promwarp": New(Options{Prometheus: opts}), "prometheus": promql.NewEngine(plainOpts())} {
+			b.Run(name+"/"+qs, func(b *testing.B) {
+				for b.Loop() {
+					query, err := e.NewRangeQuery(context.Background(), q, nil, qs, time.UnixMilli(6_400_000), time.UnixMilli(86_400_000), time.Minute)
+					require.NoError(b, err)
+					require.NoError(b, query.Exec(context.Background()).Err)
+					query.Close()
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkDay runs queries over 80 000 s at a 60 s step over 17 M samples held
 // as chunks, on promwarp's engine, on the same with what it decoded before, and
 // on Prometheus's.

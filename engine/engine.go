@@ -123,6 +123,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 	if query.root == nil {
 		_, query.root = planner.Plan(query.stmt, planner.Env{
 			NoStepSubqueryInterval: e.opts.Prometheus.NoStepSubqueryIntervalFn,
+			DelayedNameRemoval:     e.opts.Prometheus.EnableDelayedNameRemoval,
 		})
 	}
 	x.Root = query.root

@@ -55,6 +55,8 @@ func TestSampleLimit(t *testing.T) {
 		"abs(reqs_total)", "quantile by (job) (0.5, temp)", "quantile(0.5, rate(reqs_total[5m]) * 2)", "stddev(temp)", "max_over_time(rate(reqs_total[5m])[10m:1m])", "sum(avg_over_time(temp[10m:30s]) * 2)", "sum(rate(reqs_total[5m]) * 2 > 1)", "-(reqs_total)", "round(reqs_total, 5) / 2", "sum by (job) (temp) * 2", "clamp(sum by (job) (temp), 0, 1)",
 		"topk(2, temp)", "topk by (job) (1, rate(reqs_total[5m]))", "bottomk(2, sum by (job) (temp))", "limitk by (job) (2, reqs_total)", "limit_ratio(0.5, reqs_total)", "topk(0, reqs_total)", "topk(1, missing)",
 		`count_values("v", changes(temp[5m]))`, `count_values by (job) ("v", sum by (job, instance) (reqs_total)) * 2`, "topk(2, temp) * 2", "max(topk(3, sum by (instance) (temp)))",
+		"temp / on (job, instance) rate(reqs_total[5m])", "temp and reqs_total", "(temp > 5) or on (job) reqs_total", "sum by (job) (temp * on (job, instance) group_left () errs_total)", "-(temp > bool ignoring () sum by (job, instance) (temp)) * 2",
+		"temp - time()", "temp > scalar(sum(errs_total))", "2 * (time() - 5) ^ scalar(temp) < reqs_total", "clamp(temp, scalar(min(temp)), time() % 7)", "sum(temp) or vector(1)", "sum(temp > 1e9) or vector(time())", "max_over_time((temp - on (job, instance) errs_total)[10m:1m])",
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
@@ -147,6 +149,33 @@ type queryable struct {
 }
 
 func (q queryable) Querier(int64, int64) (storage.Querier, error) { return querierOf{q}, nil }
+
+// named answers a selector with the selection of its metric name.
+type named map[string]*selection.Selection
+
+func (n named) Querier(int64, int64) (storage.Querier, error) { return namedQuerier{names: n}, nil }
+
+type namedQuerier struct {
+	querierOf
+	names named
+}
+
+func (q namedQuerier) of(ms []*labels.Matcher) queryable {
+	for _, m := range ms {
+		if m.Name == "__name__" {
+			return queryable{func() (*selection.Selection, error) { return q.names[m.Value], nil }}
+		}
+	}
+	return queryable{func() (*selection.Selection, error) { return selection.Empty(), nil }}
+}
+
+func (q namedQuerier) SelectChunks(ctx context.Context, h *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return querierOf{q.of(ms)}.SelectChunks(ctx, h, ms...)
+}
+
+func (q namedQuerier) Select(ctx context.Context, sorted bool, h *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	return querierOf{q.of(ms)}.Select(ctx, sorted, h, ms...)
+}
 
 type querierOf struct{ q queryable }
 
@@ -270,7 +299,7 @@ func TestExplain(t *testing.T) {
 	require.NoError(t, err)
 	tree := x.Tree()
 	require.Contains(t, tree, "its input stays with Prometheus's engine: the function absent is not on an executor yet")
-	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [11 series, ")
+	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [12 series, ")
 	require.True(t, x.Analyzed)
 	leaf := x.Root.Children[0].Children[0]
 	require.Equal(t, plan.OnCPU, leaf.Executor)
@@ -289,7 +318,11 @@ func TestExplain(t *testing.T) {
 // under concurrent use.
 func TestAnyNumberOfCores(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
-	for _, qs := range []string{"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])", "topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`} {
+	for _, qs := range []string{
+		"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])",
+		"topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`,
+		"sum by (job) (temp / on (job, instance) reqs_total)", "sum(temp unless reqs_total > 50)", "sum(temp * scalar(sum(temp)))",
+	} {
 		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
 		for workers := 2; workers < 9; workers++ {
 			e := New(Options{Prometheus: plainOpts(), Workers: workers})

@@ -83,7 +83,10 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		if res.Err == nil || !errors.As(res.Err, &d) {
 			return q.finish(res)
 		}
-		q.excluded[d.Scan.Pos] = d.Reason
+		if _, ok := q.excluded[d.At.Range()]; ok {
+			return &promql.Result{Err: fmt.Errorf("declined twice: %w", d)}
+		}
+		q.excluded[d.At.Range()] = d.Reason
 		q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
 		q.Query.Close()
 		if err := q.prepare(); err != nil {
@@ -194,6 +197,7 @@ func (w wrapper) Querier(mint, maxt int64) (storage.Querier, error) {
 	q := w.q
 	q.parts, q.root = planner.Plan(q.stmt, planner.Env{
 		NoStepSubqueryInterval: q.e.opts.Prometheus.NoStepSubqueryIntervalFn,
+		DelayedNameRemoval:     q.e.opts.Prometheus.EnableDelayedNameRemoval,
 		Excluded:               q.excluded,
 	})
 	if len(q.parts) == 0 {

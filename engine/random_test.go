@@ -45,6 +45,13 @@ func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.
 			}
 		}
 	}
+	for job := range 3 {
+		for inst := range 4 {
+			for version := range 3 {
+				series = append(series, labels.FromStrings("__name__", "build_info", "job", fmt.Sprint("j", job), "instance", fmt.Sprint("i", inst), "version", fmt.Sprint("v", version)))
+			}
+		}
+	}
 	sort.Slice(series, func(a, b int) bool { return labels.Compare(series[a], series[b]) < 0 })
 	app := st.AppenderV2(context.Background())
 	add := func(i int, ts int64, v float64) {
@@ -56,14 +63,28 @@ func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.
 	for i := range up {
 		up[i] = r.IntN(4) > 0
 	}
+	stale := func(i int, ts int64) { add(i, ts, math.Float64frombits(value.StaleNaN)) }
 	for step := range 60 * 4 {
 		for i, l := range series {
 			name := l.Get("__name__")
 			ts := int64(step)*15_000 + int64(r.IntN(3))*int64(i%2)
 			if r.IntN(60) == 0 {
 				if up[i] = !up[i]; !up[i] && r.IntN(2) == 0 {
-					add(i, ts, math.Float64frombits(value.StaleNaN))
+					stale(i, ts)
 				}
+			}
+			if name == "build_info" {
+				// One version after the other, mostly.
+				was, is := (step-1+i/3*7)/50%3 == i%3, (step+i/3*7)/50%3 == i%3
+				if was && !is && i%4 > 0 {
+					stale(i, ts)
+				}
+				if step > 0 && !is {
+					continue
+				}
+				v[i] = 1
+				add(i, ts, 1)
+				continue
 			}
 			// The first round has every series, so that label order is also the
 			// storage's own.
@@ -106,7 +127,7 @@ func requireEncoding(t testing.TB, st storage.Storage, e chunkenc.Encoding) {
 func randomQuery(r *rand.Rand, depth int) string {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	sel := func() string {
-		s := pick("reqs_total", "errs_total", "temp", "odd", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, `missing`)
+		s := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, `missing`)
 		if r.IntN(3) == 0 && !strings.Contains(s, "{") {
 			s += pick(`{job="j0"}`, `{instance!="i2"}`, `{job=~"j[01]"}`)
 		}
@@ -130,13 +151,17 @@ func randomQuery(r *rand.Rand, depth int) string {
 	by := func() string {
 		return pick("", " by (job)", " by (instance, job)", " without (instance)", " without (job)", " by (__name__)", " by (nope)")
 	}
-	switch r.IntN(15) {
+	switch r.IntN(18) {
 	case 12, 13:
 		return anyMap(r, in())
 	case 0, 1, 2, 3, 4:
 		return pick("sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + by() + "(" + in() + ")"
 	case 5:
-		return "(" + in() + ") " + pick("+", "/", "> bool", "<") + " " + pick("on (job, instance) ", "ignoring (job) ", "") + "(" + in() + ")"
+		return anyBinary(r, in(), in())
+	case 15, 17:
+		return likelyBinary(r, func() string { return randomQuery(r, 0) })
+	case 16:
+		return anyScalarMap(r, in, in())
 	case 6:
 		return pick("max_over_time", "sum_over_time", "last_over_time", "rate", "count_over_time") + "((" + in() + ")" + pick("[10m:1m]", "[7m:]", "[3m:17s]") + pick("", "", " offset 4m", " @ 1500") + ")"
 	case 7:
@@ -146,9 +171,9 @@ func randomQuery(r *rand.Rand, depth int) string {
 	case 9:
 		return "quantile" + by() + "(" + pick("0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
 	case 10:
-		return in() + pick(" or ", " and ", " unless ") + in()
+		return "(" + in() + ")" + pick(" or ", " and ", " unless ") + pick("", "", "on (job) ", "on (instance) ", "on () ", "ignoring (version) ", "ignoring (job) ") + "(" + in() + ")"
 	default:
-		return "(" + in() + ") " + pick("* 2", "> 1", "+ time()", "^ 0.5")
+		return "(" + in() + ") " + pick("* 2", "> 1", "+ time()", "or vector(1)")
 	}
 }
 
@@ -300,6 +325,14 @@ func TestRandomQueries(t *testing.T) {
 			part := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("part"))
 			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
 			require.Greater(t, whole+part, 0.8*float64(n))
+			ambiguous := testutil.ToFloat64(ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
+			t.Logf("%v operators declined as ambiguous", ambiguous)
+			require.Greater(t, ambiguous, 0.02*float64(n))
+			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar"} {
+				nodes := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", kind))
+				t.Logf("%v of kind %s on cpuexec", nodes, kind)
+				require.Greater(t, nodes, 0.03*float64(n), kind)
+			}
 		})
 	}
 }
@@ -319,8 +352,9 @@ func alike(a, b string, tol float64) bool {
 	if dup := "error found duplicate series"; strings.HasPrefix(a, dup) && strings.HasPrefix(b, dup) {
 		return true // it names the two it came upon first
 	}
+	unsigned := strings.NewReplacer("=-0/1", "=0/0", " -0/1", " 0/0") // the least of 0 and -0 is the one that comes first
 	sorted := func(s string) []string {
-		lines := strings.Split(s, "\n")
+		lines := strings.Split(unsigned.Replace(s), "\n")
 		slices.Sort(lines)
 		return strings.FieldsFunc(strings.Join(lines, "\n"), func(r rune) bool { return strings.ContainsRune(" =/\n", r) })
 	}

@@ -45,28 +45,24 @@ func (s *chunkSource) hints(w *plan.Window, g plan.Grid) *storage.SelectHints {
 		h.Range, h.Func = w.Width, w.Func.Name
 	}
 	// The function and the grouping are those next to the selector.
-	for n := s.part.Node; n != plan.Node(w); {
+	for _, n := range plan.Path(s.part.Node, w) {
 		switch x := n.(type) {
 		case *plan.Aggregate:
 			h.By, h.Grouping = !x.Without, x.Grouping
 			if w.Func.Instant {
 				h.Func = x.Func.Name
 			}
-			n = x.Input
-		case *plan.Map:
-			h.By, h.Grouping, h.Func = false, nil, ""
-			if !w.Func.Instant {
-				h.Func = w.Func.Name
-			}
-			n = x.Input
 		case *plan.Subwindow:
 			h.By, h.Grouping = false, nil
 			if w.Func.Instant {
 				h.Func = x.Func.Name
 			}
-			n = x.Input
+		case *plan.Window:
 		default:
-			return h
+			h.By, h.Grouping = false, nil
+			if w.Func.Instant {
+				h.Func = ""
+			}
 		}
 	}
 	return h

@@ -58,6 +58,9 @@ type Map struct {
 // Range implements Node.
 func (m *Map) Range() posrange.PositionRange { return m.Pos }
 
+// Inputs implements Node.
+func (m *Map) Inputs() []Node { return []Node{m.Input} }
+
 // DropsName implements Node. A comparison that filters leaves names alone.
 func (m *Map) DropsName() bool { return !m.Filters() || m.Input.DropsName() }
 

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -33,13 +34,21 @@ func (g Grid) At(k int) int64 { return g.Start + int64(k)*g.Interval }
 // End is the time of the last step in ms since the epoch.
 func (g Grid) End() int64 { return g.At(max(g.Steps-1, 0)) }
 
+// Expression is a piece of the query: a node, or the selector below one.
+type Expression interface {
+	// Range is the position of the expression in the query.
+	Range() posrange.PositionRange
+	fmt.Stringer // the expression as Prometheus prints it
+}
+
 // Node is a node of a plan.
 type Node interface {
-	// Range is the position of the node's expression in the query.
-	Range() posrange.PositionRange
+	Expression
+	// Inputs are the nodes whose results the node reads, in the order in which
+	// Prometheus's engine evaluates them.
+	Inputs() []Node
 	// DropsName reports whether the node's result has lost its metric name.
 	DropsName() bool
-	fmt.Stringer
 }
 
 // Scan is a selector: which series, and where in time they are read.
@@ -50,6 +59,11 @@ type Scan struct {
 	Pos      posrange.PositionRange
 	Text     string // the selector as Prometheus prints it
 }
+
+// Range implements Expression.
+func (s *Scan) Range() posrange.PositionRange { return s.Pos }
+
+func (s *Scan) String() string { return s.Text }
 
 // Times is the time that step at of the grid reads the selector at, in ms.
 func (s *Scan) Times(at int64) int64 {
@@ -74,6 +88,9 @@ type Window struct {
 
 // Range implements Node.
 func (w *Window) Range() posrange.PositionRange { return w.Pos }
+
+// Inputs implements Node.
+func (w *Window) Inputs() []Node { return nil }
 
 // DropsName implements Node.
 func (w *Window) DropsName() bool { return !w.Func.KeepsName }
@@ -101,39 +118,47 @@ type Aggregate struct {
 // Range implements Node.
 func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
 
+// Inputs implements Node.
+func (a *Aggregate) Inputs() []Node { return []Node{a.Input} }
+
 // DropsName implements Node. What count_values makes is series of its own.
 func (a *Aggregate) DropsName() bool { return a.Label == "" && a.Input.DropsName() }
 
 func (a *Aggregate) String() string { return a.Text }
 
-// Source returns the window at the bottom of n.
-func Source(n Node) *Window {
-	for {
-		switch x := n.(type) {
-		case *Window:
-			return x
-		case *Aggregate:
-			n = x.Input
-		case *Map:
-			n = x.Input
-		case *Subwindow:
-			n = x.Input
-		default:
-			panic(fmt.Sprintf("plan: unknown node %T", n))
+// ReadsSamples reports whether there is a window below n, or n is one.
+func ReadsSamples(n Node) bool {
+	if _, ok := n.(*Window); ok {
+		return true
+	}
+	return slices.ContainsFunc(n.Inputs(), ReadsSamples)
+}
+
+// Path returns the nodes from n down to w, both included, or nothing if w is
+// not below n.
+func Path(n Node, w *Window) []Node {
+	if n == Node(w) {
+		return []Node{n}
+	}
+	for _, in := range n.Inputs() {
+		if p := Path(in, w); p != nil {
+			return append([]Node{n}, p...)
 		}
 	}
+	return nil
 }
 
-// Declined is the error of an executor that cannot evaluate a node after all,
-// for a reason that shows only in the data. The query is then planned again
-// without the node's selector.
+// Declined is the error of an executor that cannot evaluate an expression after
+// all, for a reason that shows only in the data. The query is then planned again
+// with that expression left to Prometheus's engine.
 type Declined struct {
-	Scan   *Scan
-	Reason string // one plain sentence
+	At     Expression // the selector or the node
+	Reason string     // one plain sentence
 }
 
-func (d *Declined) Error() string {
-	return fmt.Sprintf("selector %s: %s", d.Scan.Text, d.Reason)
-}
+func (d *Declined) Error() string { return fmt.Sprintf("%s: %s", d.At, d.Reason) }
 
-var _ = []Node{(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil)}
+var _ = []Node{
+	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil),
+	(*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
+}

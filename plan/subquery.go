@@ -19,6 +19,9 @@ type Subwindow struct {
 // Range implements Node.
 func (s *Subwindow) Range() posrange.PositionRange { return s.Pos }
 
+// Inputs implements Node.
+func (s *Subwindow) Inputs() []Node { return []Node{s.Input} }
+
 // DropsName implements Node.
 func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.DropsName() }
 

@@ -17,6 +17,9 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 	case sc.grid.Steps == 0:
 		return nil, "it is evaluated at no step"
 	}
+	if reason, ok := w.env.Excluded[expr.PositionRange()]; ok {
+		return nil, reason
+	}
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
 		return w.compile(e.Expr, sc)
@@ -38,12 +41,18 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 	case *parser.SubqueryExpr:
 		return nil, "subqueries are not on an executor yet"
 	case *parser.StepInvariantExpr:
+		if v := w.constantVector(e.Expr); v != nil {
+			return v, ""
+		}
 		return nil, "it is evaluated once and repeated at every step"
 	case *parser.NumberLiteral, *parser.StringLiteral:
 		return nil, "it is a constant"
 	case *parser.BinaryExpr:
 		return w.binary(e, sc)
 	case *parser.UnaryExpr:
+		if e.Type() == parser.ValueTypeScalar {
+			return nil, reasonScalar
+		}
 		sc.selectorRefused = ""
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
@@ -54,6 +63,12 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 }
 
 func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
+	switch e.Func.Name {
+	case "scalar", "time", "pi":
+		return nil, reasonScalar
+	case "vector":
+		return w.vector(e, sc)
+	}
 	if f, ok := plan.Maps[e.Func.Name]; ok {
 		return w.mapCall(f, e, sc)
 	}
@@ -111,47 +126,6 @@ func (w *walker) subwindow(f *plan.WindowFunc, param float64, e *parser.Call, su
 	}, ""
 }
 
-// binary compiles an operator between a vector and a constant.
-func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
-	f, ok := plan.Maps[e.Op.String()]
-	if !ok {
-		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", e.Op)
-	}
-	m := &plan.Map{Func: f, Bool: e.ReturnBool, Scalars: 1, Pos: e.PositionRange(), Text: e.String()}
-	vector := e.LHS
-	c, ok := constant(e.RHS)
-	if !ok {
-		if c, ok = constant(e.LHS); !ok {
-			return nil, fmt.Sprintf("%s between two vectors, or with a scalar that is not a constant, is not on an executor yet", e.Op)
-		}
-		m.Swap, vector = true, e.RHS
-	}
-	if vector.Type() != parser.ValueTypeVector {
-		return nil, "scalars are evaluated by Prometheus's engine"
-	}
-	m.Args = []float64{c}
-	return w.mapped(m, vector, sc)
-}
-
-// mapCall compiles a function of one vector and constants.
-func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, string) {
-	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Pos: e.PosRange, Text: e.String()}
-	for _, a := range e.Args[1:] {
-		c, ok := constant(a)
-		if !ok {
-			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
-		}
-		m.Args = append(m.Args, c)
-	}
-	if len(m.Args) < f.Args {
-		m.Args = append(m.Args, f.Default)
-	}
-	if f.Name == "clamp" && m.Args[1] < m.Args[0] {
-		return nil, "clamp to an empty range has no result"
-	}
-	return w.mapped(m, e.Args[0], sc)
-}
-
 // mapped compiles the input of m.
 func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, string) {
 	sc.selectorRefused = ""
@@ -160,42 +134,6 @@ func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, st
 		return nil, inputStays + reason
 	}
 	return m, ""
-}
-
-// constant returns the value of a literal number, however it is wrapped, or of
-// arithmetic on such numbers.
-func constant(e parser.Expr) (float64, bool) {
-	switch e := e.(type) {
-	case *parser.NumberLiteral:
-		return e.Val, true
-	case *parser.ParenExpr:
-		return constant(e.Expr)
-	case *parser.StepInvariantExpr:
-		return constant(e.Expr)
-	case *parser.UnaryExpr:
-		v, ok := constant(e.Expr)
-		if e.Op == parser.SUB {
-			v = -v
-		}
-		return v, ok
-	case *parser.BinaryExpr:
-		a, ok := constant(e.LHS)
-		b, ok2 := constant(e.RHS)
-		if !ok || !ok2 {
-			return 0, false
-		}
-		switch e.Op {
-		case parser.ADD:
-			return a + b, true
-		case parser.SUB:
-			return a - b, true
-		case parser.MUL:
-			return a * b, true
-		case parser.DIV:
-			return a / b, true
-		}
-	}
-	return 0, false
 }
 
 func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {

@@ -19,7 +19,9 @@ import (
 type Env struct {
 	// NoStepSubqueryInterval is the step in ms of a subquery that states none.
 	NoStepSubqueryInterval func(rangeMillis int64) int64
-	// Excluded holds selectors, by position, that an executor has declined
+	// DelayedNameRemoval says that metric names are removed when the query ends.
+	DelayedNameRemoval bool
+	// Excluded holds expressions, by position, that an executor has declined
 	// after seeing their data, and the reason.
 	Excluded map[posrange.PositionRange]string
 }
@@ -60,6 +62,9 @@ type walker struct {
 func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 	expr := *slot
 	node, reason := w.compile(expr, sc)
+	if node != nil && !plan.ReadsSamples(node) {
+		node, reason = nil, "it reads no samples"
+	}
 	if node != nil {
 		d := describe(node)
 		d.Steps = sc.grid.Steps
@@ -80,18 +85,24 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 // describe renders a planned node and those below it.
 func describe(n plan.Node) *plan.Decision {
 	d := &plan.Decision{Expr: n.String(), Executor: plan.OnCPU}
-	switch x := n.(type) {
+	switch n.(type) {
 	case *plan.Aggregate:
 		d.Kind = "aggregate"
-		d.Children = []*plan.Decision{describe(x.Input)}
-	case *plan.Map:
+	case *plan.Map, *plan.StepMap:
 		d.Kind = "map"
-		d.Children = []*plan.Decision{describe(x.Input)}
 	case *plan.Subwindow:
 		d.Kind = "subquery window"
-		d.Children = []*plan.Decision{describe(x.Input)}
 	case *plan.Window:
 		d.Kind = "window"
+	case *plan.Binary:
+		d.Kind = "binary"
+	case *plan.Set:
+		d.Kind = "set"
+	default:
+		d.Kind = "scalar"
+	}
+	for _, in := range n.Inputs() {
+		d.Children = append(d.Children, describe(in))
 	}
 	return d
 }

@@ -58,12 +58,12 @@ func TestPlan(t *testing.T) {
 		{`limit_ratio(NaN, x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		{`max(count_values by (a) ("b", x))`, []string{`max(count_values by (a) ("b", x)) | 3600+60*61 | reads 3300.001..7200`}},
 		{`count_values("", x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
-		{`sum(a) / sum(b)`, []string{`sum(a) | 3600+60*61 | reads 3300.001..7200`, `sum(b) | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum(a) / sum(b)`, []string{`sum(a) / sum(b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`topk(scalar(max(k)), rate(x[1m]))`, []string{`max(k) | 3600+60*61 | reads 3300.001..7200`, `rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
 		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, nil},
 		{`quantile_over_time(0.9, x[5m])`, []string{`quantile_over_time(0.9, x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], -(60))`, []string{`predict_linear(x[5m], -(60)) | 3600+60*61 | reads 3300.001..7200`}},
-		{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2`, []string{`predict_linear(x[5m], 4 * 3600) | 3600+60*61 | reads 3300.001..7200`}},
+		{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2`, []string{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2 | 3600+60*61 | reads 3300.001..7200`}},
 		{`x > 14.4 * (0.002 - 0.001) / 2`, []string{`x > 14.4 * (0.002 - 0.001) / 2 | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], time())`, nil},
 		{`quantile_over_time(2, x[5m])`, nil},
@@ -76,9 +76,32 @@ func TestPlan(t *testing.T) {
 		{`+sum(x)`, []string{`sum(x) | 3600+60*61 | reads 3300.001..7200`}},
 		{`clamp(x, 0, 1)`, []string{`clamp(x, 0, 1) | 3600+60*61 | reads 3300.001..7200`}},
 		{`clamp(x, 1, 0)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
-		{`x * time()`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
-		{`x * scalar(sum(y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`, `sum(y) | 3600+60*61 | reads 3300.001..7200`}},
+		{`x ^ (7 % 4 atan2 pi()) + (1 > bool 2)`, []string{`x ^ (7 % 4 atan2 pi()) + (1 > bool 2) | 3600+60*61 | reads 3300.001..7200`}},
+		// Scalars that vary by step are operands, never parts.
 		{`time()`, nil},
+		{`vector(time())`, nil},
+		{`vector(1)`, nil},
+		{`scalar(sum(y))`, []string{`sum(y) | 3600+60*61 | reads 3300.001..7200`}},
+		{`x * time()`, []string{`x * time() | 3600+60*61 | reads 3300.001..7200`}},
+		{`abs(time() - x)`, []string{`abs(time() - x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`x * scalar(sum(y))`, []string{`x * scalar(sum(y)) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`clamp(x, -(time() / 2), 4)`, []string{`clamp(x, -(time() / 2), 4) | 3600+60*61 | reads 3300.001..7200`}},
+		{`x * scalar(absent(y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum(x) or vector(0)`, []string{`sum(x) or vector(0) | 3600+60*61 | reads 3300.001..7200`}},
+		{`vector(scalar(x) + 1)`, []string{`vector(scalar(x) + 1) | 3600+60*61 | reads 3300.001..7200`}},
+		{`max_over_time((x > time())[5m:1m])`, []string{`max_over_time((x > time())[5m:1m]) | 3600+60*61 | x > time() on 3360+60*65 | reads 3060.001..7200`}},
+		// Operators between vectors, at any depth.
+		{`a + on (b) group_left (c) d`, []string{`a + on (b) group_left (c) d | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`sum by (x) (a * on (i) group_left (v) b)`, []string{`sum by (x) (a * on (i) group_left (v) b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`a > bool ignoring (x) b`, []string{`a > bool ignoring (x) b | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`-(a and b) * 2`, []string{`-(a and b) * 2 | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`a unless on () (b != 0)`, []string{`a unless on () (b != 0) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`max(sum by (j) (rate(a[5m])) / sum by (j) (rate(b[5m])))`, []string{`max(sum by (j) (rate(a[5m])) / sum by (j) (rate(b[5m]))) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`absent(a - b)`, []string{`a - b | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`a - b * c`, []string{`a - b * c | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`max_over_time((a / b)[5m:1m])`, []string{`max_over_time((a / b)[5m:1m]) | 3600+60*61 | a / b on 3360+60*65 | reads 3060.001..7200 | reads 3060.001..7200`}},
+		{`a / topk(1, b)`, []string{`a / topk(1, b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`a + fill(0) b`, []string{`a | 3600+60*61 | reads 3300.001..7200`, `b | 3600+60*61 | reads 3300.001..7200`}},
 		// Parents that read a selector themselves keep it.
 		{`absent(x)`, nil},
 		{`timestamp(x)`, nil},
@@ -137,26 +160,21 @@ func render(p *Part) string {
 	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
 	grid := func(g plan.Grid) string { return fmt.Sprintf("%s+%s*%d", sec(g.Start), sec(g.Interval), g.Steps) }
 	s := fmt.Sprintf("%s | %s", p.Node, grid(p.Grid))
-	g := p.Grid
-	for n := p.Node; ; {
+	var below func(n plan.Node, g plan.Grid)
+	below = func(n plan.Node, g plan.Grid) {
 		switch x := n.(type) {
 		case *plan.Subwindow:
 			g = x.Inner
 			s += fmt.Sprintf(" | %s on %s", x.Input, grid(g))
-			n = x.Input
-			continue
-		case *plan.Aggregate:
-			n = x.Input
-			continue
-		case *plan.Map:
-			n = x.Input
-			continue
 		case *plan.Window:
 			mint, maxt := x.Reads(g)
 			s += fmt.Sprintf(" | reads %s..%s", sec(mint), sec(maxt))
 		}
-		break
+		for _, in := range n.Inputs() {
+			below(in, g)
+		}
 	}
+	below(p.Node, p.Grid)
 	if p.Outer > 0 {
 		s += fmt.Sprintf(" | outer %d", p.Outer)
 	}
@@ -178,8 +196,55 @@ func TestExcluded(t *testing.T) {
 	require.Equal(t, "its input stays with Prometheus's engine: it is odd", root.Children[0].Reason)
 }
 
+// TestExcludedOperator: an operator that an executor has declined stays with
+// Prometheus's engine, and so does what is above it, but not its sides.
+func TestExcludedOperator(t *testing.T) {
+	const qs = `sum(rate(foo[5m]) * b) + scalar(c)`
+	at := func(s string) posrange.PositionRange {
+		i := strings.Index(qs, s)
+		return posrange.PositionRange{Start: posrange.Pos(i), End: posrange.Pos(i + len(s))}
+	}
+	for excluded, want := range map[string][]string{
+		"":                       {qs},
+		qs:                       {"sum(rate(foo[5m]) * b)", "c"},
+		"sum(rate(foo[5m]) * b)": {"rate(foo[5m]) * b", "c"},
+		"rate(foo[5m]) * b":      {"rate(foo[5m])", "b", "c"},
+		"foo":                    {"b", "c"},
+		"scalar(c)":              {"sum(rate(foo[5m]) * b)", "c"},
+	} {
+		e := env()
+		e.Excluded = map[posrange.PositionRange]string{at(excluded): "it is odd"}
+		parts, root := Plan(prepare(t, qs, 0, 600_000, 60_000), e)
+		var got []string
+		for _, p := range parts {
+			got = append(got, p.Node.String())
+		}
+		require.Equal(t, want, got, excluded)
+		var reasons []string
+		root.Walk(func(d *plan.Decision) { reasons = append(reasons, d.Reason) })
+		require.Equal(t, excluded != "", strings.Contains(strings.Join(reasons, ""), "it is odd"), excluded)
+	}
+}
+
+// TestDelayedNameRemoval: an or of which only one side loses its names at the
+// end of the query stays, since an executor's answer says it for all series.
+func TestDelayedNameRemoval(t *testing.T) {
+	for qs, parts := range map[string]int{"-a or b": 2, "-a or -b": 1, "a or b": 1, "-a and b": 1, "a unless -b": 1} {
+		for _, delayed := range []bool{false, true} {
+			e := env()
+			e.DelayedNameRemoval = delayed
+			got, _ := Plan(prepare(t, qs, 0, 600_000, 60_000), e)
+			want := 1
+			if delayed {
+				want = parts
+			}
+			require.Len(t, got, want, "%s delayed %v", qs, delayed)
+		}
+	}
+}
+
 // TestInstant: an instant query is a grid of one step.
 func TestInstant(t *testing.T) {
-	parts, _ := Plan(prepare(t, `sum(rate(a[5m]))`, 600_000, 600_000, 0), env())
+	parts, _ := Plan(prepare(t, `sum(rate(foo[5m]))`, 600_000, 600_000, 0), env())
 	require.Equal(t, plan.Grid{Start: 600_000, Interval: 1, Steps: 1}, parts[0].Grid)
 }

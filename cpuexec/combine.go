@@ -1,0 +1,223 @@
+package cpuexec
+
+import (
+	"math/bits"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// combination is the result of a node that combines the rows of its inputs. Its
+// series are known before their values, which are written one series at a time,
+// from several goroutines.
+type combination interface {
+	size() int // series
+	labels(i int) labels.Labels
+	// fill writes series i into a row without values. It returns false if that
+	// takes two values at one step.
+	fill(i int, out row) bool
+}
+
+// combines reports whether r.combined can evaluate n.
+func combines(n plan.Node) bool {
+	switch n.(type) {
+	case *plan.Binary, *plan.Set, *plan.StepMap:
+		return true
+	}
+	return false
+}
+
+// inputs evaluates the inputs of n in order, while the samples of those before
+// are held, and returns the number of samples in all of them.
+func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
+	defer func() { r.held -= samples }()
+	for _, input := range n.Inputs() {
+		rows, err := r.node(input)
+		if err != nil {
+			return nil, samples, err
+		}
+		in = append(in, rows)
+		for i := range rows {
+			samples += len(rows[i].Values)
+			r.held += len(rows[i].Values)
+		}
+	}
+	return in, samples, nil
+}
+
+// combined evaluates n, and the chain of maps above it, batch by batch into the
+// sink that open makes once the series are known.
+func (r *run) combined(n plan.Node, chain []*plan.Map, open func(size int, at func(int) labels.Labels) sink) error {
+	in, samples, err := r.inputs(n)
+	if err != nil {
+		return err
+	}
+	var c combination
+	switch n := n.(type) {
+	case *plan.Binary:
+		c, err = r.match(n, in[0], in[1])
+	case *plan.Set:
+		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
+	case *plan.StepMap:
+		c, err = r.stepMap(n, in)
+	}
+	if err != nil {
+		return err
+	}
+	at, err := r.labelsAfter(c, chain)
+	if err != nil {
+		return err
+	}
+	out := open(c.size(), at)
+	if err := r.reserve(out); err != nil {
+		return err
+	}
+	defer func() {
+		for _, rows := range in {
+			r.take(-rowsBytes(rows))
+		}
+	}()
+	kept, err := r.fill(n, c, chain, out)
+	if err != nil {
+		return err
+	}
+	present := 0 // series of all inputs
+	for _, rows := range in {
+		present += len(rows)
+	}
+	least := r.held + samples + kept[0]
+	if err := r.checkHeld(n, least, least+present); err != nil {
+		return err
+	}
+	for k, m := range chain {
+		if err := r.checkMapped(m, kept[k], kept[k+1], c.size()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collectCombined is combined into rows.
+func (r *run) collectCombined(n plan.Node, chain []*plan.Map) ([]plan.Row, error) {
+	c := &collector{}
+	err := r.combined(n, chain, func(_ int, at func(int) labels.Labels) sink {
+		c.labels = at
+		return c
+	})
+	return c.rows, err
+}
+
+// labelsAfter gives the labels of a combination's series once maps have dropped
+// the names from them.
+func (r *run) labelsAfter(c combination, chain []*plan.Map) (func(int) labels.Labels, error) {
+	for _, m := range chain {
+		if m.Filters() || r.job.DelayedNameRemoval {
+			continue
+		}
+		ls, ok := withoutNames(c.size(), c.labels)
+		if !ok {
+			return nil, &plan.Declined{At: m, Reason: reasonCollide}
+		}
+		return func(i int) labels.Labels { return ls[i] }, nil
+	}
+	return c.labels, nil
+}
+
+// withoutNames drops the names from n series and reports whether their labels
+// still differ.
+func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
+	ls := make([]labels.Labels, n)
+	seen := make(map[uint64]struct{}, n)
+	for i := range ls {
+		ls[i] = dropNames(at(i))
+		seen[ls[i].Hash()] = struct{}{}
+	}
+	return ls, len(seen) == n
+}
+
+// fill writes all series of c, applies the chain of maps and hands them to a
+// sink. It returns the number of values before the maps and after each.
+func (r *run) fill(n plan.Node, c combination, chain []*plan.Map, out sink) (kept []int, err error) {
+	size, steps := c.size(), r.job.Grid.Steps
+	mappers := make([]mapper, len(chain))
+	for k, m := range chain {
+		mappers[k] = newMapper(m)
+	}
+	workers := r.x.workersFor(size * steps)
+	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(chain))
+	defer release()
+	kept = make([]int, len(chain)+1)
+	b := newBatch(size, steps, workers)
+	twice := make([]bool, workers)
+	for b.lo = 0; b.lo < size; b.lo += b.n {
+		if err := r.done(); err != nil {
+			return nil, err
+		}
+		b.n = min(len(b.counts), size-b.lo)
+		clear(b.present)
+		parallel(workers, b.n, func(k, i int) bool {
+			row := b.row(i)
+			if !c.fill(b.lo+i, row) {
+				twice[k] = true
+				return false
+			}
+			b.counts[i] = counts{points: row.points()}
+			scratch[k].apply(mappers, row, &b.counts[i])
+			return true
+		})
+		for _, t := range twice {
+			if t {
+				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
+			}
+		}
+		for i := range b.n {
+			kept[0] += b.counts[i].points
+		}
+		out.take(r, b)
+	}
+	for _, s := range scratch {
+		for k, v := range s.kept {
+			kept[k+1] += v
+		}
+	}
+	return kept, nil
+}
+
+// points is the number of steps with a value.
+func (r row) points() (n int) {
+	for _, w := range r.present {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// words calls f with each word of the bitmap that holds some of n steps from
+// first on, and the bits of those.
+func words(first, n int, f func(w int, mask uint64)) {
+	for end := first + n; first < end; {
+		k := min(64-first&63, end-first)
+		f(first>>6, ^uint64(0)>>(64-k)<<(first&63))
+		first += k
+	}
+}
+
+// mark notes that n steps from first on have values.
+func (r row) mark(first, n int) {
+	words(first, n, func(w int, mask uint64) { r.present[w] |= mask })
+}
+
+// has reports whether any of n steps from first on has a value.
+func (r row) has(first, n int) (any bool) {
+	words(first, n, func(w int, mask uint64) { any = any || r.present[w]&mask != 0 })
+	return any
+}
+
+// put writes the values of a sparse row.
+func (r row) put(in *plan.Row) {
+	at := 0
+	for _, run := range in.Runs {
+		at += copy(r.vals[run.First:run.First+run.Len], in.Values[at:])
+		r.mark(int(run.First), int(run.Len))
+	}
+}
