@@ -117,6 +117,12 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		return err
 	}
 	in := limit.held - r.held
+	if w.Func == plan.Timestamp {
+		// Prometheus's engine makes it step by step, from nothing that it holds.
+		if err := r.checkSteps(w, 0, 0, in, n); err != nil {
+			return err
+		}
+	}
 	for k, m := range chain {
 		out := 0
 		for _, s := range scratch {

@@ -135,6 +135,10 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 		return r.collectCombined(n, nil)
 	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector:
 		return r.scalar(n)
+	case *plan.Histogram:
+		return r.histogram(n)
+	case *plan.Absent:
+		return r.absent(n)
 	}
 	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // folder computes a function of one window's samples. ts and vs hold at least
@@ -36,6 +38,9 @@ var folders = map[string]folder{
 	},
 	"count_over_time": func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
 		return float64(len(vs)), true
+	},
+	plan.Present.Name: func([]int64, []float64, int64, float64, *[]float64) (float64, bool) {
+		return 1, true
 	},
 	"present_over_time": func([]int64, []float64, int64, float64, *[]float64) (float64, bool) {
 		return 1, true

@@ -65,8 +65,8 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 		s.labels[i] = sel.Labels(i)
 	}
 	if s.drops && namesDiffer(s.labels) {
-		if w.Func.KeepsName {
-			// Where maps drop the names, Prometheus's engine merges series or
+		if w.Func.KeepsName || w.Func.Instant {
+			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
 			return nil, &plan.Declined{At: w.Scan, Reason: reasonCollide}
 		}

@@ -37,7 +37,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.present)
-		if s.err = s.compute(n.Func, n.Param, samples{times: sampleTimes{own: s.times}, vs: in[i].Values}, out, &counted[i]); s.err != nil {
+		if s.err = s.compute(n.Func, n.Param, n.Trend, samples{times: sampleTimes{own: s.times}, vs: in[i].Values}, out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].points > 0 {

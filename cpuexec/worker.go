@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"fmt"
 
+	"github.com/prometheus/prometheus/model/value"
+
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -57,19 +59,23 @@ func (s *worker) eval(r *run, tick int64, w *plan.Window, sel *selection.Selecti
 	if err != nil {
 		return err
 	}
-	err = s.compute(w.Func, w.Param, in, out, c)
+	err = s.compute(w.Func, w.Param, w.Trend, in, out, c)
 	in.release()
 	return err
 }
 
 // compute fills out with f over the windows of in.
-func (s *worker) compute(f *plan.WindowFunc, param float64, in samples, out row, c *counts) error {
+func (s *worker) compute(f *plan.WindowFunc, param, trend float64, in samples, out row, c *counts) error {
 	*c = counts{}
 	if in.times.len() == 0 {
 		return nil
 	}
 	fr := s.frames.over(in.times, s.sc)
 	if f.Instant {
+		if f == plan.Timestamp {
+			s.values = seconds(s.values[:0], fr.ts, in.vs)
+			in.vs = s.values
+		}
 		*c = lastSample(fr, in.vs, in.stale, out, s.sc)
 		return nil
 	}
@@ -88,6 +94,8 @@ func (s *worker) compute(f *plan.WindowFunc, param float64, in samples, out row,
 		s.indices = extremes(in.vs, &fr.bounds, 1, s.indices, out)
 	case "min_over_time":
 		s.indices = extremes(in.vs, &fr.bounds, -1, s.indices, out)
+	case "double_exponential_smoothing":
+		c.points = fold(fr, in.vs, smoothing(param, trend), param, &s.values, out)
 	default:
 		fn, ok := folders[f.Name]
 		if !ok {
@@ -96,6 +104,17 @@ func (s *worker) compute(f *plan.WindowFunc, param float64, in samples, out row,
 		c.points = fold(fr, in.vs, fn, param, &s.values, out)
 	}
 	return nil
+}
+
+// seconds appends the times of samples in seconds to out, keeping stale markers.
+func seconds(out []float64, ts []int64, vs []float64) []float64 {
+	for k, v := range vs {
+		if !value.IsStaleNaN(v) {
+			v = float64(ts[k]) / 1000
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // apply applies maps to a series that has been windowed.

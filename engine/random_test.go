@@ -31,10 +31,12 @@ import (
 )
 
 // randomStorage holds an hour of counters with resets, gauges with NaN, ±Inf,
-// gaps and staleness, and series with one sample or none in most windows.
-// Series are appended in label order, so that the storage yields them in the
-// order in which selections do. Of three series, two have start timestamps,
-// which only a storage that keeps them shows.
+// gaps and staleness, series with one sample or none in most windows, and classic
+// histograms: sound ones, ones whose counts decrease, whose highest bucket is
+// missing or whose le is missing, no number, or written in several ways. Series
+// are appended in label order, so that the storage yields them in the order in
+// which selections do. Of three series, two have start timestamps, which only a
+// storage that keeps them shows.
 func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.Storage {
 	st := teststorage.New(t, o...)
 	var series []labels.Labels
@@ -49,6 +51,18 @@ func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.
 		for inst := range 4 {
 			for version := range 3 {
 				series = append(series, labels.FromStrings("__name__", "build_info", "job", fmt.Sprint("j", job), "instance", fmt.Sprint("i", inst), "version", fmt.Sprint("v", version)))
+			}
+		}
+	}
+	for _, name := range []string{"lat_bucket", "size_bucket"} {
+		for job, les := range [][]string{
+			{"0.1", "1", "2.5", "10", "+Inf"},
+			{"0.1", "1", "1.0", "1e0", "10", "Inf", "x", "1e999"},
+			{"-1", "0.1", "1", "2.5", "10", ""},
+			{"-2", "-1", "0", "0.1", "1", "2", "3", "4", "5", "5.0", "5e0", "6", "7", "8", "+Inf"},
+		} {
+			for _, le := range les {
+				series = append(series, labels.FromStrings("__name__", name, "job", fmt.Sprint("j", job), "le", le))
 			}
 		}
 	}
@@ -92,6 +106,8 @@ func randomStorage(t testing.TB, r *rand.Rand, o ...teststorage.Option) storage.
 				continue
 			}
 			switch {
+			case strings.HasSuffix(name, "_bucket"):
+				v[i] += bucketIncrease(r, l, step)
 			case strings.HasSuffix(name, "_total"):
 				if v[i] += float64(r.IntN(50)) * []float64{1, 0.1}[i%2]; r.IntN(40) == 0 {
 					v[i] = float64(r.IntN(3))
@@ -123,11 +139,42 @@ func requireEncoding(t testing.TB, st storage.Storage, e chunkenc.Encoding) {
 	require.Equal(t, e, it.At().Chunk.Encoding())
 }
 
+// bucketIncrease is how many observations a bucket gets at a step. Buckets of job
+// j1 get any number, so that their counts decrease; those of the others get the
+// more the higher they are, up to bucket 2.5, beyond which there is hardly any.
+func bucketIncrease(r *rand.Rand, l labels.Labels, step int) float64 {
+	if l.Get("job") == "j1" {
+		return float64(r.IntN(20))
+	}
+	le, _ := strconv.ParseFloat(l.Get("le"), 64)
+	n := math.Floor(float64(step*7%5) * (2 + max(-2, min(le, 2.5))))
+	if le > 3 {
+		n *= 1 - 1e-13*float64(r.IntN(3))
+	}
+	return n
+}
+
+// randomHistograms writes an expression that yields buckets, mostly.
+func randomHistograms(r *rand.Rand, sel, window, in string) string {
+	switch r.IntN(8) {
+	case 0:
+		return sel
+	case 1, 2:
+		return "rate(" + sel + window + ")"
+	case 3, 4, 5:
+		return "sum by (le" + []string{"", ", job", ", __name__"}[r.IntN(3)] + ") (rate(" + sel + window + "))"
+	case 6:
+		return "(" + sel + ") * " + []string{"2", "-1", "0"}[r.IntN(3)]
+	default:
+		return in
+	}
+}
+
 // randomQuery writes an expression that yields a vector.
 func randomQuery(r *rand.Rand, depth int) string {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	sel := func() string {
-		s := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, `missing`)
+		s := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, `missing`, "lat_bucket")
 		if r.IntN(3) == 0 && !strings.Contains(s, "{") {
 			s += pick(`{job="j0"}`, `{instance!="i2"}`, `{job=~"j[01]"}`)
 		}
@@ -151,7 +198,24 @@ func randomQuery(r *rand.Rand, depth int) string {
 	by := func() string {
 		return pick("", " by (job)", " by (instance, job)", " without (instance)", " without (job)", " by (__name__)", " by (nope)")
 	}
-	switch r.IntN(18) {
+	buckets := func() string {
+		sel := pick("lat_bucket", "lat_bucket", "size_bucket", `{__name__=~".*_bucket"}`, `lat_bucket{job="j0"}`, `size_bucket{job=~"j[03]"}`)
+		return randomHistograms(r, sel, window()+mod(), in())
+	}
+	switch r.IntN(22) {
+	case 18, 19:
+		return "histogram_quantile(" + pick("0.5", "0.9", "0.99", "0", "1", "1 - 0.7", "-1", "2", "NaN") + ", " + buckets() + ")"
+	case 20:
+		return "histogram_fraction(" + pick("0", "-Inf", "0.3", "NaN", "-1") + ", " + pick("0.1", "7", "Inf", "0") + ", " + buckets() + ")"
+	case 21:
+		if r.IntN(4) == 0 {
+			return "timestamp(" + sel() + mod() + ")"
+		}
+		gone := pick(`odd{job="j1"}`, `odd{job="j1",instance=~"i.*"}`, `nope{job="a",instance!="b",instance="c"}`, sel())
+		if r.IntN(2) == 0 {
+			return "absent(" + gone + mod() + ")"
+		}
+		return "absent_over_time(" + gone + pick(window()+mod(), "[10m:1m]") + ")"
 	case 12, 13:
 		return anyMap(r, in())
 	case 0, 1, 2, 3, 4:
@@ -185,6 +249,9 @@ func anyWindow(r *rand.Rand, arg string) string {
 		return fmt.Sprintf("%s(%v, %s)", f.Name, []float64{0, 0.5, 0.9, 1, -0.1, 1.5}[r.IntN(6)], arg)
 	case plan.ParamAfter:
 		return fmt.Sprintf("%s(%s, %v)", f.Name, arg, []float64{0, 3600, -60}[r.IntN(3)])
+	case plan.TwoParamsAfter:
+		factor := func() float64 { return []float64{0.5, 0.1, 0.9, 0.3, 0.999, 1}[r.IntN(6)] }
+		return fmt.Sprintf("%s(%s, %v, %v)", f.Name, arg, factor(), factor())
 	default:
 		return f.Name + "(" + arg + ")"
 	}
@@ -323,7 +390,9 @@ func TestRandomQueries(t *testing.T) {
 			}
 			whole := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("whole"))
 			part := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("part"))
-			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
+			histograms := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", "histogram"))
+			absent := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", "absent"))
+			t.Logf("%d queries: %v wholly and %v partly on cpuexec, with %v histogram functions and %v of absent", n, whole, part, histograms, absent)
 			require.Greater(t, whole+part, 0.8*float64(n))
 			ambiguous := testutil.ToFloat64(ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
 			t.Logf("%v operators declined as ambiguous", ambiguous)
@@ -331,8 +400,10 @@ func TestRandomQueries(t *testing.T) {
 			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar"} {
 				nodes := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", kind))
 				t.Logf("%v of kind %s on cpuexec", nodes, kind)
-				require.Greater(t, nodes, 0.03*float64(n), kind)
+				require.Greater(t, nodes, 0.02*float64(n), kind)
 			}
+			require.Greater(t, histograms, 0.05*float64(n))
+			require.Greater(t, absent, 0.02*float64(n))
 		})
 	}
 }

@@ -41,26 +41,39 @@ func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window, g plan.G
 func (s *chunkSource) hints(w *plan.Window, g plan.Grid) *storage.SelectHints {
 	h := &storage.SelectHints{Step: g.Interval}
 	h.Start, h.End = w.Reads(g)
+	bare := w.Func == plan.Last // no function reads the selector itself
+	if !bare {
+		h.Func = w.Func.Name
+	}
 	if !w.Func.Instant {
-		h.Range, h.Func = w.Width, w.Func.Name
+		h.Range = w.Width
 	}
 	// The function and the grouping are those next to the selector.
 	for _, n := range plan.Path(s.part.Node, w) {
 		switch x := n.(type) {
 		case *plan.Aggregate:
 			h.By, h.Grouping = !x.Without, x.Grouping
-			if w.Func.Instant {
+			if bare {
 				h.Func = x.Func.Name
+			}
+		case *plan.Histogram:
+			h.By, h.Grouping = false, nil
+			if bare {
+				h.Func = x.Func.Name
+			}
+		case *plan.Absent:
+			if bare {
+				h.Func = "absent"
 			}
 		case *plan.Subwindow:
 			h.By, h.Grouping = false, nil
-			if w.Func.Instant {
+			if bare {
 				h.Func = x.Func.Name
 			}
 		case *plan.Window:
 		default:
 			h.By, h.Grouping = false, nil
-			if w.Func.Instant {
+			if bare {
 				h.Func = ""
 			}
 		}

@@ -14,13 +14,16 @@ import (
 type reads struct {
 	part  *planner.Part
 	extra []int64
+	// excess is by how much the points are more than the samples in the step's
+	// windows, as those of absent are; nil where they nowhere are.
+	excess []int64
 }
 
 // countSamples corrects a query's sample statistics. The engine will count each
 // point of a stand-in as one sample, so this adds, for each step, the samples in
-// the part's windows less the points of its stand-in, which is never negative,
-// and returns the same of the samples read for when the query has ended. A
-// result that goes around the engine has a stand-in without points.
+// the part's windows less the points of its stand-in, and returns the same of
+// the samples read, and what this would take away, for when the query has ended.
+// A result that goes around the engine has a stand-in without points.
 func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct bool) reads {
 	points := make([]int64, m.Grid.Steps)
 	rows := m.Rows
@@ -34,29 +37,43 @@ func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct
 			}
 		}
 	}
+	r := reads{part: p, extra: m.NewSamplesAtStep}
+	add := func(step, k int) {
+		n := m.SamplesAtStep[k] - points[k]
+		if n >= 0 {
+			s.IncrementSamplesAtStep(step, n)
+			return
+		}
+		for len(r.excess) <= step {
+			r.excess = append(r.excess, 0)
+		}
+		r.excess[step] = -n
+	}
 	switch {
 	case p.InSubquery:
 		// The function above the subquery counts the subquery's points itself.
 	case p.Outer > 0:
 		// Evaluated once and repeated at every step.
 		for k := range p.Outer {
-			s.IncrementSamplesAtStep(k, m.SamplesAtStep[0]-points[0])
+			add(k, 0)
 		}
 	default:
 		for k := range points {
-			s.IncrementSamplesAtStep(k, m.SamplesAtStep[k]-points[k])
+			add(k, k)
 		}
 	}
 	s.UpdatePeak(m.Peak)
-	extra := m.NewSamplesAtStep
 	for k := range points {
-		extra[k] -= points[k]
+		r.extra[k] -= points[k]
 	}
-	return reads{part: p, extra: extra}
+	return r
 }
 
-// add puts the correction of the samples read into s.
+// add puts the corrections into s.
 func (r reads) add(s *stats.QuerySamples) {
+	for k, n := range r.excess {
+		s.IncrementSamplesAtStep(k, -n)
+	}
 	switch {
 	case r.part.InSubquery:
 		// Which of the subquery's steps a step of the query needs, the engine

@@ -29,15 +29,16 @@ type WindowFunc struct {
 	Param     Param
 }
 
-// Param says whether a window function has a scalar parameter beside the range
+// Param says which scalar parameters a window function has beside the range
 // vector, and on which side of it.
 type Param int
 
-// The places of a function's scalar parameter.
+// The places of a function's scalar parameters.
 const (
 	NoParam Param = iota
 	ParamBefore
 	ParamAfter
+	TwoParamsAfter
 )
 
 // AggregateFunc describes an aggregation operator.
@@ -77,6 +78,7 @@ var Windows = table(
 	&WindowFunc{Name: "stdvar_over_time"},
 	&WindowFunc{Name: "quantile_over_time", Param: ParamBefore},
 	&WindowFunc{Name: "mad_over_time"},
+	&WindowFunc{Name: "double_exponential_smoothing", Param: TwoParamsAfter},
 	&WindowFunc{Name: "ts_of_first_over_time"},
 	&WindowFunc{Name: "ts_of_last_over_time"},
 	&WindowFunc{Name: "ts_of_min_over_time"},
@@ -85,6 +87,10 @@ var Windows = table(
 
 // Last is the instant selector.
 var Last = &WindowFunc{Name: "last", Instant: true, KeepsName: true}
+
+// Timestamp is the function timestamp of an instant selector: the time of the
+// sample that the selector yields.
+var Timestamp = &WindowFunc{Name: "timestamp", Instant: true}
 
 func table(fs ...*WindowFunc) map[string]*WindowFunc {
 	t := make(map[string]*WindowFunc, len(fs))

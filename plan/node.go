@@ -80,6 +80,7 @@ type Window struct {
 	Func  *WindowFunc
 	Width int64   // ms; a window is (t-Width, t]. The lookback delta for Last.
 	Param float64 // of functions that have one
+	Trend float64 // the second one of double_exponential_smoothing
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
 	Pos    posrange.PositionRange
@@ -159,6 +160,6 @@ type Declined struct {
 func (d *Declined) Error() string { return fmt.Sprintf("%s: %s", d.At, d.Reason) }
 
 var _ = []Node{
-	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil),
+	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil), (*Histogram)(nil), (*Absent)(nil),
 	(*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
 }

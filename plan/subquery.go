@@ -12,6 +12,7 @@ type Subwindow struct {
 	Offset int64  // ms
 	Fixed  *int64 // the @ time in ms since the epoch, nil without one
 	Param  float64
+	Trend  float64 // the second parameter of double_exponential_smoothing
 	Pos    posrange.PositionRange
 	Text   string // the expression as Prometheus prints it
 }

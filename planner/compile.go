@@ -72,25 +72,48 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	if f, ok := plan.Maps[e.Func.Name]; ok {
 		return w.mapCall(f, e, sc)
 	}
+	if f, ok := plan.Histograms[e.Func.Name]; ok {
+		return w.histogram(f, e, sc)
+	}
+	switch e.Func.Name {
+	case "absent", "absent_over_time":
+		return w.absent(e, sc)
+	case "timestamp":
+		return w.timestamp(e, sc)
+	}
 	f, ok := plan.Windows[e.Func.Name]
 	if !ok {
 		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
 	}
-	arg, param := 0, math.NaN()
+	return w.window(f, e, sc)
+}
+
+// window compiles a function of a range selector or a subquery.
+func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
+	arg, param, trend := 0, math.NaN(), math.NaN()
 	if f.Param != plan.NoParam {
 		at := 1
 		if f.Param == plan.ParamBefore {
 			arg, at = 1, 0
 		}
+		var ok bool
 		if param, ok = constant(e.Args[at]); !ok {
-			return nil, fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", f.Name)
+			return nil, reasonNotConstant(f.Name)
 		}
 		if f.Name == "quantile_over_time" && !(param >= 0 && param <= 1) {
 			return nil, reasonQuantile
 		}
+		if f.Param == plan.TwoParamsAfter {
+			if trend, ok = constant(e.Args[2]); !ok {
+				return nil, reasonNotConstant(f.Name)
+			}
+			if !(param > 0 && param < 1 && trend > 0 && trend < 1) {
+				return nil, "a smoothing or trend factor outside 0 to 1 is an error that Prometheus's engine raises"
+			}
+		}
 	}
 	if sub, ok := e.Args[arg].(*parser.SubqueryExpr); ok {
-		return w.subwindow(f, param, e, sub, sc)
+		return w.subwindow(f, param, trend, e, sub, sc)
 	}
 	m, ok := e.Args[arg].(*parser.MatrixSelector)
 	if !ok {
@@ -101,15 +124,19 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 		return nil, reason
 	}
 	return &plan.Window{
-		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param,
+		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param, Trend: trend,
 		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
 	}, ""
+}
+
+func reasonNotConstant(function string) string {
+	return function + " with a parameter that is not a constant is not on an executor yet"
 }
 
 const reasonQuantile = "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
 
 // subwindow compiles a window function over a subquery.
-func (w *walker) subwindow(f *plan.WindowFunc, param float64, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
+func (w *walker) subwindow(f *plan.WindowFunc, param, trend float64, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
 	if sub.Timestamp != nil && sc.grid.Steps > 1 {
 		return nil, "a subquery with @ is read at every step"
 	}
@@ -120,7 +147,7 @@ func (w *walker) subwindow(f *plan.WindowFunc, param float64, e *parser.Call, su
 		return nil, inputStays + reason
 	}
 	return &plan.Subwindow{
-		Input: input, Inner: inner.grid, Func: f, Param: param,
+		Input: input, Inner: inner.grid, Func: f, Param: param, Trend: trend,
 		Width: sub.Range.Milliseconds(), Offset: sub.OriginalOffset.Milliseconds(), Fixed: sub.Timestamp,
 		Pos: e.PosRange, Text: e.String(),
 	}, ""

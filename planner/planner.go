@@ -92,6 +92,10 @@ func describe(n plan.Node) *plan.Decision {
 		d.Kind = "map"
 	case *plan.Subwindow:
 		d.Kind = "subquery window"
+	case *plan.Histogram:
+		d.Kind = "histogram"
+	case *plan.Absent:
+		d.Kind = "absent"
 	case *plan.Window:
 		d.Kind = "window"
 	case *plan.Binary:
@@ -103,6 +107,10 @@ func describe(n plan.Node) *plan.Decision {
 	}
 	for _, in := range n.Inputs() {
 		d.Children = append(d.Children, describe(in))
+	}
+	if a, ok := n.(*plan.Absent); ok && a.OverTime {
+		// The window below it is no expression of its own.
+		d.Children = d.Children[0].Children
 	}
 	return d
 }

@@ -60,7 +60,18 @@ func TestPlan(t *testing.T) {
 		{`count_values("", x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		{`sum(a) / sum(b)`, []string{`sum(a) / sum(b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`topk(scalar(max(k)), rate(x[1m]))`, []string{`max(k) | 3600+60*61 | reads 3300.001..7200`, `rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
-		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, nil},
+		{`double_exponential_smoothing(x[5m], 0.5, 0.5)`, []string{`double_exponential_smoothing(x[5m], 0.5, 0.5) | 3600+60*61 | reads 3300.001..7200`}},
+		{`double_exponential_smoothing(x[5m], 0.5, 1)`, nil},
+		{`double_exponential_smoothing(x[5m], NaN, 0.5)`, nil},
+		{`double_exponential_smoothing(x[5m], 0.5, time())`, nil},
+		// Classic histograms.
+		{`histogram_quantile(0.9, x)`, []string{`histogram_quantile(0.9, x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`max(histogram_quantile(2, sum by (le) (rate(x[5m]))) * 2)`, []string{`max(histogram_quantile(2, sum by (le) (rate(x[5m]))) * 2) | 3600+60*61 | reads 3300.001..7200`}},
+		{`histogram_fraction(0, 1 / 2, rate(x[5m]))`, []string{`histogram_fraction(0, 1 / 2, rate(x[5m])) | 3600+60*61 | reads 3300.001..7200`}},
+		{`histogram_quantile(time(), x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`histogram_quantile(0.9, topk(1, x))`, []string{`histogram_quantile(0.9, topk(1, x)) | 3600+60*61 | reads 3300.001..7200`}},
+		{`histogram_quantile(0.9, sum(histogram_quantile(0.9, x)))`, []string{`sum(histogram_quantile(0.9, x)) | 3600+60*61 | reads 3300.001..7200`}},
+		{`histogram_count(x)`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
 		{`quantile_over_time(0.9, x[5m])`, []string{`quantile_over_time(0.9, x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], -(60))`, []string{`predict_linear(x[5m], -(60)) | 3600+60*61 | reads 3300.001..7200`}},
 		{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2`, []string{`predict_linear(x[5m], 4 * 3600) < 2 ^ 2 | 3600+60*61 | reads 3300.001..7200`}},
@@ -68,7 +79,7 @@ func TestPlan(t *testing.T) {
 		{`predict_linear(x[5m], time())`, nil},
 		{`quantile_over_time(2, x[5m])`, nil},
 		{`avg_over_time(x[5m:1m])`, []string{`avg_over_time(x[5m:1m]) | 3600+60*61 | x on 3360+60*65 | reads 3060.001..7200`}},
-		{`absent_over_time(x[5m:1m])`, []string{`x | 3360+60*65 | reads 3060.001..7200 | subquery`}},
+		{`absent_over_time(x[5m:1m])`, []string{`absent_over_time(x[5m:1m]) {} | 3600+60*61 | x on 3360+60*65 | reads 3060.001..7200`}},
 		{`1 + 2`, nil},
 		{`sum(abs(x) * -2 > bool 1)`, []string{`sum(abs(x) * -2 > bool 1) | 3600+60*61 | reads 3300.001..7200`}},
 		{`2 - rate(x[1m])`, []string{`2 - rate(x[1m]) | 3600+60*61 | reads 3540.001..7200`}},
@@ -86,7 +97,7 @@ func TestPlan(t *testing.T) {
 		{`abs(time() - x)`, []string{`abs(time() - x) | 3600+60*61 | reads 3300.001..7200`}},
 		{`x * scalar(sum(y))`, []string{`x * scalar(sum(y)) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`clamp(x, -(time() / 2), 4)`, []string{`clamp(x, -(time() / 2), 4) | 3600+60*61 | reads 3300.001..7200`}},
-		{`x * scalar(absent(y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`x * scalar(sort(y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`, `y | 3600+60*61 | reads 3300.001..7200`}},
 		{`sum(x) or vector(0)`, []string{`sum(x) or vector(0) | 3600+60*61 | reads 3300.001..7200`}},
 		{`vector(scalar(x) + 1)`, []string{`vector(scalar(x) + 1) | 3600+60*61 | reads 3300.001..7200`}},
 		{`max_over_time((x > time())[5m:1m])`, []string{`max_over_time((x > time())[5m:1m]) | 3600+60*61 | x > time() on 3360+60*65 | reads 3060.001..7200`}},
@@ -97,15 +108,23 @@ func TestPlan(t *testing.T) {
 		{`-(a and b) * 2`, []string{`-(a and b) * 2 | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`a unless on () (b != 0)`, []string{`a unless on () (b != 0) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`max(sum by (j) (rate(a[5m])) / sum by (j) (rate(b[5m])))`, []string{`max(sum by (j) (rate(a[5m])) / sum by (j) (rate(b[5m]))) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
-		{`absent(a - b)`, []string{`a - b | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`absent(a - b)`, []string{`absent(a - b) {} | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`a - b * c`, []string{`a - b * c | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`max_over_time((a / b)[5m:1m])`, []string{`max_over_time((a / b)[5m:1m]) | 3600+60*61 | a / b on 3360+60*65 | reads 3060.001..7200 | reads 3060.001..7200`}},
 		{`a / topk(1, b)`, []string{`a / topk(1, b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`a + fill(0) b`, []string{`a | 3600+60*61 | reads 3300.001..7200`, `b | 3600+60*61 | reads 3300.001..7200`}},
 		// Parents that read a selector themselves keep it.
-		{`absent(x)`, nil},
-		{`timestamp(x)`, nil},
-		{`absent(sum(x))`, []string{`sum(x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`start_timestamp(x)`, nil},
+		// A bare selector's equality matchers become labels.
+		{`absent(x)`, []string{`absent(x) {} | 3600+60*61 | reads 3300.001..7200`}},
+		{`absent(x{a="1",b=~"2"})`, []string{`absent(x{a="1",b=~"2"}) {a="1"} | 3600+60*61 | reads 3300.001..7200`}},
+		{`absent((x{a="1"}))`, []string{`absent(x{a="1"}) {a="1"} | 3600+60*61 | reads 3300.001..7200`}},
+		{`absent(x{a="1",a!="2"})`, nil},
+		{`absent_over_time(x{a="1"}[5m] offset 1m)`, []string{`absent_over_time(x{a="1"}[5m] offset 1m) {a="1"} | 3600+60*61 | reads 3240.001..7140`}},
+		{`absent(sum(x{a="1"}))`, []string{`absent(sum(x{a="1"})) {} | 3600+60*61 | reads 3300.001..7200`}},
+		{`timestamp(x)`, []string{`timestamp(x) | 3600+60*61 | reads 3300.001..7200`}},
+		{`timestamp(x @ 100)`, []string{`timestamp(x @ 100.000) | 3600+60*1 | reads -199.999..100 | outer 61`}},
+		{`timestamp(x @ 100 offset 5m)`, nil},
 		{`timestamp(rate(x[5m]))`, []string{`rate(x[5m]) | 3600+60*61 | reads 3300.001..7200`}},
 		{`info(rate(x[5m]))`, nil},
 		{`rate(x[5m] smoothed)`, nil},
@@ -159,7 +178,11 @@ func normal(parts []string) []string {
 func render(p *Part) string {
 	sec := func(ms int64) string { return strings.TrimSuffix(fmt.Sprintf("%g", float64(ms)/1000), ".0") }
 	grid := func(g plan.Grid) string { return fmt.Sprintf("%s+%s*%d", sec(g.Start), sec(g.Interval), g.Steps) }
-	s := fmt.Sprintf("%s | %s", p.Node, grid(p.Grid))
+	s := p.Node.String()
+	if a, ok := p.Node.(*plan.Absent); ok {
+		s += " " + a.Labels.String()
+	}
+	s += " | " + grid(p.Grid)
 	var below func(n plan.Node, g plan.Grid)
 	below = func(n plan.Node, g plan.Grid) {
 		switch x := n.(type) {

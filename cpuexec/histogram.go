@@ -1,0 +1,194 @@
+package cpuexec
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// bucketSeries are the series of one classic histogram.
+type bucketSeries struct {
+	labels  labels.Labels // without le
+	rows    []int32       // indices of its input rows, in their order
+	bounds  []float64     // upper bound of each
+	repairs repairs       // steps at which the counts decreased
+}
+
+// histogram evaluates a function of classic histograms. What the series are and
+// which buckets they hold is found once; then each histogram is evaluated on its
+// own, over the stretches of steps at which the same of its buckets have a value.
+func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
+	steps := r.job.Grid.Steps
+	r.held += n.Func.Args * steps // Prometheus's engine holds the constants meanwhile
+	in, err := r.node(n.Input)
+	r.held -= n.Func.Args * steps
+	if err != nil {
+		return nil, err
+	}
+	if q := n.Args[0]; n.Func.Name == "histogram_quantile" && !(q >= 0 && q <= 1) {
+		r.m.Annotations.Add(annotations.NewInvalidQuantileWarning(q, n.ArgPos))
+	}
+	hs := r.histogramsOf(n, in)
+	points := 0
+	for i := range in {
+		points += len(in[i].Values)
+	}
+
+	defer r.take(-rowsBytes(in))
+	rows := make([]plan.Row, len(hs))
+	workers := r.x.workersFor(points)
+	scratch := make([]histogramWorker, max(workers, 1))
+	parallel(workers, len(hs), func(k, i int) bool {
+		rows[i] = scratch[k].evaluate(n, &hs[i], in)
+		r.take(rowBytes(len(rows[i].Values)))
+		return r.done() == nil
+	})
+	if err := r.done(); err != nil {
+		return nil, err
+	}
+	r.noteRepairs(n, hs)
+
+	out := 0
+	seen := map[uint64]struct{}{}
+	for i := range rows {
+		out += len(rows[i].Values)
+		if r.job.DelayedNameRemoval {
+			continue
+		}
+		rows[i].Labels = dropNames(rows[i].Labels)
+		h := rows[i].Labels.Hash()
+		if _, ok := seen[h]; ok {
+			// Prometheus's engine merges them or fails, step by step.
+			return nil, &plan.Declined{At: n, Reason: reasonCollide}
+		}
+		seen[h] = struct{}{}
+	}
+	return rows, r.checkSteps(n, n.Func.Args, points, out, len(in))
+}
+
+// histogramsOf groups rows into histograms, in the order of their first rows.
+// Rows whose label le is no number belong to none and are warned of.
+func (r *run) histogramsOf(n *plan.Histogram, in []plan.Row) []bucketSeries {
+	var hs []bucketSeries
+	index := map[string]int{}
+	var key []byte
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i := range in {
+		l := in[i].Labels
+		le := l.Get(model.BucketLabel)
+		bound, err := strconv.ParseFloat(le, 64)
+		if err != nil {
+			name := ""
+			if r.job.DelayedNameRemoval {
+				name = l.Get(model.MetricNameLabel)
+			}
+			r.m.Annotations.Add(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
+			continue
+		}
+		key = l.BytesWithoutLabels(key, model.BucketLabel)
+		k, ok := index[string(key)]
+		if !ok {
+			k = len(hs)
+			index[string(key)] = k
+			b.Reset(l)
+			hs = append(hs, bucketSeries{labels: b.Del(model.BucketLabel).Labels()})
+		}
+		hs[k].rows = append(hs[k].rows, int32(i))
+		hs[k].bounds = append(hs[k].bounds, bound)
+	}
+	return hs
+}
+
+// bucketColumn is a bucket over a stretch of steps.
+type bucketColumn struct {
+	bound  float64
+	counts []float64
+}
+
+// histogramWorker is the scratch memory of one goroutine.
+type histogramWorker struct {
+	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
+	cursors []runCursor
+	columns []bucketColumn
+	buckets promql.Buckets
+	block   quantileBlock
+}
+
+// evaluate computes one histogram.
+func (s *histogramWorker) evaluate(n *plan.Histogram, h *bucketSeries, in []plan.Row) plan.Row {
+	s.cuts, s.cursors = s.cuts[:0], s.cursors[:0]
+	for _, i := range h.rows {
+		for _, run := range in[i].Runs {
+			s.cuts = append(s.cuts, run.First, run.First+run.Len)
+		}
+		s.cursors = append(s.cursors, runCursor{row: &in[i]})
+	}
+	slices.Sort(s.cuts)
+	s.cuts = slices.Compact(s.cuts)
+	out := plan.Row{Labels: h.labels, Values: make([]float64, 0, s.cuts[len(s.cuts)-1]-s.cuts[0])}
+	for k, first := range s.cuts[:len(s.cuts)-1] {
+		length := s.cuts[k+1] - first
+		s.columns = s.columns[:0]
+		for i := range s.cursors {
+			if counts := s.cursors[i].stretch(first, length); counts != nil {
+				s.columns = append(s.columns, bucketColumn{h.bounds[i], counts})
+			}
+		}
+		if len(s.columns) == 0 {
+			continue
+		}
+		if r := len(out.Runs) - 1; r >= 0 && out.Runs[r].First+out.Runs[r].Len == first {
+			out.Runs[r].Len += length
+		} else {
+			out.Runs = append(out.Runs, plan.Run{First: first, Len: length})
+		}
+		at := len(out.Values)
+		out.Values = out.Values[:at+int(length)]
+		if n.Func.Name == "histogram_fraction" {
+			s.fractions(n.Args[0], n.Args[1], out.Values[at:])
+		} else {
+			s.block.quantiles(n.Args[0], s.columns, out.Values[at:], int(first), &h.repairs)
+		}
+	}
+	return out
+}
+
+// fractions fills out with the fraction of observations between two bounds.
+func (s *histogramWorker) fractions(lower, upper float64, out []float64) {
+	for k := range out {
+		s.buckets = s.buckets[:0]
+		for _, c := range s.columns {
+			s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
+		}
+		out[k] = promql.BucketFraction(lower, upper, s.buckets)
+	}
+}
+
+// runCursor walks the runs of a row.
+type runCursor struct {
+	row  *plan.Row
+	run  int   // the current run
+	base int32 // index of its first value
+}
+
+// stretch returns the row's values at so many steps from first on, all of which
+// have one, or nil if none of them has. Calls come in step order.
+func (c *runCursor) stretch(first, length int32) []float64 {
+	for ; c.run < len(c.row.Runs); c.run++ {
+		run := c.row.Runs[c.run]
+		if first < run.First {
+			return nil
+		}
+		if at := c.base + first - run.First; first < run.First+run.Len {
+			return c.row.Values[at : at+length]
+		}
+		c.base += run.Len
+	}
+	return nil
+}
