@@ -8,7 +8,10 @@ import (
 
 // bounds are the windows of all steps: the samples lo[k] to hi[k], the end
 // excluded.
-type bounds struct{ lo, hi []int32 }
+type bounds struct {
+	lo, hi []int32
+	total  int // samples in all of them
+}
 
 // find fills b with the windows of s over samples at ts.
 func (b *bounds) find(ts []int64, s span) (c counts) {
@@ -16,6 +19,7 @@ func (b *bounds) find(ts []int64, s span) (c counts) {
 		b.lo, b.hi = make([]int32, s.grid.Steps), make([]int32, s.grid.Steps)
 	}
 	b.lo, b.hi = b.lo[:s.grid.Steps], b.hi[:s.grid.Steps]
+	b.total = 0
 	i, j, strideI, strideJ := 0, 0, 0, 0
 	for k := range b.lo {
 		end := s.scan.Times(s.grid.At(k))
@@ -24,6 +28,7 @@ func (b *bounds) find(ts []int64, s span) (c counts) {
 		b.lo[k], b.hi[k] = int32(i), int32(j)
 		if n := j - i; n > 0 {
 			c.maxWindow = max(c.maxWindow, n)
+			b.total += n
 			c.points++
 		}
 	}

@@ -4,7 +4,7 @@ package cpuexec
 // average of the values, by the smoothing factor, that follows their trend,
 // itself smoothed by the trend factor. Both are between 0 and 1.
 func smoothing(factor, trendFactor float64) folder {
-	return func(_ []int64, vs []float64, _ int64, _ float64, _ *[]float64) (float64, bool) {
+	return func(_ []int64, vs []float64) (float64, bool) {
 		if len(vs) < 2 {
 			return 0, false
 		}

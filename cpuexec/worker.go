@@ -14,6 +14,8 @@ type worker struct {
 	cols    columns
 	joined  []float64 // values of a column and those after it
 	frames  frames
+	fixed   fixed
+	order   order
 	indices []int32   // of samples
 	values  []float64 // for functions that sort
 	times   []int64   // of the points of a subquery
@@ -89,19 +91,48 @@ func (s *worker) compute(f *plan.WindowFunc, param, trend float64, in samples, o
 	case "delta":
 		c.points = extrapolated(fr, in.vs, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
-		sums(in.vs, &fr.bounds, f.Name == "avg_over_time", out)
+		if mean := f.Name == "avg_over_time"; s.slide(fr, in.vs, sumCost) {
+			slidingSums(in.vs, &fr.bounds, mean, &s.fixed, out)
+		} else {
+			sums(in.vs, &fr.bounds, mean, out)
+		}
+	case "stddev_over_time", "stdvar_over_time":
+		if root := f.Name == "stddev_over_time"; s.slide(fr, in.vs, varianceCost) {
+			slidingVariances(in.vs, &fr.bounds, root, &s.fixed, out)
+		} else {
+			variances(in.vs, &fr.bounds, root, out)
+		}
+	case "deriv", "predict_linear":
+		l := line{predict: f.Name == "predict_linear", seconds: param, grid: fr.span.grid}
+		if s.slide(fr, in.vs, regressionCost) {
+			c.points = slidingRegressions(fr.ts, in.vs, &fr.bounds, &s.fixed, l, out)
+		} else {
+			c.points = regressions(fr.ts, in.vs, &fr.bounds, l, out)
+		}
 	case "max_over_time":
 		s.indices = extremes(in.vs, &fr.bounds, 1, s.indices, out)
 	case "min_over_time":
 		s.indices = extremes(in.vs, &fr.bounds, -1, s.indices, out)
 	case "double_exponential_smoothing":
-		c.points = fold(fr, in.vs, smoothing(param, trend), param, &s.values, out)
+		c.points = fold(fr.ts, in.vs, &fr.bounds, smoothing(param, trend), out)
+	case "quantile_over_time":
+		if fr.overlap(quantileCost) && s.order.set(in.vs, int(fr.first()), int(fr.end())) {
+			slidingQuantiles(&fr.bounds, &s.order, param, out)
+		} else {
+			sortedQuantiles(in.vs, &fr.bounds, param, &s.values, out)
+		}
+	case "mad_over_time":
+		if fr.overlap(deviationCost) && s.order.set(in.vs, int(fr.first()), int(fr.end())) {
+			slidingDeviations(in.vs, &fr.bounds, &s.order, &s.values, out)
+		} else {
+			sortedDeviations(in.vs, &fr.bounds, &s.values, out)
+		}
 	default:
 		fn, ok := folders[f.Name]
 		if !ok {
 			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		c.points = fold(fr, in.vs, fn, param, &s.values, out)
+		c.points = fold(fr.ts, in.vs, &fr.bounds, fn, out)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ type Exactness int
 const (
 	// BitIdentical functions return the very bits Prometheus returns.
 	BitIdentical Exactness = iota
-	// Compensated functions add floats in an order of their own, compensated,
-	// and stay within 1e-12 relative of Prometheus's answer.
+	// Compensated functions add up in an order of their own, without loss, and
+	// stay within 1e-12 relative of Prometheus's answer.
 	Compensated
 )
 
@@ -54,28 +54,27 @@ type AggregateFunc struct {
 func (f *AggregateFunc) Adds() bool { return !f.Param && f.Name != "count_values" }
 
 // Windows is the table of window functions, by PromQL name. The instant
-// selector, which has no name in PromQL, is Last. On the CPU all are
-// bit-identical: their operations are Prometheus's, in its order.
+// selector, which has no name in PromQL, is Last.
 var Windows = table(
 	&WindowFunc{Name: "rate", Counter: true, StartTime: true},
 	&WindowFunc{Name: "increase", Counter: true, StartTime: true},
 	&WindowFunc{Name: "delta"},
 	&WindowFunc{Name: "irate", StartTime: true},
 	&WindowFunc{Name: "idelta"},
-	&WindowFunc{Name: "deriv"},
-	&WindowFunc{Name: "predict_linear", Param: ParamAfter},
+	&WindowFunc{Name: "deriv", Exactness: Compensated},
+	&WindowFunc{Name: "predict_linear", Param: ParamAfter, Exactness: Compensated},
 	&WindowFunc{Name: "changes"},
 	&WindowFunc{Name: "resets", StartTime: true},
 	&WindowFunc{Name: "sum_over_time"},
-	&WindowFunc{Name: "avg_over_time"},
+	&WindowFunc{Name: "avg_over_time", Exactness: Compensated},
 	&WindowFunc{Name: "min_over_time"},
 	&WindowFunc{Name: "max_over_time"},
 	&WindowFunc{Name: "count_over_time"},
 	&WindowFunc{Name: "present_over_time"},
 	&WindowFunc{Name: "first_over_time", KeepsName: true},
 	&WindowFunc{Name: "last_over_time", KeepsName: true},
-	&WindowFunc{Name: "stddev_over_time"},
-	&WindowFunc{Name: "stdvar_over_time"},
+	&WindowFunc{Name: "stddev_over_time", Exactness: Compensated},
+	&WindowFunc{Name: "stdvar_over_time", Exactness: Compensated},
 	&WindowFunc{Name: "quantile_over_time", Param: ParamBefore},
 	&WindowFunc{Name: "mad_over_time"},
 	&WindowFunc{Name: "double_exponential_smoothing", Param: TwoParamsAfter},

@@ -23,6 +23,11 @@ type scope struct {
 func (w *walker) subquery(e *parser.SubqueryExpr, sc scope) scope {
 	offset := e.OriginalOffset.Milliseconds()
 	if e.Timestamp != nil {
+		if sc.grid.Steps > 1 {
+			// Prometheus's engine evaluates it for every step, but selects samples
+			// up to the @ only.
+			sc.refused = "a subquery with @ is read at every step"
+		}
 		if sc.subqueries > 0 {
 			sc.refused = "a subquery with @ inside another subquery is evaluated by Prometheus's engine"
 		}

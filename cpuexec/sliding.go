@@ -1,0 +1,132 @@
+package cpuexec
+
+import "math"
+
+// slidingSums fills out with the sum of each window, or with its mean. What
+// enters and leaves a window is added to and taken from an exact sum S of
+// integers, so a step costs what its new samples cost.
+//
+// Prometheus's compensated sum is s + c, where s is the plain sum and c that of
+// its rounding errors. With u = 2^-53 and no value above M,
+//
+//	|c| <= n²·u·M and |s + c - S| <= n³·u²·M
+//
+// and where all sums are small integers c is 0 and s is S. A sum is stored only
+// where rounding S with that error added and taken away yields the same bits,
+// which are then Prometheus's. Its mean s/n + c/n depends on s, so a mean has
+// Prometheus's bits where S is small, and is else within 4·u of it, provided c
+// is small beside S. Windows of which this cannot be said are summed anew.
+func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
+	cur := cursor{row: out}
+	defer cur.flush()
+	var sum wide
+	next, odd := b.first(), oddities{vs: vs, at: f.odd}
+	first := next
+	for k := range b.lo {
+		lo, hi := b.lo[k], b.hi[k]
+		for ; next < hi; next++ {
+			sum = sum.plus(f.x[next])
+		}
+		for ; first < lo; first++ {
+			sum = sum.plus(-f.x[first])
+		}
+		if lo == hi {
+			continue
+		}
+		if any, nan := odd.in(lo, hi); nan {
+			cur.set(k, math.NaN())
+			continue
+		} else if !any {
+			v, ok := 0.0, false
+			if n := int(hi - lo); mean {
+				v, ok = f.mean(sum, n)
+			} else {
+				v, ok = f.sum(sum, n)
+			}
+			if ok {
+				cur.set(k, v)
+				continue
+			}
+		}
+		if mean {
+			cur.set(k, meanOf(vs[lo:hi]))
+		} else {
+			cur.set(k, sumOf(vs[lo:hi]))
+		}
+	}
+}
+
+// sum is Prometheus's sum of n values whose sum in units is s. It reports false
+// where its bits are uncertain.
+func (f *fixed) sum(s wide, n int) (float64, bool) {
+	if f.small(n) {
+		return s.float() * f.unit, true
+	}
+	// x is less than 2^62, and the rounding errors of c are as large as n³·u²·2^62.
+	e := int64(float64(n)*float64(n)*float64(n)*powerOfTwo(62-2*53)) + 2
+	if !f.exact {
+		e += int64(n)
+	}
+	low, high := s.plus(-e).float(), s.plus(e).float()
+	return low * f.unit, low == high
+}
+
+// mean is a mean of n values whose sum in units is s, close to Prometheus's. It
+// reports false where that cannot be said.
+func (f *fixed) mean(s wide, n int) (float64, bool) {
+	v := s.float()
+	if !f.small(n) {
+		c := rounding * float64(n) * float64(n) * f.max
+		if math.Abs(v) < 4*c || (!f.exact && math.Abs(v) < float64(n)*cutoff) {
+			return 0, false
+		}
+	}
+	return v * f.unit / float64(n), true
+}
+
+// cutoff is how many units a value must be for the part cut off, of less than
+// one unit, to be less than 1e-13 of it.
+const cutoff = 1e13
+
+// oddities tells which windows have samples that are not finite.
+type oddities struct {
+	vs []float64
+	at []int32 // those samples, of which the ones before the window are dropped
+}
+
+// in reports whether any of the samples lo to hi is not finite, and whether one
+// of them is NaN. Windows are asked for in order.
+func (o *oddities) in(lo, hi int32) (any, nan bool) {
+	for len(o.at) > 0 && o.at[0] < lo {
+		o.at = o.at[1:]
+	}
+	for _, k := range o.at {
+		if k >= hi {
+			break
+		}
+		if any = true; o.vs[k] != o.vs[k] {
+			return true, true
+		}
+	}
+	return any, false
+}
+
+// Sliding costs, for each sample and each step, about as much as this many
+// samples of a window cost that is computed anew.
+const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 3, 2, 2, 2, 5
+
+// first and end enclose the samples in all windows. Samples outside, which
+// depend on how the series is cut into chunks, must not matter.
+func (b *bounds) first() int32 { return b.lo[0] }
+func (b *bounds) end() int32   { return b.hi[len(b.hi)-1] }
+
+// overlap reports whether the windows hold more than times the samples and the
+// steps. Then what they share is worth keeping from one to the next.
+func (b *bounds) overlap(times int) bool {
+	return b.total > 0 && b.total > times*(int(b.end()-b.first())+len(b.lo))
+}
+
+// slide decides whether to slide over vs, and prepares for it.
+func (s *worker) slide(fr *frame, vs []float64, cost int) bool {
+	return fr.overlap(cost) && s.fixed.set(vs, int(fr.first()), int(fr.end()))
+}

@@ -1,0 +1,296 @@
+package cpuexec
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// kinds are values of a series, drawn one by one; k is the sample's index.
+var kinds = map[string]func(t *rapid.T, k int) float64{
+	"integers":      func(t *rapid.T, k int) float64 { return float64(rapid.Int64Range(-50, 50).Draw(t, "v")) },
+	"pages":         func(t *rapid.T, k int) float64 { return 4096 * float64(rapid.Int64Range(1e6, 2e6).Draw(t, "v")) },
+	"near 2^53":     func(t *rapid.T, k int) float64 { return 1<<53 - float64(rapid.Int64Range(-9, 9).Draw(t, "v")) },
+	"shares":        func(t *rapid.T, k int) float64 { return rapid.Float64Range(0, 1).Draw(t, "v") },
+	"tenths":        func(t *rapid.T, k int) float64 { return float64(rapid.Int64Range(-1000, 1000).Draw(t, "v")) / 10 },
+	"trend":         func(t *rapid.T, k int) float64 { return 3.7*float64(k) + rapid.Float64Range(0, 5).Draw(t, "v") },
+	"nearly flat":   func(t *rapid.T, k int) float64 { return 1e9 + rapid.Float64Range(0, 1e-3).Draw(t, "v") },
+	"constant":      func(t *rapid.T, k int) float64 { return 0.1 },
+	"zero":          func(t *rapid.T, k int) float64 { return 0 },
+	"negative zero": func(t *rapid.T, k int) float64 { return math.Copysign(0, -1) },
+	"cancelling": func(t *rapid.T, k int) float64 {
+		return []float64{1e15, -1e15, 0.1, -0.3, 1}[rapid.IntRange(0, 4).Draw(t, "v")] * float64(1-k%2*2)
+	},
+	"magnitudes": func(t *rapid.T, k int) float64 {
+		return math.Ldexp(rapid.Float64Range(-1, 1).Draw(t, "v"), rapid.IntRange(-40, 40).Draw(t, "exponent"))
+	},
+	"any": func(t *rapid.T, k int) float64 { return rapid.Float64().Draw(t, "v") },
+	"odd": func(t *rapid.T, k int) float64 {
+		if rapid.IntRange(0, 9).Draw(t, "often") > 0 {
+			return float64(rapid.IntRange(-9, 9).Draw(t, "v"))
+		}
+		return []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324, 1e-310, math.Copysign(0, -1), 0, 1e200, -1e300}[rapid.IntRange(0, 9).Draw(t, "v")]
+	},
+	"squares overflow": func(t *rapid.T, k int) float64 { return rapid.Float64Range(-1e200, 1e200).Draw(t, "v") },
+	"denormal":         func(t *rapid.T, k int) float64 { return 5e-324 * float64(rapid.IntRange(-9, 9).Draw(t, "v")) },
+}
+
+// windowed is a series and its windows, which only ever move forward.
+type windowed struct {
+	ts []int64
+	vs []float64
+	b  bounds
+	g  plan.Grid
+}
+
+func drawWindowed(t *rapid.T, kind func(*rapid.T, int) float64) windowed {
+	var w windowed
+	n := rapid.IntRange(1, 300).Draw(t, "samples")
+	at := rapid.Int64Range(-1e12, 2e12).Draw(t, "start")
+	aligned := rapid.Bool().Draw(t, "aligned")
+	for k := range n {
+		if at += 15_000; !aligned {
+			at += rapid.Int64Range(-14_000, 14_000).Draw(t, "jitter")
+		}
+		w.ts, w.vs = append(w.ts, at), append(w.vs, kind(t, k))
+	}
+	lo, hi := 0, 0
+	width := rapid.IntRange(0, n).Draw(t, "width")
+	for range rapid.IntRange(1, 40).Draw(t, "steps") {
+		hi = rapid.IntRange(hi, min(n, max(hi, lo+width)+10)).Draw(t, "hi")
+		lo = rapid.IntRange(max(lo, min(hi, hi-width)), hi).Draw(t, "lo")
+		w.b.lo, w.b.hi = append(w.b.lo, int32(lo)), append(w.b.hi, int32(hi))
+	}
+	w.g = plan.NewGrid(at-rapid.Int64Range(0, 4_000_000).Draw(t, "before"), math.MaxInt64/2, rapid.Int64Range(1, 100_000).Draw(t, "interval"))
+	w.g.Steps = len(w.b.lo)
+	return w
+}
+
+func (w *windowed) row() row {
+	n := len(w.b.lo)
+	return row{vals: make([]float64, n), present: make([]uint64, (n+63)/64)}
+}
+
+// requireAlike compares two rows, bit by bit where tolerance is 0.
+func (w *windowed) requireAlike(t *rapid.T, want, got row, tolerance float64, what string) {
+	require.Equal(t, want.present, got.present, what)
+	for k, x := range want.vals {
+		y := got.vals[k]
+		same := math.Float64bits(x) == math.Float64bits(y) || (x != x && y != y)
+		near := math.Abs(x-y) <= tolerance*math.Abs(x)
+		require.True(t, same || near, "%s of window %d, %v: want %v, got %v (off by %g)", what, k, w.vs[w.b.lo[k]:w.b.hi[k]], x, y, (x-y)/x)
+	}
+}
+
+// eachKind checks a property of every kind of series.
+func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				if w := drawWindowed(t, kind); w.b.overlap(0) {
+					check(t, w)
+				}
+			})
+		})
+	}
+}
+
+func TestSlidingSums(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		var f fixed
+		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+			return
+		}
+		for _, mean := range []bool{false, true} {
+			want, got := w.row(), w.row()
+			sums(w.vs, &w.b, mean, want)
+			slidingSums(w.vs, &w.b, mean, &f, got)
+			tolerance := 0.0
+			if mean && !f.small(len(w.vs)) {
+				tolerance = 1e-12
+			}
+			w.requireAlike(t, want, got, tolerance, fmt.Sprintf("sum (mean: %v)", mean))
+		}
+	})
+}
+
+func TestSlidingVariances(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		var f fixed
+		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+			return
+		}
+		for _, root := range []bool{false, true} {
+			want, got := w.row(), w.row()
+			variances(w.vs, &w.b, root, want)
+			slidingVariances(w.vs, &w.b, root, &f, got)
+			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
+		}
+	})
+}
+
+func TestSlidingRegressions(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		var f fixed
+		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+			return
+		}
+		seconds := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e5, 1e5), rapid.SampledFrom([]float64{0, math.Inf(1), math.NaN()})).Draw(t, "seconds")
+		for _, l := range []line{{}, {predict: true, seconds: seconds, grid: w.g}} {
+			want, got := w.row(), w.row()
+			n := regressions(w.ts, w.vs, &w.b, l, want)
+			require.Equal(t, n, slidingRegressions(w.ts, w.vs, &w.b, &f, l, got))
+			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("%+v", l))
+		}
+	})
+}
+
+func TestSlidingOrder(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		var o order
+		if !o.set(w.vs, int(w.b.first()), int(w.b.end())) {
+			return
+		}
+		var scratch []float64
+		q := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 0.5, 1})).Draw(t, "quantile")
+		want, got := w.row(), w.row()
+		sortedQuantiles(w.vs, &w.b, q, &scratch, want)
+		slidingQuantiles(&w.b, &o, q, got)
+		w.requireAlike(t, want, got, 0, fmt.Sprint("quantile ", q))
+
+		require.True(t, o.set(w.vs, int(w.b.first()), int(w.b.end())))
+		want, got = w.row(), w.row()
+		sortedDeviations(w.vs, &w.b, &scratch, want)
+		slidingDeviations(w.vs, &w.b, &o, &scratch, got)
+		w.requireAlike(t, want, got, 0, "median absolute deviation")
+	})
+}
+
+// TestFiniteFolds compares the branch-free forms of Prometheus's operations with
+// the plain ones, bit by bit.
+func TestFiniteFolds(t *testing.T) {
+	eachKind(t, func(t *rapid.T, w windowed) {
+		var f fixed
+		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) || len(f.odd) > 0 {
+			return
+		}
+		want, got := w.row(), w.row()
+		variances(w.vs, &w.b, false, want)
+		late := variancesLater{vs: w.vs, b: &w.b, out: got}
+		for k, lo := range w.b.lo {
+			if lo < w.b.hi[k] {
+				late.add(k)
+			}
+		}
+		late.flush()
+		w.requireAlike(t, want, got, 0, "variance")
+
+		for k, lo := range w.b.lo {
+			ts, vs := w.ts[lo:w.b.hi[k]], w.vs[lo:w.b.hi[k]]
+			if len(vs) < 2 || slices.Min(vs) == slices.Max(vs) {
+				continue
+			}
+			slope, at := regression(ts, vs, w.g.At(k))
+			fastSlope, fastAt := finiteRegression(ts, vs, w.g.At(k))
+			require.Equal(t, [2]float64{slope, at}, [2]float64{fastSlope, fastAt})
+		}
+	})
+}
+
+// TestSlidingIsTaken makes sure that ordinary series do not end in the loops
+// over each window's samples.
+func TestSlidingIsTaken(t *testing.T) {
+	for _, kind := range []string{"bytes", "shares"} {
+		_, vs := gauge(kind, 0)
+		var f fixed
+		require.True(t, f.set(vs, 0, len(vs)))
+		var sum, squares wide
+		for _, x := range f.x {
+			sum, squares = sum.plus(x), squares.add(product(x, x))
+		}
+		_, ok := f.sum(sum, len(vs))
+		require.True(t, ok, kind)
+		_, ok = f.mean(sum, len(vs))
+		require.True(t, ok, kind)
+		_, ok = f.variance(sum, squares, len(vs), false)
+		require.True(t, ok, kind)
+	}
+}
+
+// TestSlidingIgnoresOtherSamples makes sure that samples outside all windows,
+// which depend on how a series is cut into chunks, change no bit.
+func TestSlidingIgnoresOtherSamples(t *testing.T) {
+	ts, vs := gauge("shares", 700)
+	const cut = 1000
+	for _, name := range []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"} {
+		var rows [2]row
+		for i, outside := range []float64{math.NaN(), 1e300} {
+			for k := range cut {
+				vs[k], vs[len(vs)-1-k] = outside, -outside
+			}
+			g := plan.NewGrid(ts[cut+480], ts[len(ts)-1-cut], 15_000)
+			sp := span{grid: g, scan: &plan.Scan{}, width: 7_200_000}
+			w := &worker{}
+			w.reset(sp, 0)
+			rows[i] = row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
+			var c counts
+			require.NoError(t, w.compute(plan.Windows[name], 0.5, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, rows[i], &c))
+			require.False(t, math.IsNaN(rows[i].vals[0]), name)
+		}
+		require.Equal(t, rows[0], rows[1], name)
+	}
+}
+
+func TestWide(t *testing.T) {
+	number := func(w wide) *big.Int {
+		b := new(big.Int).SetUint64(w.w2)
+		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w1))
+		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w0))
+		if w.w2>>63 != 0 {
+			b.Sub(b, new(big.Int).Lsh(big.NewInt(1), 192))
+		}
+		return b
+	}
+	float := func(b *big.Int) float64 {
+		f, _ := new(big.Float).SetInt(b).Float64()
+		return f
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		x, y := rapid.Int64().Draw(t, "x"), rapid.Int64().Draw(t, "y")
+		n := rapid.IntRange(0, 1<<31).Draw(t, "n")
+		a := wide{rapid.Uint64().Draw(t, "w0"), rapid.Uint64().Draw(t, "w1"), rapid.Uint64().Draw(t, "w2")}
+		bx, by := big.NewInt(x), big.NewInt(y)
+		require.Equal(t, new(big.Int).Mul(bx, by).String(), number(product(x, y)).String())
+		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).plus(x)).String())
+		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).add(wide{}.plus(x))).String())
+		require.Equal(t, new(big.Int).Sub(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).sub(wide{}.plus(x))).String())
+		require.Equal(t, new(big.Int).Mul(new(big.Int).Mul(bx, by), big.NewInt(int64(n))).String(), number(product(x, y).times(n)).String())
+		small := wide{}.plus(x >> 2).times(n)
+		require.Equal(t, new(big.Int).Mul(number(small), number(small)).String(), number(small.mul(small)).String())
+		require.Equal(t, new(big.Int).Mul(number(small), by).String(), number(small.mul(wide{}.plus(y))).String())
+		for shift := 0; shift < 192; shift += 7 {
+			v := number(a)
+			v.Rsh(v, uint(shift))
+			s := fromBig(v)
+			require.Equal(t, v.String(), number(s).String())
+			require.Equal(t, float(v), s.float(), v)
+		}
+	})
+}
+
+// fromBig is b, which is within 192 bits, as a wide integer.
+func fromBig(b *big.Int) (w wide) {
+	mask := new(big.Int).SetUint64(math.MaxUint64)
+	for i, word := range []*uint64{&w.w0, &w.w1, &w.w2} {
+		part := new(big.Int).Rsh(b, uint(64*i)) // towards minus infinity, as in two's complement
+		*word = part.And(part, mask).Uint64()
+	}
+	return w
+}

@@ -1,0 +1,55 @@
+package cpuexec
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// gauge is a day of samples every 15 s, at most jitter ms early or late: bytes
+// in whole pages that wander, or shares between 0 and 1.
+func gauge(kind string, jitter int64) (ts []int64, vs []float64) {
+	r := rand.New(rand.NewPCG(3, 5))
+	level := 1e6
+	for i := range 5760 {
+		ts = append(ts, 1_700_000_003_217+int64(i)*15_000+r.Int64N(2*jitter+1)-jitter)
+		level += (1e6-level)*0.02 + r.NormFloat64()*1e4
+		switch kind {
+		case "bytes":
+			vs = append(vs, 4096*math.Floor(level))
+		default:
+			vs = append(vs, level/2e6)
+		}
+	}
+	return ts, vs
+}
+
+// BenchmarkWindows applies window functions to one series of 5760 samples, 15 s
+// apart over 24 h, at the 1441 steps of a minute each of the last day that ends
+// with them.
+func BenchmarkWindows(b *testing.B) {
+	functions := []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"}
+	for _, name := range functions {
+		for _, kind := range []string{"bytes", "shares"} {
+			ts, vs := gauge(kind, 700)
+			for _, width := range []int64{5, 60, 360, 1440} {
+				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
+					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
+					sp := span{grid: g, scan: &plan.Scan{}, width: width * 60_000}
+					w := &worker{}
+					w.reset(sp, 0)
+					out := row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
+					for b.Loop() {
+						var c counts
+						require.NoError(b, w.compute(plan.Windows[name], 0.9, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, out, &c))
+					}
+				})
+			}
+		}
+	}
+}
