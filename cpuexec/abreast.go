@@ -11,6 +11,7 @@ import (
 type bounds struct {
 	lo, hi []int32
 	total  int // samples in all of them
+	watch  watch
 }
 
 // find fills b with the windows of s over samples at ts.
@@ -19,7 +20,7 @@ func (b *bounds) find(ts []int64, s span) (c counts) {
 		b.lo, b.hi = make([]int32, s.grid.Steps), make([]int32, s.grid.Steps)
 	}
 	b.lo, b.hi = b.lo[:s.grid.Steps], b.hi[:s.grid.Steps]
-	b.total = 0
+	b.total, b.watch = 0, watch{done: s.done}
 	i, j, strideI, strideJ := 0, 0, 0, 0
 	for k := range b.lo {
 		end := s.scan.Times(s.grid.At(k))
@@ -56,6 +57,9 @@ func sums(vs []float64, b *bounds, mean bool, out row) {
 	}
 	overflows := mayOverflow(vs)
 	for k := 0; k < len(b.lo); {
+		if b.giveUp(k) {
+			return
+		}
 		if k+4 <= len(b.lo) && !overflows && b.hi[k]-b.lo[k+3] >= 8 {
 			lo, hi := (*[4]int32)(b.lo[k:k+4]), (*[4]int32)(b.hi[k:k+4])
 			sum, c := sum4(vs, lo, hi)

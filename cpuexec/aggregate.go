@@ -18,37 +18,66 @@ type accumulator struct {
 	op    *plan.AggregateFunc
 	steps int
 	words int // of 64 steps
-	val   []float64
-	comp  []float64 // of sum and avg the compensation
-	n     []float64
-	incr  []bool   // avg: the sum would have overflowed, val is a running mean
+	// The cells of many groups take long to allocate, so that is done as series
+	// come, some groups at a time.
+	slabs []*cells
+	each  int      // groups a slab
 	seen  []uint64 // bitmap, words a group
 }
 
+// cells are the state of some groups, steps a group.
+type cells struct {
+	op   *plan.AggregateFunc
+	val  []float64
+	comp []float64 // of sum and avg the compensation
+	n    []float64
+	incr []bool // avg: the sum would have overflowed, val is a running mean
+}
+
+// slabCells is the number of cells above which a slab has one group alone.
+const slabCells = 1 << 17
+
 func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
-	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64}
+	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64, each: min(max(1, slabCells/max(steps, 1)), max(groups, 1))}
 	a.seen = make([]uint64, groups*a.words)
-	cells := groups * steps
+	a.slabs = make([]*cells, (groups+a.each-1)/a.each)
+	return a
+}
+
+// reserve makes room for a group. It must be called before add.
+func (a *accumulator) reserve(group int) {
+	if slab := &a.slabs[group/a.each]; *slab == nil {
+		*slab = newCells(a.op, a.each*a.steps)
+	}
+}
+
+// of returns the cells of a group and the index of the first of them.
+func (a *accumulator) of(group int) (c *cells, base int) {
+	return a.slabs[group/a.each], group % a.each * a.steps
+}
+
+func newCells(op *plan.AggregateFunc, n int) *cells {
+	a := &cells{op: op}
 	switch op.Name {
 	case "sum":
-		a.val, a.comp = make([]float64, cells), make([]float64, cells)
+		a.val, a.comp = make([]float64, n), make([]float64, n)
 	case "avg":
-		a.val, a.comp, a.n = make([]float64, cells), make([]float64, cells), make([]float64, cells)
-		a.incr = make([]bool, cells)
+		a.val, a.comp, a.n = make([]float64, n), make([]float64, n), make([]float64, n)
+		a.incr = make([]bool, n)
 	case "min", "max":
-		a.val = make([]float64, cells)
+		a.val = make([]float64, n)
 	case "count":
-		a.n = make([]float64, cells)
+		a.n = make([]float64, n)
 	case "stddev", "stdvar":
 		// val is the sum of squared distances from the mean, comp the mean.
-		a.val, a.comp, a.n = make([]float64, cells), make([]float64, cells), make([]float64, cells)
+		a.val, a.comp, a.n = make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	return a
 }
 
 // accumulatorBytes is the memory of an accumulator and of the rows made of it.
 func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
-	a := newAccumulator(op, 0, 0)
+	a := newCells(op, 0)
 	cell := int64(8) // of the result
 	for _, s := range [][]float64{a.val, a.comp, a.n} {
 		if s != nil {
@@ -63,7 +92,8 @@ func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
 
 // add adds the steps of words [w0, w1) of one series to its group.
 func (a *accumulator) add(group int, r row, w0, w1 int) {
-	base, seen := group*a.steps, a.seen[group*a.words:(group+1)*a.words]
+	cells, base := a.of(group)
+	seen := a.seen[group*a.words : (group+1)*a.words]
 	for w := w0; w < w1; w++ {
 		p := r.present[w]
 		if p == 0 {
@@ -75,7 +105,7 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 		hi := min(lo+64, a.steps)
 		if p&^old == 0 && bits.OnesCount64(p) == hi-lo {
 			// The common case: every step has a value and is not the first.
-			a.full(base, lo, hi, r.vals)
+			cells.full(base, lo, hi, r.vals)
 			continue
 		}
 		for p != 0 {
@@ -83,16 +113,16 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 			p &= p - 1
 			k := lo + b
 			if old>>b&1 == 0 {
-				a.first(base+k, r.vals[k])
+				cells.first(base+k, r.vals[k])
 			} else {
-				a.next(base+k, r.vals[k])
+				cells.next(base+k, r.vals[k])
 			}
 		}
 	}
 }
 
 // full adds steps [lo, hi), none of which is the first of its group.
-func (a *accumulator) full(base, lo, hi int, vals []float64) {
+func (a *cells) full(base, lo, hi int, vals []float64) {
 	in := vals[lo:hi]
 	switch a.op.Name {
 	case "sum":
@@ -115,7 +145,7 @@ func (a *accumulator) full(base, lo, hi int, vals []float64) {
 }
 
 // first starts a group at one step.
-func (a *accumulator) first(c int, f float64) {
+func (a *cells) first(c int, f float64) {
 	if a.val != nil {
 		a.val[c] = f
 	}
@@ -131,7 +161,7 @@ func (a *accumulator) first(c int, f float64) {
 }
 
 // next adds a further value to a group at one step.
-func (a *accumulator) next(c int, f float64) {
+func (a *cells) next(c int, f float64) {
 	switch a.op.Name {
 	case "sum":
 		a.val[c], a.comp[c] = kahansum.Inc(f, a.val[c], a.comp[c])
@@ -171,7 +201,7 @@ func (a *accumulator) next(c int, f float64) {
 
 // results writes the aggregates of consecutive cells, the first of which is c,
 // to out. Those of cells without a value mean nothing.
-func (a *accumulator) results(c int, out []float64) {
+func (a *cells) results(c int, out []float64) {
 	switch a.op.Name {
 	case "sum":
 		val, comp := a.val[c:c+len(out)], a.comp[c:c+len(out)]
@@ -207,7 +237,8 @@ func (a *accumulator) results(c int, out []float64) {
 
 // row writes a group to a dense row and returns the number of its values.
 func (a *accumulator) row(g int, out row) (points int) {
-	a.results(g*a.steps, out.vals)
+	cells, base := a.of(g)
+	cells.results(base, out.vals)
 	copy(out.present, a.seen[g*a.words:])
 	return countBits(out.present)
 }
@@ -220,8 +251,9 @@ func (a *accumulator) group(g int) ([]float64, []plan.Run) {
 		return nil, nil
 	}
 	vals, rs, at := make([]float64, n), runs(seen, a.steps), 0
+	cells, base := a.of(g)
 	for _, r := range rs {
-		a.results(g*a.steps+int(r.First), vals[at:at+int(r.Len)])
+		cells.results(base+int(r.First), vals[at:at+int(r.Len)])
 		at += int(r.Len)
 	}
 	return vals, rs

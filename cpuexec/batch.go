@@ -64,7 +64,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	for i, m := range chain {
 		mappers[i] = newMapper(m)
 	}
-	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant}
+	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, sp, len(chain))
 	defer release()
 	tick := r.x.hot.clock.Add(1)

@@ -77,7 +77,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
 		return nil, err
 	}
 	if err := r.done(); err != nil {
-		return nil, err
+		return nil, err // rows may be only some of those there are
 	}
 	r.m.Rows = rows
 	r.m.Work.ResultSeries = len(rows)
@@ -212,7 +212,7 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	for i := range in {
 		held += len(in[i].Values)
 	}
-	out := mapRows(in, newMapper(m), r.job.Grid.Steps)
+	out := mapRows(r.ctx, in, newMapper(m), r.job.Grid.Steps)
 	kept := 0
 	seen := map[uint64]struct{}{}
 	for i := range out {

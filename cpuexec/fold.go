@@ -92,6 +92,9 @@ func fold(ts []int64, vs []float64, b *bounds, f folder, out row) (points int) {
 		if i == j {
 			continue
 		}
+		if b.giveUp(k) {
+			break
+		}
 		if v, ok := f(ts[i:j], vs[i:j]); ok {
 			cur.set(k, v)
 			points++

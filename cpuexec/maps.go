@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"context"
 	"math"
 	"math/bits"
 
@@ -133,10 +134,13 @@ func (m mapper) apply(r row) (points int) {
 }
 
 // mapRows applies a map to the rows of an inner result.
-func mapRows(in []plan.Row, m mapper, steps int) []plan.Row {
+func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row {
 	out := in[:0]
 	dense := row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
 	for _, r := range in {
+		if ctx.Err() != nil {
+			break
+		}
 		clear(dense.present)
 		expand(r, dense)
 		if n := m.apply(dense); n > 0 {

@@ -183,6 +183,9 @@ func slidingQuantiles(b *bounds, o *order, q float64, out row) {
 	next := b.first()
 	first := next
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		next, first = o.move(b.lo[k], b.hi[k], next, first)
 		if n := int(b.hi[k] - b.lo[k]); n > 0 {
 			cur.set(k, o.quantile(q, n))
@@ -197,6 +200,9 @@ func slidingDeviations(vs []float64, b *bounds, o *order, scratch *[]float64, ou
 	next, odd := b.first(), oddities{vs: vs, at: o.odd}
 	first := next
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		next, first = o.move(lo, hi, next, first)
 		if lo == hi {

@@ -32,6 +32,9 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *fixed, l line, o
 	base := ts[first]
 	changed := int32(0) // the last sample that differs from the one before
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		for ; next < hi; next++ {
 			t, x := ts[next]-base, f.x[next]
@@ -164,6 +167,9 @@ func regressions(ts []int64, vs []float64, b *bounds, l line, out row) (points i
 	cur := cursor{row: out}
 	defer cur.flush()
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		if hi-lo < 2 {
 			continue

@@ -1,6 +1,8 @@
 package cpuexec
 
 import (
+	"context"
+
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/plan"
@@ -42,6 +44,7 @@ func (x *Executor) workersFor(values int) int {
 
 // aggregator is the sink of an aggregation.
 type aggregator struct {
+	ctx    context.Context
 	node   *plan.Aggregate
 	groups groups
 	acc    *accumulator
@@ -50,7 +53,7 @@ type aggregator struct {
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
-	a := &aggregator{node: node, steps: r.job.Grid.Steps, groups: group(node, in.n, in.grouping)}
+	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: group(node, in.n, in.grouping)}
 	a.first = newFirst(len(a.groups.labels))
 	return a
 }
@@ -88,6 +91,11 @@ func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), 
 
 func (a *aggregator) take(r *run, b *batch) {
 	noteFirst(a.first, a.groups.of, b)
+	for i := range b.n {
+		if b.counts[i].kept > 0 {
+			a.acc.reserve(int(a.groups.of[b.lo+i]))
+		}
+	}
 	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
 			if b.counts[i].kept > 0 {
@@ -105,6 +113,9 @@ func (a *aggregator) rows() []plan.Row {
 	order := a.order()
 	out := make([]plan.Row, len(order))
 	for i, g := range order {
+		if a.ctx.Err() != nil {
+			return nil
+		}
 		vals, rs := a.acc.group(g)
 		out[i] = plan.Row{Labels: a.groups.labels[g], Values: vals, Runs: rs}
 	}

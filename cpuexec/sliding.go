@@ -23,6 +23,9 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
 	next, odd := b.first(), oddities{vs: vs, at: f.odd}
 	first := next
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		for ; next < hi; next++ {
 			sum = sum.plus(f.x[next])
@@ -119,6 +122,10 @@ const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 3, 2,
 // depend on how the series is cut into chunks, must not matter.
 func (b *bounds) first() int32 { return b.lo[0] }
 func (b *bounds) end() int32   { return b.hi[len(b.hi)-1] }
+
+// giveUp reports whether the query has ended, so that the windows from step k on
+// need not be computed.
+func (b *bounds) giveUp(k int) bool { return b.watch.over(int(b.hi[k] - b.lo[k])) }
 
 // overlap reports whether the windows hold more than times the samples and the
 // steps. Then what they share is worth keeping from one to the next.

@@ -11,6 +11,9 @@ func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out
 	cur := cursor{row: out}
 	defer cur.flush()
 	for k, lo := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		if hi := b.hi[k]; lo < hi {
 			*scratch = append((*scratch)[:0], vs[lo:hi]...)
 			cur.set(k, quantileOf(q, *scratch))
@@ -23,6 +26,9 @@ func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out row) {
 	cur := cursor{row: out}
 	defer cur.flush()
 	for k, lo := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		if hi := b.hi[k]; lo < hi {
 			cur.set(k, deviationOf(vs[lo:hi], scratch))
 		}

@@ -31,6 +31,9 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *fixed, out row) {
 	next, odd := b.first(), oddities{vs: vs, at: f.odd}
 	first := next
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		for ; next < hi; next++ {
 			x := f.x[next]
@@ -97,6 +100,9 @@ func variances(vs []float64, b *bounds, root bool, out row) {
 	cur := cursor{row: out}
 	defer cur.flush()
 	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
 		lo, hi := b.lo[k], b.hi[k]
 		if lo == hi {
 			continue

@@ -60,7 +60,8 @@ type span struct {
 	grid    plan.Grid
 	scan    *plan.Scan
 	width   int64
-	instant bool // only the window's newest sample counts
+	instant bool            // only the window's newest sample counts
+	done    <-chan struct{} // see watch
 }
 
 // after returns the index of the first sample later than t, at or after from,

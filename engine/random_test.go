@@ -6,21 +6,16 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -337,16 +332,11 @@ func anyMap(r *rand.Rand, in string) string {
 	return "(" + in + ") " + op + " " + num()
 }
 
-// TestRandomQueries compares answers, annotations, errors and sample statistics
-// with Prometheus's engine, over XOR and XOR2 chunks. Prometheus's own map order decides ties and some
-// last bits, so a difference counts only where Prometheus never gives our answer itself,
-// and one of order or last bits only where its own answer is always the same.
+// TestRandomQueries compares with Prometheus's engine, over XOR and XOR2 chunks:
+// see comparison.
 // PROMWARP_RANDOM sets the number of queries.
 func TestRandomQueries(t *testing.T) {
-	n := 4000
-	if s := os.Getenv("PROMWARP_RANDOM"); s != "" {
-		n, _ = strconv.Atoi(s)
-	}
+	n := fromEnv(t, "PROMWARP_RANDOM", 4000)
 	for _, delayed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 11))
@@ -355,152 +345,28 @@ func TestRandomQueries(t *testing.T) {
 			xor2 := randomStorage(t, rand.New(rand.NewPCG(seed, 0)), asXOR2)
 			requireEncoding(t, xor, chunkenc.EncXOR)
 			requireEncoding(t, xor2, chunkenc.EncXOR2)
-			opts := promql.EngineOpts{
-				MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
-				EnableDelayedNameRemoval: delayed, NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 },
-				Parser: parser.NewParser(promqltest.TestParserOpts), EnablePerStepStats: true,
-			}
-			stock := promql.NewEngine(opts)
-			opts.Reg = prometheus.NewRegistry()
-			ours := New(Options{Prometheus: opts, Workers: 3})
-			for i := range n {
-				qs, allowed := randomQuery(r)
-				start := int64(r.IntN(3600)) * 1000
-				end, step := start+int64(r.IntN(1800))*1000, int64(1+r.IntN(90))*1000
+			c := newComparison(delayed, 3)
+			for range n {
+				ask := question{start: int64(r.IntN(3600)) * 1000}
+				ask.query, ask.allowed = randomQuery(r)
+				ask.end, ask.step = ask.start+int64(r.IntN(1800))*1000, int64(1+r.IntN(90))*1000
 				if r.IntN(4) == 0 {
-					end, step = start, 0
+					ask.end, ask.step = ask.start, 0
 				}
-				st := []storage.Storage{xor, xor2}[r.IntN(2)]
-				run := func(e promql.QueryEngine) (*promql.Result, promql.Query) {
-					var q promql.Query
-					var err error
-					po := promql.NewPrometheusQueryOpts(true, 0)
-					if step == 0 {
-						q, err = e.NewInstantQuery(context.Background(), st, po, qs, time.UnixMilli(start))
-					} else {
-						q, err = e.NewRangeQuery(context.Background(), st, po, qs, time.UnixMilli(start), time.UnixMilli(end), time.Duration(step)*time.Millisecond)
-					}
-					require.NoError(t, err, qs)
-					return q.Exec(context.Background()), q
-				}
-				want, wq := run(stock)
-				got, gq := run(ours)
-				ws, gs := summary(want, qs), summary(got, qs)
-				if ws != gs && near(ws, gs, allowed, 0) {
-					gs = ws
-				}
-				if ws != gs {
-					// The control: is Prometheus sure of its own answer?
-					for try := 0; try < 40 && ws != gs; try++ {
-						again, q := run(stock)
-						as := summary(again, qs)
-						if as == gs || (as != ws && alike(gs, ws, qs, allowed)) {
-							gs = ws
-						}
-						q.Close()
-					}
-				}
-				require.Equal(t, ws, gs, "query %d: %s start %d end %d step %d", i, qs, start, end, step)
-				if want.Err == nil {
-					a, b := wq.Stats().Samples, gq.Stats().Samples
-					if !strings.Contains(qs, ":") { // subqueries: see docs/architecture.md
-						require.Equal(t, a.TotalSamples, b.TotalSamples, "total samples of %s start %d end %d step %d", qs, start, end, step)
-						require.Equal(t, a.SamplesRead, b.SamplesRead, "samples read of %s start %d end %d step %d", qs, start, end, step)
-						require.Equal(t, a.TotalSamplesPerStep, b.TotalSamplesPerStep, qs)
-					}
-				}
-				wq.Close()
-				gq.Close()
+				require.NoError(t, c.compare(t, []storage.Storage{xor, xor2}[r.IntN(2)], ask))
 			}
-			whole := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("whole"))
-			part := testutil.ToFloat64(ours.metrics.queries.WithLabelValues("part"))
-			histograms := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", "histogram"))
-			absent := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", "absent"))
-			t.Logf("%d queries: %v wholly and %v partly on cpuexec, with %v histogram functions and %v of absent", n, whole, part, histograms, absent)
+			require.Zero(t, c.undecided)
+			whole, part, _ := c.taken()
+			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
 			require.Greater(t, whole+part, 0.8*float64(n))
-			ambiguous := testutil.ToFloat64(ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
+			ambiguous := testutil.ToFloat64(c.ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
 			t.Logf("%v operators declined as ambiguous", ambiguous)
 			require.Greater(t, ambiguous, 0.02*float64(n))
-			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar"} {
-				nodes := testutil.ToFloat64(ours.metrics.nodes.WithLabelValues("cpu", kind))
+			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar", "histogram", "absent"} {
+				nodes := testutil.ToFloat64(c.ours.metrics.nodes.WithLabelValues("cpu", kind))
 				t.Logf("%v of kind %s on cpuexec", nodes, kind)
 				require.Greater(t, nodes, 0.02*float64(n), kind)
 			}
-			require.Greater(t, histograms, 0.05*float64(n))
-			require.Greater(t, absent, 0.02*float64(n))
 		})
 	}
-}
-
-// alike reports whether two summaries of a query that Prometheus is not sure of
-// are the same but for the order of series and the last bits of values, or what
-// may be off in any case. Deviations of nearly equal values lose most of their bits to
-// cancellation, or all of them.
-func alike(a, b, qs string, allowed float64) bool {
-	tol, floor := max(1e-9, allowed), 0.0
-	if strings.Contains(qs, "std") {
-		tol, floor = 1e-4, 1e-6
-	}
-	if dup := "error found duplicate series"; strings.HasPrefix(a, dup) && strings.HasPrefix(b, dup) {
-		return true // it names the two it came upon first
-	}
-	unsigned := strings.NewReplacer("=-0/1", "=0/0", " -0/1", " 0/0") // the least of 0 and -0 is the one that comes first
-	sorted := func(s string) string {
-		lines := strings.Split(unsigned.Replace(s), "\n")
-		slices.Sort(lines)
-		return strings.Join(lines, "\n")
-	}
-	return near(sorted(a), sorted(b), tol, floor)
-}
-
-// near reports whether two summaries are the same but for values that differ by
-// at most tol, relative, or by floor.
-func near(a, b string, tol, floor float64) bool {
-	fields := func(s string) []string {
-		return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" =/\n", r) })
-	}
-	return slices.EqualFunc(fields(a), fields(b), func(x, y string) bool {
-		if x == y {
-			return true
-		}
-		f, err := strconv.ParseFloat(x, 64)
-		g, err2 := strconv.ParseFloat(y, 64)
-		return err == nil && err2 == nil && math.Abs(f-g) <= max(floor, tol*math.Max(math.Abs(f), math.Abs(g)))
-	})
-}
-
-// summary renders a result so that equal strings mean equal answers: values bit
-// by bit, except that all NaNs are one.
-func summary(r *promql.Result, qs string) string {
-	var b strings.Builder
-	if r.Err != nil {
-		return "error " + r.Err.Error()
-	}
-	w, in := r.Warnings.AsStrings(qs, 0, 0)
-	slices.Sort(w)
-	slices.Sort(in)
-	fmt.Fprintln(&b, w, in)
-	val := func(f float64) string {
-		if math.IsNaN(f) {
-			return "NaN"
-		}
-		return strconv.FormatFloat(f, 'g', -1, 64) + fmt.Sprintf("/%x", math.Float64bits(f)>>63)
-	}
-	switch v := r.Value.(type) {
-	case promql.Vector:
-		for _, s := range v {
-			fmt.Fprintln(&b, s.Metric, s.T, val(s.F))
-		}
-	case promql.Matrix:
-		for _, s := range v {
-			fmt.Fprint(&b, s.Metric)
-			for _, p := range s.Floats {
-				fmt.Fprint(&b, " ", p.T, "=", val(p.F))
-			}
-			fmt.Fprintln(&b)
-		}
-	default:
-		fmt.Fprintln(&b, r.Value)
-	}
-	return b.String()
 }

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/coverage.md")
+
+// share is how much of an expression executors evaluate.
+type share int
+
+const (
+	whole  share = iota // the whole query
+	mostly              // every selector, and some of what is above
+	partly              // some selectors
+	none
+)
+
+// tally counts the expressions of one kind in one mixin by share.
+type tally struct {
+	mixin, kind string
+	of          [none + 1]int
+}
+
+func (t tally) total() (n int) {
+	for _, k := range t.of {
+		n += k
+	}
+	return n
+}
+
+// TestMixins runs the expressions of dashboards, rules and alerts that many
+// people have, over data made for each of them, compares the answers with
+// Prometheus's engine, and holds what executors take against docs/coverage.md.
+func TestMixins(t *testing.T) {
+	files, err := filepath.Glob("testdata/mixins/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	c, delayed := newComparison(false, 2), newComparison(true, 2)
+	var tallies []tally
+	left := map[string][]string{} // expressions by the reason for which they are left
+	expressions := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var mixin map[string][]string
+		require.NoError(t, yaml.UnmarshalStrict(text, &mixin))
+		for _, kind := range slices.Sorted(maps.Keys(mixin)) {
+			row := tally{mixin: strings.TrimSuffix(filepath.Base(file), ".yaml"), kind: kind}
+			for _, query := range mixin[kind] {
+				expressions++
+				share, reasons := runExpression(t, c, delayed, query)
+				row.of[share]++
+				for _, r := range reasons {
+					left[r] = append(left[r], query)
+				}
+			}
+			tallies = append(tallies, row)
+		}
+	}
+	t.Logf("%d expressions; of their answers %d have series, %d are errors, %d undecided", expressions, c.answered, c.failed, c.undecided)
+	require.Greater(t, c.answered, 2*expressions*9/10)
+	require.LessOrEqual(t, c.failed, 4) // of two where data has either of two metrics, but never both
+	requireInDoc(t, "../docs/coverage.md", coverage(tallies, left))
+}
+
+// runExpression compares the answers to a query over a range, with and without
+// delayed name removal, and at an instant, and says how much of it executors took and why not more.
+func runExpression(t *testing.T, c, delayed *comparison, query string) (share, []string) {
+	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
+	require.NoError(t, err, query)
+	st := dataFor(t, expr)
+	const start, end, step = 3_600_000, 7_200_000, 60_000
+	require.NoError(t, c.compare(t, st, question{query: query, start: start, end: end, step: step}))
+	require.NoError(t, delayed.compare(t, st, question{query: query, start: start, end: end, step: step}))
+	failed := c.failed
+	require.NoError(t, c.compare(t, st, question{query: query, start: end, end: end}))
+	x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(start), time.UnixMilli(end), step*time.Millisecond, c.failed == failed)
+	require.NoError(t, err, query)
+	var reasons []string
+	taken, read, unread := 0, 0, 0
+	x.Root.Walk(func(d *plan.Decision) {
+		switch {
+		case d.Executor != plan.OnPrometheus:
+			taken++
+			if d.Kind == "window" {
+				read++
+			}
+		case d.Kind == "selector", d.Kind == "range selector":
+			unread++
+		}
+		if d.Executor == plan.OnPrometheus && d.Own {
+			reasons = append(reasons, d.Reason)
+		}
+	})
+	slices.Sort(reasons)
+	reasons = slices.Compact(reasons)
+	switch {
+	case x.Root.Executor != plan.OnPrometheus:
+		return whole, nil
+	case taken == 0:
+		return none, reasons
+	case read > 0 && unread == 0:
+		return mostly, reasons
+	}
+	return partly, reasons
+}
+
+// coverage writes the tables of docs/coverage.md.
+func coverage(tallies []tally, left map[string][]string) string {
+	var b strings.Builder
+	b.WriteString("| mixin | | expressions | wholly | mostly | partly | not at all |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n")
+	sum := tally{mixin: "together"}
+	for _, row := range tallies {
+		line(&b, row)
+		for k, n := range row.of {
+			sum.of[k] += n
+		}
+	}
+	line(&b, sum)
+	b.WriteString("\n| why the rest is left to Prometheus's engine | expressions | the shortest of them |\n| --- | ---: | --- |\n")
+	reasons := slices.SortedFunc(maps.Keys(left), func(x, y string) int {
+		if d := len(left[y]) - len(left[x]); d != 0 {
+			return d
+		}
+		return strings.Compare(x, y)
+	})
+	for _, r := range reasons {
+		shortest := slices.MinFunc(left[r], func(x, y string) int { return len(x) - len(y) })
+		shortest = strings.Join(strings.Fields(shortest), " ")
+		if len(shortest) > 150 {
+			shortest = shortest[:150] + " …"
+		}
+		shortest = strings.ReplaceAll(shortest, "|", `\|`)
+		fmt.Fprintf(&b, "| %s | %d | `%s` |\n", r, len(left[r]), shortest)
+	}
+	return b.String()
+}
+
+func line(b *strings.Builder, row tally) {
+	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d |\n", row.mixin, row.kind, row.total(), row.of[whole], row.of[mostly], row.of[partly], row.of[none])
+}
+
+// requireInDoc holds text against what a document has between its markers, or
+// puts it there if asked to.
+func requireInDoc(t *testing.T, path, text string) {
+	const begin, end = "<!-- generated: begin -->\n", "<!-- generated: end -->"
+	doc, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(doc), begin)
+	require.True(t, ok, "%s has no marker", path)
+	old, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, "%s has no marker", path)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+text+end+after), 0o644))
+		return
+	}
+	require.Equal(t, old, text, "%s is out of date: go test -run TestMixins ./engine -update", path)
+}
