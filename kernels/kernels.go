@@ -44,7 +44,7 @@ const (
 // ChunkRef addresses a chunk in a slab.
 type ChunkRef struct {
 	Off     uint64 // of its first byte, a multiple of 8
-	Len     uint32 // bytes; the slab is readable up to the next multiple of 8
+	Len     uint32 // bytes, below 2^28; the slab is readable up to the next multiple of 8
 	Samples uint32 // from the chunk's header
 }
 

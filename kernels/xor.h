@@ -10,7 +10,7 @@
 // A chunk in a slab: the unit of work of one thread. Mirrors kernels.ChunkRef.
 struct ChunkRef {
   u64 off;      // of its first byte in the slab, a multiple of 8
-  u32 len;      // bytes; the slab is readable up to the next multiple of 8
+  u32 len;      // bytes, below 2^28; the slab is readable up to the next multiple of 8
   u32 samples;  // that its header states
 };
 

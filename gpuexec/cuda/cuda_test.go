@@ -90,6 +90,27 @@ func TestLaunchParameters(t *testing.T) {
 	}))
 }
 
+// TestHostDriverWaits: the host driver does nothing before somebody waits, so
+// that tests notice where nobody does.
+func TestHostDriverWaits(t *testing.T) {
+	cudatest.Control(t)
+	require.NoError(t, cudatest.Device(t).Do(func(c *cuda.Context) error {
+		s, err := c.NewStream()
+		require.NoError(t, err)
+		p, err := c.Alloc(4)
+		require.NoError(t, err)
+		out := make([]byte, 4)
+		require.NoError(t, c.Set(p, 7, 4, s))
+		require.NoError(t, c.CopyOut(out, p, s))
+		require.Equal(t, []byte{0, 0, 0, 0}, out)
+		require.NoError(t, c.Wait(s))
+		require.Equal(t, []byte{7, 7, 7, 7}, out)
+		require.ErrorContains(t, c.Set(p+1, 7, 4, s), "cuMemsetD8Async: CUDA_ERROR_INVALID_VALUE (1)", "beyond the allocation")
+		require.ErrorContains(t, c.Free(p+1), "cuMemFree_v2: CUDA_ERROR_INVALID_VALUE (1)")
+		return nil // what is left is given back with the device
+	}))
+}
+
 // TestDo: work of a device is done on its one thread, whoever asks.
 func TestDo(t *testing.T) {
 	dev, err := cudatest.Open(t).Device(0)
