@@ -45,6 +45,7 @@ void drop_context(int device) {
     m = modules().erase(m);
   }
   contexts().erase(device);
+  machine().lost.erase(device);
 }
 
 bool known(int device) { return device >= 0 && device < machine().devices; }
@@ -218,9 +219,9 @@ EXPORT int cuLaunchKernel(const Kernel* k, unsigned bx, unsigned by, unsigned bz
   return enqueue(stream, [=]() mutable {
     std::vector<void*> at;
     for (auto& c : copies) at.push_back(&c[0]);
-    machine().log = run(*k, {bx, by, bz}, {tx, ty, tz}, at.data());
-    if (machine().log.empty()) return (int)kSuccess;
-    fprintf(stderr, "host driver: kernel %s: %s\n", k->name, machine().log.c_str());
-    return (int)kLaunchFailed;
+    std::string failure = run(*k, {bx, by, bz}, {tx, ty, tz}, at.data());
+    if (failure.empty()) return (int)kSuccess;
+    fprintf(stderr, "host driver: kernel %s: %s\n", k->name, failure.c_str());
+    return settle(kLaunchFailed);
   });
 }

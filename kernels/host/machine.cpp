@@ -74,6 +74,11 @@ int enter(const char* name) {
   return kSuccess;
 }
 
+int settle(int code) {
+  if (code == kIllegalAddress || code == kLaunchFailed) machine().lost.insert({current_device, code});
+  return code;
+}
+
 }  // namespace host
 
 using namespace host;
@@ -86,6 +91,7 @@ EXPORT void promwarp_host_reset() {
   drop_memory();
   drop_contexts();
   m.devices = 1, m.version = 12080, m.memory = 1ull << 30, m.major = 9, m.minor = 0;
+  m.lost.clear();
   m.faults.clear();
   m.calls.clear();
 }

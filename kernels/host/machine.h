@@ -25,7 +25,7 @@ struct Machine {
   std::map<std::string, Fault> faults;
   std::map<std::string, long> calls;  // since the last reset
   bool initialized = false;
-  std::string log;                // why the last launch failed
+  std::map<int, int> lost;        // devices whose context went wrong, and how
 };
 
 Machine& machine();
@@ -37,6 +37,10 @@ bool configure(Machine& m, const char* settings);
 // Counts a call and returns the code of a fault that is due, or kSuccess.
 int enter(const char* name);
 
+// Notes that a code is the result of work of the current device. Some take its
+// context with them, as on a GPU: every call fails until it is released.
+int settle(int code);
+
 // The device whose context is current on this thread, or -1.
 extern thread_local int current_device;
 
@@ -45,7 +49,8 @@ extern thread_local int current_device;
 // The prologue of every driver function: one at a time, and faults first.
 #define ENTER(name)                                                \
   std::lock_guard<std::recursive_mutex> held(host::machine().lock); \
-  if (int fault = host::enter(#name)) return fault
-#define NEED_CONTEXT                                    \
-  if (host::current_device < 0) return host::kInvalidContext
+  if (int fault = host::settle(host::enter(#name))) return fault
+#define NEED_CONTEXT                                               \
+  if (host::current_device < 0) return host::kInvalidContext;      \
+  if (host::machine().lost.count(host::current_device)) return host::machine().lost[host::current_device]
 #define EXPORT extern "C" __attribute__((visibility("default")))
