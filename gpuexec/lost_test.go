@@ -3,6 +3,8 @@ package gpuexec
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +14,20 @@ import (
 	"github.com/promwarp/promwarp/kernels"
 )
 
-// TestLostContext: a kernel that goes wrong takes its context with it, and every
-// later call fails. A device that is closed and opened again works.
-func TestLostContext(t *testing.T) {
+// inOwnProcess is set where a test runs in a process that it may spoil.
+const inOwnProcess = "PROMWARP_TEST_OWN_PROCESS"
+
+// TestLostDevice: after a kernel went wrong every call fails until the process
+// ends, though the device is closed and opened again.
+func TestLostDevice(t *testing.T) {
+	if os.Getenv(inOwnProcess) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLostDevice$", "-test.v")
+		cmd.Env = append(os.Environ(), inOwnProcess+"=1", "PROMWARP_CUDA_LIBRARY="+cudatest.Library(t))
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS: TestLostDevice")
+		return
+	}
 	var h *cudatest.Host
 	if !cudatest.Real() {
 		h = cudatest.Control(t)
@@ -27,33 +40,25 @@ func TestLostContext(t *testing.T) {
 		require.NoError(t, err)
 		s, err := c.NewStream()
 		require.NoError(t, err)
-		b := &bench{t, c, k, s}
-		err = breakContext(b, h)
-		require.True(t, lost(err), "%v", err)
+		err = spoil(&bench{t, c, k, s}, h)
+		require.True(t, cuda.Lost(err), "%v", err)
 		_, err = c.Alloc(1)
-		require.True(t, lost(err), "%v", err)
+		require.True(t, cuda.Lost(err), "%v", err)
 		_, err = c.NewStream()
-		require.True(t, lost(err), "%v", err)
-		require.True(t, lost(k.Unload(c)))
+		require.True(t, cuda.Lost(err), "%v", err)
+		require.True(t, cuda.Lost(k.Unload(c)))
 		return nil
 	}))
-	t.Log("closing it:", dev.Close())
-
-	dev, err = driver.Device(0)
-	require.NoError(t, err)
-	require.NoError(t, dev.Do(func(c *cuda.Context) error {
-		k, err := LoadKernels(c)
-		require.NoError(t, err)
-		_, err = checkKernels(c, k)
-		require.NoError(t, err)
-		return k.Unload(c)
-	}))
 	require.NoError(t, dev.Close())
+
+	_, err = driver.Device(0)
+	require.True(t, cuda.Lost(err), "%v", err)
+	require.ErrorContains(t, err, "a kernel failed on it, and it is of no use to this process until that is restarted")
 }
 
-// breakContext lets a kernel read what no one may, or, on the host driver, fail
+// spoil lets a kernel read what no one may, or, on the host driver, fail
 // as one that did.
-func breakContext(b *bench, h *cudatest.Host) error {
+func spoil(b *bench, h *cudatest.Host) error {
 	r := rand.New(rand.NewPCG(1, 1))
 	ts, vs := randomSamples(r, 100)
 	slab, refs := slabOf([][]byte{encode(b.t, ts, vs)}, r)
@@ -68,10 +73,4 @@ func breakContext(b *bench, h *cudatest.Host) error {
 		h.Configure("cuLaunchKernel:1=719")
 	}
 	return errors.Join(b.k.Decode(b.c, b.stream, in, out, status), b.c.Wait(b.stream))
-}
-
-// lost reports whether an error is of those after which a context is of no use:
-// CUDA_ERROR_ILLEGAL_ADDRESS and CUDA_ERROR_LAUNCH_FAILED.
-func lost(err error) bool {
-	return errors.Is(err, cuda.Result(700)) || errors.Is(err, cuda.Result(719))
 }

@@ -46,6 +46,8 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 		return dev, nil
 	case errors.Is(err, deviceUnavailable), errors.Is(err, notPermitted), errors.Is(err, operatingSystem):
 		err = &Unavailable{Forbidden, err}
+	case Lost(err):
+		err = fmt.Errorf("%w; a kernel failed on it, and it is of no use to this process until that is restarted", err)
 	}
 	return nil, fmt.Errorf("device %d: %w", ordinal, err)
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 )
@@ -16,8 +17,17 @@ const (
 	noDevice          Result = 100
 	operatingSystem   Result = 304
 	notReady          Result = 600
+	illegalAddress    Result = 700
+	launchFailed      Result = 719
 	notPermitted      Result = 800
 )
+
+// Lost reports whether an error is one after which this process can do no more
+// with the device: a kernel went wrong, and from then on every call fails, opening
+// the device again, too.
+func Lost(err error) bool {
+	return errors.Is(err, illegalAddress) || errors.Is(err, launchFailed)
+}
 
 // Error lets a code be found with errors.Is.
 func (r Result) Error() string { return fmt.Sprintf("CUDA error %d", int32(r)) }

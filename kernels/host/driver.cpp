@@ -45,7 +45,6 @@ void drop_context(int device) {
     m = modules().erase(m);
   }
   contexts().erase(device);
-  machine().lost.erase(device);
 }
 
 bool known(int device) { return device >= 0 && device < machine().devices; }
@@ -142,6 +141,7 @@ EXPORT int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
 EXPORT int cuDevicePrimaryCtxRetain(uint64_t** context, int device) {
   ENTER(cuDevicePrimaryCtxRetain);
   if (!known(device)) return kInvalidDevice;
+  if (machine().lost.count(device)) return machine().lost[device];
   contexts()[device]++;
   *context = &handles[device];
   return kSuccess;

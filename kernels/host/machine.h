@@ -25,7 +25,7 @@ struct Machine {
   std::map<std::string, Fault> faults;
   std::map<std::string, long> calls;  // since the last reset
   bool initialized = false;
-  std::map<int, int> lost;        // devices whose context went wrong, and how
+  std::map<int, int> lost;        // devices on which a kernel went wrong, and how
 };
 
 Machine& machine();
@@ -37,8 +37,8 @@ bool configure(Machine& m, const char* settings);
 // Counts a call and returns the code of a fault that is due, or kSuccess.
 int enter(const char* name);
 
-// Notes that a code is the result of work of the current device. Some take its
-// context with them, as on a GPU: every call fails until it is released.
+// Notes that a code is the result of work of the current device. Some are the
+// end of it, as on a GPU: every call fails as long as the process runs.
 int settle(int code);
 
 // The device whose context is current on this thread, or -1.
