@@ -2,6 +2,7 @@
 
 GO      ?= go
 ARGS    ?=
+TAGS    ?=
 BUILD   := .build
 VERSION := $(shell cat VERSION 2>/dev/null)
 PKG     := github.com/prometheus/common/version
@@ -11,23 +12,23 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount
+RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test unit race e2e bench lint fmt clean help
+.PHONY: all build demo test unit race e2e bench kernels hostdriver asan lint fmt clean help
 
 all: build
 
 help:           ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-build:          ## build bin/promwarp, one static binary
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
+build:          ## build bin/promwarp, one binary that needs no more than glibc; TAGS=nogpu for a static one without the GPU's part
+	CGO_ENABLED=0 $(GO) build -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/promwarp ./cmd/promwarp
 
 demo:           ## fill a Prometheus with a day of data and compare; ARGS=--once to end after that
 	$(GO) run ./cmd/promwarp demo $(ARGS)
 
-test: lint unit race e2e ## everything CI runs
+test: lint unit race asan e2e ## everything CI runs
 
 unit:           ## unit tests, Prometheus's own suite, random queries
 	$(GO) test ./...
@@ -42,6 +43,25 @@ e2e:            ## real Prometheus binaries against the real promwarp
 
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes; ARGS=-smoke for a quick look
 	cd bench && $(GO) run . $(ARGS)
+
+kernels:        ## build the GPU kernels' PTX, which is committed, with clang-19
+	$(GO) run ./kernels/build
+
+# The host driver stands in for the CUDA driver in tests.
+HOST_SOURCES := $(sort $(wildcard kernels/host/*.cpp))
+HOST_FLAGS   := -std=c++17 -O2 -g -fPIC -shared -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Werror
+ASAN_FLAGS   := -O1 -fsanitize=address -fno-omit-frame-pointer
+
+hostdriver: $(BUILD)/libcuda-host.so ## build the kernels for the host, behind the CUDA driver's interface
+
+$(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildcard kernels/host/*.h kernels/*.h kernels/*.cu) Makefile
+	@mkdir -p $(BUILD)
+	@command -v $(CXX) >/dev/null || { echo "the tests of the GPU kernels need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
+	$(CXX) $(HOST_FLAGS) $(if $(findstring asan,$@),$(ASAN_FLAGS)) $(HOST_SOURCES) -o $@.$$$$ && mv $@.$$$$ $@
+
+asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under AddressSanitizer
+	PROMWARP_CUDA_LIBRARY=$(CURDIR)/$< ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) \
+		$(GO) test -count=1 -short ./gpuexec/...
 
 lint:           ## formatting, vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }

@@ -1,0 +1,163 @@
+package gpuexec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/kernels"
+)
+
+// bench is a device with the kernels and a stream, for one test.
+type bench struct {
+	t      testing.TB
+	c      *cuda.Context
+	k      *Kernels
+	stream cuda.Stream
+}
+
+// onDevice runs f on the first device.
+func onDevice(t testing.TB, f func(b *bench)) {
+	dev := cudatest.Device(t)
+	require.NoError(t, dev.Do(func(c *cuda.Context) error {
+		k, err := LoadKernels(c)
+		require.NoError(t, err)
+		s, err := c.NewStream()
+		require.NoError(t, err)
+		f(&bench{t, c, k, s})
+		require.NoError(t, c.DestroyStream(s))
+		return k.Unload(c)
+	}))
+}
+
+// put copies a slice to the device.
+func put[T any](b *bench, data []T) cuda.Pointer {
+	p := space[T](b, uint64(len(data)))
+	require.NoError(b.t, b.c.CopyIn(p, asBytes(data), b.stream))
+	require.NoError(b.t, b.c.Wait(b.stream))
+	return p
+}
+
+// space takes room for n elements, filled with a pattern.
+func space[T any](b *bench, n uint64) cuda.Pointer {
+	var one T
+	size := max(n, 1) * uint64(unsafe.Sizeof(one))
+	p, err := b.c.Alloc(size)
+	require.NoError(b.t, err)
+	require.NoError(b.t, b.c.Set(p, 0xEE, size, b.stream))
+	return p
+}
+
+// get copies n elements from the device.
+func get[T any](b *bench, p cuda.Pointer, n uint64) []T {
+	out := make([]T, n)
+	if n > 0 {
+		require.NoError(b.t, b.c.CopyOut(asBytes(out), p, b.stream))
+	}
+	require.NoError(b.t, b.c.Wait(b.stream))
+	return out
+}
+
+func (b *bench) free(ps ...cuda.Pointer) {
+	for _, p := range ps {
+		require.NoError(b.t, b.c.Free(p))
+	}
+}
+
+func asBytes[T any](s []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))
+}
+
+// slabOf lays chunks out as a selection does, at multiples of 8 bytes, with
+// nonsense between them.
+func slabOf(chunks [][]byte, r *rand.Rand) ([]byte, []kernels.ChunkRef) {
+	var slab []byte
+	refs := make([]kernels.ChunkRef, len(chunks))
+	for i, c := range chunks {
+		refs[i] = kernels.ChunkRef{Off: uint64(len(slab)), Len: uint32(len(c)), Samples: uint32(c[0])<<8 | uint32(c[1])}
+		slab = append(slab, c...)
+		for len(slab)%8 != 0 {
+			slab = append(slab, byte(r.Uint32()))
+		}
+	}
+	return slab, refs
+}
+
+// decoded is what the device made of chunks.
+type decoded struct {
+	rows   []uint64
+	times  []int64
+	values []uint64 // bits of floats
+	status []kernels.Status
+}
+
+func (b *bench) decode(chunks [][]byte, r *rand.Rand) decoded {
+	slab, refs := slabOf(chunks, r)
+	var d decoded
+	rows, total := kernels.Tiles(refs)
+	d.rows = rows
+	places := total * kernels.TileChunks
+	in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
+	out := Columns{put(b, rows), space[int64](b, places), space[uint64](b, places)}
+	status := space[uint32](b, uint64(len(refs)))
+	require.NoError(b.t, b.k.Decode(b.c, b.stream, in, out, status))
+	d.times = get[int64](b, out.Times, places)
+	d.values = get[uint64](b, out.Values, places)
+	d.status = get[kernels.Status](b, status, uint64(len(refs)))
+	b.free(in.Slab, in.Refs, out.Rows, out.Times, out.Values, status)
+	return d
+}
+
+// encode makes an XOR chunk.
+func encode(t testing.TB, ts []int64, vs []float64) []byte {
+	c := chunkenc.NewXORChunk()
+	app, err := c.Appender()
+	require.NoError(t, err)
+	for i := range ts {
+		app.Append(0, ts[i], vs[i])
+	}
+	return c.Bytes()
+}
+
+// randomSamples makes samples of one of several kinds, so that every control
+// code of the format occurs.
+func randomSamples(r *rand.Rand, n int) ([]int64, []float64) {
+	ts, vs := make([]int64, n), make([]float64, n)
+	kind, t, v := r.IntN(6), r.Int64N(1<<42)-1<<40, 0.0
+	for i := range ts {
+		switch step := r.IntN(20); {
+		case step < 14:
+			t += 15_000
+		case step < 18:
+			t += 15_000 + r.Int64N(1<<uint(3+r.IntN(18)))
+		default:
+			t += 1 + r.Int64N(1<<uint(1+r.IntN(40)))
+		}
+		switch kind {
+		case 0:
+			v += float64(r.IntN(100))
+		case 1:
+			v = r.NormFloat64()
+		case 2:
+			v = math.Float64frombits(r.Uint64())
+		case 3:
+			v = 42
+		case 4:
+			v = []float64{0, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Float64frombits(value.StaleNaN)}[r.IntN(5)]
+		default:
+			if r.IntN(10) == 0 {
+				v = float64(r.IntN(5))
+			}
+		}
+		ts[i], vs[i] = t, v
+	}
+	return ts, vs
+}

@@ -1,0 +1,114 @@
+package gpuexec
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels"
+)
+
+// Library is the CUDA driver's library.
+const Library = cuda.Library
+
+// Inventory is what a machine has in GPUs.
+type Inventory struct {
+	Driver  string   `json:"driver,omitempty"` // release, such as 580.95.05
+	CUDA    string   `json:"cuda,omitempty"`   // version of its API, such as 13.0
+	Devices []Device `json:"devices"`
+	Reason  string   `json:"reason,omitempty"` // why there are no devices
+}
+
+// Device is one GPU of an inventory and what was measured on it.
+type Device struct {
+	Ordinal         int    `json:"ordinal"` // the driver's number of it
+	Name            string `json:"name"`
+	PCIBusID        string `json:"pci_bus_id"`
+	Capability      string `json:"compute_capability"`
+	Multiprocessors int    `json:"multiprocessors"`
+	MemoryBytes     uint64 `json:"memory_bytes"`
+
+	Usable bool   `json:"usable"`
+	Reason string `json:"reason,omitempty"` // why it is not usable
+
+	FreeBytes     uint64  `json:"free_bytes,omitempty"`
+	ToDevice      float64 `json:"to_device_bytes_per_second,omitempty"`   // from page-locked memory
+	FromDevice    float64 `json:"from_device_bytes_per_second,omitempty"` // to page-locked memory
+	LaunchSeconds float64 `json:"launch_seconds,omitempty"`               // of a small kernel, launch and wait
+	OpenSeconds   float64 `json:"open_seconds,omitempty"`                 // of opening the device
+	LoadSeconds   float64 `json:"load_seconds,omitempty"`                 // of loading the kernels
+}
+
+// Usable reports whether any device is usable.
+func (inv *Inventory) Usable() bool {
+	for _, d := range inv.Devices {
+		if d.Usable {
+			return true
+		}
+	}
+	return false
+}
+
+// TakeInventory opens each device that the driver's library at path finds, runs a kernel on it, and measures it. It takes about a
+// second a device.
+func TakeInventory(path string) *Inventory {
+	inv := &Inventory{Devices: []Device{}}
+	driver, err := cuda.Open(path)
+	if err != nil {
+		inv.Reason = err.Error()
+		return inv
+	}
+	inv.Driver, inv.CUDA = cuda.Release(), driver.Version()
+	infos, err := driver.Devices()
+	if err != nil {
+		inv.Reason = err.Error()
+		return inv
+	}
+	for _, i := range infos {
+		d := Device{
+			Ordinal: i.Ordinal, Name: i.Name, PCIBusID: i.PCIBusID,
+			Capability:      fmt.Sprintf("%d.%d", i.Major, i.Minor),
+			Multiprocessors: i.Multiprocessors, MemoryBytes: i.MemoryBytes,
+		}
+		if err := d.examine(driver, i); err != nil {
+			d.Reason = err.Error()
+		} else {
+			d.Usable = true
+		}
+		inv.Devices = append(inv.Devices, d)
+	}
+	return inv
+}
+
+// examine opens a device and fills in what is measured. Its error is why the
+// device is not usable.
+func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
+	if i.Major < kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor < kernels.MinMinor {
+		return fmt.Errorf("its compute capability is %s, and the kernels need %d.%d (Turing, 2018) or later", d.Capability, kernels.MinMajor, kernels.MinMinor)
+	}
+	start := time.Now()
+	dev, err := driver.Device(i.Ordinal)
+	if err != nil {
+		return err
+	}
+	d.OpenSeconds = time.Since(start).Seconds()
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	return dev.Do(func(c *cuda.Context) (err error) {
+		if d.FreeBytes, _, err = c.MemoryInfo(); err != nil {
+			return err
+		}
+		start := time.Now()
+		k, err := LoadKernels(c)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, k.Unload(c)) }()
+		d.LoadSeconds = time.Since(start).Seconds()
+		if d.LaunchSeconds, err = checkKernels(c, k); err != nil {
+			return err
+		}
+		d.ToDevice, d.FromDevice, err = measureLink(c, d.FreeBytes)
+		return err
+	})
+}

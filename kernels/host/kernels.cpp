@@ -1,0 +1,48 @@
+// Every kernel, compiled for the host. A new one needs its #include and a line in
+// the table, which says whether its threads wait for each other.
+#include "launch.h"
+
+#include <utility>
+
+#include "../check.cu"
+#include "../decode_xor.cu"
+#include "../fold_xor.cu"
+#include "../group_sum.cu"
+
+namespace host {
+namespace {
+
+// Calls a kernel with parameters that lie behind pointers, as a driver gets them.
+template <auto f>
+struct Caller;
+template <class... A, void (*f)(A...)>
+struct Caller<f> {
+  template <size_t... i>
+  static void spread(void** p, std::index_sequence<i...>) {
+    f(*(A*)p[i]...);
+  }
+  static void call(void** p) { spread(p, std::index_sequence_for<A...>()); }
+  static std::vector<size_t> sizes() { return {sizeof(A)...}; }
+};
+
+template <auto f>
+Kernel entry(const char* name, bool waits) {
+  return {name, Caller<f>::call, Caller<f>::sizes, waits};
+}
+
+}  // namespace
+
+const Kernel* find_kernel(const std::string& name) {
+  static const Kernel all[] = {
+      entry<check>("check", true),
+      entry<decode_xor>("decode_xor", false),
+      entry<fold_xor>("fold_xor", false),
+      entry<group_sum>("group_sum", true),
+  };
+  for (const Kernel& k : all) {
+    if (name == k.name) return &k;
+  }
+  return nullptr;
+}
+
+}  // namespace host

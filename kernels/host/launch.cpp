@@ -1,0 +1,175 @@
+#include "launch.h"
+
+#include <memory>
+
+#include "fiber.h"
+
+namespace host {
+
+Position here;
+
+namespace {
+
+// Not a power of two, or all stacks would compete for the same lines of the cache.
+const size_t kStack = (32 << 10) + 192;
+const u32 kLanes = 32;
+
+enum class State { kReady, kAtBarrier, kAtShuffle, kDone };
+
+struct Thread {
+  Fiber fiber;
+  Index index;
+  State state;
+  u32 value;  // what it brings to a shuffle
+};
+
+// The block that runs.
+struct Block {
+  const Kernel* kernel;
+  void** params;
+  std::vector<Thread> threads;
+  std::unique_ptr<char[]> stacks;
+  Fiber scheduler;
+  Thread* running = nullptr;
+  const char* failure = nullptr;
+};
+Block* block;  // only while its threads may wait
+bool waited_alone;
+
+void yield(State s) {
+  Thread* t = block->running;
+  t->state = s;
+  switch_to(t->fiber, block->scheduler);
+}
+
+void body() {
+  arrived();
+  block->kernel->call(block->params);
+  Thread* t = block->running;
+  t->state = State::kDone;
+  leave_for(t->fiber, block->scheduler);
+}
+
+// Lets each ready thread of [from, to) run until it waits or ends.
+bool turn(Block& b, size_t from, size_t to) {
+  bool any = false;
+  for (size_t i = from; i < to; i++) {
+    Thread& t = b.threads[i];
+    if (t.state != State::kReady) continue;
+    any = true;
+    b.running = &t;
+    here.thread = t.index;
+    switch_to(b.scheduler, t.fiber);
+  }
+  return any;
+}
+
+// Readies the threads of [from, to) if all of them wait at s, or, where those
+// that have ended are excused, all of the others.
+bool release(Block& b, size_t from, size_t to, State s, bool excuse_done) {
+  bool any = false;
+  for (size_t i = from; i < to; i++) {
+    State have = b.threads[i].state;
+    if (have == s) {
+      any = true;
+    } else if (!(excuse_done && have == State::kDone)) {
+      return false;
+    }
+  }
+  for (size_t i = from; any && i < to; i++) {
+    if (b.threads[i].state == s) b.threads[i].state = State::kReady;
+  }
+  return any;
+}
+
+bool all_done(const Block& b) {
+  for (const Thread& t : b.threads) {
+    if (t.state != State::kDone) return false;
+  }
+  return true;
+}
+
+void run_waiting_block(Block& b) {
+  size_t n = b.threads.size();
+  for (size_t i = 0; i < n; i++) {
+    Thread& t = b.threads[i];
+    prepare(t.fiber, b.stacks.get() + i * kStack, kStack, body);
+    t.state = State::kReady;
+  }
+  block = &b;
+  while (!b.failure && !all_done(b)) {
+    bool moved = false;
+    for (size_t warp = 0; warp < n; warp += kLanes) {
+      size_t end = warp + kLanes < n ? warp + kLanes : n;
+      // A warp runs on through its shuffles until it meets a barrier or its end.
+      do {
+        moved |= turn(b, warp, end);
+      } while (release(b, warp, end, State::kAtShuffle, false));
+    }
+    moved |= release(b, 0, n, State::kAtBarrier, true);
+    if (!moved) b.failure = "its threads wait for each other at different places";
+  }
+  block = nullptr;
+}
+
+}  // namespace
+
+void wait_block() {
+  if (!block) {
+    waited_alone = true;
+    return;
+  }
+  yield(State::kAtBarrier);
+}
+
+u32 exchange_down(u32 v, u32 down) {
+  if (!block) {
+    waited_alone = true;
+    return v;
+  }
+  Thread* t = block->running;
+  size_t at = (size_t)(t - block->threads.data());
+  t->value = v;
+  yield(State::kAtShuffle);
+  // All lanes have brought their values; none may bring the next one before
+  // each has read.
+  size_t from = at % kLanes + down < kLanes && at + down < block->threads.size() ? at + down : at;
+  u32 got = block->threads[from].value;
+  yield(State::kAtShuffle);
+  return got;
+}
+
+std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
+  Block b;
+  b.kernel = &k;
+  b.params = params;
+  for (u32 z = 0; z < threads.z; z++) {
+    for (u32 y = 0; y < threads.y; y++) {
+      for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, 0});
+    }
+  }
+  if (k.waits) b.stacks.reset(new char[b.threads.size() * kStack]);
+  for (u32 z = 0; z < blocks.z; z++) {
+    for (u32 y = 0; y < blocks.y; y++) {
+      for (u32 x = 0; x < blocks.x; x++) {
+        here = {{0, 0, 0}, {x, y, z}, threads, blocks};
+        if (k.waits) {
+          run_waiting_block(b);
+          if (b.failure) return b.failure;
+          continue;
+        }
+        for (const Thread& t : b.threads) {
+          here.thread = t.index;
+          k.call(params);
+        }
+        if (waited_alone) {
+          waited_alone = false;
+          return "its threads wait for each other, and the table in kernels.cpp says that they do not";
+        }
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace host

@@ -1,0 +1,48 @@
+// What a kernel sees when it is compiled for the host: where its thread is, and
+// how it waits for others. The counterpart of the device half of ../shim.h.
+#pragma once
+#include <cmath>
+
+#define KERNEL extern "C" void
+#define DEVICE inline
+// One block runs at a time, its threads in turns: see ENTER in machine.h.
+#define SHARED static
+#define MAX_THREADS(n)
+
+namespace host {
+
+struct Index {
+  u32 x, y, z;
+};
+
+// The thread that runs now, and its launch.
+struct Position {
+  Index thread, block, threads, blocks;
+};
+extern Position here;
+
+// Both stop the launch with an error if the kernel is not registered as one
+// whose threads wait for each other.
+void wait_block();
+u32 exchange_down(u32 v, u32 down);
+
+}  // namespace host
+
+inline u32 thread_x() { return host::here.thread.x; }
+inline u32 thread_y() { return host::here.thread.y; }
+inline u32 block_x() { return host::here.block.x; }
+inline u32 block_y() { return host::here.block.y; }
+inline u32 threads_x() { return host::here.threads.x; }
+inline u32 blocks_y() { return host::here.blocks.y; }
+inline void barrier() { host::wait_block(); }
+inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
+inline u32 funnel(u32 hi, u32 lo, u32 n) {
+  n &= 31;
+  return n ? hi << n | lo >> (32 - n) : hi;
+}
+inline void store_streaming(u64* to, u64 v) { *to = v; }
+inline double as_double(u64 v) {
+  double d;
+  __builtin_memcpy(&d, &v, sizeof d);
+  return d;
+}

@@ -1,0 +1,39 @@
+// What a kernel needs of its compiler, instead of CUDA's headers: clang gives it
+// for the device, host/thread.h for the host.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+
+#ifdef __CUDA__
+#define KERNEL extern "C" __attribute__((global)) void
+#define DEVICE inline __attribute__((device, always_inline))
+#define SHARED __attribute__((shared))
+#define MAX_THREADS(n) __attribute__((launch_bounds(n)))
+
+DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
+DEVICE u32 block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE u32 threads_x() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
+// Every thread of the block waits for every other.
+DEVICE void barrier() { __syncthreads(); }
+// The value that the lane `down` lanes above holds; all 32 lanes take part.
+DEVICE u32 shuffle_down(u32 v, u32 down) { return __nvvm_shfl_sync_down_i32(~0u, v, down, 31); }
+// The upper 32 bits of hi:lo shifted left by n modulo 32.
+DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
+  u32 r;
+  asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(lo), "r"(hi), "r"(n));
+  return r;
+}
+// Stores what will not be read again soon, without keeping it in the caches.
+DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
+// The double with these bits.
+DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
+#else
+#include "host/thread.h"
+#endif
