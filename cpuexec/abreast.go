@@ -14,27 +14,39 @@ type bounds struct {
 	watch  watch
 }
 
-// find fills b with the windows of s over samples at ts.
-func (b *bounds) find(ts []int64, s span) (c counts) {
-	if cap(b.lo) < s.grid.Steps {
-		b.lo, b.hi = make([]int32, s.grid.Steps), make([]int32, s.grid.Steps)
+// find fills b with the windows of s over samples at ts, and any with a bitmap of
+// the steps that have a sample. Of an instant selector the window is the newest
+// sample alone.
+func (b *bounds) find(ts []int64, s span, any []uint64) (c counts) {
+	steps := s.grid.Steps
+	if cap(b.lo) < steps {
+		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
 	}
-	b.lo, b.hi = b.lo[:s.grid.Steps], b.hi[:s.grid.Steps]
-	b.total, b.watch = 0, watch{done: s.done}
+	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
+	b.total = 0
 	i, j, strideI, strideJ := 0, 0, 0, 0
+	word := uint64(0)
 	for k := range b.lo {
 		end := s.scan.Times(s.grid.At(k))
 		j, strideJ = after(ts, j, strideJ, end)
-		i, strideI = after(ts, i, strideI, end-s.width)
+		if !s.instant {
+			i, strideI = after(ts, i, strideI, end-s.width)
+		} else if i = j; j > 0 && ts[j-1] > end-s.width {
+			i = j - 1
+		}
 		b.lo[k], b.hi[k] = int32(i), int32(j)
 		if n := j - i; n > 0 {
 			c.maxWindow = max(c.maxWindow, n)
 			b.total += n
 			c.points++
+			word |= 1 << (k & 63)
+		}
+		if k&63 == 63 || k == steps-1 {
+			any[k>>6], word = word, 0
 		}
 	}
-	if n := len(b.lo); n > 0 {
-		c.lastWindow = int(b.hi[n-1] - b.lo[n-1])
+	if steps > 0 {
+		c.lastWindow = int(b.hi[steps-1] - b.lo[steps-1])
 	}
 	return c
 }

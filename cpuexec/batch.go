@@ -67,6 +67,8 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, sp, len(chain))
 	defer release()
+	frames := newFrames(sp)
+	defer func() { frames.settle(scratch[0].sc) }() // in any case
 	tick := r.x.hot.clock.Add(1)
 
 	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held}
@@ -80,7 +82,7 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		parallel(workers, b.n, func(k, i int) bool {
 			s := scratch[k]
 			if s.err == nil && r.ctx.Err() == nil {
-				s.err = s.eval(r, tick, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
+				s.err = s.eval(r, frames, tick, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
 				s.apply(mappers, b.row(i), &b.counts[i])
 			}
 			return s.err == nil
@@ -101,12 +103,13 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 		}
 		out.take(r, b)
 	}
+	frames.settle(scratch[0].sc)
 	for _, s := range scratch {
 		r.m.Work.Chunks += s.read.chunks
 		r.m.Work.Samples += s.read.samples
 		r.m.Work.Bytes += s.read.bytes
 		r.m.Work.Kept += s.read.hot
-		s.frames.settle(s.sc)
+		s.single.settle(s.sc)
 		for k := range steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]

@@ -54,7 +54,6 @@ const (
 
 // extrapolation is what the windows of a frame are extrapolated by.
 type extrapolation struct {
-	valid  bool
 	factor []float64 // of each step
 	shape  []int32   // of each step, an index into shapes
 	shapes []shape
@@ -70,16 +69,18 @@ const recent = 8
 // extrapolation returns f's, made for the given kind; a frame is only ever used
 // for one.
 func (f *frame) extrapolation(kind difference) *extrapolation {
-	e := &f.extra
-	if e.valid {
-		return e
-	}
+	f.extraMade.Do(func() { f.extra.make(f, kind) })
+	return &f.extra
+}
+
+// make computes e for the windows of f.
+func (e *extrapolation) make(f *frame, kind difference) {
 	seconds := 0.0
 	if kind == counterRate {
 		seconds = (time.Duration(f.span.width) * time.Millisecond).Seconds()
 	}
 	steps := len(f.lo)
-	e.valid, e.far, e.points = true, false, 0
+	e.far, e.points = false, 0
 	e.factor = slices.Grow(e.factor[:0], steps)[:steps]
 	e.shape = slices.Grow(e.shape[:0], steps)[:steps]
 	e.shapes = e.shapes[:0]
@@ -103,7 +104,6 @@ func (f *frame) extrapolation(kind difference) *extrapolation {
 		e.pairs[k>>6] |= 1 << (k & 63)
 		e.points++
 	}
-	return e
 }
 
 // find returns the index of the shape of n samples with the given lead and trail

@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"slices"
 	"sort"
+	"sync"
+	"sync/atomic"
 )
 
 // frame is the windows of all steps over one list of sample times: what a window
@@ -16,30 +18,52 @@ type frame struct {
 	any    []uint64 // bitmap of the steps with a sample
 	counts counts   // of a function with a value wherever there is a sample
 
-	extra extrapolation // made when first needed
-	used  int64         // series evaluated over it and not yet settled
+	made   sync.Once
+	shared int          // how many of ts are a shared list's
+	tail   []int64      // those behind them
+	lender *sharedTimes // in whose spare memory ts ends
+	joined []int64      // memory for ts where they are in no other
 
-	shared int     // how many of ts are a shared list's
-	own    []int64 // memory for ts where they are not
+	extra     extrapolation // made when first needed
+	extraMade sync.Once
+	used      atomic.Int64 // series evaluated over it and not yet settled
 }
 
 // reset makes f the frame of s over ts.
 func (f *frame) reset(ts []int64, s span) {
-	f.ts, f.span, f.extra.valid = ts, s, false
+	f.ts, f.span, f.extraMade = ts, s, sync.Once{}
 	words := (s.grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
-	clear(f.any)
-	f.counts = f.find(ts, s)
-	for k := range f.lo {
-		if f.lo[k] < f.hi[k] {
-			f.any[k>>6] |= 1 << (k & 63)
-		}
+	f.counts = f.find(ts, s, f.any)
+}
+
+// join makes f the frame of s over shared times and those of tail behind them.
+// Where it may, it puts these into the spare memory of the shared list, whose
+// last times shared then are.
+func (f *frame) join(shared, tail []int64, list *sharedTimes, s span) {
+	switch {
+	case len(tail) == 0:
+		f.reset(shared, s)
+	case len(shared) == 0:
+		f.reset(tail, s)
+	case list != nil && cap(list.ts)-len(list.ts) >= len(tail) && list.spare.TryLock():
+		f.lender = list
+		f.reset(append(list.ts[len(list.ts)-len(shared):], tail...), s)
+	default:
+		f.joined = append(append(f.joined[:0], shared...), tail...)
+		f.reset(f.joined, s)
 	}
 }
 
-// settle adds the samples of the series evaluated over f to the statistics.
+// settle adds the samples of the series evaluated over f to the statistics, and
+// gives back what f has borrowed.
 func (f *frame) settle(sc stepCounts) {
-	if f.used == 0 {
+	if f.lender != nil {
+		f.lender.spare.Unlock()
+		f.lender = nil
+	}
+	used := f.used.Swap(0)
+	if used == 0 {
 		return
 	}
 	seen := int32(0)
@@ -48,28 +72,26 @@ func (f *frame) settle(sc stepCounts) {
 		switch {
 		case lo == hi:
 		case f.span.instant:
-			sc.all[k] += f.used
-			sc.fresh[k] += f.used
+			sc.all[k] += used
+			sc.fresh[k] += used
 		default:
-			sc.all[k] += f.used * int64(hi-lo)
-			sc.fresh[k] += f.used * int64(hi-max(lo, seen))
+			sc.all[k] += used * int64(hi-lo)
+			sc.fresh[k] += used * int64(hi-max(lo, seen))
 		}
 		seen = hi
 	}
-	f.used = 0
 }
 
-// frames are the frames that a worker has met while it evaluates one window over
-// many series.
+// frames are the frames that come up while a window is evaluated over many
+// series. Several goroutines use them.
 type frames struct {
-	span      span
+	span span
+
+	mu        sync.Mutex
 	byAddress map[*int64][]*frame // over times that many series share
 	byContent map[timesKey]*frame // over times that were decoded for one series
 	all       []*frame            // those in the maps
-	free      []*frame
-	joined    []int64
-	single    frame // of times that no other series is expected to have
-	hits      int   // of byContent
+	hits      int                 // of byContent
 	misses    int
 }
 
@@ -79,80 +101,72 @@ type timesKey struct {
 	first, middle, last int64
 }
 
-// maxFrameSteps bounds the frames that a worker keeps, counted in steps: 24 to 40
+// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
 // bytes each.
-const maxFrameSteps = 1 << 19
+const maxFrameSteps = 1 << 20
 
-// open makes f ready for windows of s.
-func (f *frames) open(s span) {
-	f.span = s
-	f.free = append(f.free, f.all...)
-	f.all = f.all[:0]
-	f.hits, f.misses = 0, 0
-	if f.byAddress == nil {
-		f.byAddress, f.byContent = map[*int64][]*frame{}, map[timesKey]*frame{}
-	}
-	clear(f.byAddress)
-	clear(f.byContent)
+var framePool = sync.Pool{New: func() any { return new(frame) }}
+
+func newFrames(s span) *frames {
+	return &frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
 }
 
-// over returns the frame over t, of which there must be at least one.
-func (f *frames) over(t sampleTimes, sc stepCounts) *frame {
-	if len(t.shared) == 0 {
-		return f.decoded(t.own, sc)
+// over returns the frame over t, of which there must be at least one. single is
+// the caller's own, for times that no other series is expected to have; what is
+// in it is settled first.
+func (f *frames) over(t sampleTimes, single *frame, sc stepCounts) *frame {
+	fr := f.known(t)
+	if fr == nil {
+		single.settle(sc)
+		single.join(t.shared, t.own, nil, f.span)
+		return single
 	}
-	known := f.byAddress[&t.shared[0]]
-	for _, fr := range known {
-		if fr.shared == len(t.shared) && slices.Equal(fr.ts[fr.shared:], t.own) {
+	fr.made.Do(func() { fr.join(t.shared, fr.tail, t.list, f.span) })
+	return fr
+}
+
+// known returns the frame that series with times t share, or nil if they have
+// none.
+func (f *frames) known(t sampleTimes) *frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(t.shared) == 0 {
+		return f.decoded(t.own)
+	}
+	for _, fr := range f.byAddress[&t.shared[0]] {
+		if fr.shared == len(t.shared) && slices.Equal(fr.tail, t.own) {
 			return fr
 		}
 	}
 	fr := f.take()
-	if fr == nil {
-		f.joined = append(append(f.joined[:0], t.shared...), t.own...)
-		return f.alone(f.joined, sc)
+	if fr != nil {
+		fr.shared, fr.tail = len(t.shared), append(fr.tail[:0], t.own...)
+		f.byAddress[&t.shared[0]] = append(f.byAddress[&t.shared[0]], fr)
 	}
-	ts := t.shared
-	if len(t.own) > 0 {
-		fr.own = append(append(fr.own[:0], t.shared...), t.own...)
-		ts = fr.own
-	}
-	fr.reset(ts, f.span)
-	fr.shared = len(t.shared)
-	f.byAddress[&t.shared[0]] = append(known, fr)
 	return fr
 }
 
 // decoded returns the frame over ts, which is scratch memory. It looks for
 // another series with equal times as long as that has been worth it.
-func (f *frames) decoded(ts []int64, sc stepCounts) *frame {
+func (f *frames) decoded(ts []int64) *frame {
 	if f.misses > 64 && f.hits < f.misses {
-		return f.alone(ts, sc)
+		return nil
 	}
 	key := timesKey{len(ts), ts[0], ts[len(ts)/2], ts[len(ts)-1]}
 	fr, ok := f.byContent[key]
-	if ok && slices.Equal(fr.ts, ts) {
+	if ok && slices.Equal(fr.tail, ts) {
 		f.hits++
 		return fr
 	}
 	f.misses++
-	if !ok {
-		fr = f.take()
+	if ok {
+		return nil
 	}
-	if ok || fr == nil {
-		return f.alone(ts, sc)
+	if fr = f.take(); fr != nil {
+		fr.shared, fr.tail = 0, append(fr.tail[:0], ts...)
+		f.byContent[key] = fr
 	}
-	fr.own = append(fr.own[:0], ts...)
-	fr.reset(fr.own, f.span)
-	f.byContent[key] = fr
 	return fr
-}
-
-// alone returns a frame that is gone with the next series.
-func (f *frames) alone(ts []int64, sc stepCounts) *frame {
-	f.single.settle(sc)
-	f.single.reset(ts, f.span)
-	return &f.single
 }
 
 // take returns a frame to keep, or nil if there are enough.
@@ -160,20 +174,21 @@ func (f *frames) take() *frame {
 	if len(f.all) >= 16 && len(f.all)*f.span.grid.Steps >= maxFrameSteps {
 		return nil
 	}
-	fr := &frame{}
-	if n := len(f.free); n > 0 {
-		fr, f.free = f.free[n-1], f.free[:n-1]
-	}
+	fr := framePool.Get().(*frame)
+	fr.made = sync.Once{}
 	f.all = append(f.all, fr)
 	return fr
 }
 
-// settle adds the samples of all series evaluated to the statistics.
+// settle adds the samples of all series evaluated to the statistics. No frame
+// may be used any more.
 func (f *frames) settle(sc stepCounts) {
-	f.single.settle(sc)
 	for _, fr := range f.all {
 		fr.settle(sc)
+		fr.ts = nil
+		framePool.Put(fr)
 	}
+	f.all, f.byAddress, f.byContent = nil, nil, nil
 }
 
 // within returns the part of ts, which ascend, that lies in mint to maxt (ms,

@@ -36,9 +36,10 @@ type hotSet struct {
 
 // sharedTimes are the times of a column, shared by all columns that have the same.
 type sharedTimes struct {
-	ts   []int64
-	hash uint64
-	refs int // slots, guarded by the set's mutex
+	ts    []int64    // with some spare memory behind it
+	spare sync.Mutex // held by who uses that
+	hash  uint64
+	refs  int // slots, guarded by the set's mutex
 }
 
 // column is the decoded samples of a series.
@@ -153,9 +154,9 @@ func (h *hotSet) intern(ts []int64) *sharedTimes {
 			return t
 		}
 	}
-	t := &sharedTimes{ts: slices.Clone(ts), hash: hash, refs: 1}
+	t := &sharedTimes{ts: append(make([]int64, 0, len(ts)+spareSamples), ts...), hash: hash, refs: 1}
 	h.times[hash] = append(h.times[hash], t)
-	h.bytes += 8 * int64(len(ts))
+	h.bytes += 8 * int64(cap(t.ts))
 	return t
 }
 
@@ -197,7 +198,7 @@ func (h *hotSet) drop(i int) {
 		if t.refs--; t.refs > 0 {
 			continue
 		}
-		h.bytes -= 8 * int64(len(t.ts))
+		h.bytes -= 8 * int64(cap(t.ts))
 		same := slices.DeleteFunc(h.times[t.hash], func(o *sharedTimes) bool { return o == t })
 		if len(same) == 0 {
 			delete(h.times, t.hash)

@@ -18,8 +18,9 @@ type samples struct {
 
 // sampleTimes are the times of a series' samples in ms, in two parts.
 type sampleTimes struct {
-	shared []int64 // a part of a list of times that series share and that never changes
-	own    []int64 // those that come then
+	shared []int64      // a part of a list of times that series share and that never changes
+	own    []int64      // those that come then
+	list   *sharedTimes // whose last times the shared ones are, if not nil
 }
 
 func (t sampleTimes) len() int { return len(t.shared) + len(t.own) }
@@ -164,7 +165,11 @@ func (h *hotColumns) part(mint, maxt int64, dropStale bool) samples {
 		c = h.clean
 	}
 	lo, hi := within(c.ts, mint, maxt)
-	return samples{times: sampleTimes{shared: c.ts[lo:hi:hi]}, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
+	t := sampleTimes{shared: c.ts[lo:hi:hi]}
+	if hi == len(c.ts) {
+		t.list = c.sharedTimes
+	}
+	return samples{times: t, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
 }
 
 // count is the number of samples in chunks.

@@ -241,7 +241,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			w.reset(sp, 0)
 			rows[i] = row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
 			var c counts
-			require.NoError(t, w.compute(plan.Windows[name], 0.5, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, rows[i], &c))
+			require.NoError(t, w.compute(newFrames(sp), plan.Windows[name], 0.5, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].vals[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

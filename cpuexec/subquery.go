@@ -23,6 +23,8 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, sp, 0)
 	defer release()
+	frames := newFrames(sp)
+	defer func() { frames.settle(scratch[0].sc) }() // in any case
 	buffers := make([]row, workers)
 	for i := range buffers {
 		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
@@ -37,7 +39,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.present)
-		if s.err = s.compute(n.Func, n.Param, n.Trend, samples{times: sampleTimes{own: s.times}, vs: in[i].Values}, out, &counted[i]); s.err != nil {
+		if s.err = s.compute(frames, n.Func, n.Param, n.Trend, samples{times: sampleTimes{own: s.times}, vs: in[i].Values}, out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].points > 0 {
@@ -49,11 +51,12 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	if err := r.done(); err != nil {
 		return nil, err
 	}
+	frames.settle(scratch[0].sc)
 	for _, s := range scratch {
 		if s.err != nil {
 			return nil, s.err
 		}
-		s.frames.settle(s.sc)
+		s.single.settle(s.sc)
 		for k := range steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 		}

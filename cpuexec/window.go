@@ -86,7 +86,7 @@ func lastSample(fr *frame, vs []float64, stale bool, out row, sc stepCounts) cou
 	if stale {
 		return lastUnlessStale(fr, vs, out, sc)
 	}
-	fr.used++
+	fr.used.Add(1)
 	copy(out.present, fr.any)
 	vals := out.vals[:len(fr.hi)]
 	for k, hi := range fr.hi {

@@ -46,7 +46,7 @@ func BenchmarkWindows(b *testing.B) {
 					out := row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
 					for b.Loop() {
 						var c counts
-						require.NoError(b, w.compute(plan.Windows[name], 0.9, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, out, &c))
+						require.NoError(b, w.compute(newFrames(sp), plan.Windows[name], 0.9, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, out, &c))
 					}
 				})
 			}

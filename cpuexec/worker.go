@@ -13,7 +13,8 @@ import (
 type worker struct {
 	cols    columns
 	joined  []float64 // values of a column and those after it
-	frames  frames
+	single  frame     // over the times of one series alone
+	bounds  bounds    // of the frame in use, with a watch of this worker's
 	fixed   fixed
 	order   order
 	indices []int32   // of samples
@@ -27,7 +28,7 @@ type worker struct {
 
 func (w *worker) reset(sp span, maps int) {
 	w.read, w.err = readStats{}, nil
-	w.frames.open(sp)
+	w.single.used.Store(0)
 	steps := sp.grid.Steps
 	w.kept = make([]int, maps)
 	for _, s := range []*[]int64{&w.sc.all, &w.sc.fresh} {
@@ -55,24 +56,24 @@ func (x *Executor) borrow(n int, sp span, maps int) (scratch []*worker, release 
 }
 
 // eval applies the window function to one series.
-func (s *worker) eval(r *run, tick int64, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
+func (s *worker) eval(r *run, frames *frames, tick int64, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
 	mint, maxt := w.Reads(r.job.Grid)
 	in, err := s.load(r.x.hot, tick, sel, i, mint, maxt, !w.Func.Instant)
 	if err != nil {
 		return err
 	}
-	err = s.compute(w.Func, w.Param, w.Trend, in, out, c)
+	err = s.compute(frames, w.Func, w.Param, w.Trend, in, out, c)
 	in.release()
 	return err
 }
 
 // compute fills out with f over the windows of in.
-func (s *worker) compute(f *plan.WindowFunc, param, trend float64, in samples, out row, c *counts) error {
+func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float64, in samples, out row, c *counts) error {
 	*c = counts{}
 	if in.times.len() == 0 {
 		return nil
 	}
-	fr := s.frames.over(in.times, s.sc)
+	fr := frames.over(in.times, &s.single, s.sc)
 	if f.Instant {
 		if f == plan.Timestamp {
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
@@ -81,8 +82,10 @@ func (s *worker) compute(f *plan.WindowFunc, param, trend float64, in samples, o
 		*c = lastSample(fr, in.vs, in.stale, out, s.sc)
 		return nil
 	}
-	fr.used++
+	fr.used.Add(1)
 	*c = fr.counts
+	s.bounds = fr.bounds
+	s.bounds.watch = watch{done: fr.span.done}
 	switch f.Name {
 	case "rate":
 		c.points = extrapolated(fr, in.vs, counterRate, s.resets(in), out)
@@ -91,48 +94,48 @@ func (s *worker) compute(f *plan.WindowFunc, param, trend float64, in samples, o
 	case "delta":
 		c.points = extrapolated(fr, in.vs, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
-		if mean := f.Name == "avg_over_time"; s.slide(fr, in.vs, sumCost) {
-			slidingSums(in.vs, &fr.bounds, mean, &s.fixed, out)
+		if mean := f.Name == "avg_over_time"; s.slide(in.vs, sumCost) {
+			slidingSums(in.vs, &s.bounds, mean, &s.fixed, out)
 		} else {
-			sums(in.vs, &fr.bounds, mean, out)
+			sums(in.vs, &s.bounds, mean, out)
 		}
 	case "stddev_over_time", "stdvar_over_time":
-		if root := f.Name == "stddev_over_time"; s.slide(fr, in.vs, varianceCost) {
-			slidingVariances(in.vs, &fr.bounds, root, &s.fixed, out)
+		if root := f.Name == "stddev_over_time"; s.slide(in.vs, varianceCost) {
+			slidingVariances(in.vs, &s.bounds, root, &s.fixed, out)
 		} else {
-			variances(in.vs, &fr.bounds, root, out)
+			variances(in.vs, &s.bounds, root, out)
 		}
 	case "deriv", "predict_linear":
 		l := line{predict: f.Name == "predict_linear", seconds: param, grid: fr.span.grid}
-		if s.slide(fr, in.vs, regressionCost) {
-			c.points = slidingRegressions(fr.ts, in.vs, &fr.bounds, &s.fixed, l, out)
+		if s.slide(in.vs, regressionCost) {
+			c.points = slidingRegressions(fr.ts, in.vs, &s.bounds, &s.fixed, l, out)
 		} else {
-			c.points = regressions(fr.ts, in.vs, &fr.bounds, l, out)
+			c.points = regressions(fr.ts, in.vs, &s.bounds, l, out)
 		}
 	case "max_over_time":
-		s.indices = extremes(in.vs, &fr.bounds, 1, s.indices, out)
+		s.indices = extremes(in.vs, &s.bounds, 1, s.indices, out)
 	case "min_over_time":
-		s.indices = extremes(in.vs, &fr.bounds, -1, s.indices, out)
+		s.indices = extremes(in.vs, &s.bounds, -1, s.indices, out)
 	case "double_exponential_smoothing":
-		c.points = fold(fr.ts, in.vs, &fr.bounds, smoothing(param, trend), out)
+		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(param, trend), out)
 	case "quantile_over_time":
-		if fr.overlap(quantileCost) && s.order.set(in.vs, int(fr.first()), int(fr.end())) {
-			slidingQuantiles(&fr.bounds, &s.order, param, out)
+		if s.bounds.overlap(quantileCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+			slidingQuantiles(&s.bounds, &s.order, param, out)
 		} else {
-			sortedQuantiles(in.vs, &fr.bounds, param, &s.values, out)
+			sortedQuantiles(in.vs, &s.bounds, param, &s.values, out)
 		}
 	case "mad_over_time":
-		if fr.overlap(deviationCost) && s.order.set(in.vs, int(fr.first()), int(fr.end())) {
-			slidingDeviations(in.vs, &fr.bounds, &s.order, &s.values, out)
+		if s.bounds.overlap(deviationCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+			slidingDeviations(in.vs, &s.bounds, &s.order, &s.values, out)
 		} else {
-			sortedDeviations(in.vs, &fr.bounds, &s.values, out)
+			sortedDeviations(in.vs, &s.bounds, &s.values, out)
 		}
 	default:
 		fn, ok := folders[f.Name]
 		if !ok {
 			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		c.points = fold(fr.ts, in.vs, &fr.bounds, fn, out)
+		c.points = fold(fr.ts, in.vs, &s.bounds, fn, out)
 	}
 	return nil
 }
