@@ -19,6 +19,7 @@ type field struct {
 
 	prometheus, promwarp, vm *peers.Process // the last two nil if they are not asked
 	promwarpProgram          peers.Program  // for those that answer one query
+	decoded                  string         // most memory for promwarp's decoded samples
 	firstPeak                int64          // the largest peak of memory of those
 	contenders               []contender
 }
@@ -39,6 +40,7 @@ func (f *field) start(ctx context.Context, o options) error {
 		return err
 	}
 	f.setup.Versions["Prometheus"] = prometheus.Version
+	f.decoded = o.decoded
 	if o.promwarp {
 		f.say("building promwarp")
 		if f.promwarpProgram, err = repo.Promwarp(ctx, f.dir); err != nil {
@@ -66,8 +68,9 @@ func (f *field) start(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	f.decoded = o.decoded
 	if o.promwarp {
-		if f.promwarp, err = peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL); err != nil {
+		if f.promwarp, err = peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, o.decoded); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type options struct {
 	queries       []queries.Query
 	promwarp, vm  bool // the peers to ask besides Prometheus
 	cgo           bool
+	decoded       string
 	out, markdown string
 }
 
@@ -45,6 +46,7 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	names := f.String("queries", "", "regular expression of the names of the queries to ask; empty for all")
 	only := f.String("only", "promwarp,victoriametrics", "peers to compare with Prometheus, which is always asked")
 	f.BoolVar(&o.cgo, "cgo", false, "build VictoriaMetrics with cgo, as its releases are; needs a C compiler")
+	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	f.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")

@@ -1,6 +1,9 @@
 package cpuexec
 
 import (
+	"slices"
+	"sync"
+
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/promwarp/promwarp/plan"
@@ -20,14 +23,19 @@ type batch struct {
 // between the phase that writes and the one that reads them.
 const batchBytes = 1 << 20
 
-func newBatch(series, steps, workers int) *batch {
+// newBatch returns a batch for some of so many series; release gives its memory
+// back. What is in its rows and counts is left from others.
+func newBatch(series, steps, workers int) (b *batch, release func()) {
 	n := min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
-	b := &batch{steps: steps, words: (steps + 63) / 64}
-	b.vals = make([]float64, n*steps)
-	b.present = make([]uint64, n*b.words)
-	b.counts = make([]counts, n)
-	return b
+	b = batchPool.Get().(*batch)
+	b.lo, b.steps, b.words = 0, steps, (steps+63)/64
+	b.vals = slices.Grow(b.vals[:0], n*steps)[:n*steps]
+	b.present = slices.Grow(b.present[:0], n*b.words)[:n*b.words]
+	b.counts = slices.Grow(b.counts[:0], n)[:n]
+	return b, func() { batchPool.Put(b) }
 }
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) row(i int) row {
 	return row{
@@ -72,7 +80,8 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	tick := r.x.hot.clock.Add(1)
 
 	limit := sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held}
-	b := newBatch(n, steps, workers)
+	b, free := newBatch(n, steps, workers)
+	defer free()
 	for b.lo = 0; b.lo < n; b.lo += b.n {
 		if err := r.done(); err != nil {
 			return err

@@ -148,7 +148,8 @@ func (r *run) fill(n plan.Node, c combination, chain []*plan.Map, out sink) (kep
 	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(chain))
 	defer release()
 	kept = make([]int, len(chain)+1)
-	b := newBatch(size, steps, workers)
+	b, free := newBatch(size, steps, workers)
+	defer free()
 	twice := make([]bool, workers)
 	for b.lo = 0; b.lo < size; b.lo += b.n {
 		if err := r.done(); err != nil {

@@ -88,7 +88,10 @@ func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int6
 	}
 	s, _ = m.Load().(*hotSeries)
 	if s == nil {
-		m.CompareAndSwap(nil, &hotSeries{})
+		s = &hotSeries{}
+		// That there is a memo says that it was used once before.
+		s.used.Store(now - firstUse)
+		m.CompareAndSwap(nil, s)
 		s = m.Load().(*hotSeries)
 	}
 	return s, s.used.Swap(now)
@@ -159,6 +162,10 @@ func (h *hotSet) intern(ts []int64) *sharedTimes {
 	h.bytes += 8 * int64(cap(t.ts))
 	return t
 }
+
+// firstUse is how many ticks ago a series that is seen for the first time is
+// taken to have been used before.
+const firstUse = 16
 
 // maxSearch is the number of series that are looked at for one to go.
 const maxSearch = 64

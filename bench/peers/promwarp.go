@@ -3,12 +3,13 @@ package peers
 import "context"
 
 // StartPromwarp starts a promwarp, with nothing in its cache, in front of the
-// server at the URL upstream.
-func StartPromwarp(ctx context.Context, program Program, upstream string) (*Process, error) {
+// server at the URL upstream. decoded is the most memory for decoded samples, as
+// --cache.decoded-bytes takes it.
+func StartPromwarp(ctx context.Context, program Program, upstream, decoded string) (*Process, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
 	return start(ctx, "promwarp", addr, "/-/ready", program.Path,
-		"serve", "--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn")
+		"serve", "--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded)
 }

@@ -34,6 +34,7 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 		if err != nil {
 			return err
 		}
+		go paceCollector(ctx)
 		return srv.Run(ctx)
 	}
 }
