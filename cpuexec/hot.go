@@ -100,11 +100,7 @@ func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int6
 // keep puts the samples at ts, vs, decoded from the given chunks, into s if there
 // is room for them. They are copied.
 func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts []int64, vs []float64, stale bool) *hotColumns {
-	size := int64(unsafe.Sizeof(hotSlot{})+unsafe.Sizeof(hotColumns{})) + int64(len(chunks))*int64(unsafe.Sizeof(selection.Origin{}))
-	size += 8 * int64(len(vs)+spareSamples)
-	if stale {
-		size *= 2
-	}
+	size := hotSize(len(chunks), len(vs), stale)
 	// Its times may be new, too.
 	if !h.room(2*size, before) {
 		return nil
@@ -142,6 +138,17 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 	h.bytes += size
 	s.cols.Store(c)
 	return c
+}
+
+// hotSize is the memory of the columns of so many chunks and samples, without
+// that of their times.
+func hotSize(chunks, samples int, stale bool) int64 {
+	size := int64(unsafe.Sizeof(hotSlot{})+unsafe.Sizeof(hotColumns{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{}))
+	size += 8 * int64(samples+spareSamples)
+	if stale {
+		size *= 2
+	}
+	return size
 }
 
 // newColumn returns a column with memory for n samples.

@@ -54,7 +54,7 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 		known = cols.match(sel, cs[:stays])
 	}
 	if known < stays {
-		if err := s.keep(h, hot, before, cols, known, sel, i, cs[:stays]); err != nil {
+		if err := s.keep(h, hot, before, cols, sel, i, cs[:stays]); err != nil {
 			return samples{}, err
 		}
 		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays {
@@ -90,19 +90,42 @@ func (in *samples) append(tail samples, scratch *[]float64) {
 	in.vs = *scratch
 }
 
-// keep decodes those of the chunks of series i that cols, of which they match
-// the first known ones, lack, and keeps all of them decoded in hot if there is
-// room.
-func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, known int, sel *selection.Selection, i int, cs []selection.Chunk) error {
-	s.cols.reset()
-	if known > 0 {
-		in := cols.part(cs[0].MinT, cs[known-1].MaxT, false)
-		s.cols.ts, s.cols.vs, s.cols.stale = append(s.cols.ts, in.times.shared...), append(s.cols.vs, in.vs...), in.stale
-		s.read.hot += int64(len(in.vs))
+// keep decodes those of the chunks of series i that cols lacks and keeps all of
+// them decoded in hot if there is room, together with what cols has before or
+// after them: queries over different ranges, as of a metric and the same an hour
+// ago, take turns.
+func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, sel *selection.Selection, i int, cs []selection.Chunk) error {
+	if !h.room(2*hotSize(len(cs), int(count(cs)), false), before) {
+		return nil
 	}
-	got, err := s.more(sel, i, cs[known:], false)
+	s.cols.reset()
+	list := origins(sel, cs)
+	from, to := 0, 0 // chunks of cs that cols has
+	if cols != nil && len(cols.chunks) <= 2*len(cs) {
+		if from = slices.Index(list, cols.chunks[0]); from < 0 {
+			from = 0
+		}
+		at := slices.Index(cols.chunks, list[from])
+		for at >= 0 && from+to < len(cs) && at+to < len(cols.chunks) && cols.chunks[at+to] == list[from+to] {
+			to++
+		}
+		if to > 0 && (at+to == len(cols.chunks) || from+to == len(cs)) {
+			list = slices.Concat(list[:from], cols.chunks, list[from+to:])
+		} else {
+			from, to = 0, 0
+		}
+	}
+	got, err := s.more(sel, i, cs[:from], false)
+	if err == nil && to > 0 {
+		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.vs...)
+		s.cols.stale = s.cols.stale || cols.all != cols.clean
+		s.read.hot += count(cs[from : from+to])
+	}
 	if err == nil {
-		h.keep(hot, before, origins(sel, cs), got.times.own, got.vs, got.stale)
+		got, err = s.more(sel, i, cs[from+to:], false)
+	}
+	if err == nil {
+		h.keep(hot, before, list, got.times.own, got.vs, got.stale)
 	}
 	return err
 }
