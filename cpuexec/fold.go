@@ -56,30 +56,6 @@ var folders = map[string]folder{
 	"ts_of_last_over_time": func(ts []int64, _ []float64) (float64, bool) {
 		return float64(ts[len(ts)-1]) / 1000, true
 	},
-	"changes": func(_ []int64, vs []float64) (float64, bool) {
-		n := 0
-		for k := 1; k < len(vs); k++ {
-			if a, b := vs[k-1], vs[k]; a != b && (a == a || b == b) {
-				n++
-			}
-		}
-		return float64(n), true
-	},
-	"resets": func(_ []int64, vs []float64) (float64, bool) {
-		n := 0
-		for k := 1; k < len(vs); k++ {
-			if vs[k] < vs[k-1] {
-				n++
-			}
-		}
-		return float64(n), true
-	},
-	"irate": func(ts []int64, vs []float64) (float64, bool) {
-		return lastPair(ts, vs, true)
-	},
-	"idelta": func(ts []int64, vs []float64) (float64, bool) {
-		return lastPair(ts, vs, false)
-	},
 }
 
 // fold fills out with f over the samples of each step's window and returns the
@@ -137,21 +113,4 @@ func runningMean(vs []float64, k int, mean, c float64) float64 {
 		mean, c = kahansum.Inc(vs[k]/n, q*mean, q*c)
 	}
 	return mean + c
-}
-
-// lastPair is the difference of the last two samples; as the rate of a counter
-// it is per second, and after a reset the last sample itself.
-func lastPair(ts []int64, vs []float64, rate bool) (float64, bool) {
-	n := len(vs)
-	if n < 2 {
-		return 0, false
-	}
-	v := vs[n-1]
-	if !rate || !(v < vs[n-2]) {
-		v -= vs[n-2]
-	}
-	if rate {
-		v /= float64(ts[n-1]-ts[n-2]) / 1000
-	}
-	return v, true
 }

@@ -116,6 +116,13 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 		s.indices = extremes(in.vs, &s.bounds, 1, s.indices, out)
 	case "min_over_time":
 		s.indices = extremes(in.vs, &s.bounds, -1, s.indices, out)
+	case "resets":
+		countBetween(s.resets(in), &s.bounds, out)
+	case "changes":
+		s.indices = findChanges(in.vs, s.indices[:0])
+		countBetween(s.indices, &s.bounds, out)
+	case "irate", "idelta":
+		c.points = lastPairs(fr.ts, in.vs, &s.bounds, f.Name == "irate", out)
 	case "double_exponential_smoothing":
 		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(param, trend), out)
 	case "quantile_over_time":
