@@ -60,7 +60,7 @@ var heavyQueries = []struct {
 	{"topk by (g) (100, m_total)", 4_000, 1200, 5},
 	{"m_total * on (i) group_left () m_total", 2_000, 1200, 5},
 	{`count_values("v", m_total)`, 200, 1200, 5},
-	{"changes(m_total[24h])", 1, 12_000, 15},
+	{"ts_of_max_over_time(m_total[24h])", 1, 12_000, 15},
 	{"quantile by (g) (0.9, m_total)", 4_000, 1200, 5},
 	{"sum by (i) (m_total)", 4_000, 1200, 5},
 	{"max(max_over_time(rate(m_total[5m])[1h:15s]))", 4_000, 960, 15},
