@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -200,6 +201,65 @@ func benchmarkDay(b *testing.B, sel *selection.Selection, queries []string) {
 				for b.Loop() {
 					run()
 				}
+			})
+		}
+	}
+}
+
+// month is thirty days of 100 counters every 15 s, all scraped together.
+var month = sync.OnceValue(func() *selection.Selection {
+	r := rand.New(rand.NewPCG(3, 3))
+	b := selection.NewBuilder(0)
+	for s := range 100 {
+		b.Series(labels.FromStrings("__name__", "http_requests_total", "job", fmt.Sprint("job-", s%10), "instance", fmt.Sprintf("i-%04d", s)))
+		v := 0.0
+		for c := range 30 * 48 {
+			chk := chunkenc.NewXORChunk()
+			app, _ := chk.Appender()
+			first := int64(c*120) * 15_000
+			for i := range 120 {
+				v += float64(r.IntN(30))
+				app.Append(0, first+int64(i)*15_000, v)
+			}
+			if err := b.Chunk(chunkenc.EncXOR, first, first+119*15_000, chk.Bytes()); err != nil {
+				panic(err)
+			}
+		}
+	}
+	s, err := b.Finish()
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// BenchmarkMonth runs queries at 1440 steps over one day and over thirty, from
+// chunks: the cost must not grow faster than the samples.
+func BenchmarkMonth(b *testing.B) {
+	sel := month()
+	for _, qs := range []string{
+		"sum by (job) (rate(http_requests_total[%s]))", "sum(avg_over_time(http_requests_total[%s]))",
+		"max(max_over_time(http_requests_total[%s]))", "sum(quantile_over_time(0.9, http_requests_total[%s]))",
+	} {
+		for _, days := range []int64{1, 30} {
+			step := time.Duration(days) * time.Minute
+			query := fmt.Sprintf(qs, model.Duration(step*5))
+			e := New(Options{Prometheus: plainOpts()})
+			b.Run(fmt.Sprintf("%dd/%s", days, query), func(b *testing.B) {
+				end := time.UnixMilli(30 * 86_400_000)
+				var samples int64
+				q := queryable{select_: func() (*selection.Selection, error) {
+					s := sel.Slice(end.UnixMilli()-days*86_400_000, end.UnixMilli())
+					samples = s.NumSamples()
+					return s, nil
+				}}
+				for b.Loop() {
+					query, err := e.NewRangeQuery(context.Background(), q, nil, query, end.Add(-time.Duration(days)*24*time.Hour+5*step), end, step)
+					require.NoError(b, err)
+					require.NoError(b, query.Exec(context.Background()).Err)
+					query.Close()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(samples), "ns/sample")
 			})
 		}
 	}
