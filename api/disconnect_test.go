@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -32,7 +33,7 @@ func TestDisconnect(t *testing.T) {
 		o.Queryable = chunkStorage{sel: oneLongSeries(t)}
 	}))
 	defer server.Close()
-	form := url.Values{"query": {"quantile_over_time(0.9, m[12h])"}, "start": {"0"}, "end": {"180000"}, "step": {"60"}}.Encode()
+	form := url.Values{"query": {"quantile_over_time(0.9, m[12h])"}, "start": {"0"}, "end": {"180000"}, "step": {"17"}}.Encode()
 	for _, door := range []string{"/query", "/api/v1/query_range"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			ctx, leave := context.WithCancel(t.Context())
@@ -65,7 +66,8 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// oneLongSeries is a series whose windows of hours take seconds to sort.
+// oneLongSeries is a series whose windows of hours take seconds to sort: with
+// zeros of both signs, each is sorted by itself.
 func oneLongSeries(t *testing.T) *selection.Selection {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
@@ -74,7 +76,7 @@ func oneLongSeries(t *testing.T) *selection.Selection {
 		app, err := c.Appender()
 		require.NoError(t, err)
 		for k := at; k < at+120; k++ {
-			app.Append(0, k*15_000, float64(k*7919%1009))
+			app.Append(0, k*15_000, math.Copysign(float64(k*7919%1009), float64(1-k%2*2)))
 		}
 		require.NoError(t, b.Chunk(chunkenc.EncXOR, at*15_000, (at+119)*15_000, c.Bytes()))
 	}

@@ -233,6 +233,8 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	o := &qr.q.e.opts.Prometheus
 	src := &chunkSource{querier: qr.Querier, queryable: qr.q.q, mint: qr.mint, maxt: qr.maxt, part: p}
 	start := time.Now()
+	stop := src.prefetch(ctx)
+	defer stop()
 	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
 		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
 		Budget:             qr.q.budget,

@@ -18,9 +18,14 @@ type chunkSource struct {
 	queryable  storage.Queryable
 	mint, maxt int64
 	part       *planner.Part
+	ahead      map[*plan.Window]*prefetched // see prefetch
 }
 
 func (s *chunkSource) selectChunks(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+	if p, ok := s.ahead[w]; ok {
+		<-p.ready
+		return p.sel, p.ws, p.err
+	}
 	hints := s.hints(w, g)
 	if q, ok := s.querier.(selection.Querier); ok {
 		return q.SelectChunks(ctx, hints, w.Scan.Matchers...)

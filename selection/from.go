@@ -13,7 +13,8 @@ import (
 
 // Querier is what a storage.Querier may also be: one that hands out what a
 // selector matched without decoding it. Hints may be nil; the selection covers
-// at least their time range, or else the querier's.
+// at least their time range, or else the querier's. It may be asked from several
+// goroutines at once.
 type Querier interface {
 	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
 }
