@@ -9,9 +9,10 @@ import (
 // bounds are the windows of all steps: the samples lo[k] to hi[k], the end
 // excluded.
 type bounds struct {
-	lo, hi []int32
-	total  int // samples in all of them
-	watch  watch
+	lo, hi   []int32
+	from, to int // steps that enclose those with samples
+	total    int // samples in all of them
+	watch    watch
 }
 
 // find fills b with the windows of s over samples at ts, and any with a bitmap of
@@ -23,11 +24,17 @@ func (b *bounds) find(ts []int64, s span, any []uint64) (c counts) {
 		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
 	}
 	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
+	clear(any)
 	b.total = 0
+	b.from, b.to = s.stepsOf(ts)
+	clear(b.lo[:b.from])
+	clear(b.hi[:b.from])
 	i, j, strideI, strideJ := 0, 0, 0, 0
-	word := uint64(0)
-	for k := range b.lo {
-		end := s.scan.Times(s.grid.At(k))
+	end, interval := s.scan.Times(s.grid.At(b.from)), s.grid.Interval
+	if s.scan.Fixed != nil {
+		interval = 0
+	}
+	for k := b.from; k < b.to; k++ {
 		j, strideJ = after(ts, j, strideJ, end)
 		if !s.instant {
 			i, strideI = after(ts, i, strideI, end-s.width)
@@ -39,16 +46,31 @@ func (b *bounds) find(ts []int64, s span, any []uint64) (c counts) {
 			c.maxWindow = max(c.maxWindow, n)
 			b.total += n
 			c.points++
-			word |= 1 << (k & 63)
+			any[k>>6] |= 1 << (k & 63)
 		}
-		if k&63 == 63 || k == steps-1 {
-			any[k>>6], word = word, 0
-		}
+		end += interval
+	}
+	for k := b.to; k < steps; k++ {
+		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
 	}
 	if steps > 0 {
 		c.lastWindow = int(b.hi[steps-1] - b.lo[steps-1])
 	}
 	return c
+}
+
+// stepsOf encloses the steps whose windows hold some of the samples at ts.
+func (s *span) stepsOf(ts []int64) (from, to int) {
+	steps := s.grid.Steps
+	const far = 1 << 61 // ms, where sums of times might overflow
+	if s.scan.Fixed != nil || steps == 0 || ts[0] < -far || ts[len(ts)-1] > far {
+		return 0, steps
+	}
+	start := s.scan.Times(s.grid.Start)
+	first := (ts[0] - start + s.grid.Interval - 1) / s.grid.Interval
+	beyond := (ts[len(ts)-1] + s.width - start + s.grid.Interval - 1) / s.grid.Interval
+	from = int(min(max(first, 0), int64(steps)))
+	return from, int(min(max(beyond, int64(from)), int64(steps)))
 }
 
 // sums fills out with the sum of each window, or with its mean.

@@ -138,8 +138,8 @@ func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out 
 	copy(out.present, e.pairs)
 	vals, lows, factors := out.vals[:len(fr.hi)], fr.lo[:len(fr.hi)], e.factor[:len(fr.hi)]
 	r := 0 // resets[r:] come after the window's first sample
-	for k, hi := range fr.hi {
-		lo := lows[k]
+	for k := fr.from; k < fr.to; k++ {
+		lo, hi := lows[k], fr.hi[k]
 		if hi-lo < 2 {
 			continue
 		}

@@ -89,8 +89,8 @@ func lastSample(fr *frame, vs []float64, stale bool, out row, sc stepCounts) cou
 	fr.used.Add(1)
 	copy(out.present, fr.any)
 	vals := out.vals[:len(fr.hi)]
-	for k, hi := range fr.hi {
-		if lo := fr.lo[k]; lo < hi {
+	for k := fr.from; k < fr.to; k++ {
+		if hi := fr.hi[k]; fr.lo[k] < hi {
 			vals[k] = vs[hi-1]
 		}
 	}
@@ -100,7 +100,8 @@ func lastSample(fr *frame, vs []float64, stale bool, out row, sc stepCounts) cou
 func lastUnlessStale(fr *frame, vs []float64, out row, sc stepCounts) (c counts) {
 	w := cursor{row: out}
 	defer w.flush()
-	for k, hi := range fr.hi {
+	for k := fr.from; k < fr.to; k++ {
+		hi := fr.hi[k]
 		if fr.lo[k] == hi || value.IsStaleNaN(vs[hi-1]) {
 			continue
 		}
