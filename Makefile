@@ -15,7 +15,7 @@ VET     := -stdmethods=false
 RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test unit race e2e bench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race e2e bench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -28,7 +28,12 @@ build:          ## build bin/promwarp, one binary that needs no more than glibc;
 demo:           ## fill a Prometheus with a day of data and compare; ARGS=--once to end after that
 	$(GO) run ./cmd/promwarp demo $(ARGS)
 
-test: lint unit race asan e2e ## everything CI runs
+test: lint compiler unit race asan e2e ## everything CI runs
+
+# The GPU's kernels are tested on the host, which takes a C++ compiler.
+compiler:
+	@command -v $(CXX) >/dev/null || { apt-get update -qq && apt-get install -qqy g++; } || \
+		{ echo "the tests need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 
 unit:           ## unit tests, Prometheus's own suite, random queries
 	$(GO) test ./...
