@@ -161,7 +161,7 @@ func TestExecutorParameter(t *testing.T) {
 	}
 
 	// What the executor cannot take is a warning, or strictly an error.
-	form := url.Values{"query": {`label_replace(m, "a", "b", "", "")`}, "time": {"60"}, "executor": {"cpu"}}
+	form := url.Values{"query": {`day_of_week(m)`}, "time": {"60"}, "executor": {"cpu"}}
 	for _, door := range []string{"/api/v1/query", "/query"} {
 		form.Set("strict", "false")
 		code, got := postForm(t, a, door, form)

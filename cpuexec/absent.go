@@ -11,9 +11,9 @@ import (
 func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	p := &anyValue{seen: make([]uint64, (steps+63)/64)}
-	bottom, chain := underMaps(n.Input)
+	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		if err := r.window(n.Input, w, chain, func(*source) sink { return p }); err != nil {
+		if err := r.window(w, above, func(*source) sink { return p }); err != nil {
 			return nil, err
 		}
 	} else {

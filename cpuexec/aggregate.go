@@ -121,29 +121,6 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 	}
 }
 
-// full adds steps [lo, hi), none of which is the first of its group.
-func (a *cells) full(base, lo, hi int, vals []float64) {
-	in := vals[lo:hi]
-	switch a.op.Name {
-	case "sum":
-		val, comp := a.val[base+lo:base+hi], a.comp[base+lo:base+hi]
-		val, comp = val[:len(in)], comp[:len(in)]
-		for k, f := range in {
-			val[k], comp[k] = kahansum.Inc(f, val[k], comp[k])
-		}
-	case "count":
-		n := a.n[base+lo : base+hi]
-		for k := range n {
-			n[k]++
-		}
-	case "group":
-	default:
-		for k, f := range in {
-			a.next(base+lo+k, f)
-		}
-	}
-}
-
 // first starts a group at one step.
 func (a *cells) first(c int, f float64) {
 	if a.val != nil {

@@ -49,11 +49,10 @@ type sink interface {
 	take(r *run, b *batch)
 }
 
-// window evaluates w, and the chain of maps above it, over all series, batch by
-// batch, into the sink that open makes once the series are known. top is the
-// uppermost of the maps, or w.
-func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func(*source) sink) error {
-	src, err := r.open(top, w)
+// window evaluates w, and the chain above it, over all series, batch by batch,
+// into the sink that open makes once the series are known.
+func (r *run) window(w *plan.Window, above chain, open func(*source) sink) error {
+	src, err := r.open(w, above)
 	if err != nil {
 		return err
 	}
@@ -68,12 +67,9 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
-	mappers := make([]mapper, len(chain))
-	for i, m := range chain {
-		mappers[i] = newMapper(m)
-	}
+	mappers := above.mappers()
 	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
-	scratch, release := r.x.borrow(workers, sp, len(chain))
+	scratch, release := r.x.borrow(workers, sp, len(mappers))
 	defer release()
 	frames := newFrames(sp)
 	defer func() { frames.settle(scratch[0].sc) }() // in any case
@@ -128,24 +124,20 @@ func (r *run) window(top plan.Node, w *plan.Window, chain []*plan.Map, open func
 	if err := r.check(w, src, hasPoints); err != nil {
 		return err
 	}
-	in := limit.held - r.held
+	kept := make([]int, len(mappers)+1)
+	kept[0] = limit.held - r.held
 	if w.Func == plan.Timestamp {
 		// Prometheus's engine makes it step by step, from nothing that it holds.
-		if err := r.checkSteps(w, 0, 0, in, n); err != nil {
+		if err := r.checkSteps(w, 0, 0, kept[0], n); err != nil {
 			return err
 		}
 	}
-	for k, m := range chain {
-		out := 0
-		for _, s := range scratch {
-			out += s.kept[k]
+	for _, s := range scratch {
+		for k, v := range s.kept {
+			kept[k+1] += v
 		}
-		if err := r.checkMapped(m, in, out, n); err != nil {
-			return err
-		}
-		in = out
 	}
-	return nil
+	return above.check(r, kept, n)
 }
 
 // expand writes a sparse row into a dense one.

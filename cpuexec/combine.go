@@ -46,9 +46,9 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 	return in, samples, nil
 }
 
-// combined evaluates n, and the chain of maps above it, batch by batch into the
-// sink that open makes once the series are known.
-func (r *run) combined(n plan.Node, chain []*plan.Map, open func(size int, at func(int) labels.Labels) sink) error {
+// combined evaluates n, and the chain above it, batch by batch into the sink that
+// open makes once the series are known.
+func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) sink) error {
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *run) combined(n plan.Node, chain []*plan.Map, open func(size int, at fu
 	if err != nil {
 		return err
 	}
-	at, err := r.labelsAfter(c, chain)
+	at, err := r.labelsAfter(c.size(), c.labels, above)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r *run) combined(n plan.Node, chain []*plan.Map, open func(size int, at fu
 			r.take(-rowsBytes(rows))
 		}
 	}()
-	kept, err := r.fill(n, c, chain, out)
+	kept, err := r.fill(n, c, above.mappers(), out)
 	if err != nil {
 		return err
 	}
@@ -90,64 +90,37 @@ func (r *run) combined(n plan.Node, chain []*plan.Map, open func(size int, at fu
 	if err := r.checkHeld(n, least, least+present); err != nil {
 		return err
 	}
-	for k, m := range chain {
-		if err := r.checkMapped(m, kept[k], kept[k+1], c.size()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return above.check(r, kept, c.size())
 }
 
 // collectCombined is combined into rows.
-func (r *run) collectCombined(n plan.Node, chain []*plan.Map) ([]plan.Row, error) {
+func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.combined(n, chain, func(_ int, at func(int) labels.Labels) sink {
+	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) sink {
 		c.labels = at
 		return c
 	})
 	return c.rows, err
 }
 
-// labelsAfter gives the labels of a combination's series once maps have dropped
-// the names from them.
-func (r *run) labelsAfter(c combination, chain []*plan.Map) (func(int) labels.Labels, error) {
-	for _, m := range chain {
-		if m.Filters() || r.job.DelayedNameRemoval {
-			continue
-		}
-		ls, ok := withoutNames(c.size(), c.labels)
-		if !ok {
-			return nil, &plan.Declined{At: m, Reason: reasonCollide}
-		}
-		return func(i int) labels.Labels { return ls[i] }, nil
-	}
-	return c.labels, nil
-}
-
 // withoutNames drops the names from n series and reports whether their labels
 // still differ.
 func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 	ls := make([]labels.Labels, n)
-	seen := make(map[uint64]struct{}, n)
 	for i := range ls {
-		ls[i] = dropNames(at(i))
-		seen[ls[i].Hash()] = struct{}{}
+		ls[i] = at(i)
 	}
-	return ls, len(seen) == n
+	return ls, removeNames(ls)
 }
 
-// fill writes all series of c, applies the chain of maps and hands them to a
-// sink. It returns the number of values before the maps and after each.
-func (r *run) fill(n plan.Node, c combination, chain []*plan.Map, out sink) (kept []int, err error) {
+// fill writes all series of c, applies the maps and hands them to a sink. It
+// returns the number of values before the maps and after each.
+func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
 	size, steps := c.size(), r.job.Grid.Steps
-	mappers := make([]mapper, len(chain))
-	for k, m := range chain {
-		mappers[k] = newMapper(m)
-	}
 	workers := r.x.workersFor(size * steps)
-	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(chain))
+	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(mappers))
 	defer release()
-	kept = make([]int, len(chain)+1)
+	kept = make([]int, len(mappers)+1)
 	b, free := newBatch(size, steps, workers)
 	defer free()
 	twice := make([]bool, workers)

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/prometheus/prometheus/promql"
@@ -113,20 +112,9 @@ type run struct {
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	switch n := n.(type) {
 	case *plan.Window:
-		return r.collect(n, n, nil)
-	case *plan.Map:
-		bottom, chain := underMaps(n)
-		if w, ok := bottom.(*plan.Window); ok {
-			return r.collect(n, w, chain)
-		}
-		if combines(bottom) {
-			return r.collectCombined(bottom, chain)
-		}
-		in, err := r.node(n.Input)
-		if err != nil {
-			return nil, err
-		}
-		return r.mapped(n, in)
+		return r.collect(n, nil)
+	case *plan.Map, *plan.Relabel, *plan.Sort:
+		return r.chained(n)
 	case *plan.Subwindow:
 		return r.subwindow(n)
 	case *plan.Aggregate:
@@ -143,25 +131,33 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
 }
 
-// underMaps takes maps apart: the node below them, and the maps in the order in
-// which they apply.
-func underMaps(n plan.Node) (bottom plan.Node, chain []*plan.Map) {
-	for {
-		m, ok := n.(*plan.Map)
-		if !ok {
-			slices.Reverse(chain)
-			return n, chain
-		}
-		chain = append(chain, m)
-		n = m.Input
+// chained evaluates a node that looks at one series at a time, or sorts them.
+func (r *run) chained(n plan.Node) ([]plan.Row, error) {
+	bottom, c := underChain(n)
+	if w, ok := bottom.(*plan.Window); ok {
+		return r.collect(w, c)
+	}
+	if combines(bottom) {
+		return r.collectCombined(bottom, c)
+	}
+	in, err := r.node(n.Inputs()[0])
+	if err != nil {
+		return nil, err
+	}
+	switch n := n.(type) {
+	case *plan.Relabel:
+		return r.relabel(n, in)
+	case *plan.Sort:
+		return r.sorted(n, in)
+	default:
+		return r.mapped(n.(*plan.Map), in)
 	}
 }
 
-// collect evaluates a window, and maps above it, to rows. top is the uppermost
-// of them.
-func (r *run) collect(top plan.Node, w *plan.Window, chain []*plan.Map) ([]plan.Row, error) {
+// collect evaluates a window, and the chain above it, to rows.
+func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.window(top, w, chain, func(s *source) sink { c.labels = s.resultLabels; return c })
+	err := r.window(w, above, func(s *source) sink { c.labels = s.resultLabels; return c })
 	return c.rows, err
 }
 

@@ -54,25 +54,28 @@ func (r *run) free(out sink, rows []plan.Row) {
 // and batch by batch, to the sink that open makes. Only where nothing else will
 // do are they made rows first.
 func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
-	bottom, chain := underMaps(n.Input)
+	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		return r.window(n.Input, w, chain, func(s *source) sink {
+		return r.window(w, above, func(s *source) sink {
 			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n)})
 		})
 	}
 	if combines(bottom) {
-		return r.combined(bottom, chain, func(size int, at func(int) labels.Labels) sink {
+		return r.combined(bottom, above, func(size int, at func(int) labels.Labels) sink {
 			return open(input{n: size, labels: at, grouping: at})
 		})
 	}
-	if inner, ok := n.Input.(*plan.Aggregate); ok && inner.Func.Adds() {
+	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.relabelsOnly() {
 		a, err := r.accumulate(inner)
 		if err != nil {
 			return err
 		}
 		defer r.free(a, nil)
 		order := a.order()
-		at := func(i int) labels.Labels { return a.groups.labels[order[i]] }
+		at, err := r.labelsAfter(len(order), func(i int) labels.Labels { return a.groups.labels[order[i]] }, above)
+		if err != nil {
+			return err
+		}
 		return r.batches(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out row) int {
 			return a.acc.row(order[i], out)
 		})

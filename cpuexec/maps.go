@@ -54,7 +54,7 @@ var comparisons = map[string]func(a, b float64) bool{
 }
 
 // valueFunc returns the function of one value that m applies, or nil if it
-// filters.
+// compares.
 func valueFunc(m *plan.Map) func(float64) float64 {
 	if f, ok := unary[m.Func.Name]; ok {
 		return f
@@ -78,15 +78,6 @@ func valueFunc(m *plan.Map) func(float64) float64 {
 	case "clamp_max":
 		return clamped(math.Inf(-1), m.Args[0])
 	}
-	if m.Bool {
-		keep := keepFunc(m)
-		return func(v float64) float64 {
-			if keep(v) {
-				return 1
-			}
-			return 0
-		}
-	}
 	return nil
 }
 
@@ -94,40 +85,63 @@ func clamped(low, high float64) func(float64) float64 {
 	return func(v float64) float64 { return math.Max(low, math.Min(high, v)) }
 }
 
-// keepFunc returns the comparison that m makes.
-func keepFunc(m *plan.Map) func(float64) bool {
-	f, c := comparisons[m.Func.Name], m.Args[0]
-	if m.Swap {
-		return func(v float64) bool { return f(c, v) }
-	}
-	return func(v float64) bool { return f(v, c) }
-}
-
 // mapper applies a map to rows.
 type mapper struct {
 	value func(float64) float64
 	keep  func(float64) bool
+	// Operators with a constant have loops over up to 64 values: all changes
+	// them in place, holds is a bitmap of those that a comparison holds for.
+	all   func(vals []float64)
+	holds func(vals []float64) uint64
 }
 
 func newMapper(m *plan.Map) mapper {
-	if f := valueFunc(m); f != nil {
-		return mapper{value: f}
+	f := mapper{value: valueFunc(m)}
+	switch {
+	case m.Func.Compares:
+		f.holds = holdsFor(m)
+		if m.Bool {
+			f.all = truthsOf(f.holds)
+		}
+	case arithmetic[m.Func.Name] != nil:
+		f.all = withConstant(m)
 	}
-	return mapper{keep: keepFunc(m)}
+	return f
+}
+
+// truthsOf returns a loop that puts 1 where a comparison holds and 0 elsewhere.
+func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
+	return func(vals []float64) {
+		mask := holds(vals)
+		for k := range vals {
+			vals[k] = float64(mask >> (k & 63) & 1)
+		}
+	}
 }
 
 // apply changes r in place and returns the number of its values.
 func (m mapper) apply(r row) (points int) {
 	for w, p := range r.present {
-		for q := p; q != 0; q &= q - 1 {
-			k := w<<6 + bits.TrailingZeros64(q)
-			if m.value != nil {
-				r.vals[k] = m.value(r.vals[k])
-			} else if !m.keep(r.vals[k]) {
-				p &^= 1 << (k & 63)
+		if p == 0 {
+			continue
+		}
+		vals := r.vals[w<<6 : min(w<<6+64, len(r.vals))]
+		switch {
+		case m.all != nil:
+			m.all(vals) // what is where there is no value does not matter
+		case m.holds != nil:
+			p &= m.holds(vals)
+			r.present[w] = p
+		case bits.OnesCount64(p) == len(vals):
+			for k, v := range vals {
+				vals[k] = m.value(v)
+			}
+		default:
+			for q := p; q != 0; q &= q - 1 {
+				k := bits.TrailingZeros64(q)
+				vals[k] = m.value(vals[k])
 			}
 		}
-		r.present[w] = p
 		points += bits.OnesCount64(p)
 	}
 	return points

@@ -24,25 +24,36 @@ type source struct {
 	// function has dropped their names.
 	mayCollide bool
 	drops      bool
+	// relabelled are the labels after the first label function above the window
+	// and what is above that; nil where there is none.
+	relabelled func(int) labels.Labels
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if namesMatter(a) {
+	if s.relabelled != nil || namesMatter(a) {
 		return s.resultLabels
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
 }
 
-// resultLabels are those of a series after the maps above the window.
+// resultLabels are those of a series after the chain above the window.
 func (s *source) resultLabels(i int) labels.Labels {
+	if s.relabelled != nil {
+		return s.relabelled(i)
+	}
+	return s.plain(i)
+}
+
+// plain are the labels of a series below all label functions.
+func (s *source) plain(i int) labels.Labels {
 	if s.drops {
 		return dropNames(s.labels[i])
 	}
 	return s.labels[i]
 }
 
-// open gets the samples of w. top is the uppermost of the maps above it, or w.
-func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
+// open gets the samples of w, above which there is a chain.
+func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	start := time.Now()
 	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
 	r.m.Work.FetchMicros += time.Since(start).Microseconds()
@@ -59,7 +70,8 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
 		return nil, &plan.Declined{At: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
 	}
-	s := &source{sel: sel, drops: top.DropsName() && !r.job.DelayedNameRemoval}
+	values, relabels := above.split()
+	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = make([]labels.Labels, sel.NumSeries())
 	for i := range s.labels {
 		s.labels[i] = sel.Labels(i)
@@ -72,7 +84,10 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 		}
 		s.mayCollide = true
 	}
-	return s, nil
+	if len(relabels) > 0 {
+		s.relabelled, err = r.labelsAfter(len(s.labels), s.plain, relabels)
+	}
+	return s, err
 }
 
 // hasStartTimes looks at the header byte in which XOR2 chunks say so.

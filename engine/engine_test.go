@@ -59,6 +59,7 @@ func TestSampleLimit(t *testing.T) {
 		"temp - time()", "temp > scalar(sum(errs_total))", "2 * (time() - 5) ^ scalar(temp) < reqs_total", "clamp(temp, scalar(min(temp)), time() % 7)", "sum(temp) or vector(1)", "sum(temp > 1e9) or vector(time())", "max_over_time((temp - on (job, instance) errs_total)[10m:1m])",
 		"histogram_quantile(0.9, lat_bucket)", "sum(histogram_quantile(0.9, sum by (le, job) (rate(lat_bucket[5m]))))", "histogram_fraction(0, 1, rate(lat_bucket[5m]))",
 		"absent(odd)", "absent_over_time(odd[1m])", "sum(absent(reqs_total > 1))", "timestamp(temp)", "abs(timestamp(odd))",
+		"sort(temp)", "sort_desc(sum by (job) (rate(reqs_total[5m]))) * 2", `label_replace(temp, "x", "$1", "job", "(.*)")`, `sum by (x) (label_join(sort(temp) * 2, "x", "-", "job"))`,
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
@@ -277,14 +278,14 @@ func TestForcedMode(t *testing.T) {
 	w, err := warnings(CPU, true, "sum(rate(reqs_total[5m]))")
 	require.NoError(t, err)
 	require.Empty(t, w)
-	w, err = warnings(CPU, false, `label_join(rate(reqs_total[5m]), "a", "")`)
+	w, err = warnings(CPU, false, `day_of_week(rate(reqs_total[5m]))`)
 	require.NoError(t, err)
 	require.Len(t, w, 1)
-	require.Contains(t, w[0], `evaluated by Prometheus's engine: label_join(rate(reqs_total[5m]), "a", ""): the function label_join is not on an executor yet`)
-	w, err = warnings(Auto, false, `label_join(rate(reqs_total[5m]), "a", "")`)
+	require.Contains(t, w[0], `evaluated by Prometheus's engine: day_of_week(rate(reqs_total[5m])): the function day_of_week is not on an executor yet`)
+	w, err = warnings(Auto, false, `day_of_week(rate(reqs_total[5m]))`)
 	require.NoError(t, err)
 	require.Empty(t, w)
-	_, err = warnings(CPU, true, `label_join(rate(reqs_total[5m]), "a", "")`)
+	_, err = warnings(CPU, true, `day_of_week(rate(reqs_total[5m]))`)
 	require.ErrorAs(t, err, new(*NotTakenError))
 
 	before := testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", "window"))
@@ -297,10 +298,10 @@ func TestExplain(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	e := New(Options{Prometheus: plainOpts()})
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
-	x, err := e.Explain(t.Context(), st, nil, "sort(sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
+	x, err := e.Explain(t.Context(), st, nil, "day_of_week(sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
 	require.NoError(t, err)
 	tree := x.Tree()
-	require.Contains(t, tree, "its input stays with Prometheus's engine: the function sort is not on an executor yet")
+	require.Contains(t, tree, "its input stays with Prometheus's engine: the function day_of_week is not on an executor yet")
 	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [12 series, ")
 	require.True(t, x.Analyzed)
 	leaf := x.Root.Children[0].Children[0]

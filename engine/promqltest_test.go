@@ -81,8 +81,8 @@ func TestPrometheusSuite(t *testing.T) {
 func requireOnCPU(t *testing.T, e *Engine) {
 	nodes := func(kind string) float64 { return testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", kind)) }
 	queries := func(how string) float64 { return testutil.ToFloat64(e.metrics.queries.WithLabelValues(how)) }
-	t.Logf("on cpuexec: %v windows, %v aggregations, %v operators between vectors, %v on sets, %v scalars, %v histogram functions, %v of absent; queries wholly %v, partly %v, not at all %v; declined %v",
-		nodes("window"), nodes("aggregate"), nodes("binary"), nodes("set"), nodes("scalar"), nodes("histogram"), nodes("absent"),
+	t.Logf("on cpuexec: %v windows, %v aggregations, %v operators between vectors, %v on sets, %v scalars, %v histogram functions, %v of absent, %v of labels, %v that sort; queries wholly %v, partly %v, not at all %v; declined %v",
+		nodes("window"), nodes("aggregate"), nodes("binary"), nodes("set"), nodes("scalar"), nodes("histogram"), nodes("absent"), nodes("labels"), nodes("sort"),
 		queries("whole"), queries("part"), queries("none"), declined(e))
 	require.Greater(t, nodes("window"), 11_800.0)
 	require.Greater(t, nodes("aggregate"), 2350.0)
@@ -91,5 +91,7 @@ func requireOnCPU(t *testing.T, e *Engine) {
 	require.Greater(t, nodes("scalar"), 80.0)
 	require.Greater(t, nodes("histogram"), 900.0)
 	require.Greater(t, nodes("absent"), 290.0)
+	require.Greater(t, nodes("labels"), 170.0)
+	require.Greater(t, nodes("sort"), 130.0)
 	require.Greater(t, queries("whole")+queries("part"), 10_100.0)
 }

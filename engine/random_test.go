@@ -217,7 +217,11 @@ func identicalQuery(r *rand.Rand, depth int) string {
 		sel := pick("lat_bucket", "lat_bucket", "size_bucket", `{__name__=~".*_bucket"}`, `lat_bucket{job="j0"}`, `size_bucket{job=~"j[03]"}`)
 		return randomHistograms(r, sel, window()+mod(), in())
 	}
-	switch r.IntN(22) {
+	switch r.IntN(27) {
+	case 22, 23, 24:
+		return anyLabels(r, in())
+	case 25:
+		return anySort(r, in())
 	case 18, 19:
 		return "histogram_quantile(" + pick("0.5", "0.9", "0.99", "0", "1", "1 - 0.7", "-1", "2", "NaN") + ", " + buckets() + ")"
 	case 20:
@@ -249,7 +253,7 @@ func identicalQuery(r *rand.Rand, depth int) string {
 		return anySelection(r, by)
 	case 9:
 		return "quantile" + by() + "(" + pick("0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
-	case 10:
+	case 10, 26:
 		return "(" + in() + ")" + pick(" or ", " and ", " unless ") + pick("", "", "on (job) ", "on (instance) ", "on () ", "ignoring (version) ", "ignoring (job) ") + "(" + in() + ")"
 	default:
 		return "(" + in() + ") " + pick("* 2", "> 1", "+ time()", "or vector(1)")
@@ -362,7 +366,7 @@ func TestRandomQueries(t *testing.T) {
 			ambiguous := testutil.ToFloat64(c.ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
 			t.Logf("%v operators declined as ambiguous", ambiguous)
 			require.Greater(t, ambiguous, 0.02*float64(n))
-			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar", "histogram", "absent"} {
+			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar", "histogram", "absent", "labels", "sort"} {
 				nodes := testutil.ToFloat64(c.ours.metrics.nodes.WithLabelValues("cpu", kind))
 				t.Logf("%v of kind %s on cpuexec", nodes, kind)
 				require.Greater(t, nodes, 0.01*float64(n), kind)

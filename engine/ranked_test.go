@@ -16,10 +16,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// TestInstantOrder: the operators that keep series answer an instant query in
-// the order of Prometheus's heaps, ties and NaN included, also where more are
-// kept than Go's sort takes in one piece; and so does what is evaluated once for
-// every step.
+// TestInstantOrder: the operators that keep series, and the functions that sort
+// them, answer an instant query in the order of Prometheus's heaps and sorts,
+// ties and NaN included, also where more are kept than Go's sort takes in one
+// piece; and so does what is evaluated once for every step.
 func TestInstantOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	st := teststorage.New(t)
@@ -44,6 +44,10 @@ func TestInstantOrder(t *testing.T) {
 				param = fmt.Sprint(math.Round(r.Float64()*200-100) / 100)
 			}
 			qs := op + pick("", " by (g)", " without (a)", " by (__name__)") + "(" + param + ", " + pick("m", "-m", "m % 4", "m > 3", "sum by (g, a) (m)", "topk(60, m)", "limitk(50, m)", "count without (__name__) (m)") + ")"
+			if r.IntN(3) == 0 {
+				in := pick("m", "m % 4", "m > 3", qs, `label_replace(m, "n", "$1", "a", "(.).*")`)
+				qs = pick("sort("+in+")", "sort_desc("+in+")", "sort_by_label("+in+`, "g")`, "sort_by_label_desc("+in+`, "nope", "g", "a")`)
+			}
 			qs = pick(qs, qs, "sum("+qs+")", qs+" * 2", "group by (g) ("+qs+")")
 			exec := func(e promql.QueryEngine) *promql.Result {
 				q, err := e.NewInstantQuery(context.Background(), st, nil, qs, time.UnixMilli(2000))

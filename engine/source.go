@@ -75,6 +75,16 @@ func (s *chunkSource) hints(w *plan.Window, g plan.Grid) *storage.SelectHints {
 			if bare {
 				h.Func = x.Func.Name
 			}
+		case *plan.Relabel:
+			h.By, h.Grouping = false, nil
+			if bare {
+				h.Func = x.Name
+			}
+		case *plan.Sort:
+			h.By, h.Grouping = false, nil
+			if bare {
+				h.Func = x.Name
+			}
 		case *plan.Window:
 		default:
 			h.By, h.Grouping = false, nil

@@ -161,5 +161,5 @@ func (d *Declined) Error() string { return fmt.Sprintf("%s: %s", d.At, d.Reason)
 
 var _ = []Node{
 	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil), (*Histogram)(nil), (*Absent)(nil),
-	(*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
+	(*Relabel)(nil), (*Sort)(nil), (*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
 }

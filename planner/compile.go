@@ -80,6 +80,11 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 		return w.absent(e, sc)
 	case "timestamp":
 		return w.timestamp(e, sc)
+	case "label_replace", "label_join":
+		return w.relabel(e, sc)
+	}
+	if plan.Sorts[e.Func.Name] {
+		return w.sort(e, sc)
 	}
 	f, ok := plan.Windows[e.Func.Name]
 	if !ok {

@@ -47,7 +47,7 @@ func Plan(stmt *parser.EvalStmt, env Env) ([]*Part, *plan.Decision) {
 	w := walker{env: env, lookback: stmt.LookbackDelta.Milliseconds()}
 	start, end := millis(stmt.Start), millis(stmt.End)
 	grid := plan.NewGrid(start, end, stmt.Interval.Milliseconds())
-	root := w.walk(&stmt.Expr, scope{grid: grid})
+	root := w.walk(&stmt.Expr, scope{grid: grid, instant: start == end})
 	return w.parts, root
 }
 
@@ -102,6 +102,10 @@ func describe(n plan.Node) *plan.Decision {
 		d.Kind = "binary"
 	case *plan.Set:
 		d.Kind = "set"
+	case *plan.Relabel:
+		d.Kind = "labels"
+	case *plan.Sort:
+		d.Kind = "sort"
 	default:
 		d.Kind = "scalar"
 	}
@@ -137,6 +141,7 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 			sc.outer = sc.grid.Steps
 		}
 		sc.grid.Steps = min(sc.grid.Steps, 1)
+		sc.instant = true
 		down(&e.Expr, sc)
 	case *parser.SubqueryExpr:
 		down(&e.Expr, w.subquery(e, sc))

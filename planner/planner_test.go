@@ -97,7 +97,8 @@ func TestPlan(t *testing.T) {
 		{`abs(time() - x)`, []string{`abs(time() - x) | 3600+60*61 | reads 3300.001..7200`}},
 		{`x * scalar(sum(y))`, []string{`x * scalar(sum(y)) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`clamp(x, -(time() / 2), 4)`, []string{`clamp(x, -(time() / 2), 4) | 3600+60*61 | reads 3300.001..7200`}},
-		{`x * scalar(sort(y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`, `y | 3600+60*61 | reads 3300.001..7200`}},
+		{`x * scalar(sort(y))`, []string{`x * scalar(sort(y)) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
+		{`x * scalar(topk(time(), y))`, []string{`x | 3600+60*61 | reads 3300.001..7200`, `y | 3600+60*61 | reads 3300.001..7200`}},
 		{`sum(x) or vector(0)`, []string{`sum(x) or vector(0) | 3600+60*61 | reads 3300.001..7200`}},
 		{`vector(scalar(x) + 1)`, []string{`vector(scalar(x) + 1) | 3600+60*61 | reads 3300.001..7200`}},
 		{`max_over_time((x > time())[5m:1m])`, []string{`max_over_time((x > time())[5m:1m]) | 3600+60*61 | x > time() on 3360+60*65 | reads 3060.001..7200`}},
@@ -113,6 +114,18 @@ func TestPlan(t *testing.T) {
 		{`max_over_time((a / b)[5m:1m])`, []string{`max_over_time((a / b)[5m:1m]) | 3600+60*61 | a / b on 3360+60*65 | reads 3060.001..7200 | reads 3060.001..7200`}},
 		{`a / topk(1, b)`, []string{`a / topk(1, b) | 3600+60*61 | reads 3300.001..7200 | reads 3300.001..7200`}},
 		{`a + fill(0) b`, []string{`a | 3600+60*61 | reads 3300.001..7200`, `b | 3600+60*61 | reads 3300.001..7200`}},
+		// Functions of labels, and of the order of series.
+		{`label_replace(x, "a", "$1", "b", "(.*)")`, []string{`label_replace(x, "a", "$1", "b", "(.*)") | 3600+60*61 | reads 3300.001..7200`}},
+		{`sum by (a) (label_join(rate(x[5m]), "a", "-", "b", "c") * 2)`, []string{`sum by (a) (label_join(rate(x[5m]), "a", "-", "b", "c") * 2) | 3600+60*61 | reads 3300.001..7200`}},
+		{`label_join(x, "a", "-")`, []string{`label_join(x, "a", "-") | 3600+60*61 | reads 3300.001..7200`}},
+		{`label_replace(x, "a", "$1", "b", "(.*")`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`label_replace(x, "", "$1", "b", "(.*)")`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`label_join(x, "a", "$1", "")`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`label_join(x, "", "$1", "b")`, []string{`x | 3600+60*61 | reads 3300.001..7200`}},
+		{`sort(x)`, []string{`sort(x) (ranged) | 3600+60*61 | reads 3300.001..7200`}},
+		{`sort_desc(sum by (a) (rate(x[5m])))`, []string{`sort_desc(sum by (a) (rate(x[5m]))) (ranged) | 3600+60*61 | reads 3300.001..7200`}},
+		{`sort_by_label(x @ 100, "a", "b")`, []string{`sort_by_label(x @ 100.000, "a", "b") | 3600+60*1 | reads -199.999..100 | outer 61`}},
+		{`sort(max_over_time(x[5m:1m] @ 100))`, []string{`sort(max_over_time(x[5m:1m] @ 100.000)) | 3600+60*1 | x on -180+60*5 | reads -479.999..60 | outer 61`}},
 		// Parents that read a selector themselves keep it.
 		{`start_timestamp(x)`, nil},
 		// A bare selector's equality matchers become labels.
@@ -181,6 +194,9 @@ func render(p *Part) string {
 	s := p.Node.String()
 	if a, ok := p.Node.(*plan.Absent); ok {
 		s += " " + a.Labels.String()
+	}
+	if sort, ok := p.Node.(*plan.Sort); ok && sort.Ranged {
+		s += " (ranged)"
 	}
 	s += " | " + grid(p.Grid)
 	var below func(n plan.Node, g plan.Grid)
@@ -263,6 +279,55 @@ func TestDelayedNameRemoval(t *testing.T) {
 			}
 			require.Len(t, got, want, "%s delayed %v", qs, delayed)
 		}
+	}
+}
+
+// TestDelayedNames: setting a name keeps it from being removed at the end of the
+// query. Where that is so for some series only, the function stays.
+func TestDelayedNames(t *testing.T) {
+	for qs, want := range map[string]string{
+		`label_replace(x, "__name__", "y", "job", "(.*)")`:  `label_replace(x, "__name__", "y", "job", "(.*)")`,
+		`label_replace(-x, "__name__", "y", "job", "(.*)")`: `-x drops`,
+		`label_replace(-x, "a", "y", "job", "(.*)")`:        `label_replace(-x, "a", "y", "job", "(.*)") drops`,
+		`label_join(-x, "__name__", "y", "job")`:            `label_join(-x, "__name__", "y", "job")`,
+		`label_join(-x, "job", "y", "__name__")`:            `label_join(-x, "job", "y", "__name__") drops`,
+		`sort(-x)`:                                          `sort(-x) drops`,
+	} {
+		e := env()
+		e.DelayedNameRemoval = true
+		parts, _ := Plan(prepare(t, qs, 0, 600_000, 60_000), e)
+		require.Len(t, parts, 1, qs)
+		got := parts[0].Node.String()
+		if parts[0].Node.DropsName() {
+			got += " drops"
+		}
+		require.Equal(t, want, got, qs)
+	}
+}
+
+// TestSortRanged: whether an evaluation is at a single time decides whether
+// sorting has an effect, not how many steps there are.
+func TestSortRanged(t *testing.T) {
+	for _, c := range []struct {
+		query      string
+		start, end int64
+		ranged     bool
+	}{
+		{`sort(x)`, 600_000, 600_000, false},
+		{`sort(x)`, 600_000, 600_001, true},
+		{`sort(x @ 7)`, 600_000, 900_000, false},
+		{`max_over_time(sort(x)[1m:1m])`, 600_000, 600_000, false},
+		{`max_over_time(sort(x)[1m:1m])`, 630_000, 630_000, true},
+	} {
+		parts, _ := Plan(prepare(t, c.query, c.start, c.end, 60_000), env())
+		require.Len(t, parts, 1, c.query)
+		require.Equal(t, 1, parts[0].Grid.Steps)
+		n := parts[0].Node
+		if sub, ok := n.(*plan.Subwindow); ok {
+			require.Equal(t, 1, sub.Inner.Steps, c.query)
+			n = sub.Input
+		}
+		require.Equal(t, c.ranged, n.(*plan.Sort).Ranged, "%s %d..%d", c.query, c.start, c.end)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 // scope is what the walk knows on its way down.
 type scope struct {
 	grid       plan.Grid
+	instant    bool // the evaluation ends when it starts
 	outer      int  // see Part.Outer
 	subqueries int  // enclosing subqueries
 	moved      bool // an enclosing subquery has an offset or an @
@@ -52,5 +53,6 @@ func (w *walker) subquery(e *parser.SubqueryExpr, sc scope) scope {
 	sc.subqueries++
 	sc.outer = 0
 	sc.grid = plan.NewGrid(start, end, interval)
+	sc.instant = start == end
 	return sc
 }

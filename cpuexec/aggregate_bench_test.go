@@ -1,0 +1,42 @@
+package cpuexec
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// BenchmarkAdd measures adding series of 1440 steps to one group, all with a
+// value at every step, and of words of 64 steps by themselves.
+func BenchmarkAdd(b *testing.B) {
+	for _, steps := range []int{64, 1440} {
+		r := rand.New(rand.NewPCG(1, 2))
+		rows := make([]row, 16)
+		for i := range rows {
+			rows[i] = newRow(steps)
+			for k := range rows[i].vals {
+				rows[i].vals[k] = float64(r.IntN(1_000_000)) / 7
+			}
+			rows[i].mark(0, steps)
+		}
+		for _, op := range []string{"sum", "avg", "min", "max", "count", "stddev"} {
+			b.Run(fmt.Sprintf("%s/%d", op, steps), func(b *testing.B) {
+				a := newAccumulator(plan.Aggregates[op], 1, steps)
+				a.reserve(0)
+				b.SetBytes(int64(8 * steps * len(rows)))
+				for b.Loop() {
+					for i := range rows {
+						a.add(0, rows[i], 0, a.words)
+					}
+				}
+			})
+		}
+	}
+}
+
+// newRow is a dense row without values.
+func newRow(steps int) row {
+	return row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+}

@@ -1,0 +1,147 @@
+package cpuexec
+
+import (
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// chain is a list of nodes of one input that look at one series at a time, in
+// the order in which they apply: maps, label functions, and functions that sort
+// where that has no effect.
+type chain []plan.Node
+
+// underChain takes the nodes above another apart: the node below them, and them.
+func underChain(n plan.Node) (bottom plan.Node, c chain) {
+	for {
+		switch x := n.(type) {
+		case *plan.Map, *plan.Relabel:
+		case *plan.Sort:
+			if !x.Ranged {
+				slices.Reverse(c)
+				return n, c
+			}
+		default:
+			slices.Reverse(c)
+			return n, c
+		}
+		c = append(c, n)
+		n = n.Inputs()[0]
+	}
+}
+
+// mappers are the maps of the chain.
+func (c chain) mappers() (ms []mapper) {
+	for _, n := range c {
+		if m, ok := n.(*plan.Map); ok {
+			ms = append(ms, newMapper(m))
+		}
+	}
+	return ms
+}
+
+// split is the chain up to the first label function, and the rest.
+func (c chain) split() (values, rest chain) {
+	for i, n := range c {
+		if _, ok := n.(*plan.Relabel); ok {
+			return c[:i], c[i:]
+		}
+	}
+	return c, nil
+}
+
+// relabelsOnly reports whether the chain leaves values alone.
+func (c chain) relabelsOnly() bool {
+	return !slices.ContainsFunc(c, func(n plan.Node) bool { _, ok := n.(*plan.Relabel); return !ok })
+}
+
+// removesNames reports whether the chain has maps that remove names.
+func (c chain) removesNames() bool {
+	return slices.ContainsFunc(c, removesNames)
+}
+
+// removesNames reports whether a node of a chain removes names, now or when the
+// query ends. A comparison that filters does not.
+func removesNames(n plan.Node) bool {
+	m, ok := n.(*plan.Map)
+	return ok && !m.Filters()
+}
+
+// check ends a chain over so many series: it raises what Prometheus's engine
+// raises once it has evaluated each node. kept is the number of values before
+// the maps and after each.
+func (c chain) check(r *run, kept []int, series int) (err error) {
+	for _, n := range c {
+		switch n := n.(type) {
+		case *plan.Map:
+			err = r.checkMapped(n, kept[0], kept[1], series)
+			kept = kept[1:]
+		case *plan.Sort:
+			err = r.checkSorted(n, kept[0], series)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSorted raises what Prometheus's engine raises of a function that sorts.
+func (r *run) checkSorted(n *plan.Sort, points, series int) error {
+	if n.Ranged {
+		r.m.Annotations.Add(annotations.NewSortInRangeQueryWarning(n.Pos))
+	}
+	return r.checkSteps(n, 0, points, points, series)
+}
+
+// labelsAfter gives the labels of n series after the nodes of a chain, before
+// which they differ. It declines where they may become the same: Prometheus's
+// engine merges such series or fails, step by step.
+func (r *run) labelsAfter(n int, at func(int) labels.Labels, c chain) (func(int) labels.Labels, error) {
+	var ls []labels.Labels
+	for _, node := range c {
+		relabel, ok := node.(*plan.Relabel)
+		if !ok && (!removesNames(node) || r.job.DelayedNameRemoval) {
+			continue
+		}
+		if ls == nil {
+			ls = make([]labels.Labels, n)
+			for i := range ls {
+				ls[i] = at(i)
+			}
+			at = func(i int) labels.Labels { return ls[i] }
+		}
+		reason, unique := reasonCollide, false
+		if ok {
+			reason, unique = reasonRelabelled, newRelabeler(relabel).all(ls)
+		} else {
+			unique = removeNames(ls)
+		}
+		if !unique {
+			return nil, &plan.Declined{At: node, Reason: reason}
+		}
+	}
+	return at, nil
+}
+
+// removeNames drops the names from labels and reports whether they still differ.
+func removeNames(ls []labels.Labels) bool {
+	changed := false
+	for i, l := range ls {
+		ls[i] = dropNames(l)
+		changed = changed || ls[i].Len() < l.Len()
+	}
+	return !changed || allDiffer(ls)
+}
+
+// allDiffer reports whether no two of the labels are the same.
+func allDiffer(ls []labels.Labels) bool {
+	seen := make(map[uint64]struct{}, len(ls))
+	for _, l := range ls {
+		seen[l.Hash()] = struct{}{}
+	}
+	return len(seen) == len(ls)
+}
