@@ -16,6 +16,7 @@ type contender struct {
 	name  string
 	exact bool // must answer what Prometheus does
 	cold  bool // stays cold when it is asked
+	twice bool // is warm only when it has been asked twice: it keeps decoded what is asked for again
 	ask   func(ctx context.Context, form url.Values, buf *bytes.Buffer) (answer.Answer, error)
 }
 
@@ -25,7 +26,7 @@ func (f *field) line() {
 	if f.promwarp != nil {
 		f.contenders = append(f.contenders,
 			contender{name: report.PromwarpFirst, exact: true, cold: true, ask: f.askFirst},
-			contender{name: report.Promwarp, exact: true, ask: running(f.promwarp)})
+			contender{name: report.Promwarp, exact: true, twice: true, ask: running(f.promwarp)})
 	}
 	if f.vm != nil {
 		f.contenders = append(f.contenders, contender{name: report.VictoriaMetrics, ask: uncached(running(f.vm))})

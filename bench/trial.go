@@ -68,6 +68,9 @@ func (t *trial) warmUp(ctx context.Context) error {
 			continue
 		}
 		a, err := c.ask(ctx, t.form, &t.buf)
+		if err == nil && c.twice {
+			a, err = c.ask(ctx, t.form, &t.buf)
+		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", c.name, err)
