@@ -20,7 +20,7 @@ type Options struct {
 	// Staging is the page-locked memory in bytes that one batch is put together
 	// in, taken once for each slot. 0 means 64 MiB.
 	Staging int
-	// Slots is the number of batches under way at once. 0 means 3.
+	// Slots is the number of batches under way at once, at least 3. 0 means 4.
 	Slots int
 }
 
@@ -51,7 +51,6 @@ type slot struct {
 	staging []byte
 	copied  cuda.Event // the staging memory may be used again
 	folded  cuda.Event // its values are in the aggregates
-	used    bool       // since the job began
 }
 
 // New takes a device's memory and returns an executor on it. cpu is what jobs are
@@ -61,8 +60,9 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 		o.Staging = 64 << 20
 	}
 	if o.Slots <= 0 {
-		o.Slots = 3
+		o.Slots = 4
 	}
+	o.Slots = max(o.Slots, ahead+1)
 	x := &Executor{
 		dev: dev, cpu: cpu, turn: make(chan struct{}, 1), resident: map[*selection.Selection]*resident{},
 		stretchGoal: uint32(dev.Multiprocessors) * 4096,

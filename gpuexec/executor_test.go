@@ -128,7 +128,7 @@ var testFunctions = slices.Sorted(func(yield func(string) bool) {
 // random grids.
 func TestExecutor(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
-	small := executor(t, Options{Memory: 24 << 20, Staging: 1 << 20, Slots: 2})
+	small := executor(t, Options{Memory: 24 << 20, Staging: 1 << 20, Slots: 3})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
 	rounds := 12

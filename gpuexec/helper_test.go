@@ -23,8 +23,8 @@ type bench struct {
 	stream cuda.Stream
 }
 
-// onDevice runs f on the first device.
-func onDevice(t testing.TB, f func(b *bench)) {
+// onBench runs f on the first device.
+func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		k, err := LoadKernels(c)

@@ -46,10 +46,8 @@ func (j *job) run() (*plan.Matrix, error) {
 		return nil, err
 	}
 	err := j.x.dev.Do(j.begin)
-	for b := 0; err == nil && b < len(j.inputs); b++ {
-		if err = j.l.Done(); err == nil {
-			err = j.batch(b)
-		}
+	if err == nil {
+		err = j.batches()
 	}
 	var values []float64
 	var counts []kernels.SeriesCounts
@@ -78,7 +76,6 @@ func (j *job) abandon() error {
 	return j.x.dev.Do(func(c *cuda.Context) error {
 		var errs []error
 		for _, s := range j.x.slots {
-			s.used = false
 			errs = append(errs, c.Wait(s.stream))
 		}
 		return errors.Join(append(errs, c.Wait(j.x.tables))...)
@@ -149,10 +146,50 @@ func (j *job) begin(c *cuda.Context) error {
 	return c.Record(j.x.ready, s)
 }
 
-// batch puts batch b together and on its way.
-func (j *job) batch(b int) error {
-	in, slot := j.inputs[b], j.x.slots[b%len(j.x.slots)]
-	if slot.used {
+// ahead is the number of batches that are put together at once, so that the
+// cores need not wait for the last of them to be done with a batch.
+const ahead = 2
+
+// batches puts all batches on their way, in their order.
+func (j *job) batches() (err error) {
+	filled := make([]chan error, len(j.inputs))
+	next := 0 // the first that is not being put together
+	fill := func() {
+		if next == len(filled) {
+			return
+		}
+		b := next
+		filled[b] = make(chan error, 1)
+		go func() { filled[b] <- j.fill(b) }()
+		next++
+	}
+	for range ahead {
+		fill()
+	}
+	for b := 0; b < next; b++ {
+		if failed := <-filled[b]; err == nil {
+			err = failed
+		}
+		if err == nil {
+			err = j.l.Done()
+		}
+		if err != nil {
+			continue // until nobody uses the staging memory
+		}
+		err = j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, b, j.inputs[b], j.slot(b)) })
+		if err == nil {
+			fill()
+		}
+	}
+	return err
+}
+
+func (j *job) slot(b int) *slot { return j.x.slots[b%len(j.x.slots)] }
+
+// fill puts batch b together.
+func (j *job) fill(b int) error {
+	slot := j.slot(b)
+	if b >= len(j.x.slots) {
 		if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(slot.copied) }); err != nil {
 			return err
 		}
@@ -161,53 +198,53 @@ func (j *job) batch(b int) error {
 	if j.in != nil {
 		bases = j.in.bases
 	}
-	j.y.fill(in, slot.staging, bases)
-	return j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, b, in, slot) })
+	j.y.fill(j.inputs[b], slot.staging, bases)
+	return nil
 }
 
-// enqueue puts the work on a batch on its slot's stream.
-func (j *job) enqueue(c *cuda.Context, b int, in input, slot *slot) error {
-	s, k := slot.stream, j.x.k
+// onDevice is where a batch lies on the device.
+type onDevice struct {
+	Batch
+	base    cuda.Pointer // of what is copied in
+	places  Places
+	windows cuda.Pointer // the values of each place and step
+	counts  cuda.Pointer // of each place
+}
+
+func (j *job) onDevice(b int, in input) *onDevice {
 	base := j.rest + cuda.Pointer(b%len(j.x.slots)*j.each)
-	o := newOutput(in, j.l.Grid.Steps)
-	made := base + cuda.Pointer(in.size)
+	made, o := base+cuda.Pointer(in.size), newOutput(in, j.l.Grid.Steps)
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
-	batch := &Batch{
+	d := &onDevice{base: base, places: j.y.places(in), windows: at(made, o.windows)}
+	d.Batch = Batch{
 		Slab: at(base, in.bytes), Refs: at(base, in.refs), Chunks: uint32(in.total.positions * lanes),
 		First: at(base, in.first), Tiles: uint32(in.to - in.from),
 		Columns: Columns{Rows: at(base, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
 	}
 	if j.in != nil {
-		batch.Slab = j.in.at
+		d.Slab = j.in.at
 	}
-	places := j.y.places(in)
-	values := at(made, o.windows)
-	counts := j.counts + cuda.Pointer(places.Base)*cuda.Pointer(unsafe.Sizeof(kernels.SeriesCounts{}))
-	slot.used = true
+	d.counts = j.counts + cuda.Pointer(d.places.Base)*cuda.Pointer(unsafe.Sizeof(kernels.SeriesCounts{}))
+	return d
+}
+
+// enqueue puts the work on a batch on its slot's stream.
+func (j *job) enqueue(c *cuda.Context, b int, in input, slot *slot) error {
+	s, d := slot.stream, j.onDevice(b, in)
 	work := []func() error{
 		func() error { return c.WaitEvent(s, j.x.ready) },
-		func() error { return c.CopyIn(base, slot.staging[:in.size], s) },
+		func() error { return c.CopyIn(d.base, slot.staging[:in.size], s) },
 		func() error { return c.Record(slot.copied, s) },
-		func() error {
-			if batch.Chunks == 0 {
-				return nil
-			}
-			return k.DecodeSeries(c, s, batch, j.l.Window.Func != plan.Last, j.fault, uint64(b)<<40)
-		},
-		func() error {
-			if j.f.ends {
-				return k.WindowEnds(c, s, batch, j.steps, j.f.f, j.f.divisor(j.l.Window.Width), values, counts)
-			}
-			return k.WindowAll(c, s, batch, j.steps, j.f.op, values, counts)
-		},
+		func() error { return j.decode(c, s, b, d) },
+		func() error { return j.window(c, s, d) },
 		func() error {
 			if j.folded == 0 {
 				return nil
 			}
 			return c.WaitEvent(s, j.folded)
 		},
-		func() error { return k.GroupFold(c, s, values, j.steps.Count, j.first, places, j.op, j.states) },
+		func() error { return j.fold(c, s, d) },
 		func() error { return c.Record(slot.folded, s) },
 	}
 	for _, f := range work {
@@ -217,6 +254,24 @@ func (j *job) enqueue(c *cuda.Context, b int, in input, slot *slot) error {
 	}
 	j.folded = slot.folded
 	return nil
+}
+
+func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
+	if d.Chunks == 0 {
+		return nil
+	}
+	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.fault, uint64(b)<<40)
+}
+
+func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	if j.f.ends {
+		return j.x.k.WindowEnds(c, s, &d.Batch, j.steps, j.f.f, j.f.divisor(j.l.Window.Width), d.windows, d.counts)
+	}
+	return j.x.k.WindowAll(c, s, &d.Batch, j.steps, j.f.op, d.windows, d.counts)
+}
+
+func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	return j.x.k.GroupFold(c, s, d.windows, j.steps.Count, j.first, d.places, j.op, j.states)
 }
 
 // results waits for the work and fetches what came of it.
@@ -242,9 +297,6 @@ func (j *job) results() (values []float64, counts []kernels.SeriesCounts, err er
 		}
 		return nil
 	})
-	for _, s := range j.x.slots {
-		s.used = false
-	}
 	if err == nil && fault[0] != kernels.NoFault {
 		err = j.corrupt(fault[0])
 	}

@@ -79,21 +79,21 @@ func (y *layout) chunksOf(tile int) (cs [lanes][]selection.Chunk, positions int)
 func (y *layout) size(tile int) (t tileSize) {
 	cs, positions := y.chunksOf(tile)
 	t.positions = positions
-	for p := range positions {
-		rows := 0
-		for lane := range cs {
-			if p < len(cs[lane]) {
-				c := &cs[lane][p]
-				rows = max(rows, int(c.Samples))
-				t.samples += int64(c.Samples)
-				t.encoded += int(c.Len)
-				t.chunks++
-				if y.bytes {
-					t.bytes += aligned(int(c.Len), 8)
-				}
+	rows := make([]uint16, positions)
+	for lane := range cs {
+		for p := range cs[lane] {
+			c := &cs[lane][p]
+			rows[p] = max(rows[p], c.Samples)
+			t.samples += int64(c.Samples)
+			t.encoded += int(c.Len)
+			t.chunks++
+			if y.bytes {
+				t.bytes += aligned(int(c.Len), 8)
 			}
 		}
-		t.rows += rows
+	}
+	for _, n := range rows {
+		t.rows += int(n)
 	}
 	return t
 }
@@ -192,28 +192,30 @@ func (y *layout) fill(in input, buf []byte, bases []uint64) {
 	inParallel(len(starts), func(k int) {
 		at := starts[k]
 		cs, positions := y.chunksOf(in.from + k)
-		for p := range positions {
-			rows[at.positions+p] = uint64(at.rows)
-			out := refs[(at.positions+p)*lanes:][:lanes]
-			most := 0
-			for lane := range out {
-				if p >= len(cs[lane]) {
-					out[lane] = kernels.ChunkRef{}
-					continue
-				}
+		tile := refs[at.positions*lanes:][:positions*lanes]
+		clear(tile)
+		most := rows[at.positions:][:positions] // samples, and then the first row
+		clear(most)
+		// The chunks of one series lie behind each other here as they do there.
+		for lane := range cs {
+			for p := range cs[lane] {
 				c := &cs[lane][p]
-				most = max(most, int(c.Samples))
-				ref := kernels.ChunkRef{Len: c.Len, Samples: uint32(c.Samples)}
+				ref := &tile[p*lanes+lane]
+				ref.Len, ref.Samples = c.Len, uint32(c.Samples)
+				most[p] = max(most[p], uint64(c.Samples))
 				if bases != nil {
 					ref.Off = bases[c.Slab] + uint64(c.Off)
-				} else {
-					ref.Off = uint64(at.bytes)
-					copy(bytes[at.bytes:], y.sel.Bytes(*c))
-					at.bytes += aligned(int(c.Len), 8)
+					continue
 				}
-				out[lane] = ref
+				ref.Off = uint64(at.bytes)
+				copy(bytes[at.bytes:], y.sel.Bytes(*c))
+				at.bytes += aligned(int(c.Len), 8)
 			}
-			at.rows += most
+		}
+		row := uint64(at.rows)
+		for p, n := range most {
+			most[p] = row
+			row += n
 		}
 	})
 }

@@ -67,6 +67,10 @@ DEVICE void next(Walker& w, const Columns& c) {
   enter(w, c);
 }
 
+// The value of the sample here, 0 behind the last one. It does not wait for the
+// sample's time to be loaded.
+DEVICE double value_at(const Walker& w, const Columns& c) { return w.n > 0 ? c.values[w.at] : 0; }
+
 // Goes to the first sample after time t among the tiles first to end.
 DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 t) {
   w.lane = lane;

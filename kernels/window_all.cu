@@ -32,11 +32,16 @@ DEVICE void windows(const Columns& c, const Stretch& mine, Walker lo, const Wind
     for (u32 w = 0; w < kAbreast; w++) s[w] = State{0, 0, 0, 0};
     u32 windows = mine.to - k < kAbreast ? mine.to - k : kAbreast;
     i64 last = end + (i64)(windows - 1) * job.interval;
-    for (Walker at = lo; at.t <= last;) {
-      double v = op == kCount ? 0 : c.values[at.at];
+    Walker at = lo;
+    double ahead = op == kCount ? 0 : value_at(at, c);
+    while (at.t <= last) {
+      double v = ahead;
+      i64 t = at.t;
+      next(at, c);
+      if (op != kCount) ahead = value_at(at, c);
       for (u32 w = 0; w < kAbreast; w++) {
         i64 moved = (i64)w * job.interval;
-        if (at.t <= begin + moved || at.t > end + moved) continue;
+        if (t <= begin + moved || t > end + moved) continue;
         if (op == kSum) {  // it begins with zero, unlike the aggregation of that name
           s[w].n++;
           add_compensated(v, s[w].value, s[w].lost);
@@ -44,7 +49,6 @@ DEVICE void windows(const Columns& c, const Stretch& mine, Walker lo, const Wind
           add_value<op>(s[w], v);
         }
       }
-      next(at, c);
     }
     for (u32 w = 0; w < windows; w++) {
       u32 n = s[w].n;

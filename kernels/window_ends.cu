@@ -70,7 +70,7 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
   seek(lo, c, mine.lane, first[mine.tile], first[mine.tile + 1], start + (i64)mine.from * interval - width);
   Walker hi = lo;
   u32 lo_index = 0, hi_index = 0, reset = 0;  // sample numbers from the stretch's first; the last reset's
-  double first_value = 0, last_value = 0;
+  double hi_value = value_at(hi, c), first_value = 0, last_value = 0;
   u64 first_at = ~0ull;
   i64 last_time = 0;
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
@@ -79,12 +79,12 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
   for (u32 k = mine.from; k < mine.to; k++, to += 32) {
     i64 end = start + (i64)k * interval;
     while (hi.t <= end) {
-      double v = c.values[hi.at];
-      if (v < last_value && hi_index > 0) reset = hi_index;
-      last_value = v;
+      if (hi_value < last_value && hi_index > 0) reset = hi_index;
+      last_value = hi_value;
       last_time = hi.t;
       hi_index++;
       next(hi, c);
+      hi_value = value_at(hi, c);
     }
     while (lo.t <= end - width) {
       lo_index++;
