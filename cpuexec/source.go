@@ -24,6 +24,7 @@ type source struct {
 	// function has dropped their names.
 	mayCollide bool
 	drops      bool
+	oneName    bool // all series have the same name, and neither type nor unit
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
@@ -64,7 +65,8 @@ func (r *run) open(top plan.Node, w *plan.Window) (*source, error) {
 	for i := range s.labels {
 		s.labels[i] = sel.Labels(i)
 	}
-	if s.drops && namesDiffer(s.labels) {
+	s.oneName = s.drops && !namesDiffer(s.labels)
+	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
@@ -114,6 +116,9 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 		for i, l := range s.labels {
 			if hasPoints[i] {
 				ls = append(ls, l)
+				if s.oneName {
+					break // the others' are noted with it
+				}
 			}
 		}
 		r.warnNonCounters(w.ArgPos, ls)

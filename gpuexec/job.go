@@ -85,6 +85,11 @@ func (j *job) abandon() error {
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
+// maxBatch is the most device memory in bytes that a batch takes unless a single
+// tile needs more: enough to fill a device, and little enough that there are several
+// batches to overlap.
+const maxBatch = 1 << 30
+
 // place divides the arena and cuts the work into batches.
 func (j *job) place() error {
 	size := uint64(0)
@@ -104,7 +109,10 @@ func (j *job) place() error {
 	j.rest = j.x.arena + cuda.Pointer(size)
 	j.each = int((j.x.memory-size)/uint64(len(j.x.slots))) &^ 255
 	var err error
-	j.inputs, err = j.y.batches(j.l.Grid.Steps, len(j.x.slots[0].staging), j.each)
+	j.inputs, err = j.y.batches(j.l.Grid.Steps, len(j.x.slots[0].staging), min(j.each, maxBatch))
+	if err != nil && j.each > maxBatch {
+		j.inputs, err = j.y.batches(j.l.Grid.Steps, len(j.x.slots[0].staging), j.each)
+	}
 	if err != nil {
 		return err
 	}
