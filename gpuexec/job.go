@@ -88,7 +88,7 @@ func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 // maxBatch is the most device memory in bytes that a batch takes unless a single
 // tile needs more: enough to fill a device, and little enough that there are several
 // batches to overlap.
-const maxBatch = 1 << 30
+const maxBatch = 2 << 30
 
 // place divides the arena and cuts the work into batches.
 func (j *job) place() error {

@@ -141,9 +141,8 @@ func newOutput(in input, steps int) output {
 		return s
 	}
 	o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
-	column := (in.total.rows + kernels.RowsAhead) * lanes * 8
-	o.times = next(column)
-	o.values = next(column)
+	o.times = next(in.total.rows * lanes * 8)
+	o.values = next(in.total.rows * lanes * 8)
 	o.windows = next((in.to - in.from) * steps * lanes * 8)
 	return o
 }

@@ -11,7 +11,7 @@
 #include "series.h"
 #include "sums.h"
 
-const u32 kAtOnce = 8;  // values loaded before the first is looked at
+const u32 kAtOnce = 32;  // values loaded before the first is looked at: few threads, each of which waits long
 
 template <u32 op>
 DEVICE void fold(const double* __restrict__ values, u64 from, u64 to, u32 steps, u32 k, State& s) {

@@ -22,10 +22,6 @@ type State struct {
 	N, Running  uint32
 }
 
-// RowsAhead is the number of rows that columns for the window kernels have behind
-// those of samples. They are read and not used.
-const RowsAhead = 2
-
 // Absent is the bits of a value that is not there: Prometheus's stale marker,
 // which no function returns.
 const Absent = 0x7ff0000000000002

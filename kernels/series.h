@@ -32,43 +32,23 @@ struct Columns {
   const double* __restrict__ values;
 };
 
-// A place among the samples of one series. The samples behind it are loaded ahead,
-// so that a thread need not wait for each: where the chunk ends before them, that
-// reads what comes next in memory, which is not used. Columns have kAhead rows more
-// than samples.
-const u32 kAhead = 2;
-
-template <bool with_values>
+// A place among the samples of one series.
 struct Walker {
   u32 lane;
   u32 tile, end;  // where it is, and that behind the series' last
   u32 i, n;       // sample of the chunk's kept ones
   u64 at;         // its place in the columns
-  i64 t, t1, t2;  // its time, kNever behind the last sample; and the next ones
-  double v, v1, v2;
+  i64 t;          // its time; kNever behind the last sample
 };
 
-template <bool with_values>
-DEVICE void load(Walker<with_values>& w, const Columns& c) {
-  w.t = c.times[w.at];
-  w.t1 = c.times[w.at + 32];
-  w.t2 = c.times[w.at + 64];
-  if (with_values) {
-    w.v = c.values[w.at];
-    w.v1 = c.values[w.at + 32];
-    w.v2 = c.values[w.at + 64];
-  }
-}
-
 // Goes to the first sample of tile w.tile or a later one.
-template <bool with_values>
-DEVICE void enter(Walker<with_values>& w, const Columns& c) {
+DEVICE void enter(Walker& w, const Columns& c) {
   w.i = 0;
   for (; w.tile < w.end; w.tile++) {
     w.n = c.chunks[w.tile * 32 + w.lane].kept;
     if (w.n > 0) {
       w.at = c.rows[w.tile] * 32 + w.lane;
-      load(w, c);
+      w.t = c.times[w.at];
       return;
     }
   }
@@ -77,37 +57,22 @@ DEVICE void enter(Walker<with_values>& w, const Columns& c) {
 }
 
 // Goes to the next sample; there must be one here.
-template <bool with_values>
-DEVICE void next(Walker<with_values>& w, const Columns& c) {
+DEVICE void next(Walker& w, const Columns& c) {
   w.at += 32;
   if (++w.i < w.n) {
-    w.t = w.t1;
-    w.t1 = w.t2;
-    w.t2 = c.times[w.at + 64];
-    if (with_values) {
-      w.v = w.v1;
-      w.v1 = w.v2;
-      w.v2 = c.values[w.at + 64];
-    }
+    w.t = c.times[w.at];
     return;
   }
   w.tile++;
   enter(w, c);
 }
 
-// The same place, with the values there.
-DEVICE Walker<true> and_values(const Walker<false>& w, const Columns& c) {
-  Walker<true> out{w.lane, w.tile, w.end, w.i, w.n, w.at, w.t, w.t1, w.t2, 0, 0, 0};
-  if (w.n > 0) {
-    out.v = c.values[w.at];
-    out.v1 = c.values[w.at + 32];
-    out.v2 = c.values[w.at + 64];
-  }
-  return out;
-}
+// The value of the sample here, 0 behind the last one. It does not wait for the
+// sample's time to be loaded.
+DEVICE double value_at(const Walker& w, const Columns& c) { return w.n > 0 ? c.values[w.at] : 0; }
 
 // Goes to the first sample after time t among the tiles first to end.
-DEVICE void seek(Walker<false>& w, const Columns& c, u32 lane, u32 first, u32 end, i64 t) {
+DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 t) {
   w.lane = lane;
   w.end = end;
   u32 lo = first, hi = end;
@@ -131,14 +96,9 @@ DEVICE void seek(Walker<false>& w, const Columns& c, u32 lane, u32 first, u32 en
       from = mid + 1;
     }
   }
-  if (from == w.n) {  // what is behind are stale markers
-    w.tile++;
-    enter(w, c);
-    return;
-  }
-  w.i = from;
-  w.at += (u64)from * 32;
-  load(w, c);
+  w.i = from - 1;
+  w.at += (u64)w.i * 32;
+  next(w, c);
 }
 
 // What a thread of a window kernel owns: a series and a stretch of steps.

@@ -23,7 +23,7 @@ struct WindowJob {
 };
 
 template <u32 op>
-DEVICE void windows(const Columns& c, const Stretch& mine, Walker<false> lo, const WindowJob& job) {
+DEVICE void windows(const Columns& c, const Stretch& mine, Walker lo, const WindowJob& job) {
   SeriesCounts count{0, 0, 0};
   for (u32 k = mine.from; k < mine.to; k += kAbreast) {
     i64 end = job.start + (i64)k * job.interval, begin = end - job.width;
@@ -32,9 +32,13 @@ DEVICE void windows(const Columns& c, const Stretch& mine, Walker<false> lo, con
     for (u32 w = 0; w < kAbreast; w++) s[w] = State{0, 0, 0, 0};
     u32 windows = mine.to - k < kAbreast ? mine.to - k : kAbreast;
     i64 last = end + (i64)(windows - 1) * job.interval;
-    for (Walker<true> at = and_values(lo, c); at.t <= last; next(at, c)) {
-      double v = at.v;
+    Walker at = lo;
+    double ahead = op == kCount ? 0 : value_at(at, c);
+    while (at.t <= last) {
+      double v = ahead;
       i64 t = at.t;
+      next(at, c);
+      if (op != kCount) ahead = value_at(at, c);
       for (u32 w = 0; w < kAbreast; w++) {
         i64 moved = (i64)w * job.interval;
         if (t <= begin + moved || t > end + moved) continue;
@@ -65,7 +69,7 @@ KERNEL MAX_THREADS(128) window_all(const u32* __restrict__ first, u32 tiles, con
   Stretch mine = my_stretch(steps, length);
   if (mine.tile >= tiles || mine.from >= steps) return;
   Columns c{rows, chunks, times, values};
-  Walker<false> lo{};
+  Walker lo{};
   seek(lo, c, mine.lane, first[mine.tile], first[mine.tile + 1], start + (i64)mine.from * interval - width);
   WindowJob job{start, interval, steps, width, out, counts};
   switch (op) {

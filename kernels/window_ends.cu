@@ -47,12 +47,13 @@ DEVICE void set_shape(Shape& s, u32 n, i64 lead, i64 trail, i64 covered) {
 
 // The increase over a window, with the resets between its first and its last
 // sample made up for: n samples from w on.
-DEVICE double with_resets(const Columns& c, const Walker<false>& from, u32 n, double increase) {
-  Walker<true> w = and_values(from, c);
+DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
+  double before = c.values[w.at];
   for (u32 i = 1; i < n; i++) {
-    double before = w.v;
     next(w, c);
-    if (w.v < before) increase += before;
+    double v = c.values[w.at];
+    if (v < before) increase += before;
+    before = v;
   }
   return increase;
 }
@@ -65,11 +66,11 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
   Stretch mine = my_stretch(steps, length);
   if (mine.tile >= tiles || mine.from >= steps) return;
   Columns c{rows, chunks, times, values};
-  Walker<false> lo{};
+  Walker lo{};
   seek(lo, c, mine.lane, first[mine.tile], first[mine.tile + 1], start + (i64)mine.from * interval - width);
-  Walker<true> hi = and_values(lo, c);
+  Walker hi = lo;
   u32 lo_index = 0, hi_index = 0, reset = 0;  // sample numbers from the stretch's first; the last reset's
-  double first_value = 0, last_value = 0;
+  double hi_value = value_at(hi, c), first_value = 0, last_value = 0;
   u64 first_at = ~0ull;
   i64 last_time = 0;
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
@@ -78,11 +79,12 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
   for (u32 k = mine.from; k < mine.to; k++, to += 32) {
     i64 end = start + (i64)k * interval;
     while (hi.t <= end) {
-      if (hi.v < last_value && hi_index > 0) reset = hi_index;
-      last_value = hi.v;
+      if (hi_value < last_value && hi_index > 0) reset = hi_index;
+      last_value = hi_value;
       last_time = hi.t;
       hi_index++;
       next(hi, c);
+      hi_value = value_at(hi, c);
     }
     while (lo.t <= end - width) {
       lo_index++;
