@@ -59,8 +59,8 @@ type speed struct {
 }
 
 const (
-	speedEnv  = "PROMWARP_GPU_SPEED" // where the figures go, as JSON
-	speedSize = "PROMWARP_GPU_SPEED_SERIES"
+	speedEnv  = "PROMWARP_GPU_SPEED"        // where the figures go, as JSON
+	speedSize = "PROMWARP_GPU_SPEED_SERIES" // how many series
 )
 
 const speedStart = 1_790_000_000_000 // ms
