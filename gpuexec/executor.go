@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -40,7 +39,7 @@ type Executor struct {
 	ready       cuda.Event  // the tables are
 	stretchGoal uint32      // threads worth starting for a window kernel
 
-	mu       sync.Mutex
+	// Of whoever has the token.
 	resident map[*selection.Selection]*resident
 	lost     error
 }
