@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -18,18 +17,6 @@ type columns struct {
 	ts    []int64
 	vs    []float64
 	stale bool // there are stale markers among them
-}
-
-// overlapping returns the chunks of series i of s that overlap mint to maxt (ms,
-// both included).
-func overlapping(s *selection.Selection, i int, mint, maxt int64) []selection.Chunk {
-	cs := s.Chunks(i)
-	lo := sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint })
-	hi := lo
-	for hi < len(cs) && cs[hi].MinT <= maxt {
-		hi++
-	}
-	return cs[lo:hi]
 }
 
 // reset empties the columns.

@@ -34,7 +34,11 @@ type countedKey struct {
 func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
 	// Rows are in one group if they are so when they have the same value.
-	c.of = group(n, len(in), func(i int) labels.Labels { return c.with(i, "0") }).of
+	alike := make([]labels.Labels, len(in))
+	for i := range alike {
+		alike[i] = c.with(i, "0")
+	}
+	c.of = group(n, len(in), func(i int) labels.Labels { return alike[i] }).of
 	at := make([]valueCursor, len(in))
 	for i := range at {
 		at[i].series = -1

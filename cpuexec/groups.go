@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 
@@ -17,21 +18,27 @@ type groups struct {
 	labels []labels.Labels
 }
 
-// group computes the group of each of n series whose labels are given by at.
+// group computes the group of each of n series whose labels are given by at,
+// which is called from several goroutines at once.
 func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
 	g := groups{of: make([]int32, n)}
+	keys := make([]uint64, n)
+	const block = 4096
+	parallel(runtime.GOMAXPROCS(0), (n+block-1)/block, func(_, k int) bool {
+		buf := make([]byte, 0, 1024)
+		for i := k * block; i < min(n, (k+1)*block); i++ {
+			keys[i], buf = groupingKey(a, at(i), buf)
+		}
+		return true
+	})
 	index := map[uint64]int32{}
-	buf := make([]byte, 0, 1024)
 	b := labels.NewBuilder(labels.EmptyLabels())
-	for i := range n {
-		l := at(i)
-		var key uint64
-		key, buf = groupingKey(a, l, buf)
+	for i, key := range keys {
 		k, ok := index[key]
 		if !ok {
 			k = int32(len(g.labels))
 			index[key] = k
-			g.labels = append(g.labels, groupLabels(a, b, l))
+			g.labels = append(g.labels, groupLabels(a, b, at(i)))
 		}
 		g.of[i] = k
 	}

@@ -37,7 +37,7 @@ func (in samples) release() {
 // are left out. They come from decoded columns as far as such are kept. The
 // caller must release them.
 func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mint, maxt int64, dropStale bool) (samples, error) {
-	cs := overlapping(sel, i, mint, maxt)
+	cs := sel.Overlapping(i, mint, maxt)
 	if len(cs) == 0 {
 		return samples{}, nil
 	}

@@ -27,6 +27,7 @@ type source struct {
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.
 	relabelled func(int) labels.Labels
+	oneName    bool // all series have the same name, and neither type nor unit
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
@@ -76,7 +77,8 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	for i := range s.labels {
 		s.labels[i] = sel.Labels(i)
 	}
-	if s.drops && namesDiffer(s.labels) {
+	s.oneName = s.drops && !namesDiffer(s.labels)
+	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
@@ -129,6 +131,9 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 		for i, l := range s.labels {
 			if hasPoints[i] {
 				ls = append(ls, l)
+				if s.oneName {
+					break // the others' are noted with it
+				}
 			}
 		}
 		r.warnNonCounters(w.ArgPos, ls)

@@ -17,7 +17,7 @@ var sizes = []int{1, 31, 32, 33, 127, 129, 1000}
 
 func TestDecode(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		for _, n := range sizes {
 			chunks := make([][]byte, n)
 			times, values := make([][]int64, n), make([][]float64, n)
@@ -43,7 +43,7 @@ func TestDecode(t *testing.T) {
 // TestDecodeLongChunk: the header counts up to 65535 samples.
 func TestDecodeLongChunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		ts, vs := randomSamples(r, math.MaxUint16)
 		d := b.decode([][]byte{encode(t, ts[:3], vs[:3]), encode(t, ts, vs)}, r)
 		require.NoError(t, d.status[1].Err())
@@ -65,7 +65,7 @@ func TestDecodeCorrupt(t *testing.T) {
 		rounds = 6
 	}
 	seen := map[kernels.Status]int{}
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		for range rounds {
 			good := randomChunk(t, r)
 			var chunks [][]byte
@@ -99,7 +99,7 @@ func randomChunk(t *testing.T, r *rand.Rand) []byte {
 // checker of memory sees any read behind it.
 func TestDecodeCorruptAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		good := randomChunk(t, r)
 		for at := 2; at < len(good); at++ {
 			checkDecoded(t, b.decode([][]byte{good[:at]}, r), 0, good[:at])
@@ -138,7 +138,7 @@ func checkSample(t *testing.T, d decoded, at uint64, ts int64, v float64, chunk 
 
 func TestFold(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		chunks := make([][]byte, 500)
 		want := make([]kernels.Fold, len(chunks))
 		for i := range chunks {

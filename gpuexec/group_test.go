@@ -44,7 +44,7 @@ func TestGroupSumManyGroups(t *testing.T) {
 // sum: the two must be near each other.
 func TestGroupSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		for _, shape := range []struct{ series, steps, groups int }{{1, 1, 1}, {7, 33, 2}, {100, 64, 5}, {333, 100, 40}, {20, 31, 1000}} {
 			words := (shape.steps + 31) / 32
 			values := make([]float64, shape.series*shape.steps)

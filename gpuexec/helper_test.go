@@ -23,8 +23,8 @@ type bench struct {
 	stream cuda.Stream
 }
 
-// onDevice runs f on the first device.
-func onDevice(t testing.TB, f func(b *bench)) {
+// onBench runs f on the first device.
+func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		k, err := LoadKernels(c)
@@ -40,7 +40,7 @@ func onDevice(t testing.TB, f func(b *bench)) {
 // put copies a slice to the device.
 func put[T any](b *bench, data []T) cuda.Pointer {
 	p := space[T](b, uint64(len(data)))
-	require.NoError(b.t, b.c.CopyIn(p, asBytes(data), b.stream))
+	require.NoError(b.t, b.c.CopyIn(p, bytesOf(data), b.stream))
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return p
 }
@@ -59,7 +59,7 @@ func space[T any](b *bench, n uint64) cuda.Pointer {
 func get[T any](b *bench, p cuda.Pointer, n uint64) []T {
 	out := make([]T, n)
 	if n > 0 {
-		require.NoError(b.t, b.c.CopyOut(asBytes(out), p, b.stream))
+		require.NoError(b.t, b.c.CopyOut(bytesOf(out), p, b.stream))
 	}
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return out
@@ -69,11 +69,6 @@ func (b *bench) free(ps ...cuda.Pointer) {
 	for _, p := range ps {
 		require.NoError(b.t, b.c.Free(p))
 	}
-}
-
-func asBytes[T any](s []T) []byte {
-	var one T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))
 }
 
 // slabOf lays chunks out as a selection does, at multiples of 8 bytes, with

@@ -1,6 +1,9 @@
-// Package gpuexec is the ground of the executor on NVIDIA GPUs: it loads the
-// kernels, launches them, and finds out what the devices of a machine can do.
-// Queries do not run on it yet.
+// Package gpuexec evaluates aggregations over windows on NVIDIA GPUs, and finds
+// out what the devices of a machine can do. Queries do not run on it yet.
+//
+// A job goes through the device in batches of series, which are copied, decoded,
+// windowed and added to the aggregates on several streams, so that one batch is
+// copied while another is computed.
 package gpuexec
 
 import (
@@ -15,6 +18,8 @@ import (
 type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
+
+	decodeSeries, windowEnds, windowAll, groupFold, groupResult cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -26,6 +31,12 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.FoldXOR:   &k.fold,
 		kernels.GroupSum:  &k.groupSum,
 		kernels.Check:     &k.check,
+
+		kernels.DecodeSeries: &k.decodeSeries,
+		kernels.WindowEnds:   &k.windowEnds,
+		kernels.WindowAll:    &k.windowAll,
+		kernels.GroupFold:    &k.groupFold,
+		kernels.GroupResult:  &k.groupResult,
 	} {
 		m, err := c.Load(kernels.PTX(name))
 		if err != nil {

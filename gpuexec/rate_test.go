@@ -84,7 +84,7 @@ func TestDecodeRate(t *testing.T) {
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
 		Chunks: 2 << 20, PerChunk: perChunk, Launches: 21,
 	}
-	onDevice(t, func(b *bench) {
+	onBench(t, func(b *bench) {
 		for i := range rateShapes {
 			run.Rates = append(run.Rates, measureShape(b, &run, i))
 		}

@@ -14,10 +14,15 @@ var files embed.FS
 
 // The kernels. Each is in the source file, and the PTX, of its name.
 const (
-	DecodeXOR = "decode_xor"
-	FoldXOR   = "fold_xor"
-	GroupSum  = "group_sum"
-	Check     = "check"
+	DecodeXOR    = "decode_xor"
+	FoldXOR      = "fold_xor"
+	GroupSum     = "group_sum"
+	Check        = "check"
+	DecodeSeries = "decode_series"
+	WindowEnds   = "window_ends"
+	WindowAll    = "window_all"
+	GroupFold    = "group_fold"
+	GroupResult  = "group_result"
 )
 
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
@@ -39,6 +44,10 @@ const (
 	CheckBlock    = 256
 	GroupSumSteps = 32
 	GroupSumParts = 8
+	WindowBlock   = 128
+	WindowAbreast = 4 // steps that window_all computes at once
+	FoldBlock     = 64
+	ResultBlock   = 128
 )
 
 // ChunkRef addresses a chunk in a slab.

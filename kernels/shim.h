@@ -32,8 +32,13 @@ DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
 }
 // Stores what will not be read again soon, without keeping it in the caches.
 DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
-// The double with these bits.
+// Integers that several threads change.
+DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
+DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
+DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
+// The double with these bits, and back.
 DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
+DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }
 #else
 #include "host/thread.h"
 #endif

@@ -5,9 +5,14 @@
 #include <utility>
 
 #include "../check.cu"
+#include "../decode_series.cu"
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
+#include "../group_fold.cu"
+#include "../group_result.cu"
 #include "../group_sum.cu"
+#include "../window_all.cu"
+#include "../window_ends.cu"
 
 namespace host {
 namespace {
@@ -35,9 +40,14 @@ Kernel entry(const char* name, bool waits) {
 const Kernel* find_kernel(const std::string& name) {
   static const Kernel all[] = {
       entry<check>("check", true),
+      entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
+      entry<group_fold>("group_fold", false),
+      entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
+      entry<window_all>("window_all", false),
+      entry<window_ends>("window_ends", false),
   };
   for (const Kernel& k : all) {
     if (name == k.name) return &k;

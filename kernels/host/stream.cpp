@@ -23,6 +23,7 @@ struct Event {
   bool reached = false;
   uint64_t stream = 0;    // it was recorded on
   long record = 0;        // counts its recordings
+  long passed = 0;        // the last of them that its stream has come to
   std::chrono::steady_clock::time_point when;
 };
 
@@ -59,10 +60,11 @@ int drain(Stream& s) {
   return s.failure;
 }
 
-// Runs what is before an event.
-int reach(Event& e) {
-  Stream* s = find_stream(e.stream);
-  while (s && e.pending && !s->work.empty()) {
+// Runs what is on a stream before a recording of an event, which may have been
+// recorded again since.
+int reach(Event& e, uint64_t stream, long record) {
+  Stream* s = find_stream(stream);
+  while (s && e.passed < record && !s->work.empty()) {
     Work w = std::move(s->work.front());
     s->work.pop_front();
     int code = w();
@@ -70,6 +72,8 @@ int reach(Event& e) {
   }
   return s ? s->failure : kSuccess;
 }
+
+int reach(Event& e) { return reach(e, e.stream, e.record); }
 
 }  // namespace
 
@@ -133,9 +137,10 @@ EXPORT int cuStreamWaitEvent(uint64_t h, uint64_t event, unsigned) {
   if (!e) return kInvalidHandle;
   if (!e->pending) return kSuccess;
   long record = e->record;
-  return enqueue(h, [event, record] {
+  uint64_t stream = e->stream;
+  return enqueue(h, [event, stream, record] {
     Event* e = find_event(event);
-    return e && e->record == record ? reach(*e) : kSuccess;
+    return e ? reach(*e, stream, record) : kSuccess;
   });
 }
 
@@ -163,6 +168,7 @@ EXPORT int cuEventRecord(uint64_t h, uint64_t stream) {
   long record = e->record + 1;
   int code = enqueue(stream, [h, record] {
     Event* e = find_event(h);
+    if (e && e->passed < record) e->passed = record;
     if (e && e->record == record) {
       e->pending = false;
       e->reached = true;

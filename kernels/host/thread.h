@@ -46,3 +46,11 @@ inline double as_double(u64 v) {
   __builtin_memcpy(&d, &v, sizeof d);
   return d;
 }
+inline u64 as_bits(double v) {
+  u64 b;
+  __builtin_memcpy(&b, &v, sizeof b);
+  return b;
+}
+inline void atomic_add(u32* at, u32 v) { *at += v; }
+inline void atomic_max(u32* at, u32 v) { *at = *at < v ? v : *at; }
+inline void atomic_min(u64* at, u64 v) { *at = v < *at ? v : *at; }

@@ -1,0 +1,162 @@
+package gpuexec
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// randomSelection makes series of samples of all kinds: counters with resets,
+// gauges, constants, odd values and stale markers; with gaps; of one chunk or
+// many, of one sample or many.
+func randomSelection(t testing.TB, r *rand.Rand, series int) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m_total", "job", strconv.Itoa(r.IntN(5)), "instance", fmt.Sprintf("%05d", i)))
+		samples := []int{1, 2, 5, 100, 400}[r.IntN(5)]
+		chunk := []int{1, 7, 30, 120, 500}[r.IntN(5)]
+		jitter := int64(1 + r.IntN(2)*2000)
+		at, v, kind := r.Int64N(600_000), 0.0, r.IntN(6)
+		for samples > 0 {
+			n := min(samples, 1+r.IntN(chunk))
+			samples -= n
+			ts, vs := make([]int64, n), make([]float64, n)
+			for k := range ts {
+				at += 15_000 + r.Int64N(jitter)
+				if r.IntN(40) == 0 {
+					at += r.Int64N(1_200_000)
+				}
+				v = randomValue(r, kind, v)
+				ts[k], vs[k] = at, v
+				if r.IntN(60) == 0 {
+					vs[k] = math.Float64frombits(value.StaleNaN)
+				}
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], encode(t, ts, vs)))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+func randomValue(r *rand.Rand, kind int, last float64) float64 {
+	switch kind {
+	case 0, 1:
+		if r.IntN(30) == 0 {
+			return float64(r.IntN(10))
+		}
+		return last + float64(r.IntN(100))/3
+	case 2:
+		return r.NormFloat64() * 1e3
+	case 3:
+		return 42
+	case 4:
+		return []float64{0, math.NaN(), math.Inf(1), math.Copysign(0, -1), -7, 1e308, -1e308}[r.IntN(7)]
+	}
+	return float64(r.IntN(3))
+}
+
+// aggregation is a node over the given functions.
+func aggregation(op, f string, width, offset int64, fixed *int64, by []string, without bool) *plan.Aggregate {
+	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: plan.Windows[f], Width: width, Text: f + "(m_total)"}
+	if f == plan.Last.Name {
+		w.Func = plan.Last
+	}
+	return &plan.Aggregate{Func: plan.Aggregates[op], Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
+}
+
+// jobOver is a job that reads a selection.
+func jobOver(node plan.Node, grid plan.Grid, sel *selection.Selection) cpuexec.Job {
+	return cpuexec.Job{Node: node, Grid: grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+		return sel, nil, nil
+	}}
+}
+
+// executor is one on the first device, closed with the test.
+func executor(t testing.TB, o Options) *Executor {
+	x, err := New(cudatest.Device(t), cpuexec.New(cpuexec.Options{}), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, x.Close()) })
+	return x
+}
+
+// same compares results: bit by bit, or where two sums of the same window may
+// differ, within 1e-12.
+func same(t testing.TB, want, got *plan.Matrix, exact bool, what string) {
+	require.Equal(t, len(want.Rows), len(got.Rows), "%s: rows", what)
+	require.Equal(t, want.Peak, got.Peak, what)
+	require.Equal(t, want.Annotations.AsErrors(), got.Annotations.AsErrors(), what)
+	for i, w := range want.Rows {
+		g := got.Rows[i]
+		require.Equal(t, w.Labels, g.Labels, what)
+		require.Equal(t, w.Runs, g.Runs, "%s %s", what, w.Labels)
+		for k := range w.Values {
+			a, b := w.Values[k], g.Values[k]
+			if bitsOf(a) == bitsOf(b) || !exact && math.Abs(a-b) <= 1e-12*math.Abs(a) {
+				continue
+			}
+			t.Fatalf("%s: %s value %d: %v (%x), not %v (%x)", what, w.Labels, k, b, bitsOf(b), a, bitsOf(a))
+		}
+	}
+}
+
+var testFunctions = slices.Sorted(func(yield func(string) bool) {
+	for f := range functions {
+		if !yield(f) {
+			return
+		}
+	}
+})
+
+// TestExecutor compares with the CPU: every function under every operator, on
+// random grids.
+func TestExecutor(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	small := executor(t, Options{Memory: 24 << 20, Staging: 1 << 20, Slots: 3})
+	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
+	cpu := cpuexec.New(cpuexec.Options{})
+	rounds := 12
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 500}[round%6])
+		for _, f := range testFunctions {
+			for op := range operators {
+				grid := plan.Grid{Start: r.Int64N(6_000_000), Interval: 1 + r.Int64N(300_000), Steps: 1 + r.IntN(300)}
+				var fixed *int64
+				if at := r.Int64N(8_000_000); r.IntN(8) == 0 {
+					fixed = &at
+				}
+				by, without := [][]string{nil, {"job"}, {"instance"}}[r.IntN(3)], r.IntN(3) == 0
+				node := aggregation(op, f, []int64{1, 15_000, 60_000, 300_000, 3_600_000}[r.IntN(5)], r.Int64N(3)*100_000, fixed, by, without)
+				job := jobOver(node, grid, sel)
+				want, err := cpu.Run(t.Context(), job)
+				require.NoError(t, err)
+				exact := f != "avg_over_time"
+				what := fmt.Sprintf("%s by %v without %v, grid %v, width %d", node, by, without, grid, node.Input.(*plan.Window).Width)
+				for _, x := range []*Executor{small, large} {
+					got, err := x.Run(t.Context(), job)
+					require.NoError(t, err, what)
+					same(t, want, got, exact, what)
+				}
+			}
+		}
+	}
+}

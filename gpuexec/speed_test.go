@@ -1,0 +1,229 @@
+package gpuexec
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// speedRun is what TestExecutorSpeed writes to the file that speedEnv names.
+type speedRun struct {
+	Date    string     `json:"date"`
+	Commit  string     `json:"commit"`
+	Machine *Inventory `json:"machine"`
+	Cores   int        `json:"cores"`
+	Series  int        `json:"series"`
+	Samples int64      `json:"samples"`
+	Chunks  int        `json:"chunks"`
+	Bytes   int64      `json:"chunk_bytes"`
+	Steps   int        `json:"steps"`
+	Speeds  []speed    `json:"speeds"`
+}
+
+// speed is how long a query takes from the job to the matrix, in ms: medians.
+type speed struct {
+	Query        string  `json:"query"`
+	Resident     float64 `json:"gpu_resident_ms"`     // the chunk bytes are on the device
+	NotResident  float64 `json:"gpu_not_resident_ms"` // they are in the host's memory
+	CPU          float64 `json:"cpu_ms,omitempty"`    // cpuexec, from chunks
+	Open         float64 `json:"open_ms"`             // part of the former: labels and groups
+	Layout       float64 `json:"layout_ms"`           // and where each chunk goes
+	ResidentRate float64 `json:"gpu_resident_samples_per_second"`
+	HostRate     float64 `json:"gpu_not_resident_samples_per_second"`
+	CPURate      float64 `json:"cpu_samples_per_second,omitempty"`
+	LinkShare    float64 `json:"gpu_not_resident_share_of_link"` // chunk bytes a second over what the link copies
+	Batches      int     `json:"batches"`
+	Staged       float64 `json:"copy_alone_ms"` // of everything copied when not resident, if nothing else were done
+
+	// On the device alone, all batches one after the other.
+	Decode float64 `json:"kernel_decode_ms"`
+	Window float64 `json:"kernel_window_ms"`
+	Fold   float64 `json:"kernel_fold_ms"`
+}
+
+const (
+	speedEnv  = "PROMWARP_GPU_SPEED"        // where the figures go, as JSON
+	speedSize = "PROMWARP_GPU_SPEED_SERIES" // how many series
+)
+
+const speedStart = 1_790_000_000_000 // ms
+
+// timedChunk is a chunk and its time range.
+type timedChunk struct {
+	minT, maxT int64
+	data       []byte
+}
+
+// speedSelection makes series of counters, a sample every 15 s.
+func speedSelection(t testing.TB, series, samples int) *selection.Selection {
+	const distinct = 512
+	chunks := make([][]timedChunk, distinct)
+	inParallel(distinct, func(k int) {
+		r := rand.New(rand.NewPCG(41, uint64(k)))
+		v, offset := 0.0, r.Int64N(15_000)
+		for at := 0; at < samples; at += perChunk {
+			n := min(perChunk, samples-at)
+			ts, vs := make([]int64, n), make([]float64, n)
+			for i := range ts {
+				ts[i] = speedStart + offset + int64(at+i)*15_000
+				v += math.Round(100*r.ExpFloat64()) / 8
+				vs[i] = v
+			}
+			chunks[k] = append(chunks[k], timedChunk{ts[0], ts[n-1], encode(t, ts, vs)})
+		}
+	})
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m_total", "instance", fmt.Sprintf("host-%06d", i), "job", "job-"+strconv.Itoa(i%20)))
+		for _, c := range chunks[i%distinct] {
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, c.minT, c.maxT, c.data))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// TestExecutorSpeed measures queries over 10 000 samples of each series on a real
+// GPU and on the cores of its machine.
+func TestExecutorSpeed(t *testing.T) {
+	if !cudatest.Real() {
+		t.Skip("needs a GPU")
+	}
+	series := 100_000
+	if n, err := strconv.Atoi(os.Getenv(speedSize)); err == nil {
+		series = n
+	}
+	start := time.Now()
+	sel := speedSelection(t, series, 10_000)
+	t.Logf("made in %v", time.Since(start))
+	grid := plan.Grid{Start: speedStart + 60_000, Interval: 60_000, Steps: 2500}
+	run := speedRun{
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
+		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
+	}
+	for i := range series {
+		for _, c := range sel.Chunks(i) {
+			run.Bytes += int64(c.Len)
+		}
+	}
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 32 << 30})
+	save := func() {
+		out, err := json.MarshalIndent(run, "", "  ")
+		require.NoError(t, err)
+		if path := os.Getenv(speedEnv); path != "" {
+			require.NoError(t, os.WriteFile(path, append(out, '\n'), 0o644))
+		}
+	}
+	for _, q := range []struct {
+		op, f string
+		width int64
+		cpu   bool
+	}{
+		{"sum", "rate", 300_000, true}, {"sum", plan.Last.Name, 300_000, true}, {"max", "max_over_time", 300_000, true},
+		{"avg", "avg_over_time", 3_600_000, true}, {"sum", "rate", 3_600_000, false}, {"max", "max_over_time", 3_600_000, false},
+	} {
+		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
+		job := jobOver(node, grid, sel)
+		s := speed{Query: fmt.Sprintf("%s by (job) (%s(m_total[%v]))", q.op, q.f, time.Duration(q.width)*time.Millisecond)}
+		var got, again, want *plan.Matrix
+		var err error
+		s.NotResident = median(5, func() { got, err = x.Run(t.Context(), job); require.NoError(t, err) })
+		require.NoError(t, x.Keep(t.Context(), sel))
+		s.Resident = median(7, func() { again, err = x.Run(t.Context(), job); require.NoError(t, err) })
+		same(t, got, again, true, "resident")
+		s.stages(t, x, job)
+		require.NoError(t, x.Forget(sel))
+		if q.cpu {
+			s.CPU = median(2, func() { want, err = cpu.Run(t.Context(), job); require.NoError(t, err) })
+			same(t, want, got, q.f != "avg_over_time", s.Query)
+		}
+		samples := float64(run.Samples)
+		s.ResidentRate, s.HostRate = samples/(s.Resident/1000), samples/(s.NotResident/1000)
+		if q.cpu {
+			s.CPURate = samples / (s.CPU / 1000)
+		}
+		link := run.Machine.Devices[0].ToDevice
+		s.LinkShare = float64(run.Bytes) / (s.NotResident / 1000) / link
+		out, err := json.Marshal(s)
+		require.NoError(t, err)
+		t.Logf("%s", out)
+		run.Speeds = append(run.Speeds, s)
+		save()
+	}
+}
+
+// median runs f once to warm up and then n times, and returns the median of how
+// long it took, in ms.
+func median(n int, f func()) float64 {
+	var ms []float64
+	for i := range n + 1 {
+		start := time.Now()
+		f()
+		if i > 0 {
+			ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+		}
+	}
+	slices.Sort(ms)
+	return ms[len(ms)/2]
+}
+
+// stages measures the parts of a job over a resident selection.
+func (s *speed) stages(t testing.TB, x *Executor, what cpuexec.Job) {
+	require.NoError(t, x.begin(t.Context()))
+	defer x.end()
+	var l *cpuexec.Leaf
+	var err error
+	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
+	full := newJob(x, l)
+	s.Layout = median(3, func() { full.y = newLayout(l, true) })
+	require.NoError(t, full.place())
+	j := newJob(x, l)
+	j.y = newLayout(l, false)
+	require.NoError(t, j.place())
+	require.NoError(t, x.dev.Do(j.begin))
+	s.Batches = len(full.inputs)
+	slot := x.slots[0]
+	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {
+		begin, err := c.NewEvent(true)
+		require.NoError(t, err)
+		end, err := c.NewEvent(true)
+		require.NoError(t, err)
+		ms := func(f func() error) float64 {
+			took, err := timed(c, slot.stream, begin, end, f)
+			require.NoError(t, err)
+			return took
+		}
+		for _, in := range full.inputs {
+			s.Staged += ms(func() error { return c.CopyIn(j.rest, slot.staging[:in.size], slot.stream) })
+		}
+		for b, in := range j.inputs {
+			d := j.onDevice(b, in)
+			j.y.fill(in, slot.staging, j.in.bases)
+			ms(func() error { return c.CopyIn(d.base, slot.staging[:in.size], slot.stream) })
+			s.Decode += ms(func() error { return j.decode(c, slot.stream, b, d) })
+			s.Window += ms(func() error { return j.window(c, slot.stream, d) })
+			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
+		}
+		require.NoError(t, c.DestroyEvent(begin))
+		return c.DestroyEvent(end)
+	}))
+}

@@ -1,0 +1,54 @@
+package kernels
+
+// Decoded is what decode_series reports of a chunk.
+type Decoded struct {
+	End  int64  // time of its last sample in ms
+	Kept uint32 // samples in its column
+	_    uint32
+}
+
+// SeriesCounts are what the sample limit needs of a series, as the window kernels
+// count them.
+type SeriesCounts struct {
+	Points uint32 // steps with a value
+	Most   uint32 // samples in its largest window
+	Last   uint32 // samples in the window of the last step
+}
+
+// State is the state of an aggregation for a group at a step. All zeros is that
+// of no values.
+type State struct {
+	Value, Lost float64
+	N, Running  uint32
+}
+
+// Absent is the bits of a value that is not there: Prometheus's stale marker,
+// which no function returns.
+const Absent = 0x7ff0000000000002
+
+// NoFault is the fault word of decode_series as long as no chunk is corrupt.
+const NoFault = 1<<64 - 1
+
+// Ends is a function of window_ends.
+type Ends uint32
+
+// The functions of window_ends. A rate is an increase with seconds to divide by.
+const (
+	EndsInstant Ends = iota
+	EndsNewest
+	EndsDelta
+	EndsIncrease
+)
+
+// Operator is an operator of group_fold, or of window_all, which has no Group.
+type Operator uint32
+
+// The operators.
+const (
+	Sum Operator = iota
+	Avg
+	Min
+	Max
+	Count
+	Group
+)

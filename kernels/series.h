@@ -1,0 +1,123 @@
+// Series in columns: what the window kernels walk along. The columns are those of
+// decode_series: tiles of 32 series by one position of chunks, so that the threads
+// of a warp walk 32 series in step.
+#pragma once
+#include "shim.h"
+
+const i64 kNever = 0x7fffffffffffffffll;
+
+// What decode_series says of a chunk. Mirrors kernels.Decoded.
+struct Decoded {
+  i64 end;   // the time of its last sample, stale or not; kNever if it has none
+  u32 kept;  // samples in its column
+  u32 unused;
+};
+
+// Mirrors kernels.SeriesCounts: what the sample limit needs of a series.
+struct SeriesCounts {
+  u32 points;  // steps with a value
+  u32 most;    // samples in its largest window
+  u32 last;    // samples in the window of the last step
+};
+
+// A place in a window's output where the series has no value. No window function
+// has a stale marker for a value, since they read none.
+const u64 kAbsent = 0x7ff0000000000002ull;
+
+// The columns of a batch of series.
+struct Columns {
+  const u64* __restrict__ rows;        // of each tile the first
+  const Decoded* __restrict__ chunks;  // 32 a tile
+  const i64* __restrict__ times;
+  const double* __restrict__ values;
+};
+
+// A place among the samples of one series.
+struct Walker {
+  u32 lane;
+  u32 tile, end;  // where it is, and that behind the series' last
+  u32 i, n;       // sample of the chunk's kept ones
+  u64 at;         // its place in the columns
+  i64 t;          // its time; kNever behind the last sample
+};
+
+// Goes to the first sample of tile w.tile or a later one.
+DEVICE void enter(Walker& w, const Columns& c) {
+  w.i = 0;
+  for (; w.tile < w.end; w.tile++) {
+    w.n = c.chunks[w.tile * 32 + w.lane].kept;
+    if (w.n > 0) {
+      w.at = c.rows[w.tile] * 32 + w.lane;
+      w.t = c.times[w.at];
+      return;
+    }
+  }
+  w.n = 0;
+  w.t = kNever;
+}
+
+// Goes to the next sample; there must be one here.
+DEVICE void next(Walker& w, const Columns& c) {
+  w.at += 32;
+  if (++w.i < w.n) {
+    w.t = c.times[w.at];
+    return;
+  }
+  w.tile++;
+  enter(w, c);
+}
+
+// The value of the sample here, 0 behind the last one. It does not wait for the
+// sample's time to be loaded.
+DEVICE double value_at(const Walker& w, const Columns& c) { return w.n > 0 ? c.values[w.at] : 0; }
+
+// Goes to the first sample after time t among the tiles first to end.
+DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 t) {
+  w.lane = lane;
+  w.end = end;
+  u32 lo = first, hi = end;
+  while (lo < hi) {
+    u32 mid = (lo + hi) / 2;
+    if (c.chunks[mid * 32 + lane].end > t) {
+      hi = mid;
+    } else {
+      lo = mid + 1;
+    }
+  }
+  w.tile = lo;
+  enter(w, c);
+  if (w.t > t) return;
+  u32 from = 1, to = w.n;
+  while (from < to) {
+    u32 mid = (from + to) / 2;
+    if (c.times[w.at + (u64)mid * 32] > t) {
+      to = mid;
+    } else {
+      from = mid + 1;
+    }
+  }
+  w.i = from - 1;
+  w.at += (u64)w.i * 32;
+  next(w, c);
+}
+
+// What a thread of a window kernel owns: a series and a stretch of steps.
+struct Stretch {
+  u32 tile;       // of series
+  u32 lane;       // in it
+  u32 from, to;   // steps
+};
+
+// The stretch of this thread in a grid of tiles of series by stretches of `length` steps.
+DEVICE Stretch my_stretch(u32 steps, u32 length) {
+  u32 id = block_x() * threads_x() + thread_x();
+  u32 from = block_y() * length;
+  u32 to = from + length;
+  return Stretch{id / 32, id % 32, from, to < steps ? to : steps};
+}
+
+DEVICE void note(SeriesCounts& all, const SeriesCounts& mine) {
+  if (mine.points) atomic_add(&all.points, mine.points);
+  if (mine.most) atomic_max(&all.most, mine.most);
+  if (mine.last) atomic_add(&all.last, mine.last);
+}

@@ -1,0 +1,81 @@
+// The states of aggregations: each adds values one by one with the operations of
+// Prometheus's engine, in their order, so that the bits are the same.
+#pragma once
+#include "shim.h"
+
+DEVICE bool infinite(double v) { return __builtin_fabs(v) == __builtin_inf(); }
+
+// Adds v to sum and what that loses to lost, as Prometheus's kahansum.Inc does.
+DEVICE void add_compensated(double v, double& sum, double& lost) {
+  double t = sum + v;
+  if (infinite(t)) {
+    lost = 0;
+  } else if (__builtin_fabs(sum) >= __builtin_fabs(v)) {
+    lost += (sum - t) + v;
+  } else {
+    lost += (v - t) + sum;
+  }
+  sum = t;
+}
+
+// The state of an aggregation over so many values. Mirrors kernels.State.
+struct State {
+  double value;  // sum, or mean, or extreme
+  double lost;   // of it, by rounding
+  u32 n;         // values
+  u32 running;   // the sum would have been infinite: value is a running mean
+};
+
+// The operators; the numbers are those of kernels.Operator.
+const u32 kSum = 0, kAvg = 1, kMin = 2, kMax = 3, kCount = 4, kGroup = 5;
+
+// Adds a value to a state that has at least one.
+template <u32 op>
+DEVICE void add_next(State& s, double v) {
+  s.n++;
+  if (op == kSum) {
+    add_compensated(v, s.value, s.lost);
+  } else if (op == kMin) {
+    if (s.value > v || s.value != s.value) s.value = v;
+  } else if (op == kMax) {
+    if (s.value < v || s.value != s.value) s.value = v;
+  } else if (op == kAvg) {
+    double n = s.n;
+    if (!s.running) {
+      double sum = s.value, lost = s.lost;
+      add_compensated(v, sum, lost);
+      if (!infinite(sum)) {
+        s.value = sum;
+        s.lost = lost;
+        return;
+      }
+      s.running = 1;
+      s.value /= n - 1;
+      s.lost /= n - 1;
+    }
+    double q = (n - 1) / n;
+    double mean = q * s.value, lost = q * s.lost;
+    add_compensated(v / n, mean, lost);
+    s.value = mean;
+    s.lost = lost;
+  }
+}
+
+template <u32 op>
+DEVICE void add_value(State& s, double v) {
+  if (s.n == 0) {
+    s = State{v, 0, 1, 0};
+  } else {
+    add_next<op>(s, v);
+  }
+}
+
+// The aggregate of at least one value.
+template <u32 op>
+DEVICE double result(const State& s) {
+  if (op == kSum) return s.value + s.lost;
+  if (op == kAvg) return s.running ? s.value + s.lost : s.value / s.n + s.lost / s.n;
+  if (op == kCount) return s.n;
+  if (op == kGroup) return 1;
+  return s.value;
+}

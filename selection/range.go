@@ -1,0 +1,21 @@
+package selection
+
+import "sort"
+
+// Overlapping returns the chunks of series i that overlap mint to maxt (ms, both
+// included). The slice must not be changed.
+func (s *Selection) Overlapping(i int, mint, maxt int64) []Chunk {
+	cs := s.Chunks(i)
+	lo := sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint })
+	hi := lo
+	for hi < len(cs) && cs[hi].MinT <= maxt {
+		hi++
+	}
+	return cs[lo:hi]
+}
+
+// NumSlabs is the number of slabs that chunks lie in.
+func (s *Selection) NumSlabs() int { return len(s.slabs) }
+
+// Slab returns the bytes of a slab. They must not be changed.
+func (s *Selection) Slab(k int) []byte { return s.slabs[k].b }
