@@ -244,7 +244,11 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 	}
 	parts := make([]part, 0, len(l.flights)+1)
 	if l.sel != nil {
-		parts = append(parts, part{l.covered[0].from, l.sel.Slice(want.from, want.to-1)})
+		kept := l.sel
+		if first, last := l.covered[0].from, l.covered[len(l.covered)-1].to; last-first > 2*(want.to-want.from) {
+			kept = kept.Slice(want.from, want.to-1) // there is less to join
+		}
+		parts = append(parts, part{l.covered[0].from, kept})
 	}
 	for _, f := range l.flights {
 		parts = append(parts, part{f.whole.from, f.sel})

@@ -37,6 +37,7 @@ type hotSet struct {
 // sharedTimes are the times of a column, shared by all columns that have the same.
 type sharedTimes struct {
 	ts    []int64    // with some spare memory behind it
+	even  evenRuns   // what ts is made of, or nil
 	spare sync.Mutex // held by who uses that
 	hash  uint64
 	refs  int // slots, guarded by the set's mutex
@@ -47,7 +48,8 @@ type column struct {
 	*sharedTimes
 	vs     []float64  // with some spare memory behind it
 	spare  sync.Mutex // held by who uses that
-	resets atomic.Pointer[[]int32]
+	resets found      // samples that are less than the one before
+	stale  found      // stale markers
 }
 
 // spareSamples is the number of samples that may be put behind a column without
@@ -164,10 +166,15 @@ func (h *hotSet) intern(ts []int64) *sharedTimes {
 			return t
 		}
 	}
-	t := &sharedTimes{ts: append(make([]int64, 0, len(ts)+spareSamples), ts...), hash: hash, refs: 1}
+	t := &sharedTimes{ts: append(make([]int64, 0, len(ts)+spareSamples), ts...), even: findRuns(ts), hash: hash, refs: 1}
 	h.times[hash] = append(h.times[hash], t)
-	h.bytes += 8 * int64(cap(t.ts))
+	h.bytes += t.size()
 	return t
+}
+
+// size is the memory of t in bytes.
+func (t *sharedTimes) size() int64 {
+	return 8*int64(cap(t.ts)) + int64(cap(t.even))*int64(unsafe.Sizeof(evenRun{}))
 }
 
 // firstUse is how many ticks ago a series that is seen for the first time is
@@ -212,7 +219,7 @@ func (h *hotSet) drop(i int) {
 		if t.refs--; t.refs > 0 {
 			continue
 		}
-		h.bytes -= 8 * int64(cap(t.ts))
+		h.bytes -= t.size()
 		same := slices.DeleteFunc(h.times[t.hash], func(o *sharedTimes) bool { return o == t })
 		if len(same) == 0 {
 			delete(h.times, t.hash)
@@ -235,21 +242,25 @@ func (h *hotSet) size() int64 {
 	return h.bytes
 }
 
-// resetsBetween appends the samples of c from lo to hi, the end excluded, that
-// are less than the one before, counted from lo, to resets.
-func (c *column) resetsBetween(lo, hi int, resets []int32) []int32 {
-	all := c.resets.Load()
+// found are samples of a column that are worth knowing, as indices: looked for when
+// first asked for, and known from then on.
+type found struct{ list atomic.Pointer[[]int32] }
+
+// between appends those from lo to hi, the end excluded, counted from lo, to out.
+// find finds all.
+func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
+	all := f.list.Load()
 	if all == nil {
-		found := slices.Clip(findResets(c.vs, 0, nil))
-		all = &found
-		c.resets.Store(all)
+		list := slices.Clip(find())
+		all = &list
+		f.list.Store(all)
 	}
-	from, _ := slices.BinarySearch(*all, int32(lo+1))
-	for _, r := range (*all)[from:] {
-		if int(r) >= hi {
+	from, _ := slices.BinarySearch(*all, int32(lo))
+	for _, i := range (*all)[from:] {
+		if int(i) >= hi {
 			break
 		}
-		resets = append(resets, r-int32(lo))
+		out = append(out, i-int32(lo))
 	}
-	return resets
+	return out
 }

@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"slices"
 
+	"github.com/prometheus/prometheus/model/value"
+
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -20,10 +22,14 @@ type samples struct {
 type sampleTimes struct {
 	shared []int64      // a part of a list of times that series share and that never changes
 	own    []int64      // those that come then
-	list   *sharedTimes // whose last times the shared ones are, if not nil
+	list   *sharedTimes // that list, nil if there are no shared times
+	at     int          // index in list of the first of the shared ones
 }
 
 func (t sampleTimes) len() int { return len(t.shared) + len(t.own) }
+
+// atEnd reports whether the shared times are the last of their list.
+func (t sampleTimes) atEnd() bool { return t.list != nil && t.at+len(t.shared) == len(t.list.ts) }
 
 // release gives back what load borrowed.
 func (in samples) release() {
@@ -147,16 +153,41 @@ func (s *worker) more(sel *selection.Selection, i int, cs []selection.Chunk, dro
 	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale}, nil
 }
 
-// resets returns the samples that are less than the one before, as indices. The
-// memory is the worker's.
+// resets returns the samples that are less than the one before, as indices; the
+// first may be, too, of which no window has the one before. The memory is the
+// worker's.
 func (s *worker) resets(in samples) []int32 {
 	s.indices = s.indices[:0]
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.resetsBetween(in.lo, in.lo+known, s.indices)
+		s.indices = in.col.resets.between(in.lo, in.lo+known, s.indices, func() []int32 { return findResets(in.col.vs, 0, nil) })
 	}
 	s.indices = findResets(in.vs, known, s.indices)
 	return s.indices
+}
+
+// stale returns the samples that are stale markers, as indices. The memory is the
+// worker's.
+func (s *worker) stale(in samples) []int32 {
+	s.indices = s.indices[:0]
+	if !in.stale {
+		return s.indices
+	}
+	known := len(in.times.shared)
+	if in.col != nil {
+		s.indices = in.col.stale.between(in.lo, in.lo+known, s.indices, func() []int32 { return findStale(in.col.vs, 0, nil) })
+	}
+	return findStale(in.vs, known, s.indices)
+}
+
+// findStale appends the indices, at least from, of the stale markers to stale.
+func findStale(vs []float64, from int, stale []int32) []int32 {
+	for i := from; i < len(vs); i++ {
+		if value.IsStaleNaN(vs[i]) {
+			stale = append(stale, int32(i))
+		}
+	}
+	return stale
 }
 
 func origins(sel *selection.Selection, cs []selection.Chunk) []selection.Origin {
@@ -188,10 +219,7 @@ func (h *hotColumns) part(mint, maxt int64, dropStale bool) samples {
 		c = h.clean
 	}
 	lo, hi := within(c.ts, mint, maxt)
-	t := sampleTimes{shared: c.ts[lo:hi:hi]}
-	if hi == len(c.ts) {
-		t.list = c.sharedTimes
-	}
+	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
 	return samples{times: t, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
 }
 
