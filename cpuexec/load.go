@@ -69,7 +69,7 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 	} else {
 		s.read.hot += count(cs[:stays])
 	}
-	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale)
+	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale, &s.joined)
 	if stays == len(cs) {
 		return in, nil
 	}
@@ -83,10 +83,16 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 }
 
 // append puts the values of tail behind those of in: into the spare memory of
-// the column if nobody else is doing so, otherwise into a copy.
+// the column if nobody else is doing so, otherwise into a copy. That of packed
+// values is in scratch already.
 func (in *samples) append(tail samples, scratch *[]float64) {
 	in.times.own, in.stale = tail.times.own, in.stale || tail.stale
 	end := in.lo + len(in.vs)
+	if in.col.units != nil {
+		*scratch = append(in.vs, tail.vs...)
+		in.vs = *scratch
+		return
+	}
 	if all := in.col.vs; end == len(all) && len(tail.vs) <= cap(all)-end && in.col.spare.TryLock() {
 		in.lent = true
 		in.vs = append(all[in.lo:end], tail.vs...)
@@ -101,7 +107,7 @@ func (in *samples) append(tail samples, scratch *[]float64) {
 // after them: queries over different ranges, as of a metric and the same an hour
 // ago, take turns.
 func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, sel *selection.Selection, i int, cs []selection.Chunk) error {
-	if !h.room(2*hotSize(len(cs), int(count(cs)), false), before) {
+	if !h.room(leastSize(len(cs), int(count(cs))), before) {
 		return nil
 	}
 	s.cols.reset()
@@ -123,7 +129,7 @@ func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 	}
 	got, err := s.more(sel, i, cs[:from], false)
 	if err == nil && to > 0 {
-		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.vs...)
+		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
 		s.cols.stale = s.cols.stale || cols.all != cols.clean
 		s.read.hot += count(cs[from : from+to])
 	}
@@ -160,7 +166,7 @@ func (s *worker) resets(in samples) []int32 {
 	s.indices = s.indices[:0]
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.resets.between(in.lo, in.lo+known, s.indices, func() []int32 { return findResets(in.col.vs, 0, nil) })
+		s.indices = in.col.resets.between(in.lo, in.lo+known, s.indices, func() []int32 { return findResets(in.col.all(), 0, nil) })
 	}
 	s.indices = findResets(in.vs, known, s.indices)
 	return s.indices
@@ -175,7 +181,7 @@ func (s *worker) stale(in samples) []int32 {
 	}
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.stale.between(in.lo, in.lo+known, s.indices, func() []int32 { return findStale(in.col.vs, 0, nil) })
+		s.indices = in.col.stale.between(in.lo, in.lo+known, s.indices, func() []int32 { return findStale(in.col.all(), 0, nil) })
 	}
 	return findStale(in.vs, known, s.indices)
 }
@@ -212,15 +218,16 @@ func (h *hotColumns) match(sel *selection.Selection, cs []selection.Chunk) int {
 	return n
 }
 
-// part returns the samples from mint to maxt (ms, both included).
-func (h *hotColumns) part(mint, maxt int64, dropStale bool) samples {
+// part returns the samples from mint to maxt (ms, both included). Their values may
+// be in scratch.
+func (h *hotColumns) part(mint, maxt int64, dropStale bool, scratch *[]float64) samples {
 	c := h.all
 	if dropStale {
 		c = h.clean
 	}
 	lo, hi := within(c.ts, mint, maxt)
 	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
-	return samples{times: t, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
+	return samples{times: t, vs: c.values(lo, hi, scratch), stale: h.all != h.clean && !dropStale, col: c, lo: lo}
 }
 
 // count is the number of samples in chunks.
