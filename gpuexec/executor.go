@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -163,21 +164,32 @@ func (x *Executor) Close() error {
 // a *selection.CorruptError which chunk is corrupt; cpuexec's errors, and those of
 // Prometheus's engine, are the job's own. Any other error is the device's.
 func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+	return x.RunStages(ctx, job, &Stages{})
+}
+
+// RunStages is Run that says what the job took, as far as it came.
+func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stages) (*plan.Matrix, error) {
+	start := time.Now()
+	defer func() { stages.Total = time.Since(start) }()
 	if reason := Suits(job.Node); reason != "" {
 		return nil, &Unsuited{reason}
 	}
 	l, err := x.cpu.OpenLeaf(ctx, job)
+	stages.Open = time.Since(start)
 	if err != nil {
 		return nil, err
 	}
 	if reason := suitsData(l); reason != "" {
 		return nil, &Unsuited{reason}
 	}
+	waiting := time.Now()
 	if err := x.begin(ctx); err != nil {
 		return nil, errors.Join(l.Done(), err)
 	}
 	defer x.end()
+	stages.Waited = time.Since(waiting)
 	j := newJob(x, l)
+	defer func() { stages.Batches = len(j.inputs) }()
 	m, err := j.run()
 	if cuda.Lost(err) {
 		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
