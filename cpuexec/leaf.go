@@ -40,7 +40,7 @@ func (x *Executor) OpenLeaf(ctx context.Context, job Job) (*Leaf, error) {
 	}
 	l.start = time.Now()
 	l.src, l.Selection = src, src.sel
-	l.out = newAggregator(n, l.r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n)})
+	l.out = newAggregator(n, l.r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n), source: src})
 	if reason := l.out.tooLarge(job.MaxSamples); reason != "" {
 		return nil, &plan.Declined{At: n, Reason: reason}
 	}
