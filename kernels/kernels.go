@@ -46,7 +46,7 @@ const (
 	GroupSumParts = 8
 	WindowBlock   = 128
 	WindowAbreast = 4 // steps that window_all computes at once
-	FoldBlock     = 64
+	FoldBlock     = 32
 	ResultBlock   = 128
 )
 

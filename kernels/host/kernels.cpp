@@ -43,7 +43,7 @@ const Kernel* find_kernel(const std::string& name) {
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
-      entry<group_fold>("group_fold", false),
+      entry<group_fold>("group_fold", true),
       entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
       entry<window_all>("window_all", false),
