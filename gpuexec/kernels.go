@@ -19,7 +19,7 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, windowEnds, windowAll, groupFold, groupResult cuda.Function
+	decodeSeries, windowEnds, windowAll, groupFold, foldSquares, groupResult cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -36,6 +36,7 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
 		kernels.GroupFold:    &k.groupFold,
+		kernels.FoldSquares:  &k.foldSquares,
 		kernels.GroupResult:  &k.groupResult,
 	} {
 		m, err := c.Load(kernels.PTX(name))

@@ -1,95 +1,47 @@
-// group_fold: adds the values of a batch of series to the aggregates of their groups.
+// group_fold: adds the values of a batch of series to the aggregates of their groups,
+// of which each has a few.
 //
-// Grid: x 32 steps, a block of 32 threads; y the groups that have a part in the
-// batch, in strides of the grid.
+// Grid: x steps, blocks of 32; y the groups that have a part in the batch, in strides
+// of the grid.
 // A thread owns one group at one step and adds the values of its series one after
 // the other, in the order of the series: the additions of Prometheus's engine, and
 // so its bits. Batches must come in their order.
-// Reads 8 bytes a series and step: values[(p/32*steps+k)*32+p%32] of the series at
-// place p of the batch. Those of group groups[i] have places starts[i] to starts[i+1].
-// 32 series by 32 steps, 8 KiB in a row, are loaded at once, one step an instruction,
-// while those before are added, and turned round in shared memory.
+// Reads 8 bytes a series and step, of 32 that come from memory:
+// values[(p/32*steps+k)*32+p%32] of the series at place p of the batch. Those of
+// group groups[i] have places starts[i] to starts[i+1].
 // Reads and writes states[groups[i]*steps+k], 24 bytes a group and step.
 #include "series.h"
 #include "sums.h"
 
-const u32 kSide = 32;  // series and steps of a square; the size of a block
-
-typedef double (*Turned)[kSide + 1];  // a square in shared memory; the column more keeps its banks apart
-
-// The squares of a group at the steps of a block.
-struct Squares {
-  const double* __restrict__ values;
-  u32 steps;
-  u32 first;   // step of the block
-  u32 height;  // steps of the block that there are
-
-  // Loads this thread's column of the square of series `tile`.
-  DEVICE void load(u64 tile, double v[kSide]) const {
-    const double* __restrict__ at = values + (tile * steps + first) * kSide + thread_x();
-    UNROLL for (u32 k = 0; k < kSide; k++) v[k] = at[(k < height ? k : 0) * kSide];
-  }
-};
+const u32 kAtOnce = 8;  // values loaded before the first is looked at
 
 template <u32 op>
-DEVICE void add_present(State& s, double v) {
-  if (as_bits(v) != kAbsent) add_value<op>(s, v);
-}
-
-// Adds the series at places from to to to this thread's step.
-template <u32 op>
-DEVICE void fold(const Squares& q, u32 from, u32 to, Turned turned, State& s) {
-  u32 me = thread_x();
-  double v[kSide];
-  u32 tile = from / kSide;
-  q.load(tile, v);
-  while (from < to) {
-    barrier();  // all have read what is there
-    UNROLL for (u32 k = 0; k < kSide; k++) turned[k][me] = v[k];
-    barrier();
-    u32 lane = from % kSide;
-    u32 lanes = to - from < kSide - lane ? to - from : kSide - lane;
-    from += lanes;
-    if (from < to) q.load(++tile, v);
-    for (u32 end = lane + lanes; lane < end; lane++) add_present<op>(s, turned[me][lane]);
-  }
-}
-
-// The same for a few series, which are not worth a square.
-template <u32 op>
-DEVICE void fold_few(const Squares& q, u32 from, u32 to, State& s) {
-  u32 k = q.first + (thread_x() < q.height ? thread_x() : 0);
-  for (; from < to; from++) add_present<op>(s, q.values[((u64)(from / kSide) * q.steps + k) * kSide + from % kSide]);
-}
-
-const u32 kFew = 8;
-
-template <u32 op>
-DEVICE void fold_part(const Squares& q, u32 from, u32 to, Turned turned, State& s) {
-  if (to - from <= kFew) {
-    fold_few<op>(q, from, to, s);
-  } else {
-    fold<op>(q, from, to, turned, s);
+DEVICE void fold_few(const double* __restrict__ values, u32 from, u32 to, u32 steps, u32 k, State& s) {
+  for (; from < to; from += kAtOnce) {
+    double v[kAtOnce];
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+      u32 p = from + i;
+      v[i] = p < to ? values[((u64)(p / 32) * steps + k) * 32 + p % 32] : as_double(kAbsent);
+    }
+    UNROLL for (u32 i = 0; i < kAtOnce; i++) add_present<op>(s, v[i]);
   }
 }
 
 KERNEL MAX_THREADS(32) group_fold(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
                                   const u32* __restrict__ starts, u32 count, u32 op, State* __restrict__ states) {
-  SHARED double turned[kSide][kSide + 1];
-  u32 first = block_x() * kSide;
-  Squares q{values, steps, first, steps - first < kSide ? steps - first : kSide};
-  bool mine = thread_x() < q.height;
+  u32 k = block_x() * threads_x() + thread_x();
+  if (k >= steps) return;
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u32 from = starts[i], to = starts[i + 1];
-    State* state = states + (u64)groups[i] * steps + first + (mine ? thread_x() : 0);
+    State* state = states + (u64)groups[i] * steps + k;
     State s = *state;
     switch (op) {
-      case kSum: fold_part<kSum>(q, from, to, turned, s); break;
-      case kAvg: fold_part<kAvg>(q, from, to, turned, s); break;
-      case kMin: fold_part<kMin>(q, from, to, turned, s); break;
-      case kMax: fold_part<kMax>(q, from, to, turned, s); break;
-      default: fold_part<kCount>(q, from, to, turned, s);
+      case kSum: fold_few<kSum>(values, from, to, steps, k, s); break;
+      case kAvg: fold_few<kAvg>(values, from, to, steps, k, s); break;
+      case kMin: fold_few<kMin>(values, from, to, steps, k, s); break;
+      case kMax: fold_few<kMax>(values, from, to, steps, k, s); break;
+      default: fold_few<kCount>(values, from, to, steps, k, s);
     }
-    if (mine) *state = s;
+    *state = s;
   }
 }

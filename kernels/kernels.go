@@ -22,6 +22,7 @@ const (
 	WindowEnds   = "window_ends"
 	WindowAll    = "window_all"
 	GroupFold    = "group_fold"
+	FoldSquares  = "group_fold_squares"
 	GroupResult  = "group_result"
 )
 

@@ -9,6 +9,7 @@
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
 #include "../group_fold.cu"
+#include "../group_fold_squares.cu"
 #include "../group_result.cu"
 #include "../group_sum.cu"
 #include "../window_all.cu"
@@ -43,7 +44,8 @@ const Kernel* find_kernel(const std::string& name) {
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
-      entry<group_fold>("group_fold", true),
+      entry<group_fold>("group_fold", false),
+      entry<group_fold_squares>("group_fold_squares", true),
       entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
       entry<window_all>("window_all", false),
