@@ -170,18 +170,7 @@ func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, erro
 	if err != nil {
 		return nil, err
 	}
-	if reason := suitsData(l); reason != "" {
-		return nil, &Unsuited{reason}
-	}
-	if err := x.begin(ctx); err != nil {
-		return nil, errors.Join(l.Done(), err)
-	}
-	defer x.end()
-	j := newJob(x, l)
-	m, err := j.run()
-	if cuda.Lost(err) {
-		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
-	}
+	m, _, err := x.Evaluate(ctx, l)
 	return m, err
 }
 

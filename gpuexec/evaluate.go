@@ -1,0 +1,54 @@
+package gpuexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// CountsSteps says whether the executor counts the samples of each step
+// (cpuexec.Leaf.CountSteps), which a leaf may ask for.
+const CountsSteps = false
+
+// Took says how long an executor was at a leaf.
+type Took struct {
+	Wait time.Duration // for the device to be free
+	Job  time.Duration
+}
+
+// Evaluate computes a leaf and hands its values to the leaf's Finish. Its errors
+// are those of Run.
+func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf) (m *plan.Matrix, t Took, err error) {
+	if reason := SuitsLeaf(l); reason != "" {
+		return nil, t, &Unsuited{reason}
+	}
+	start := time.Now()
+	if err := x.begin(ctx); err != nil {
+		return nil, t, errors.Join(l.Done(), err)
+	}
+	defer x.end()
+	t.Wait = time.Since(start)
+	start = time.Now()
+	m, err = newJob(x, l).run()
+	t.Job = time.Since(start)
+	if cuda.Lost(err) {
+		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
+	}
+	return m, t, err
+}
+
+// SuitsLeaf says why a leaf cannot be evaluated on the GPU, or nothing.
+func SuitsLeaf(l *cpuexec.Leaf) string {
+	if reason := Suits(l.Aggregate); reason != "" {
+		return reason
+	}
+	if l.StepStats && !CountsSteps {
+		return "the query asks for its samples by step, which the GPU does not count yet"
+	}
+	return suitsData(l)
+}
