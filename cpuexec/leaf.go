@@ -32,7 +32,8 @@ type Leaf struct {
 	start      time.Time
 	alone      bool    // the leaf is all of the job
 	all, fresh []int64 // see CountSteps
-	err        error   // of Finish
+	work       plan.DeviceWork
+	err        error // of Finish
 }
 
 // OpenLeaf fetches what the job's node, an aggregation that adds value to value
@@ -75,6 +76,9 @@ func (l *Leaf) Err() error {
 	}
 	return l.Done()
 }
+
+// Work is what computing the leaf took, once Finish has returned.
+func (l *Leaf) Work() plan.DeviceWork { return l.work }
 
 // DecodedShare is the share, from 0 to 1, of the series that the cores have kept
 // decoded. It looks at some of them.
@@ -123,7 +127,8 @@ func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []flo
 	took := time.Since(l.start).Microseconds()
 	if !l.alone {
 		m.Work.Series += len(l.GroupOf)
-		m.Work.AddDevice(&plan.DeviceWork{Leaves: 1, Chunks: work.Chunks, Samples: work.Samples, Bytes: work.Bytes, Micros: took})
+		l.work = plan.DeviceWork{Leaves: 1, Chunks: work.Chunks, Samples: work.Samples, Bytes: work.Bytes, Micros: took}
+		m.Work.AddDevice(&l.work)
 		return m, l.r.done()
 	}
 	m.Rows = l.out.rows()

@@ -52,3 +52,20 @@ func SuitsLeaf(l *cpuexec.Leaf) string {
 	}
 	return suitsData(l)
 }
+
+// MeasureLink copies page-locked memory to the device and returns the best of a few
+// times in bytes a second.
+func (x *Executor) MeasureLink(ctx context.Context) (rate float64, err error) {
+	if err := x.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer x.end()
+	err = x.dev.Do(func(c *cuda.Context) error {
+		free, _, err := c.MemoryInfo()
+		if err == nil {
+			rate, _, err = measureLink(c, free)
+		}
+		return err
+	})
+	return rate, err
+}
