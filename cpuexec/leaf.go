@@ -60,7 +60,7 @@ func (r *run) leaf(n *plan.Aggregate, w *plan.Window, src *source) *Leaf {
 		Aggregate: n, Window: w, Grid: r.job.Grid, Selection: src.sel, StepStats: r.job.StepStats,
 		r: r, src: src, start: time.Now(),
 	}
-	l.out = newAggregator(n, r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n)})
+	l.out = newAggregator(n, r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n), source: src})
 	l.GroupOf, l.Groups = l.out.groups.of, len(l.out.groups.labels)
 	return l
 }

@@ -54,7 +54,7 @@ type aggregator struct {
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
-	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: group(node, in.n, in.grouping)}
+	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: in.groups(node)}
 	a.first = newFirst(len(a.groups.labels))
 	return a
 }

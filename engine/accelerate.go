@@ -96,7 +96,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, er
 	d := a.part.Of[l.Aggregate]
 	if o.Estimated {
 		d.Choice = &plan.Choice{
-			CPU: o.Estimate[cost.Cores].Microseconds(), GPU: o.Estimate[cost.Device].Microseconds(), Took: o.Took.Microseconds(),
+			CPU: o.Estimate[cost.Cores].Microseconds(), GPU: o.Estimate[cost.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
 		}
 	}
 	if err != nil || o.Reason != "" {

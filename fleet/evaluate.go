@@ -21,7 +21,7 @@ type Outcome struct {
 	Estimated bool          // Estimate is set
 	Estimate  cost.Estimate // the device's includes waiting for it
 	GPU       int           // the device's number, where one computed it
-	Took      time.Duration // there, waiting included
+	Stages    gpuexec.Stages
 }
 
 // Suits says why a node cannot be evaluated on any GPU at present, whatever its
@@ -76,16 +76,18 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 	if !d.begin() {
 		return f.decline(o, reasonFailed+": it is just being tried again")
 	}
-	took, err := d.run(ctx, l)
+	var stages gpuexec.Stages
+	err = d.run(ctx, l, &stages)
 	var unsuited *gpuexec.Unsuited
 	var corrupt *selection.CorruptError
 	switch {
 	case err == nil:
 		d.end(nil)
-		d.note(took.Job)
-		o.GPU, o.Took = d.info.Ordinal, took.Wait+took.Job
-		model.Observe(cost.Device, size, took.Job)
-		f.count(d, l, took, size.Missing)
+		job := stages.Total - stages.Waited
+		d.note(job)
+		o.GPU, o.Stages = d.info.Ordinal, stages
+		model.Observe(cost.Device, size, job)
+		f.metrics.count(d, l.Work(), &stages)
 		return o, nil
 	case l.Err() != nil:
 		d.leave()
@@ -114,16 +116,6 @@ func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	if m := f.model.Load(); m != nil {
 		m.Observe(cost.Cores, sizeOf(l), took)
 	}
-}
-
-func (f *Fleet) count(d *device, l *cpuexec.Leaf, took gpuexec.Took, copied int64) {
-	m, w := f.metrics, l.Work()
-	m.jobs.WithLabelValues(d.label()).Inc()
-	m.samples.Add(float64(w.Samples))
-	m.bytes.Add(float64(w.Bytes))
-	m.copied.Add(float64(copied))
-	m.seconds.WithLabelValues("wait").Add(took.Wait.Seconds())
-	m.seconds.WithLabelValues("job").Add(took.Job.Seconds())
 }
 
 // pick chooses the usable device that has most of the leaf's bytes, and of those
@@ -177,14 +169,14 @@ func (d *device) holds(l *cpuexec.Leaf) int64 {
 }
 
 // run computes a leaf.
-func (d *device) run(ctx context.Context, l *cpuexec.Leaf) (gpuexec.Took, error) {
+func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stages) error {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x == nil {
-		return gpuexec.Took{}, errors.New("it is closed")
+		return errors.New("it is closed")
 	}
-	_, took, err := d.x.Evaluate(ctx, l)
-	return took, err
+	_, err := d.x.Evaluate(ctx, l, stages)
+	return err
 }
 
 // wait is how long a leaf is expected to wait for the device.

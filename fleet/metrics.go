@@ -1,8 +1,13 @@
 package fleet
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // metrics say what the GPUs did, and why they did not.
@@ -46,11 +51,25 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		copied: f.NewCounter(prometheus.CounterOpts{
 			Name: "promwarp_gpu_bytes_copied_total",
-			Help: "Bytes of encoded chunks copied to GPUs.",
+			Help: "Bytes copied to GPUs: encoded chunks, and where they are.",
 		}),
 		seconds: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_gpu_seconds_total",
-			Help: "Time that windows waited for a GPU (stage wait) and took from chunks to values (stage job).",
+			Help: "Time that windows took on GPUs, by stage: wait, for others to be done; job, from then to the values. Of a job, the stages prepare, copy, decode, window, fold and result run beside each other.",
 		}, []string{"stage"}),
+	}
+}
+
+// count records a leaf that a device computed.
+func (m *metrics) count(d *device, w plan.DeviceWork, s *gpuexec.Stages) {
+	m.jobs.WithLabelValues(d.label()).Inc()
+	m.samples.Add(float64(w.Samples))
+	m.bytes.Add(float64(w.Bytes))
+	m.copied.Add(float64(s.CopiedBytes))
+	for stage, took := range map[string]time.Duration{
+		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,
+		"copy": s.Copy, "decode": s.Decode, "window": s.Window, "fold": s.Fold, "result": s.Result,
+	} {
+		m.seconds.WithLabelValues(stage).Add(took.Seconds())
 	}
 }

@@ -15,31 +15,26 @@ import (
 // (cpuexec.Leaf.CountSteps), which a leaf may ask for.
 const CountsSteps = false
 
-// Took says how long an executor was at a leaf.
-type Took struct {
-	Wait time.Duration // for the device to be free
-	Job  time.Duration
-}
-
-// Evaluate computes a leaf and hands its values to the leaf's Finish. Its errors
-// are those of Run.
-func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf) (m *plan.Matrix, t Took, err error) {
-	if reason := SuitsLeaf(l); reason != "" {
-		return nil, t, &Unsuited{reason}
-	}
+// Evaluate computes a leaf, hands its values to the leaf's Finish, and says what that
+// took, as far as it came. Its errors are those of Run.
+func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages) (*plan.Matrix, error) {
 	start := time.Now()
+	defer func() { stages.Total = time.Since(start) }()
+	if reason := SuitsLeaf(l); reason != "" {
+		return nil, &Unsuited{reason}
+	}
 	if err := x.begin(ctx); err != nil {
-		return nil, t, errors.Join(l.Done(), err)
+		return nil, errors.Join(l.Done(), err)
 	}
 	defer x.end()
-	t.Wait = time.Since(start)
-	start = time.Now()
-	m, err = newJob(x, l).run()
-	t.Job = time.Since(start)
+	stages.Waited = time.Since(start)
+	j := newJob(x, l)
+	defer func() { stages.Batches = len(j.inputs) }()
+	m, err := j.run()
 	if cuda.Lost(err) {
 		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
 	}
-	return m, t, err
+	return m, err
 }
 
 // SuitsLeaf says why a leaf cannot be evaluated on the GPU, or nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -163,15 +164,22 @@ func (x *Executor) Close() error {
 // a *selection.CorruptError which chunk is corrupt; cpuexec's errors, and those of
 // Prometheus's engine, are the job's own. Any other error is the device's.
 func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+	return x.RunStages(ctx, job, &Stages{})
+}
+
+// RunStages is Run that says what the job took, as far as it came.
+func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stages) (*plan.Matrix, error) {
+	start := time.Now()
+	defer func() { stages.Total = time.Since(start) }()
 	if reason := Suits(job.Node); reason != "" {
 		return nil, &Unsuited{reason}
 	}
 	l, err := x.cpu.OpenLeaf(ctx, job)
+	stages.Open = time.Since(start)
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := x.Evaluate(ctx, l)
-	return m, err
+	return x.Evaluate(ctx, l, stages)
 }
 
 // begin waits for the device to be free.

@@ -28,7 +28,7 @@ func (x *Executor) Keep(ctx context.Context, sel *selection.Selection) error {
 	size := uint64(0)
 	for k := range r.bases {
 		r.bases[k] = size
-		size += uint64(aligned(len(sel.Slab(k)), 256))
+		size += uint64(aligned(len(sel.Slab(k).Bytes()), 256))
 	}
 	return x.dev.Do(func(c *cuda.Context) (err error) {
 		if r.at, err = c.Alloc(size); err != nil {
@@ -46,7 +46,7 @@ func (x *Executor) Keep(ctx context.Context, sel *selection.Selection) error {
 func (x *Executor) copySlabs(c *cuda.Context, r *resident, sel *selection.Selection) error {
 	s := x.slots[0]
 	for k, base := range r.bases {
-		for from := sel.Slab(k); len(from) > 0; {
+		for from := sel.Slab(k).Bytes(); len(from) > 0; {
 			n := copy(s.staging, from)
 			if err := c.CopyIn(r.at+cuda.Pointer(base), s.staging[:n], s.stream); err != nil {
 				return err
