@@ -51,9 +51,14 @@ func (x *Executor) OpenLeaf(ctx context.Context, job Job) (*Leaf, error) {
 // Done returns Prometheus's error for a query that has ended.
 func (l *Leaf) Done() error { return l.r.done() }
 
+// CountSteps notes, before Finish, the samples in the windows of each step, over
+// all series, and those of them that no earlier step had.
+func (l *Leaf) CountSteps(all, fresh []int64) {
+	l.r.m.SamplesAtStep, l.r.m.NewSamplesAtStep = all, fresh
+}
+
 // Finish makes the result of what was computed: the counts of each series, and a
-// value for each group and step, kernels.Absent where there is none. The samples
-// at each step are not known.
+// value for each group and step, kernels.Absent where there is none.
 func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []float64, work plan.Work) (*plan.Matrix, error) {
 	hasPoints := make([]bool, len(l.GroupOf))
 	limit := sampleLimit{max: l.r.job.MaxSamples, window: !l.Window.Func.Instant}
