@@ -61,8 +61,6 @@ type Job struct {
 
 	// Accelerator, if there is one, may compute leaves in place of the cores.
 	Accelerator Accelerator
-	// StepStats says that the query's statistics are asked for step by step.
-	StepStats bool
 
 	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none

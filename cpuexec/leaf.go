@@ -22,9 +22,6 @@ type Leaf struct {
 	Selection *selection.Selection
 	GroupOf   []int32 // the group of each series
 	Groups    int
-	// StepStats says that the query's statistics are asked for step by step: then
-	// only who calls CountSteps may compute the leaf.
-	StepStats bool
 
 	r          *run
 	src        *source
@@ -57,7 +54,7 @@ func (x *Executor) OpenLeaf(ctx context.Context, job Job) (*Leaf, error) {
 // leaf groups the series of src.
 func (r *run) leaf(n *plan.Aggregate, w *plan.Window, src *source) *Leaf {
 	l := &Leaf{
-		Aggregate: n, Window: w, Grid: r.job.Grid, Selection: src.sel, StepStats: r.job.StepStats,
+		Aggregate: n, Window: w, Grid: r.job.Grid, Selection: src.sel,
 		r: r, src: src, start: time.Now(),
 	}
 	l.out = newAggregator(n, r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n), source: src})
@@ -106,11 +103,9 @@ func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []flo
 	m = l.r.m
 	hasPoints := make([]bool, len(l.GroupOf))
 	limit := sampleLimit{max: l.r.job.MaxSamples, window: !l.Window.Func.Instant, held: l.r.held}
-	points := 0
 	for i, g := range l.GroupOf {
 		c := counts(i)
 		hasPoints[i] = c.Points > 0
-		points += int(c.Points)
 		if !limit.add(countsOf(c)) {
 			return nil, promql.ErrTooManySamples("query execution")
 		}
@@ -119,7 +114,10 @@ func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []flo
 		}
 	}
 	m.Peak = max(m.Peak, limit.peak)
-	l.countSteps(points)
+	for k := range l.all {
+		m.SamplesAtStep[k] += l.all[k]
+		m.NewSamplesAtStep[k] += l.fresh[k]
+	}
 	if err := l.r.check(l.Window, l.src, hasPoints); err != nil {
 		return nil, err
 	}
@@ -141,21 +139,6 @@ func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []flo
 	m.Work.FetchMicros, m.Work.EvalMicros = fetch, took
 	m.Work.Series, m.Work.ResultSeries, m.Work.ResultPoints = len(l.GroupOf), len(m.Rows), m.Points()
 	return m, nil
-}
-
-// countSteps adds the samples read to the statistics. Of an instant selector, a
-// sample is read for each value: where steps were not counted, their sum is
-// known.
-func (l *Leaf) countSteps(points int) {
-	m := l.r.m
-	if l.all == nil && l.Window.Func.Instant && len(m.SamplesAtStep) > 0 {
-		m.SamplesAtStep[0] += int64(points)
-		m.NewSamplesAtStep[0] += int64(points)
-	}
-	for k := range l.all {
-		m.SamplesAtStep[k] += l.all[k]
-		m.NewSamplesAtStep[k] += l.fresh[k]
-	}
 }
 
 func countsOf(c kernels.SeriesCounts) counts {

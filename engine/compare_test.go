@@ -33,8 +33,6 @@ type comparison struct {
 	stock *promql.Engine
 	ours  *Engine
 	asked promql.QueryEngine // ours, in some mode
-	// noStats asks for no statistics and compares none.
-	noStats bool
 	// undecided counts questions to which Prometheus's engine gives answers that
 	// are not even alike, as for topk among the ties of count_values.
 	undecided int
@@ -62,7 +60,6 @@ type question struct {
 	query            string
 	start, end, step int64
 	allowed          float64 // how far values may be from Prometheus's, relative
-	noStats          bool    // by step
 }
 
 func (q question) String() string {
@@ -71,7 +68,7 @@ func (q question) String() string {
 
 // on makes the query on an engine.
 func (q question) on(e promql.QueryEngine, st storage.Queryable) (promql.Query, error) {
-	opts := promql.NewPrometheusQueryOpts(!q.noStats, 0)
+	opts := promql.NewPrometheusQueryOpts(true, 0)
 	if q.step == 0 {
 		return e.NewInstantQuery(context.Background(), st, opts, q.query, time.UnixMilli(q.start))
 	}
@@ -81,7 +78,6 @@ func (q question) on(e promql.QueryEngine, st storage.Queryable) (promql.Query, 
 // compare asks both engines. It returns Prometheus's error where the question is
 // none that can be asked, of a wrong type say.
 func (c *comparison) compare(t testing.TB, st storage.Queryable, ask question) error {
-	ask.noStats = c.noStats
 	wq, werr := ask.on(c.stock, st)
 	gq, gerr := ask.on(c.asked, st)
 	if werr != nil || gerr != nil {
@@ -96,7 +92,7 @@ func (c *comparison) compare(t testing.TB, st storage.Queryable, ask question) e
 	if ws != gs && !c.unsure(t, st, ask, ws, gs) {
 		require.Equal(t, ws, gs, ask)
 	}
-	if want.Err == nil && !c.noStats && !strings.Contains(ask.query, ":") { // subqueries: see docs/architecture.md
+	if want.Err == nil && !strings.Contains(ask.query, ":") { // subqueries: see docs/architecture.md
 		a, b := wq.Stats().Samples, gq.Stats().Samples
 		require.Equal(t, a.TotalSamples, b.TotalSamples, "total samples of %s", ask)
 		require.Equal(t, a.SamplesRead, b.SamplesRead, "samples read of %s", ask)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -75,7 +74,6 @@ func declines(t testing.TB, reg *prometheus.Registry) map[string]float64 {
 func (c *comparison) onGPUs(gpus *fleet.Fleet) *comparison {
 	c.ours.opts.GPUs = gpus
 	c.asked = inMode{c.ours, GPU}
-	c.noStats = !gpuexec.CountsSteps
 	return c
 }
 

@@ -246,7 +246,6 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
 		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
 		Accelerator:        qr.q.accelerator(p),
-		StepStats:          qr.q.Query.Stats().Samples.StepTrackingEnabled(),
 		Budget:             qr.q.budget,
 		MaxSamples:         o.MaxSamples,
 		DelayedNameRemoval: o.EnableDelayedNameRemoval,

@@ -11,10 +11,6 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// CountsSteps says whether the executor counts the samples of each step
-// (cpuexec.Leaf.CountSteps), which a leaf may ask for.
-const CountsSteps = false
-
 // Evaluate computes a leaf, hands its values to the leaf's Finish, and says what that
 // took, as far as it came. Its errors are those of Run.
 func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages) (*plan.Matrix, error) {
@@ -41,9 +37,6 @@ func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages
 func SuitsLeaf(l *cpuexec.Leaf) string {
 	if reason := Suits(l.Aggregate); reason != "" {
 		return reason
-	}
-	if l.StepStats && !CountsSteps {
-		return "the query asks for its samples by step, which the GPU does not count yet"
 	}
 	return suitsData(l)
 }

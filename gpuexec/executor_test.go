@@ -101,6 +101,8 @@ func executor(t testing.TB, o Options) *Executor {
 func same(t testing.TB, want, got *plan.Matrix, exact bool, what string) {
 	require.Equal(t, len(want.Rows), len(got.Rows), "%s: rows", what)
 	require.Equal(t, want.Peak, got.Peak, what)
+	require.Equal(t, want.SamplesAtStep, got.SamplesAtStep, what)
+	require.Equal(t, want.NewSamplesAtStep, got.NewSamplesAtStep, what)
 	require.Equal(t, want.Annotations.AsErrors(), got.Annotations.AsErrors(), what)
 	for i, w := range want.Rows {
 		g := got.Rows[i]
@@ -128,7 +130,7 @@ var testFunctions = slices.Sorted(func(yield func(string) bool) {
 // random grids.
 func TestExecutor(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
-	small := executor(t, Options{Memory: 24 << 20, Staging: 1 << 20, Slots: 3})
+	small := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20, Slots: 3})
 	large := executor(t, Options{Memory: 256 << 20, Staging: 16 << 20})
 	cpu := cpuexec.New(cpuexec.Options{})
 	rounds := 12
@@ -139,13 +141,14 @@ func TestExecutor(t *testing.T) {
 		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 500}[round%6])
 		for _, f := range testFunctions {
 			for op := range operators {
-				grid := plan.Grid{Start: r.Int64N(6_000_000), Interval: 1 + r.Int64N(300_000), Steps: 1 + r.IntN(300)}
+				interval := []int64{1 + r.Int64N(300_000), 15_000, 60_000}[r.IntN(3)]
+				grid := plan.Grid{Start: r.Int64N(6_000_000), Interval: interval, Steps: 1 + r.IntN(300)}
 				var fixed *int64
 				if at := r.Int64N(8_000_000); r.IntN(8) == 0 {
 					fixed = &at
 				}
 				by, without := [][]string{nil, {"job"}, {"instance"}}[r.IntN(3)], r.IntN(3) == 0
-				node := aggregation(op, f, []int64{1, 15_000, 60_000, 300_000, 3_600_000}[r.IntN(5)], r.Int64N(3)*100_000, fixed, by, without)
+				node := aggregation(op, f, []int64{1, 15_000, 60_000, 300_000, 1_234_567, 3_600_000, 86_400_000}[r.IntN(7)], r.Int64N(3)*100_000, fixed, by, without)
 				job := jobOver(node, grid, sel)
 				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)

@@ -20,10 +20,12 @@ type job struct {
 	op    kernels.Operator
 	steps Steps
 	y     *layout
+	panes *Panes    // or nil
 	in    *resident // or nil
 
 	// Device memory, from the arena's beginning.
 	first, states, result, counts, fault cuda.Pointer
+	reads                                cuda.Pointer // uint64, two a step: samples in the windows, and those no earlier step had
 	rest                                 cuda.Pointer // for the slots, each so many bytes
 	each                                 int
 
@@ -34,6 +36,7 @@ type job struct {
 func newJob(x *Executor, l *cpuexec.Leaf) *job {
 	j := &job{x: x, l: l, f: functions[l.Window.Func.Name], op: operators[l.Aggregate.Func.Name], steps: steps(l)}
 	j.in = x.resident[l.Selection]
+	j.panes = j.f.panes(j.steps)
 	return j
 }
 
@@ -42,6 +45,7 @@ func (j *job) run() (*plan.Matrix, error) {
 		return j.l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{} }, nil, plan.Work{})
 	}
 	j.y = newLayout(j.l, j.in == nil)
+	j.usePanes(j.y)
 	if err := j.place(); err != nil {
 		return nil, err
 	}
@@ -51,8 +55,9 @@ func (j *job) run() (*plan.Matrix, error) {
 	}
 	var values []float64
 	var counts []kernels.SeriesCounts
+	reads := make([]int64, 2*j.l.Grid.Steps)
 	if err == nil {
-		values, counts, err = j.results()
+		values, counts, err = j.results(reads)
 	}
 	if err != nil {
 		return nil, errors.Join(err, j.abandon())
@@ -68,6 +73,7 @@ func (j *job) run() (*plan.Matrix, error) {
 		work.Samples += in.total.samples
 		work.Bytes += int64(in.total.encoded)
 	}
+	j.l.CountSteps(reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:])
 	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[at[series]] }, values, work)
 }
 
@@ -80,6 +86,13 @@ func (j *job) abandon() error {
 		}
 		return errors.Join(append(errs, c.Wait(j.x.tables))...)
 	})
+}
+
+// usePanes makes room for panes in a layout.
+func (j *job) usePanes(y *layout) {
+	if j.panes != nil {
+		y.panes = j.panes.bytes(j.f.op)
+	}
 }
 
 // cells is the number of groups times steps.
@@ -103,6 +116,7 @@ func (j *job) place() error {
 	j.result = take(j.cells() * 8)
 	j.counts = take(len(j.y.tiles) * lanes * int(unsafe.Sizeof(kernels.SeriesCounts{})))
 	j.fault = take(8)
+	j.reads = take(2 * 8 * j.l.Grid.Steps)
 	if size >= j.x.memory {
 		return &Unsuited{"its groups, at every step, need more memory than the executor has on the device"}
 	}
@@ -143,6 +157,7 @@ func (j *job) begin(c *cuda.Context) error {
 		{j.states, 0, j.cells() * int(unsafe.Sizeof(kernels.State{}))},
 		{j.counts, 0, len(j.y.tiles) * lanes * int(unsafe.Sizeof(kernels.SeriesCounts{}))},
 		{j.fault, 0xFF, 8},
+		{j.reads, 0, 2 * 8 * j.l.Grid.Steps},
 	} {
 		if err := c.Set(p.at, p.v, uint64(p.n), s); err != nil {
 			return err
@@ -213,17 +228,18 @@ func (j *job) fill(b int) error {
 // onDevice is where a batch lies on the device.
 type onDevice struct {
 	Batch
-	base    cuda.Pointer // of what is copied in
-	places  Places
-	windows cuda.Pointer // the values of each place and step
-	counts  cuda.Pointer // of each place
+	base   cuda.Pointer // of what is copied in
+	places Places
+	out    Output // of the window kernel
+
+	suffix, prefix cuda.Pointer // see WindowPanes
 }
 
 func (j *job) onDevice(b int, in input) *onDevice {
 	base := j.rest + cuda.Pointer(b%len(j.x.slots)*j.each)
-	made, o := base+cuda.Pointer(in.size), newOutput(in, j.l.Grid.Steps)
+	made, o := base+cuda.Pointer(in.size), newOutput(in, j.l.Grid.Steps, j.y.panes)
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
-	d := &onDevice{base: base, places: j.y.places(in), windows: at(made, o.windows)}
+	d := &onDevice{base: base, places: j.y.places(in), suffix: at(made, o.suffix), prefix: at(made, o.prefix)}
 	d.Batch = Batch{
 		Slab: at(base, in.bytes), Refs: at(base, in.refs), Chunks: uint32(in.total.positions * lanes),
 		First: at(base, in.first), Tiles: uint32(in.to - in.from),
@@ -233,7 +249,10 @@ func (j *job) onDevice(b int, in input) *onDevice {
 	if j.in != nil {
 		d.Slab = j.in.at
 	}
-	d.counts = j.counts + cuda.Pointer(d.places.Base)*cuda.Pointer(unsafe.Sizeof(kernels.SeriesCounts{}))
+	d.out = Output{
+		Values: at(made, o.windows), Reads: at(made, o.reads),
+		Counts: j.counts + cuda.Pointer(d.places.Base)*cuda.Pointer(unsafe.Sizeof(kernels.SeriesCounts{})),
+	}
 	return d
 }
 
@@ -246,6 +265,7 @@ func (j *job) enqueue(c *cuda.Context, b int, in input, slot *slot) error {
 		func() error { return c.Record(slot.copied, s) },
 		func() error { return j.decode(c, s, b, d) },
 		func() error { return j.window(c, s, d) },
+		func() error { return j.read(c, s, d) },
 		func() error {
 			if j.folded == 0 {
 				return nil
@@ -271,19 +291,18 @@ func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
 	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.fault, uint64(b)<<40)
 }
 
-func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	if j.f.ends {
-		return j.x.k.WindowEnds(c, s, &d.Batch, j.steps, j.f.f, j.f.divisor(j.l.Window.Width), d.windows, d.counts)
-	}
-	return j.x.k.WindowAll(c, s, &d.Batch, j.steps, j.f.op, d.windows, d.counts)
+// read puts counting the samples that each step reads on a stream.
+func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	n := j.steps.Count
+	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, j.reads, j.reads+cuda.Pointer(8*n))
 }
 
 func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.windows, j.steps.Count, j.first, d.places, j.op, j.states)
+	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, j.first, d.places, j.op, j.states)
 }
 
 // results waits for the work and fetches what came of it.
-func (j *job) results() (values []float64, counts []kernels.SeriesCounts, err error) {
+func (j *job) results(reads []int64) (values []float64, counts []kernels.SeriesCounts, err error) {
 	fault := []uint64{0}
 	values = make([]float64, j.cells())
 	counts = make([]kernels.SeriesCounts, len(j.y.series))
@@ -298,7 +317,7 @@ func (j *job) results() (values []float64, counts []kernels.SeriesCounts, err er
 		for _, f := range []struct {
 			to []byte
 			at cuda.Pointer
-		}{{bytesOf(fault), j.fault}, {bytesOf(values), j.result}, {bytesOf(counts), j.counts}} {
+		}{{bytesOf(fault), j.fault}, {bytesOf(values), j.result}, {bytesOf(counts), j.counts}, {bytesOf(reads), j.reads}} {
 			if err := j.fetch(c, f.to, f.at); err != nil {
 				return err
 			}

@@ -19,7 +19,8 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, windowEnds, windowAll, groupFold, groupResult cuda.Function
+	decodeSeries, groupFold, groupResult, stepReads cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin  cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -35,6 +36,9 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.DecodeSeries: &k.decodeSeries,
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
+		kernels.WindowPanes:  &k.windowPanes,
+		kernels.WindowJoin:   &k.windowJoin,
+		kernels.StepReads:    &k.stepReads,
 		kernels.GroupFold:    &k.groupFold,
 		kernels.GroupResult:  &k.groupResult,
 	} {

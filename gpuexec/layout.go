@@ -25,6 +25,7 @@ type layout struct {
 	series     []uint32 // at each place
 	first      []uint32 // place of each group, and the number of places
 	tiles      []tileSize
+	panes      int // bytes that the panes of a tile take, twice
 }
 
 // tileSize is what a tile of series takes.
@@ -129,11 +130,12 @@ func newInput(from, to int, total tileSize) input {
 
 // output is the layout of what the kernels make of a batch.
 type output struct {
-	decoded, times, values, windows section
-	size                            int
+	decoded, times, values, windows, reads section
+	suffix, prefix                         section // see Panes
+	size                                   int
 }
 
-func newOutput(in input, steps int) output {
+func newOutput(in input, steps, panes int) output {
 	var o output
 	next := func(n int) section {
 		s := section{o.size, n}
@@ -144,6 +146,9 @@ func newOutput(in input, steps int) output {
 	o.times = next(in.total.rows * lanes * 8)
 	o.values = next(in.total.rows * lanes * 8)
 	o.windows = next((in.to - in.from) * steps * lanes * 8)
+	o.reads = next((in.to - in.from) * steps * lanes * 8)
+	o.suffix = next((in.to - in.from) * panes)
+	o.prefix = next((in.to - in.from) * panes)
 	return o
 }
 
@@ -159,7 +164,7 @@ func (y *layout) batches(steps, staging, device int) ([]input, error) {
 			more := total
 			more.add(y.tiles[to])
 			next := newInput(from, to+1, more)
-			if next.size > staging || next.size+newOutput(next, steps).size > device {
+			if next.size > staging || next.size+newOutput(next, steps, y.panes).size > device {
 				break
 			}
 			in, total = next, more

@@ -55,6 +55,7 @@ type speed struct {
 	// On the device alone, all batches one after the other.
 	Decode float64 `json:"kernel_decode_ms"`
 	Window float64 `json:"kernel_window_ms"`
+	Read   float64 `json:"kernel_reads_ms"`
 	Fold   float64 `json:"kernel_fold_ms"`
 }
 
@@ -138,8 +139,10 @@ func TestExecutorSpeed(t *testing.T) {
 		width int64
 		cpu   bool
 	}{
-		{"sum", "rate", 300_000, true}, {"sum", plan.Last.Name, 300_000, true}, {"max", "max_over_time", 300_000, true},
-		{"avg", "avg_over_time", 3_600_000, true}, {"sum", "rate", 3_600_000, false}, {"max", "max_over_time", 3_600_000, false},
+		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", plan.Last.Name, 300_000, true},
+		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, true},
+		{"avg", "avg_over_time", 300_000, false}, {"avg", "avg_over_time", 3_600_000, true}, {"avg", "avg_over_time", 86_400_000, true},
+		{"sum", "sum_over_time", 86_400_000, false}, {"sum", "count_over_time", 86_400_000, false},
 	} {
 		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
 		job := jobOver(node, grid, sel)
@@ -195,9 +198,11 @@ func (s *speed) stages(t testing.TB, x *Executor, what cpuexec.Job) {
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
 	full := newJob(x, l)
 	s.Layout = median(3, func() { full.y = newLayout(l, true) })
+	full.usePanes(full.y)
 	require.NoError(t, full.place())
 	j := newJob(x, l)
 	j.y = newLayout(l, false)
+	j.usePanes(j.y)
 	require.NoError(t, j.place())
 	require.NoError(t, x.dev.Do(j.begin))
 	s.Batches = len(full.inputs)
@@ -221,6 +226,7 @@ func (s *speed) stages(t testing.TB, x *Executor, what cpuexec.Job) {
 			ms(func() error { return c.CopyIn(d.base, slot.staging[:in.size], slot.stream) })
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, b, d) })
 			s.Window += ms(func() error { return j.window(c, slot.stream, d) })
+			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
 			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))

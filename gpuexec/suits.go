@@ -2,7 +2,6 @@ package gpuexec
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -15,27 +14,6 @@ import (
 type Unsuited struct{ Reason string }
 
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
-
-// function is a window function as a kernel computes it.
-type function struct {
-	ends    bool // by window_ends
-	f       kernels.Ends
-	op      kernels.Operator // of window_all
-	seconds bool             // the width in seconds divides the result
-}
-
-var functions = map[string]function{
-	plan.Last.Name:    {ends: true, f: kernels.EndsInstant},
-	"last_over_time":  {ends: true, f: kernels.EndsNewest},
-	"delta":           {ends: true, f: kernels.EndsDelta},
-	"increase":        {ends: true, f: kernels.EndsIncrease},
-	"rate":            {ends: true, f: kernels.EndsIncrease, seconds: true},
-	"sum_over_time":   {op: kernels.Sum},
-	"avg_over_time":   {op: kernels.Avg},
-	"min_over_time":   {op: kernels.Min},
-	"max_over_time":   {op: kernels.Max},
-	"count_over_time": {op: kernels.Count},
-}
 
 var operators = map[string]kernels.Operator{
 	"sum": kernels.Sum, "avg": kernels.Avg, "min": kernels.Min, "max": kernels.Max, "count": kernels.Count, "group": kernels.Group,
@@ -65,14 +43,6 @@ func steps(l *cpuexec.Leaf) Steps {
 	s := Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
 	s.Interval = l.Window.Scan.Times(l.Grid.At(1)) - s.Start
 	return s
-}
-
-// divisor is what the results of f are divided by, or 0 for nothing.
-func (f function) divisor(width int64) float64 {
-	if !f.seconds {
-		return 0
-	}
-	return (time.Duration(width) * time.Millisecond).Seconds()
 }
 
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.

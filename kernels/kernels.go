@@ -21,6 +21,9 @@ const (
 	DecodeSeries = "decode_series"
 	WindowEnds   = "window_ends"
 	WindowAll    = "window_all"
+	WindowPanes  = "window_panes"
+	WindowJoin   = "window_join"
+	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
 	GroupResult  = "group_result"
 )
@@ -45,8 +48,9 @@ const (
 	GroupSumSteps = 32
 	GroupSumParts = 8
 	WindowBlock   = 128
-	WindowAbreast = 4 // steps that window_all computes at once
+	WindowAbreast = 4 // steps that window kernels compute at once
 	FoldBlock     = 64
+	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
 )
 

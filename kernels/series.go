@@ -36,11 +36,17 @@ type Ends uint32
 const (
 	EndsInstant Ends = iota
 	EndsNewest
+	EndsOldest
+	EndsNewestTime
+	EndsOldestTime
+	EndsCount
+	EndsPresence
 	EndsDelta
 	EndsIncrease
 )
 
-// Operator is an operator of group_fold, or of window_all, which has no Group.
+// Operator is an operator of group_fold, or of window_all and window_panes, which
+// have no Count and no Group.
 type Operator uint32
 
 // The operators.
@@ -51,4 +57,10 @@ const (
 	Max
 	Count
 	Group
+)
+
+// The bytes of what window_panes keeps of a pane, twice.
+const (
+	ExtremeBytes = 12 // for Min and Max
+	TotalBytes   = 24 // for Sum and Avg
 )
