@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
@@ -17,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // someConstants are not measured, so that tests start at once.
@@ -189,5 +187,3 @@ func TestGPUSmith(t *testing.T) {
 	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
 	require.Greater(t, jobs, 0.05*float64(n))
 }
-
-var _ = []any{testutil.ToFloat64, storage.ErrNotFound, plan.OnGPU}
