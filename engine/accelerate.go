@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 )
@@ -103,9 +104,18 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, er
 		a.leave(l.Aggregate, o.Reason)
 		return o.Reason, err
 	}
-	d.Executor, d.Choice.Device = plan.OnGPU, &o.GPU
+	d.Executor, d.Choice.Device, d.Choice.Stages = plan.OnGPU, &o.GPU, stages(&o.Stages)
 	a.part.Of[l.Window].Executor = plan.OnGPU
 	return "", nil
+}
+
+func stages(s *gpuexec.Stages) *plan.DeviceStages {
+	return &plan.DeviceStages{
+		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
+		Waited: s.Waited.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
+		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Fold: s.Fold.Microseconds(), Result: s.Result.Microseconds(),
+		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
+	}
 }
 
 // OnCores implements cpuexec.Accelerator.

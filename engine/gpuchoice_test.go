@@ -57,6 +57,8 @@ func TestGPUChoice(t *testing.T) {
 		}
 		require.Empty(t, declines(t, reg))
 		require.Equal(t, 0, *leaf.Choice.Device)
+		require.Positive(t, leaf.Choice.Stages.Batches)
+		require.Contains(t, x.Tree(), "[GPU 0: 1 batches, ")
 		require.Zero(t, x.Root.Work.Samples, "the cores decode nothing")
 		require.Positive(t, x.Root.Work.Device.Samples)
 		require.Equal(t, float64(x.Root.Work.Device.Samples), metric(t, reg, "promwarp_gpu_samples_decoded_total"))

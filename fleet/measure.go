@@ -24,9 +24,13 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// measuredSeries is the number of series that measurements are made with: enough
-// for the rates to show beside what any leaf takes.
-const measuredSeries = 16 << 10
+// Measurements are made with as many series as it takes for the rates to show beside
+// what any leaf takes, within bounds.
+const (
+	leastSeries = 2 << 10
+	mostSeries  = 128 << 10
+	shows       = 8 // times what any leaf takes
+)
 
 // calibrate makes the model, from the file of constants or by measuring, unless
 // there is one.
@@ -49,7 +53,7 @@ func (f *Fleet) calibrate(x *gpuexec.Executor, d *device) error {
 			f.log.Info("what was measured earlier is of no use and is measured again", "reason", err)
 		}
 	}
-	c, err := measure(f.ctx, x, f.cpu, f.workers(), measuredSeries)
+	c, err := measure(f.ctx, x, f.cpu, f.workers())
 	if err != nil {
 		return err
 	}
@@ -97,10 +101,9 @@ func processor() string {
 // chunkSamples is the number of samples in each of the chunks that are measured.
 const chunkSamples = 120
 
-// measure finds the constants, from whole leaves of so many series.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, workers, series int) (c cost.Constants, err error) {
+// measure finds the constants, from whole leaves.
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, workers int) (c cost.Constants, err error) {
 	c.Workers = workers
-	tiny, large := counters(1), counters(series)
 	few, many := plan.Grid{Start: span, Interval: 1, Steps: 1}, plan.Grid{Interval: span / 512, Steps: 512}
 	device := func(s *selection.Selection, g plan.Grid) time.Duration {
 		return best(&err, func() error { _, err := x.Run(ctx, rates(s, g)); return err })
@@ -108,7 +111,15 @@ func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, wo
 	cores := func(s *selection.Selection, g plan.Grid) time.Duration {
 		return best(&err, func() error { _, err := cpu.Run(ctx, rates(s, g)); return err })
 	}
-	c.Launch = device(tiny, few)
+	c.Launch = device(counters(1), few)
+	series := leastSeries
+	large := counters(series)
+	decoded := device(large, few)
+	for err == nil && series < mostSeries && decoded < shows*c.Launch {
+		series *= 4
+		large = counters(series)
+		decoded = device(large, few)
+	}
 	if err != nil {
 		return c, err
 	}
@@ -122,7 +133,7 @@ func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, wo
 			bytes += int(k.Len)
 		}
 	}
-	decoded, windowed := device(large, few), device(large, many)
+	windowed := device(large, many)
 	// What is left of so short a time is at least a tenth of it.
 	left := max(decoded.Seconds()/10, decoded.Seconds()-c.Launch.Seconds()-float64(bytes)/c.Link)
 	c.DeviceSamples = samples / left

@@ -41,15 +41,6 @@ const (
 	OnPrometheus = "prometheus"
 )
 
-// Choice says between what was chosen for a window and what aggregates it, and how
-// long that took.
-type Choice struct {
-	CPU    int64 `json:"estimated_cpu_us"`
-	GPU    int64 `json:"estimated_gpu_us"`
-	Took   int64 `json:"took_us"`
-	Device *int  `json:"gpu,omitempty"` // the driver's number of the GPU that evaluated it
-}
-
 // Tree renders the explanation as an indented tree, one node a line.
 func (e *Explanation) Tree() string {
 	var b strings.Builder
@@ -72,6 +63,9 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	if c := d.Choice; c != nil {
 		fmt.Fprintf(b, "  [estimated %s on the cores, %s on a GPU; took %s]",
 			time.Duration(c.CPU)*time.Microsecond, time.Duration(c.GPU)*time.Microsecond, time.Duration(c.Took)*time.Microsecond)
+		if c.Stages != nil {
+			fmt.Fprintf(b, "  [GPU %d: %s]", *c.Device, c.Stages)
+		}
 	}
 	if w := d.Work; w != nil {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",

@@ -43,18 +43,6 @@ func (m *gpuMode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalYAML implements yaml.Unmarshaler: off is false in YAML.
-func (m *gpuMode) UnmarshalYAML(unmarshal func(any) error) error {
-	var text string
-	if err := unmarshal(&text); err != nil {
-		return err
-	}
-	if no, err := strconv.ParseBool(text); err == nil && !no {
-		text = string(gpuOff)
-	}
-	return m.UnmarshalText([]byte(text))
-}
-
 // ordinals are the driver's numbers of devices, written with commas.
 type ordinals string
 
