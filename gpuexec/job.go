@@ -352,8 +352,12 @@ func (j *job) fetch(c *cuda.Context, to []byte, at cuda.Pointer) error {
 	return nil
 }
 
-// corrupt is the error for the first of the corrupt chunks.
+// corrupt is the error for the first of the corrupt chunks, or for what no kernel
+// can tell.
 func (j *job) corrupt(fault uint64) error {
+	if fault == kernels.MixedZeros {
+		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
+	}
 	j.l.Selection.Discard()
 	series, c := j.y.place(j.inputs[fault>>40], int(fault>>8&(1<<32-1)))
 	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: kernels.Status(fault & 255).Err()}

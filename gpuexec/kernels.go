@@ -21,6 +21,7 @@ type Kernels struct {
 
 	decodeSeries, groupFold, groupResult, stepReads cuda.Function
 	windowEnds, windowAll, windowPanes, windowJoin  cuda.Function
+	windowPairs, windowFold, windowOrder            cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -38,6 +39,9 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.WindowAll:    &k.windowAll,
 		kernels.WindowPanes:  &k.windowPanes,
 		kernels.WindowJoin:   &k.windowJoin,
+		kernels.WindowPairs:  &k.windowPairs,
+		kernels.WindowFold:   &k.windowFold,
+		kernels.WindowOrder:  &k.windowOrder,
 		kernels.StepReads:    &k.stepReads,
 		kernels.GroupFold:    &k.groupFold,
 		kernels.GroupResult:  &k.groupResult,

@@ -58,5 +58,5 @@ func (k *Kernels) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps St
 	if err != nil {
 		return err
 	}
-	return k.window(c, s, k.windowJoin, b, steps, out, p.Head, p.Per, p.Count, p.Block, p.Span, uint32(op), suffix, prefix)
+	return k.window(c, s, k.windowJoin, kernels.WindowBlock, b, steps, out, p.Head, p.Per, p.Count, p.Block, p.Span, uint32(op), suffix, prefix)
 }

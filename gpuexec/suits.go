@@ -45,13 +45,36 @@ func steps(l *cpuexec.Leaf) Steps {
 	return s
 }
 
+// sortedMost is the largest number of samples in a window, on average, for which
+// sorting them is worth it. A test raises it.
+var sortedMost float64 = kernels.OrderMost
+
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsData(l *cpuexec.Leaf) string {
 	switch {
 	case l.Selection.Has(chunkenc.EncXOR2):
 		return "XOR2 chunks are not on the GPU yet"
+	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
+		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", kernels.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}
 	return ""
+}
+
+// inWindow is the number of samples that a window of a leaf holds, by the average
+// distance of samples in some of its series.
+func inWindow(l *cpuexec.Leaf) (n float64) {
+	series := l.Selection.NumSeries()
+	for i := 0; i < series; i += max(1, series/64) {
+		samples := 0
+		cs := l.Selection.Chunks(i)
+		for k := range cs {
+			samples += int(cs[k].Samples)
+		}
+		if samples > 1 {
+			n = max(n, float64(l.Window.Width)*float64(samples-1)/float64(cs[len(cs)-1].MaxT-cs[0].MinT))
+		}
+	}
+	return n
 }

@@ -13,7 +13,10 @@ type function struct {
 	by      kernel
 	ends    kernels.Ends
 	op      kernels.Operator
+	pairs   kernels.Pairs
+	folds   kernels.Folds
 	seconds bool // the width in seconds divides the result
+	mad     bool // the median absolute deviation, rather than a quantile
 }
 
 // kernel is the kernel that computes a window function.
@@ -22,6 +25,9 @@ type kernel int
 const (
 	byEnds kernel = iota
 	byAll         // or by panes
+	byPairs
+	byFold
+	byOrder
 )
 
 var functions = map[string]function{
@@ -39,6 +45,20 @@ var functions = map[string]function{
 	"avg_over_time":         {by: byAll, op: kernels.Avg},
 	"min_over_time":         {by: byAll, op: kernels.Min},
 	"max_over_time":         {by: byAll, op: kernels.Max},
+	"irate":                 {by: byPairs, pairs: kernels.PairsLastRate},
+	"idelta":                {by: byPairs, pairs: kernels.PairsLastDifference},
+	"changes":               {by: byPairs, pairs: kernels.PairsChanges},
+	"resets":                {by: byPairs, pairs: kernels.PairsResets},
+	"stdvar_over_time":      {by: byFold, folds: kernels.FoldsVariance},
+	"stddev_over_time":      {by: byFold, folds: kernels.FoldsDeviation},
+	"deriv":                 {by: byFold, folds: kernels.FoldsSlope},
+	"predict_linear":        {by: byFold, folds: kernels.FoldsPrediction},
+	"ts_of_min_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMin},
+	"ts_of_max_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMax},
+	"quantile_over_time":    {by: byOrder},
+	"mad_over_time":         {by: byOrder, mad: true},
+
+	"double_exponential_smoothing": {by: byFold, folds: kernels.FoldsSmoothing},
 }
 
 // divisor is what the results of f are divided by, or 0 for nothing.
@@ -67,6 +87,13 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	switch {
 	case j.panes != nil:
 		return k.WindowPanes(c, s, b, j.steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+	case j.f.by == byPairs:
+		return k.WindowPairs(c, s, b, j.steps, j.f.pairs, d.out)
+	case j.f.by == byFold:
+		w := j.l.Window
+		return k.WindowFold(c, s, b, j.steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
+	case j.f.by == byOrder:
+		return k.WindowOrder(c, s, b, j.steps, j.f.mad, j.l.Window.Param, j.fault, d.out)
 	case j.f.by == byAll:
 		return k.WindowAll(c, s, b, j.steps, j.f.op, d.out)
 	default:

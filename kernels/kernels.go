@@ -23,6 +23,9 @@ const (
 	WindowAll    = "window_all"
 	WindowPanes  = "window_panes"
 	WindowJoin   = "window_join"
+	WindowPairs  = "window_pairs"
+	WindowFold   = "window_fold"
+	WindowOrder  = "window_order"
 	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
 	GroupResult  = "group_result"
@@ -48,6 +51,7 @@ const (
 	GroupSumSteps = 32
 	GroupSumParts = 8
 	WindowBlock   = 128
+	OrderBlock    = 64
 	WindowAbreast = 4 // steps that window kernels compute at once
 	FoldBlock     = 64
 	ReadsSteps    = 4 // steps that a block of step_reads has threads for

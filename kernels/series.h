@@ -128,6 +128,10 @@ DEVICE Stretch my_stretch(u32 steps, u32 length) {
       const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
       u32 length, u64 *__restrict__ out, u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
 
+// The windows that a thread computes at once where it looks at all their samples.
+// Mirrors kernels.WindowAbreast.
+const u32 kAbreast = 4;
+
 // Where a thread of a window kernel writes what it finds for its steps, in order.
 struct Results {
   u64* __restrict__ out;

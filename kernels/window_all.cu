@@ -12,8 +12,6 @@
 #include "series.h"
 #include "sums.h"
 
-const u32 kAbreast = 4;
-
 struct Windows {
   i64 start, interval, width;
 };
