@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // someConstants are not measured, so that tests start at once.
@@ -140,8 +141,7 @@ func randomLeaf(r *rand.Rand) string {
 		sel := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, "lat_bucket")
 		mod := pick("", "", "", " offset 3m", " offset -2m", " @ 1200", " @ end()")
 		by := pick("", "by (job) ", "by (instance, job) ", "without (instance) ", "by (le, job) ", "by (__name__) ")
-		f := pick("rate", "increase", "delta", "sum_over_time", "min_over_time", "max_over_time", "count_over_time", "last_over_time")
-		in := f + "(" + sel + pick("[1m]", "[5m]", "[17m]", "[90s]") + mod + ")"
+		in := anyWindow(r, []plan.Exactness{plan.BitIdentical, plan.Compensated}[r.IntN(8)/7], sel+pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]")+mod)
 		if r.IntN(3) == 0 {
 			in = sel + mod
 		}

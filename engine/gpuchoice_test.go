@@ -115,8 +115,8 @@ func TestGPUForced(t *testing.T) {
 		{with, "rate(reqs_total[5m]) * 2", []string{"rate(reqs_total[5m]): only aggregations are on the GPU yet"}},
 		{with, "sum(temp) + stddev(temp)", []string{"stddev(temp): the operator stddev is not on the GPU yet"}},
 		{with, "day_of_week(sum(temp))", []string{"day_of_week(sum(temp)): the function day_of_week is not on an executor yet"}},
-		{with, "max(abs(temp)) + max(deriv(temp[5m]))", []string{
-			"max(deriv(temp[5m])): the function deriv is not on the GPU yet", "temp: only aggregations are on the GPU yet",
+		{with, "max(abs(temp)) + stdvar(deriv(temp[5m]))", []string{
+			"stdvar(deriv(temp[5m])): the operator stdvar is not on the GPU yet", "temp: only aggregations are on the GPU yet",
 		}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {
