@@ -3,11 +3,9 @@ package gpuexec
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -19,18 +17,16 @@ func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages
 	if reason := SuitsLeaf(l); reason != "" {
 		return nil, &Unsuited{reason}
 	}
-	if err := x.begin(ctx); err != nil {
-		return nil, errors.Join(l.Done(), err)
+	stages.Link = x.link
+	x.store.sweep()
+	if isSmall(l) {
+		m, err := x.run(ctx, l, stages, &x.small, &x.large)
+		if u := (*Unsuited)(nil); !errors.As(err, &u) {
+			return m, err
+		}
+		// The other seat has more memory.
 	}
-	defer x.end()
-	stages.Waited = time.Since(start)
-	j := newJob(x, l)
-	defer func() { stages.Batches = len(j.inputs) }()
-	m, err := j.run()
-	if cuda.Lost(err) {
-		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
-	}
-	return m, err
+	return x.run(ctx, l, stages, &x.large, &x.large)
 }
 
 // SuitsLeaf says why a leaf cannot be evaluated on the GPU, or nothing.
@@ -41,19 +37,5 @@ func SuitsLeaf(l *cpuexec.Leaf) string {
 	return suitsData(l)
 }
 
-// MeasureLink copies page-locked memory to the device and returns the best of a few
-// times in bytes a second.
-func (x *Executor) MeasureLink(ctx context.Context) (rate float64, err error) {
-	if err := x.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer x.end()
-	err = x.dev.Do(func(c *cuda.Context) error {
-		free, _, err := c.MemoryInfo()
-		if err == nil {
-			rate, _, err = measureLink(c, free)
-		}
-		return err
-	})
-	return rate, err
-}
+// Link is how many bytes a second were measured to be copied to the device.
+func (x *Executor) Link() float64 { return x.link }

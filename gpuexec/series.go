@@ -101,20 +101,20 @@ func (k *Kernels) StepReads(c *cuda.Context, s cuda.Stream, reads cuda.Pointer, 
 		reads, tiles, steps, uint32(length), all, fresh)
 }
 
-// Places are the places base to base+Count of all series, which a batch holds and
-// which groups From to To have a part in.
-type Places struct {
-	Base, Count uint32
-	From, To    uint32
+// Parts are the parts that groups have in a batch, in device memory: the number of
+// each group, and the first place of its part, both uint32. Behind the last of the
+// latter is the number of places.
+type Parts struct {
+	Groups, Starts cuda.Pointer
+	Count          uint32
 }
 
 // GroupFold puts adding a batch's values to the states of its groups on a stream.
-// first has the first place of each group, and behind them their number.
-func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, first cuda.Pointer, p Places, op kernels.Operator, states cuda.Pointer) error {
+func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, p Parts, op kernels.Operator, states cuda.Pointer) error {
 	grid := blocks(steps, kernels.FoldBlock)
-	grid.Y = min(p.To-p.From, maxGridY)
+	grid.Y = min(p.Count, maxGridY)
 	return c.Launch(k.groupFold, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
-		values, steps, first, p.From, p.To-p.From, p.Base, p.Count, uint32(op), states)
+		values, steps, p.Groups, p.Starts, p.Count, uint32(op), states)
 }
 
 // GroupResult puts the values of count states on a stream.

@@ -82,21 +82,21 @@ func (f function) panes(s Steps) *Panes {
 }
 
 // window puts the window function over a batch on a stream.
-func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) error {
 	k, b := j.x.k, &d.Batch
 	switch {
 	case j.panes != nil:
-		return k.WindowPanes(c, s, b, j.steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+		return k.WindowPanes(c, s, b, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
 	case j.f.by == byPairs:
-		return k.WindowPairs(c, s, b, j.steps, j.f.pairs, d.out)
+		return k.WindowPairs(c, s, b, steps, j.f.pairs, d.out)
 	case j.f.by == byFold:
 		w := j.l.Window
-		return k.WindowFold(c, s, b, j.steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
+		return k.WindowFold(c, s, b, steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
 	case j.f.by == byOrder:
-		return k.WindowOrder(c, s, b, j.steps, j.f.mad, j.l.Window.Param, j.fault, d.out)
+		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.result+cuda.Pointer(j.fault.at), d.out)
 	case j.f.by == byAll:
-		return k.WindowAll(c, s, b, j.steps, j.f.op, d.out)
+		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
 	default:
-		return k.WindowEnds(c, s, b, j.steps, j.f.ends, j.f.divisor(j.l.Window.Width), d.out)
+		return k.WindowEnds(c, s, b, steps, j.f.ends, j.f.divisor(j.l.Window.Width), d.out)
 	}
 }

@@ -1,13 +1,13 @@
 // group_fold: adds the values of a batch of series to the aggregates of their groups.
 //
-// Grid: x steps, blocks of 64; y groups, from `group` on, in strides of the grid.
+// Grid: x steps, blocks of 64; y the groups that have a part in the batch, in strides
+// of the grid.
 // A thread owns one group at one step and adds the values of its series one after
 // the other, in the order of the series: the additions of Prometheus's engine, and
 // so its bits. Batches must come in their order.
 // Reads 8 bytes a series and step: values[(p/32*steps+k)*32+p%32] of the series at
-// place p of the batch. Those of group g have places first[g]-base to first[g+1]-base,
-// as far as they are in the batch.
-// Reads and writes states[g*steps+k], 24 bytes a group and step.
+// place p of the batch. Those of group groups[i] have places starts[i] to starts[i+1].
+// Reads and writes states[groups[i]*steps+k], 24 bytes a group and step.
 #include "series.h"
 #include "sums.h"
 
@@ -30,14 +30,14 @@ DEVICE void fold(const double* __restrict__ values, u64 from, u64 to, u32 steps,
   }
 }
 
-KERNEL MAX_THREADS(64) group_fold(const double* __restrict__ values, u32 steps, const u32* __restrict__ first, u32 group,
-                                  u32 groups, u32 base, u32 places, u32 op, State* __restrict__ states) {
+KERNEL MAX_THREADS(64) group_fold(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
+                                  const u32* __restrict__ starts, u32 count, u32 op, State* __restrict__ states) {
   u32 k = block_x() * threads_x() + thread_x();
   if (k >= steps) return;
-  for (u32 g = group + block_y(); g < group + groups; g += blocks_y()) {
-    u64 from = first[g] > base ? first[g] - base : 0;
-    u64 to = first[g + 1] - base < places ? first[g + 1] - base : places;
-    State s = states[(u64)g * steps + k];
+  for (u32 i = block_y(); i < count; i += blocks_y()) {
+    u64 from = starts[i], to = starts[i + 1];
+    State* state = states + (u64)groups[i] * steps + k;
+    State s = *state;
     switch (op) {
       case kSum: fold<kSum>(values, from, to, steps, k, s); break;
       case kAvg: fold<kAvg>(values, from, to, steps, k, s); break;
@@ -45,6 +45,6 @@ KERNEL MAX_THREADS(64) group_fold(const double* __restrict__ values, u32 steps, 
       case kMax: fold<kMax>(values, from, to, steps, k, s); break;
       default: fold<kCount>(values, from, to, steps, k, s);
     }
-    states[(u64)g * steps + k] = s;
+    *state = s;
   }
 }
