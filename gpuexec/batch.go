@@ -38,11 +38,12 @@ func newInput(b *batch) input {
 
 // output is the layout of what the kernels make of a batch.
 type output struct {
-	decoded, times, values, windows section
-	size                            int
+	decoded, times, values, windows, reads section
+	suffix, prefix                         section // see Panes
+	size                                   int
 }
 
-func newOutput(in input, steps int) output {
+func newOutput(in input, r room) output {
 	var o output
 	next := func(n int) section {
 		s := section{o.size, n}
@@ -52,7 +53,10 @@ func newOutput(in input, steps int) output {
 	o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
 	o.times = next(in.total.rows * lanes * 8)
 	o.values = next(in.total.rows * lanes * 8)
-	o.windows = next((in.to - in.from) * steps * lanes * 8)
+	o.windows = next((in.to - in.from) * r.steps * lanes * 8)
+	o.reads = next((in.to - in.from) * r.steps * lanes * 8)
+	o.suffix = next((in.to - in.from) * r.panes)
+	o.prefix = next((in.to - in.from) * r.panes)
 	return o
 }
 

@@ -159,22 +159,13 @@ func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stage
 		return nil, &Unsuited{reason}
 	}
 	l, err := x.cpu.OpenLeaf(ctx, job)
-	stages.Open, stages.Link = time.Since(start), x.link
+	open := time.Since(start)
 	if err != nil {
 		return nil, err
 	}
-	if reason := suitsData(l); reason != "" {
-		return nil, &Unsuited{reason}
-	}
-	x.store.sweep()
-	if isSmall(l) {
-		m, err := x.run(ctx, l, stages, &x.small, &x.large)
-		if u := (*Unsuited)(nil); !errors.As(err, &u) {
-			return m, err
-		}
-		// The other seat has more memory.
-	}
-	return x.run(ctx, l, stages, &x.large, &x.large)
+	m, err := x.Evaluate(ctx, l, stages)
+	stages.Open = open
+	return m, err
 }
 
 // smallJob is the most samples that a small job reads, and steps of all its series

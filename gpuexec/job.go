@@ -22,11 +22,13 @@ type job struct {
 	op    kernels.Operator
 	steps Steps
 	y     *layout
+	panes *Panes // or nil
 
 	// Device memory, from the seat's beginning.
 	states        cuda.Pointer
 	result        cuda.Pointer // and right behind it what else is fetched at the end
 	counts, fault section      // from result on
+	reads         section      // uint64, two a step: samples in the windows, and those no earlier step had
 	outcome       int          // bytes of all that
 	rest          cuda.Pointer // for the slots, each so many bytes
 	each          int
@@ -39,10 +41,12 @@ type job struct {
 }
 
 func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
-	return &job{
+	j := &job{
 		x: x, seat: s, l: l, stages: stages,
 		f: functions[l.Window.Func.Name], op: operators[l.Aggregate.Func.Name], steps: steps(l),
 	}
+	j.panes = j.f.panes(j.steps)
+	return j
 }
 
 func (j *job) run() (*plan.Matrix, error) {
@@ -69,6 +73,8 @@ func (j *job) run() (*plan.Matrix, error) {
 	}
 	values := as[float64](out, section{0, 8 * j.cells()})
 	counts := as[kernels.SeriesCounts](out, j.counts)
+	reads := as[int64](out, j.reads)
+	j.l.CountSteps(reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:])
 	work := plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
 	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }, values, work)
 }
@@ -93,15 +99,18 @@ func (j *job) place() error {
 	at(&j.outcome, j.cells()*8)
 	j.counts = at(&j.outcome, aligned(len(j.l.GroupOf), lanes)*int(unsafe.Sizeof(kernels.SeriesCounts{})))
 	j.fault = at(&j.outcome, 8)
+	j.reads = at(&j.outcome, 2*8*j.l.Grid.Steps)
 	size += j.outcome
 	if uint64(size) >= j.seat.size {
 		return &Unsuited{"its groups, at every step, need more memory than the executor has on the device"}
 	}
 	j.rest = j.seat.at + cuda.Pointer(size)
 	j.each = int((j.seat.size-uint64(size))/uint64(len(j.seat.slots))) &^ 255
-	j.y = layoutOf(j.x, j.l, room{
-		tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, goodBatch), steps: j.l.Grid.Steps,
-	})
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, goodBatch), steps: j.l.Grid.Steps}
+	if j.panes != nil {
+		r.panes = j.panes.bytes(j.f.op)
+	}
+	j.y = layoutOf(j.x, j.l, r)
 	_, err := j.y.batch(0)
 	return err
 }
@@ -125,6 +134,7 @@ func (j *job) begin(c *cuda.Context) error {
 		{j.states, 0, j.cells() * int(unsafe.Sizeof(kernels.State{}))},
 		{j.result + cuda.Pointer(j.counts.at), 0, j.counts.size},
 		{j.result + cuda.Pointer(j.fault.at), 0xFF, 8},
+		{j.result + cuda.Pointer(j.reads.at), 0, j.reads.size},
 	} {
 		if err := c.Set(p.at, p.v, uint64(p.n), s); err != nil {
 			return err
@@ -238,20 +248,21 @@ func (j *job) send(p *prepared) error {
 // onDevice is where a batch lies on the device.
 type onDevice struct {
 	Batch
-	groups  Parts
-	windows cuda.Pointer // the values of each place and step
-	counts  cuda.Pointer // of each place
+	groups Parts
+	out    Output // of the window kernel
+
+	suffix, prefix cuda.Pointer // see WindowPanes
 }
 
 // onDevice says where a batch lies whose tables are at one address and the rest of
 // it at another.
 func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 	in := b.in
-	made, o := base+cuda.Pointer(in.size), newOutput(in, j.l.Grid.Steps)
+	made, o := base+cuda.Pointer(in.size), newOutput(in, j.y.room)
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
 	d := &onDevice{
-		windows: at(made, o.windows),
-		groups:  Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
+		suffix: at(made, o.suffix), prefix: at(made, o.prefix),
+		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
 	}
 	d.Batch = Batch{
 		Slab: j.x.arena, Refs: at(tables, in.refs), Chunks: uint32(in.total.positions * lanes),
@@ -259,7 +270,10 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 		Columns: Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
 	}
-	d.counts = j.result + cuda.Pointer(j.counts.at+b.base*int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	d.out = Output{
+		Values: at(made, o.windows), Reads: at(made, o.reads),
+		Counts: j.result + cuda.Pointer(j.counts.at+b.base*int(unsafe.Sizeof(kernels.SeriesCounts{}))),
+	}
 	return d
 }
 
@@ -275,6 +289,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared, base cuda.Pointer) error {
 		func() error { return j.decode(c, s, p.number, d) },
 		func() error { return c.Record(m[atDecoded], s) },
 		func() error { return j.window(c, s, d, steps) },
+		func() error { return j.read(c, s, d) },
 		func() error { return c.Record(m[atWindowed], s) },
 		func() error {
 			if j.last == 0 {
@@ -299,19 +314,17 @@ func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
 	if d.Chunks == 0 {
 		return nil
 	}
-	fault := j.result + cuda.Pointer(j.fault.at)
-	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, fault, uint64(b)<<40)
+	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.result+cuda.Pointer(j.fault.at), uint64(b)<<40)
 }
 
-func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) error {
-	if j.f.ends {
-		return j.x.k.WindowEnds(c, s, &d.Batch, steps, j.f.f, j.f.divisor(j.l.Window.Width), d.windows, d.counts)
-	}
-	return j.x.k.WindowAll(c, s, &d.Batch, steps, j.f.op, d.windows, d.counts)
+// read puts counting the samples that each step reads on a stream.
+func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	n, at := j.steps.Count, j.result+cuda.Pointer(j.reads.at)
+	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
 func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.windows, j.steps.Count, d.groups, j.op, j.states)
+	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, d.groups, j.op, j.states)
 }
 
 // results waits for the work and fetches what came of it: the values of each group
@@ -398,8 +411,12 @@ func (j *job) streams() (all []cuda.Stream) {
 	return all
 }
 
-// corrupt is the error for the first of the corrupt chunks.
+// corrupt is the error for the first of the corrupt chunks, or for what no kernel
+// can tell.
 func (j *job) corrupt(fault uint64) error {
+	if fault == kernels.MixedZeros {
+		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
+	}
 	j.l.Selection.Discard()
 	b, err := j.y.batch(int(fault >> 40))
 	if err != nil {

@@ -44,6 +44,7 @@ type room struct {
 	device int // in all
 	goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	steps  int
+	panes  int // bytes that the panes of a tile take, twice
 }
 
 // layoutKey is what a layout depends on besides the selection.
@@ -162,7 +163,7 @@ func (y *layout) plan(number, from, n int) *batch {
 		b.total.add(t)
 	}
 	b.in = newInput(b)
-	size := b.in.size + newOutput(b.in, y.room.steps).size
+	size := b.in.size + newOutput(b.in, y.room).size
 	if b.in.tables > y.room.tables || size > y.room.device {
 		if n <= lanes {
 			y.err = &Unsuited{fmt.Sprintf("%d series alone need more memory than the executor has on the device", lanes)}

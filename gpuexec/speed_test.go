@@ -58,6 +58,7 @@ type speed struct {
 	// On the device alone, all batches one after the other.
 	Decode float64 `json:"kernel_decode_ms"`
 	Window float64 `json:"kernel_window_ms"`
+	Read   float64 `json:"kernel_reads_ms"`
 	Fold   float64 `json:"kernel_fold_ms"`
 }
 
@@ -142,8 +143,10 @@ func TestExecutorSpeed(t *testing.T) {
 		width int64
 		cpu   bool
 	}{
-		{"sum", "rate", 300_000, true}, {"sum", plan.Last.Name, 300_000, true}, {"max", "max_over_time", 300_000, true},
-		{"avg", "avg_over_time", 3_600_000, true}, {"sum", "rate", 3_600_000, false}, {"max", "max_over_time", 3_600_000, false},
+		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", plan.Last.Name, 300_000, true},
+		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, true},
+		{"avg", "avg_over_time", 300_000, false}, {"avg", "avg_over_time", 3_600_000, true}, {"avg", "avg_over_time", 86_400_000, true},
+		{"sum", "sum_over_time", 86_400_000, false}, {"sum", "count_over_time", 86_400_000, false},
 	} {
 		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
 		job := jobOver(node, grid, sel)
@@ -238,6 +241,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			steps.Stretch = j.stretch(b)
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
 			s.Window += ms(func() error { return j.window(c, slot.stream, d, steps) })
+			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
 			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))

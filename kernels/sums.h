@@ -76,6 +76,18 @@ DEVICE void add_present(State& s, double v) {
   if (as_bits(v) != kAbsent) add_value<op>(s, v);
 }
 
+// Adds a value to the state of a window. A sum over time begins with zero, unlike
+// the aggregation of that name.
+template <u32 op>
+DEVICE void add_over_time(State& s, double v) {
+  if (op == kSum) {
+    s.n++;
+    add_compensated(v, s.value, s.lost);
+  } else {
+    add_value<op>(s, v);
+  }
+}
+
 // The aggregate of at least one value.
 template <u32 op>
 DEVICE double result(const State& s) {

@@ -53,5 +53,6 @@ inline u64 as_bits(double v) {
   return b;
 }
 inline void atomic_add(u32* at, u32 v) { *at += v; }
+inline void atomic_add(u64* at, u64 v) { *at += v; }
 inline void atomic_max(u32* at, u32 v) { *at = *at < v ? v : *at; }
 inline void atomic_min(u64* at, u64 v) { *at = v < *at ? v : *at; }
