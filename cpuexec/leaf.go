@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"context"
 	"math"
+	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -101,19 +103,17 @@ func (l *Leaf) CountSteps(all, fresh []int64) { l.all, l.fresh = all, fresh }
 func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []float64, work plan.Work) (m *plan.Matrix, err error) {
 	defer func() { l.err = err }()
 	m = l.r.m
-	hasPoints := make([]bool, len(l.GroupOf))
-	limit := sampleLimit{max: l.r.job.MaxSamples, window: !l.Window.Func.Instant, held: l.r.held}
-	for i, g := range l.GroupOf {
-		c := counts(i)
-		hasPoints[i] = c.Points > 0
-		if !limit.add(countsOf(c)) {
-			return nil, promql.ErrTooManySamples("query execution")
-		}
-		if hasPoints[i] && l.out.first[g] < 0 {
+	hasPoints, peak := l.series(counts)
+	if limit := l.r.job.MaxSamples; limit > 0 && peak > limit {
+		return nil, promql.ErrTooManySamples("query execution")
+	}
+	for i, left := 0, l.Groups; i < len(hasPoints) && left > 0; i++ {
+		if g := l.GroupOf[i]; hasPoints[i] && l.out.first[g] < 0 {
 			l.out.first[g] = int32(i)
+			left--
 		}
 	}
-	m.Peak = max(m.Peak, limit.peak)
+	m.Peak = max(m.Peak, peak)
 	for k := range l.all {
 		m.SamplesAtStep[k] += l.all[k]
 		m.NewSamplesAtStep[k] += l.fresh[k]
@@ -141,6 +141,30 @@ func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []flo
 	return m, nil
 }
 
+// series goes over the counts of all series: which have points, and how many samples
+// Prometheus's engine would hold at most.
+func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints []bool, peak int) {
+	hasPoints = make([]bool, len(l.GroupOf))
+	const block = 8192
+	parts := make([]sampleLimit, (len(hasPoints)+block-1)/block)
+	parallel(runtime.GOMAXPROCS(0), len(parts), func(_, k int) bool {
+		limit := sampleLimit{window: !l.Window.Func.Instant}
+		for i := k * block; i < min((k+1)*block, len(hasPoints)); i++ {
+			c := counts(i)
+			hasPoints[i] = c.Points > 0
+			limit.add(countsOf(c))
+		}
+		parts[k] = limit
+		return true
+	})
+	held := l.r.held
+	for _, p := range parts {
+		peak = max(peak, held+p.peak)
+		held += p.held
+	}
+	return hasPoints, peak
+}
+
 func countsOf(c kernels.SeriesCounts) counts {
 	return counts{points: int(c.Points), maxWindow: int(c.Most), lastWindow: int(c.Last)}
 }
@@ -151,8 +175,14 @@ func givenBytes(groups, steps int) int64 {
 	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + rowBytes(0))
 }
 
-// sparse makes a row of values of which some are kernels.Absent.
+// sparse makes a row of values of which some are kernels.Absent. Where none is, they
+// are the row's.
 func sparse(values []float64) (row plan.Row) {
+	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == kernels.Absent }) {
+		row.Values = values[:len(values):len(values)]
+		row.Runs = []plan.Run{{Len: int32(len(values))}}
+		return row
+	}
 	for k, v := range values {
 		if math.Float64bits(v) == kernels.Absent {
 			continue

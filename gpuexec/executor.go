@@ -43,6 +43,7 @@ type Executor struct {
 	store       *store
 	feeder      *feeder
 	stretchGoal uint32 // threads worth starting for a window kernel
+	goodBatch   int    // bytes of device memory that a batch should take
 
 	mu   sync.Mutex
 	lost error
@@ -58,7 +59,7 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 		o.Slots = 4
 	}
 	o.Slots = max(o.Slots, 3)
-	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, stretchGoal: uint32(dev.Multiprocessors) * 4096}
+	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	err := dev.Do(func(c *cuda.Context) error {
 		err := x.take(c, o)

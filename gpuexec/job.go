@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -71,9 +72,9 @@ func (j *job) run() (*plan.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := as[float64](out, section{0, 8 * j.cells()})
+	values := slices.Clone(as[float64](out, section{0, 8 * j.cells()}))
 	counts := as[kernels.SeriesCounts](out, j.counts)
-	reads := as[int64](out, j.reads)
+	reads := slices.Clone(as[int64](out, j.reads))
 	j.l.CountSteps(reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:])
 	work := plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
 	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }, values, work)
@@ -106,7 +107,7 @@ func (j *job) place() error {
 	}
 	j.rest = j.seat.at + cuda.Pointer(size)
 	j.each = int((j.seat.size-uint64(size))/uint64(len(j.seat.slots))) &^ 255
-	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, goodBatch), steps: j.l.Grid.Steps}
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps}
 	if j.panes != nil {
 		r.panes = j.panes.bytes(j.f.op)
 	}
@@ -328,10 +329,10 @@ func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
 }
 
 // results waits for the work and fetches what came of it: the values of each group
-// and step, the counts of each place, and the fault word.
-func (j *job) results() ([]byte, error) {
-	out := make([]byte, j.outcome)
-	err := j.x.dev.Do(func(c *cuda.Context) error {
+// and step, the counts of each place, and the fault word. They are the job's as long
+// as it has its seat.
+func (j *job) results() (out []byte, err error) {
+	err = j.x.dev.Do(func(c *cuda.Context) error {
 		s := j.seat.tables
 		if err := c.WaitEvent(s, j.last); err != nil {
 			return err
@@ -342,7 +343,7 @@ func (j *job) results() ([]byte, error) {
 		if err := j.x.k.GroupResult(c, s, j.states, uint64(j.cells()), j.op, j.result); err != nil {
 			return err
 		}
-		if err := j.fetch(c, out, j.result); err != nil {
+		if out, err = j.fetch(c, j.result, j.outcome); err != nil {
 			return err
 		}
 		took, err := c.Elapsed(j.seat.last, j.seat.ended)
@@ -357,26 +358,31 @@ func (j *job) results() ([]byte, error) {
 	return out, err
 }
 
-// fetch copies from the device by way of the staging memory, which nothing uses
-// any more once the first copy begins.
-func (j *job) fetch(c *cuda.Context, to []byte, at cuda.Pointer) error {
-	s := j.seat.tables
-	for len(to) > 0 {
-		staging := j.seat.slots[0].staging
-		staging = staging[:min(len(staging), len(to))]
-		if err := c.CopyOut(staging, at, s); err != nil {
-			return err
+// fetch copies n bytes from the device to the staging memory, which nothing uses any
+// more once the first copy begins, and on from there if it is too small.
+func (j *job) fetch(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err error) {
+	s, staging := j.seat.tables, j.seat.slots[0].staging
+	if n > len(staging) {
+		out = make([]byte, 0, n)
+	}
+	for n > 0 {
+		part := staging[:min(len(staging), n)]
+		if err := c.CopyOut(part, at, s); err != nil {
+			return nil, err
 		}
 		if err := c.Record(j.seat.ended, s); err != nil {
-			return err
+			return nil, err
 		}
 		if err := c.Wait(s); err != nil {
-			return err
+			return nil, err
 		}
-		n := copy(to, staging)
-		to, at = to[n:], at+cuda.Pointer(n)
+		if out == nil {
+			return part, nil
+		}
+		out = append(out, part...)
+		n, at = n-len(part), at+cuda.Pointer(len(part))
 	}
-	return nil
+	return out, nil
 }
 
 // end waits until nothing of the job is under way any more, and lets go of what it
