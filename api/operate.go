@@ -47,7 +47,7 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /-/healthy  /-/ready  for probes
 /-/reload             POST: read the configuration file again
 
-executor=auto|cpu|prometheus and strict=true on a query choose who evaluates it.
+executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)
 }
 

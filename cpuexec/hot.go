@@ -98,6 +98,15 @@ func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int6
 	return s, s.used.Swap(now)
 }
 
+// isHot reports whether a series has columns.
+func isHot(m *selection.Memo) bool {
+	if m == nil {
+		return false
+	}
+	s, ok := m.Load().(*hotSeries)
+	return ok && s.cols.Load() != nil
+}
+
 // keep puts the samples at ts, vs, decoded from the given chunks, into s if there
 // is room for them. They are copied.
 func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts []int64, vs []float64, stale bool) *hotColumns {

@@ -19,7 +19,10 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, windowEnds, windowAll, groupFold, groupResult cuda.Function
+	decodeSeries, stepReads                        cuda.Function
+	groupFold, foldSquares, groupResult            cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin cuda.Function
+	windowPairs, windowFold, windowOrder           cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -35,7 +38,14 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.DecodeSeries: &k.decodeSeries,
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
+		kernels.WindowPanes:  &k.windowPanes,
+		kernels.WindowJoin:   &k.windowJoin,
+		kernels.WindowPairs:  &k.windowPairs,
+		kernels.WindowFold:   &k.windowFold,
+		kernels.WindowOrder:  &k.windowOrder,
+		kernels.StepReads:    &k.stepReads,
 		kernels.GroupFold:    &k.groupFold,
+		kernels.FoldSquares:  &k.foldSquares,
 		kernels.GroupResult:  &k.groupResult,
 	} {
 		m, err := c.Load(kernels.PTX(name))

@@ -21,7 +21,14 @@ const (
 	DecodeSeries = "decode_series"
 	WindowEnds   = "window_ends"
 	WindowAll    = "window_all"
+	WindowPanes  = "window_panes"
+	WindowJoin   = "window_join"
+	WindowPairs  = "window_pairs"
+	WindowFold   = "window_fold"
+	WindowOrder  = "window_order"
+	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
+	FoldSquares  = "group_fold_squares"
 	GroupResult  = "group_result"
 )
 
@@ -45,8 +52,10 @@ const (
 	GroupSumSteps = 32
 	GroupSumParts = 8
 	WindowBlock   = 128
-	WindowAbreast = 4 // steps that window_all computes at once
-	FoldBlock     = 64
+	OrderBlock    = 64
+	WindowAbreast = 4 // steps that window kernels compute at once
+	FoldBlock     = 32
+	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
 )
 

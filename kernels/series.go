@@ -26,8 +26,13 @@ type State struct {
 // which no function returns.
 const Absent = 0x7ff0000000000002
 
-// NoFault is the fault word of decode_series as long as no chunk is corrupt.
-const NoFault = 1<<64 - 1
+// NoFault is the fault word of decode_series as long as no chunk is corrupt, and
+// MixedZeros that of window_order where the answer depends on how zeros of either
+// sign are sorted.
+const (
+	NoFault    = 1<<64 - 1
+	MixedZeros = NoFault - 1
+)
 
 // Ends is a function of window_ends.
 type Ends uint32
@@ -36,11 +41,45 @@ type Ends uint32
 const (
 	EndsInstant Ends = iota
 	EndsNewest
+	EndsOldest
+	EndsNewestTime
+	EndsOldestTime
+	EndsCount
+	EndsPresence
 	EndsDelta
 	EndsIncrease
 )
 
-// Operator is an operator of group_fold, or of window_all, which has no Group.
+// Pairs is a function of window_pairs.
+type Pairs uint32
+
+// The functions of window_pairs.
+const (
+	PairsLastRate Pairs = iota
+	PairsLastDifference
+	PairsChanges
+	PairsResets
+)
+
+// Folds is a function of window_fold.
+type Folds uint32
+
+// The functions of window_fold. Predictions and smoothing have parameters.
+const (
+	FoldsVariance Folds = iota
+	FoldsDeviation
+	FoldsSlope
+	FoldsPrediction
+	FoldsSmoothing
+	FoldsTimeOfMin
+	FoldsTimeOfMax
+)
+
+// OrderMost is the largest number of samples in a window that window_order sorts.
+const OrderMost = 64
+
+// Operator is an operator of group_fold, or of window_all and window_panes, which
+// have no Count and no Group.
 type Operator uint32
 
 // The operators.
@@ -51,4 +90,10 @@ const (
 	Max
 	Count
 	Group
+)
+
+// The bytes of what window_panes keeps of a pane, twice.
+const (
+	ExtremeBytes = 12 // for Min and Max
+	TotalBytes   = 24 // for Sum and Avg
 )

@@ -116,8 +116,54 @@ DEVICE Stretch my_stretch(u32 steps, u32 length) {
   return Stretch{id / 32, id % 32, from, to < steps ? to : steps};
 }
 
-DEVICE void note(SeriesCounts& all, const SeriesCounts& mine) {
-  if (mine.points) atomic_add(&all.points, mine.points);
-  if (mine.most) atomic_max(&all.most, mine.most);
-  if (mine.last) atomic_add(&all.last, mine.last);
+// What every window kernel is given: a batch of series (tiles of them, and of each
+// the tiles of chunks), the windows (start+k*interval-width, start+k*interval] of
+// so many steps, ms, of which a thread computes `length`, and where results go:
+//   out    a value for each place of a tile and step, kAbsent where there is none
+//   reads  the same of samples in the window: lower half all, upper half those that
+//          no earlier step's window has
+//   counts a SeriesCounts a series, to be added to
+#define WINDOW_PARAMETERS                                                                                              \
+  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,          \
+      const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
+      u32 length, u64 *__restrict__ out, u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
+
+// The windows that a thread computes at once where it looks at all their samples.
+// Mirrors kernels.WindowAbreast.
+const u32 kAbreast = 4;
+
+// Where a thread of a window kernel writes what it finds for its steps, in order.
+struct Results {
+  u64* __restrict__ out;
+  u64* __restrict__ reads;
+  SeriesCounts* __restrict__ counts;
+  u32 left;  // steps up to the last of all, that one included
+  SeriesCounts count;
+};
+
+DEVICE Results results_of(const Stretch& mine, u32 steps, u64* out, u64* reads, SeriesCounts* counts) {
+  u64 at = ((u64)mine.tile * steps + mine.from) * 32 + mine.lane;
+  return Results{out + at, reads + at, counts + mine.tile * 32 + mine.lane, steps - mine.from, SeriesCounts{0, 0, 0}};
 }
+
+// Writes the next step: bits of a value, samples read, and of them those that no
+// earlier step has read. n counts the samples of the window for the sample limit.
+DEVICE void emit(Results& r, u64 value, u32 read, u32 fresh, u32 n) {
+  store_streaming(r.out, value);
+  store_streaming(r.reads, (u64)fresh << 32 | read);
+  r.out += 32;
+  r.reads += 32;
+  if (value != kAbsent) r.count.points++;
+  if (n > r.count.most) r.count.most = n;
+  if (--r.left == 0) r.count.last = n;
+}
+
+DEVICE void finish(const Results& r) {
+  if (r.count.points) atomic_add(&r.counts->points, r.count.points);
+  if (r.count.most) atomic_max(&r.counts->most, r.count.most);
+  if (r.count.last) atomic_add(&r.counts->last, r.count.last);
+}
+
+// How long before the end of step k's window, in ms, a sample may be and still be
+// in no earlier step's window.
+DEVICE i64 fresh_for(u32 k, i64 interval, i64 width) { return k == 0 || width < interval ? width : interval; }

@@ -1,21 +1,27 @@
 // window_ends: window functions that look at a window's first and last sample:
-// the instant selector, rate, increase, delta.
+// the instant selector, rate, increase, delta, the first and the last value, their
+// times, and how many samples there are.
 //
 // Grid: x tiles of 32 series, four a block of 128 threads; y stretches of steps.
 // A thread owns one series in one stretch. It walks along the samples with two
 // places, the window's start and its end, and writes a value a step.
 // Reads times twice (the second time they are in a cache unless the window is
 // long), values once and the first value of each window: 16 to 24 bytes a sample.
-// Writes out[(tile*steps+step)*32+lane], 8 bytes a step, kAbsent where there is no
-// value; and adds to the counts of the series.
-// Step k reads the window (start+k*interval-width, start+k*interval], in ms.
+// Writes 16 bytes a step, and adds to the counts of the series: see
+// WINDOW_PARAMETERS.
 #include "series.h"
 
-// The kinds; the numbers are those of kernels.Ends. What is not among these is the
-// plain difference of the two samples, extrapolated.
-const u32 kInstant = 0;  // the last sample
-const u32 kNewest = 1;   // the last sample of a range
-const u32 kCounter = 3;  // the difference, with resets made up for
+// The kinds; the numbers are those of kernels.Ends. From kExtrapolated on it is the
+// difference of the two samples, extrapolated.
+const u32 kInstant = 0;    // the last sample
+const u32 kNewest = 1;     // the last sample of a range
+const u32 kOldest = 2;     // the first one
+const u32 kNewestTime = 3; // the time of the last, in seconds
+const u32 kOldestTime = 4;
+const u32 kNumber = 5;     // how many samples
+const u32 kPresence = 6;   // 1
+const u32 kExtrapolated = 7;
+const u32 kCounter = 8;    // the same with resets made up for
 
 // What a window is extrapolated by: the operations, and their order, are those of
 // Prometheus's extrapolatedRate.
@@ -58,11 +64,20 @@ DEVICE double with_resets(const Columns& c, Walker w, u32 n, double increase) {
   return increase;
 }
 
-KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, const u64* __restrict__ rows,
-                                    const Decoded* __restrict__ chunks, const i64* __restrict__ times,
-                                    const double* __restrict__ values, i64 start, i64 interval, u32 steps, i64 width,
-                                    u32 length, u32 kind, double seconds, u64* __restrict__ out,
-                                    SeriesCounts* __restrict__ counts) {
+// What is not extrapolated, of a window of at least one sample.
+DEVICE double end_of(u32 kind, const Columns& c, const Walker& lo, u32 n, double last, i64 last_time) {
+  switch (kind) {
+    case kOldest: return c.values[lo.at];
+    case kNewestTime: return (double)last_time / 1000;
+    case kOldestTime: return (double)lo.t / 1000;
+    case kNumber: return n;
+    case kPresence: return 1;
+    case kNewest: return last;
+    default: return 0;
+  }
+}
+
+KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind, double seconds) {
   Stretch mine = my_stretch(steps, length);
   if (mine.tile >= tiles || mine.from >= steps) return;
   Columns c{rows, chunks, times, values};
@@ -74,12 +89,13 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
   u64 first_at = ~0ull;
   i64 last_time = 0;
   Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
-  SeriesCounts count{0, 0, 0};
-  u64* to = out + ((u64)mine.tile * steps + mine.from) * 32 + mine.lane;
-  for (u32 k = mine.from; k < mine.to; k++, to += 32) {
-    i64 end = start + (i64)k * interval;
+  Results to = results_of(mine, steps, out, reads, counts);
+  for (u32 k = mine.from; k < mine.to; k++) {
+    i64 end = start + (i64)k * interval, seen = end - fresh_for(k, interval, width);
+    u32 fresh = 0;
     while (hi.t <= end) {
       if (hi_value < last_value && hi_index > 0) reset = hi_index;
+      if (hi.t > seen) fresh++;
       last_value = hi_value;
       last_time = hi.t;
       hi_index++;
@@ -91,11 +107,16 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
       next(lo, c);
     }
     u32 n = hi_index - lo_index;
-    u64 result = kAbsent;
-    if (kind <= kNewest) {
+    if (kind == kInstant) {
       // A stale marker, which only an instant selector meets, is kAbsent.
-      if (n > 0) result = as_bits(last_value);
-      if (kind == kInstant) n = 0;
+      u64 result = n > 0 ? as_bits(last_value) : kAbsent;
+      u32 read = result != kAbsent;
+      emit(to, result, read, read, 0);
+      continue;
+    }
+    u64 result = kAbsent;
+    if (kind < kExtrapolated) {
+      if (n > 0) result = as_bits(end_of(kind, c, lo, n, last_value, last_time));
     } else if (n >= 2) {
       if (first_at != lo.at) {
         first_at = lo.at;
@@ -113,10 +134,7 @@ KERNEL MAX_THREADS(128) window_ends(const u32* __restrict__ first, u32 tiles, co
       }
       result = as_bits(increase * factor);
     }
-    store_streaming(to, result);
-    if (result != kAbsent) count.points++;
-    if (n > count.most) count.most = n;
-    if (k == steps - 1) count.last = n;
+    emit(to, result, n, fresh, n);
   }
-  note(counts[mine.tile * 32 + mine.lane], count);
+  finish(to);
 }
