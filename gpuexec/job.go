@@ -262,7 +262,7 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
 	d := &onDevice{
 		suffix: at(made, o.suffix), prefix: at(made, o.prefix),
-		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups))},
+		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
 	}
 	d.Batch = Batch{
 		Slab: j.x.arena, Refs: at(tables, in.refs), Chunks: uint32(in.total.positions * lanes),

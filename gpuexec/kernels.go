@@ -19,9 +19,9 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, groupFold, groupResult, stepReads cuda.Function
-	windowEnds, windowAll, windowPanes, windowJoin  cuda.Function
-	windowPairs, windowFold, windowOrder            cuda.Function
+	decodeSeries, groupFold, foldSquares, groupResult, stepReads cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin               cuda.Function
+	windowPairs, windowFold, windowOrder                         cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -44,6 +44,7 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.WindowOrder:  &k.windowOrder,
 		kernels.StepReads:    &k.stepReads,
 		kernels.GroupFold:    &k.groupFold,
+		kernels.FoldSquares:  &k.foldSquares,
 		kernels.GroupResult:  &k.groupResult,
 	} {
 		m, err := c.Load(kernels.PTX(name))

@@ -107,13 +107,21 @@ func (k *Kernels) StepReads(c *cuda.Context, s cuda.Stream, reads cuda.Pointer, 
 type Parts struct {
 	Groups, Starts cuda.Pointer
 	Count          uint32
+	Places         uint32 // of the batch
 }
+
+// fewSeries is the most series of a group in a batch, on average, for group_fold.
+const fewSeries = 8
 
 // GroupFold puts adding a batch's values to the states of its groups on a stream.
 func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, p Parts, op kernels.Operator, states cuda.Pointer) error {
 	grid := blocks(steps, kernels.FoldBlock)
 	grid.Y = min(p.Count, maxGridY)
-	return c.Launch(k.groupFold, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
+	f := k.foldSquares
+	if p.Places <= fewSeries*p.Count {
+		f = k.groupFold
+	}
+	return c.Launch(f, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
 		values, steps, p.Groups, p.Starts, p.Count, uint32(op), states)
 }
 

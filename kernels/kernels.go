@@ -28,6 +28,7 @@ const (
 	WindowOrder  = "window_order"
 	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
+	FoldSquares  = "group_fold_squares"
 	GroupResult  = "group_result"
 )
 
@@ -53,7 +54,7 @@ const (
 	WindowBlock   = 128
 	OrderBlock    = 64
 	WindowAbreast = 4 // steps that window kernels compute at once
-	FoldBlock     = 64
+	FoldBlock     = 32
 	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
 )

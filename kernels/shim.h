@@ -13,6 +13,8 @@ typedef long long i64;
 #define DEVICE inline __attribute__((device, always_inline))
 #define SHARED __attribute__((shared))
 #define MAX_THREADS(n) __attribute__((launch_bounds(n)))
+// Before a loop over an array that is to stay in registers.
+#define UNROLL _Pragma("unroll")
 
 DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }

@@ -9,6 +9,7 @@
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
 #include "../group_fold.cu"
+#include "../group_fold_squares.cu"
 #include "../group_result.cu"
 #include "../group_sum.cu"
 #include "../step_reads.cu"
@@ -50,6 +51,7 @@ const Kernel* find_kernel(const std::string& name) {
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
       entry<group_fold>("group_fold", false),
+      entry<group_fold_squares>("group_fold_squares", true),
       entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
       entry<step_reads>("step_reads", false),

@@ -8,6 +8,7 @@
 // One block runs at a time, its threads in turns: see ENTER in machine.h.
 #define SHARED static
 #define MAX_THREADS(n)
+#define UNROLL
 
 namespace host {
 
