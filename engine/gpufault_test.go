@@ -50,40 +50,37 @@ func TestGPUFaults(t *testing.T) {
 	h := cudatest.Control(t)
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
-	for _, call := range []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamWaitEvent", "cuMemsetD8Async"} {
-		for _, nth := range []int{1, 3} {
-			t.Run(fmt.Sprint(call, nth), func(t *testing.T) {
-				var log gpuLog
-				gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = 300 * time.Millisecond })
-				e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
-				ask := func() {
-					res := ranged(t, e, WithMode(t.Context(), GPU, false), st, faultQuery)
-					for k, w := range res.Warnings {
-						if strings.Contains(w.Error(), "not evaluated on a GPU") {
-							delete(res.Warnings, k)
-						}
-					}
-					require.Equal(t, want, summary(res, faultQuery))
-				}
-				h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
-				ask()
-				require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_faults_total"))
-				require.Equal(t, 1, log.count("a GPU failed: the cores evaluate its queries"))
-				require.Equal(t, 1, log.count(call+": CUDA_ERROR_UNKNOWN"))
-				jobs := metric(t, reg, "promwarp_gpu_jobs_total")
-				ask()
-				require.Equal(t, jobs, metric(t, reg, "promwarp_gpu_jobs_total"), "it is left alone")
-				require.Zero(t, metric(t, reg, "promwarp_gpu_usable"))
-				require.GreaterOrEqual(t, declines(t, reg)["the GPU failed"], 3.0)
-				time.Sleep(300 * time.Millisecond)
-				ask()
-				require.Equal(t, jobs+2, metric(t, reg, "promwarp_gpu_jobs_total"))
-				require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_usable"))
-				require.Equal(t, 1, log.count("a GPU failed"))
-				require.Equal(t, 1, log.count("a GPU works again"))
-			})
+	var log gpuLog
+	const retry = 100 * time.Millisecond
+	gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = retry })
+	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
+	ask := func() {
+		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
+	}
+	jobs := func() float64 { return metric(t, reg, "promwarp_gpu_jobs_total") }
+	faults := 0
+	for _, call := range []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamWaitEvent", "cuMemsetD8Async", "cuEventRecord"} {
+		for nth := 1; nth <= 2; nth++ {
+			faults++
+			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
+			ask()
+			require.Equal(t, float64(faults), metric(t, reg, "promwarp_gpu_faults_total"), "%s %d", call, nth)
+			require.Equal(t, faults, log.count("a GPU failed: the cores evaluate its queries"))
+			require.Equal(t, nth, log.count(call+": CUDA_ERROR_UNKNOWN"))
+			require.Zero(t, metric(t, reg, "promwarp_gpu_usable"))
+			before, declined := jobs(), declines(t, reg)["the GPU failed"]
+			ask()
+			require.Equal(t, before, jobs(), "it is left alone")
+			require.Equal(t, declined+2, declines(t, reg)["the GPU failed"])
+			time.Sleep(retry)
+			ask()
+			require.Equal(t, before+2, jobs())
+			require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_usable"))
+			require.Equal(t, faults, log.count("a GPU failed"))
+			require.Equal(t, faults, log.count("a GPU works again"))
 		}
 	}
+	gpus.Close()
 	require.Zero(t, h.Held())
 }
 

@@ -61,6 +61,7 @@ func (d *device) open() (err error) {
 		return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 	}
 	d.dev, d.x = dev, x
+	gpuexec.PageLockSlabs(dev)
 	d.f.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }

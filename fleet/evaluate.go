@@ -66,7 +66,7 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 		return f.decline(o, reason)
 	}
 	size := sizeOf(l)
-	size.Missing = max(0, size.Missing-d.holds(l))
+	size.Missing = int64(float64(size.Missing) * (1 - d.resident(l)))
 	model := f.model.Load()
 	o.Estimate, o.Estimated = model.Estimate(size), true
 	o.Estimate[cost.Device] += d.wait()
@@ -118,7 +118,7 @@ func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	}
 }
 
-// pick chooses the usable device that has most of the leaf's bytes, and of those
+// pick chooses the usable device that has most of the leaf's chunks, and of those
 // the one with the least to do; else it says why there is none. The leaf may be
 // nil.
 func (f *Fleet) pick(l *cpuexec.Leaf) (best *device, reason string) {
@@ -126,7 +126,8 @@ func (f *Fleet) pick(l *cpuexec.Leaf) (best *device, reason string) {
 	devices, reason := f.devices, f.none
 	f.mu.Unlock()
 	now := time.Now()
-	var most, least int64
+	var most float64
+	var least int64
 	for i := range devices {
 		// From another device on for every selector, so that ties are spread.
 		d := devices[(i+first(l))%len(devices)]
@@ -134,9 +135,9 @@ func (f *Fleet) pick(l *cpuexec.Leaf) (best *device, reason string) {
 			reason = why
 			continue
 		}
-		holds, leaves := d.holds(l), d.leaves.Load()
-		if best == nil || holds > most || holds == most && leaves < least {
-			best, most, least = d, holds, leaves
+		there, leaves := d.resident(l), d.leaves.Load()
+		if best == nil || there > most || there == most && leaves < least {
+			best, most, least = d, there, leaves
 		}
 	}
 	if best != nil {
@@ -155,17 +156,14 @@ func first(l *cpuexec.Leaf) int {
 	return int(h.Sum32() >> 1)
 }
 
-// holder is an executor that knows what of a leaf's chunks it has on its device.
-type holder interface{ Holds(l *cpuexec.Leaf) int64 }
-
-// holds is the number of bytes of a leaf's chunks that are on the device.
-func (d *device) holds(l *cpuexec.Leaf) int64 {
+// resident is the share of a leaf's chunks that are on the device.
+func (d *device) resident(l *cpuexec.Leaf) float64 {
 	d.use.RLock()
 	defer d.use.RUnlock()
-	if h, ok := any(d.x).(holder); ok && l != nil && d.x != nil {
-		return h.Holds(l)
+	if l == nil || d.x == nil {
+		return 0
 	}
-	return 0
+	return d.x.ResidentShare(l)
 }
 
 // run computes a leaf.

@@ -20,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Options configure a Fleet.
@@ -109,6 +110,7 @@ func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 func (f *Fleet) Close() {
 	f.stop()
 	f.tasks.Wait()
+	selection.PageLockSlabs(nil)
 	for _, d := range f.all() {
 		d.close()
 	}

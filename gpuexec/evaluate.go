@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"weak"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
@@ -35,6 +36,22 @@ func SuitsLeaf(l *cpuexec.Leaf) string {
 		return reason
 	}
 	return suitsData(l)
+}
+
+// ResidentShare is the share, from 0 to 1, of the bytes of a leaf's slabs that are on
+// the device.
+func (x *Executor) ResidentShare(l *cpuexec.Leaf) float64 {
+	var all, there int
+	x.store.mu.Lock()
+	defer x.store.mu.Unlock()
+	for k := range l.Selection.NumSlabs() {
+		slab := l.Selection.Slab(k)
+		all += len(slab.Bytes())
+		if x.store.slabs[weak.Make(slab)] != nil {
+			there += len(slab.Bytes())
+		}
+	}
+	return float64(there) / float64(max(all, 1))
 }
 
 // Link is how many bytes a second were measured to be copied to the device.
