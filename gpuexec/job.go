@@ -2,8 +2,11 @@ package gpuexec
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -241,7 +244,7 @@ func (j *job) onDevice(b int, in input) *onDevice {
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
 	d := &onDevice{base: base, places: j.y.places(in), suffix: at(made, o.suffix), prefix: at(made, o.prefix)}
 	d.Batch = Batch{
-		Slab: at(base, in.bytes), Refs: at(base, in.refs), Chunks: uint32(in.total.positions * lanes),
+		Slab: at(base, in.bytes), Refs: at(base, in.refs), Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
 		First: at(base, in.first), Tiles: uint32(in.to - in.from),
 		Columns: Columns{Rows: at(base, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
@@ -360,7 +363,12 @@ func (j *job) corrupt(fault uint64) error {
 	}
 	j.l.Selection.Discard()
 	series, c := j.y.place(j.inputs[fault>>40], int(fault>>8&(1<<32-1)))
-	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: kernels.Status(fault & 255).Err()}
+	status := kernels.Status(fault & 255)
+	err := status.Err()
+	if status == kernels.Outside {
+		err = fmt.Errorf("%w of %d to %d ms", err, c.MinT, c.MaxT)
+	}
+	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: err}
 }
 
 // bytesOf views elements as bytes.

@@ -19,9 +19,9 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, groupFold, groupResult, stepReads cuda.Function
-	windowEnds, windowAll, windowPanes, windowJoin  cuda.Function
-	windowPairs, windowFold, windowOrder            cuda.Function
+	decodeSeries, decodeMixed, groupFold, groupResult, stepReads cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin               cuda.Function
+	windowPairs, windowFold, windowOrder                         cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -35,6 +35,7 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.Check:     &k.check,
 
 		kernels.DecodeSeries: &k.decodeSeries,
+		kernels.DecodeMixed:  &k.decodeMixed,
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
 		kernels.WindowPanes:  &k.windowPanes,

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/selection"
@@ -121,7 +123,7 @@ func newInput(from, to int, total tileSize) input {
 		in.size += aligned(n, 256)
 		return s
 	}
-	in.refs = next(total.positions * lanes * int(unsafe.Sizeof(kernels.ChunkRef{})))
+	in.refs = next(total.positions * lanes * int(unsafe.Sizeof(kernels.SeriesChunk{})))
 	in.rows = next(total.positions * 8)
 	in.first = next((to - from + 1) * 4)
 	in.bytes = next(total.bytes)
@@ -182,7 +184,7 @@ func (y *layout) batches(steps, staging, device int) ([]input, error) {
 // fill writes the input of a batch to buf. The chunks' offsets are those in a
 // resident selection, or else from the section of bytes on.
 func (y *layout) fill(in input, buf []byte, bases []uint64) {
-	refs := as[kernels.ChunkRef](buf, in.refs)
+	refs := as[kernels.SeriesChunk](buf, in.refs)
 	rows, first := as[uint64](buf, in.rows), as[uint32](buf, in.first)
 	bytes := buf[in.bytes.at:][:in.bytes.size]
 	// Where each tile begins.
@@ -206,7 +208,10 @@ func (y *layout) fill(in input, buf []byte, bases []uint64) {
 			for p := range cs[lane] {
 				c := &cs[lane][p]
 				ref := &tile[p*lanes+lane]
-				ref.Len, ref.Samples = c.Len, uint32(c.Samples)
+				ref.Len, ref.Samples, ref.From, ref.To = c.Len, uint32(c.Samples), c.MinT, c.MaxT
+				if c.Enc == chunkenc.EncXOR2 {
+					ref.Samples |= kernels.XOR2
+				}
 				most[p] = max(most[p], uint64(c.Samples))
 				if bases != nil {
 					ref.Off = bases[c.Slab] + uint64(c.Off)

@@ -10,7 +10,8 @@ import (
 // has a tile of chunks for every position.
 type Batch struct {
 	Slab   cuda.Pointer // the chunks' bytes
-	Refs   cuda.Pointer // a kernels.ChunkRef a chunk
+	Refs   cuda.Pointer // a kernels.SeriesChunk a chunk
+	Mixed  bool         // there are XOR2 chunks
 	Chunks uint32       // a multiple of kernels.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
@@ -35,7 +36,11 @@ func (k *Kernels) DecodeSeries(c *cuda.Context, s cuda.Stream, b *Batch, drop bo
 	if drop {
 		flag = 1
 	}
-	return c.Launch(k.decodeSeries, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
+	f := k.decodeSeries
+	if b.Mixed {
+		f = k.decodeMixed
+	}
+	return c.Launch(f, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
 		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag, fault, base)
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../check.cu"
+#include "../decode_mixed.cu"
 #include "../decode_series.cu"
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
@@ -46,6 +47,7 @@ Kernel entry(const char* name, bool waits) {
 const Kernel* find_kernel(const std::string& name) {
   static const Kernel all[] = {
       entry<check>("check", true),
+      entry<decode_mixed>("decode_mixed", false),
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
