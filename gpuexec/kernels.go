@@ -21,7 +21,7 @@ type Kernels struct {
 
 	decodeSeries, decodeMixed, groupFold, groupResult, stepReads cuda.Function
 	windowEnds, windowAll, windowPanes, windowJoin               cuda.Function
-	windowPairs, windowFold, windowOrder                         cuda.Function
+	windowRate, windowPairs, windowFold, windowOrder             cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -40,6 +40,7 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.WindowAll:    &k.windowAll,
 		kernels.WindowPanes:  &k.windowPanes,
 		kernels.WindowJoin:   &k.windowJoin,
+		kernels.WindowRate:   &k.windowRate,
 		kernels.WindowPairs:  &k.windowPairs,
 		kernels.WindowFold:   &k.windowFold,
 		kernels.WindowOrder:  &k.windowOrder,

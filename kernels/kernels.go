@@ -24,6 +24,7 @@ const (
 	WindowAll    = "window_all"
 	WindowPanes  = "window_panes"
 	WindowJoin   = "window_join"
+	WindowRate   = "window_rate"
 	WindowPairs  = "window_pairs"
 	WindowFold   = "window_fold"
 	WindowOrder  = "window_order"

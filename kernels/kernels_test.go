@@ -7,7 +7,7 @@ import (
 )
 
 func TestPTX(t *testing.T) {
-	for _, name := range []string{DecodeXOR, FoldXOR, GroupSum, Check, DecodeSeries, DecodeMixed, WindowEnds, WindowAll, GroupFold, GroupResult, WindowPanes, WindowJoin, WindowPairs, WindowFold, WindowOrder, StepReads} {
+	for _, name := range []string{DecodeXOR, FoldXOR, GroupSum, Check, DecodeSeries, DecodeMixed, WindowEnds, WindowAll, GroupFold, GroupResult, WindowPanes, WindowJoin, WindowRate, WindowPairs, WindowFold, WindowOrder, StepReads} {
 		require.Contains(t, string(PTX(name)), ".visible .entry "+name+"(", name)
 	}
 	require.Panics(t, func() { PTX("absent") })

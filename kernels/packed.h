@@ -18,12 +18,16 @@ struct Packed {
   bool drop;
   u32 kept;
   u64 begin, end;
+  double last;  // kept
+  bool falls;
   DEVICE void operator()(u32 i, u64 t, u64 v) {
     if (i == 0) begin = t;
     end = t;
     if (drop && v == kStaleMarker) return;
     store_streaming(times + (u64)kept * 32, t);
     store_streaming(values + (u64)kept * 32, v);
+    if (as_double(v) < last && kept > 0) falls = true;
+    last = as_double(v);
     kept++;
   }
 };
@@ -34,12 +38,12 @@ DEVICE void decode_packed(u32 id, const u8* slab, const SeriesChunk* refs, u32 c
                           Decoded* chunks, u32 drop, u64* fault, u64 fault_base) {
   if (id >= count) return;
   u64 at = rows[id / 32] * 32 + id % 32;
-  Packed column{times + at, values + at, drop != 0, 0, 0, kNever};
+  Packed column{times + at, values + at, drop != 0, 0, 0, kNever, 0, false};
   ChunkRef ref = refs[id].ref;
   bool second = mixed && ref.samples & kXOR2;
   ref.samples &= kXOR2 - 1;
   u32 status = (second ? decode_chunk2(slab, ref, column) : decode_chunk(slab, ref, column)) & (kStale - 1);
   if (!status && ref.samples && ((i64)column.begin < refs[id].from || (i64)column.end > refs[id].to)) status = kOutside;
   if (status) atomic_min(fault, fault_base + (u64)id * 256 + status);
-  chunks[id] = Decoded{(i64)column.end, column.kept, 0};
+  chunks[id] = Decoded{(i64)column.end, column.kept, column.falls};
 }

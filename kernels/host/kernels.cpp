@@ -20,6 +20,7 @@
 #include "../window_order.cu"
 #include "../window_pairs.cu"
 #include "../window_panes.cu"
+#include "../window_rate.cu"
 
 namespace host {
 namespace {
@@ -62,6 +63,7 @@ const Kernel* find_kernel(const std::string& name) {
       entry<window_order>("window_order", false),
       entry<window_pairs>("window_pairs", false),
       entry<window_panes>("window_panes", false),
+      entry<window_rate>("window_rate", false),
   };
   for (const Kernel& k : all) {
     if (name == k.name) return &k;
