@@ -66,5 +66,7 @@ func TestCorruptAlike(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	require.Len(t, seen, 5, "all kinds of errors, and none")
+	if !testing.Short() {
+		require.Len(t, seen, 5, "all kinds of errors, and none")
+	}
 }
