@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"unsafe"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/promwarp/promwarp/kernels"
 )
 
@@ -26,7 +27,7 @@ func newInput(b *batch) input {
 		in.size += aligned(n, 256)
 		return s
 	}
-	in.refs = next(b.total.positions * lanes * int(unsafe.Sizeof(kernels.ChunkRef{})))
+	in.refs = next(b.total.positions * lanes * int(unsafe.Sizeof(kernels.SeriesChunk{})))
 	in.rows = next(b.total.positions * 8)
 	in.first = next((len(b.tiles) + 1) * 4)
 	in.groups = next(len(b.groups) * 4)
@@ -68,7 +69,7 @@ const absent = 1<<64 - 1
 // transfers that bring the latter there.
 func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64) []transfer {
 	in := b.in
-	refs := as[kernels.ChunkRef](buf, in.refs)
+	refs := as[kernels.SeriesChunk](buf, in.refs)
 	rows, first := as[uint64](buf, in.rows), as[uint32](buf, in.first)
 	copy(as[uint32](buf, in.groups), b.groups)
 	copy(as[uint32](buf, in.starts), b.starts)
@@ -93,7 +94,10 @@ func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64)
 			for p := range cs[lane] {
 				c := &cs[lane][p]
 				ref := &tile[p*lanes+lane]
-				ref.Len, ref.Samples = c.Len, uint32(c.Samples)
+				ref.Len, ref.Samples, ref.From, ref.To = c.Len, uint32(c.Samples), c.MinT, c.MaxT
+				if c.Enc == chunkenc.EncXOR2 {
+					ref.Samples |= kernels.XOR2
+				}
 				most[p] = max(most[p], uint64(c.Samples))
 				if base := bases[c.Slab]; base != absent {
 					ref.Off = base + uint64(c.Off) - origin

@@ -23,9 +23,10 @@ import (
 
 // randomSelection makes series of samples of all kinds: counters with resets,
 // gauges, constants, odd values and stale markers; with gaps; of one chunk or
-// many, of one sample or many.
+// many, of one sample or many; of XOR chunks, XOR2 chunks or both.
 func randomSelection(t testing.TB, r *rand.Rand, series int) *selection.Selection {
 	b := selection.NewBuilder(0)
+	seconds := max(0, r.IntN(9)-4) // of four chunks, those that are XOR2 chunks
 	for i := range series {
 		b.Series(labels.FromStrings("__name__", "m_total", "job", strconv.Itoa(r.IntN(5)), "instance", fmt.Sprintf("%05d", i)))
 		samples := []int{1, 2, 5, 100, 400}[r.IntN(5)]
@@ -47,7 +48,11 @@ func randomSelection(t testing.TB, r *rand.Rand, series int) *selection.Selectio
 					vs[k] = math.Float64frombits(value.StaleNaN)
 				}
 			}
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], encode(t, ts, vs)))
+			if r.IntN(4) < seconds {
+				require.NoError(t, b.Chunk(chunkenc.EncXOR2, ts[0], ts[n-1], encode2(t, r, ts, vs)))
+			} else {
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], encode(t, ts, vs)))
+			}
 		}
 	}
 	s, err := b.Finish()

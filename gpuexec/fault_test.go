@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	faultOptions = Options{Memory: 8 << 20, Staging: 100 << 10}
+	faultOptions = Options{Memory: 8 << 20, Staging: 200 << 10}
 	faultGrid    = plan.Grid{Start: 1_000_000, Interval: 60_000, Steps: 40}
 )
 
@@ -159,17 +159,13 @@ func TestUnsuited(t *testing.T) {
 		_, err := x.Run(t.Context(), cpuexec.Job{Node: node, Grid: faultGrid})
 		require.EqualError(t, err, "not on the GPU: "+reason)
 	}
-	b := selection.NewBuilder(0)
-	b.Series(labels.FromStrings("a", "b"))
-	c := chunkenc.NewXOR2Chunk()
-	app, err := c.Appender()
-	require.NoError(t, err)
-	app.Append(0, 1000, 1)
-	require.NoError(t, b.Chunk(chunkenc.EncXOR2, 1000, 1000, c.Bytes()))
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	_, err = x.Run(t.Context(), jobOver(sum, faultGrid, sel))
-	require.EqualError(t, err, "not on the GPU: XOR2 chunks are not on the GPU yet")
+	timestamps := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
+	timestamps.Input.(*plan.Window).Func = plan.Timestamp
+	_, err := x.Run(t.Context(), cpuexec.Job{Node: timestamps, Grid: faultGrid})
+	require.EqualError(t, err, "not on the GPU: the function timestamp is not on the GPU yet")
+	sel := randomSelection(t, rand.New(rand.NewPCG(71, 72)), 40)
+	_, err = x.Run(t.Context(), jobOver(aggregation("sum", "mad_over_time", 3_600_000, 0, nil, nil, false), faultGrid, sel))
+	require.EqualError(t, err, "not on the GPU: windows of more than 64 samples are not sorted on the GPU yet")
 }
 
 // TestCancelled: a query that ends stops between batches, with Prometheus's error.

@@ -2,10 +2,13 @@ package gpuexec
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -266,7 +269,7 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
 	}
 	d.Batch = Batch{
-		Slab: j.x.arena, Refs: at(tables, in.refs), Chunks: uint32(in.total.positions * lanes),
+		Slab: j.x.arena, Refs: at(tables, in.refs), Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
 		First: at(tables, in.first), Tiles: uint32(in.to - in.from),
 		Columns: Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
@@ -429,5 +432,10 @@ func (j *job) corrupt(fault uint64) error {
 		return err
 	}
 	series, c := j.y.place(b, int(fault>>8&(1<<32-1)))
-	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: kernels.Status(fault & 255).Err()}
+	status := kernels.Status(fault & 255)
+	err = status.Err()
+	if status == kernels.Outside {
+		err = fmt.Errorf("%w of %d to %d ms", err, c.MinT, c.MaxT)
+	}
+	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: err}
 }

@@ -19,10 +19,10 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, stepReads                        cuda.Function
-	groupFold, foldSquares, groupResult            cuda.Function
-	windowEnds, windowAll, windowPanes, windowJoin cuda.Function
-	windowPairs, windowFold, windowOrder           cuda.Function
+	decodeSeries, decodeMixed, stepReads             cuda.Function
+	groupFold, foldSquares, groupResult              cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin   cuda.Function
+	windowRate, windowPairs, windowFold, windowOrder cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -36,10 +36,12 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.Check:     &k.check,
 
 		kernels.DecodeSeries: &k.decodeSeries,
+		kernels.DecodeMixed:  &k.decodeMixed,
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
 		kernels.WindowPanes:  &k.windowPanes,
 		kernels.WindowJoin:   &k.windowJoin,
+		kernels.WindowRate:   &k.windowRate,
 		kernels.WindowPairs:  &k.windowPairs,
 		kernels.WindowFold:   &k.windowFold,
 		kernels.WindowOrder:  &k.windowOrder,

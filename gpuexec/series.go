@@ -10,7 +10,8 @@ import (
 // has a tile of chunks for every position.
 type Batch struct {
 	Slab   cuda.Pointer // the chunks' bytes
-	Refs   cuda.Pointer // a kernels.ChunkRef a chunk
+	Refs   cuda.Pointer // a kernels.SeriesChunk a chunk
+	Mixed  bool         // there are XOR2 chunks
 	Chunks uint32       // a multiple of kernels.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
@@ -31,12 +32,12 @@ type Steps struct {
 // drop leaves out stale markers. A corrupt chunk lowers the uint64 at fault to
 // base + 256 times its number + its status.
 func (k *Kernels) DecodeSeries(c *cuda.Context, s cuda.Stream, b *Batch, drop bool, fault cuda.Pointer, base uint64) error {
-	flag := uint32(0)
-	if drop {
-		flag = 1
+	f := k.decodeSeries
+	if b.Mixed {
+		f = k.decodeMixed
 	}
-	return c.Launch(k.decodeSeries, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
-		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag, fault, base)
+	return c.Launch(f, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
+		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
 }
 
 // Output is where a window kernel writes.
@@ -57,10 +58,23 @@ func (k *Kernels) window(c *cuda.Context, s cuda.Stream, f cuda.Function, thread
 	}, more...)...)
 }
 
-// WindowEnds puts a window function of the first and the last sample on a stream.
-// seconds divides the result of an increase unless it is 0.
-func (k *Kernels) WindowEnds(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Ends, seconds float64, out Output) error {
-	return k.window(c, s, k.windowEnds, kernels.WindowBlock, b, steps, out, uint32(f), seconds)
+// WindowEnds puts a window function of the first or the last sample on a stream.
+func (k *Kernels) WindowEnds(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Ends, out Output) error {
+	return k.window(c, s, k.windowEnds, kernels.WindowBlock, b, steps, out, uint32(f))
+}
+
+// WindowRate puts the extrapolated difference of the first and the last sample on a
+// stream: that of a counter, or of a gauge. seconds divides it unless it is 0.
+func (k *Kernels) WindowRate(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, counter bool, seconds float64, out Output) error {
+	return k.window(c, s, k.windowRate, kernels.WindowBlock, b, steps, out, flag(counter), seconds)
+}
+
+// flag is a kernel's parameter that is true or false.
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // WindowAll puts a window function of all samples on a stream.
@@ -84,11 +98,7 @@ func (k *Kernels) WindowFold(c *cuda.Context, s cuda.Stream, b *Batch, steps Ste
 // deviation. fault becomes kernels.MixedZeros, unless it is less, where the answer
 // is uncertain.
 func (k *Kernels) WindowOrder(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, deviation bool, quantile float64, fault cuda.Pointer, out Output) error {
-	distance := uint32(0)
-	if deviation {
-		distance = 1
-	}
-	return k.window(c, s, k.windowOrder, kernels.OrderBlock, b, steps, out, distance, quantile, fault)
+	return k.window(c, s, k.windowOrder, kernels.OrderBlock, b, steps, out, flag(deviation), quantile, fault)
 }
 
 // StepReads puts adding up what a window kernel wrote to Output.Reads on a stream.

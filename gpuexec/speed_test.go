@@ -143,10 +143,14 @@ func TestExecutorSpeed(t *testing.T) {
 		width int64
 		cpu   bool
 	}{
-		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", plan.Last.Name, 300_000, true},
-		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, true},
+		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", "rate", 86_400_000, false},
+		{"sum", plan.Last.Name, 300_000, true},
+		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, false},
 		{"avg", "avg_over_time", 300_000, false}, {"avg", "avg_over_time", 3_600_000, true}, {"avg", "avg_over_time", 86_400_000, true},
 		{"sum", "sum_over_time", 86_400_000, false}, {"sum", "count_over_time", 86_400_000, false},
+		{"max", "quantile_over_time", 300_000, true}, {"max", "mad_over_time", 300_000, false},
+		{"max", "stddev_over_time", 300_000, false}, {"max", "deriv", 300_000, false},
+		{"sum", "changes", 300_000, false}, {"sum", "irate", 300_000, false},
 	} {
 		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
 		job := jobOver(node, grid, sel)

@@ -3,8 +3,6 @@ package gpuexec
 import (
 	"fmt"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -52,8 +50,6 @@ var sortedMost float64 = kernels.OrderMost
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsData(l *cpuexec.Leaf) string {
 	switch {
-	case l.Selection.Has(chunkenc.EncXOR2):
-		return "XOR2 chunks are not on the GPU yet"
 	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", kernels.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:

@@ -15,6 +15,7 @@ type function struct {
 	op      kernels.Operator
 	pairs   kernels.Pairs
 	folds   kernels.Folds
+	counter bool // resets are made up for
 	seconds bool // the width in seconds divides the result
 	mad     bool // the median absolute deviation, rather than a quantile
 }
@@ -25,6 +26,7 @@ type kernel int
 const (
 	byEnds kernel = iota
 	byAll         // or by panes
+	byRate
 	byPairs
 	byFold
 	byOrder
@@ -38,9 +40,9 @@ var functions = map[string]function{
 	"ts_of_first_over_time": {ends: kernels.EndsOldestTime},
 	"count_over_time":       {ends: kernels.EndsCount},
 	"present_over_time":     {ends: kernels.EndsPresence},
-	"delta":                 {ends: kernels.EndsDelta},
-	"increase":              {ends: kernels.EndsIncrease},
-	"rate":                  {ends: kernels.EndsIncrease, seconds: true},
+	"delta":                 {by: byRate},
+	"increase":              {by: byRate, counter: true},
+	"rate":                  {by: byRate, counter: true, seconds: true},
 	"sum_over_time":         {by: byAll, op: kernels.Sum},
 	"avg_over_time":         {by: byAll, op: kernels.Avg},
 	"min_over_time":         {by: byAll, op: kernels.Min},
@@ -87,6 +89,8 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) e
 	switch {
 	case j.panes != nil:
 		return k.WindowPanes(c, s, b, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+	case j.f.by == byRate:
+		return k.WindowRate(c, s, b, steps, j.f.counter, j.f.divisor(j.l.Window.Width), d.out)
 	case j.f.by == byPairs:
 		return k.WindowPairs(c, s, b, steps, j.f.pairs, d.out)
 	case j.f.by == byFold:
@@ -97,6 +101,6 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) e
 	case j.f.by == byAll:
 		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
 	default:
-		return k.WindowEnds(c, s, b, steps, j.f.ends, j.f.divisor(j.l.Window.Width), d.out)
+		return k.WindowEnds(c, s, b, steps, j.f.ends, d.out)
 	}
 }

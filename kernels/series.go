@@ -4,7 +4,7 @@ package kernels
 type Decoded struct {
 	End  int64  // time of its last sample in ms
 	Kept uint32 // samples in its column
-	_    uint32
+	_    uint32 // whether one of them is less than the one before
 }
 
 // SeriesCounts are what the sample limit needs of a series, as the window kernels
@@ -37,7 +37,7 @@ const (
 // Ends is a function of window_ends.
 type Ends uint32
 
-// The functions of window_ends. A rate is an increase with seconds to divide by.
+// The functions of window_ends.
 const (
 	EndsInstant Ends = iota
 	EndsNewest
@@ -46,8 +46,6 @@ const (
 	EndsOldestTime
 	EndsCount
 	EndsPresence
-	EndsDelta
-	EndsIncrease
 )
 
 // Pairs is a function of window_pairs.

@@ -8,9 +8,9 @@ const i64 kNever = 0x7fffffffffffffffll;
 
 // What decode_series says of a chunk. Mirrors kernels.Decoded.
 struct Decoded {
-  i64 end;   // the time of its last sample, stale or not; kNever if it has none
-  u32 kept;  // samples in its column
-  u32 unused;
+  i64 end;    // the time of its last sample, stale or not; kNever if it has none
+  u32 kept;   // samples in its column
+  u32 falls;  // whether one of them is less than the one before
 };
 
 // Mirrors kernels.SeriesCounts: what the sample limit needs of a series.
@@ -101,6 +101,31 @@ DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 
   next(w, c);
 }
 
+// Goes on to the first sample after time t and returns how many it passes; `last` is
+// the place of the last of them. It looks at chunks rather than at samples, of which
+// it tells whether one is less than the one before.
+DEVICE u32 leap(Walker& w, const Columns& c, i64 t, u64& last, bool& falls) {
+  falls = false;
+  if (w.t > t) return 0;
+  Walker from = w;
+  seek(w, c, from.lane, from.tile, from.end, t);
+  falls = c.chunks[from.tile * 32 + from.lane].falls;
+  last = w.at - 32;
+  if (w.tile == from.tile) return w.i - from.i;
+  u32 n = from.n - from.i;
+  last = from.at + (u64)(n - 1) * 32;
+  for (u32 tile = from.tile + 1; tile <= w.tile && tile < w.end; tile++) {
+    u32 place = tile * 32 + w.lane;
+    u32 passed = tile < w.tile ? c.chunks[place].kept : w.i;
+    if (passed == 0) continue;
+    u64 at = c.rows[tile] * 32 + w.lane;
+    falls = falls || c.chunks[place].falls || c.values[at] < c.values[last];
+    last = at + (u64)(passed - 1) * 32;
+    n += passed;
+  }
+  return n;
+}
+
 // What a thread of a window kernel owns: a series and a stretch of steps.
 struct Stretch {
   u32 tile;       // of series
@@ -127,10 +152,6 @@ DEVICE Stretch my_stretch(u32 steps, u32 length) {
   const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,          \
       const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
       u32 length, u64 *__restrict__ out, u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
-
-// The windows that a thread computes at once where it looks at all their samples.
-// Mirrors kernels.WindowAbreast.
-const u32 kAbreast = 4;
 
 // Where a thread of a window kernel writes what it finds for its steps, in order.
 struct Results {
@@ -164,6 +185,9 @@ DEVICE void finish(const Results& r) {
   if (r.count.last) atomic_add(&r.counts->last, r.count.last);
 }
 
-// How long before the end of step k's window, in ms, a sample may be and still be
-// in no earlier step's window.
-DEVICE i64 fresh_for(u32 k, i64 interval, i64 width) { return k == 0 || width < interval ? width : interval; }
+// The number of samples up to hi that come neither before lo nor before the end of
+// the earlier step, at `seen`.
+DEVICE u32 since(u32 hi, u32 lo, u32 seen) { return hi - (lo > seen ? lo : seen); }
+
+// Whether a stretch's first window is worth a leap: one that holds many intervals.
+DEVICE bool is_wide(i64 interval, i64 width) { return width / 16 > interval; }

@@ -9,7 +9,7 @@
 // what windows share is mostly in a cache.
 // Writes 16 bytes a step, and adds to the counts of the series: see
 // WINDOW_PARAMETERS.
-#include "series.h"
+#include "abreast.h"
 #include "sums.h"
 
 // The kinds; the numbers are those of kernels.Folds.
@@ -20,12 +20,6 @@ const u32 kPrediction = 3;  // its value `param` seconds after the step
 const u32 kSmoothing = 4;   // by the factors `param` and `trend`
 const u32 kTimeOfMin = 5;   // the last, of equal ones
 const u32 kTimeOfMax = 6;
-
-// What a state is made with: its parameters, and the time of the step it is for, ms.
-struct Asked {
-  double param, trend;
-  i64 step;
-};
 
 template <u32 kind>
 struct Variance {
@@ -105,58 +99,22 @@ struct TimeOf {
   DEVICE u64 value(u32, const Asked&) const { return as_bits((double)t / 1000); }
 };
 
-struct Folded {
-  i64 start, interval, width;
-  i64 step, step_interval;  // the times of the steps themselves
-  double param, trend;
-  DEVICE Asked asked(u32 k) const { return Asked{param, trend, step + (i64)k * step_interval}; }
-};
-
-template <class S>
-DEVICE void windows(const Columns& c, const Stretch& mine, Walker lo, const Folded& job, Results& to) {
-  for (u32 k = mine.from; k < mine.to; k += kAbreast) {
-    i64 end = job.start + (i64)k * job.interval, begin = end - job.width;
-    while (lo.t <= begin) next(lo, c);
-    S s[kAbreast] = {S(job.asked(k)), S(job.asked(k + 1)), S(job.asked(k + 2)), S(job.asked(k + 3))};
-    u32 n[kAbreast] = {0, 0, 0, 0}, fresh[kAbreast] = {0, 0, 0, 0};
-    u32 windows = mine.to - k < kAbreast ? mine.to - k : kAbreast;
-    i64 last = end + (i64)(windows - 1) * job.interval;
-    Walker at = lo;
-    double ahead = value_at(at, c);
-    while (at.t <= last) {
-      double v = ahead;
-      i64 t = at.t;
-      next(at, c);
-      ahead = value_at(at, c);
-      for (u32 w = 0; w < kAbreast; w++) {
-        i64 moved = (i64)w * job.interval;
-        if (t <= begin + moved || t > end + moved) continue;
-        if (t > end + moved - fresh_for(k + w, job.interval, job.width)) fresh[w]++;
-        s[w].add(n[w]++, t, v, job.asked(k + w));
-      }
-    }
-    for (u32 w = 0; w < windows; w++) {
-      emit(to, n[w] > 0 ? s[w].value(n[w], job.asked(k + w)) : kAbsent, n[w], fresh[w], n[w]);
-    }
-  }
-}
-
 KERNEL MAX_THREADS(128) window_fold(WINDOW_PARAMETERS, u32 kind, double param, double trend, i64 step, i64 step_interval) {
   Stretch mine = my_stretch(steps, length);
   if (mine.tile >= tiles || mine.from >= steps) return;
   Columns c{rows, chunks, times, values};
   Walker lo{};
   seek(lo, c, mine.lane, first[mine.tile], first[mine.tile + 1], start + (i64)mine.from * interval - width);
-  Folded job{start, interval, width, step, step_interval, param, trend};
+  Windows job{start, interval, width, step, step_interval, param, trend};
   Results to = results_of(mine, steps, out, reads, counts);
   switch (kind) {
-    case kVariance: windows<Variance<kVariance>>(c, mine, lo, job, to); break;
-    case kDeviation: windows<Variance<kDeviation>>(c, mine, lo, job, to); break;
-    case kSlope: windows<Line<kSlope>>(c, mine, lo, job, to); break;
-    case kPrediction: windows<Line<kPrediction>>(c, mine, lo, job, to); break;
-    case kSmoothing: windows<Smoothing>(c, mine, lo, job, to); break;
-    case kTimeOfMin: windows<TimeOf<kTimeOfMin>>(c, mine, lo, job, to); break;
-    default: windows<TimeOf<kTimeOfMax>>(c, mine, lo, job, to);
+    case kVariance: abreast<Variance<kVariance>>(c, mine, lo, job, to); break;
+    case kDeviation: abreast<Variance<kDeviation>>(c, mine, lo, job, to); break;
+    case kSlope: abreast<Line<kSlope>>(c, mine, lo, job, to); break;
+    case kPrediction: abreast<Line<kPrediction>>(c, mine, lo, job, to); break;
+    case kSmoothing: abreast<Smoothing>(c, mine, lo, job, to); break;
+    case kTimeOfMin: abreast<TimeOf<kTimeOfMin>>(c, mine, lo, job, to); break;
+    default: abreast<TimeOf<kTimeOfMax>>(c, mine, lo, job, to);
   }
   finish(to);
 }

@@ -86,7 +86,7 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, u32 distance, double quan
   double hi_value = value_at(hi, c);
   Results to = results_of(mine, steps, out, reads, counts);
   for (u32 k = mine.from; k < mine.to; k++) {
-    i64 end = start + (i64)k * interval, seen = end - fresh_for(k, interval, width);
+    i64 end = start + (i64)k * interval, seen = k > 0 && interval < width ? end - interval : end - width;
     u32 fresh = 0;
     while (lo.t <= end - width) {
       if (n > 0) {

@@ -3,7 +3,8 @@
 //
 // Grid: x tiles of 32 series, four a block of 128 threads; y stretches of steps.
 // A thread owns one series in one stretch. It walks along the samples with two
-// places, the window's start and its end, and counts at each what it has passed.
+// places, the window's start and its end, and counts at each what it has passed. It
+// begins a step early, to know what that has seen.
 // Reads times and values, once for irate and idelta, else twice (the second time
 // they are in a cache unless the window is long): 16 to 32 bytes a sample.
 // Writes 16 bytes a step, and adds to the counts of the series: see
@@ -28,21 +29,19 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, u32 kind) {
   Walker lo{};
   seek(lo, c, mine.lane, first[mine.tile], first[mine.tile + 1], start + (i64)mine.from * interval - width);
   Walker hi = lo;
-  u32 lo_index = 0, hi_index = 0;  // sample numbers from the stretch's first
+  u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the stretch's first
   u32 until_lo = 0, until_hi = 0;  // pairs up to the window's first sample, and up to its last
   double lo_value = value_at(lo, c), hi_value = lo_value, last = 0, before_last = 0;
   i64 last_time = 0, before_last_time = 0;
   Results to = results_of(mine, steps, out, reads, counts);
-  for (u32 k = mine.from; k < mine.to; k++) {
-    i64 end = start + (i64)k * interval, seen = end - fresh_for(k, interval, width);
-    u32 fresh = 0;
+  for (u32 k = mine.from > 0 ? mine.from - 1 : 0; k < mine.to; k++) {
+    i64 end = start + (i64)k * interval;
     while (hi.t <= end) {
       before_last = last;
       before_last_time = last_time;
       last = hi_value;
       last_time = hi.t;
       if (hi_index > 0 && counts_as(kind, before_last, last)) until_hi++;
-      if (hi.t > seen) fresh++;
       hi_index++;
       next(hi, c);
       hi_value = value_at(hi, c);
@@ -55,7 +54,9 @@ KERNEL MAX_THREADS(128) window_pairs(WINDOW_PARAMETERS, u32 kind) {
       if (lo.n > 0 && counts_as(kind, lo_value, v)) until_lo++;
       lo_value = v;
     }
-    u32 n = hi_index - lo_index;
+    u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
+    seen = hi_index;
+    if (k < mine.from) continue;
     u64 result = kAbsent;
     if (kind == kChanges || kind == kResets) {
       if (n > 0) result = as_bits(until_hi - until_lo);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../check.cu"
+#include "../decode_mixed.cu"
 #include "../decode_series.cu"
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
@@ -20,6 +21,7 @@
 #include "../window_order.cu"
 #include "../window_pairs.cu"
 #include "../window_panes.cu"
+#include "../window_rate.cu"
 
 namespace host {
 namespace {
@@ -47,6 +49,7 @@ Kernel entry(const char* name, bool waits) {
 const Kernel* find_kernel(const std::string& name) {
   static const Kernel all[] = {
       entry<check>("check", true),
+      entry<decode_mixed>("decode_mixed", false),
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
@@ -62,6 +65,7 @@ const Kernel* find_kernel(const std::string& name) {
       entry<window_order>("window_order", false),
       entry<window_pairs>("window_pairs", false),
       entry<window_panes>("window_panes", false),
+      entry<window_rate>("window_rate", false),
   };
   for (const Kernel& k : all) {
     if (name == k.name) return &k;
