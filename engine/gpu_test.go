@@ -174,10 +174,11 @@ func TestGPUSmith(t *testing.T) {
 	gpus, reg := testGPUs(t)
 	for _, delayed := range []bool{false, true} {
 		c := newComparison(delayed, 2).onGPUs(gpus)
-		s, data := newSmith(), newBlocks(t, uint64(first))
+		s := newSmith()
+		var data *blocks
 		for seed := int64(first); seed < int64(first+n); seed++ {
-			if seed%queriesPerBlocks == 0 {
-				data = newBlocks(t, uint64(seed/queriesPerBlocks))
+			if of := uint64(seed / queriesPerBlocks); data == nil || data.seed != of {
+				data = newBlocks(t, of)
 			}
 			ask := s.question(seed, map[string]int{})
 			require.NoError(t, c.compare(t, data, ask), "%s: again with PROMWARP_SEED=%d PROMWARP_RANDOM=1", ask, seed)

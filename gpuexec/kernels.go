@@ -1,5 +1,5 @@
 // Package gpuexec evaluates aggregations over windows on NVIDIA GPUs, and finds
-// out what the devices of a machine can do. Queries do not run on it yet.
+// out what the devices of a machine can do.
 //
 // A job goes through the device in batches of series, which are copied, decoded,
 // windowed and added to the aggregates on several streams, so that one batch is
