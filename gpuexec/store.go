@@ -33,6 +33,7 @@ type block struct {
 	pins     int                  // jobs that use it
 	passing  bool                 // it will hardly be asked for again
 	elem     *list.Element        // nil once it is gone
+	owner    runtime.Cleanup      // of the slab, says that it died
 }
 
 func newStore(at, size uint64) *store {
@@ -80,7 +81,7 @@ func (s *store) addSlab(slab *selection.Slab, passing bool) *block {
 		return nil
 	}
 	s.slabs[b.slab] = b
-	runtime.AddCleanup(slab, func(s *store) { s.died.Store(true) }, s)
+	b.owner = runtime.AddCleanup(slab, func(s *store) { s.died.Store(true) }, s)
 	return b
 }
 
@@ -136,6 +137,7 @@ func (s *store) remove(b *block) {
 	b.elem = nil
 	if s.slabs[b.slab] == b {
 		delete(s.slabs, b.slab)
+		b.owner.Stop() // what comes and goes often would have ever more of them
 	}
 	s.free.give(b.at, b.size)
 }
