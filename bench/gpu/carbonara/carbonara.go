@@ -28,6 +28,7 @@
 package carbonara
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -91,7 +92,7 @@ type Comparison struct {
 
 // Measure compares the ways for all kinds of points. save is called with what there
 // is after each.
-func Measure(o Options, save func([]Comparison)) (err error) {
+func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error) {
 	driver, err := cuda.Open(o.Library)
 	if err != nil {
 		return err
@@ -117,7 +118,10 @@ func Measure(o Options, save func([]Comparison)) (err error) {
 	var all []Comparison
 	for _, size := range o.Sizes {
 		for _, p := range o.kinds() {
-			c, err := o.compare(p, size, r, x, cpu)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c, err := o.compare(ctx, p, size, r, x, cpu)
 			if err != nil {
 				return fmt.Errorf("%s, %d s to %d s, %d times: %w", p.values, p.from, p.to, size, err)
 			}
@@ -136,7 +140,7 @@ func closed(err, closing error) error {
 }
 
 // compare measures all ways for points of one kind.
-func (o Options) compare(p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
+func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
 	start := time.Now()
 	p.make(o)
 	c := &Comparison{
@@ -151,7 +155,7 @@ func (o Options) compare(p *points, size int, r *rig, x *gpuexec.Executor, cpu *
 	if err = closed(err, r.unload()); err != nil {
 		return nil, err
 	}
-	if err := o.promwarp(c, p, size, x, cpu); err != nil {
+	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {
 		return nil, err
 	}
 	o.Log("%s, %d s to %d s, %d points: %v", p.values, p.from, p.to, c.Points, time.Since(start).Round(time.Millisecond))

@@ -21,7 +21,7 @@ func small(t *testing.T) Options {
 func TestMeasure(t *testing.T) {
 	o := small(t)
 	var all []Comparison
-	require.NoError(t, Measure(o, func(c []Comparison) { all = c }))
+	require.NoError(t, Measure(t.Context(), o, func(c []Comparison) { all = c }))
 	require.Len(t, all, 2*len(o.kinds()))
 	for _, c := range all {
 		ways := []string{Arrays, ArraysAll, Cores, BySeries, BySeriesHot, Summed, SummedHot}

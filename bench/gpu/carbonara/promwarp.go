@@ -19,7 +19,7 @@ import (
 const float64s = 1e-12
 
 // promwarp measures promwarp's ways.
-func (o Options) promwarp(c *Comparison, p *points, size int, x *gpuexec.Executor, cpu *cpuexec.Executor) error {
+func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size int, x *gpuexec.Executor, cpu *cpuexec.Executor) error {
 	sel, err := p.selection(size)
 	if err != nil {
 		return err
@@ -30,7 +30,6 @@ func (o Options) promwarp(c *Comparison, p *points, size int, x *gpuexec.Executo
 			c.ChunkBytes += int64(k.Len)
 		}
 	}
-	ctx := context.Background()
 	means, sum := job(p, sel, "series"), job(p, sel)
 	var m *plan.Matrix
 	device := func(j cpuexec.Job, hot bool, stages *gpuexec.Stages) func() error {
