@@ -1,7 +1,7 @@
 // Gpu measures what a GPU does for queries, on the machine that it runs on:
 //
-//	cd bench && CGO_ENABLED=0 go build -o gpubench ./gpu
-//	./gpubench [-shapes] [-carbonara] [-crossover] [-out results.json]
+//	make gpubench
+//	bin/gpubench [-shapes] [-carbonara] [-crossover] [-out results.json]
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes
 // all data itself. What is measured, and beside what, is in the packages shapes,
@@ -20,9 +20,10 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/common/version"
 
 	"github.com/promwarp/promwarp/bench/gpu/carbonara"
 	"github.com/promwarp/promwarp/bench/gpu/crossover"
@@ -114,7 +115,7 @@ type results struct {
 
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
 	r := &results{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: commit(), Cores: runtime.GOMAXPROCS(0), Processor: fleet.Processor(),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: fleet.Processor(),
 		Machine: gpuexec.TakeInventory(o.library),
 	}
 	if !r.Machine.Usable() {
@@ -173,23 +174,6 @@ func (r *results) reason() string {
 		return r.Machine.Devices[0].Reason
 	}
 	return r.Machine.Reason
-}
-
-// commit is what the program was built from, as far as it is known.
-func commit() (c string) {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
-	}
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			c = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			c += ", changed"
-		}
-	}
-	return c
 }
 
 func (r *results) save(path string) error {
