@@ -1,0 +1,30 @@
+package gpuexec
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// TestAnnotatedStages: profilers are told of every stage of every batch.
+func TestAnnotatedStages(t *testing.T) {
+	h := cudatest.Control(t)
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	sel := randomSelection(t, rand.New(rand.NewPCG(5, 5)), 500)
+	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), plan.Grid{Interval: 60_000, Steps: 100}, sel)
+	require.NoError(t, cuda.Annotate(cudatest.Library(t)))
+	t.Cleanup(func() { require.NoError(t, cuda.Annotate("")) })
+	var stages Stages
+	_, err := x.RunStages(t.Context(), job, &stages)
+	require.NoError(t, err)
+	require.Positive(t, stages.Batches)
+	for name, each := range map[string]int{"decode": 1, "window": 2, "fold": 1, "copy": 2} {
+		require.Equal(t, each*stages.Batches, h.Ranges("promwarp: "+name), name)
+	}
+	require.Equal(t, stages.Batches+1, h.Ranges("promwarp: prepare"), "and once more to see that there are no more")
+}
