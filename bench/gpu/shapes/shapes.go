@@ -211,7 +211,7 @@ func (b *bench) compare(ctx context.Context, s shape, row *Row) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("Prometheus's engine: %w", err)
+			return fmt.Errorf("asking Prometheus's engine: %w", err)
 		}
 		row.Prometheus = append([]Slice{slice}, row.Prometheus...)
 	}
