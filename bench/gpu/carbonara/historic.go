@@ -162,15 +162,14 @@ func (r *rig) back(c *cuda.Context, s cuda.Stream, k launch) error {
 	return c.Wait(s)
 }
 
-// piece is the number of means that v4 makes at once: 1.8 MB to the device.
-const piece = 64 << 10
-
-// v4 copies and computes a piece on each stream in turn.
+// v4 copies and computes a piece on each stream in turn: at most 64, of 1.8 MB to the
+// device or more.
 func (r *rig) v4(ratio int) func() error {
 	k := r.v3(ratio)
+	means := len(r.out) / 4
+	piece := max(64<<10, (means+63)/64)
 	return func() error {
 		return r.dev.Do(func(c *cuda.Context) error {
-			means := len(r.out) / 4
 			for n, from := 0, 0; from < means; n, from = n+1, from+piece {
 				to, s := min(from+piece, means), r.streams[n%len(r.streams)]
 				if err := c.CopyIn(r.devValues+cuda.Pointer(4*ratio*from), r.values[4*ratio*from:4*ratio*to], s); err != nil {
