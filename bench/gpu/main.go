@@ -49,7 +49,7 @@ func main() {
 type options struct {
 	shapes, carbonara, crossover bool
 
-	queries         string
+	match           *regexp.Regexp
 	series, samples int
 	points          int
 	sizes           []int
@@ -67,7 +67,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.BoolVar(&o.shapes, "shapes", false, "measure ten shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
 	f.BoolVar(&o.carbonara, "carbonara", false, "measure the experiment that promwarp began with; takes about 10 GB of memory")
 	f.BoolVar(&o.crossover, "crossover", false, "measure from how many samples on the GPU is faster")
-	f.StringVar(&o.queries, "queries", "", "of -shapes: regular expression of the names of the queries to ask; empty for all")
+	match := f.String("match", "", "of -shapes and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
 	f.IntVar(&o.series, "series", 100_000, "of -shapes: series of a metric")
 	f.IntVar(&o.samples, "samples", 10_000, "of -shapes: samples of a series")
 	f.IntVar(&o.points, "points", 7*1024, "of -carbonara: points of a series, a multiple of 7")
@@ -85,12 +85,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	if *large > 1 {
 		o.sizes = append(o.sizes, *large)
 	}
-	_, err := regexp.Compile(o.queries)
+	var err error
+	o.match, err = regexp.Compile(*match)
 	switch {
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
-		return nil, fmt.Errorf("-queries: %w", err)
+		return nil, fmt.Errorf("-match: %w", err)
 	case !o.shapes && !o.carbonara && !o.crossover:
 		return nil, errors.New("say what to measure: -shapes, -carbonara, -crossover, or several")
 	case o.points < 7 || o.points%7 != 0:
@@ -130,7 +131,7 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 	}{
 		{o.carbonara, func() error {
 			c := carbonara.Defaults(o.library)
-			c.Points, c.Sizes, c.Rounds, c.Budget, c.Log = o.points, o.sizes, o.rounds, o.budget, say
+			c.Points, c.Sizes, c.Kinds, c.Rounds, c.Budget, c.Log = o.points, o.sizes, o.match, o.rounds, o.budget, say
 			return carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
 		}},
 		{o.crossover, func() error {
@@ -142,7 +143,7 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		{o.shapes, func() error {
 			return o.withGPUs(func(gpus *fleet.Fleet) error {
 				s := shapes.Options{
-					GPUs: gpus, Series: o.series, Samples: o.samples, Names: regexp.MustCompile(o.queries), Rounds: o.rounds, Budget: o.budget, Log: say,
+					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
 				}
 				return shapes.Measure(ctx, s, func(rows []shapes.Row) { r.Shapes = rows; save() })
 			})

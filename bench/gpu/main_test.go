@@ -17,7 +17,7 @@ import (
 func TestRun(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "results.json")
 	o, err := parse([]string{
-		"-crossover", "-most", "1000", "-shapes", "-queries", "^rate$", "-series", "40", "-samples", "200",
+		"-crossover", "-most", "1000", "-shapes", "-match", "^rate$", "-series", "40", "-samples", "200",
 		"-rounds", "1", "-budget", "10ms", "-memory", "0.1", "-library", cudatest.Library(t), "-out", out,
 	}, io.Discard)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}{
 		{nil, "say what to measure"},
 		{[]string{"-shapes", "now"}, `unexpected argument "now"`},
-		{[]string{"-shapes", "-queries", "("}, "-queries: "},
+		{[]string{"-shapes", "-match", "("}, "-match: "},
 		{[]string{"-carbonara", "-points", "8"}, "multiple of 7"},
 		{[]string{"-shapes", "-series", "0"}, "at least 1"},
 	} {

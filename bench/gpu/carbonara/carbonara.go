@@ -30,6 +30,7 @@ package carbonara
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/promwarp/promwarp/bench/gpu/measure"
@@ -39,12 +40,14 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Options say how much to measure. The experiment's are Defaults.
+// Options say how much to measure. The experiment's are Defaults. The kinds of points
+// are those whose names match, such as "zeros 5-35" and "range 7-300".
 type Options struct {
 	Library string // the CUDA driver's
 	Series  int
 	Points  int   // of a series, a multiple of 7
 	Sizes   []int // how many times the series
+	Kinds   *regexp.Regexp
 	Rounds  int
 	Budget  time.Duration // for the rounds of one way
 	Log     func(format string, args ...any)
@@ -52,7 +55,7 @@ type Options struct {
 
 // Defaults are the experiment's sizes.
 func Defaults(library string) Options {
-	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Rounds: 9, Budget: 2 * time.Second}
+	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Rounds: 9, Budget: 2 * time.Second}
 }
 
 // The ways to resample, as results name them.
@@ -121,9 +124,12 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			if !o.Kinds.MatchString(p.name()) {
+				continue
+			}
 			c, err := o.compare(ctx, p, size, r, x, cpu)
 			if err != nil {
-				return fmt.Errorf("%s, %d s to %d s, %d times: %w", p.values, p.from, p.to, size, err)
+				return fmt.Errorf("%s, %d times: %w", p.name(), size, err)
 			}
 			all = append(all, *c)
 			save(all)
@@ -158,7 +164,7 @@ func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gp
 	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {
 		return nil, err
 	}
-	o.Log("%s, %d s to %d s, %d points: %v", p.values, p.from, p.to, c.Points, time.Since(start).Round(time.Millisecond))
+	o.Log("%s, %d points: %v", p.name(), c.Points, time.Since(start).Round(time.Millisecond))
 	return c, nil
 }
 

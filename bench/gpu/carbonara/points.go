@@ -40,6 +40,9 @@ func (o Options) kinds() []*points {
 	}
 }
 
+// name is the kind's.
+func (p *points) name() string { return fmt.Sprintf("%s %d-%d", p.values, p.from, p.to) }
+
 // make makes the points and their means.
 func (p *points) make(o Options) {
 	r := rand.New(rand.NewPCG(7, uint64(p.to)))
