@@ -83,6 +83,7 @@ type Cache struct {
 	recent  list.List // of *entry, the most recently used first
 	bytes   int64     // of all entries
 	kept    int       // entries that hold something
+	tiles   int64     // of all entries
 }
 
 // New returns a cache in front of up.
@@ -315,6 +316,7 @@ func (c *Cache) fetch(ctx context.Context, s span, matchers []*labels.Matcher) (
 	if sel == nil {
 		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", s.from, s.to-1)
 	}
+	c.metrics.bytes.add(sel.PayloadBytes())
 	// The upstream may hand out one selection more than once.
 	return sel.Slice(math.MinInt64, math.MaxInt64), ws, nil
 }

@@ -643,7 +643,10 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
 
 	s := c.Stats()
-	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Hits: 3, Misses: 5, Fetches: 1}, s)
+	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
+	c.Clear()
+	require.Zero(t, c.Stats().Tiles)
+	c.get(t.Context(), 91*hour, now, named("m"))
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP promwarp_cache_entries Selectors of which something is held.
 # TYPE promwarp_cache_entries gauge

@@ -51,6 +51,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered spans) {
 		c.kept--
 	}
 	c.bytes -= e.size
+	c.tiles += covered.tiles(c.tile) - e.covered.tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
 		e.size = sizeOf(e.key, sel, covered)

@@ -65,7 +65,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		return
 	}
 	if qs != nil {
-		qs.FetchedBytes.Add(f.sel.SizeBytes())
+		qs.FetchedBytes.Add(f.sel.PayloadBytes())
 	}
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	if f.old.empty() || len(f.ws) > 0 {

@@ -9,7 +9,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, failures, evictions, discards *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards *counter
 
 	seconds prometheus.Histogram
 }
@@ -35,6 +35,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		misses:    count("tile_misses_total", "Tiles that were asked for and not in memory."),
 		fetches:   count("fetches_total", "Requests to the upstream."),
 		shared:    count("shared_fetches_total", "Times a query waited for a request that another query had started."),
+		bytes:     count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
 		failures:  count("fetch_failures_total", "Requests to the upstream that failed."),
 		evictions: count("evictions_total", "Selectors dropped to stay within the limit."),
 		discards:  count("discards_total", "Selectors dropped because a chunk was corrupt."),
@@ -47,5 +48,6 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	gauge("bytes", "Memory held, in bytes.", func(s Stats) float64 { return float64(s.Bytes) })
 	gauge("limit_bytes", "Most memory held, in bytes.", func(s Stats) float64 { return float64(s.Limit) })
 	gauge("entries", "Selectors of which something is held.", func(s Stats) float64 { return float64(s.Entries) })
+	gauge("tiles", "Tiles held, those of all selectors added up.", func(s Stats) float64 { return float64(s.Tiles) })
 	return m
 }

@@ -94,6 +94,18 @@ func (s *Selection) OnlyFloats() bool {
 // chunk table and labels. Slabs shared with other selections count in full.
 func (s *Selection) SizeBytes() int64 { return s.size }
 
+// PayloadBytes is the size in bytes of the encoded chunks and the labels: what
+// a store had to send.
+func (s *Selection) PayloadBytes() (n int64) {
+	for i := range s.chunks {
+		n += int64(s.chunks[i].Len)
+	}
+	for _, l := range s.series {
+		n += int64(labelBytes(l))
+	}
+	return n
+}
+
 // SetDiscard registers what Discard calls. It is for the keeper of the
 // selection (a cache) and must be called before the selection is shared.
 func (s *Selection) SetDiscard(f func()) { s.discard = f }
