@@ -19,11 +19,14 @@ type flight struct {
 	entry   *entry
 	whole   span  // what is fetched
 	old     span  // the tiles of it that will be kept
-	horizon int64 // when it started, ms
+	settled span  // what was kept of all time when it started
+	at      int64 // when it started, ms; see Cache.fetchedAt
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has landed
 
-	waiters int // guarded by the cache's mutex
+	// Guarded by the cache's mutex.
+	waiters int
+	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
 	sel *selection.Selection
@@ -32,11 +35,14 @@ type flight struct {
 }
 
 // start starts a flight for s with one waiter. The cache's mutex must be held.
-func (c *Cache) start(ctx context.Context, e *entry, s span, horizon int64, matchers []*labels.Matcher) *flight {
+func (c *Cache) start(ctx context.Context, e *entry, s, settled span, matchers []*labels.Matcher) *flight {
 	qs := statsFrom(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{entry: e, whole: s, horizon: horizon, cancel: cancel, done: make(chan struct{}), waiters: 1}
-	f.old, _ = s.split(horizon)
+	f := &flight{
+		entry: e, whole: s, settled: settled, at: c.fetchedAt(),
+		old:    span{max(s.from, settled.from), min(s.to, settled.to)},
+		cancel: cancel, done: make(chan struct{}), waiters: 1,
+	}
 	e.flights = append(e.flights, f)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f

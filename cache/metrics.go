@@ -9,7 +9,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped *counter
 
 	seconds prometheus.Histogram
 }
@@ -39,6 +39,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		failures:  count("fetch_failures_total", "Requests to the upstream that failed."),
 		evictions: count("evictions_total", "Selectors dropped to stay within the limit."),
 		discards:  count("discards_total", "Selectors dropped because a chunk was corrupt."),
+		dropped:   count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
 		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "promwarp_cache_fetch_duration_seconds",
 			Help:    "Duration of requests to the upstream.",

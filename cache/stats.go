@@ -19,6 +19,7 @@ type Stats struct {
 	Failures  int64 // requests to the upstream that failed
 	Evictions int64 // entries emptied to stay within the limit
 	Discards  int64 // entries dropped because a chunk was corrupt
+	Dropped   int64 // tiles dropped by Drop
 }
 
 // Stats returns the state of the cache.
@@ -35,6 +36,7 @@ func (c *Cache) Stats() Stats {
 	s.Failures = m.failures.value()
 	s.Evictions = m.evictions.value()
 	s.Discards = m.discards.value()
+	s.Dropped = m.dropped.value()
 	return s
 }
 
