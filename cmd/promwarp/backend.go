@@ -85,6 +85,9 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 	st.cache = cache.New(up, cache.Options{
 		HostBytes:  int64(k.cache.HostBytes - k.cache.decoded()),
 		Fresh:      fresh,
+		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
+		MaxAge:     time.Duration(k.cache.MaxAge),
+		Retention:  time.Duration(k.fetch.Retention),
 		Logger:     logger.With("component", "cache"),
 		Registerer: st.reg,
 	})

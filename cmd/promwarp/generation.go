@@ -69,6 +69,9 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		Registerer:    g.reg,
 		Gatherer:      prometheus.GathererFunc(s.gather),
 	}
+	if set.Web.EnableAdminAPI {
+		o.Dropper = g.store.cache
+	}
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}

@@ -451,3 +451,30 @@ func TestTracker(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, tr.GetMaxConcurrent())
 }
+
+// TestAdminAPI drops what the cache keeps, where that is enabled.
+func TestAdminAPI(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		set := quickSettings()
+		set.Web.EnableAdminAPI = enabled
+		up := counting{at: make(chan struct{}, 10)}
+		s, stop := runServer(t, serverConfig{Settings: set, Upstream: up})
+		ask := func() {
+			code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+			require.Equal(t, 200, code, body)
+		}
+		ask()
+		ask()
+		require.Len(t, up.at, 1)
+		code, body := fetch(t, "POST", s.URL()+"/api/v1/admin/cache/drop?match[]=up&end=1200")
+		if enabled {
+			require.Equal(t, 200, code, body)
+			require.Contains(t, body, `"selectors":1`)
+			ask()
+			require.Len(t, up.at, 2)
+		} else {
+			require.Equal(t, 503, code, body)
+		}
+		require.NoError(t, stop())
+	}
+}

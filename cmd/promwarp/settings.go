@@ -39,6 +39,9 @@ type upstreamSettings struct {
 	MaxFrameBytes byteSize `yaml:"max_frame_bytes"`
 	// Concurrency is the number of requests in flight at once.
 	Concurrency int `yaml:"concurrency"`
+	// Retention is how far back the server keeps its data; 0 means that it drops
+	// none.
+	Retention model.Duration `yaml:"retention"`
 }
 
 // tsdbSettings name a local Prometheus data directory that is read from.
@@ -64,6 +67,11 @@ type cacheSettings struct {
 	DecodedBytes byteSize `yaml:"decoded_bytes"`
 	// Fresh is how long samples may still arrive or change.
 	Fresh model.Duration `yaml:"fresh"`
+	// OutOfOrderWindow is the upstream's out_of_order_time_window.
+	OutOfOrderWindow model.Duration `yaml:"out_of_order_window"`
+	// MaxAge is how long old samples are answered from what was fetched; 0 means
+	// without end.
+	MaxAge model.Duration `yaml:"max_age"`
 }
 
 // webSettings are those of the HTTP server.
@@ -71,6 +79,7 @@ type webSettings struct {
 	ListenAddress   addresses      `yaml:"listen_address"`
 	ConfigFile      string         `yaml:"config_file"`
 	EnablePprof     bool           `yaml:"enable_pprof"`
+	EnableAdminAPI  bool           `yaml:"enable_admin_api"`
 	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
 	CORSOrigin      string         `yaml:"cors_origin"`
 }
@@ -101,6 +110,7 @@ func defaultSettings() settings {
 			HostBytes:    byteSize(defaultHostBytes()),
 			DecodedBytes: -1,
 			Fresh:        model.Duration(cache.DefaultFresh),
+			MaxAge:       model.Duration(cache.DefaultMaxAge),
 		},
 		Web: webSettings{
 			ListenAddress:   addresses{"127.0.0.1:9201"},
@@ -144,6 +154,12 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
 	case s.Cache.Fresh < 0:
 		return errors.New("cache.fresh must not be negative; the default is 10m")
+	case s.Cache.OutOfOrderWindow < 0:
+		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
+	case s.Cache.MaxAge < 0:
+		return errors.New("cache.max_age must not be negative; 0 keeps samples without end, the default is 24h")
+	case s.Upstream.Retention < 0:
+		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
 	case s.Web.ShutdownTimeout < 0:
 		return errors.New("web.shutdown_timeout must not be negative; the default is 30s")
 	case len(s.Web.ListenAddress) == 0:

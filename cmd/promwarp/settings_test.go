@@ -55,6 +55,7 @@ upstream:
   max_bytes: 1GiB
   max_frame_bytes: 1048576
   concurrency: 7
+  retention: 15d
 remote_read:
   - url: http://p:9090/api/v1/read
     headers: {X-Scope-OrgID: me}
@@ -62,11 +63,12 @@ remote_read:
       username: me
       password_file: secrets/password
 query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, lookback_delta: 1m}
-cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, fresh: 1h}
+cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, fresh: 1h, out_of_order_window: 2h, max_age: 3h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   config_file: web.yml
   enable_pprof: true
+  enable_admin_api: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
 log: {level: debug, format: json}
@@ -80,8 +82,9 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, model.Duration(time.Minute)}, s.Query)
-	require.Equal(t, cacheSettings{4 << 30, 1 << 30, model.Duration(time.Hour)}, s.Cache)
-	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
+	require.Equal(t, cacheSettings{4 << 30, 1 << 30, model.Duration(time.Hour), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour)}, s.Cache)
+	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.validate())
@@ -101,12 +104,16 @@ func TestFile(t *testing.T) {
 func TestCommandLineWins(t *testing.T) {
 	file := writeFile(t, fullFile)
 	s := load(t, "--config.file="+file, "--query.timeout=1m", "--cache.host-bytes=512MiB", "--web.listen-address=:3", "--web.listen-address=:4",
-		"--no-web.enable-pprof", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
+		"--no-web.enable-pprof", "--no-web.enable-admin-api", "--cache.max-age=0s", "--cache.out-of-order-window=1m", "--upstream.retention=1d", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
 	require.Equal(t, model.Duration(time.Minute), s.Query.Timeout)
 	require.Equal(t, 5, s.Query.MaxSamples)
 	require.Equal(t, byteSize(512<<20), s.Cache.HostBytes)
 	require.Equal(t, addresses{":3", ":4"}, s.Web.ListenAddress)
 	require.False(t, s.Web.EnablePprof)
+	require.False(t, s.Web.EnableAdminAPI)
+	require.Zero(t, s.Cache.MaxAge)
+	require.Equal(t, model.Duration(time.Minute), s.Cache.OutOfOrderWindow)
+	require.Equal(t, model.Duration(24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, "warn", s.Log.Level)
 	require.Equal(t, "rel.yml", s.Web.ConfigFile)
 	require.Equal(t, 9, s.Upstream.Concurrency)
