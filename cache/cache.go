@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -45,6 +46,12 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
+	disk      *disk.Store // nil when there is none
+	saver     *saver      // nil when there is none
+
+	// files is held by who reads or writes files, and alone by who drops
+	// something of them and of memory. It is taken before all other locks.
+	files sync.RWMutex
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
@@ -69,16 +76,45 @@ func New(up Upstream, o Options) *Cache {
 		entries:   map[string]*entry{},
 	}
 	c.metrics = newMetrics(o.Registerer, c)
+	if o.Disk != nil && c.limit > 0 {
+		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry)
+		registerDisk(o.Registerer, c)
+	}
 	return c
+}
+
+// Close writes what is still to be written to disk and closes that. The cache
+// can be used further, without a disk.
+func (c *Cache) Close() error {
+	if c.disk == nil {
+		return nil
+	}
+	c.saver.close()
+	return c.disk.Close()
+}
+
+// enter begins something that reads what was kept; leave ends it.
+func (c *Cache) enter() (leave func()) {
+	if c.disk == nil {
+		return func() {}
+	}
+	return c.disk.Enter()
 }
 
 // Clear forgets everything that is kept. Fetches in progress finish for the
 // queries that wait for them, but what they bring is not kept.
 func (c *Cache) Clear() {
+	c.files.Lock()
+	defer c.files.Unlock()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, e := range c.entries {
 		c.remove(e)
+	}
+	c.mu.Unlock()
+	if c.disk != nil {
+		for _, key := range c.disk.Keys() {
+			_ = c.disk.Drop(key) // says in the log what is wrong
+		}
 	}
 }
 
@@ -92,7 +128,11 @@ func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 		return nil, nil, err
 	}
 	want := span{max(mint, minTime), min(maxt, maxTime) + 1}
-	l := c.look(ctx, want, matchers)
+	key := selectorKey(matchers)
+	if err := c.restore(ctx, key, matchers); err != nil {
+		return nil, nil, err
+	}
+	l := c.look(ctx, want, key, matchers)
 	if len(l.flights) == 0 {
 		return l.sel, nil, nil
 	}
@@ -109,6 +149,7 @@ func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 
 // discard forgets an entry whose content turned out to be unusable.
 func (c *Cache) discard(e *entry) {
+	c.forget(e.key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.removed {
@@ -118,6 +159,9 @@ func (c *Cache) discard(e *entry) {
 	c.metrics.discards.add(1)
 	c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
 }
+
+// forget has what is on disk of a selector removed, as it is unusable.
+func (c *Cache) forget(key string) { c.saver.drop(key) }
 
 // fetch asks the upstream for s.
 func (c *Cache) fetch(ctx context.Context, s span, matchers []*labels.Matcher) (sel *selection.Selection, ws annotations.Annotations, err error) {

@@ -1,9 +1,13 @@
 package cache
 
 import (
+	"errors"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cache/disk"
 )
 
 // Dropped says what Drop dropped.
@@ -22,6 +26,8 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 		return d, nil
 	}
 	s := span{max(mint, minTime), min(maxt, maxTime) + 1}.widen(c.tile)
+	c.files.Lock()
+	defer c.files.Unlock()
 	for _, e := range c.affected(s, selectors) {
 		n, err := c.dropFrom(e, s)
 		if err != nil {
@@ -34,7 +40,34 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 		}
 	}
 	c.metrics.dropped.add(d.Tiles)
-	return d, nil
+	return d, c.dropFiles(s, selectors)
+}
+
+// dropFiles removes the files that have something of s of what any of the
+// selectors may match. What of them is still kept in memory is written again.
+func (c *Cache) dropFiles(s span, selectors [][]*labels.Matcher) (err error) {
+	if c.disk == nil {
+		return nil
+	}
+	for _, key := range c.disk.Keys() {
+		ms, bad := matchersOf(key)
+		if bad == nil && !meetAny(ms, selectors) {
+			continue
+		}
+		has := slices.ContainsFunc(c.disk.Files(key), func(f disk.File) bool {
+			return len(coverageOf(f.Covered).within(s, math.MinInt64)) > 0
+		})
+		if !has {
+			continue
+		}
+		err = errors.Join(err, c.disk.Drop(key))
+		c.mu.Lock()
+		if e := c.entries[key]; e != nil {
+			c.saver.save(e)
+		}
+		c.mu.Unlock()
+	}
+	return err
 }
 
 // affected lists the entries that may hold something of what the selectors
@@ -45,7 +78,7 @@ func (c *Cache) affected(s span, selectors [][]*labels.Matcher) []*entry {
 	defer c.mu.Unlock()
 	var out []*entry
 	for _, e := range c.entries {
-		if len(selectors) > 0 && !slices.ContainsFunc(selectors, func(ms []*labels.Matcher) bool { return mayMeet(e.matchers, ms) }) {
+		if !meetAny(e.matchers, selectors) {
 			continue
 		}
 		out = append(out, e)
@@ -90,6 +123,12 @@ func (c *Cache) dropFrom(e *entry, s span) (int64, error) {
 	c.set(e, sel, left)
 	c.tidy(e)
 	return n, nil
+}
+
+// meetAny reports whether some series may be matched by ms and one of the
+// selectors; no selector stands for one that matches everything.
+func meetAny(ms []*labels.Matcher, selectors [][]*labels.Matcher) bool {
+	return len(selectors) == 0 || slices.ContainsFunc(selectors, func(s []*labels.Matcher) bool { return mayMeet(ms, s) })
 }
 
 // mayMeet reports whether some series may be matched by both a and b. It is

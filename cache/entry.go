@@ -22,6 +22,8 @@ type entry struct {
 	recent   *list.Element
 	removed  bool // no longer in the cache; nothing is to be kept any more
 
+	restoring chan struct{} // closed when what is on disk has been read; nil when it is not being read
+
 	merging sync.Mutex // held while sel is made anew
 }
 
@@ -78,7 +80,7 @@ func (c *Cache) remove(e *entry) {
 // tidy removes e if it neither holds nor awaits anything. The cache's mutex
 // must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 {
+	if e.sel == nil && len(e.flights) == 0 && e.restoring == nil {
 		c.remove(e)
 	}
 }
@@ -147,5 +149,6 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	}
 	c.set(e, sel, covered)
 	c.evict(e)
+	c.saver.save(e)
 	return nil
 }

@@ -51,6 +51,7 @@ func (c *Cache) start(ctx context.Context, e *entry, s, settled span, matchers [
 // fly fetches and keeps what f is for. Queries see its tiles either under way
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
+	defer c.enter()()
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {

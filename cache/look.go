@@ -61,8 +61,7 @@ type lookup struct {
 
 // look finds the entry of a selector and joins or starts the flights for what
 // it lacks of want.
-func (c *Cache) look(ctx context.Context, want span, matchers []*labels.Matcher) lookup {
-	key := selectorKey(matchers)
+func (c *Cache) look(ctx context.Context, want span, key string, matchers []*labels.Matcher) lookup {
 	settled := c.settled()
 	ancient, rest := want.split(settled.from)
 	old, tail := rest.split(settled.to)

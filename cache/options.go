@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/cache/disk"
 )
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
@@ -44,12 +46,17 @@ type Options struct {
 	// back further may vanish there at any time: they are fetched for every query
 	// and not kept. 0 means that nothing vanishes.
 	Retention time.Duration
+	// Disk keeps on disk what is kept in memory; nil means none. The cache closes
+	// it. Without HostBytes it is not used.
+	Disk *disk.Store
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger receives what goes wrong behind the queries' backs; nil means none.
 	Logger *slog.Logger
 	// Registerer receives the cache's metrics; nil means none.
 	Registerer prometheus.Registerer
+
+	saveRetry time.Duration // 0 means saveRetry
 }
 
 // withDefaults fills in defaults.
@@ -64,6 +71,9 @@ func (o Options) withDefaults() Options {
 	o.Fresh = max(o.Fresh, 0) + max(o.OutOfOrder, 0)
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)
+	if o.saveRetry == 0 {
+		o.saveRetry = saveRetry
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

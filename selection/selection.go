@@ -36,7 +36,8 @@ const Pad = 8
 
 // Slab is one large byte array with chunks in it.
 type Slab struct {
-	b []byte
+	b      []byte
+	mapped any // keeps a mapped file open; nil for memory of the program's own
 }
 
 // Selection is what a selector matched: series in label order and, for each,
@@ -91,7 +92,8 @@ func (s *Selection) OnlyFloats() bool {
 }
 
 // SizeBytes is the memory that the selection holds on to, in bytes: slabs,
-// chunk table and labels. Slabs shared with other selections count in full.
+// chunk table and labels. Slabs shared with other selections count in full,
+// those in mapped files not at all.
 func (s *Selection) SizeBytes() int64 { return s.size }
 
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
@@ -127,7 +129,9 @@ func (s *Selection) finish() *Selection {
 	}
 	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
 	for _, l := range s.slabs {
-		s.size += int64(cap(l.b))
+		if l.mapped == nil {
+			s.size += int64(cap(l.b))
+		}
 	}
 	for _, l := range s.series {
 		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))

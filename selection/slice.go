@@ -79,7 +79,7 @@ func (s *Selection) Compact() *Selection {
 }
 
 // room is the number of bytes that a chunk takes in a slab.
-func (c Chunk) room() int { return (int(c.Len) + Pad + Align - 1) / Align * Align }
+func (c Chunk) room() int { return Room(c.Len) }
 
 // inRange returns the bounds of the chunks, sorted and disjoint, that overlap
 // mint to maxt (ms, both included).
