@@ -2,10 +2,13 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -169,6 +173,23 @@ func (m *changing) drop(c *Cache) {
 	m.drops = append(m.drops, d)
 }
 
+// copyFiles copies the files of a cache that is running to a new directory.
+func copyFiles(t *testing.T, from string) (to string) {
+	t.Helper()
+	to = t.TempDir()
+	files, err := os.ReadDir(from)
+	require.NoError(t, err)
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(from, f.Name()))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // renamed or removed meanwhile
+		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, f.Name()), b, 0o600))
+	}
+	return to
+}
+
 // TestAgainstChangingTSDB holds the cache to its promise about samples that
 // change after they were fetched.
 func TestAgainstChangingTSDB(t *testing.T) {
@@ -176,10 +197,12 @@ func TestAgainstChangingTSDB(t *testing.T) {
 		whole             bool
 		maxAge, retention time.Duration
 		limit             int64
+		disk              int64 // most bytes
 	}
 	for n, v := range []variant{
 		{}, {whole: true, maxAge: time.Hour}, {maxAge: 20 * time.Minute}, {retention: 3 * time.Hour},
 		{whole: true, maxAge: 2 * time.Hour, retention: 4 * time.Hour}, {maxAge: time.Hour, limit: 150_000},
+		{disk: 1 << 30}, {disk: 1 << 30, maxAge: time.Hour, limit: 150_000}, {disk: 300_000, retention: 4 * time.Hour, whole: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", v), func(t *testing.T) {
 			t.Parallel()
@@ -195,18 +218,39 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			if limit == 0 {
 				limit = DefaultHostBytes
 			}
-			c := New(m, Options{
-				HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], MaxAge: v.maxAge, Retention: v.retention,
-				Now: func() time.Time { return time.UnixMilli(m.now) },
-			})
+			path := t.TempDir()
+			start := func() *Cache {
+				o := Options{
+					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], MaxAge: v.maxAge, Retention: v.retention,
+					Now: func() time.Time { return time.UnixMilli(m.now) },
+				}
+				if v.disk > 0 {
+					var err error
+					o.Disk, err = disk.Open(disk.Options{Path: path, Limit: v.disk})
+					require.NoError(t, err)
+				}
+				return New(m, o)
+			}
+			c := start()
+			defer func() { require.NoError(t, c.Close()) }()
+			restored, dropped := int64(0), int64(0)
 			m.advance(5 * hour)
-			for range 50 {
+			for range 40 {
 				m.advance(m.r.Int64N(hour / 5))
 				switch m.r.IntN(4) {
 				case 0:
 					m.change()
 				case 1:
 					m.drop(c)
+				}
+				if v.disk > 0 && m.r.IntN(5) == 0 {
+					restored += c.metrics.restored.value()
+					dropped += c.Stats().Dropped
+					if m.r.IntN(2) == 0 {
+						path = copyFiles(t, path) // as a crash leaves them
+					}
+					require.NoError(t, c.Close())
+					c = start()
 				}
 				mint := modelStart + m.r.Int64N(m.now-modelStart)
 				maxt := mint + m.r.Int64N(m.now-mint+hour)
@@ -221,7 +265,11 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			}
 			s := c.Stats()
 			require.Positive(t, s.Hits)
-			require.Positive(t, s.Dropped)
+			require.Positive(t, s.Dropped+dropped)
+			if v.disk > 0 {
+				require.Positive(t, restored)
+				require.Zero(t, c.disk.Stats().Bad)
+			}
 		})
 	}
 }

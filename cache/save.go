@@ -118,7 +118,9 @@ func (s *saver) work() bool {
 		case e == nil:
 			return true
 		default:
-			if err := s.c.write(e); !s.written(err) {
+			wrote, err := s.c.write(e)
+			s.say(wrote, err)
+			if err != nil {
 				s.save(e)
 				return false
 			}
@@ -126,52 +128,49 @@ func (s *saver) work() bool {
 	}
 }
 
-// written reports whether err says that a write was all right, and logs when
-// writing begins to fail and when it works again.
-func (s *saver) written(err error) bool {
-	was := s.failing.Swap(err != nil)
+// say logs when writing begins to fail and when it works again.
+func (s *saver) say(wrote bool, err error) {
 	switch {
 	case err != nil:
 		s.c.metrics.unsaved.add(1)
-		if !was {
+		if !s.failing.Swap(true) {
 			s.c.log.Error("Cannot write to cache.path; samples are cached in memory only until that works again", "err", err)
 		}
-	case was:
+	case wrote && s.failing.Swap(false):
 		s.c.log.Info("Writing to cache.path works again")
 	}
-	return err == nil
 }
 
-// write writes what is kept of e and not on disk yet.
-func (c *Cache) write(e *entry) error {
+// write writes what is kept of e and not on disk yet, and reports whether there
+// was anything.
+func (c *Cache) write(e *entry) (wrote bool, err error) {
 	c.files.RLock()
 	defer c.files.RUnlock()
+	defer c.enter()() // what is kept may be in files
 	c.mu.Lock()
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()
 	if sel == nil {
-		return nil // evicted meanwhile
+		return false, nil // evicted meanwhile
 	}
 	plan := c.planWrite(covered, c.disk.Files(e.key))
 	if len(plan.spans) == 0 {
-		return nil
+		return false, nil
 	}
 	part, err := restrict(sel, covered.all(), plan.spans)
 	if err != nil {
-		return nil // a corrupt chunk; reading it has dropped the entry
+		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
-	plan.merge(part.PayloadBytes())
-	if len(plan.replaces) > 0 {
+	if plan.merge(part.PayloadBytes()) {
 		if part, err = restrict(sel, covered.all(), plan.spans); err != nil {
-			return nil
+			return false, nil
 		}
 	}
-	err = c.disk.Put(e.key, plan.stretches(), part, plan.replaces)
-	switch {
+	switch err = c.disk.Put(e.key, plan.stretches(), part, plan.replaces); {
 	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed):
-		return nil
+		return false, nil
 	case err == nil:
 		c.metrics.saved.add(part.PayloadBytes())
 	}
-	return err
+	return true, err
 }

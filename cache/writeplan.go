@@ -38,13 +38,13 @@ func (c *Cache) planWrite(covered coverage, files []disk.File) *writePlan {
 
 // merge adds the newest files to what is written, size bytes, as long as they
 // are not much larger than that: so there are few files, and nothing is written
-// more often than their number.
-func (p *writePlan) merge(size int64) {
+// more often than their number. It reports whether there are any.
+func (p *writePlan) merge(size int64) bool {
 	for i := len(p.files) - 1; i >= 0 && p.files[i].Size <= 2*size; i-- {
 		// All of it must be kept, as new as it is there.
 		for _, s := range p.old[i] {
 			if len(p.covered.since(s.at).missing(s.span)) > 0 {
-				return
+				return len(p.replaces) > 0
 			}
 		}
 		p.replaces = append(p.replaces, p.files[i].Seq)
@@ -53,6 +53,7 @@ func (p *writePlan) merge(size int64) {
 		}
 		size += p.files[i].Size
 	}
+	return len(p.replaces) > 0
 }
 
 // stretches is what the file will cover.

@@ -114,6 +114,8 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
 	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
 	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
+	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *settings) *string { return &s.Cache.Path })
+	f.parsed(to, "cache.disk-bytes", "10GiB", "Most bytes of files in cache.path.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DiskBytes })
 	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
 	f.parsed(to, "cache.out-of-order-window", "0s", "The upstream's out_of_order_time_window; it counts on top of cache.fresh.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.OutOfOrderWindow })
 	f.parsed(to, "cache.max-age", "1d", "How long older samples are answered from what was fetched; then they are fetched again, which shows deletions and backfills. 0 means without end.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.MaxAge })
@@ -177,6 +179,8 @@ func (s *settings) values() map[string]string {
 		"cache.host-bytes":           s.Cache.HostBytes.String(),
 		"cache.decoded-bytes":        s.Cache.decoded().String(),
 		"cache.fresh":                s.Cache.Fresh.String(),
+		"cache.path":                 s.Cache.Path,
+		"cache.disk-bytes":           s.Cache.DiskBytes.String(),
 		"cache.out-of-order-window":  s.Cache.OutOfOrderWindow.String(),
 		"cache.max-age":              s.Cache.MaxAge.String(),
 		"upstream.retention":         s.Upstream.Retention.String(),

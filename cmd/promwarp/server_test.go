@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -477,4 +478,38 @@ func TestAdminAPI(t *testing.T) {
 		}
 		require.NoError(t, stop())
 	}
+}
+
+// TestCachePath starts again on what an earlier server has fetched.
+func TestCachePath(t *testing.T) {
+	set := quickSettings()
+	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
+	up := counting{at: make(chan struct{}, 10)}
+	ask := func(s *server) {
+		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+		require.Equal(t, 200, code, body)
+		require.Contains(t, body, `[1,"1"]`)
+	}
+	s, stop := runServer(t, serverConfig{Settings: set, Upstream: up, Reload: func() (settings, error) { return set, nil }})
+	ask(s)
+	require.Len(t, up.at, 1)
+
+	// Another cannot have it at the same time.
+	_, err := newServer(serverConfig{Settings: set, Upstream: up})
+	require.ErrorContains(t, err, "cache.path "+set.Cache.Path+": another process has it open")
+
+	// A reload that makes a new cache takes it over.
+	set.Cache.HostBytes *= 2
+	code, body := fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 200, code, body)
+	ask(s)
+	require.Len(t, up.at, 1)
+	_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+	require.Contains(t, metrics, "promwarp_cache_disk_files 1\n")
+	require.NoError(t, stop())
+
+	s, stop = runServer(t, serverConfig{Settings: set, Upstream: up})
+	ask(s)
+	require.Len(t, up.at, 1)
+	require.NoError(t, stop())
 }

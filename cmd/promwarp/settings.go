@@ -65,6 +65,11 @@ type cacheSettings struct {
 	// DecodedBytes is how much of HostBytes decoded columns may take; half of
 	// it if negative.
 	DecodedBytes byteSize `yaml:"decoded_bytes"`
+	// Path is a directory where what is cached survives a restart; empty for
+	// none.
+	Path string `yaml:"path"`
+	// DiskBytes is the most bytes of files in Path.
+	DiskBytes byteSize `yaml:"disk_bytes"`
 	// Fresh is how long samples may still arrive or change.
 	Fresh model.Duration `yaml:"fresh"`
 	// OutOfOrderWindow is the upstream's out_of_order_time_window.
@@ -90,6 +95,9 @@ type logSettings struct {
 	Format string `yaml:"format"`
 }
 
+// defaultDiskBytes is the default of cache.disk_bytes.
+const defaultDiskBytes = 10 << 30
+
 // defaultSettings are what holds where neither the command line nor the file
 // says otherwise. They name nothing to read from.
 func defaultSettings() settings {
@@ -109,6 +117,7 @@ func defaultSettings() settings {
 		Cache: cacheSettings{
 			HostBytes:    byteSize(defaultHostBytes()),
 			DecodedBytes: -1,
+			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
 			MaxAge:       model.Duration(cache.DefaultMaxAge),
 		},
@@ -152,6 +161,10 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
 	case s.Cache.DecodedBytes > s.Cache.HostBytes:
 		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
+	case s.Cache.Path != "" && s.Cache.HostBytes == 0:
+		return errors.New("cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too")
+	case s.Cache.DiskBytes <= 0:
+		return errors.New("cache.disk_bytes must be more than 0; the default is 10GiB")
 	case s.Cache.Fresh < 0:
 		return errors.New("cache.fresh must not be negative; the default is 10m")
 	case s.Cache.OutOfOrderWindow < 0:
