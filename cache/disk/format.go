@@ -148,6 +148,15 @@ func appendString(b []byte, s string) []byte {
 }
 
 func (r *reader) uvarint() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 { // most are short
+		v := uint64(r.b[0])
+		r.b = r.b[1:]
+		return v
+	}
+	return r.longUvarint()
+}
+
+func (r *reader) longUvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	return v * r.advance(n)
 }

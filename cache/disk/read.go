@@ -76,15 +76,18 @@ func parse(b []byte, owner any, f footer, h head) (*selection.Selection, error) 
 		parts[i] = b[at : at+int(s.size) : at+int(s.size)]
 		at += int(s.size)
 	}
-	if err := verify(parts, h.slabs); err != nil {
-		return nil, err
-	}
 	series := b[at : at+int(f.seriesLen)]
 	if checksum(series) != f.seriesSum {
 		return nil, errors.New("its series do not match their checksum")
 	}
+	verified := make(chan error, 1)
+	go func() { verified <- verify(parts, h.slabs) }()
 	// Labels may refer to what they are read from.
-	return parseSeries(bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
+	sel, err := parseSeries(bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
+	if bad := <-verified; bad != nil {
+		return nil, bad
+	}
+	return sel, err
 }
 
 // verify compares slabs with their checksums.
