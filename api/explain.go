@@ -77,6 +77,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 func cacheWork(s *cache.QueryStats) *plan.CacheWork {
 	w := plan.CacheWork{
 		TilesKept:     s.TilesHit.Load(),
+		TilesSubsumed: s.TilesSubsumed.Load(),
 		TilesFetched:  s.TilesFetched.Load(),
 		Fetches:       s.Fetches.Load(),
 		SharedFetches: s.SharedFetches.Load(),

@@ -55,10 +55,12 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
-	recent  list.List // of *entry, the most recently used first
-	bytes   int64     // of all entries
-	kept    int       // entries that hold something
-	tiles   int64     // of all entries
+	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
+	recent  list.List                      // of *entry, the most recently used first
+	bytes   int64                          // of all entries
+	slabs   map[*selection.Slab]int        // by how many entries each is used
+	kept    int                            // entries that hold something
+	tiles   int64                          // of all entries
 }
 
 // New returns a cache in front of up.
@@ -74,6 +76,8 @@ func New(up Upstream, o Options) *Cache {
 		now:       o.Now,
 		log:       o.Logger,
 		entries:   map[string]*entry{},
+		byName:    map[string]map[*entry]struct{}{},
+		slabs:     map[*selection.Slab]int{},
 	}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
@@ -147,17 +151,22 @@ func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 	return c.assemble(want, l)
 }
 
-// discard forgets an entry whose content turned out to be unusable.
+// discard forgets an entry whose content turned out to be unusable, and those
+// that it was taken from.
 func (c *Cache) discard(e *entry) {
-	c.forget(e.key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.removed {
-		return
+	for e != nil {
+		from := e.parent
+		e.parent = nil
+		c.forget(e.key)
+		if !e.removed {
+			c.remove(e)
+			c.metrics.discards.add(1)
+			c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
+		}
+		e = from
 	}
-	c.remove(e)
-	c.metrics.discards.add(1)
-	c.log.Warn("Dropped a cached selection with a corrupt chunk; it is fetched again when next asked for")
 }
 
 // forget has what is on disk of a selector removed, as it is unusable.

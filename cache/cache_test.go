@@ -488,10 +488,17 @@ func TestAccounting(t *testing.T) {
 		}
 		var sum int64
 		n := 0
+		slabs := map[*selection.Slab]bool{}
 		for _, e := range c.entries {
 			if e.sel != nil {
-				sum += sizeOf(e.key, e.sel, e.covered)
+				sum += ownSize(e.key, e.sel, e.covered)
 				n++
+				for _, l := range e.sel.Slabs() {
+					if !slabs[l] {
+						sum += l.SizeBytes()
+					}
+					slabs[l] = true
+				}
 			}
 			require.Empty(t, e.flights)
 		}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,8 @@ import (
 type changing struct {
 	*model
 	maxAge time.Duration
-	states []state // the past ones, oldest first
+	clock  atomic.Int64 // now, for the cache's goroutines
+	states []state      // the past ones, oldest first
 	drops  []dropped
 }
 
@@ -222,7 +224,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			start := func() *Cache {
 				o := Options{
 					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], MaxAge: v.maxAge, Retention: v.retention,
-					Now: func() time.Time { return time.UnixMilli(m.now) },
+					Now: func() time.Time { return time.UnixMilli(m.clock.Load()) },
 				}
 				if v.disk > 0 {
 					var err error
@@ -231,12 +233,15 @@ func TestAgainstChangingTSDB(t *testing.T) {
 				}
 				return New(m, o)
 			}
+			m.clock.Store(m.now)
 			c := start()
 			defer func() { require.NoError(t, c.Close()) }()
 			restored, dropped := int64(0), int64(0)
 			m.advance(5 * hour)
+			m.clock.Store(m.now)
 			for range 40 {
 				m.advance(m.r.Int64N(hour / 5))
+				m.clock.Store(m.now)
 				switch m.r.IntN(4) {
 				case 0:
 					m.change()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,8 +93,9 @@ func TestRestartForgets(t *testing.T) {
 		return minutely(t, series, mint, maxt), nil, nil
 	}
 	path := t.TempDir()
-	clock := now
-	o := Options{MaxAge: 6 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock) }}
+	var clock atomic.Int64
+	clock.Store(now)
+	o := Options{MaxAge: 6 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock.Load()) }}
 	c := onDisk(t, up, path, o)
 	restart := func() {
 		require.NoError(t, c.Close())
@@ -117,7 +119,7 @@ func TestRestartForgets(t *testing.T) {
 	query(t, c, 80*hour, 90*hour-1, "other")
 	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
 	restart()
-	clock += 7 * hour
+	clock.Add(7 * hour)
 	requireMinutely(t, query(t, c, 80*hour, 90*hour-1, "m"), 1, 80*hour, 90*hour-1)
 	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
 	restart()
@@ -146,14 +148,15 @@ func TestEvictedToDisk(t *testing.T) {
 func TestFilesAreMerged(t *testing.T) {
 	up := newMinutely(t, 2)
 	path := t.TempDir()
-	clock := now
-	o := Options{MaxAge: 10 * 24 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock) }}
+	var clock atomic.Int64
+	clock.Store(now)
+	o := Options{MaxAge: 10 * 24 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock.Load()) }}
 	c := onDisk(t, up, path, o)
 	most := 0
 	for range 60 {
-		query(t, c, 90*hour, clock, "m")
+		query(t, c, 90*hour, clock.Load(), "m")
 		most = max(most, len(c.disk.Files(selectorKey(named("m")))))
-		clock += 2 * hour
+		clock.Add(2 * hour)
 		// Until the saver has seen it.
 		require.Eventually(t, func() bool {
 			c.files.Lock()

@@ -17,10 +17,12 @@ type entry struct {
 	matchers []*labels.Matcher
 	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
 	covered  coverage             // immutable
-	size     int64                // bytes
+	size     int64                // bytes, without slabs
 	flights  []*flight            // in the air
 	recent   *list.Element
 	removed  bool // no longer in the cache; nothing is to be kept any more
+
+	parent *entry // of a wider selector which content was taken from; nil for none
 
 	restoring chan struct{} // closed when what is on disk has been read; nil when it is not being read
 
@@ -33,7 +35,12 @@ const entryBytes = 512
 
 // sizeOf is the memory that an entry with this content holds, in bytes.
 func sizeOf(key string, sel *selection.Selection, covered coverage) int64 {
-	return entryBytes + int64(len(key)) + 24*int64(cap(covered)) + sel.SizeBytes()
+	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes()
+}
+
+// ownSize is sizeOf without the slabs, which entries may share.
+func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
+	return entryBytes + 2*int64(len(key)) + 24*int64(cap(covered)) + sel.TableBytes()
 }
 
 // use returns the entry of key, a new one if need be, as the most recently
@@ -44,6 +51,11 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 		e = &entry{key: key, matchers: slices.Clone(matchers)}
 		e.recent = c.recent.PushFront(e)
 		c.entries[key] = e
+		name := fixedName(matchers)
+		if c.byName[name] == nil {
+			c.byName[name] = map[*entry]struct{}{}
+		}
+		c.byName[name][e] = struct{}{}
 		return e
 	}
 	c.recent.MoveToFront(e.recent)
@@ -57,12 +69,34 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 		c.kept--
 	}
 	c.bytes -= e.size
+	if sel != nil {
+		c.useSlabs(sel, 1) // first, as it may share them with the former
+	}
+	if e.sel != nil {
+		c.useSlabs(e.sel, -1)
+	}
 	c.tiles += covered.all().tiles(c.tile) - e.covered.all().tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
-		e.size = sizeOf(e.key, sel, covered)
+		e.size = ownSize(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++
+	}
+}
+
+// useSlabs counts the slabs of sel as used by one entry more or less. The
+// cache's mutex must be held.
+func (c *Cache) useSlabs(sel *selection.Selection, by int) {
+	for _, l := range sel.Slabs() {
+		was := c.slabs[l]
+		if was == 0 {
+			c.bytes += l.SizeBytes()
+		}
+		c.slabs[l] = was + by
+		if was+by == 0 {
+			c.bytes -= l.SizeBytes()
+			delete(c.slabs, l)
+		}
 	}
 }
 
@@ -74,6 +108,10 @@ func (c *Cache) remove(e *entry) {
 	c.set(e, nil, nil)
 	c.recent.Remove(e.recent)
 	delete(c.entries, e.key)
+	name := fixedName(e.matchers)
+	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
+		delete(c.byName, name)
+	}
 	e.removed = true
 }
 

@@ -99,21 +99,32 @@ func (c *Cache) look(ctx context.Context, want span, key string, matchers []*lab
 		}
 	}
 
+	// Take what a wider selector has.
+	subsumed := int64(0)
+	if from, has := c.wider(e, missing, l.oldest); from != nil {
+		for _, s := range has.all() {
+			w := &wide{from, from.sel, has.within(s, l.oldest).oldest()}
+			l.flights = append(l.flights, c.start(ctx, e, s, settled, w, matchers))
+			missing = missing.without(s)
+			subsumed += spans{s}.tiles(c.tile)
+		}
+	}
+
 	// Start what is not; what is not kept together with the tiles beside it.
 	missing = missing.with(ancient).with(tail)
 	for _, s := range missing {
-		l.flights = append(l.flights, c.start(ctx, e, s, settled, matchers))
+		l.flights = append(l.flights, c.start(ctx, e, s, settled, nil, matchers))
 	}
 	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()
 	}
 
 	c.metrics.hits.add(int64(hit))
-	c.metrics.misses.add(int64(missed))
+	c.metrics.misses.add(missed - subsumed)
 	c.metrics.shared.add(int64(shared))
 	if qs := statsFrom(ctx); qs != nil {
 		qs.TilesHit.Add(hit)
-		qs.TilesFetched.Add(missed)
+		qs.TilesFetched.Add(missed - subsumed)
 		qs.Fetches.Add(int64(len(missing)))
 		qs.SharedFetches.Add(int64(shared))
 	}

@@ -11,7 +11,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, restored, saved, unsaved *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, restored, saved, unsaved *counter
 
 	seconds prometheus.Histogram
 }
@@ -47,6 +47,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		evictions: count("evictions_total", "Selectors dropped to stay within the limit."),
 		discards:  count("discards_total", "Selectors dropped because a chunk was corrupt."),
 		dropped:   count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
+		subsumed:  count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
 		restored:  &counter{},
 		saved:     &counter{},
 		unsaved:   &counter{},

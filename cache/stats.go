@@ -13,6 +13,7 @@ type Stats struct {
 	Tiles     int64 // tiles kept, those of all selectors added up
 	Hits      int64 // tiles answered from memory
 	Misses    int64 // tiles that were not there
+	Subsumed  int64 // tiles answered from those of a wider selector
 	Fetches   int64 // requests to the upstream that have ended
 	Shared    int64 // times a query waited for a request that another had started
 	Fetched   int64 // bytes of encoded chunks and labels that requests brought
@@ -30,6 +31,7 @@ func (c *Cache) Stats() Stats {
 	m := c.metrics
 	s.Hits = m.hits.value()
 	s.Misses = m.misses.value()
+	s.Subsumed = m.subsumed.value()
 	s.Fetches = m.fetches.value()
 	s.Shared = m.shared.value()
 	s.Fetched = m.bytes.value()
@@ -44,6 +46,7 @@ func (c *Cache) Stats() Stats {
 // so one QueryStats may serve several selections.
 type QueryStats struct {
 	TilesHit      atomic.Int64 // old tiles answered from memory
+	TilesSubsumed atomic.Int64 // old tiles answered from those of a wider selector
 	TilesFetched  atomic.Int64 // old tiles that were not there
 	Fetches       atomic.Int64 // requests to the upstream, the youngest stretch's included
 	SharedFetches atomic.Int64 // requests that another query had started already

@@ -24,6 +24,7 @@ type Explanation struct {
 // rest took.
 type CacheWork struct {
 	TilesKept     int64 `json:"tiles_kept"`
+	TilesSubsumed int64 `json:"tiles_subsumed"` // kept, but of a wider selector
 	TilesFetched  int64 `json:"tiles_fetched"`
 	Fetches       int64 `json:"fetches"`        // requests to the upstream
 	SharedFetches int64 `json:"shared_fetches"` // requests that another query had started already
@@ -60,8 +61,8 @@ func (e *Explanation) Tree() string {
 		fmt.Fprintf(&b, "total     %s\n", time.Duration(e.Total)*time.Microsecond)
 	}
 	if c := e.Cache; c != nil {
-		fmt.Fprintf(&b, "cache     %d tiles kept, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s\n",
-			c.TilesKept, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)
+		fmt.Fprintf(&b, "cache     %d tiles kept, %d of a wider selector, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s\n",
+			c.TilesKept, c.TilesSubsumed, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)
 	}
 	b.WriteByte('\n')
 	if e.Root != nil {

@@ -96,6 +96,27 @@ func (s *Selection) OnlyFloats() bool {
 // those in mapped files not at all.
 func (s *Selection) SizeBytes() int64 { return s.size }
 
+// TableBytes is the part of SizeBytes that is not slabs.
+func (s *Selection) TableBytes() int64 {
+	n := s.size
+	for _, l := range s.slabs {
+		n -= l.SizeBytes()
+	}
+	return n
+}
+
+// Slabs are those that the chunks lie in. The slice must not be changed.
+func (s *Selection) Slabs() []*Slab { return s.slabs }
+
+// SizeBytes is the memory that the slab takes, in bytes: none if it is in a
+// mapped file.
+func (l *Slab) SizeBytes() int64 {
+	if l.mapped != nil {
+		return 0
+	}
+	return int64(cap(l.b))
+}
+
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
 func (s *Selection) PayloadBytes() (n int64) {
@@ -129,9 +150,7 @@ func (s *Selection) finish() *Selection {
 	}
 	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
 	for _, l := range s.slabs {
-		if l.mapped == nil {
-			s.size += int64(cap(l.b))
-		}
+		s.size += l.SizeBytes()
 	}
 	for _, l := range s.series {
 		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))

@@ -3,6 +3,8 @@ package selection
 import (
 	"slices"
 	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Slice returns the part of s whose chunks overlap mint to maxt (ms, both
@@ -36,6 +38,31 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 			out.first = append(out.first, uint32(len(out.chunks)))
 			out.chunks = append(out.chunks, cs[lo:hi]...)
 		}
+	}
+	out.first = append(out.first, uint32(len(out.chunks)))
+	out.dropSlabs()
+	return out.finish()
+}
+
+// Filter returns the series of s that keep says true of. They share their slabs
+// with s, but no memos. keep is asked once for each series, in order.
+func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
+	out := &Selection{slabs: s.slabs, discard: s.discard}
+	var which []int
+	n := 0
+	for i, l := range s.series {
+		if keep(l) {
+			which = append(which, i)
+			n += len(s.Chunks(i))
+		}
+	}
+	out.series = make([]labels.Labels, 0, len(which))
+	out.first = make([]uint32, 0, len(which)+1)
+	out.chunks = make([]Chunk, 0, n)
+	for _, i := range which {
+		out.series = append(out.series, s.series[i])
+		out.first = append(out.first, uint32(len(out.chunks)))
+		out.chunks = append(out.chunks, s.Chunks(i)...)
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.dropSlabs()

@@ -1,10 +1,12 @@
 package selection
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 )
@@ -117,6 +119,25 @@ func TestCutAfterCorrupt(t *testing.T) {
 	_, err := finish(t, b).CutAfter(500)
 	var ce *CorruptError
 	require.ErrorAs(t, err, &ce)
+}
+
+func TestFilter(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 10))
+	for range 30 {
+		s := random(t, r, 8)
+		keep := map[string]bool{}
+		for i := range s.NumSeries() {
+			keep[s.Labels(i).String()] = r.IntN(3) == 0
+		}
+		out := s.Filter(func(l labels.Labels) bool { return keep[l.String()] })
+		requireNormal(t, out)
+		want, _ := content(t, s.SeriesSet(math.MinInt64, math.MaxInt64, nil))
+		maps.DeleteFunc(want, func(name string, _ []sample) bool { return !keep[name] })
+		require.Equal(t, want, all(t, out))
+		for _, l := range out.Slabs() {
+			require.Contains(t, s.Slabs(), l)
+		}
+	}
 }
 
 func TestCompact(t *testing.T) {
