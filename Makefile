@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda
+RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: all build demo test compiler unit race e2e bench kernels hostdriver asan lint fmt clean help
@@ -41,7 +41,7 @@ unit:           ## unit tests, Prometheus's own suite, random queries
 
 race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short $(RACE)
-	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel' ./engine
+	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(GO) test -count=1 ./...

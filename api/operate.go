@@ -48,7 +48,7 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /-/reload             POST: read the configuration file again
 /api/v1/admin/cache/drop  POST: forget cached samples (--web.enable-admin-api)
 
-executor=auto|cpu|prometheus and strict=true on a query choose who evaluates it.
+executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)
 }
 

@@ -41,7 +41,10 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error) {
 	parts := make([]part, 0, len(l.flights)+1)
 	if l.sel != nil {
-		base := l.sel.Slice(want.from, want.to-1)
+		base := l.sel
+		if first, last := l.covered[0].from, l.covered[len(l.covered)-1].to; last-first > 2*(want.to-want.from) {
+			base = base.Slice(want.from, want.to-1) // there is less to join
+		}
 		// The rest has been fetched again.
 		if base, err = restrict(base, l.covered.all(), l.covered.within(l.settled, l.oldest).all()); err != nil {
 			return nil, false, err

@@ -493,7 +493,8 @@ func TestAccounting(t *testing.T) {
 			if e.sel != nil {
 				sum += ownSize(e.key, e.sel, e.covered)
 				n++
-				for _, l := range e.sel.Slabs() {
+				for k := range e.sel.NumSlabs() {
+					l := e.sel.Slab(k)
 					if !slabs[l] {
 						sum += l.SizeBytes()
 					}

@@ -87,7 +87,8 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 // useSlabs counts the slabs of sel as used by one entry more or less. The
 // cache's mutex must be held.
 func (c *Cache) useSlabs(sel *selection.Selection, by int) {
-	for _, l := range sel.Slabs() {
+	for k := range sel.NumSlabs() {
+		l := sel.Slab(k)
 		was := c.slabs[l]
 		if was == 0 {
 			c.bytes += l.SizeBytes()

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 )
@@ -17,43 +18,77 @@ type bounds struct {
 
 // find fills b with the windows of s over samples at ts, and any with a bitmap of
 // the steps that have a sample. Of an instant selector the window is the newest
-// sample alone.
-func (b *bounds) find(ts []int64, s span, any []uint64) (c counts) {
+// sample alone. even are the runs that ts consists of; if there are none, the
+// times themselves are looked at.
+func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) counts {
 	steps := s.grid.Steps
 	if cap(b.lo) < steps {
 		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
 	}
 	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
-	clear(any)
-	b.total = 0
 	b.from, b.to = s.stepsOf(ts)
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
-	i, j, strideI, strideJ := 0, 0, 0, 0
-	end, interval := s.scan.Times(s.grid.At(b.from)), s.grid.Interval
+	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+	if end := s.scan.Times(s.grid.At(b.from)); len(even) > 0 && s.scan.Fixed == nil && s.grid.Interval > 0 {
+		even.notAfter(end, s.grid.Interval, hi)
+		even.notAfter(end-s.width, s.grid.Interval, lo)
+	} else {
+		s.notAfter(ts, end, lo, hi)
+	}
+	if s.instant {
+		for k, j := range hi {
+			lo[k] = max(lo[k], j-1)
+		}
+	}
+	for k := b.to; k < steps; k++ {
+		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
+	}
+	return b.count(any)
+}
+
+// notAfter fills lo and hi with the number of samples that are not later than the
+// start and the end of a step's window; the first step's ends at end.
+func (s *span) notAfter(ts []int64, end int64, lo, hi []int32) {
+	interval := s.grid.Interval
 	if s.scan.Fixed != nil {
 		interval = 0
 	}
-	for k := b.from; k < b.to; k++ {
+	i, j, strideI, strideJ := 0, 0, 0, 0
+	for k := range hi {
 		j, strideJ = after(ts, j, strideJ, end)
 		if !s.instant {
 			i, strideI = after(ts, i, strideI, end-s.width)
 		} else if i = j; j > 0 && ts[j-1] > end-s.width {
 			i = j - 1
 		}
-		b.lo[k], b.hi[k] = int32(i), int32(j)
-		if n := j - i; n > 0 {
-			c.maxWindow = max(c.maxWindow, n)
-			b.total += n
-			c.points++
-			any[k>>6] |= 1 << (k & 63)
-		}
+		lo[k], hi[k] = int32(i), int32(j)
 		end += interval
 	}
-	for k := b.to; k < steps; k++ {
-		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
+}
+
+// count counts the windows with samples, and these, and notes the former in any.
+func (b *bounds) count(any []uint64) (c counts) {
+	clear(any)
+	most, total := int32(0), 0
+	for k := b.from; k < b.to; {
+		w := k >> 6
+		end := min(b.to, (w+1)<<6)
+		word, bit := uint64(0), uint64(1)<<(k&63)
+		lo := b.lo[k:end]
+		for i, hi := range b.hi[k:end] {
+			n := hi - lo[i]
+			most = max(most, n)
+			total += int(n)
+			word |= bit & -uint64(uint32(-n)>>31)
+			bit <<= 1
+		}
+		any[w] |= word
+		c.points += bits.OnesCount64(word)
+		k = end
 	}
-	if steps > 0 {
+	b.total, c.maxWindow = total, int(most)
+	if steps := len(b.lo); steps > 0 {
 		c.lastWindow = int(b.hi[steps-1] - b.lo[steps-1])
 	}
 	return c

@@ -23,6 +23,9 @@ type accumulator struct {
 	slabs []*cells
 	each  int      // groups a slab
 	seen  []uint64 // bitmap, words a group
+	// given are results that were computed elsewhere, and then all there is: steps
+	// a group, kernels.Absent where there is no value.
+	given []float64
 }
 
 // cells are the state of some groups, steps a group.
@@ -214,6 +217,9 @@ func (a *cells) results(c int, out []float64) {
 
 // row writes a group to a dense row and returns the number of its values.
 func (a *accumulator) row(g int, out row) (points int) {
+	if a.given != nil {
+		return spread(a.given[g*a.steps:(g+1)*a.steps], out)
+	}
 	cells, base := a.of(g)
 	cells.results(base, out.vals)
 	copy(out.present, a.seen[g*a.words:])
@@ -222,6 +228,10 @@ func (a *accumulator) row(g int, out row) (points int) {
 
 // group returns the values of a group and the steps they belong to.
 func (a *accumulator) group(g int) ([]float64, []plan.Run) {
+	if a.given != nil {
+		row := sparse(a.given[g*a.steps : (g+1)*a.steps])
+		return row.Values, row.Runs
+	}
 	seen := a.seen[g*a.words : (g+1)*a.words]
 	n := countBits(seen)
 	if n == 0 {

@@ -56,7 +56,11 @@ func (r *run) window(w *plan.Window, above chain, open func(*source) sink) error
 	if err != nil {
 		return err
 	}
-	out := open(src)
+	return r.windowed(src, w, above, open(src))
+}
+
+// windowed evaluates w, and the chain above it, over the series of src into out.
+func (r *run) windowed(src *source, w *plan.Window, above chain, out sink) error {
 	if err := r.reserve(out); err != nil {
 		return err
 	}

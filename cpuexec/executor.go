@@ -59,6 +59,9 @@ type Job struct {
 	// evaluated on a grid.
 	Select func(ctx context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error)
 
+	// Accelerator, if there is one, may compute leaves in place of the cores.
+	Accelerator Accelerator
+
 	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
@@ -195,6 +198,9 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
+	if w, ok := n.Input.(*plan.Window); ok && r.job.Accelerator != nil {
+		return r.offered(n, w)
+	}
 	err = r.feed(n, func(in input) sink {
 		a = newAggregator(n, r, in)
 		return a

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -136,36 +137,63 @@ func (e *extrapolation) find(guess, n int, lead, trail int64) int {
 func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out row) (points int) {
 	e := fr.extrapolation(kind)
 	copy(out.present, e.pairs)
-	vals, lows, factors := out.vals[:len(fr.hi)], fr.lo[:len(fr.hi)], e.factor[:len(fr.hi)]
-	r := 0 // resets[r:] come after the window's first sample
-	for k := fr.from; k < fr.to; k++ {
-		lo, hi := lows[k], fr.hi[k]
+	vals, his := out.vals[:len(fr.hi)], fr.hi
+	for k, r := fr.from, 0; k < fr.to; { // resets[r:] come after the window's first sample
+		plain := fr.to
+		if r < len(resets) {
+			plain = k + sort.Search(fr.to-k, func(n int) bool { return his[k+n] > resets[r] })
+		}
+		e.differences(fr, vs, kind, vals, k, plain)
+		for k = plain; k < fr.to; k++ {
+			lo, hi := fr.lo[k], his[k]
+			for r < len(resets) && resets[r] <= lo {
+				r++
+			}
+			if r == len(resets) || resets[r] >= hi {
+				break
+			}
+			increase := vs[hi-1] - vs[lo]
+			for q := r; q < len(resets) && resets[q] < hi; q++ {
+				increase += vs[resets[q]-1]
+			}
+			vals[k] = float64(increase * e.factorOf(k, vs[lo], increase))
+		}
+	}
+	return e.points
+}
+
+// differences fills out with what extrapolated does for steps from to to, the end
+// excluded, in whose windows there is no reset.
+func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, out []float64, from, to int) {
+	out, los, his, factors := out[from:to], fr.lo[from:to], fr.hi[from:to], e.factor[from:to]
+	counter := kind != gaugeDelta
+	for k, hi := range his {
+		lo := los[k]
 		if hi-lo < 2 {
 			continue
 		}
 		first := vs[lo]
 		increase := vs[hi-1] - first
-		if r < len(resets) {
-			for r < len(resets) && resets[r] <= lo {
-				r++
-			}
-			for q := r; q < len(resets) && resets[q] < hi; q++ {
-				increase += vs[resets[q]-1]
-			}
-		}
 		factor := factors[k]
-		// A counter is never negative: do not extrapolate below zero. That needs
-		// a look only where the first value is less than the increase, unless
-		// the way to the start is longer than all that is covered.
-		if increase > 0 && first >= 0 && (first < increase || e.far) && kind != gaugeDelta {
-			sh := &e.shapes[e.shape[k]]
-			if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
-				factor = sh.extrapolate(toZero)
-			}
+		if counter && (first < increase || e.far) {
+			factor = e.factorOf(from+k, first, increase)
 		}
-		vals[k] = float64(increase * factor)
+		out[k] = float64(increase * factor)
 	}
-	return e.points
+}
+
+// factorOf is the factor of step k for a counter. That is never negative, so it is
+// not extrapolated below zero; which needs a look only where the first value is
+// less than the increase, unless the way to the start is longer than all that is
+// covered.
+func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
+	if increase > 0 && first >= 0 && (first < increase || e.far) {
+		sh := &e.shapes[e.shape[k]]
+		if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
+			return sh.extrapolate(toZero)
+		}
+	}
+	return e.factor[k]
 }
 
 // findResets appends the indices, at least from, of the samples that are less

@@ -15,6 +15,15 @@ type input struct {
 	// grouping are the labels as far as the sink's aggregation groups by them;
 	// they are cheaper to get.
 	grouping func(i int) labels.Labels
+	source   *source // of the series, if they come right from one
+}
+
+// groups are those of an aggregation of the series.
+func (in *input) groups(a *plan.Aggregate) groups {
+	if in.source != nil {
+		return in.source.groups(a)
+	}
+	return group(a, in.n, in.grouping)
 }
 
 // bounded is a sink that holds state for every group and step.
@@ -57,7 +66,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
 		return r.window(w, above, func(s *source) sink {
-			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n)})
+			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s})
 		})
 	}
 	if combines(bottom) {

@@ -23,34 +23,37 @@ type frame struct {
 	tail   []int64      // those behind them
 	lender *sharedTimes // in whose spare memory ts ends
 	joined []int64      // memory for ts where they are in no other
+	even   evenRuns     // of ts, where the shared list has some
 
 	extra     extrapolation // made when first needed
 	extraMade sync.Once
 	used      atomic.Int64 // series evaluated over it and not yet settled
 }
 
-// reset makes f the frame of s over ts.
+// reset makes f the frame of s over ts, which its runs are of if it has any.
 func (f *frame) reset(ts []int64, s span) {
 	f.ts, f.span, f.extraMade = ts, s, sync.Once{}
 	words := (s.grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
-	f.counts = f.find(ts, s, f.any)
+	f.counts = f.find(ts, f.even, s, f.any)
 }
 
-// join makes f the frame of s over shared times and those of tail behind them.
-// Where it may, it puts these into the spare memory of the shared list, whose
-// last times shared then are.
-func (f *frame) join(shared, tail []int64, list *sharedTimes, s span) {
+// join makes f the frame of s over t with tail for its own times. With borrow, it
+// puts these into the spare memory of the shared list where it may.
+func (f *frame) join(t sampleTimes, tail []int64, borrow bool, s span) {
+	if f.even = f.even[:0]; t.list != nil && t.list.even != nil {
+		f.even = t.list.even.cut(int32(t.at), int32(t.at+len(t.shared)), f.even).add(tail)
+	}
 	switch {
 	case len(tail) == 0:
-		f.reset(shared, s)
-	case len(shared) == 0:
+		f.reset(t.shared, s)
+	case len(t.shared) == 0:
 		f.reset(tail, s)
-	case list != nil && cap(list.ts)-len(list.ts) >= len(tail) && list.spare.TryLock():
-		f.lender = list
-		f.reset(append(list.ts[len(list.ts)-len(shared):], tail...), s)
+	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
+		f.lender = t.list
+		f.reset(append(t.list.ts[t.at:], tail...), s)
 	default:
-		f.joined = append(append(f.joined[:0], shared...), tail...)
+		f.joined = append(append(f.joined[:0], t.shared...), tail...)
 		f.reset(f.joined, s)
 	}
 }
@@ -118,10 +121,10 @@ func (f *frames) over(t sampleTimes, single *frame, sc stepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
 		single.settle(sc)
-		single.join(t.shared, t.own, nil, f.span)
+		single.join(t, t.own, false, f.span)
 		return single
 	}
-	fr.made.Do(func() { fr.join(t.shared, fr.tail, t.list, f.span) })
+	fr.made.Do(func() { fr.join(t, fr.tail, true, f.span) })
 	return fr
 }
 

@@ -8,8 +8,6 @@ import (
 	"unsafe"
 	"weak"
 
-	"github.com/prometheus/prometheus/model/value"
-
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -37,6 +35,7 @@ type hotSet struct {
 // sharedTimes are the times of a column, shared by all columns that have the same.
 type sharedTimes struct {
 	ts    []int64    // with some spare memory behind it
+	even  evenRuns   // what ts is made of, or nil
 	spare sync.Mutex // held by who uses that
 	hash  uint64
 	refs  int // slots, guarded by the set's mutex
@@ -45,9 +44,11 @@ type sharedTimes struct {
 // column is the decoded samples of a series.
 type column struct {
 	*sharedTimes
-	vs     []float64  // with some spare memory behind it
+	packed            // the values, where they can be
+	vs     []float64  // the values where they can't, with some spare memory behind
 	spare  sync.Mutex // held by who uses that
-	resets atomic.Pointer[[]int32]
+	resets found      // samples that are less than the one before
+	stale  found      // stale markers
 }
 
 // spareSamples is the number of samples that may be put behind a column without
@@ -97,77 +98,118 @@ func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int6
 	return s, s.used.Swap(now)
 }
 
+// isHot reports whether a series has columns.
+func isHot(m *selection.Memo) bool {
+	if m == nil {
+		return false
+	}
+	s, ok := m.Load().(*hotSeries)
+	return ok && s.cols.Load() != nil
+}
+
 // keep puts the samples at ts, vs, decoded from the given chunks, into s if there
 // is room for them. They are copied.
 func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts []int64, vs []float64, stale bool) *hotColumns {
-	size := hotSize(len(chunks), len(vs), stale)
-	// Its times may be new, too.
-	if !h.room(2*size, before) {
-		return nil
-	}
-	c := &hotColumns{chunks: chunks, all: newColumn(len(vs))}
-	c.all.vs = append(c.all.vs, vs...)
+	c := &hotColumns{chunks: chunks, all: newColumn(vs)}
 	c.clean = c.all
+	size := leastSize(len(chunks), 0) + c.all.size()
+	lists := []*sharedTimes{h.newTimes(ts)}
 	if stale {
-		n := 0
-		for _, v := range vs {
-			if !value.IsStaleNaN(v) {
-				n++
-			}
-		}
-		c.clean = newColumn(n)
+		ts, vs := slices.Clone(ts), slices.Clone(vs)
+		n := len(vs) - removeStale(ts, vs)
+		c.clean = newColumn(vs[:n])
+		size += c.clean.size()
+		lists = append(lists, h.newTimes(ts[:n]))
+	}
+	// The times may be new, too.
+	for _, t := range lists {
+		size += t.mostSize()
+	}
+	if !h.room(size, before) {
+		return nil
 	}
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slot := hotSlot{series: weak.Make(s), cols: weak.Make(c), size: size}
-	slot.times = append(slot.times, h.intern(ts))
-	c.all.sharedTimes = slot.times[0]
-	if stale {
-		clean := make([]int64, 0, len(vs))
-		for k, v := range vs {
-			if !value.IsStaleNaN(v) {
-				c.clean.vs = append(c.clean.vs, v)
-				clean = append(clean, ts[k])
-			}
-		}
-		c.clean.sharedTimes = h.intern(clean)
-		slot.times = append(slot.times, c.clean.sharedTimes)
+	for _, t := range lists {
+		slot.size -= t.mostSize()
+		slot.times = append(slot.times, h.intern(t))
 	}
+	c.all.sharedTimes, c.clean.sharedTimes = slot.times[0], slot.times[len(slot.times)-1]
 	h.ring = append(h.ring, slot)
-	h.bytes += size
+	h.bytes += slot.size
 	s.cols.Store(c)
 	return c
 }
 
-// hotSize is the memory of the columns of so many chunks and samples, without
-// that of their times.
-func hotSize(chunks, samples int, stale bool) int64 {
-	size := int64(unsafe.Sizeof(hotSlot{})+unsafe.Sizeof(hotColumns{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{}))
-	size += 8 * int64(samples+spareSamples)
-	if stale {
-		size *= 2
+// newColumn returns a column of values, still without times.
+func newColumn(vs []float64) *column {
+	c := &column{}
+	if base, unit, ok := rangeOf(vs); ok {
+		c.packed = pack(vs, base, unit)
+	} else {
+		c.vs = append(make([]float64, 0, len(vs)+spareSamples), vs...)
 	}
-	return size
+	return c
 }
 
-// newColumn returns a column with memory for n samples.
-func newColumn(n int) *column { return &column{vs: make([]float64, 0, n+spareSamples)} }
+// size is the memory of the values in bytes.
+func (c *column) size() int64 { return 8*int64(cap(c.vs)) + 4*int64(cap(c.units)) }
 
-// intern returns the shared times equal to ts. The set's mutex must be held.
-func (h *hotSet) intern(ts []int64) *sharedTimes {
+// values returns the values of samples lo to hi, the end excluded: those that are
+// kept, or a copy in scratch.
+func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
+	if c.units == nil {
+		return c.vs[lo:hi]
+	}
+	*scratch = c.packed.append((*scratch)[:0], lo, hi)
+	return *scratch
+}
+
+// all returns all values.
+func (c *column) all() []float64 {
+	var scratch []float64
+	return c.values(0, len(c.ts), &scratch)
+}
+
+// leastSize is the memory in bytes that columns of so many chunks and samples take
+// at least.
+func leastSize(chunks, samples int) int64 {
+	return int64(unsafe.Sizeof(hotSlot{})+unsafe.Sizeof(hotColumns{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
+}
+
+// newTimes returns ts as what may be shared. It still lies in memory of the caller's.
+func (h *hotSet) newTimes(ts []int64) *sharedTimes {
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts))
-	hash := maphash.Bytes(h.seed, raw)
-	for _, t := range h.times[hash] {
-		if slices.Equal(t.ts, ts) {
-			t.refs++
-			return t
+	return &sharedTimes{ts: ts, hash: maphash.Bytes(h.seed, raw), refs: 1}
+}
+
+// intern returns the shared times equal to t: those that there are, or a copy. The
+// set's mutex must be held.
+func (h *hotSet) intern(t *sharedTimes) *sharedTimes {
+	for _, known := range h.times[t.hash] {
+		if slices.Equal(known.ts, t.ts) {
+			known.refs++
+			return known
 		}
 	}
-	t := &sharedTimes{ts: append(make([]int64, 0, len(ts)+spareSamples), ts...), hash: hash, refs: 1}
-	h.times[hash] = append(h.times[hash], t)
-	h.bytes += 8 * int64(cap(t.ts))
+	t.even = findRuns(t.ts)
+	t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
+	h.times[t.hash] = append(h.times[t.hash], t)
+	h.bytes += t.size()
 	return t
+}
+
+// size is the memory of t in bytes.
+func (t *sharedTimes) size() int64 {
+	return 8*int64(cap(t.ts)) + int64(len(t.even))*int64(unsafe.Sizeof(evenRun{}))
+}
+
+// mostSize is the most that size may come to once t is interned.
+func (t *sharedTimes) mostSize() int64 {
+	n := int64(len(t.ts))
+	return 8*(n+spareSamples) + (n/minEven+1)*int64(unsafe.Sizeof(evenRun{}))
 }
 
 // firstUse is how many ticks ago a series that is seen for the first time is
@@ -212,7 +254,7 @@ func (h *hotSet) drop(i int) {
 		if t.refs--; t.refs > 0 {
 			continue
 		}
-		h.bytes -= 8 * int64(cap(t.ts))
+		h.bytes -= t.size()
 		same := slices.DeleteFunc(h.times[t.hash], func(o *sharedTimes) bool { return o == t })
 		if len(same) == 0 {
 			delete(h.times, t.hash)
@@ -235,21 +277,25 @@ func (h *hotSet) size() int64 {
 	return h.bytes
 }
 
-// resetsBetween appends the samples of c from lo to hi, the end excluded, that
-// are less than the one before, counted from lo, to resets.
-func (c *column) resetsBetween(lo, hi int, resets []int32) []int32 {
-	all := c.resets.Load()
+// found are samples of a column that are worth knowing, as indices: looked for when
+// first asked for, and known from then on.
+type found struct{ list atomic.Pointer[[]int32] }
+
+// between appends those from lo to hi, the end excluded, counted from lo, to out.
+// find finds all.
+func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
+	all := f.list.Load()
 	if all == nil {
-		found := slices.Clip(findResets(c.vs, 0, nil))
-		all = &found
-		c.resets.Store(all)
+		list := slices.Clip(find())
+		all = &list
+		f.list.Store(all)
 	}
-	from, _ := slices.BinarySearch(*all, int32(lo+1))
-	for _, r := range (*all)[from:] {
-		if int(r) >= hi {
+	from, _ := slices.BinarySearch(*all, int32(lo))
+	for _, i := range (*all)[from:] {
+		if int(i) >= hi {
 			break
 		}
-		resets = append(resets, r-int32(lo))
+		out = append(out, i-int32(lo))
 	}
-	return resets
+	return out
 }

@@ -30,6 +30,9 @@ func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
 		for k := from; k < to; k++ {
 			r := rand.New(rand.NewPCG(uint64(series), uint64(k)))
 			v := float64(k%50) * r.Float64()
+			if series%3 == 1 {
+				v = math.Floor(v) // may be packed
+			}
 			if series%3 == 0 && r.IntN(20) == 0 {
 				v = math.Float64frombits(value.StaleNaN)
 			}

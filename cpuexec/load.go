@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"slices"
 
+	"github.com/prometheus/prometheus/model/value"
+
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -20,10 +22,14 @@ type samples struct {
 type sampleTimes struct {
 	shared []int64      // a part of a list of times that series share and that never changes
 	own    []int64      // those that come then
-	list   *sharedTimes // whose last times the shared ones are, if not nil
+	list   *sharedTimes // that list, nil if there are no shared times
+	at     int          // index in list of the first of the shared ones
 }
 
 func (t sampleTimes) len() int { return len(t.shared) + len(t.own) }
+
+// atEnd reports whether the shared times are the last of their list.
+func (t sampleTimes) atEnd() bool { return t.list != nil && t.at+len(t.shared) == len(t.list.ts) }
 
 // release gives back what load borrowed.
 func (in samples) release() {
@@ -63,7 +69,7 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 	} else {
 		s.read.hot += count(cs[:stays])
 	}
-	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale)
+	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale, &s.joined)
 	if stays == len(cs) {
 		return in, nil
 	}
@@ -77,10 +83,16 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 }
 
 // append puts the values of tail behind those of in: into the spare memory of
-// the column if nobody else is doing so, otherwise into a copy.
+// the column if nobody else is doing so, otherwise into a copy. That of packed
+// values is in scratch already.
 func (in *samples) append(tail samples, scratch *[]float64) {
 	in.times.own, in.stale = tail.times.own, in.stale || tail.stale
 	end := in.lo + len(in.vs)
+	if in.col.units != nil {
+		*scratch = append(in.vs, tail.vs...)
+		in.vs = *scratch
+		return
+	}
 	if all := in.col.vs; end == len(all) && len(tail.vs) <= cap(all)-end && in.col.spare.TryLock() {
 		in.lent = true
 		in.vs = append(all[in.lo:end], tail.vs...)
@@ -95,7 +107,7 @@ func (in *samples) append(tail samples, scratch *[]float64) {
 // after them: queries over different ranges, as of a metric and the same an hour
 // ago, take turns.
 func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, sel *selection.Selection, i int, cs []selection.Chunk) error {
-	if !h.room(2*hotSize(len(cs), int(count(cs)), false), before) {
+	if !h.room(leastSize(len(cs), int(count(cs))), before) {
 		return nil
 	}
 	s.cols.reset()
@@ -117,7 +129,7 @@ func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 	}
 	got, err := s.more(sel, i, cs[:from], false)
 	if err == nil && to > 0 {
-		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.vs...)
+		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
 		s.cols.stale = s.cols.stale || cols.all != cols.clean
 		s.read.hot += count(cs[from : from+to])
 	}
@@ -147,16 +159,41 @@ func (s *worker) more(sel *selection.Selection, i int, cs []selection.Chunk, dro
 	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale}, nil
 }
 
-// resets returns the samples that are less than the one before, as indices. The
-// memory is the worker's.
+// resets returns the samples that are less than the one before, as indices; the
+// first may be, too, of which no window has the one before. The memory is the
+// worker's.
 func (s *worker) resets(in samples) []int32 {
 	s.indices = s.indices[:0]
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.resetsBetween(in.lo, in.lo+known, s.indices)
+		s.indices = in.col.resets.between(in.lo, in.lo+known, s.indices, func() []int32 { return findResets(in.col.all(), 0, nil) })
 	}
 	s.indices = findResets(in.vs, known, s.indices)
 	return s.indices
+}
+
+// stale returns the samples that are stale markers, as indices. The memory is the
+// worker's.
+func (s *worker) stale(in samples) []int32 {
+	s.indices = s.indices[:0]
+	if !in.stale {
+		return s.indices
+	}
+	known := len(in.times.shared)
+	if in.col != nil {
+		s.indices = in.col.stale.between(in.lo, in.lo+known, s.indices, func() []int32 { return findStale(in.col.all(), 0, nil) })
+	}
+	return findStale(in.vs, known, s.indices)
+}
+
+// findStale appends the indices, at least from, of the stale markers to stale.
+func findStale(vs []float64, from int, stale []int32) []int32 {
+	for i := from; i < len(vs); i++ {
+		if value.IsStaleNaN(vs[i]) {
+			stale = append(stale, int32(i))
+		}
+	}
+	return stale
 }
 
 func origins(sel *selection.Selection, cs []selection.Chunk) []selection.Origin {
@@ -181,18 +218,16 @@ func (h *hotColumns) match(sel *selection.Selection, cs []selection.Chunk) int {
 	return n
 }
 
-// part returns the samples from mint to maxt (ms, both included).
-func (h *hotColumns) part(mint, maxt int64, dropStale bool) samples {
+// part returns the samples from mint to maxt (ms, both included). Their values may
+// be in scratch.
+func (h *hotColumns) part(mint, maxt int64, dropStale bool, scratch *[]float64) samples {
 	c := h.all
 	if dropStale {
 		c = h.clean
 	}
 	lo, hi := within(c.ts, mint, maxt)
-	t := sampleTimes{shared: c.ts[lo:hi:hi]}
-	if hi == len(c.ts) {
-		t.list = c.sharedTimes
-	}
-	return samples{times: t, vs: c.vs[lo:hi], stale: h.all != h.clean && !dropStale, col: c, lo: lo}
+	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
+	return samples{times: t, vs: c.values(lo, hi, scratch), stale: h.all != h.clean && !dropStale, col: c, lo: lo}
 }
 
 // count is the number of samples in chunks.

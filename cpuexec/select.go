@@ -57,7 +57,7 @@ type members struct {
 }
 
 func newMembers(n *plan.Aggregate, r *run, in input) members {
-	g := group(n, in.n, in.grouping)
+	g := in.groups(n)
 	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++

@@ -50,10 +50,11 @@ type aggregator struct {
 	acc    *accumulator
 	steps  int
 	first  []int32 // the first series with a value of each group, -1 for none
+	given  bool    // its results are computed elsewhere
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
-	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: group(node, in.n, in.grouping)}
+	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: in.groups(node)}
 	a.first = newFirst(len(a.groups.labels))
 	return a
 }
@@ -85,7 +86,12 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 
 func (a *aggregator) owner() plan.Node { return a.node }
 
-func (a *aggregator) bytes() int64 { return accumulatorBytes(a.node.Func, len(a.first), a.steps) }
+func (a *aggregator) bytes() int64 {
+	if a.given {
+		return givenBytes(len(a.first), a.steps)
+	}
+	return accumulatorBytes(a.node.Func, len(a.first), a.steps)
+}
 
 func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
 

@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -73,11 +74,8 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	}
 	values, relabels := above.split()
 	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
-	s.labels = make([]labels.Labels, sel.NumSeries())
-	for i := range s.labels {
-		s.labels[i] = sel.Labels(i)
-	}
-	s.oneName = s.drops && !namesDiffer(s.labels)
+	s.labels = sel.Series()
+	s.oneName = s.drops && selection.Note(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
@@ -90,6 +88,26 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 		s.relabelled, err = r.labelsAfter(len(s.labels), s.plain, relabels)
 	}
 	return s, err
+}
+
+// oneNameKey is the key of the note on a selection that its series have all the same
+// name.
+type oneNameKey struct{}
+
+// groupsKey is the key of the note on the groups of a selection's series.
+type groupsKey struct {
+	by             string
+	without, drops bool
+}
+
+// groups are those of an aggregation over the series.
+func (s *source) groups(a *plan.Aggregate) groups {
+	find := func() groups { return group(a, len(s.labels), s.labelsFor(a)) }
+	if s.relabelled != nil {
+		return find()
+	}
+	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && namesMatter(a)}
+	return selection.Note(s.sel.Notes(), key, find)
 }
 
 // hasStartTimes looks at the header byte in which XOR2 chunks say so.

@@ -110,6 +110,7 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	w.Bytes += v.Bytes
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
+	w.AddDevice(v.Device)
 	r.m.Peak = max(r.m.Peak, sub.m.Peak)
 	r.m.Annotations.Merge(sub.m.Annotations)
 	for _, k := range sub.m.NewSamplesAtStep {

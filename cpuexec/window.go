@@ -2,8 +2,7 @@ package cpuexec
 
 import (
 	"math/bits"
-
-	"github.com/prometheus/prometheus/model/value"
+	"sort"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -78,14 +77,12 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 	return i, i - from
 }
 
-// lastSample fills out with the newest sample within the lookback of each step;
-// a stale marker there means no value, and stale says whether there are any.
+// lastSample fills out with the newest sample within the lookback of each step.
+// Where that is a stale marker, which stale lists in their order, there is no
+// value.
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
-func lastSample(fr *frame, vs []float64, stale bool, out row, sc stepCounts) counts {
-	if stale {
-		return lastUnlessStale(fr, vs, out, sc)
-	}
+func lastSample(fr *frame, vs []float64, stale []int32, out row, sc stepCounts) counts {
 	fr.used.Add(1)
 	copy(out.present, fr.any)
 	vals := out.vals[:len(fr.hi)]
@@ -94,23 +91,22 @@ func lastSample(fr *frame, vs []float64, stale bool, out row, sc stepCounts) cou
 			vals[k] = vs[hi-1]
 		}
 	}
-	return counts{points: fr.counts.points}
-}
-
-func lastUnlessStale(fr *frame, vs []float64, out row, sc stepCounts) (c counts) {
-	w := cursor{row: out}
-	defer w.flush()
-	for k := fr.from; k < fr.to; k++ {
-		hi := fr.hi[k]
-		if fr.lo[k] == hi || value.IsStaleNaN(vs[hi-1]) {
-			continue
+	points := fr.counts.points
+	k := fr.from
+	for _, i := range stale {
+		// The first step whose newest sample comes no earlier.
+		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > i })
+		for ; k < fr.to && fr.hi[k] == i+1; k++ {
+			if fr.lo[k] > i {
+				continue
+			}
+			out.present[k>>6] &^= 1 << (k & 63)
+			sc.all[k]--
+			sc.fresh[k]--
+			points--
 		}
-		w.set(k, vs[hi-1])
-		sc.all[k]++
-		sc.fresh[k]++
-		c.points++
 	}
-	return c
+	return counts{points: points}
 }
 
 // runs returns the stretches of set bits among the first n of a bitmap.

@@ -53,3 +53,35 @@ func BenchmarkWindows(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkFind finds the windows of 1441 steps over 1000 lists of 5760 times
+// each, more than caches hold, by looking at them and by their runs.
+func BenchmarkFind(b *testing.B) {
+	const lists = 1000
+	var times [lists][]int64
+	var runs [lists]evenRuns
+	for i := range times {
+		times[i], _ = gauge("bytes", 0)
+		for k := range times[i] {
+			times[i][k] += int64(i) * 13
+		}
+		runs[i] = findRuns(times[i])
+	}
+	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
+	for _, instant := range []bool{true, false} {
+		sp := span{grid: g, scan: &plan.Scan{}, width: 300_000, instant: instant}
+		for _, even := range []bool{false, true} {
+			b.Run(fmt.Sprintf("instant=%v/even=%v", instant, even), func(b *testing.B) {
+				var w bounds
+				any := make([]uint64, (g.Steps+63)/64)
+				for i := 0; b.Loop(); i = (i + 1) % lists {
+					r := runs[i]
+					if !even {
+						r = nil
+					}
+					w.find(times[i], r, sp, any)
+				}
+			})
+		}
+	}
+}

@@ -79,7 +79,7 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
 			in.vs = s.values
 		}
-		*c = lastSample(fr, in.vs, in.stale, out, s.sc)
+		*c = lastSample(fr, in.vs, s.stale(in), out, s.sc)
 		return nil
 	}
 	fr.used.Add(1)

@@ -143,6 +143,9 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			shown = windowBits
 		}
 		if delta += dod; delta <= 0 {
+			if pos > end {
+				return false, errTruncated
+			}
 			return false, errBackwards
 		}
 		far |= uint64(delta)

@@ -198,6 +198,9 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				w = load64(b, pos, size)
 			}
 			if delta <= 0 {
+				if pos > end {
+					return false, errTruncated
+				}
 				return false, errBackwards
 			}
 			far |= uint64(delta)

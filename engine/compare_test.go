@@ -32,6 +32,7 @@ import (
 type comparison struct {
 	stock *promql.Engine
 	ours  *Engine
+	asked promql.QueryEngine // ours, in some mode
 	// undecided counts questions to which Prometheus's engine gives answers that
 	// are not even alike, as for topk among the ties of count_values.
 	undecided int
@@ -49,6 +50,7 @@ func newComparison(delayedNameRemoval bool, workers int) *comparison {
 	c := &comparison{stock: promql.NewEngine(opts)}
 	opts.Reg = prometheus.NewRegistry()
 	c.ours = New(Options{Prometheus: opts, Workers: workers})
+	c.asked = c.ours
 	return c
 }
 
@@ -77,7 +79,7 @@ func (q question) on(e promql.QueryEngine, st storage.Queryable) (promql.Query, 
 // none that can be asked, of a wrong type say.
 func (c *comparison) compare(t testing.TB, st storage.Queryable, ask question) error {
 	wq, werr := ask.on(c.stock, st)
-	gq, gerr := ask.on(c.ours, st)
+	gq, gerr := ask.on(c.asked, st)
 	if werr != nil || gerr != nil {
 		require.Equal(t, fmt.Sprint(werr), fmt.Sprint(gerr), ask)
 		return werr

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 )
@@ -30,6 +31,9 @@ type Options struct {
 	// MaxMemory bounds the memory in bytes that one query takes for its result
 	// and for what executors make on the way to it; 0 means no bound.
 	MaxMemory int64
+	// GPUs evaluate what they are expected to be faster at; nil means none are
+	// used. They stay the caller's.
+	GPUs *fleet.Fleet
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.
@@ -121,10 +125,11 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		x.Total = time.Since(began).Microseconds()
 	}
 	if query.root == nil {
-		_, query.root = planner.Plan(query.stmt, planner.Env{
+		query.parts, query.root = planner.Plan(query.stmt, planner.Env{
 			NoStepSubqueryInterval: e.opts.Prometheus.NoStepSubqueryIntervalFn,
 			DelayedNameRemoval:     e.opts.Prometheus.EnableDelayedNameRemoval,
 		})
+		query.foresee()
 	}
 	x.Root = query.root
 	if query.mode == Prometheus {

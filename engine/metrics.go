@@ -63,7 +63,7 @@ func (m *metrics) count(q *query) {
 		m.queries.WithLabelValues("none").Inc()
 		return
 	}
-	cpu, other := 0, 0
+	taken, other := 0, 0
 	q.root.Walk(func(d *plan.Decision) {
 		m.nodes.WithLabelValues(d.Executor, d.Kind).Inc()
 		if w := d.Work; w != nil {
@@ -71,8 +71,8 @@ func (m *metrics) count(q *query) {
 			m.bytes.Add(float64(w.Bytes))
 			m.kept.Add(float64(w.Kept))
 		}
-		if d.Executor == plan.OnCPU {
-			cpu++
+		if d.Executor != plan.OnPrometheus {
+			taken++
 			return
 		}
 		other++
@@ -81,7 +81,7 @@ func (m *metrics) count(q *query) {
 		}
 	})
 	switch {
-	case cpu == 0:
+	case taken == 0:
 		m.queries.WithLabelValues("none").Inc()
 	case other == 0:
 		m.queries.WithLabelValues("whole").Inc()

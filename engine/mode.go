@@ -13,6 +13,9 @@ const (
 	Auto Mode = "auto"
 	// CPU runs on cpuexec whatever it can compute, however small.
 	CPU Mode = "cpu"
+	// GPU runs on a GPU every window, with what aggregates it, that one can
+	// compute, however small, and the rest as CPU does.
+	GPU Mode = "gpu"
 	// Prometheus leaves the whole query to Prometheus's engine.
 	Prometheus Mode = "prometheus"
 )
@@ -23,10 +26,18 @@ func ParseMode(s string) (Mode, error) {
 	switch m := Mode(s); m {
 	case "":
 		return Auto, nil
-	case Auto, CPU, Prometheus:
+	case Auto, CPU, GPU, Prometheus:
 		return m, nil
 	}
-	return "", fmt.Errorf("unknown executor %q: use auto, cpu or prometheus", s)
+	return "", fmt.Errorf("unknown executor %q: use auto, cpu, gpu or prometheus", s)
+}
+
+// thing is what a mode forces, in words.
+func (m Mode) thing() string {
+	if m == GPU {
+		return "a GPU"
+	}
+	return "an executor"
 }
 
 type modeKey struct{}

@@ -120,7 +120,7 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 			res.Value = q.matrix(q.whole)
 		}
 	}
-	if q.mode != CPU || res.Err != nil {
+	if q.mode != CPU && q.mode != GPU || res.Err != nil {
 		return res
 	}
 	left := q.leftOver()
@@ -129,23 +129,24 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 	}
 	if q.strict {
 		q.Query.Close()
-		return &promql.Result{Err: &NotTakenError{Parts: left}}
+		return &promql.Result{Err: &NotTakenError{Mode: q.mode, Parts: left}}
 	}
 	for _, l := range left {
-		res.Warnings.Add(NotTakenWarning{l})
+		res.Warnings.Add(NotTakenWarning{q.mode, l})
 	}
 	return res
 }
 
-// leftOver lists what stayed with Prometheus's engine although the request
-// forced an executor: the highest nodes of the tree that read samples.
+// leftOver lists what is not on the executor that the request forced: of the nodes
+// that stayed with Prometheus's engine the highest that read samples, and, with
+// the GPU forced, the windows that the cores evaluated.
 func (q *query) leftOver() []string {
 	var out []string
 	if q.root == nil {
 		return nil
 	}
 	q.root.Walk(func(d *plan.Decision) {
-		if d.Own {
+		if d.Own || q.mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
 			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
 		}
 	})
@@ -155,17 +156,24 @@ func (q *query) leftOver() []string {
 // NotTakenError is the error of a strict request whose forced executor could
 // not evaluate all of the query.
 type NotTakenError struct {
+	Mode  Mode
 	Parts []string // expression and reason
 }
 
 func (e *NotTakenError) Error() string {
-	return "executor=cpu with strict=true: parts of the query are not on an executor: " + strings.Join(e.Parts, "; ")
+	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, e.Mode.thing(), strings.Join(e.Parts, "; "))
 }
 
 // NotTakenWarning says which part of a query a forced executor could not take.
-type NotTakenWarning struct{ Part string }
+type NotTakenWarning struct {
+	Mode Mode
+	Part string
+}
 
 func (w NotTakenWarning) Error() string {
+	if w.Mode == GPU {
+		return "PromQL warning: not evaluated on a GPU: " + w.Part
+	}
 	return "PromQL warning: evaluated by Prometheus's engine: " + w.Part
 }
 
@@ -237,6 +245,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	defer stop()
 	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
 		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
+		Accelerator:        qr.q.accelerator(p),
 		Budget:             qr.q.budget,
 		MaxSamples:         o.MaxSamples,
 		DelayedNameRemoval: o.EnableDelayedNameRemoval,

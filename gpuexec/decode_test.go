@@ -84,7 +84,7 @@ func TestDecodeCorrupt(t *testing.T) {
 			}
 		}
 	})
-	for _, s := range []kernels.Status{0, truncated, badBits, backwards} {
+	for _, s := range []kernels.Status{0, truncated, badNumber, backwards} {
 		require.NotZero(t, seen[s], "status %d does not occur", s)
 	}
 	t.Log(seen)

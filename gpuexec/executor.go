@@ -4,69 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // Options configure an Executor.
 type Options struct {
-	// Memory is the device memory in bytes that queries are evaluated in, taken
-	// once. 0 means half of what is free.
+	// Memory is the device memory in bytes that queries are evaluated in and chunks
+	// stay in, taken once. 0 means half of what is free.
 	Memory uint64
-	// Staging is the page-locked memory in bytes that one batch is put together
-	// in, taken once for each slot. 0 means 64 MiB.
+	// Staging is the page-locked memory in bytes that the tables of one batch are
+	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
+	// in page-locked memory pass through 8 times as much.
 	Staging int
-	// Slots is the number of batches under way at once, at least 3. 0 means 4.
+	// Slots is the number of batches of a job under way at once, at least 3. 0 means
+	// 4.
 	Slots int
 }
 
-// Executor evaluates jobs on one device, one at a time. It is safe for concurrent
-// use. Whatever goes wrong on the device is an error that leaves the executor as
-// it was, unless the device is lost (cuda.Lost); then all jobs fail.
+// Executor evaluates jobs on one device: a large one at a time, and small ones
+// beside it. It is safe for concurrent use. Whatever goes wrong on the device is an
+// error that leaves the executor as it was, unless the device is lost (cuda.Lost);
+// then all jobs fail.
 type Executor struct {
 	dev  *cuda.Device
 	cpu  *cpuexec.Executor // says what surrounds the values
 	k    *Kernels
-	turn chan struct{} // holds a token while no job runs
+	link float64 // what it copies to the device, in bytes a second
 
 	arena       cuda.Pointer
 	memory      uint64
-	slots       []*slot
-	tables      cuda.Stream // what a job begins and ends with
-	ready       cuda.Event  // the tables are
-	stretchGoal uint32      // threads worth starting for a window kernel
+	large       seat
+	small       seat
+	store       *store
+	feeder      *feeder
+	stretchGoal uint32 // threads worth starting for a window kernel
+	goodBatch   int    // bytes of device memory that a batch should take
 
-	// Of whoever has the token.
-	resident map[*selection.Selection]*resident
-	lost     error
-}
-
-// slot is what a batch has for itself while it is under way.
-type slot struct {
-	stream  cuda.Stream
-	staging []byte
-	copied  cuda.Event // the staging memory may be used again
-	folded  cuda.Event // its values are in the aggregates
+	mu   sync.Mutex
+	lost error
 }
 
 // New takes a device's memory and returns an executor on it. cpu is what jobs are
 // opened with. The device stays the caller's.
 func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) {
 	if o.Staging <= 0 {
-		o.Staging = 64 << 20
+		o.Staging = 16 << 20
 	}
 	if o.Slots <= 0 {
 		o.Slots = 4
 	}
-	o.Slots = max(o.Slots, ahead+1)
-	x := &Executor{
-		dev: dev, cpu: cpu, turn: make(chan struct{}, 1), resident: map[*selection.Selection]*resident{},
-		stretchGoal: uint32(dev.Multiprocessors) * 4096,
-	}
-	x.turn <- struct{}{}
+	o.Slots = max(o.Slots, 3)
+	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
+	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	err := dev.Do(func(c *cuda.Context) error {
 		err := x.take(c, o)
 		if err != nil {
@@ -79,6 +73,12 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	}
 	return x, nil
 }
+
+// The most memory in bytes that jobs get; the rest is for chunks to stay in.
+const (
+	mostLarge = 6 << 30
+	mostSmall = 1 << 30
+)
 
 func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 	if x.k, err = LoadKernels(c); err != nil {
@@ -94,56 +94,41 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 	if x.arena, err = c.Alloc(x.memory); err != nil {
 		return err
 	}
-	if x.tables, err = c.NewStream(); err != nil {
+	x.large.at, x.large.size = x.arena, min(x.memory/2, mostLarge)&^255
+	x.small.at, x.small.size = x.arena+cuda.Pointer(x.large.size), min(x.memory/8, mostSmall)&^255
+	jobs := x.large.size + x.small.size
+	x.store = newStore(uint64(x.arena)+jobs, x.memory-jobs)
+	if err := x.large.take(c, o.Slots, o.Staging); err != nil {
 		return err
 	}
-	if x.ready, err = c.NewEvent(false); err != nil {
+	if err := x.small.take(c, o.Slots, o.Staging); err != nil {
 		return err
 	}
-	for range o.Slots {
-		s := &slot{}
-		x.slots = append(x.slots, s)
-		if s.stream, err = c.NewStream(); err != nil {
+	if err := x.feeder.take(c, max(8*o.Staging/pieces, 4<<10)); err != nil {
+		return err
+	}
+	return x.measure(c)
+}
+
+// measure finds out how fast the link is.
+func (x *Executor) measure(c *cuda.Context) error {
+	l := x.large.slots[0]
+	n := min(len(l.staging), int(x.large.size))
+	for range 3 {
+		took, err := timed(c, l.stream, l.marks[atCopy], l.marks[atCopied], func() error {
+			return c.CopyIn(x.large.at, l.staging[:n], l.stream)
+		})
+		if err != nil {
 			return err
 		}
-		if s.copied, err = c.NewEvent(false); err != nil {
-			return err
-		}
-		if s.folded, err = c.NewEvent(false); err != nil {
-			return err
-		}
-		if s.staging, err = c.AllocHost(o.Staging); err != nil {
-			return err
-		}
+		x.link = max(x.link, float64(n)/(took/1000))
 	}
 	return nil
 }
 
 // release gives back what was taken, as far as it was.
 func (x *Executor) release(c *cuda.Context) error {
-	var errs []error
-	for _, s := range x.slots {
-		if s.stream != 0 {
-			errs = append(errs, c.DestroyStream(s.stream))
-		}
-		for _, e := range []cuda.Event{s.copied, s.folded} {
-			if e != 0 {
-				errs = append(errs, c.DestroyEvent(e))
-			}
-		}
-		if s.staging != nil {
-			errs = append(errs, c.FreeHost(s.staging))
-		}
-	}
-	if x.ready != 0 {
-		errs = append(errs, c.DestroyEvent(x.ready))
-	}
-	if x.tables != 0 {
-		errs = append(errs, c.DestroyStream(x.tables))
-	}
-	for _, r := range x.resident {
-		errs = append(errs, c.Free(r.at))
-	}
+	errs := []error{x.large.release(c), x.small.release(c), x.feeder.release(c)}
 	if x.arena != 0 {
 		errs = append(errs, c.Free(x.arena))
 	}
@@ -153,9 +138,10 @@ func (x *Executor) release(c *cuda.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close gives everything back once the job under way is done.
+// Close gives everything back once the jobs under way are done.
 func (x *Executor) Close() error {
-	<-x.turn
+	<-x.large.turn
+	<-x.small.turn
 	return x.dev.Do(x.release)
 }
 
@@ -163,40 +149,85 @@ func (x *Executor) Close() error {
 // a *selection.CorruptError which chunk is corrupt; cpuexec's errors, and those of
 // Prometheus's engine, are the job's own. Any other error is the device's.
 func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+	return x.RunStages(ctx, job, &Stages{})
+}
+
+// RunStages is Run that says what the job took, as far as it came.
+func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stages) (*plan.Matrix, error) {
+	start := time.Now()
+	defer func() { stages.Total = time.Since(start) }()
 	if reason := Suits(job.Node); reason != "" {
 		return nil, &Unsuited{reason}
 	}
 	l, err := x.cpu.OpenLeaf(ctx, job)
+	open := time.Since(start)
 	if err != nil {
 		return nil, err
 	}
-	if reason := suitsData(l); reason != "" {
-		return nil, &Unsuited{reason}
-	}
-	if err := x.begin(ctx); err != nil {
+	m, err := x.Evaluate(ctx, l, stages)
+	stages.Open = open
+	return m, err
+}
+
+// smallJob is the most samples that a small job reads, and steps of all its series
+// together: what takes a few ms.
+const smallJob = 64 << 20
+
+func isSmall(l *cpuexec.Leaf) bool {
+	return l.Selection.NumSamples() <= smallJob && l.Selection.NumSeries()*l.Grid.Steps <= smallJob
+}
+
+// run evaluates a job on one of two seats, whichever is free.
+func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, b *seat) (*plan.Matrix, error) {
+	waiting := time.Now()
+	s, err := x.begin(ctx, a, b)
+	stages.Waited += time.Since(waiting)
+	if err != nil {
 		return nil, errors.Join(l.Done(), err)
 	}
-	defer x.end()
-	j := newJob(x, l)
-	m, err := j.run()
+	defer s.leave()
+	m, err := newJob(x, s, l, stages).run()
+	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
+		// What the store holds may not have come there.
+		x.store.removeIf(func(*block) bool { return true })
+	}
 	if cuda.Lost(err) {
+		x.mu.Lock()
 		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
+		x.mu.Unlock()
 	}
 	return m, err
 }
 
-// begin waits for the device to be free.
-func (x *Executor) begin(ctx context.Context) error {
+// begin waits for one of two seats to be free, rather the first. Who came first gets
+// it first.
+func (x *Executor) begin(ctx context.Context, a, b *seat) (*seat, error) {
+	var s *seat
 	select {
-	case <-x.turn:
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-a.turn:
+		s = a
+	default:
+		select {
+		case <-a.turn:
+			s = a
+		case <-b.turn:
+			s = b
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	if x.lost != nil {
-		x.end()
-		return x.lost
+	if err := x.lostBefore(); err != nil {
+		s.leave()
+		return nil, err
 	}
-	return nil
+	return s, nil
 }
 
-func (x *Executor) end() { x.turn <- struct{}{} }
+// lostBefore is the error of all jobs once the device was lost in one.
+func (x *Executor) lostBefore() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lost
+}
+
+func (s *seat) leave() { s.turn <- struct{}{} }

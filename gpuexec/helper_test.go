@@ -122,6 +122,21 @@ func encode(t testing.TB, ts []int64, vs []float64) []byte {
 	return c.Bytes()
 }
 
+// encode2 makes an XOR2 chunk, with start timestamps or without.
+func encode2(t testing.TB, r *rand.Rand, ts []int64, vs []float64) []byte {
+	c := chunkenc.NewXOR2Chunk()
+	app, err := c.Appender()
+	require.NoError(t, err)
+	start, from := int64(0), r.IntN(3)*r.IntN(40)
+	for i := range ts {
+		if from > 0 && i >= from && r.IntN(3) == 0 {
+			start = ts[i] - r.Int64N(1<<uint(1+r.IntN(40)))
+		}
+		app.Append(start, ts[i], vs[i])
+	}
+	return c.Bytes()
+}
+
 // randomSamples makes samples of one of several kinds, so that every control
 // code of the format occurs.
 func randomSamples(r *rand.Rand, n int) ([]int64, []float64) {

@@ -81,11 +81,19 @@ func TakeInventory(path string) *Inventory {
 	return inv
 }
 
+// TooOld says why a device cannot run the kernels, or nothing.
+func TooOld(i cuda.Info) string {
+	if i.Major > kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor >= kernels.MinMinor {
+		return ""
+	}
+	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, kernels.MinMajor, kernels.MinMinor)
+}
+
 // examine opens a device and fills in what is measured. Its error is why the
 // device is not usable.
 func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
-	if i.Major < kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor < kernels.MinMinor {
-		return fmt.Errorf("its compute capability is %s, and the kernels need %d.%d (Turing, 2018) or later", d.Capability, kernels.MinMajor, kernels.MinMinor)
+	if reason := TooOld(i); reason != "" {
+		return errors.New(reason)
 	}
 	start := time.Now()
 	dev, err := driver.Device(i.Ordinal)

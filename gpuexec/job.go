@@ -2,8 +2,13 @@ package gpuexec
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
+	"time"
 	"unsafe"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -15,25 +20,36 @@ import (
 // job is a job under way.
 type job struct {
 	x     *Executor
+	seat  *seat
 	l     *cpuexec.Leaf
 	f     function
 	op    kernels.Operator
 	steps Steps
 	y     *layout
-	in    *resident // or nil
+	panes *Panes // or nil
 
-	// Device memory, from the arena's beginning.
-	first, states, result, counts, fault cuda.Pointer
-	rest                                 cuda.Pointer // for the slots, each so many bytes
-	each                                 int
+	// Device memory, from the seat's beginning.
+	states        cuda.Pointer
+	result        cuda.Pointer // and right behind it what else is fetched at the end
+	counts, fault section      // from result on
+	reads         section      // uint64, two a step: samples in the windows, and those no earlier step had
+	outcome       int          // bytes of all that
+	rest          cuda.Pointer // for the slots, each so many bytes
+	each          int
 
-	inputs []input
-	folded cuda.Event // the last recorded, or 0
+	total     tileSize   // of the batches that were put on their way
+	last      cuda.Event // of the last of them, or 0
+	described int64      // bytes that describe copied
+	stages    *Stages
+	timing    timing
 }
 
-func newJob(x *Executor, l *cpuexec.Leaf) *job {
-	j := &job{x: x, l: l, f: functions[l.Window.Func.Name], op: operators[l.Aggregate.Func.Name], steps: steps(l)}
-	j.in = x.resident[l.Selection]
+func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
+	j := &job{
+		x: x, seat: s, l: l, stages: stages,
+		f: functions[l.Window.Func.Name], op: operators[l.Aggregate.Func.Name], steps: steps(l),
+	}
+	j.panes = j.f.panes(j.steps)
 	return j
 }
 
@@ -41,7 +57,6 @@ func (j *job) run() (*plan.Matrix, error) {
 	if j.cells() == 0 {
 		return j.l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{} }, nil, plan.Work{})
 	}
-	j.y = newLayout(j.l, j.in == nil)
 	if err := j.place(); err != nil {
 		return nil, err
 	}
@@ -49,218 +64,253 @@ func (j *job) run() (*plan.Matrix, error) {
 	if err == nil {
 		err = j.batches()
 	}
-	var values []float64
-	var counts []kernels.SeriesCounts
+	var out []byte
 	if err == nil {
-		values, counts, err = j.results()
+		out, err = j.results()
 	}
+	if ended := j.end(err != nil); ended != nil {
+		err = errors.Join(err, ended)
+	}
+	runtime.KeepAlive(j.l)
 	if err != nil {
-		return nil, errors.Join(err, j.abandon())
+		return nil, err
 	}
-	runtime.KeepAlive(j.y)
-	at := make([]uint32, len(j.y.series)) // the place of each series
-	var work plan.Work
-	for place, series := range j.y.series {
-		at[series] = uint32(place)
-	}
-	for _, in := range j.inputs {
-		work.Chunks += in.total.chunks
-		work.Samples += in.total.samples
-		work.Bytes += int64(in.total.encoded)
-	}
-	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[at[series]] }, values, work)
-}
-
-// abandon waits until nothing of a failed job is under way any more.
-func (j *job) abandon() error {
-	return j.x.dev.Do(func(c *cuda.Context) error {
-		var errs []error
-		for _, s := range j.x.slots {
-			errs = append(errs, c.Wait(s.stream))
-		}
-		return errors.Join(append(errs, c.Wait(j.x.tables))...)
-	})
+	values := slices.Clone(as[float64](out, section{0, 8 * j.cells()}))
+	counts := as[kernels.SeriesCounts](out, j.counts)
+	reads := slices.Clone(as[int64](out, j.reads))
+	j.l.CountSteps(reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:])
+	work := plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
+	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }, values, work)
 }
 
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
-// maxBatch is the most device memory in bytes that a batch takes unless a single
-// tile needs more: enough to fill a device, and little enough that there are several
-// batches to overlap.
-const maxBatch = 2 << 30
+// goodBatch is the device memory in bytes that a batch should take: enough to fill a
+// device, and little enough that there are several to overlap.
+const goodBatch = 640 << 20
 
-// place divides the arena and cuts the work into batches.
+// place divides the seat's memory and finds the layout.
 func (j *job) place() error {
-	size := uint64(0)
-	take := func(n int) cuda.Pointer {
-		p := j.x.arena + cuda.Pointer(size)
-		size += uint64(aligned(n, 256))
-		return p
+	at := func(n *int, size int) section {
+		s := section{*n, size}
+		*n += aligned(size, 256)
+		return s
 	}
-	j.first = take(4 * len(j.y.first))
-	j.states = take(j.cells() * int(unsafe.Sizeof(kernels.State{})))
-	j.result = take(j.cells() * 8)
-	j.counts = take(len(j.y.tiles) * lanes * int(unsafe.Sizeof(kernels.SeriesCounts{})))
-	j.fault = take(8)
-	if size >= j.x.memory {
+	size := 0
+	at(&size, j.cells()*int(unsafe.Sizeof(kernels.State{})))
+	j.states, j.result = j.seat.at, j.seat.at+cuda.Pointer(size)
+	at(&j.outcome, j.cells()*8)
+	j.counts = at(&j.outcome, aligned(len(j.l.GroupOf), lanes)*int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	j.fault = at(&j.outcome, 8)
+	j.reads = at(&j.outcome, 2*8*j.l.Grid.Steps)
+	size += j.outcome
+	if uint64(size) >= j.seat.size {
 		return &Unsuited{"its groups, at every step, need more memory than the executor has on the device"}
 	}
-	j.rest = j.x.arena + cuda.Pointer(size)
-	j.each = int((j.x.memory-size)/uint64(len(j.x.slots))) &^ 255
-	var err error
-	j.inputs, err = j.y.batches(j.l.Grid.Steps, len(j.x.slots[0].staging), min(j.each, maxBatch))
-	if err != nil && j.each > maxBatch {
-		j.inputs, err = j.y.batches(j.l.Grid.Steps, len(j.x.slots[0].staging), j.each)
+	j.rest = j.seat.at + cuda.Pointer(size)
+	j.each = int((j.seat.size-uint64(size))/uint64(len(j.seat.slots))) &^ 255
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps}
+	if j.panes != nil {
+		r.panes = j.panes.bytes(j.f.op)
 	}
-	if err != nil {
-		return err
-	}
-	j.steps.Stretch = j.stretch()
-	return nil
+	j.y = layoutOf(j.x, j.l, r)
+	_, err := j.y.batch(0)
+	return err
 }
 
 // stretch is the number of steps that a thread of a window kernel computes: as
 // many as leave enough threads for the device.
-func (j *job) stretch() uint32 {
-	series := uint32(0)
-	for _, in := range j.inputs {
-		series = max(series, uint32(in.to-in.from)*lanes)
-	}
-	parts := max(1, j.x.stretchGoal/series)
+func (j *job) stretch(b *batch) uint32 {
+	parts := max(1, j.x.stretchGoal/uint32(len(b.tiles)*lanes))
 	n := max(16, (j.steps.Count+parts-1)/parts)
 	return uint32(aligned(int(n), kernels.WindowAbreast))
 }
 
-// begin prepares the tables.
+// begin prepares the states.
 func (j *job) begin(c *cuda.Context) error {
-	s := j.x.tables
+	s := j.seat.tables
 	for _, p := range []struct {
 		at cuda.Pointer
 		v  byte
 		n  int
 	}{
 		{j.states, 0, j.cells() * int(unsafe.Sizeof(kernels.State{}))},
-		{j.counts, 0, len(j.y.tiles) * lanes * int(unsafe.Sizeof(kernels.SeriesCounts{}))},
-		{j.fault, 0xFF, 8},
+		{j.result + cuda.Pointer(j.counts.at), 0, j.counts.size},
+		{j.result + cuda.Pointer(j.fault.at), 0xFF, 8},
+		{j.result + cuda.Pointer(j.reads.at), 0, j.reads.size},
 	} {
 		if err := c.Set(p.at, p.v, uint64(p.n), s); err != nil {
 			return err
 		}
 	}
-	if err := c.CopyIn(j.first, bytesOf(j.y.first), s); err != nil {
-		return err
-	}
-	return c.Record(j.x.ready, s)
+	return c.Record(j.seat.ready, s)
 }
 
-// ahead is the number of batches that are put together at once, so that the
-// cores need not wait for the last of them to be done with a batch.
-const ahead = 2
-
-// batches puts all batches on their way, in their order.
-func (j *job) batches() (err error) {
-	filled := make([]chan error, len(j.inputs))
-	next := 0 // the first that is not being put together
-	fill := func() {
-		if next == len(filled) {
-			return
-		}
-		b := next
-		filled[b] = make(chan error, 1)
-		go func() { filled[b] <- j.fill(b) }()
-		next++
-	}
-	for range ahead {
-		fill()
-	}
-	for b := 0; b < next; b++ {
-		if failed := <-filled[b]; err == nil {
-			err = failed
-		}
-		if err == nil {
-			err = j.l.Done()
-		}
-		if err != nil {
-			continue // until nobody uses the staging memory
-		}
-		err = j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, b, j.inputs[b], j.slot(b)) })
-		if err == nil {
-			fill()
-		}
-	}
-	return err
+// prepared is a batch whose chunks are on the device or on their way there.
+type prepared struct {
+	*batch
+	slot  *slot
+	at    cuda.Pointer // of its tables
+	bases []uint64     // device addresses of slabs, or nil if the tables are there already
 }
 
-func (j *job) slot(b int) *slot { return j.x.slots[b%len(j.x.slots)] }
+// batches puts all batches on their way, in their order. The chunks of one are
+// copied while the tables of the one before are made.
+func (j *job) batches() error {
+	free := make(chan *slot, len(j.seat.slots))
+	for _, s := range j.seat.slots {
+		free <- s
+	}
+	ready := make(chan *prepared, 1)
+	stop := make(chan struct{})
+	var planned error
+	go func() {
+		defer close(ready)
+		for n := 0; ; n++ {
+			p, err := j.prepare(n, free, stop)
+			if planned = err; p == nil || err != nil {
+				return
+			}
+			ready <- p
+		}
+	}()
+	start := time.Now()
+	var err error
+	for p := range ready {
+		if err == nil {
+			err = j.send(p)
+			if err != nil {
+				close(stop)
+			}
+		}
+		free <- p.slot
+	}
+	j.stages.Prepare = time.Since(start)
+	return errors.Join(err, planned)
+}
 
-// fill puts batch b together.
-func (j *job) fill(b int) error {
-	slot := j.slot(b)
-	if b >= len(j.x.slots) {
-		if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(slot.copied) }); err != nil {
+// prepare finds out about batch n, waits for a slot, and puts copying its chunks on
+// their way. Behind the last batch, or after stop, it returns nil.
+func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared, error) {
+	b, err := j.y.batch(n)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	p := &prepared{batch: b, slot: <-free}
+	select {
+	case <-stop:
+		return nil, nil
+	default:
+	}
+	if err := j.l.Done(); err != nil {
+		return nil, err
+	}
+	if err := j.empty(p.slot); err != nil {
+		return nil, err
+	}
+	return p, j.x.bring(j, p)
+}
+
+// empty waits for the batch that has a slot.
+func (j *job) empty(s *slot) error {
+	if !s.busy {
+		return nil
+	}
+	err := j.x.dev.Do(func(c *cuda.Context) error {
+		if err := c.WaitReached(s.marks[atFolded]); err != nil {
 			return err
 		}
+		return j.timing.note(c, j.seat.ready, s, j.stages)
+	})
+	if err != nil {
+		return err // the slot's blocks are in use until the job ends
 	}
-	var bases []uint64
-	if j.in != nil {
-		bases = j.in.bases
+	j.x.store.unpin(s.pinned)
+	s.busy, s.copies, s.pinned = false, false, nil
+	return nil
+}
+
+// send puts the rest of a batch's work on its way.
+func (j *job) send(p *prepared) error {
+	if err := j.l.Done(); err != nil {
+		return err
 	}
-	j.y.fill(j.inputs[b], slot.staging, bases)
+	base := j.rest + cuda.Pointer(p.number%len(j.seat.slots)*j.each)
+	if err := j.x.describe(j, p, base); err != nil {
+		return err
+	}
+	p.slot.busy = true
+	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p, base) }); err != nil {
+		return err
+	}
+	j.total.add(p.total)
+	j.stages.Batches++
 	return nil
 }
 
 // onDevice is where a batch lies on the device.
 type onDevice struct {
 	Batch
-	base    cuda.Pointer // of what is copied in
-	places  Places
-	windows cuda.Pointer // the values of each place and step
-	counts  cuda.Pointer // of each place
+	groups Parts
+	out    Output // of the window kernel
+
+	suffix, prefix cuda.Pointer // see WindowPanes
 }
 
-func (j *job) onDevice(b int, in input) *onDevice {
-	base := j.rest + cuda.Pointer(b%len(j.x.slots)*j.each)
-	made, o := base+cuda.Pointer(in.size), newOutput(in, j.l.Grid.Steps)
+// onDevice says where a batch lies whose tables are at one address and the rest of
+// it at another.
+func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
+	in := b.in
+	made, o := base+cuda.Pointer(in.size), newOutput(in, j.y.room)
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
-	d := &onDevice{base: base, places: j.y.places(in), windows: at(made, o.windows)}
+	d := &onDevice{
+		suffix: at(made, o.suffix), prefix: at(made, o.prefix),
+		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
+	}
 	d.Batch = Batch{
-		Slab: at(base, in.bytes), Refs: at(base, in.refs), Chunks: uint32(in.total.positions * lanes),
-		First: at(base, in.first), Tiles: uint32(in.to - in.from),
-		Columns: Columns{Rows: at(base, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
+		Slab: j.x.arena, Refs: at(tables, in.refs), Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
+		First: at(tables, in.first), Tiles: uint32(in.to - in.from),
+		Columns: Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
 	}
-	if j.in != nil {
-		d.Slab = j.in.at
+	d.out = Output{
+		Values: at(made, o.windows), Reads: at(made, o.reads),
+		Counts: j.result + cuda.Pointer(j.counts.at+b.base*int(unsafe.Sizeof(kernels.SeriesCounts{}))),
 	}
-	d.counts = j.counts + cuda.Pointer(d.places.Base)*cuda.Pointer(unsafe.Sizeof(kernels.SeriesCounts{}))
 	return d
 }
 
-// enqueue puts the work on a batch on its slot's stream.
-func (j *job) enqueue(c *cuda.Context, b int, in input, slot *slot) error {
-	s, d := slot.stream, j.onDevice(b, in)
+// enqueue puts the kernels of a batch on its slot's stream.
+func (j *job) enqueue(c *cuda.Context, p *prepared, base cuda.Pointer) error {
+	s, m, d := p.slot.stream, &p.slot.marks, j.onDevice(p.batch, p.at, base)
+	steps := j.steps
+	steps.Stretch = j.stretch(p.batch)
 	work := []func() error{
-		func() error { return c.WaitEvent(s, j.x.ready) },
-		func() error { return c.CopyIn(d.base, slot.staging[:in.size], s) },
-		func() error { return c.Record(slot.copied, s) },
-		func() error { return j.decode(c, s, b, d) },
-		func() error { return j.window(c, s, d) },
+		func() error { return c.WaitEvent(s, j.seat.ready) },
+		func() error { return c.WaitEvent(s, m[atCopied]) },
+		func() error { return c.Record(m[atBegin], s) },
+		func() error { return j.decode(c, s, p.number, d) },
+		func() error { return c.Record(m[atDecoded], s) },
+		func() error { return j.window(c, s, d, steps) },
+		func() error { return j.read(c, s, d) },
+		func() error { return c.Record(m[atWindowed], s) },
 		func() error {
-			if j.folded == 0 {
+			if j.last == 0 {
 				return nil
 			}
-			return c.WaitEvent(s, j.folded)
+			return c.WaitEvent(s, j.last)
 		},
+		func() error { return c.Record(m[atFold], s) },
 		func() error { return j.fold(c, s, d) },
-		func() error { return c.Record(slot.folded, s) },
+		func() error { return c.Record(m[atFolded], s) },
 	}
 	for _, f := range work {
 		if err := f(); err != nil {
 			return err
 		}
 	}
-	j.folded = slot.folded
+	j.last = m[atFolded]
 	return nil
 }
 
@@ -268,80 +318,124 @@ func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
 	if d.Chunks == 0 {
 		return nil
 	}
-	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.fault, uint64(b)<<40)
+	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.result+cuda.Pointer(j.fault.at), uint64(b)<<40)
 }
 
-func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	if j.f.ends {
-		return j.x.k.WindowEnds(c, s, &d.Batch, j.steps, j.f.f, j.f.divisor(j.l.Window.Width), d.windows, d.counts)
-	}
-	return j.x.k.WindowAll(c, s, &d.Batch, j.steps, j.f.op, d.windows, d.counts)
+// read puts counting the samples that each step reads on a stream.
+func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	n, at := j.steps.Count, j.result+cuda.Pointer(j.reads.at)
+	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
 func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.windows, j.steps.Count, j.first, d.places, j.op, j.states)
+	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, d.groups, j.op, j.states)
 }
 
-// results waits for the work and fetches what came of it.
-func (j *job) results() (values []float64, counts []kernels.SeriesCounts, err error) {
-	fault := []uint64{0}
-	values = make([]float64, j.cells())
-	counts = make([]kernels.SeriesCounts, len(j.y.series))
+// results waits for the work and fetches what came of it: the values of each group
+// and step, the counts of each place, and the fault word. They are the job's as long
+// as it has its seat.
+func (j *job) results() (out []byte, err error) {
 	err = j.x.dev.Do(func(c *cuda.Context) error {
-		s := j.x.tables
-		if err := c.WaitEvent(s, j.folded); err != nil {
+		s := j.seat.tables
+		if err := c.WaitEvent(s, j.last); err != nil {
+			return err
+		}
+		if err := c.Record(j.seat.last, s); err != nil {
 			return err
 		}
 		if err := j.x.k.GroupResult(c, s, j.states, uint64(j.cells()), j.op, j.result); err != nil {
 			return err
 		}
-		for _, f := range []struct {
-			to []byte
-			at cuda.Pointer
-		}{{bytesOf(fault), j.fault}, {bytesOf(values), j.result}, {bytesOf(counts), j.counts}} {
-			if err := j.fetch(c, f.to, f.at); err != nil {
-				return err
-			}
+		if out, err = j.fetch(c, j.result, j.outcome); err != nil {
+			return err
 		}
-		return nil
+		took, err := c.Elapsed(j.seat.last, j.seat.ended)
+		j.stages.Result = ms(took)
+		return err
 	})
-	if err == nil && fault[0] != kernels.NoFault {
-		err = j.corrupt(fault[0])
+	if err == nil {
+		if fault := as[uint64](out, j.fault)[0]; fault != kernels.NoFault {
+			err = j.corrupt(fault)
+		}
 	}
-	return values, counts, err
+	return out, err
 }
 
-// fetch copies from the device by way of the staging memory, which nothing uses
-// any more once the first wait is over.
-func (j *job) fetch(c *cuda.Context, to []byte, at cuda.Pointer) error {
-	s := j.x.tables
-	if err := c.Wait(s); err != nil {
-		return err
+// fetch copies n bytes from the device to the staging memory, which nothing uses any
+// more once the first copy begins, and on from there if it is too small.
+func (j *job) fetch(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err error) {
+	s, staging := j.seat.tables, j.seat.slots[0].staging
+	if n > len(staging) {
+		out = make([]byte, 0, n)
 	}
-	for len(to) > 0 {
-		staging := j.x.slots[0].staging
-		staging = staging[:min(len(staging), len(to))]
-		if err := c.CopyOut(staging, at, s); err != nil {
-			return err
+	for n > 0 {
+		part := staging[:min(len(staging), n)]
+		if err := c.CopyOut(part, at, s); err != nil {
+			return nil, err
+		}
+		if err := c.Record(j.seat.ended, s); err != nil {
+			return nil, err
 		}
 		if err := c.Wait(s); err != nil {
-			return err
+			return nil, err
 		}
-		n := copy(to, staging)
-		to, at = to[n:], at+cuda.Pointer(n)
+		if out == nil {
+			return part, nil
+		}
+		out = append(out, part...)
+		n, at = n-len(part), at+cuda.Pointer(len(part))
 	}
-	return nil
+	return out, nil
 }
 
-// corrupt is the error for the first of the corrupt chunks.
+// end waits until nothing of the job is under way any more, and lets go of what it
+// used.
+func (j *job) end(failed bool) error {
+	var errs []error
+	if failed {
+		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
+			var errs []error
+			for _, s := range append([]cuda.Stream{j.x.feeder.stream, j.seat.tables}, j.streams()...) {
+				errs = append(errs, c.Wait(s))
+			}
+			return errors.Join(errs...)
+		}))
+	}
+	for _, s := range j.seat.slots {
+		if !failed {
+			errs = append(errs, j.empty(s))
+		}
+		j.x.store.unpin(s.pinned)
+		s.busy, s.copies, s.pinned = false, false, nil
+	}
+	j.stages.CopiedBytes += j.described
+	j.timing.finish(j.stages)
+	return errors.Join(errs...)
+}
+
+func (j *job) streams() (all []cuda.Stream) {
+	for _, s := range j.seat.slots {
+		all = append(all, s.stream)
+	}
+	return all
+}
+
+// corrupt is the error for the first of the corrupt chunks, or for what no kernel
+// can tell.
 func (j *job) corrupt(fault uint64) error {
+	if fault == kernels.MixedZeros {
+		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
+	}
 	j.l.Selection.Discard()
-	series, c := j.y.place(j.inputs[fault>>40], int(fault>>8&(1<<32-1)))
-	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: kernels.Status(fault & 255).Err()}
-}
-
-// bytesOf views elements as bytes.
-func bytesOf[T any](s []T) []byte {
-	var one T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))
+	b, err := j.y.batch(int(fault >> 40))
+	if err != nil {
+		return err
+	}
+	series, c := j.y.place(b, int(fault>>8&(1<<32-1)))
+	status := kernels.Status(fault & 255)
+	err = status.Err()
+	if status == kernels.Outside {
+		err = fmt.Errorf("%w of %d to %d ms", err, c.MinT, c.MaxT)
+	}
+	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: err}
 }

@@ -1,5 +1,5 @@
 // Package gpuexec evaluates aggregations over windows on NVIDIA GPUs, and finds
-// out what the devices of a machine can do. Queries do not run on it yet.
+// out what the devices of a machine can do.
 //
 // A job goes through the device in batches of series, which are copied, decoded,
 // windowed and added to the aggregates on several streams, so that one batch is
@@ -19,7 +19,10 @@ type Kernels struct {
 	modules                       []cuda.Module
 	decode, fold, groupSum, check cuda.Function
 
-	decodeSeries, windowEnds, windowAll, groupFold, groupResult cuda.Function
+	decodeSeries, decodeMixed, stepReads             cuda.Function
+	groupFold, foldSquares, groupResult              cuda.Function
+	windowEnds, windowAll, windowPanes, windowJoin   cuda.Function
+	windowRate, windowPairs, windowFold, windowOrder cuda.Function
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -33,9 +36,18 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.Check:     &k.check,
 
 		kernels.DecodeSeries: &k.decodeSeries,
+		kernels.DecodeMixed:  &k.decodeMixed,
 		kernels.WindowEnds:   &k.windowEnds,
 		kernels.WindowAll:    &k.windowAll,
+		kernels.WindowPanes:  &k.windowPanes,
+		kernels.WindowJoin:   &k.windowJoin,
+		kernels.WindowRate:   &k.windowRate,
+		kernels.WindowPairs:  &k.windowPairs,
+		kernels.WindowFold:   &k.windowFold,
+		kernels.WindowOrder:  &k.windowOrder,
+		kernels.StepReads:    &k.stepReads,
 		kernels.GroupFold:    &k.groupFold,
+		kernels.FoldSquares:  &k.foldSquares,
 		kernels.GroupResult:  &k.groupResult,
 	} {
 		m, err := c.Load(kernels.PTX(name))

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
@@ -15,23 +14,80 @@ import (
 
 const lanes = kernels.TileChunks
 
-// layout says where each series and chunk of a leaf goes on the device. Series
-// have places in the order of their groups and, within a group, their own, so
-// that groups are stretches of places; 32 places are a tile.
+// layout says where each series and chunk of a leaf goes on the device. It cuts the
+// series, in their order, into batches. Within a batch they have places in the order
+// of their groups and, within a group, their own, so that groups are stretches of
+// places; 32 places are a tile. Groups get their series in order, one batch after
+// the other, and neighbouring series, whose chunks lie in the same slabs, are copied
+// together.
+//
+// It is made batch by batch, while the first are under way already, and kept with
+// the selection for jobs that read the same chunks.
 type layout struct {
 	sel        *selection.Selection
-	mint, maxt int64    // ms, both included
-	bytes      bool     // chunk bytes are copied; else they are on the device already
-	series     []uint32 // at each place
-	first      []uint32 // place of each group, and the number of places
-	tiles      []tileSize
+	mint, maxt int64 // ms, both included
+	groupOf    []int32
+	groups     int
+	room       room
+
+	mu      sync.Mutex
+	batches []*batch
+	err     error
+	places  []uint32 // of each series
+	cost    int      // of a series, in bytes of device memory, as the last batch had it
+	most    int      // series that may fit into a batch
+}
+
+// room is the memory in bytes that a batch may take.
+type room struct {
+	tables int // for what says where chunks are
+	device int // in all
+	goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	steps  int
+	panes  int // bytes that the panes of a tile take, twice
+}
+
+// layoutKey is what a layout depends on besides the selection.
+type layoutKey struct {
+	x          *Executor
+	groupOf    *int32
+	mint, maxt int64
+	room       room
+}
+
+// batch is a part of a layout's series.
+type batch struct {
+	number  int
+	from    int      // its first series
+	base    int      // its first place among those of all batches
+	series  []uint32 // at each of its places
+	groups  []uint32 // that have a part in it
+	starts  []uint32 // the first place of each of them, and the number of places
+	tiles   []tileSize
+	total   tileSize
+	slabs   []slabUse
+	in      input
+	onStore *tables // where its tables are on the device, or nil
+}
+
+// tables are a batch's tables on the device, and the slabs that they speak of.
+type tables struct {
+	at    *block
+	slabs []*block
+}
+
+// slabUse is what a batch needs of a slab.
+type slabUse struct {
+	slab  int
+	bytes int64
+	kept  bool // by whoever keeps the selection
 }
 
 // tileSize is what a tile of series takes.
 type tileSize struct {
 	positions int // tiles of chunks
 	rows      int
-	bytes     int // of chunks, as they are laid out
+	bytes     int // of chunks, as they are laid out where their slabs are not
 	encoded   int // of chunks
 	chunks    int
 	samples   int64
@@ -46,50 +102,160 @@ func (t *tileSize) add(o tileSize) {
 	t.samples += o.samples
 }
 
-// newLayout lays out the chunks of a leaf.
-func newLayout(l *cpuexec.Leaf, bytes bool) *layout {
-	y := &layout{sel: l.Selection, bytes: bytes}
-	y.mint, y.maxt = l.Window.Reads(l.Grid)
-	y.series, y.first = make([]uint32, len(l.GroupOf)), make([]uint32, l.Groups+1)
-	for _, g := range l.GroupOf {
-		y.first[g+1]++
-	}
-	for g := range l.Groups {
-		y.first[g+1] += y.first[g]
-	}
-	next := append([]uint32(nil), y.first...)
-	for i, g := range l.GroupOf {
-		y.series[next[g]] = uint32(i)
-		next[g]++
-	}
-	y.tiles = make([]tileSize, (len(y.series)+lanes-1)/lanes)
-	inParallel(len(y.tiles), func(k int) { y.tiles[k] = y.size(k) })
-	return y
+// layoutOf returns the layout of a leaf's chunks.
+func layoutOf(x *Executor, l *cpuexec.Leaf, r room) *layout {
+	key := layoutKey{x: x, groupOf: &l.GroupOf[0], room: r}
+	key.mint, key.maxt = l.Window.Reads(l.Grid)
+	return selection.Note(l.Selection.Notes(), key, func() *layout {
+		y := &layout{
+			sel: l.Selection, mint: key.mint, maxt: key.maxt, groupOf: l.GroupOf, groups: l.Groups, room: r,
+			places: make([]uint32, len(l.GroupOf)), most: len(l.GroupOf),
+		}
+		y.cost = 16*int(y.sel.NumSamples())/len(l.GroupOf) + 64*y.sel.NumChunks()/len(l.GroupOf) + 8*r.steps
+		runtime.AddCleanup(y, func(s *store) { s.died.Store(true) }, x.store)
+		return y
+	})
 }
 
-// chunksOf returns the chunks of each series of a tile, and the number of positions.
-func (y *layout) chunksOf(tile int) (cs [lanes][]selection.Chunk, positions int) {
-	for lane, s := range y.series[tile*lanes : min((tile+1)*lanes, len(y.series))] {
+// batch returns batch n, or nil behind the last.
+func (y *layout) batch(n int) (*batch, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	from, base := 0, 0
+	if len(y.batches) > 0 {
+		last := y.batches[len(y.batches)-1]
+		from, base = last.from+len(last.series), last.base+len(last.tiles)*lanes
+	}
+	for n == len(y.batches) && from < len(y.groupOf) && y.err == nil {
+		if b := y.plan(n, from, y.length(n, len(y.groupOf)-from)); b != nil {
+			b.base = base
+			for place, series := range b.series {
+				y.places[series] = uint32(base + place)
+			}
+			y.batches = append(y.batches, b)
+		}
+	}
+	if n < len(y.batches) {
+		return y.batches[n], nil
+	}
+	return nil, y.err
+}
+
+// length is how many of the series that are left go into batch n. The first batches
+// are short, so that the device has something to do soon, and the last, because
+// nothing is copied while it is computed.
+func (y *layout) length(n, left int) int {
+	full := y.room.goal / max(y.cost, 1)
+	short := full >> max(3-n, 0)
+	n = min(max(min(short, left/2), full/8), y.most)
+	return min(aligned(max(n, 1), lanes), left)
+}
+
+// plan makes a batch of the series from from on, fewer than n of them if so many do
+// not fit. It returns nil if it is to be tried again, or y.err is set.
+func (y *layout) plan(number, from, n int) *batch {
+	b := &batch{number: number, from: from}
+	b.sort(y.groupOf[from:from+n], y.groups)
+	b.tiles = make([]tileSize, (n+lanes-1)/lanes)
+	use := make([]useCount, y.sel.NumSlabs())
+	inParallel(len(b.tiles), func(k int) { b.tiles[k] = y.size(b, k, use) })
+	for _, t := range b.tiles {
+		b.total.add(t)
+	}
+	b.in = newInput(b)
+	size := b.in.size + newOutput(b.in, y.room).size
+	if b.in.tables > y.room.tables || size > y.room.device {
+		if n <= lanes {
+			y.err = &Unsuited{fmt.Sprintf("%d series alone need more memory than the executor has on the device", lanes)}
+		}
+		y.most = n / 2 &^ (lanes - 1)
+		return nil
+	}
+	y.cost, y.most = size/n, 2*max(n, y.most)
+	for k := range use {
+		if n := use[k].bytes.Load(); n > 0 {
+			b.slabs = append(b.slabs, slabUse{k, n, use[k].kept.Load()})
+		}
+	}
+	return b
+}
+
+// sort puts the series of a batch, whose groups are given, in their places.
+func (b *batch) sort(groupOf []int32, groups int) {
+	b.series = make([]uint32, len(groupOf))
+	if groups <= 4*len(groupOf) {
+		next := make([]uint32, groups+1)
+		for _, g := range groupOf {
+			next[g+1]++
+		}
+		for g := range groups {
+			if next[g+1] > 0 {
+				b.groups, b.starts = append(b.groups, uint32(g)), append(b.starts, next[g])
+			}
+			next[g+1] += next[g]
+		}
+		for i, g := range groupOf {
+			b.series[next[g]] = uint32(b.from + i)
+			next[g]++
+		}
+	} else {
+		keys := make([]uint64, len(groupOf))
+		for i, g := range groupOf {
+			keys[i] = uint64(g)<<32 | uint64(b.from+i)
+		}
+		slices.Sort(keys)
+		for place, key := range keys {
+			b.series[place] = uint32(key)
+			if g := uint32(key >> 32); place == 0 || g != b.groups[len(b.groups)-1] {
+				b.groups, b.starts = append(b.groups, g), append(b.starts, uint32(place))
+			}
+		}
+	}
+	b.starts = append(b.starts, uint32(len(groupOf)))
+}
+
+// chunksOf returns the chunks of each series of a batch's tile, and the number of
+// positions.
+func (y *layout) chunksOf(b *batch, tile int) (cs [lanes][]selection.Chunk, positions int) {
+	for lane, s := range b.series[tile*lanes : min((tile+1)*lanes, len(b.series))] {
 		cs[lane] = y.sel.Overlapping(int(s), y.mint, y.maxt)
 		positions = max(positions, len(cs[lane]))
 	}
 	return cs, positions
 }
 
-func (y *layout) size(tile int) (t tileSize) {
-	cs, positions := y.chunksOf(tile)
+// useCount adds up what a batch needs of a slab.
+type useCount struct {
+	bytes atomic.Int64
+	kept  atomic.Bool
+}
+
+// size measures a tile, and adds what it needs of slabs.
+func (y *layout) size(b *batch, tile int, use []useCount) (t tileSize) {
+	cs, positions := y.chunksOf(b, tile)
 	t.positions = positions
 	rows := make([]uint16, positions)
+	kept := y.sel.KeptUntil()
 	for lane := range cs {
+		slab, bytes := uint32(0), 0 // of neighbours in the same one
 		for p := range cs[lane] {
 			c := &cs[lane][p]
 			rows[p] = max(rows[p], c.Samples)
 			t.samples += int64(c.Samples)
 			t.encoded += int(c.Len)
+			t.bytes += aligned(int(c.Len), 8)
 			t.chunks++
-			if y.bytes {
-				t.bytes += aligned(int(c.Len), 8)
+			if c.Slab != slab {
+				use[slab].bytes.Add(int64(bytes))
+				slab, bytes = c.Slab, 0
 			}
+			bytes += int(c.Len)
+			if c.MinT < kept && bytes == int(c.Len) && !use[slab].kept.Load() {
+				use[slab].kept.Store(true)
+			}
+		}
+		if bytes > 0 {
+			use[slab].bytes.Add(int64(bytes))
 		}
 	}
 	for _, n := range rows {
@@ -98,175 +264,16 @@ func (y *layout) size(tile int) (t tileSize) {
 	return t
 }
 
-// aligned is the next multiple of a power of two.
-func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }
-
-// section is a stretch of bytes of a buffer, at a multiple of 256.
-type section struct{ at, size int }
-
-// input is the layout of what is copied to the device for a batch.
-type input struct {
-	from, to                 int // tiles of series
-	total                    tileSize
-	refs, rows, first, bytes section
-	size                     int
-}
-
-// newInput lays out the tiles from to to, which take total.
-func newInput(from, to int, total tileSize) input {
-	in := input{from: from, to: to, total: total}
-	next := func(n int) section {
-		s := section{in.size, n}
-		in.size += aligned(n, 256)
-		return s
-	}
-	in.refs = next(total.positions * lanes * int(unsafe.Sizeof(kernels.ChunkRef{})))
-	in.rows = next(total.positions * 8)
-	in.first = next((to - from + 1) * 4)
-	in.bytes = next(total.bytes)
-	return in
-}
-
-// output is the layout of what the kernels make of a batch.
-type output struct {
-	decoded, times, values, windows section
-	size                            int
-}
-
-func newOutput(in input, steps int) output {
-	var o output
-	next := func(n int) section {
-		s := section{o.size, n}
-		o.size += aligned(n, 256)
-		return s
-	}
-	o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
-	o.times = next(in.total.rows * lanes * 8)
-	o.values = next(in.total.rows * lanes * 8)
-	o.windows = next((in.to - in.from) * steps * lanes * 8)
-	return o
-}
-
-// batches cuts the tiles into batches of which each takes at most staging bytes
-// of input, and on the device at most so many bytes in all.
-func (y *layout) batches(steps, staging, device int) ([]input, error) {
-	var out []input
-	for from := 0; from < len(y.tiles); {
-		var total tileSize
-		var in input
-		to := from
-		for to < len(y.tiles) {
-			more := total
-			more.add(y.tiles[to])
-			next := newInput(from, to+1, more)
-			if next.size > staging || next.size+newOutput(next, steps).size > device {
-				break
-			}
-			in, total = next, more
-			to++
-		}
-		if to == from {
-			return nil, &Unsuited{fmt.Sprintf("%d series alone need more memory than the executor has on the device", lanes)}
-		}
-		out = append(out, in)
-		from = to
-	}
-	return out, nil
-}
-
-// fill writes the input of a batch to buf. The chunks' offsets are those in a
-// resident selection, or else from the section of bytes on.
-func (y *layout) fill(in input, buf []byte, bases []uint64) {
-	refs := as[kernels.ChunkRef](buf, in.refs)
-	rows, first := as[uint64](buf, in.rows), as[uint32](buf, in.first)
-	bytes := buf[in.bytes.at:][:in.bytes.size]
-	// Where each tile begins.
-	starts := make([]tileSize, in.to-in.from)
-	var total tileSize
-	for k := range starts {
-		starts[k] = total
-		first[k] = uint32(total.positions)
-		total.add(y.tiles[in.from+k])
-	}
-	first[len(starts)] = uint32(total.positions)
-	inParallel(len(starts), func(k int) {
-		at := starts[k]
-		cs, positions := y.chunksOf(in.from + k)
-		tile := refs[at.positions*lanes:][:positions*lanes]
-		clear(tile)
-		most := rows[at.positions:][:positions] // samples, and then the first row
-		clear(most)
-		// The chunks of one series lie behind each other here as they do there.
-		for lane := range cs {
-			for p := range cs[lane] {
-				c := &cs[lane][p]
-				ref := &tile[p*lanes+lane]
-				ref.Len, ref.Samples = c.Len, uint32(c.Samples)
-				most[p] = max(most[p], uint64(c.Samples))
-				if bases != nil {
-					ref.Off = bases[c.Slab] + uint64(c.Off)
-					continue
-				}
-				ref.Off = uint64(at.bytes)
-				copy(bytes[at.bytes:], y.sel.Bytes(*c))
-				at.bytes += aligned(int(c.Len), 8)
-			}
-		}
-		row := uint64(at.rows)
-		for p, n := range most {
-			most[p] = row
-			row += n
-		}
-	})
-}
-
-// places are the places of a batch, and the groups that have a part in it.
-func (y *layout) places(in input) Places {
-	p := Places{Base: uint32(in.from * lanes)}
-	end := min(uint32(in.to*lanes), uint32(len(y.series)))
-	p.Count = end - p.Base
-	groups := y.first[:len(y.first)-1]
-	after, _ := slices.BinarySearch(groups, p.Base+1)
-	p.From = uint32(after - 1)
-	to, _ := slices.BinarySearch(groups, end)
-	p.To = uint32(to)
-	return p
-}
-
 // place finds a chunk by its number in a batch: its series, and the chunk.
-func (y *layout) place(in input, number int) (series int, c selection.Chunk) {
-	tile, position := in.from, number/lanes
-	for position >= y.tiles[tile].positions {
-		position -= y.tiles[tile].positions
+func (y *layout) place(b *batch, number int) (series int, c selection.Chunk) {
+	tile, position := 0, number/lanes
+	for position >= b.tiles[tile].positions {
+		position -= b.tiles[tile].positions
 		tile++
 	}
-	cs, _ := y.chunksOf(tile)
-	return int(y.series[tile*lanes+number%lanes]), cs[number%lanes][position]
+	cs, _ := y.chunksOf(b, tile)
+	return int(b.series[tile*lanes+number%lanes]), cs[number%lanes][position]
 }
 
-// as views a section of a buffer as elements.
-func as[T any](buf []byte, s section) []T {
-	var one T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf[s.at:]))), s.size/int(unsafe.Sizeof(one)))
-}
-
-// inParallel calls f for every i below n from a goroutine a core.
-func inParallel(n int, f func(i int)) {
-	workers := min(runtime.GOMAXPROCS(0), n)
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
-}
+// aligned is the next multiple of a power of two.
+func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -8,66 +8,60 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// resident is a selection whose chunk bytes are on the device.
-type resident struct {
-	at    cuda.Pointer
-	bases []uint64 // of each slab, from at on
-}
+// ErrNoRoom is returned by Keep if a selection does not fit into the device's memory.
+var ErrNoRoom = errors.New("the GPU's memory has no room for the selection's chunks")
 
-// Keep copies a selection's chunk bytes to device memory beside that of New, so
-// that jobs over that very selection copy only where its chunks are.
+// Keep copies a selection's chunks to the device, as far as they are not there, so
+// that the first job over them need not. They stay as what jobs copy does: until
+// others need the room, or nobody on the host has them any more.
 func (x *Executor) Keep(ctx context.Context, sel *selection.Selection) error {
-	if err := x.begin(ctx); err != nil {
+	f := x.feeder
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var held, fresh []*block
+	var direct, staged []transfer
+	var err error
+	for k := 0; k < sel.NumSlabs() && err == nil; k++ {
+		slab := sel.Slab(k)
+		if b := x.store.find(slab); b != nil {
+			held = append(held, b)
+			continue
+		}
+		b := x.store.addSlab(slab, false)
+		if b == nil {
+			err = ErrNoRoom
+			break
+		}
+		fresh = append(fresh, b)
+		if to := (transfer{slab.Bytes(), b.at}); slab.PageLocked() {
+			direct = append(direct, to)
+		} else {
+			staged = append(staged, to)
+		}
+	}
+	if err == nil {
+		err = errors.Join(ctx.Err(), x.lostBefore())
+	}
+	if err == nil {
+		err = errors.Join(x.dev.Do(func(c *cuda.Context) error { return f.direct(c, direct) }), f.staged(staged))
+		err = errors.Join(err, x.dev.Do(func(c *cuda.Context) error { return c.Wait(f.stream) }))
+	}
+	x.store.unpin(held)
+	if err != nil {
+		x.store.discard(fresh)
 		return err
 	}
-	defer x.end()
-	if x.resident[sel] != nil || sel.NumSlabs() == 0 {
-		return nil
-	}
-	r := &resident{bases: make([]uint64, sel.NumSlabs())}
-	size := uint64(0)
-	for k := range r.bases {
-		r.bases[k] = size
-		size += uint64(aligned(len(sel.Slab(k)), 256))
-	}
-	return x.dev.Do(func(c *cuda.Context) (err error) {
-		if r.at, err = c.Alloc(size); err != nil {
-			return err
-		}
-		if err := x.copySlabs(c, r, sel); err != nil {
-			return errors.Join(err, c.Free(r.at))
-		}
-		x.resident[sel] = r
-		return nil
-	})
-}
-
-// copySlabs copies by way of the staging memory of the first slot.
-func (x *Executor) copySlabs(c *cuda.Context, r *resident, sel *selection.Selection) error {
-	s := x.slots[0]
-	for k, base := range r.bases {
-		for from := sel.Slab(k); len(from) > 0; {
-			n := copy(s.staging, from)
-			if err := c.CopyIn(r.at+cuda.Pointer(base), s.staging[:n], s.stream); err != nil {
-				return err
-			}
-			if err := c.Wait(s.stream); err != nil {
-				return err
-			}
-			from, base = from[n:], base+uint64(n)
-		}
-	}
+	x.store.unpin(fresh)
 	return nil
 }
 
-// Forget gives back the device memory of a selection.
-func (x *Executor) Forget(sel *selection.Selection) error {
-	<-x.turn
-	defer x.end()
-	r := x.resident[sel]
-	if r == nil {
-		return nil
+// Forget gives the device memory of a selection's chunks to others, unless a job
+// uses them.
+func (x *Executor) Forget(sel *selection.Selection) {
+	for k := range sel.NumSlabs() {
+		if b := x.store.find(sel.Slab(k)); b != nil {
+			x.store.unpin([]*block{b})
+			x.store.drop(b)
+		}
 	}
-	delete(x.resident, sel)
-	return x.dev.Do(func(c *cuda.Context) error { return c.Free(r.at) })
 }

@@ -3,13 +3,15 @@ package gpuexec
 import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Batch is a batch of series in device memory: tiles of 32 series, each of which
 // has a tile of chunks for every position.
 type Batch struct {
 	Slab   cuda.Pointer // the chunks' bytes
-	Refs   cuda.Pointer // a kernels.ChunkRef a chunk
+	Refs   cuda.Pointer // a kernels.SeriesChunk a chunk
+	Mixed  bool         // there are XOR2 chunks
 	Chunks uint32       // a multiple of kernels.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
 	Tiles  uint32       // of series
@@ -30,50 +32,107 @@ type Steps struct {
 // drop leaves out stale markers. A corrupt chunk lowers the uint64 at fault to
 // base + 256 times its number + its status.
 func (k *Kernels) DecodeSeries(c *cuda.Context, s cuda.Stream, b *Batch, drop bool, fault cuda.Pointer, base uint64) error {
-	flag := uint32(0)
-	if drop {
-		flag = 1
+	f := k.decodeSeries
+	if b.Mixed {
+		f = k.decodeMixed
 	}
-	return c.Launch(k.decodeSeries, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
-		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag, fault, base)
+	return c.Launch(f, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
+		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
 }
 
-// WindowEnds puts a window function of the first and the last sample on a stream.
-// out gets a float64 for each place of a tile and step, counts a
-// kernels.SeriesCounts a place.
-func (k *Kernels) WindowEnds(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Ends, seconds float64, out, counts cuda.Pointer) error {
-	return c.Launch(k.windowEnds, stretches(b, steps), cuda.Size{X: kernels.WindowBlock}, 0, s,
+// Output is where a window kernel writes.
+type Output struct {
+	Values cuda.Pointer // a float64 for each place of a tile and step
+	Reads  cuda.Pointer // a uint64 for each: samples in the window, and those no earlier step's window has
+	Counts cuda.Pointer // a kernels.SeriesCounts a place, which is added to
+}
+
+// window puts a window kernel on a stream. more are its parameters besides those
+// that all window kernels have.
+func (k *Kernels) window(c *cuda.Context, s cuda.Stream, f cuda.Function, threads uint32, b *Batch, steps Steps, out Output, more ...any) error {
+	grid := blocks(b.Tiles*kernels.TileChunks, threads)
+	grid.Y = (steps.Count + steps.Stretch - 1) / steps.Stretch
+	return c.Launch(f, grid, cuda.Size{X: threads}, 0, s, append([]any{
 		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values,
-		steps.Start, steps.Interval, steps.Count, steps.Width, steps.Stretch, uint32(f), seconds, out, counts)
+		steps.Start, steps.Interval, steps.Count, steps.Width, steps.Stretch, out.Values, out.Reads, out.Counts,
+	}, more...)...)
+}
+
+// WindowEnds puts a window function of the first or the last sample on a stream.
+func (k *Kernels) WindowEnds(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Ends, out Output) error {
+	return k.window(c, s, k.windowEnds, kernels.WindowBlock, b, steps, out, uint32(f))
+}
+
+// WindowRate puts the extrapolated difference of the first and the last sample on a
+// stream: that of a counter, or of a gauge. seconds divides it unless it is 0.
+func (k *Kernels) WindowRate(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, counter bool, seconds float64, out Output) error {
+	return k.window(c, s, k.windowRate, kernels.WindowBlock, b, steps, out, flag(counter), seconds)
+}
+
+// flag is a kernel's parameter that is true or false.
+func flag(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // WindowAll puts a window function of all samples on a stream.
-func (k *Kernels) WindowAll(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Operator, out, counts cuda.Pointer) error {
-	return c.Launch(k.windowAll, stretches(b, steps), cuda.Size{X: kernels.WindowBlock}, 0, s,
-		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values,
-		steps.Start, steps.Interval, steps.Count, steps.Width, steps.Stretch, uint32(f), out, counts)
+func (k *Kernels) WindowAll(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Operator, out Output) error {
+	return k.window(c, s, k.windowAll, kernels.WindowBlock, b, steps, out, uint32(f))
 }
 
-func stretches(b *Batch, steps Steps) cuda.Size {
-	grid := blocks(b.Tiles*kernels.TileChunks, kernels.WindowBlock)
-	grid.Y = (steps.Count + steps.Stretch - 1) / steps.Stretch
-	return grid
+// WindowPairs puts a window function of pairs of samples on a stream.
+func (k *Kernels) WindowPairs(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Pairs, out Output) error {
+	return k.window(c, s, k.windowPairs, kernels.WindowBlock, b, steps, out, uint32(f))
 }
 
-// Places are the places base to base+Count of all series, which a batch holds and
-// which groups From to To have a part in.
-type Places struct {
-	Base, Count uint32
-	From, To    uint32
+// WindowFold puts a window function that folds samples on a stream. at is the time
+// of the first step itself and every how many ms there is one, which predictions
+// count from.
+func (k *Kernels) WindowFold(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, f kernels.Folds, param, trend float64, at plan.Grid, out Output) error {
+	return k.window(c, s, k.windowFold, kernels.WindowBlock, b, steps, out, uint32(f), param, trend, at.Start, at.Interval)
 }
+
+// WindowOrder puts the quantile of windows on a stream, or their median absolute
+// deviation. fault becomes kernels.MixedZeros, unless it is less, where the answer
+// is uncertain.
+func (k *Kernels) WindowOrder(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, deviation bool, quantile float64, fault cuda.Pointer, out Output) error {
+	return k.window(c, s, k.windowOrder, kernels.OrderBlock, b, steps, out, flag(deviation), quantile, fault)
+}
+
+// StepReads puts adding up what a window kernel wrote to Output.Reads on a stream.
+// all and fresh have a uint64 a step.
+func (k *Kernels) StepReads(c *cuda.Context, s cuda.Stream, reads cuda.Pointer, tiles, steps uint32, all, fresh cuda.Pointer) error {
+	const length = 32
+	grid := blocks(steps, kernels.ReadsSteps)
+	grid.Y = (tiles + length - 1) / length
+	return c.Launch(k.stepReads, grid, cuda.Size{X: kernels.TileChunks, Y: kernels.ReadsSteps}, 0, s,
+		reads, tiles, steps, uint32(length), all, fresh)
+}
+
+// Parts are the parts that groups have in a batch, in device memory: the number of
+// each group, and the first place of its part, both uint32. Behind the last of the
+// latter is the number of places.
+type Parts struct {
+	Groups, Starts cuda.Pointer
+	Count          uint32
+	Places         uint32 // of the batch
+}
+
+// fewSeries is the most series of a group in a batch, on average, for group_fold.
+const fewSeries = 8
 
 // GroupFold puts adding a batch's values to the states of its groups on a stream.
-// first has the first place of each group, and behind them their number.
-func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, first cuda.Pointer, p Places, op kernels.Operator, states cuda.Pointer) error {
+func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, p Parts, op kernels.Operator, states cuda.Pointer) error {
 	grid := blocks(steps, kernels.FoldBlock)
-	grid.Y = min(p.To-p.From, maxGridY)
-	return c.Launch(k.groupFold, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
-		values, steps, first, p.From, p.To-p.From, p.Base, p.Count, uint32(op), states)
+	grid.Y = min(p.Count, maxGridY)
+	f := k.foldSquares
+	if p.Places <= fewSeries*p.Count {
+		f = k.groupFold
+	}
+	return c.Launch(f, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
+		values, steps, p.Groups, p.Starts, p.Count, uint32(op), states)
 }
 
 // GroupResult puts the values of count states on a stream.

@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"math"
+	"slices"
 
 	"github.com/promwarp/promwarp/kernels"
 )
@@ -9,7 +10,7 @@ import (
 // The statuses of corrupt chunks, and the flag of stale markers.
 const (
 	truncated = kernels.Status(1)
-	badBits   = kernels.Status(2)
+	badNumber = kernels.Status(2)
 	backwards = kernels.Status(3)
 	stale     = kernels.Status(256)
 )
@@ -37,15 +38,21 @@ func (b *slowBits) read(n int) (v uint64) {
 	return v
 }
 
-func (b *slowBits) uvarint() (v uint64, ok bool) {
-	for i := range 10 {
+func (b *slowBits) uvarint() (v uint64, s kernels.Status) {
+	for i := range 11 {
 		c := b.read(8)
+		switch {
+		case b.ended:
+			return 0, truncated
+		case i == 10 || i == 9 && c > 1 && c < 128:
+			return 0, badNumber
+		}
 		v |= c & 127 << (7 * i)
 		if c < 128 {
-			return v, !b.ended && (i < 9 || c < 2)
+			return v, 0
 		}
 	}
-	return 0, false
+	return 0, badNumber
 }
 
 // ones counts ones up to a zero, at most n.
@@ -66,9 +73,12 @@ func slowDecode(chunk []byte) (ts []int64, vs []float64, s kernels.Status) {
 	if n == 0 {
 		return nil, nil, 0
 	}
-	zigzag, ok := b.uvarint()
+	zigzag, s := b.uvarint()
+	if s != 0 {
+		return nil, nil, s
+	}
 	v := b.read(64)
-	if !ok || b.ended {
+	if b.ended {
 		return nil, nil, truncated
 	}
 	t := int64(zigzag>>1) ^ -int64(zigzag&1)
@@ -76,12 +86,15 @@ func slowDecode(chunk []byte) (ts []int64, vs []float64, s kernels.Status) {
 	for i := 0; ; i++ {
 		ts, vs = append(ts, t), append(vs, math.Float64frombits(v))
 		if i == n-1 {
-			return ts, vs, 0
+			if !slices.IsSorted(ts) {
+				s = backwards
+			}
+			return ts, vs, s
 		}
 		if i == 0 {
-			d, ok := b.uvarint()
-			if !ok {
-				return ts, vs, truncated
+			d, s := b.uvarint()
+			if s != 0 {
+				return ts, vs, s
 			}
 			delta = int64(d)
 		} else {
@@ -102,11 +115,9 @@ func slowDecode(chunk []byte) (ts []int64, vs []float64, s kernels.Status) {
 			}
 			fallthrough
 		case 1:
-			diff := b.read(size)
-			if !b.ended && lead+size > 64 {
-				return ts, vs, badBits
+			if diff := b.read(size); lead+size <= 64 {
+				v ^= diff << (64 - lead - size)
 			}
-			v ^= diff << max(64-lead-size, 0)
 		}
 		if b.ended {
 			return ts, vs, truncated

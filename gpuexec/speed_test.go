@@ -41,20 +41,24 @@ type speedRun struct {
 type speed struct {
 	Query        string  `json:"query"`
 	Resident     float64 `json:"gpu_resident_ms"`     // the chunk bytes are on the device
-	NotResident  float64 `json:"gpu_not_resident_ms"` // they are in the host's memory
+	NotResident  float64 `json:"gpu_not_resident_ms"` // they are in the host's page-locked memory
 	CPU          float64 `json:"cpu_ms,omitempty"`    // cpuexec, from chunks
 	Open         float64 `json:"open_ms"`             // part of the former: labels and groups
-	Layout       float64 `json:"layout_ms"`           // and where each chunk goes
 	ResidentRate float64 `json:"gpu_resident_samples_per_second"`
 	HostRate     float64 `json:"gpu_not_resident_samples_per_second"`
 	CPURate      float64 `json:"cpu_samples_per_second,omitempty"`
 	LinkShare    float64 `json:"gpu_not_resident_share_of_link"` // chunk bytes a second over what the link copies
+	Overlap      float64 `json:"gpu_not_resident_overlap"`       // share of the kernels' time that copying hides
 	Batches      int     `json:"batches"`
-	Staged       float64 `json:"copy_alone_ms"` // of everything copied when not resident, if nothing else were done
+
+	// Of the last runs, durations in ns.
+	ResidentStages    Stages `json:"gpu_resident_stages"`
+	NotResidentStages Stages `json:"gpu_not_resident_stages"`
 
 	// On the device alone, all batches one after the other.
 	Decode float64 `json:"kernel_decode_ms"`
 	Window float64 `json:"kernel_window_ms"`
+	Read   float64 `json:"kernel_reads_ms"`
 	Fold   float64 `json:"kernel_fold_ms"`
 }
 
@@ -111,6 +115,8 @@ func TestExecutorSpeed(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv(speedSize)); err == nil {
 		series = n
 	}
+	x := executor(t, Options{Memory: 32 << 30})
+	pageLock(t, x.dev)
 	start := time.Now()
 	sel := speedSelection(t, series, 10_000)
 	t.Logf("made in %v", time.Since(start))
@@ -125,7 +131,6 @@ func TestExecutorSpeed(t *testing.T) {
 		}
 	}
 	cpu := cpuexec.New(cpuexec.Options{})
-	x := executor(t, Options{Memory: 32 << 30})
 	save := func() {
 		out, err := json.MarshalIndent(run, "", "  ")
 		require.NoError(t, err)
@@ -138,22 +143,33 @@ func TestExecutorSpeed(t *testing.T) {
 		width int64
 		cpu   bool
 	}{
-		{"sum", "rate", 300_000, true}, {"sum", plan.Last.Name, 300_000, true}, {"max", "max_over_time", 300_000, true},
-		{"avg", "avg_over_time", 3_600_000, true}, {"sum", "rate", 3_600_000, false}, {"max", "max_over_time", 3_600_000, false},
+		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", "rate", 86_400_000, false},
+		{"sum", plan.Last.Name, 300_000, true},
+		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, false},
+		{"avg", "avg_over_time", 300_000, false}, {"avg", "avg_over_time", 3_600_000, true}, {"avg", "avg_over_time", 86_400_000, true},
+		{"sum", "sum_over_time", 86_400_000, false}, {"sum", "count_over_time", 86_400_000, false},
+		{"max", "quantile_over_time", 300_000, true}, {"max", "mad_over_time", 300_000, false},
+		{"max", "stddev_over_time", 300_000, false}, {"max", "deriv", 300_000, false},
+		{"sum", "changes", 300_000, false}, {"sum", "irate", 300_000, false},
 	} {
 		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
 		job := jobOver(node, grid, sel)
 		s := speed{Query: fmt.Sprintf("%s by (job) (%s(m_total[%v]))", q.op, q.f, time.Duration(q.width)*time.Millisecond)}
 		var got, again, want *plan.Matrix
 		var err error
-		s.NotResident = median(5, func() { got, err = x.Run(t.Context(), job); require.NoError(t, err) })
-		require.NoError(t, x.Keep(t.Context(), sel))
-		s.Resident = median(7, func() { again, err = x.Run(t.Context(), job); require.NoError(t, err) })
+		evaluate := func(to *Stages) *plan.Matrix {
+			*to = Stages{}
+			m, err := x.RunStages(t.Context(), job, to)
+			require.NoError(t, err)
+			return m
+		}
+		s.NotResident = median(7, func() { x.empty(); got = evaluate(&s.NotResidentStages) })
+		s.Resident = median(9, func() { again = evaluate(&s.ResidentStages) })
+		require.Zero(t, s.ResidentStages.CopiedBytes)
 		same(t, got, again, true, "resident")
-		s.stages(t, x, job)
-		require.NoError(t, x.Forget(sel))
+		s.kernels(t, x, job)
 		if q.cpu {
-			s.CPU = median(2, func() { want, err = cpu.Run(t.Context(), job); require.NoError(t, err) })
+			s.CPU = median(1, func() { want, err = cpu.Run(t.Context(), job); require.NoError(t, err) })
 			same(t, want, got, q.f != "avg_over_time", s.Query)
 		}
 		samples := float64(run.Samples)
@@ -163,12 +179,23 @@ func TestExecutorSpeed(t *testing.T) {
 		}
 		link := run.Machine.Devices[0].ToDevice
 		s.LinkShare = float64(run.Bytes) / (s.NotResident / 1000) / link
+		s.Overlap = s.NotResidentStages.Overlap()
 		out, err := json.Marshal(s)
 		require.NoError(t, err)
 		t.Logf("%s", out)
 		run.Speeds = append(run.Speeds, s)
 		save()
 	}
+}
+
+// empty forgets all that is on the device.
+func (x *Executor) empty() { x.store.removeIf(func(*block) bool { return true }) }
+
+// pageLock page-locks slabs that are made from now on until the test ends, as a
+// process with a GPU does.
+func pageLock(t testing.TB, dev *cuda.Device) {
+	PageLockSlabs(dev)
+	t.Cleanup(func() { selection.PageLockSlabs(nil) })
 }
 
 // median runs f once to warm up and then n times, and returns the median of how
@@ -186,41 +213,39 @@ func median(n int, f func()) float64 {
 	return ms[len(ms)/2]
 }
 
-// stages measures the parts of a job over a resident selection.
-func (s *speed) stages(t testing.TB, x *Executor, what cpuexec.Job) {
-	require.NoError(t, x.begin(t.Context()))
-	defer x.end()
+// kernels measures the kernels of a job over a resident selection, one at a time.
+func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
+	seat, err := x.begin(t.Context(), &x.large, &x.large)
+	require.NoError(t, err)
+	defer seat.leave()
 	var l *cpuexec.Leaf
-	var err error
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
-	full := newJob(x, l)
-	s.Layout = median(3, func() { full.y = newLayout(l, true) })
-	require.NoError(t, full.place())
-	j := newJob(x, l)
-	j.y = newLayout(l, false)
+	j := newJob(x, seat, l, &Stages{})
 	require.NoError(t, j.place())
 	require.NoError(t, x.dev.Do(j.begin))
-	s.Batches = len(full.inputs)
-	slot := x.slots[0]
 	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {
 		begin, err := c.NewEvent(true)
 		require.NoError(t, err)
 		end, err := c.NewEvent(true)
 		require.NoError(t, err)
+		slot := seat.slots[0]
 		ms := func(f func() error) float64 {
 			took, err := timed(c, slot.stream, begin, end, f)
 			require.NoError(t, err)
 			return took
 		}
-		for _, in := range full.inputs {
-			s.Staged += ms(func() error { return c.CopyIn(j.rest, slot.staging[:in.size], slot.stream) })
-		}
-		for b, in := range j.inputs {
-			d := j.onDevice(b, in)
-			j.y.fill(in, slot.staging, j.in.bases)
-			ms(func() error { return c.CopyIn(d.base, slot.staging[:in.size], slot.stream) })
-			s.Decode += ms(func() error { return j.decode(c, slot.stream, b, d) })
-			s.Window += ms(func() error { return j.window(c, slot.stream, d) })
+		for n := 0; ; n++ {
+			b, err := j.y.batch(n)
+			require.NoError(t, err)
+			if b == nil {
+				break
+			}
+			s.Batches++
+			d, steps := j.onDevice(b, cuda.Pointer(b.onStore.at.at), j.rest), j.steps
+			steps.Stretch = j.stretch(b)
+			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
+			s.Window += ms(func() error { return j.window(c, slot.stream, d, steps) })
+			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
 			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))

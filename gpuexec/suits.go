@@ -2,9 +2,6 @@ package gpuexec
 
 import (
 	"fmt"
-	"time"
-
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
@@ -15,27 +12,6 @@ import (
 type Unsuited struct{ Reason string }
 
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
-
-// function is a window function as a kernel computes it.
-type function struct {
-	ends    bool // by window_ends
-	f       kernels.Ends
-	op      kernels.Operator // of window_all
-	seconds bool             // the width in seconds divides the result
-}
-
-var functions = map[string]function{
-	plan.Last.Name:    {ends: true, f: kernels.EndsInstant},
-	"last_over_time":  {ends: true, f: kernels.EndsNewest},
-	"delta":           {ends: true, f: kernels.EndsDelta},
-	"increase":        {ends: true, f: kernels.EndsIncrease},
-	"rate":            {ends: true, f: kernels.EndsIncrease, seconds: true},
-	"sum_over_time":   {op: kernels.Sum},
-	"avg_over_time":   {op: kernels.Avg},
-	"min_over_time":   {op: kernels.Min},
-	"max_over_time":   {op: kernels.Max},
-	"count_over_time": {op: kernels.Count},
-}
 
 var operators = map[string]kernels.Operator{
 	"sum": kernels.Sum, "avg": kernels.Avg, "min": kernels.Min, "max": kernels.Max, "count": kernels.Count, "group": kernels.Group,
@@ -67,21 +43,34 @@ func steps(l *cpuexec.Leaf) Steps {
 	return s
 }
 
-// divisor is what the results of f are divided by, or 0 for nothing.
-func (f function) divisor(width int64) float64 {
-	if !f.seconds {
-		return 0
-	}
-	return (time.Duration(width) * time.Millisecond).Seconds()
-}
+// sortedMost is the largest number of samples in a window, on average, for which
+// sorting them is worth it. A test raises it.
+var sortedMost float64 = kernels.OrderMost
 
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsData(l *cpuexec.Leaf) string {
 	switch {
-	case l.Selection.Has(chunkenc.EncXOR2):
-		return "XOR2 chunks are not on the GPU yet"
+	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
+		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", kernels.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}
 	return ""
+}
+
+// inWindow is the number of samples that a window of a leaf holds, by the average
+// distance of samples in some of its series.
+func inWindow(l *cpuexec.Leaf) (n float64) {
+	series := l.Selection.NumSeries()
+	for i := 0; i < series; i += max(1, series/64) {
+		samples := 0
+		cs := l.Selection.Chunks(i)
+		for k := range cs {
+			samples += int(cs[k].Samples)
+		}
+		if samples > 1 {
+			n = max(n, float64(l.Window.Width)*float64(samples-1)/float64(cs[len(cs)-1].MaxT-cs[0].MinT))
+		}
+	}
+	return n
 }

@@ -19,9 +19,18 @@ const (
 	GroupSum     = "group_sum"
 	Check        = "check"
 	DecodeSeries = "decode_series"
+	DecodeMixed  = "decode_mixed"
 	WindowEnds   = "window_ends"
 	WindowAll    = "window_all"
+	WindowPanes  = "window_panes"
+	WindowJoin   = "window_join"
+	WindowRate   = "window_rate"
+	WindowPairs  = "window_pairs"
+	WindowFold   = "window_fold"
+	WindowOrder  = "window_order"
+	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
+	FoldSquares  = "group_fold_squares"
 	GroupResult  = "group_result"
 )
 
@@ -45,8 +54,10 @@ const (
 	GroupSumSteps = 32
 	GroupSumParts = 8
 	WindowBlock   = 128
-	WindowAbreast = 4 // steps that window_all computes at once
-	FoldBlock     = 64
+	OrderBlock    = 64
+	WindowAbreast = 4 // steps that window kernels compute at once
+	FoldBlock     = 32
+	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
 )
 
@@ -56,6 +67,15 @@ type ChunkRef struct {
 	Len     uint32 // bytes, below 2^28; the slab is readable up to the next multiple of 8
 	Samples uint32 // from the chunk's header
 }
+
+// SeriesChunk addresses a chunk of a series, for decode_series and decode_mixed.
+type SeriesChunk struct {
+	ChunkRef       // Samples with XOR2 added where it is such a chunk
+	From, To int64 // its stated time range in ms, both ends included
+}
+
+// XOR2 is what decode_mixed knows an XOR2 chunk by.
+const XOR2 = 1 << 16
 
 // Fold is what fold_xor makes of a chunk.
 type Fold struct {
@@ -68,15 +88,19 @@ type Status uint32
 
 const (
 	truncated Status = 1
-	badBits   Status = 2
+	badNumber Status = 2
 	backwards Status = 3
 	stale     Status = 256
 )
 
+// Outside is the status of a chunk with samples outside its stated time range.
+const Outside Status = 4
+
 var statusErrors = map[Status]error{
 	truncated: errors.New("its bit stream ends before its last sample"),
-	badBits:   errors.New("its bit stream is not a valid XOR encoding"),
+	badNumber: errors.New("its bit stream has a time of more than 64 bits"),
 	backwards: errors.New("its timestamps do not increase"),
+	Outside:   errors.New("its samples lie outside its stated time range"),
 }
 
 // Err says why the chunk is corrupt, if it is.

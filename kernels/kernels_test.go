@@ -7,7 +7,7 @@ import (
 )
 
 func TestPTX(t *testing.T) {
-	for _, name := range []string{DecodeXOR, FoldXOR, GroupSum, Check, DecodeSeries, WindowEnds, WindowAll, GroupFold, GroupResult} {
+	for _, name := range []string{DecodeXOR, FoldXOR, GroupSum, Check, DecodeSeries, DecodeMixed, WindowEnds, WindowAll, GroupFold, FoldSquares, GroupResult, WindowPanes, WindowJoin, WindowRate, WindowPairs, WindowFold, WindowOrder, StepReads} {
 		require.Contains(t, string(PTX(name)), ".visible .entry "+name+"(", name)
 	}
 	require.Panics(t, func() { PTX("absent") })
@@ -32,7 +32,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, Status(256).Err())
 	require.True(t, Status(256).Stale())
 	require.EqualError(t, Status(1).Err(), "its bit stream ends before its last sample")
-	require.EqualError(t, Status(2).Err(), "its bit stream is not a valid XOR encoding")
+	require.EqualError(t, Status(2).Err(), "its bit stream has a time of more than 64 bits")
 	require.EqualError(t, Status(3).Err(), "its timestamps do not increase")
 	require.EqualError(t, Status(77).Err(), "the GPU reports status 77 of it")
 }

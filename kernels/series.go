@@ -4,7 +4,7 @@ package kernels
 type Decoded struct {
 	End  int64  // time of its last sample in ms
 	Kept uint32 // samples in its column
-	_    uint32
+	_    uint32 // whether one of them is less than the one before
 }
 
 // SeriesCounts are what the sample limit needs of a series, as the window kernels
@@ -26,21 +26,58 @@ type State struct {
 // which no function returns.
 const Absent = 0x7ff0000000000002
 
-// NoFault is the fault word of decode_series as long as no chunk is corrupt.
-const NoFault = 1<<64 - 1
+// NoFault is the fault word of decode_series as long as no chunk is corrupt, and
+// MixedZeros that of window_order where the answer depends on how zeros of either
+// sign are sorted.
+const (
+	NoFault    = 1<<64 - 1
+	MixedZeros = NoFault - 1
+)
 
 // Ends is a function of window_ends.
 type Ends uint32
 
-// The functions of window_ends. A rate is an increase with seconds to divide by.
+// The functions of window_ends.
 const (
 	EndsInstant Ends = iota
 	EndsNewest
-	EndsDelta
-	EndsIncrease
+	EndsOldest
+	EndsNewestTime
+	EndsOldestTime
+	EndsCount
+	EndsPresence
 )
 
-// Operator is an operator of group_fold, or of window_all, which has no Group.
+// Pairs is a function of window_pairs.
+type Pairs uint32
+
+// The functions of window_pairs.
+const (
+	PairsLastRate Pairs = iota
+	PairsLastDifference
+	PairsChanges
+	PairsResets
+)
+
+// Folds is a function of window_fold.
+type Folds uint32
+
+// The functions of window_fold. Predictions and smoothing have parameters.
+const (
+	FoldsVariance Folds = iota
+	FoldsDeviation
+	FoldsSlope
+	FoldsPrediction
+	FoldsSmoothing
+	FoldsTimeOfMin
+	FoldsTimeOfMax
+)
+
+// OrderMost is the largest number of samples in a window that window_order sorts.
+const OrderMost = 64
+
+// Operator is an operator of group_fold, or of window_all and window_panes, which
+// have no Count and no Group.
 type Operator uint32
 
 // The operators.
@@ -51,4 +88,10 @@ const (
 	Max
 	Count
 	Group
+)
+
+// The bytes of what window_panes keeps of a pane, twice.
+const (
+	ExtremeBytes = 12 // for Min and Max
+	TotalBytes   = 24 // for Sum and Avg
 )

@@ -8,9 +8,9 @@ const i64 kNever = 0x7fffffffffffffffll;
 
 // What decode_series says of a chunk. Mirrors kernels.Decoded.
 struct Decoded {
-  i64 end;   // the time of its last sample, stale or not; kNever if it has none
-  u32 kept;  // samples in its column
-  u32 unused;
+  i64 end;    // the time of its last sample, stale or not; kNever if it has none
+  u32 kept;   // samples in its column
+  u32 falls;  // whether one of them is less than the one before
 };
 
 // Mirrors kernels.SeriesCounts: what the sample limit needs of a series.
@@ -101,6 +101,31 @@ DEVICE void seek(Walker& w, const Columns& c, u32 lane, u32 first, u32 end, i64 
   next(w, c);
 }
 
+// Goes on to the first sample after time t and returns how many it passes; `last` is
+// the place of the last of them. It looks at chunks rather than at samples, of which
+// it tells whether one is less than the one before.
+DEVICE u32 leap(Walker& w, const Columns& c, i64 t, u64& last, bool& falls) {
+  falls = false;
+  if (w.t > t) return 0;
+  Walker from = w;
+  seek(w, c, from.lane, from.tile, from.end, t);
+  falls = c.chunks[from.tile * 32 + from.lane].falls;
+  last = w.at - 32;
+  if (w.tile == from.tile) return w.i - from.i;
+  u32 n = from.n - from.i;
+  last = from.at + (u64)(n - 1) * 32;
+  for (u32 tile = from.tile + 1; tile <= w.tile && tile < w.end; tile++) {
+    u32 place = tile * 32 + w.lane;
+    u32 passed = tile < w.tile ? c.chunks[place].kept : w.i;
+    if (passed == 0) continue;
+    u64 at = c.rows[tile] * 32 + w.lane;
+    falls = falls || c.chunks[place].falls || c.values[at] < c.values[last];
+    last = at + (u64)(passed - 1) * 32;
+    n += passed;
+  }
+  return n;
+}
+
 // What a thread of a window kernel owns: a series and a stretch of steps.
 struct Stretch {
   u32 tile;       // of series
@@ -116,8 +141,53 @@ DEVICE Stretch my_stretch(u32 steps, u32 length) {
   return Stretch{id / 32, id % 32, from, to < steps ? to : steps};
 }
 
-DEVICE void note(SeriesCounts& all, const SeriesCounts& mine) {
-  if (mine.points) atomic_add(&all.points, mine.points);
-  if (mine.most) atomic_max(&all.most, mine.most);
-  if (mine.last) atomic_add(&all.last, mine.last);
+// What every window kernel is given: a batch of series (tiles of them, and of each
+// the tiles of chunks), the windows (start+k*interval-width, start+k*interval] of
+// so many steps, ms, of which a thread computes `length`, and where results go:
+//   out    a value for each place of a tile and step, kAbsent where there is none
+//   reads  the same of samples in the window: lower half all, upper half those that
+//          no earlier step's window has
+//   counts a SeriesCounts a series, to be added to
+#define WINDOW_PARAMETERS                                                                                              \
+  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,          \
+      const i64 *__restrict__ times, const double *__restrict__ values, i64 start, i64 interval, u32 steps, i64 width, \
+      u32 length, u64 *__restrict__ out, u64 *__restrict__ reads, SeriesCounts *__restrict__ counts
+
+// Where a thread of a window kernel writes what it finds for its steps, in order.
+struct Results {
+  u64* __restrict__ out;
+  u64* __restrict__ reads;
+  SeriesCounts* __restrict__ counts;
+  u32 left;  // steps up to the last of all, that one included
+  SeriesCounts count;
+};
+
+DEVICE Results results_of(const Stretch& mine, u32 steps, u64* out, u64* reads, SeriesCounts* counts) {
+  u64 at = ((u64)mine.tile * steps + mine.from) * 32 + mine.lane;
+  return Results{out + at, reads + at, counts + mine.tile * 32 + mine.lane, steps - mine.from, SeriesCounts{0, 0, 0}};
 }
+
+// Writes the next step: bits of a value, samples read, and of them those that no
+// earlier step has read. n counts the samples of the window for the sample limit.
+DEVICE void emit(Results& r, u64 value, u32 read, u32 fresh, u32 n) {
+  store_streaming(r.out, value);
+  store_streaming(r.reads, (u64)fresh << 32 | read);
+  r.out += 32;
+  r.reads += 32;
+  if (value != kAbsent) r.count.points++;
+  if (n > r.count.most) r.count.most = n;
+  if (--r.left == 0) r.count.last = n;
+}
+
+DEVICE void finish(const Results& r) {
+  if (r.count.points) atomic_add(&r.counts->points, r.count.points);
+  if (r.count.most) atomic_max(&r.counts->most, r.count.most);
+  if (r.count.last) atomic_add(&r.counts->last, r.count.last);
+}
+
+// The number of samples up to hi that come neither before lo nor before the end of
+// the earlier step, at `seen`.
+DEVICE u32 since(u32 hi, u32 lo, u32 seen) { return hi - (lo > seen ? lo : seen); }
+
+// Whether a stretch's first window is worth a leap: one that holds many intervals.
+DEVICE bool is_wide(i64 interval, i64 width) { return width / 16 > interval; }

@@ -13,6 +13,8 @@ typedef long long i64;
 #define DEVICE inline __attribute__((device, always_inline))
 #define SHARED __attribute__((shared))
 #define MAX_THREADS(n) __attribute__((launch_bounds(n)))
+// Before a loop over an array that is to stay in registers.
+#define UNROLL _Pragma("unroll")
 
 DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
@@ -34,6 +36,7 @@ DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
 DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
 // Integers that several threads change.
 DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
+DEVICE void atomic_add(u64* at, u64 v) { __nvvm_atom_add_gen_ll((i64*)at, (i64)v); }
 DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
 // The double with these bits, and back.

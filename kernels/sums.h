@@ -1,7 +1,7 @@
 // The states of aggregations: each adds values one by one with the operations of
 // Prometheus's engine, in their order, so that the bits are the same.
 #pragma once
-#include "shim.h"
+#include "series.h"
 
 DEVICE bool infinite(double v) { return __builtin_fabs(v) == __builtin_inf(); }
 
@@ -67,6 +67,24 @@ DEVICE void add_value(State& s, double v) {
     s = State{v, 0, 1, 0};
   } else {
     add_next<op>(s, v);
+  }
+}
+
+// Adds a value of a window's output, if it is one.
+template <u32 op>
+DEVICE void add_present(State& s, double v) {
+  if (as_bits(v) != kAbsent) add_value<op>(s, v);
+}
+
+// Adds a value to the state of a window. A sum over time begins with zero, unlike
+// the aggregation of that name.
+template <u32 op>
+DEVICE void add_over_time(State& s, double v) {
+  if (op == kSum) {
+    s.n++;
+    add_compensated(v, s.value, s.lost);
+  } else {
+    add_value<op>(s, v);
   }
 }
 

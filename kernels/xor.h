@@ -16,8 +16,9 @@ struct ChunkRef {
 
 // What a thread reports of its chunk. Mirrors kernels.Status.
 const u32 kTruncated = 1;  // the stream ends before the last sample
-const u32 kBadBits = 2;    // not a valid encoding
+const u32 kBadNumber = 2;  // a time of more than 64 bits
 const u32 kBackwards = 3;  // timestamps do not increase
+const u32 kOutside = 4;    // they are not in the chunk's stated time range
 const u32 kStale = 256;    // a flag: a stale marker is among the values
 
 const u64 kStaleMarker = 0x7ff0000000000002ull;
@@ -82,19 +83,68 @@ DEVICE void skip(Bits& b, u32 n) {
   }
 }
 
-// Reads an unsigned varint of at most 64 bits.
-DEVICE bool read_uvarint(Bits& b, u64& v) {
+// Reads an unsigned varint of at most 64 bits. Returns a status.
+DEVICE u32 read_uvarint(Bits& b, u64& v) {
   v = 0;
   for (u32 i = 0; i < 10; i++) {
     u32 byte, rest;
     peek(b, byte, rest);
     byte >>= 24;
     skip(b, 8);
+    if (b.left < 0) return kTruncated;
     v |= (u64)(byte & 127) << (7 * i);
-    if (byte < 128) return b.left >= 0 && (i < 9 || byte < 2);
+    if (byte < 128) return i < 9 || byte < 2 ? 0 : kBadNumber;
   }
-  return false;
+  return b.left >= 8 ? kBadNumber : kTruncated;
 }
+
+// Reads the first sample: a zigzag varint of its time, and 64 bits of its value.
+DEVICE u32 read_first(Bits& b, u64& t, u64& v) {
+  u32 status = read_uvarint(b, t);
+  if (status) return status;
+  t = t >> 1 ^ (0 - (t & 1));
+  v = peek64(b);
+  skip(b, 64);
+  return b.left < 0 ? kTruncated : 0;
+}
+
+// Reads the distance of the second sample.
+DEVICE u32 read_distance(Bits& b, u64& delta) {
+  u32 status = read_uvarint(b, delta);
+  return status ? status : (i64)delta <= 0 ? kBackwards : 0;
+}
+
+// The bits of a value that change: so many, and the zeros behind them. If they are
+// more than a value has, which no encoder writes, none change.
+struct Range {
+  u32 size;
+  i32 trail;
+};
+
+// The range that the 11 bits at the top of w describe.
+DEVICE Range new_range(u32 w) {
+  u32 size = w >> 21 & 63;
+  if (size == 0) size = 64;
+  return Range{size, 64 - (i32)(w >> 27) - (i32)size};
+}
+
+// Reads how a value changes.
+DEVICE u64 read_bits(Bits& b, const Range& r) {
+  u64 change = peek64(b) >> (64 - r.size) << (r.trail & 63);
+  skip(b, r.size);
+  return r.trail < 0 ? 0 : change;
+}
+
+// Notices times that leave the range of 64 bits: they can only with a first time or a
+// distance that is far.
+struct Overflow {
+  bool far, wrapped;
+  DEVICE Overflow(u64 t) : far((t ^ (u64)((i64)t >> 63)) >> 62 != 0), wrapped(false) {}
+  DEVICE void distance(u64 delta) { far |= delta >> 46 != 0; }
+  DEVICE void step(u64 from, u64 to) {
+    if (far && (i64)to < (i64)from) wrapped = true;
+  }
+};
 
 // Reads how the distance changed, where it did: upper and lower are the next bits.
 DEVICE i64 read_change(Bits& b, u32 upper, u32 lower) {
@@ -120,21 +170,19 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
   if (c.len <= 2) return kTruncated;
   Bits b;
   open_bits(b, slab, c);
-  u64 t, delta = 0;
-  if (!read_uvarint(b, t)) return kTruncated;
-  t = t >> 1 ^ (0 - (t & 1));
-  u64 v = peek64(b);
-  skip(b, 64);
-  if (b.left < 0) return kTruncated;
+  u64 t, v, delta = 0;
+  u32 status = read_first(b, t, v);
+  if (status) return status;
   u32 stale = v == kStaleMarker ? kStale : 0;
   sink(0, t, v);
   if (c.samples == 1) return stale;
 
-  if (!read_uvarint(b, delta)) return kTruncated;
-  if ((i64)delta <= 0) return kBackwards;
-  u32 size = 64;  // of the bits that differed when the value last changed
-  i32 trail = 0;  // and the zeros behind them
-  u32 step = 0;   // the bit of an unchanged distance; the second sample has none
+  status = read_distance(b, delta);
+  if (status) return status;
+  Overflow overflow(t);
+  overflow.distance(delta);
+  Range range{64, 0};  // in which the value last changed
+  u32 step = 0;        // the bit of an unchanged distance; the second sample has none
   for (u32 i = 1;;) {
     u32 upper, lower;
     peek(b, upper, lower);
@@ -142,27 +190,24 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
       delta += (u64)read_change(b, upper, lower);
       if (b.left < 0) return kTruncated;
       if ((i64)delta <= 0) return kBackwards;
+      overflow.distance(delta);
       peek(b, upper, lower);
       step = 0;
     }
+    overflow.step(t, t + delta);
     t += delta;
     upper = funnel(upper, lower, step);
     bool changed = upper >> 31;
     bool moved = upper >> 30 == 3;
-    if (moved) {
-      u32 n = upper >> 19 & 63;
-      size = n ? n : 64;
-      trail = 64 - (i32)(upper >> 25 & 31) - (i32)size;
-    }
+    if (moved) range = new_range(upper << 2);
     skip(b, step + (moved ? 13 : changed ? 2 : 1));
     if (changed) {
-      v ^= peek64(b) >> (64 - size) << (trail & 63);
-      skip(b, size);
+      v ^= read_bits(b, range);
       if (v == kStaleMarker) stale = kStale;
     }
-    if ((b.left | trail) < 0) return b.left < 0 ? kTruncated : kBadBits;
+    if (b.left < 0) return kTruncated;
     sink(i, t, v);
-    if (++i == c.samples) return stale;
+    if (++i == c.samples) return overflow.wrapped ? kBackwards : stale;
     step = 1;
   }
 }

@@ -40,6 +40,7 @@ type Decision struct {
 	Reason   string      `json:"reason,omitempty"` // one plain sentence; always there when the executor is Prometheus's engine
 	Steps    int         `json:"steps,omitempty"`
 	Work     *Work       `json:"work,omitempty"`
+	Choice   *Choice     `json:"choice,omitempty"`
 	Children []*Decision `json:"children,omitempty"`
 
 	// Own says that Prometheus's engine evaluates the node for a reason of its
@@ -50,6 +51,7 @@ type Decision struct {
 // Executors, as explanations name them.
 const (
 	OnCPU        = "cpu"
+	OnGPU        = "gpu"
 	OnPrometheus = "prometheus"
 )
 
@@ -76,10 +78,21 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	if d.Reason != "" {
 		fmt.Fprintf(b, "  -- %s", d.Reason)
 	}
+	if c := d.Choice; c != nil {
+		fmt.Fprintf(b, "  [estimated %s on the cores, %s on a GPU; took %s]",
+			time.Duration(c.CPU)*time.Microsecond, time.Duration(c.GPU)*time.Microsecond, time.Duration(c.Took)*time.Microsecond)
+		if c.Stages != nil {
+			fmt.Fprintf(b, "  [GPU %d: %s]", *c.Device, c.Stages)
+		}
+	}
 	if w := d.Work; w != nil {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",
 			w.Series, w.Chunks, w.Samples, w.Bytes, w.Kept,
 			time.Duration(w.FetchMicros)*time.Microsecond, time.Duration(w.EvalMicros)*time.Microsecond, w.ResultPoints)
+		if g := w.Device; g != nil {
+			fmt.Fprintf(b, "  [on GPUs: %d windows, %d chunks, %d samples, %d bytes decoded, in %s]",
+				g.Leaves, g.Chunks, g.Samples, g.Bytes, time.Duration(g.Micros)*time.Microsecond)
+		}
 	}
 	b.WriteByte('\n')
 	for _, c := range d.Children {

@@ -49,6 +49,9 @@ type Work struct {
 	EvalMicros   int64 `json:"eval_us"`
 	ResultSeries int   `json:"result_series"`
 	ResultPoints int64 `json:"result_points"`
+	// Device is what of it GPUs did, which the samples, chunks and bytes above do
+	// not count.
+	Device *DeviceWork `json:"device,omitempty"`
 }
 
 // Points is the number of values in the matrix.

@@ -38,6 +38,8 @@ type Part struct {
 	// InSubquery says that the part is evaluated on a subquery's grid.
 	InSubquery bool
 	Decision   *plan.Decision
+	// Of has the decisions of the part's nodes.
+	Of map[plan.Node]*plan.Decision
 }
 
 // Plan returns the parts of stmt's expression that an executor can evaluate,
@@ -66,11 +68,12 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 		node, reason = nil, "it reads no samples"
 	}
 	if node != nil {
-		d := describe(node)
+		of := map[plan.Node]*plan.Decision{}
+		d := describe(node, of)
 		d.Steps = sc.grid.Steps
 		w.parts = append(w.parts, &Part{
 			Slot: slot, Expr: expr, Node: node, Grid: sc.grid,
-			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d,
+			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d, Of: of,
 		})
 		return d
 	}
@@ -82,9 +85,10 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 	return d
 }
 
-// describe renders a planned node and those below it.
-func describe(n plan.Node) *plan.Decision {
+// describe renders a planned node and those below it, and notes them in of.
+func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
 	d := &plan.Decision{Expr: n.String(), Executor: plan.OnCPU}
+	of[n] = d
 	switch n.(type) {
 	case *plan.Aggregate:
 		d.Kind = "aggregate"
@@ -110,7 +114,7 @@ func describe(n plan.Node) *plan.Decision {
 		d.Kind = "scalar"
 	}
 	for _, in := range n.Inputs() {
-		d.Children = append(d.Children, describe(in))
+		d.Children = append(d.Children, describe(in, of))
 	}
 	if a, ok := n.(*plan.Absent); ok && a.OverTime {
 		// The window below it is no expression of its own.

@@ -95,7 +95,7 @@ func (b *Builder) reserve(n int) (slab, off uint32, err error) {
 	}
 	size := max(b.nextSlab, need)
 	b.nextSlab = min(2*b.nextSlab, maxSlab)
-	b.sel.slabs = append(b.sel.slabs, &Slab{b: make([]byte, need, size)})
+	b.sel.slabs = append(b.sel.slabs, newSlab(need, size))
 	return uint32(len(b.sel.slabs) - 1), 0, nil
 }
 

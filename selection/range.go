@@ -13,9 +13,3 @@ func (s *Selection) Overlapping(i int, mint, maxt int64) []Chunk {
 	}
 	return cs[lo:hi]
 }
-
-// NumSlabs is the number of slabs that chunks lie in.
-func (s *Selection) NumSlabs() int { return len(s.slabs) }
-
-// Slab returns the bytes of a slab. They must not be changed.
-func (s *Selection) Slab(k int) []byte { return s.slabs[k].b }

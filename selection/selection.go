@@ -34,12 +34,6 @@ const Align = 8
 // load eight bytes at once up to the chunk's last byte.
 const Pad = 8
 
-// Slab is one large byte array with chunks in it.
-type Slab struct {
-	b      []byte
-	mapped any // keeps a mapped file open; nil for memory of the program's own
-}
-
 // Selection is what a selector matched: series in label order and, for each,
 // its chunks in time order, none overlapping another.
 type Selection struct {
@@ -49,6 +43,7 @@ type Selection struct {
 	slabs  []*Slab
 	memos  []*Memo // of the series, or nil
 	kept   int64   // see KeptUntil
+	notes  *Notes
 
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64
@@ -57,7 +52,7 @@ type Selection struct {
 }
 
 // Empty returns a selection of no series.
-func Empty() *Selection { return &Selection{first: []uint32{0}} }
+func Empty() *Selection { return &Selection{first: []uint32{0}, notes: &Notes{}} }
 
 // NumSeries is the number of series.
 func (s *Selection) NumSeries() int { return len(s.series) }
@@ -67,6 +62,9 @@ func (s *Selection) NumChunks() int { return len(s.chunks) }
 
 // NumSamples is the number of samples of all chunks together.
 func (s *Selection) NumSamples() int64 { return s.samples }
+
+// Series returns the labels of all series. The slice must not be changed.
+func (s *Selection) Series() []labels.Labels { return s.series }
 
 // Labels returns the labels of series i.
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i] }
@@ -105,18 +103,6 @@ func (s *Selection) TableBytes() int64 {
 	return n
 }
 
-// Slabs are those that the chunks lie in. The slice must not be changed.
-func (s *Selection) Slabs() []*Slab { return s.slabs }
-
-// SizeBytes is the memory that the slab takes, in bytes: none if it is in a
-// mapped file.
-func (l *Slab) SizeBytes() int64 {
-	if l.mapped != nil {
-		return 0
-	}
-	return int64(cap(l.b))
-}
-
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
 func (s *Selection) PayloadBytes() (n int64) {
@@ -143,7 +129,7 @@ func (s *Selection) Discard() {
 
 // finish computes the derived fields.
 func (s *Selection) finish() *Selection {
-	s.encodings, s.samples = 0, 0
+	s.encodings, s.samples, s.notes = 0, 0, &Notes{}
 	for i := range s.chunks {
 		s.encodings |= 1 << s.chunks[i].Enc
 		s.samples += int64(s.chunks[i].Samples)

@@ -91,7 +91,8 @@ func (s *Selection) Compact() *Selection {
 		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab); end++ {
 			size += out.chunks[end].room()
 		}
-		b := make([]byte, 0, size)
+		l := newSlab(0, size)
+		b := l.b
 		for k := start; k < end; k++ {
 			c := &out.chunks[k]
 			data := s.Bytes(*c)
@@ -99,7 +100,8 @@ func (s *Selection) Compact() *Selection {
 			b = append(b, data...)
 			b = b[:int(c.Off)+c.room()]
 		}
-		out.slabs = append(out.slabs, &Slab{b: b})
+		l.b = b
+		out.slabs = append(out.slabs, l)
 		start = end
 	}
 	return out.finish()

@@ -134,8 +134,8 @@ func TestFilter(t *testing.T) {
 		want, _ := content(t, s.SeriesSet(math.MinInt64, math.MaxInt64, nil))
 		maps.DeleteFunc(want, func(name string, _ []sample) bool { return !keep[name] })
 		require.Equal(t, want, all(t, out))
-		for _, l := range out.Slabs() {
-			require.Contains(t, s.Slabs(), l)
+		for _, l := range out.slabs {
+			require.Contains(t, s.slabs, l)
 		}
 	}
 }

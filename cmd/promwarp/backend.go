@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/refcount"
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/tsdbdir"
@@ -157,10 +158,11 @@ func promqlParser() parser.Parser {
 	return parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
 }
 
-// newEvaluator returns an engine made from limits.
-func newEvaluator(limits engineSettings, logger *slog.Logger) *evaluator {
+// newEvaluator returns an engine made from limits that may use gpus, which may be
+// nil and stay the caller's.
+func newEvaluator(limits engineSettings, gpus *fleet.Fleet, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
-	e := engine.New(engine.Options{DecodedBytes: limits.decodedBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
+	e := engine.New(engine.Options{GPUs: gpus, DecodedBytes: limits.decodedBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
 		Logger:               logger.With("component", "query engine"),
 		Reg:                  reg,
 		MaxSamples:           limits.MaxSamples,

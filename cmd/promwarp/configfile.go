@@ -33,6 +33,9 @@ func readSettings(file string) (settings, error) {
 	s.Cache.Path = commonconfig.JoinDir(dir, s.Cache.Path)
 	s.TSDB.Path = commonconfig.JoinDir(dir, s.TSDB.Path)
 	s.Web.ConfigFile = commonconfig.JoinDir(dir, s.Web.ConfigFile)
+	if s.GPU.Constants != defaultGPU().Constants {
+		s.GPU.Constants = commonconfig.JoinDir(dir, s.GPU.Constants)
+	}
 	return s, nil
 }
 

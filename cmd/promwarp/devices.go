@@ -18,7 +18,7 @@ func init() { commands = append(commands, devicesCommand) }
 
 // devicesCommand declares promwarp devices.
 func devicesCommand(app *kingpin.Application) (string, func(context.Context) error) {
-	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable. Queries are not evaluated on GPUs yet.")
+	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable.")
 	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(gpuexec.Library).String()
 	output := cmd.Flag("output", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
 	return cmd.FullCommand(), func(context.Context) error {

@@ -43,7 +43,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 	if prev != nil && prev.eval.from == set.engine() && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = newEvaluator(set.engine(), s.logger)
+		g.eval = newEvaluator(set.engine(), s.gpus, s.logger)
 	}
 
 	origin, err := set.corsOrigin()

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/remoteread"
 )
 
@@ -35,11 +36,12 @@ func queryCommand(app *kingpin.Application) (string, func(context.Context) error
 	var o queryOptions
 	o.settings.addSource(cmd)
 	o.settings.addQuery(cmd)
+	o.settings.addGPU(cmd)
 	cmd.Flag("time", "When to evaluate.").PlaceHolder("now").StringVar(&o.at)
 	cmd.Flag("start", "Start of a range query.").PlaceHolder("TIME").StringVar(&o.start)
 	cmd.Flag("end", "End of a range query.").PlaceHolder("now").StringVar(&o.end)
 	cmd.Flag("step", "Step of a range query; by default about 250 of them.").PlaceHolder("DURATION").StringVar(&o.step)
-	cmd.Flag("executor", "Who evaluates: auto, cpu or prometheus.").Default("auto").EnumVar(&o.executor, "auto", "cpu", "prometheus")
+	cmd.Flag("executor", "Who evaluates: auto, cpu, gpu or prometheus. A GPU takes longer to start than most queries to evaluate, so it is used for gpu and with --gpu=require alone.").Default("auto").EnumVar(&o.executor, "auto", "cpu", "gpu", "prometheus")
 	cmd.Flag("output", "Form of the answer: table, json or csv.").Short('o').Default("table").EnumVar(&o.output, "table", "json", "csv")
 	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&o.progress)
 	cmd.Arg("expr", "The PromQL expression.").Required().StringVar(&o.expr)
@@ -129,7 +131,17 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	defer st.Release()
-	eval := newEvaluator(set.engine(), logger)
+	if mode == engine.GPU && set.GPU.Mode == gpuAuto {
+		set.GPU.Mode = gpuRequire
+	}
+	var gpus *fleet.Fleet
+	if set.GPU.Mode == gpuRequire {
+		if gpus, err = openGPUs(set.GPU, logger, nil); err != nil {
+			return err
+		}
+		defer gpus.Close()
+	}
+	eval := newEvaluator(set.engine(), gpus, logger)
 	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))

@@ -56,6 +56,7 @@ func (s *server) warnOfFixed(next settings) {
 		flag     string
 		old, new any
 	}{
+		{"gpu", was.GPU, next.GPU},
 		{"web.listen-address", was.Web.ListenAddress, next.Web.ListenAddress},
 		{"web.config.file", was.Web.ConfigFile, next.Web.ConfigFile},
 		{"web.shutdown-timeout", was.Web.ShutdownTimeout, next.Web.ShutdownTimeout},

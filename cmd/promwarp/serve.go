@@ -16,6 +16,7 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 	f.addSource(cmd)
 	f.addQuery(cmd)
 	f.addServer(cmd)
+	f.addGPU(cmd)
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		s, err := f.load()
 		if err != nil {

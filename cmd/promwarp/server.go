@@ -27,6 +27,7 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -61,6 +62,8 @@ type server struct {
 	httpMetrics *api.Metrics
 	reloadOK    prometheus.Gauge
 	reloadTime  prometheus.Gauge
+
+	gpus *fleet.Fleet // nil if none are to be used
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -99,9 +102,14 @@ func newServer(cfg serverConfig) (*server, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.gpus, err = openGPUs(cfg.Settings.GPU, s.logger, s.base); err != nil {
+		s.Close()
+		return nil, err
+	}
 	g, err := s.newGeneration(cfg.Settings, nil)
 	if err != nil {
-		s.closeListeners()
+		s.Close()
 		return nil, err
 	}
 	s.current.Store(g)
@@ -198,6 +206,9 @@ func (s *server) Close() {
 	s.closeListeners()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
+	}
+	if s.gpus != nil {
+		s.gpus.Close()
 	}
 }
 

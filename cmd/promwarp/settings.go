@@ -25,6 +25,7 @@ type settings struct {
 	RemoteRead []*promconfig.RemoteReadConfig `yaml:"remote_read"`
 	Query      querySettings                  `yaml:"query"`
 	Cache      cacheSettings                  `yaml:"cache"`
+	GPU        gpuSettings                    `yaml:"gpu"`
 	Web        webSettings                    `yaml:"web"`
 	Log        logSettings                    `yaml:"log"`
 }
@@ -121,6 +122,7 @@ func defaultSettings() settings {
 			Fresh:        model.Duration(cache.DefaultFresh),
 			MaxAge:       model.Duration(cache.DefaultMaxAge),
 		},
+		GPU: defaultGPU(),
 		Web: webSettings{
 			ListenAddress:   addresses{"127.0.0.1:9201"},
 			ShutdownTimeout: model.Duration(30 * time.Second),
@@ -179,6 +181,9 @@ func (s *settings) validateLimits() error {
 		return errors.New("web.listen_address must name at least one address, such as 127.0.0.1:9201")
 	}
 	if _, err := s.corsOrigin(); err != nil {
+		return err
+	}
+	if err := s.GPU.validate(); err != nil {
 		return err
 	}
 	_, err := newLogger(s.Log, nil)

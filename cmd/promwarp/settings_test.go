@@ -28,6 +28,7 @@ func parseFlags(t *testing.T, args ...string) *settingsFlags {
 	f.addSource(app)
 	f.addQuery(app)
 	f.addServer(app)
+	f.addGPU(app)
 	_, err := app.Parse(args)
 	require.NoError(t, err)
 	return f

@@ -11,17 +11,22 @@ import (
 // ErrClosed is returned by Do once the device is closed.
 var ErrClosed = errors.New("the GPU is closed")
 
-// Device is an opened device. One goroutine, locked to its thread, makes all
-// calls for it, because a context of the driver belongs to a thread.
+// Device is an opened device. A few goroutines, each locked to its thread, make all
+// calls for it, because a context of the driver is made current on a thread: so
+// many that some may wait for the device while another gives it work.
 type Device struct {
 	Info
 
 	work   chan func(*Context)
 	closed chan struct{} // no work is taken any more
-	ended  chan struct{} // the goroutine is gone, err is set
 	once   sync.Once
-	err    error // of giving the context back
+	ended  sync.WaitGroup // the goroutines are gone, errs is set
+	mu     sync.Mutex
+	errs   error // of giving the context back
 }
+
+// threads is the number of calls of Do that run at once.
+const threads = 4
 
 // blockingSync is the flag of contexts, and of events, on which waiting
 // threads sleep.
@@ -37,10 +42,16 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %d: %w", ordinal, err)
 	}
-	dev := &Device{Info: info, work: make(chan func(*Context)), closed: make(chan struct{}), ended: make(chan struct{})}
-	opened := make(chan error)
-	go dev.own(d.api, handle, opened)
-	err = <-opened
+	dev := &Device{Info: info, work: make(chan func(*Context)), closed: make(chan struct{})}
+	for n := range threads {
+		opened := make(chan error)
+		dev.ended.Add(1)
+		go dev.own(d.api, handle, n == 0, opened)
+		if err = <-opened; err != nil {
+			err = errors.Join(err, dev.Close())
+			break
+		}
+	}
 	switch {
 	case err == nil:
 		return dev, nil
@@ -52,11 +63,11 @@ func (d *Driver) Device(ordinal int) (*Device, error) {
 	return nil, fmt.Errorf("device %d: %w", ordinal, err)
 }
 
-// own is the goroutine that owns the device. Its thread ends with it.
-func (dev *Device) own(a *api, handle int32, opened chan<- error) {
+// own is a goroutine that makes calls for the device. Its thread ends with it.
+func (dev *Device) own(a *api, handle int32, first bool, opened chan<- error) {
 	runtime.LockOSThread()
-	defer close(dev.ended)
-	if err := retain(a, handle); err != nil {
+	defer dev.ended.Done()
+	if err := retain(a, handle, first); err != nil {
 		opened <- err
 		return
 	}
@@ -64,7 +75,10 @@ func (dev *Device) own(a *api, handle int32, opened chan<- error) {
 	// Also where work ends the goroutine, as a failing test does.
 	defer func() {
 		dev.once.Do(func() { close(dev.closed) })
-		dev.err = release(a, handle)
+		err := release(a, handle)
+		dev.mu.Lock()
+		dev.errs = errors.Join(dev.errs, err)
+		dev.mu.Unlock()
 	}()
 	c := &Context{api: a}
 	for {
@@ -77,10 +91,13 @@ func (dev *Device) own(a *api, handle int32, opened chan<- error) {
 	}
 }
 
-// retain makes the device's primary context that of this thread.
-func retain(a *api, handle int32) error {
-	if err := a.call(callPrimaryCtxSetFlags, uintptr(handle), contextBlockingSync); err != nil {
-		return err
+// retain makes the device's primary context that of this thread. The first thread
+// says how it is made.
+func retain(a *api, handle int32, first bool) error {
+	if first {
+		if err := a.call(callPrimaryCtxSetFlags, uintptr(handle), contextBlockingSync); err != nil {
+			return err
+		}
 	}
 	var context uintptr
 	if err := a.call(callPrimaryCtxRetain, uintptr(unsafe.Pointer(&context)), uintptr(handle)); err != nil {
@@ -98,7 +115,7 @@ func release(a *api, handle int32) error {
 	return errors.Join(err, a.call(callPrimaryCtxRelease, uintptr(handle)))
 }
 
-// Do calls f on the device's thread and returns what it returns. The context is
+// Do calls f on a thread of the device and returns what it returns. The context is
 // for f alone and must not be kept. f must not call Do. A panic of f comes out
 // of Do, and so does runtime.Goexit, which closes the device.
 func (dev *Device) Do(f func(*Context) error) error {
@@ -140,6 +157,6 @@ func (dev *Device) Do(f func(*Context) error) error {
 // the device.
 func (dev *Device) Close() error {
 	dev.once.Do(func() { close(dev.closed) })
-	<-dev.ended
-	return dev.err
+	dev.ended.Wait()
+	return dev.errs
 }

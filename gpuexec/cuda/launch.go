@@ -7,7 +7,7 @@ import (
 )
 
 // maxParams is the most parameters that a kernel of promwarp has.
-const maxParams = 16
+const maxParams = 24
 
 // Size counts threads in a block, or blocks in a grid.
 type Size struct{ X, Y uint32 }

@@ -5,14 +5,23 @@
 #include <utility>
 
 #include "../check.cu"
+#include "../decode_mixed.cu"
 #include "../decode_series.cu"
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
 #include "../group_fold.cu"
+#include "../group_fold_squares.cu"
 #include "../group_result.cu"
 #include "../group_sum.cu"
+#include "../step_reads.cu"
 #include "../window_all.cu"
 #include "../window_ends.cu"
+#include "../window_fold.cu"
+#include "../window_join.cu"
+#include "../window_order.cu"
+#include "../window_pairs.cu"
+#include "../window_panes.cu"
+#include "../window_rate.cu"
 
 namespace host {
 namespace {
@@ -40,14 +49,23 @@ Kernel entry(const char* name, bool waits) {
 const Kernel* find_kernel(const std::string& name) {
   static const Kernel all[] = {
       entry<check>("check", true),
+      entry<decode_mixed>("decode_mixed", false),
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
       entry<group_fold>("group_fold", false),
+      entry<group_fold_squares>("group_fold_squares", true),
       entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
+      entry<step_reads>("step_reads", false),
       entry<window_all>("window_all", false),
       entry<window_ends>("window_ends", false),
+      entry<window_fold>("window_fold", false),
+      entry<window_join>("window_join", false),
+      entry<window_order>("window_order", false),
+      entry<window_pairs>("window_pairs", false),
+      entry<window_panes>("window_panes", false),
+      entry<window_rate>("window_rate", false),
   };
   for (const Kernel& k : all) {
     if (name == k.name) return &k;

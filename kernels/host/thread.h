@@ -8,6 +8,7 @@
 // One block runs at a time, its threads in turns: see ENTER in machine.h.
 #define SHARED static
 #define MAX_THREADS(n)
+#define UNROLL
 
 namespace host {
 
@@ -52,5 +53,6 @@ inline u64 as_bits(double v) {
   return b;
 }
 inline void atomic_add(u32* at, u32 v) { *at += v; }
+inline void atomic_add(u64* at, u64 v) { *at += v; }
 inline void atomic_max(u32* at, u32 v) { *at = *at < v ? v : *at; }
 inline void atomic_min(u64* at, u64 v) { *at = v < *at ? v : *at; }

@@ -1,0 +1,112 @@
+package cpuexec
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Windows found by arithmetic are those found by looking at every sample.
+func TestEvenRuns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ts := rapid.SliceOfN(rapid.Custom(drawRun), 1, 5).Draw(t, "runs")
+		var all []int64
+		at := int64(rapid.IntRange(-2000, 2000).Draw(t, "first"))
+		for _, r := range ts {
+			for _, d := range r {
+				at += d
+				all = append(all, at)
+			}
+		}
+		cut := rapid.IntRange(0, len(all)-1).Draw(t, "cut")
+		end := rapid.IntRange(cut, len(all)).Draw(t, "end")
+		known, tail := all[:end], all[end:]
+		var even evenRuns
+		for from := 0; from < len(known); {
+			even = append(even, firstRun(known, from))
+			from = int(even[len(even)-1].to)
+		}
+		if found := findRuns(known); found != nil {
+			require.Equal(t, even, found)
+		}
+		even = even.cut(int32(cut), int32(end), nil).add(tail)
+		all = all[cut:]
+		requireRuns(t, all, even)
+		if len(all) == 0 {
+			return
+		}
+		s := span{
+			grid: plan.Grid{
+				Start:    all[0] + int64(rapid.IntRange(-500, 500).Draw(t, "start")),
+				Interval: int64(rapid.IntRange(1, 90).Draw(t, "interval")),
+				Steps:    rapid.IntRange(1, 200).Draw(t, "steps"),
+			},
+			scan:    &plan.Scan{},
+			width:   int64(rapid.IntRange(1, 400).Draw(t, "width")),
+			instant: rapid.Bool().Draw(t, "instant"),
+		}
+		anyOf := func() []uint64 { return make([]uint64, (s.grid.Steps+63)/64) }
+		var want, got bounds
+		wantAny, gotAny := anyOf(), anyOf()
+		wantCounts := want.find(all, nil, s, wantAny)
+		gotCounts := got.find(all, even, s, gotAny)
+		require.Equal(t, wantAny, gotAny)
+		require.Equal(t, wantCounts, gotCounts)
+		require.Equal(t, want.total, got.total)
+		for k := range want.lo {
+			end := s.grid.At(k)
+			hi := countNotAfter(all, end)
+			require.Equal(t, hi, want.hi[k])
+			require.Equal(t, hi, got.hi[k])
+			lo := countNotAfter(all, end-s.width)
+			if s.instant {
+				lo = max(lo, hi-1)
+			}
+			require.Equal(t, lo, want.lo[k])
+			require.Equal(t, lo, got.lo[k])
+		}
+	})
+}
+
+func drawRun(t *rapid.T) []int64 {
+	n, every := rapid.IntRange(1, 80).Draw(t, "samples"), int64(rapid.IntRange(1, 40).Draw(t, "every"))
+	return slices.Repeat([]int64{every}, n)
+}
+
+// requireRuns checks that runs, without gaps between them, are those of ts.
+func requireRuns(t require.TestingT, ts []int64, runs evenRuns) {
+	at := int32(0)
+	for _, r := range runs {
+		require.Equal(t, at, r.from)
+		require.Less(t, r.from, r.to)
+		for ; at < r.to; at++ {
+			require.Equal(t, ts[at], r.first+int64(at-r.from)*r.every)
+		}
+	}
+	require.Len(t, ts, int(at))
+}
+
+func countNotAfter(ts []int64, t int64) int32 {
+	n := int32(0)
+	for n < int32(len(ts)) && ts[n] <= t {
+		n++
+	}
+	return n
+}
+
+// Irregular times have no runs worth keeping.
+func TestUnevenTimes(t *testing.T) {
+	var ts []int64
+	for i := range int64(1000) {
+		ts = append(ts, i*15_000+i%3)
+	}
+	require.Nil(t, findRuns(ts))
+	for i := range ts {
+		ts[i] = int64(i+i/500) * 15_000
+	}
+	require.Equal(t, evenRuns{{0, 500, 0, 15_000}, {500, 1000, 501 * 15_000, 15_000}}, findRuns(ts))
+}

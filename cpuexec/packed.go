@@ -1,0 +1,74 @@
+package cpuexec
+
+import (
+	"math"
+	"math/bits"
+)
+
+// packed are values that take half the memory: base + units[i]*unit, exactly.
+// Counters of events and gauges of bytes are of this kind; shares and seconds
+// are not.
+type packed struct {
+	units []uint32
+	base  float64
+	unit  float64 // a power of two
+}
+
+// exact is the number from which on not every integer is a float64.
+const exact = 1 << 53
+
+// pack packs values of which rangeOf says that they can be.
+func pack(vs []float64, base int64, unit int) packed {
+	p := packed{units: make([]uint32, len(vs)), base: float64(base), unit: float64(int64(1) << unit)}
+	for i, v := range vs {
+		p.units[i] = uint32((int64(v) - base) >> unit)
+	}
+	return p
+}
+
+// rangeOf returns the least of the values and the power of two that all of them
+// are a multiple of away from it, if they are integers that can be packed so.
+func rangeOf(vs []float64) (base int64, unit int, ok bool) {
+	if len(vs) == 0 || !integer(vs[0]) {
+		return 0, 0, false
+	}
+	first := int64(vs[0])
+	low, high, differ := first, first, int64(0)
+	for _, v := range vs {
+		if !integer(v) {
+			return 0, 0, false
+		}
+		n := int64(v)
+		low, high, differ = min(low, n), max(high, n), differ|(n-first)
+	}
+	if differ == 0 {
+		return first, 0, true
+	}
+	unit = bits.TrailingZeros64(uint64(differ))
+	return low, unit, uint64(high-low)>>unit <= math.MaxUint32
+}
+
+// integer reports whether v is an integer, and not one that its neighbours may be
+// missing of, or the zero below zero, which as an integer is the one above.
+func integer(v float64) bool {
+	return v > -exact && v < exact && math.Float64bits(float64(int64(v))) == math.Float64bits(v)
+}
+
+// append appends the values of units lo to hi, the end excluded, to out. Where
+// that has to grow it leaves room for some more.
+func (p *packed) append(out []float64, lo, hi int) []float64 {
+	units, n := p.units[lo:hi], len(out)
+	if cap(out)-n < len(units) {
+		out = append(make([]float64, 0, n+len(units)+spareSamples), out...)
+	}
+	out = out[:n+len(units)]
+	widen(out[n:], units, p.base, p.unit)
+	return out
+}
+
+// widenEach is widen, unit by unit.
+func widenEach(to []float64, units []uint32, base, unit float64) {
+	for i, u := range units {
+		to[i] = base + float64(float64(u)*unit)
+	}
+}

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/promwarp/promwarp/cost"
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+)
+
+const (
+	reasonNoGPUs  = "no GPU is to be used (--gpu=off)"
+	reasonForesee = "a GPU or the cores evaluate it, whichever is expected to be faster with the samples it reads"
+)
+
+// accelerator offers the leaves of one part to the GPUs and notes in the part's
+// decisions who evaluated them, and why.
+type accelerator struct {
+	gpus *fleet.Fleet // nil where none are to be used
+	part *planner.Part
+	mode Mode
+}
+
+// accelerator returns what computes leaves of a part in place of the cores, or nil.
+func (q *query) accelerator(p *planner.Part) cpuexec.Accelerator {
+	if a := q.accelerates(p); a != nil {
+		a.notLeaves(p.Node)
+		return a
+	}
+	return nil
+}
+
+func (q *query) accelerates(p *planner.Part) *accelerator {
+	if q.mode == GPU || q.mode == Auto && q.e.opts.GPUs != nil {
+		return &accelerator{gpus: q.e.opts.GPUs, part: p, mode: q.mode}
+	}
+	return nil
+}
+
+// suits says why a node cannot be on a GPU, or nothing.
+func (a *accelerator) suits(n plan.Node) string {
+	if a.gpus == nil {
+		return reasonNoGPUs
+	}
+	return a.gpus.Suits(n)
+}
+
+// leaf returns the window right below an aggregation that can be offered as one.
+func leaf(n plan.Node) *plan.Window {
+	if a, ok := n.(*plan.Aggregate); ok && a.Func.Adds() {
+		w, _ := a.Input.(*plan.Window)
+		return w
+	}
+	return nil
+}
+
+// notLeaves says of the windows in n that are not offered at all why not.
+func (a *accelerator) notLeaves(n plan.Node) {
+	if leaf(n) != nil {
+		return
+	}
+	if _, ok := n.(*plan.Window); ok {
+		a.leave(n, a.suits(n))
+	}
+	for _, in := range n.Inputs() {
+		a.notLeaves(in)
+	}
+}
+
+// leave notes that the cores evaluate a node.
+func (a *accelerator) leave(n plan.Node, reason string) {
+	if d := a.part.Of[n]; d != nil && reason != "" {
+		d.Reason = reason
+	}
+}
+
+// Takes implements cpuexec.Accelerator.
+func (a *accelerator) Takes(n plan.Node) bool {
+	reason := a.suits(n)
+	if reason == "" {
+		return true
+	}
+	if a.gpus != nil {
+		a.gpus.Decline(reason)
+	}
+	a.leave(n, reason)
+	return false
+}
+
+// Evaluate implements cpuexec.Accelerator.
+func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
+	o, err := a.gpus.Evaluate(ctx, l, a.mode == GPU)
+	d := a.part.Of[l.Aggregate]
+	if o.Estimated {
+		d.Choice = &plan.Choice{
+			CPU: o.Estimate[cost.Cores].Microseconds(), GPU: o.Estimate[cost.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
+		}
+	}
+	if err != nil || o.Reason != "" {
+		a.leave(l.Aggregate, o.Reason)
+		return o.Reason, err
+	}
+	d.Executor, d.Choice.Device, d.Choice.Stages = plan.OnGPU, &o.GPU, stages(&o.Stages)
+	a.part.Of[l.Window].Executor = plan.OnGPU
+	return "", nil
+}
+
+func stages(s *gpuexec.Stages) *plan.DeviceStages {
+	return &plan.DeviceStages{
+		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
+		Waited: s.Waited.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
+		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Fold: s.Fold.Microseconds(), Result: s.Result.Microseconds(),
+		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
+	}
+}
+
+// OnCores implements cpuexec.Accelerator.
+func (a *accelerator) OnCores(l *cpuexec.Leaf, took time.Duration) {
+	a.gpus.OnCores(l, took)
+	if c := a.part.Of[l.Aggregate].Choice; c != nil {
+		c.Took = took.Microseconds()
+	}
+}
+
+// foresee says of the leaves of a query that is not run who may evaluate them.
+func (q *query) foresee() {
+	for _, p := range q.parts {
+		a := q.accelerates(p)
+		if a == nil {
+			continue
+		}
+		a.notLeaves(p.Node)
+		for n := range p.Of {
+			if leaf(n) == nil {
+				continue
+			}
+			reason := a.suits(n)
+			if reason == "" && a.mode == Auto {
+				reason = reasonForesee
+			}
+			a.leave(n, reason)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cost"
+	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// someConstants are not measured, so that tests start at once.
+var someConstants = cost.Constants{
+	Launch: time.Millisecond, Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 50e6, CoreWindows: 50e6, Workers: 2,
+}
+
+// testGPUs is the fleet of the GPUs that the driver for tests has, closed with the
+// test, and the registry of its metrics.
+func testGPUs(t testing.TB, change ...func(*fleet.Options)) (*fleet.Fleet, *prometheus.Registry) {
+	reg := prometheus.NewRegistry()
+	o := fleet.Options{
+		Require: true, MemoryFraction: 0.05, Library: cudatest.Library(t), Constants: &someConstants, Workers: 2, Registerer: reg,
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	gpus, err := fleet.Open(o)
+	require.NoError(t, err)
+	t.Cleanup(gpus.Close)
+	return gpus, reg
+}
+
+// metric is the sum of a metric over its labels.
+func metric(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
+	all, err := reg.Gather()
+	require.NoError(t, err)
+	for _, family := range all {
+		for _, m := range family.Metric {
+			if family.GetName() == name {
+				sum += m.Counter.GetValue() + m.Gauge.GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// declines lists what was left to the cores, by reason.
+func declines(t testing.TB, reg *prometheus.Registry) map[string]float64 {
+	all, err := reg.Gather()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, family := range all {
+		for _, m := range family.Metric {
+			if family.GetName() == "promwarp_gpu_declined_total" {
+				out[m.Label[0].GetValue()] = m.Counter.GetValue()
+			}
+		}
+	}
+	return out
+}
+
+// onGPUs has a comparison ask with a GPU forced.
+func (c *comparison) onGPUs(gpus *fleet.Fleet) *comparison {
+	c.ours.opts.GPUs = gpus
+	c.asked = inMode{c.ours, GPU}
+	return c
+}
+
+// asSamples has storages hand out samples alone, which are then encoded as XOR
+// chunks: those of the suite are XOR2, which GPUs do not take yet.
+type asSamples struct{ inMode }
+
+func (e asSamples) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	return e.inMode.NewInstantQuery(ctx, struct{ storage.Queryable }{q}, opts, qs, ts)
+}
+
+func (e asSamples) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
+	return e.inMode.NewRangeQuery(ctx, struct{ storage.Queryable }{q}, opts, qs, start, end, interval)
+}
+
+// TestGPUSuite runs Prometheus's own acceptance suite with a GPU forced.
+func TestGPUSuite(t *testing.T) {
+	gpus, reg := testGPUs(t)
+	opts := suiteOpts()
+	e := New(Options{Prometheus: opts, Workers: 2, GPUs: gpus})
+	defer e.Close()
+	promqltest.RunBuiltinTests(t, asSamples{inMode{e, GPU}})
+	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
+	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
+	require.Greater(t, jobs, 1700.0)
+	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
+}
+
+// TestGPURandomQueries compares with Prometheus's engine, as TestRandomQueries does,
+// with a GPU forced. PROMWARP_RANDOM sets the number of queries.
+func TestGPURandomQueries(t *testing.T) {
+	n := fromEnv(t, "PROMWARP_RANDOM", 300)
+	gpus, reg := testGPUs(t)
+	for _, delayed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(17, 11))
+			st := randomStorage(t, r)
+			c := newComparison(delayed, 2).onGPUs(gpus)
+			jobs := metric(t, reg, "promwarp_gpu_jobs_total")
+			for range n {
+				ask := question{start: int64(r.IntN(3600)) * 1000}
+				ask.query, ask.allowed = randomQuery(r)
+				if r.IntN(2) == 0 {
+					ask.query = randomLeaf(r)
+				}
+				ask.end, ask.step = ask.start+int64(r.IntN(1800))*1000, int64(1+r.IntN(90))*1000
+				if r.IntN(4) == 0 {
+					ask.end, ask.step = ask.start, 0
+				}
+				require.NoError(t, c.compare(t, st, ask))
+			}
+			require.Zero(t, c.undecided)
+			jobs = metric(t, reg, "promwarp_gpu_jobs_total") - jobs
+			t.Logf("%d queries: %v leaves on the GPU; left to the cores, all told: %v", n, jobs, declines(t, reg))
+			require.Greater(t, jobs, 0.5*float64(n))
+		})
+	}
+	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
+}
+
+// randomLeaf writes a query with leaves for a GPU in one of the places that they
+// can be in.
+func randomLeaf(r *rand.Rand) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	leaf := func() string {
+		sel := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, "lat_bucket")
+		mod := pick("", "", "", " offset 3m", " offset -2m", " @ 1200", " @ end()")
+		by := pick("", "by (job) ", "by (instance, job) ", "without (instance) ", "by (le, job) ", "by (__name__) ")
+		in := anyWindow(r, []plan.Exactness{plan.BitIdentical, plan.Compensated}[r.IntN(8)/7], sel+pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]")+mod)
+		if r.IntN(3) == 0 {
+			in = sel + mod
+		}
+		return pick("sum", "avg", "min", "max", "count", "group") + " " + by + "(" + in + ")"
+	}
+	switch r.IntN(9) {
+	case 0:
+		return "topk(2, " + leaf() + ")"
+	case 1:
+		return leaf() + pick(" / ", " + ", " > ", " and ", " or ", " unless ") + pick("", "on (job) ", "ignoring (instance) ") + leaf()
+	case 2:
+		return "histogram_quantile(0.9, sum by (le" + pick("", ", job") + ") (rate(lat_bucket" + pick("[1m]", "[5m]") + ")))"
+	case 3:
+		return pick("max_over_time", "sum_over_time", "rate") + "((" + leaf() + ")" + pick("[10m:1m]", "[7m:]", "[3m:17s]") + pick("", " offset 4m") + ")"
+	case 4:
+		return pick("max", "sum", "count", "group") + "(" + leaf() + ")"
+	case 5:
+		return "sum by (x) (label_replace(" + leaf() + `, "x", "$1", "job", "(.*)"))`
+	case 6:
+		return pick("abs", "-", "sort", "absent", "2 * ") + "(" + leaf() + ")"
+	default:
+		return leaf()
+	}
+}
+
+// TestGPUSmith compares the answers to queries that promqlsmith makes up, as
+// TestSmith does, with a GPU forced. PROMWARP_RANDOM sets their number.
+func TestGPUSmith(t *testing.T) {
+	n, first := fromEnv(t, "PROMWARP_RANDOM", 300), fromEnv(t, "PROMWARP_SEED", 0)
+	gpus, reg := testGPUs(t)
+	for _, delayed := range []bool{false, true} {
+		c := newComparison(delayed, 2).onGPUs(gpus)
+		s := newSmith()
+		var data *blocks
+		for seed := int64(first); seed < int64(first+n); seed++ {
+			if of := uint64(seed / queriesPerBlocks); data == nil || data.seed != of {
+				data = newBlocks(t, of)
+			}
+			ask := s.question(seed, map[string]int{})
+			require.NoError(t, c.compare(t, data, ask), "%s: again with PROMWARP_SEED=%d PROMWARP_RANDOM=1", ask, seed)
+		}
+	}
+	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
+	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
+	require.Greater(t, jobs, 0.05*float64(n))
+}

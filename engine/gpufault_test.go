@@ -1,0 +1,205 @@
+//go:build unix
+
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// gpuLog is a log that tests read.
+type gpuLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *gpuLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *gpuLog) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
+}
+
+func (l *gpuLog) to(o *fleet.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+const faultQuery = "sum by (job) (rate(reqs_total[5m])) / on (job) max by (job) (max_over_time(temp[10m]))"
+
+// TestGPUFaults: whatever fails on the device, each answer is the same; the failure
+// is logged once and counted, the device is left alone for a while, and then used
+// again.
+func TestGPUFaults(t *testing.T) {
+	h := cudatest.Control(t)
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
+	var log gpuLog
+	const retry = 100 * time.Millisecond
+	gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = retry })
+	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
+	ask := func() {
+		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
+	}
+	jobs := func() float64 { return metric(t, reg, "promwarp_gpu_jobs_total") }
+	faults := 0
+	for _, call := range []string{"cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuStreamWaitEvent", "cuMemsetD8Async", "cuEventRecord"} {
+		for nth := 1; nth <= 2; nth++ {
+			faults++
+			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
+			ask()
+			require.Equal(t, float64(faults), metric(t, reg, "promwarp_gpu_faults_total"), "%s %d", call, nth)
+			require.Equal(t, faults, log.count("a GPU failed: the cores evaluate its queries"))
+			require.Equal(t, nth, log.count(call+": CUDA_ERROR_UNKNOWN"))
+			require.Zero(t, metric(t, reg, "promwarp_gpu_usable"))
+			before, declined := jobs(), declines(t, reg)["the GPU failed"]
+			ask()
+			require.Equal(t, before, jobs(), "it is left alone")
+			require.Equal(t, declined+2, declines(t, reg)["the GPU failed"])
+			time.Sleep(retry)
+			ask()
+			require.Equal(t, before+2, jobs())
+			require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_usable"))
+			require.Equal(t, faults, log.count("a GPU failed"))
+			require.Equal(t, faults, log.count("a GPU works again"))
+		}
+	}
+	gpus.Close()
+	require.Zero(t, h.Held())
+}
+
+// TestGPULost: a device that is lost is never used again, and that is said once.
+func TestGPULost(t *testing.T) {
+	h := cudatest.Control(t)
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
+	var log gpuLog
+	gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = time.Millisecond })
+	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
+	h.Configure("cuLaunchKernel:2=719")
+	for range 5 {
+		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.Equal(t, 1, log.count("a GPU is lost to this process"))
+	require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_faults_total"))
+	require.Zero(t, metric(t, reg, "promwarp_gpu_jobs_total"))
+	require.Equal(t, map[string]float64{"the GPU failed": 1, "the GPU is of no use until promwarp is restarted": 9}, declines(t, reg))
+	gpus.Close()
+	require.Zero(t, log.count("closing a GPU failed"))
+}
+
+// TestGPUStarts: queries do not wait for a device that is starting or cannot be
+// opened at first.
+func TestGPUStarts(t *testing.T) {
+	h := cudatest.Control(t)
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	var log gpuLog
+	for nth := 1; nth <= 3; nth++ {
+		h.Reset()
+		h.Configure(fmt.Sprintf("cuMemHostAlloc:%d=2", nth))
+		gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Require, o.Retry = false, 50*time.Millisecond })
+		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
+		require.Equal(t, 0.0, metric(t, reg, "promwarp_gpu_usable"))
+		require.NoError(t, ranged(t, e, t.Context(), st, faultQuery).Err)
+		require.Eventually(t, func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }, 5*time.Second, time.Millisecond)
+		require.NoError(t, ranged(t, e, WithMode(t.Context(), GPU, true), st, faultQuery).Err)
+		require.Equal(t, nth, log.count("a GPU cannot be used at present"))
+		require.Equal(t, nth, log.count("a GPU is ready"))
+		gpus.Close()
+		require.Zero(t, h.Held())
+	}
+	h.Configure("cuMemAlloc_v2:1=2")
+	_, err := fleet.Open(fleet.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t), Constants: &someConstants})
+	require.ErrorContains(t, err, "CUDA_ERROR_OUT_OF_MEMORY")
+	require.Zero(t, h.Held())
+}
+
+// TestGPUConcurrently: queries that come at once share the device and get the same
+// answers; some are cancelled, which is no failure of the device.
+func TestGPUConcurrently(t *testing.T) {
+	gpus, reg := testGPUs(t)
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	e := New(Options{Prometheus: plainOpts(), GPUs: gpus, Workers: 2})
+	queries := []string{
+		faultQuery, "topk(1, sum by (job) (rate(reqs_total[5m])))", "avg by (job) (temp)",
+		"histogram_quantile(0.9, sum by (le) (rate(lat_bucket[5m])))", "max(sum by (job) (temp))",
+	}
+	var want []string
+	for _, qs := range queries {
+		want = append(want, summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, qs), qs))
+	}
+	var wg sync.WaitGroup
+	for k := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				qs := queries[(k+i)%len(queries)]
+				ctx, cancel := context.WithCancel(WithMode(context.Background(), GPU, true))
+				if i%4 == 3 {
+					time.AfterFunc(time.Duration(k*100)*time.Microsecond, cancel)
+				}
+				res := ranged(t, e, ctx, st, qs)
+				cancel()
+				if res.Err != nil && i%4 == 3 {
+					continue
+				}
+				if got := summary(res, qs); got != want[(k+i)%len(queries)] {
+					t.Errorf("%s: %s", qs, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
+	require.Greater(t, metric(t, reg, "promwarp_gpu_jobs_total"), 120.0)
+}
+
+// TestGPUCancelSoon: a query that is cancelled, or whose time is up, ends with
+// Prometheus's error while the device works for it or for another, and the device
+// goes on.
+func TestGPUCancelSoon(t *testing.T) {
+	gpus, reg := testGPUs(t)
+	sel := heavy(t, 3000, 240)
+	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
+	e := New(Options{Prometheus: plainOpts(), GPUs: gpus, Workers: 2})
+	const qs = "sum by (g) (rate(m_total[5m]))"
+	var wg sync.WaitGroup
+	ended := make([]error, 2)
+	for k := range ended {
+		wg.Go(func() {
+			query, err := e.NewRangeQuery(context.Background(), q, nil, qs, time.Unix(0, 0), time.Unix(3600, 0), time.Second)
+			if err != nil {
+				ended[k] = err
+				return
+			}
+			defer query.Close()
+			ctx, cancel := context.WithTimeout(WithMode(context.Background(), GPU, false), 30*time.Millisecond)
+			defer cancel()
+			ended[k] = query.Exec(ctx).Err
+		})
+	}
+	wg.Wait()
+	for _, err := range ended {
+		require.ErrorAs(t, err, new(promql.ErrQueryTimeout))
+	}
+	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
+	res := ranged(t, e, WithMode(t.Context(), GPU, true), q, qs)
+	require.NoError(t, res.Err)
+	require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_jobs_total"))
+}

@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/promwarp/promwarp/cost"
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Outcome is what became of a leaf.
+type Outcome struct {
+	Reason    string        // why it is left to the cores, in one plain sentence; empty if a device computed it
+	Estimated bool          // Estimate is set
+	Estimate  cost.Estimate // the device's includes waiting for it
+	GPU       int           // the device's number, where one computed it
+	Stages    gpuexec.Stages
+}
+
+// Suits says why a node cannot be evaluated on any GPU at present, whatever its
+// data, or nothing.
+func (f *Fleet) Suits(n plan.Node) string {
+	if reason := gpuexec.Suits(n); reason != "" {
+		return reason
+	}
+	_, reason := f.pick(nil)
+	return reason
+}
+
+// Decline counts a node that is left to the cores. What a reason says behind a
+// colon is not counted by.
+func (f *Fleet) Decline(reason string) {
+	reason, _, _ = strings.Cut(reason, ":")
+	f.metrics.declined.WithLabelValues(reason).Inc()
+}
+
+// decline is the outcome for a leaf that is left to the cores.
+func (f *Fleet) decline(o Outcome, reason string) (Outcome, error) {
+	f.Decline(reason)
+	o.Reason = reason
+	return o, nil
+}
+
+// The reasons that this package adds to those of gpuexec.
+const (
+	reasonCheaper = "the cores are expected to be faster"
+	reasonFailed  = "the GPU failed"
+	reasonCorrupt = "a chunk is corrupt, which the cores report"
+)
+
+// Evaluate has a leaf computed by a device where that is expected to be faster, or
+// in any case if forced. Its error is the query's.
+func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o Outcome, err error) {
+	if reason := gpuexec.SuitsLeaf(l); reason != "" {
+		return f.decline(o, reason)
+	}
+	d, reason := f.pick(l)
+	if d == nil {
+		return f.decline(o, reason)
+	}
+	size := sizeOf(l)
+	size.Missing = int64(float64(size.Missing) * (1 - d.resident(l)))
+	model := f.model.Load()
+	o.Estimate, o.Estimated = model.Estimate(size), true
+	o.Estimate[cost.Device] += d.wait()
+	if !forced && o.Estimate.Cheaper() == cost.Cores {
+		return f.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(o.Estimate[cost.Cores]), short(o.Estimate[cost.Device])))
+	}
+	if !d.begin() {
+		return f.decline(o, reasonFailed+": it is just being tried again")
+	}
+	var stages gpuexec.Stages
+	err = d.run(ctx, l, &stages)
+	var unsuited *gpuexec.Unsuited
+	var corrupt *selection.CorruptError
+	switch {
+	case err == nil:
+		d.end(nil)
+		job := stages.Total - stages.Waited
+		d.note(job)
+		o.GPU, o.Stages = d.info.Ordinal, stages
+		model.Observe(cost.Device, size, job)
+		f.metrics.count(d, l.Work(), &stages)
+		return o, nil
+	case l.Err() != nil:
+		d.leave()
+		return o, l.Err()
+	case errors.As(err, &unsuited):
+		d.leave()
+		return f.decline(o, unsuited.Reason)
+	case errors.As(err, &corrupt):
+		d.leave()
+		return f.decline(o, reasonCorrupt)
+	}
+	d.end(err)
+	return f.decline(o, reasonFailed+": "+err.Error())
+}
+
+// short is a duration for reading.
+func short(d time.Duration) time.Duration {
+	if d > 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}
+
+// OnCores tells how long the cores took for a leaf.
+func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
+	if m := f.model.Load(); m != nil {
+		m.Observe(cost.Cores, sizeOf(l), took)
+	}
+}
+
+// pick chooses the usable device that has most of the leaf's chunks, and of those
+// the one with the least to do; else it says why there is none. The leaf may be
+// nil.
+func (f *Fleet) pick(l *cpuexec.Leaf) (best *device, reason string) {
+	f.mu.Lock()
+	devices, reason := f.devices, f.none
+	f.mu.Unlock()
+	now := time.Now()
+	var most float64
+	var least int64
+	for i := range devices {
+		// From another device on for every selector, so that ties are spread.
+		d := devices[(i+first(l))%len(devices)]
+		if why := d.usable(now); why != "" {
+			reason = why
+			continue
+		}
+		there, leaves := d.resident(l), d.leaves.Load()
+		if best == nil || there > most || there == most && leaves < least {
+			best, most, least = d, there, leaves
+		}
+	}
+	if best != nil {
+		return best, ""
+	}
+	return nil, reason
+}
+
+// first is a number that is the same for leaves of the same selector.
+func first(l *cpuexec.Leaf) int {
+	if l == nil {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(l.Window.Scan.Text))
+	return int(h.Sum32() >> 1)
+}
+
+// resident is the share of a leaf's chunks that are on the device.
+func (d *device) resident(l *cpuexec.Leaf) float64 {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if l == nil || d.x == nil {
+		return 0
+	}
+	return d.x.ResidentShare(l)
+}
+
+// run computes a leaf.
+func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stages) error {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if d.x == nil {
+		return errors.New("it is closed")
+	}
+	_, err := d.x.Evaluate(ctx, l, stages)
+	return err
+}
+
+// wait is how long a leaf is expected to wait for the device.
+func (d *device) wait() time.Duration {
+	return time.Duration(d.leaves.Load() * d.typical.Load())
+}
+
+// note notes how long a leaf took. The first is the measure until there are more.
+func (d *device) note(took time.Duration) {
+	was := d.typical.Load()
+	if was == 0 {
+		was = int64(took)
+	}
+	d.typical.Store(was + (int64(took)-was)/8)
+}
+
+// looked is the number of series whose chunks are looked at to know about how
+// much they are.
+const looked = 512
+
+// sizeOf is how much work a leaf is, about.
+func sizeOf(l *cpuexec.Leaf) cost.Leaf {
+	n := l.Selection.NumSeries()
+	mint, maxt := l.Window.Reads(l.Grid)
+	every := max(1, n/looked)
+	series, samples, bytes := 0, int64(0), int64(0)
+	for i := 0; i < n; i += every {
+		series++
+		for _, c := range l.Selection.Overlapping(i, mint, maxt) {
+			samples += int64(c.Samples)
+			bytes += int64(c.Len)
+		}
+	}
+	scale := float64(n) / float64(max(series, 1))
+	return cost.Leaf{
+		Function: l.Window.Func.Name,
+		Samples:  int64(float64(samples) * scale),
+		Missing:  int64(float64(bytes) * scale),
+		Decoded:  l.DecodedShare(),
+		Windows:  int64(n) * int64(l.Grid.Steps),
+	}
+}

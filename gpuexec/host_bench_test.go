@@ -1,0 +1,36 @@
+package gpuexec
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// BenchmarkAround is what a job over 100 000 series costs on the host besides the
+// device's work: opening it, and making its result.
+func BenchmarkAround(b *testing.B) {
+	cpu := cpuexec.New(cpuexec.Options{})
+	sel := speedSelection(b, 100_000, 120)
+	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), plan.Grid{Start: speedStart + 60_000, Interval: 60_000, Steps: 2500}, sel)
+	l, err := cpu.OpenLeaf(b.Context(), job)
+	require.NoError(b, err)
+	values := make([]float64, l.Groups*l.Grid.Steps)
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			_, err := cpu.OpenLeaf(b.Context(), job)
+			require.NoError(b, err)
+		}
+	})
+	b.Run("finish", func(b *testing.B) {
+		for b.Loop() {
+			l, err := cpu.OpenLeaf(b.Context(), job)
+			require.NoError(b, err)
+			_, err = l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, values, plan.Work{})
+			require.NoError(b, err)
+		}
+	})
+}

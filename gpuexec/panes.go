@@ -1,0 +1,62 @@
+package gpuexec
+
+import (
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels"
+)
+
+// Panes are the stretches of time between neighbouring edges of windows, of which
+// sums and extremes are made once for all windows that share them.
+type Panes struct {
+	Head  int64  // ms; where a step has two panes, the first is so long
+	Per   uint32 // panes a step: window k begins with pane k*Per
+	Count uint32 // of all
+	Block uint32 // neighbouring panes that are summed up together
+	Span  uint32 // panes of a window, more than a block
+}
+
+// minPanes is the least number of steps, and of steps that a sample is in the
+// windows of, for which panes are worth their memory; maxPanes is the largest number
+// of panes a step.
+const minPanes, maxPanes = 8, 256
+
+// maxBlock is the largest number of panes in a block: a thread goes through one.
+const maxBlock = 128
+
+// panesOf cuts the windows of s into panes. It reports false where that is not
+// worth it. It must depend on nothing but s: a mean's last bits do on how it is made.
+func panesOf(s Steps) (p Panes, ok bool) {
+	if s.Interval <= 0 || s.Count < minPanes || s.Width/s.Interval < minPanes || s.Width/s.Interval > maxPanes*int64(s.Count) {
+		return p, false
+	}
+	p = Panes{Head: s.Width % s.Interval, Per: 1, Span: uint32(s.Width / s.Interval)}
+	if p.Head > 0 {
+		p.Per, p.Span = 2, 2*p.Span+1
+	}
+	p.Count = p.Per*(s.Count-1) + p.Span
+	p.Block = min(p.Span/2, maxBlock)
+	return p, p.Count/p.Block < maxGridY
+}
+
+// bytes is the memory that the panes of a tile of series take, for each of the
+// suffixes and the prefixes.
+func (p *Panes) bytes(op kernels.Operator) int {
+	if op == kernels.Min || op == kernels.Max {
+		return int(p.Count) * lanes * kernels.ExtremeBytes
+	}
+	return int(p.Count) * lanes * kernels.TotalBytes
+}
+
+// WindowPanes puts a function of windows that are cut into panes on a stream.
+// suffix and prefix have p.bytes for each tile.
+func (k *Kernels) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op kernels.Operator, suffix, prefix cuda.Pointer, out Output) error {
+	grid := blocks(b.Tiles*kernels.TileChunks, kernels.WindowBlock)
+	grid.Y = (p.Count + p.Block - 1) / p.Block
+	err := c.Launch(k.windowPanes, grid, cuda.Size{X: kernels.WindowBlock}, 0, s,
+		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values,
+		steps.Start-steps.Width, steps.Interval, p.Head, p.Per, p.Count, p.Block, uint32(op), suffix, prefix)
+	if err != nil {
+		return err
+	}
+	return k.window(c, s, k.windowJoin, kernels.WindowBlock, b, steps, out, p.Head, p.Per, p.Count, p.Block, p.Span, uint32(op), suffix, prefix)
+}

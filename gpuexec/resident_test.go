@@ -1,0 +1,297 @@
+package gpuexec
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// stretchOf makes series with chunks of 40 samples, one a minute, from a chunk on.
+func stretchOf(t testing.TB, series, from, chunks int) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for i := range series {
+		b.Series(labels.FromStrings("__name__", "m_total", "job", string(rune('a'+i%3)), "i", string(rune('A'+i/26))+string(rune('A'+i%26))))
+		r := rand.New(rand.NewPCG(uint64(i), uint64(from)))
+		for c := from; c < from+chunks; c++ {
+			ts, vs := make([]int64, 40), make([]float64, 40)
+			for k := range ts {
+				ts[k], vs[k] = int64(c*40+k)*60_000, float64(c*40+k)+r.Float64()
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[39], encode(t, ts, vs)))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// overAll is a grid over some chunks.
+func overAll(from, chunks int) plan.Grid {
+	return plan.Grid{Start: int64(from*40) * 60_000, Interval: 600_000, Steps: chunks * 4}
+}
+
+// check evaluates a job and compares with the CPU.
+func check(t testing.TB, x *Executor, job cpuexec.Job, what string) Stages {
+	want, err := x.cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	var s Stages
+	got, err := x.RunStages(t.Context(), job, &s)
+	require.NoError(t, err, what)
+	same(t, want, got, true, what)
+	settled(t, x)
+	return s
+}
+
+// settled checks that nothing is in use, and that the store's memory is all there.
+func settled(t testing.TB, x *Executor) {
+	s := x.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := uint64(0)
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		b := e.Value.(*block)
+		require.Zero(t, b.pins)
+		held += b.size
+	}
+	require.Equal(t, s.size, held+s.free.total())
+}
+
+// TestStays: a job's chunks stay on the device, so that the same job copies nothing,
+// one with another grouping only tables, and one over more or fewer chunks only what
+// is new, whoever made the selection of them.
+func TestStays(t *testing.T) {
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	one, two := stretchOf(t, 60, 0, 6), stretchOf(t, 60, 6, 3)
+	both, err := selection.Join(one, two)
+	require.NoError(t, err)
+	chunks := func(s *selection.Selection) (n int64) {
+		for k := range s.NumSlabs() {
+			n += int64(len(s.Slab(k).Bytes()))
+		}
+		return n
+	}
+	node := aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false)
+	first := check(t, x, jobOver(node, overAll(0, 6), one), "first")
+	tables := first.CopiedBytes - chunks(one)
+	require.Positive(t, tables)
+	require.Zero(t, first.ResidentBytes)
+	require.Positive(t, first.Copy)
+
+	again := check(t, x, jobOver(node, overAll(0, 6), one), "again")
+	require.Zero(t, again.CopiedBytes)
+	require.Positive(t, again.ResidentBytes)
+	require.Zero(t, again.Copy)
+	require.Positive(t, again.Decode)
+	require.Positive(t, again.Window)
+	require.Positive(t, again.Fold)
+	require.Positive(t, again.Result)
+
+	other := check(t, x, jobOver(aggregation("max", "last", 300_000, 0, nil, nil, false), overAll(0, 6), one.Slice(0, math.MaxInt64)), "another")
+	require.Less(t, other.CopiedBytes, 2*tables)
+
+	grown := check(t, x, jobOver(node, overAll(0, 9), both), "grown")
+	require.GreaterOrEqual(t, grown.CopiedBytes, chunks(two))
+	require.Less(t, grown.CopiedBytes, chunks(two)+3*tables)
+
+	sliced := check(t, x, jobOver(node, overAll(3, 4), both.Slice(3*40*60_000, 7*40*60_000-1)), "sliced")
+	require.Less(t, sliced.CopiedBytes, 2*tables)
+
+	x.Forget(one)
+	forgotten := check(t, x, jobOver(node, overAll(0, 6), one), "forgotten")
+	require.Equal(t, first.CopiedBytes, forgotten.CopiedBytes)
+	require.NoError(t, x.Keep(t.Context(), both))
+	require.NoError(t, x.Keep(t.Context(), both))
+
+	// What nobody has any more does not hold memory.
+	held := x.store.held()
+	one, two, both = nil, nil, nil
+	small := stretchOf(t, 1, 0, 1)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		check(t, x, jobOver(node, overAll(0, 1), small), "after all is gone")
+		return x.store.held() < held/10
+	}, 10*time.Second, time.Millisecond)
+}
+
+// TestLittleRoom: what does not fit beside other things comes with the tables, and
+// slabs of which a small part is needed are not copied as a whole.
+func TestLittleRoom(t *testing.T) {
+	sel := stretchOf(t, 500, 0, 20)
+	node := aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false)
+	job := jobOver(node, overAll(0, 20), sel)
+	x := executor(t, Options{Memory: 6 << 20, Staging: 100 << 10})
+	for range 3 {
+		s := check(t, x, job, "little memory")
+		require.Positive(t, s.CopiedBytes)
+	}
+	x.store.mu.Lock()
+	at, ok := x.store.free.take(x.store.free.total()) // none for slabs
+	if !ok {
+		x.store.mu.Unlock()
+		x.empty()
+		x.store.mu.Lock()
+		at, ok = x.store.free.take(x.store.free.total())
+	}
+	require.True(t, ok)
+	x.store.mu.Unlock()
+	x.store.removeIf(func(*block) bool { return true })
+	left := x.store.free
+	x.store.free = nil
+	want, err := x.cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	var s Stages
+	got, err := x.RunStages(t.Context(), job, &s)
+	require.NoError(t, err)
+	same(t, want, got, true, "no room at all")
+	require.Zero(t, s.ResidentBytes)
+	x.store.free = left
+	x.store.free.give(at, x.store.size-left.total())
+
+	x = executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	sel = stretchOf(t, 200, 0, 40)
+	s = check(t, x, jobOver(node, overAll(3, 1), sel), "a small part")
+	whole := int64(0)
+	for k := range sel.NumSlabs() {
+		whole += int64(len(sel.Slab(k).Bytes()))
+	}
+	require.Less(t, s.CopiedBytes, whole/4)
+}
+
+// TestPageLocked: page-locked slabs are copied as they are.
+func TestPageLocked(t *testing.T) {
+	x := executor(t, Options{Memory: 64 << 20, Staging: 64 << 10})
+	pageLock(t, x.dev)
+	sel := stretchOf(t, 300, 0, 30)
+	locked := 0
+	for k := range sel.NumSlabs() {
+		if sel.Slab(k).PageLocked() {
+			locked++
+		}
+	}
+	require.Positive(t, locked)
+	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 30), sel), "page-locked")
+	runtime.KeepAlive(sel)
+}
+
+// TestNotPageLocked: memory that cannot be page-locked is used as it is.
+func TestNotPageLocked(t *testing.T) {
+	h := cudatest.Control(t)
+	x := executor(t, Options{Memory: 64 << 20, Staging: 64 << 10})
+	pageLock(t, x.dev)
+	h.Configure("cuMemHostRegister_v2:1=2")
+	sel := stretchOf(t, 300, 0, 30)
+	locked := 0
+	for k := range sel.NumSlabs() {
+		if slab := sel.Slab(k); slab.PageLocked() {
+			locked++
+		}
+	}
+	require.Equal(t, h.Calls("cuMemHostRegister_v2")-1, locked)
+	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 30), sel), "partly page-locked")
+	runtime.KeepAlive(sel)
+}
+
+// TestManyAtOnce: jobs of many at once, over few and many selections, some of them
+// cancelled, get their answers.
+func TestManyAtOnce(t *testing.T) {
+	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
+	sels := []*selection.Selection{stretchOf(t, 200, 0, 8), stretchOf(t, 40, 0, 3), stretchOf(t, 100, 2, 6)}
+	var wg sync.WaitGroup
+	for i := range 24 {
+		wg.Go(func() {
+			job := jobOver(aggregation([]string{"sum", "max"}[i%2], "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 8), sels[i%3])
+			want, err := x.cpu.Run(t.Context(), job)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if i%6 == 5 {
+				time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
+			}
+			got, err := x.Run(ctx, job)
+			if i%6 == 5 && ctx.Err() != nil {
+				return // either way
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			same(t, want, got, true, "one of many")
+		})
+	}
+	wg.Wait()
+	settled(t, x)
+}
+
+// TestSmallBesideLarge: a small job does not wait for a large one.
+func TestSmallBesideLarge(t *testing.T) {
+	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
+	<-x.large.turn // a large one is under way
+	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, nil, false), overAll(0, 2), stretchOf(t, 10, 0, 2)), "a small one")
+	x.large.leave()
+}
+
+// TestResidencyModel does at random what a cache and dashboards do, with little
+// memory: every answer is the CPU's.
+func TestResidencyModel(t *testing.T) {
+	driver := cudatest.Open(t)
+	dev, err := driver.Device(0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dev.Close()) }()
+	tiles := make([]*selection.Selection, 6)
+	for k := range tiles {
+		tiles[k] = stretchOf(t, 70, k*2, 2)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		memory := rapid.Uint64Range(3<<20, 8<<20).Draw(rt, "memory")
+		x, err := New(dev, cpuexec.New(cpuexec.Options{}), Options{Memory: memory, Staging: 64 << 10, Slots: 3})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, x.Close()) }()
+		var sel *selection.Selection
+		for range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			from := rapid.IntRange(0, 5).Draw(rt, "from")
+			n := rapid.IntRange(1, 6-from).Draw(rt, "tiles")
+			if sel == nil || rapid.Bool().Draw(rt, "another") {
+				joined, err := selection.Join(tiles[from : from+n]...)
+				require.NoError(t, err)
+				sel = joined
+			}
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0:
+				x.Forget(sel)
+			case 1:
+				if err := x.Keep(t.Context(), sel); err != nil {
+					require.ErrorIs(t, err, ErrNoRoom)
+				}
+			case 2:
+				sel = sel.Remember(int64(40*from) * 60_000)
+			case 3:
+				sel = sel.Slice(int64(40*from)*60_000, int64(40*(from+1))*60_000)
+				if sel.NumSeries() == 0 {
+					sel = nil
+					continue
+				}
+			}
+			op := rapid.SampledFrom([]string{"sum", "max", "count"}).Draw(rt, "op")
+			by := rapid.SampledFrom([][]string{nil, {"job"}, {"i"}}).Draw(rt, "by")
+			f := rapid.SampledFrom([]string{"rate", "last", "max_over_time"}).Draw(rt, "f")
+			check(t, x, jobOver(aggregation(op, f, 1_800_000, 0, nil, by, false), overAll(2*from, 2*n), sel), "a job")
+		}
+	})
+}

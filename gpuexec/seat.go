@@ -1,0 +1,103 @@
+package gpuexec
+
+import (
+	"errors"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+)
+
+// seat is what one job has for itself while it is evaluated: a part of the arena,
+// streams, and memory to put tables together in. There are two. One is kept for
+// small jobs, so that they need not wait for a large one: their batches take turns
+// with its.
+type seat struct {
+	turn   chan struct{} // holds a token while no job has the seat
+	at     cuda.Pointer
+	size   uint64
+	slots  []*slot
+	tables cuda.Stream // what a job begins and ends with
+	ready  cuda.Event  // the states are; times are counted from here
+	ended  cuda.Event  // the last result was fetched
+	last   cuda.Event  // all batches are done
+}
+
+// slot is what a batch has for itself while it is under way.
+type slot struct {
+	stream  cuda.Stream
+	staging []byte
+	marks   [numMarks]cuda.Event
+
+	// Of the batch that has it.
+	busy   bool // work was put on the stream
+	copies bool // something was copied
+	pinned []*block
+}
+
+// mark is a place in a batch's work.
+type mark int
+
+const (
+	atCopy mark = iota
+	atCopied
+	atBegin
+	atDecoded
+	atWindowed
+	atFold
+	atFolded
+	numMarks
+)
+
+func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
+	if s.tables, err = c.NewStream(); err != nil {
+		return err
+	}
+	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last} {
+		if *e, err = c.NewEvent(true); err != nil {
+			return err
+		}
+	}
+	for range slots {
+		l := &slot{}
+		s.slots = append(s.slots, l)
+		if l.stream, err = c.NewStream(); err != nil {
+			return err
+		}
+		for m := range l.marks {
+			if l.marks[m], err = c.NewEvent(true); err != nil {
+				return err
+			}
+		}
+		if l.staging, err = c.AllocHost(staging); err != nil {
+			return err
+		}
+	}
+	s.turn <- struct{}{}
+	return nil
+}
+
+// release gives back what was taken, as far as it was.
+func (s *seat) release(c *cuda.Context) error {
+	var errs []error
+	for _, l := range s.slots {
+		if l.stream != 0 {
+			errs = append(errs, c.DestroyStream(l.stream))
+		}
+		for _, e := range l.marks {
+			if e != 0 {
+				errs = append(errs, c.DestroyEvent(e))
+			}
+		}
+		if l.staging != nil {
+			errs = append(errs, c.FreeHost(l.staging))
+		}
+	}
+	for _, e := range []cuda.Event{s.ready, s.ended, s.last} {
+		if e != 0 {
+			errs = append(errs, c.DestroyEvent(e))
+		}
+	}
+	if s.tables != 0 {
+		errs = append(errs, c.DestroyStream(s.tables))
+	}
+	return errors.Join(errs...)
+}

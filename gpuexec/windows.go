@@ -1,0 +1,106 @@
+package gpuexec
+
+import (
+	"time"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// function is a window function as a kernel computes it.
+type function struct {
+	by      kernel
+	ends    kernels.Ends
+	op      kernels.Operator
+	pairs   kernels.Pairs
+	folds   kernels.Folds
+	counter bool // resets are made up for
+	seconds bool // the width in seconds divides the result
+	mad     bool // the median absolute deviation, rather than a quantile
+}
+
+// kernel is the kernel that computes a window function.
+type kernel int
+
+const (
+	byEnds kernel = iota
+	byAll         // or by panes
+	byRate
+	byPairs
+	byFold
+	byOrder
+)
+
+var functions = map[string]function{
+	plan.Last.Name:          {ends: kernels.EndsInstant},
+	"last_over_time":        {ends: kernels.EndsNewest},
+	"first_over_time":       {ends: kernels.EndsOldest},
+	"ts_of_last_over_time":  {ends: kernels.EndsNewestTime},
+	"ts_of_first_over_time": {ends: kernels.EndsOldestTime},
+	"count_over_time":       {ends: kernels.EndsCount},
+	"present_over_time":     {ends: kernels.EndsPresence},
+	"delta":                 {by: byRate},
+	"increase":              {by: byRate, counter: true},
+	"rate":                  {by: byRate, counter: true, seconds: true},
+	"sum_over_time":         {by: byAll, op: kernels.Sum},
+	"avg_over_time":         {by: byAll, op: kernels.Avg},
+	"min_over_time":         {by: byAll, op: kernels.Min},
+	"max_over_time":         {by: byAll, op: kernels.Max},
+	"irate":                 {by: byPairs, pairs: kernels.PairsLastRate},
+	"idelta":                {by: byPairs, pairs: kernels.PairsLastDifference},
+	"changes":               {by: byPairs, pairs: kernels.PairsChanges},
+	"resets":                {by: byPairs, pairs: kernels.PairsResets},
+	"stdvar_over_time":      {by: byFold, folds: kernels.FoldsVariance},
+	"stddev_over_time":      {by: byFold, folds: kernels.FoldsDeviation},
+	"deriv":                 {by: byFold, folds: kernels.FoldsSlope},
+	"predict_linear":        {by: byFold, folds: kernels.FoldsPrediction},
+	"ts_of_min_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMin},
+	"ts_of_max_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMax},
+	"quantile_over_time":    {by: byOrder},
+	"mad_over_time":         {by: byOrder, mad: true},
+
+	"double_exponential_smoothing": {by: byFold, folds: kernels.FoldsSmoothing},
+}
+
+// divisor is what the results of f are divided by, or 0 for nothing.
+func (f function) divisor(width int64) float64 {
+	if !f.seconds {
+		return 0
+	}
+	return (time.Duration(width) * time.Millisecond).Seconds()
+}
+
+// panes cuts the windows of f into panes, if it is one for which that is worth it.
+func (f function) panes(s Steps) *Panes {
+	if f.by != byAll {
+		return nil
+	}
+	p, ok := panesOf(s)
+	if !ok {
+		return nil
+	}
+	return &p
+}
+
+// window puts the window function over a batch on a stream.
+func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) error {
+	k, b := j.x.k, &d.Batch
+	switch {
+	case j.panes != nil:
+		return k.WindowPanes(c, s, b, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+	case j.f.by == byRate:
+		return k.WindowRate(c, s, b, steps, j.f.counter, j.f.divisor(j.l.Window.Width), d.out)
+	case j.f.by == byPairs:
+		return k.WindowPairs(c, s, b, steps, j.f.pairs, d.out)
+	case j.f.by == byFold:
+		w := j.l.Window
+		return k.WindowFold(c, s, b, steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
+	case j.f.by == byOrder:
+		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.result+cuda.Pointer(j.fault.at), d.out)
+	case j.f.by == byAll:
+		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
+	default:
+		return k.WindowEnds(c, s, b, steps, j.f.ends, d.out)
+	}
+}
