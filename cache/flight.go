@@ -103,7 +103,7 @@ func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) b
 		return false
 	}
 	tiles := spans{f.whole}.tiles(c.tile)
-	sel, ok := narrowed(f.wide.sel, matchers, f.wide.entry.matchers)
+	sel, ok := narrowed(f.wide.sel, matchers, f.wide.entry.matchers, c.lacks)
 	if ok {
 		var err error
 		// Exactly, for beside it there may be what is too old.

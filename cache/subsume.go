@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+	"strings"
 
 	commonmodel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -18,9 +19,13 @@ import (
 // a narrow one: beyond that fetching may be faster.
 const maxSubsumed = 500_000
 
-// Answerer is what an Upstream may also be: one that answers only some selectors
-// and for others returns nothing, whatever it has.
+// Answerer is what an Upstream may also be: one that matches selectors with the
+// labels that series have, but for external labels that it adds to all of them as
+// a Prometheus does. Only its selectors are answered from wider ones. What joins
+// the series of several sources, each with external labels of its own, is none.
 type Answerer interface {
+	// Answers reports whether the selector is answered at all; for others there
+	// is nothing, whatever the upstream has.
 	Answers(matchers []*labels.Matcher) bool
 }
 
@@ -28,7 +33,7 @@ type Answerer interface {
 // and matches all that it does, and what it covers of it. The cache's mutex must
 // be held.
 func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has coverage) {
-	if a, ok := c.up.(Answerer); ok && !a.Answers(e.matchers) {
+	if !c.answers(e) {
 		return nil, nil
 	}
 	var most int64
@@ -52,7 +57,7 @@ func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has c
 
 func (c *Cache) answers(e *entry) bool {
 	a, ok := c.up.(Answerer)
-	return !ok || a.Answers(e.matchers)
+	return ok && a.Answers(e.matchers)
 }
 
 // fixedName is the metric name that matchers fix, or empty if they do not.
@@ -69,7 +74,7 @@ func fixedName(ms []*labels.Matcher) string {
 // matched by wide.
 func impliesAll(narrow, wide []*labels.Matcher) bool {
 	for _, w := range wide {
-		if !slices.ContainsFunc(narrow, func(n *labels.Matcher) bool { return implies(n, w) }) && !matchesAll(w) {
+		if !slices.ContainsFunc(narrow, func(n *labels.Matcher) bool { return implies(n, w) }) {
 			return false
 		}
 	}
@@ -77,94 +82,110 @@ func impliesAll(narrow, wide []*labels.Matcher) bool {
 }
 
 // implies reports whether it is certain that every value that n matches is
-// matched by w, and both are of the same label.
+// matched by w, and both are of the same label. Whether a dot matches a newline
+// depends on the version of a Prometheus, so nothing is certain of values with one.
 func implies(n, w *labels.Matcher) bool {
 	if n.Name != w.Name {
 		return false
 	}
+	matched := func(v string) bool { return w.Matches(v) && !hasNewline(v) }
 	switch {
-	case n.Type == w.Type && n.Value == w.Value:
+	case sameMatcher(n, w):
 		return true
 	case n.Type == labels.MatchEqual:
-		return w.Matches(n.Value)
+		return matched(n.Value)
 	case n.Type == labels.MatchRegexp && len(n.SetMatches()) > 0:
-		return !slices.ContainsFunc(n.SetMatches(), func(v string) bool { return !w.Matches(v) })
-	case w.Type == labels.MatchNotEqual && w.Value == "", w.Type == labels.MatchRegexp && w.Value == ".+":
-		return !n.Matches("")
+		return !slices.ContainsFunc(n.SetMatches(), func(v string) bool { return !matched(v) })
 	case w.Type == labels.MatchNotEqual:
-		return !n.Matches(w.Value)
+		return !n.Matches(w.Value) && !hasNewline(w.Value)
 	}
 	return false
 }
 
-// matchesAll reports whether it is certain that m matches every value.
-func matchesAll(m *labels.Matcher) bool {
-	return m.Type == labels.MatchRegexp && m.Value == ".*"
-}
+func hasNewline(v string) bool { return strings.Contains(v, "\n") }
 
 // narrowed returns the series of sel, which is what wide matched, that narrow
 // matches, and whether it is certain that they are what the upstream would give.
 //
-// A Prometheus adds its external labels to every series that it returns, after
-// it has matched: of the matchers of such a label it takes out one that fixes it
-// to the value that it has, and has others match series that lack it. So where
-// the two selectors differ by more than a fixed value, the label must be known
-// not to be external: series have different values of it, or lack it.
-func narrowed(sel *selection.Selection, narrow, wide []*labels.Matcher) (*selection.Selection, bool) {
-	var watched []*watched
-	watch := func(m *labels.Matcher, filters, fixed bool) {
-		watched = append(watched, newWatched(m, filters, fixed || m.Name == commonmodel.MetricNameLabel))
+// A Prometheus matches series by the labels that it has stored and then adds its
+// external labels to all that lack them. A matcher that fixes one to the value
+// that it has is made to match series that lack it, and comes to the same here;
+// others do not. So of any other matcher that only one of the two selectors has,
+// the label must be known not to be external: some series from the same upstream
+// lacks it. lacks says whether one outside of sel is known.
+func narrowed(sel *selection.Selection, narrow, wide []*labels.Matcher, lacks func(name string) bool) (*selection.Selection, bool) {
+	doubts := map[string]struct{}{} // labels that may be external
+	doubt := func(name string) {
+		if _, ok := doubts[name]; !ok && name != commonmodel.MetricNameLabel && !lacks(name) {
+			doubts[name] = struct{}{}
+		}
 	}
+	var filters []*filter
 	for _, n := range narrow {
 		if !containsMatcher(wide, n) {
-			watch(n, true, n.Type == labels.MatchEqual && n.Value != "")
+			filters = append(filters, &filter{Matcher: n})
+			if n.Type != labels.MatchEqual || n.Value == "" {
+				doubt(n.Name)
+			}
 		}
 	}
 	for _, w := range wide {
-		if !containsMatcher(narrow, w) && !matchesAll(w) {
-			watch(w, false, false)
+		if !containsMatcher(narrow, w) && (w.Type != labels.MatchRegexp || w.Value != ".*") {
+			doubt(w.Name)
 		}
 	}
+	certain := true
 	out := sel.Filter(func(l labels.Labels) bool {
+		for name := range doubts {
+			if !l.Has(name) {
+				delete(doubts, name)
+			}
+		}
 		matches := true
-		for _, m := range watched {
-			matches = m.matches(l.Get(m.Name)) && matches
+		for _, f := range filters {
+			v := l.Get(f.Name)
+			certain = certain && (f.Type == labels.MatchEqual || !hasNewline(v))
+			matches = matches && f.matches(v)
 		}
 		return matches
 	})
-	for _, m := range watched {
-		if !m.known {
-			return nil, false
+	return out, certain && len(doubts) == 0
+}
+
+// lacks reports whether some kept series is known to lack a label. It looks at
+// two of each selector.
+func (c *Cache) lacks(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		if e.sel == nil || e.sel.NumSeries() == 0 {
+			continue
+		}
+		if !e.sel.Labels(0).Has(name) || !e.sel.Labels(e.sel.NumSeries()-1).Has(name) {
+			return true
 		}
 	}
-	return out, true
+	return false
 }
 
 func containsMatcher(ms []*labels.Matcher, m *labels.Matcher) bool {
-	return slices.ContainsFunc(ms, func(o *labels.Matcher) bool { return compareMatchers(o, m) == 0 })
+	return slices.ContainsFunc(ms, func(o *labels.Matcher) bool { return sameMatcher(o, m) })
 }
 
-// watched is a matcher and what is known of its label. It remembers its last
-// answer, as series in order have the same value again and again.
-type watched struct {
+func sameMatcher(a, b *labels.Matcher) bool { return compareMatchers(a, b) == 0 }
+
+// filter is a matcher that remembers its last answer, as series in order have the
+// same value again and again.
+type filter struct {
 	*labels.Matcher
-	filters bool // whether series that it does not match are left out
-	known   bool // whether it is certain that it is matched as here
-	asked   bool
-	last    string
-	was     bool
+	asked bool
+	last  string
+	was   bool
 }
 
-func newWatched(m *labels.Matcher, filters, known bool) *watched {
-	return &watched{Matcher: m, filters: filters, known: known}
-}
-
-// matches sees the value of a series and says whether the series is to be kept.
-func (m *watched) matches(value string) bool {
-	if m.asked && value == m.last {
-		return m.was
+func (f *filter) matches(value string) bool {
+	if !f.asked || value != f.last {
+		f.asked, f.last, f.was = true, value, f.Matches(value)
 	}
-	m.known = m.known || m.asked // the value differs from the one before
-	m.asked, m.last, m.was = true, value, !m.filters || m.Matches(value)
-	return m.was
+	return f.was
 }

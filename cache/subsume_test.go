@@ -23,7 +23,7 @@ func matchersIn(t testing.TB, selector string) []*labels.Matcher {
 }
 
 // matching is an upstream with given series, which answers as a Prometheus with
-// external labels does: it takes out matchers that fix them, matches without
+// external labels does: it has matchers that fix them match series that lack
 // them, and adds them to what it found.
 type matching struct {
 	t        testing.TB
@@ -39,9 +39,12 @@ func (m *matching) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Match
 	if !m.Answers(ms) {
 		return selection.Empty(), nil, nil
 	}
-	ms = slices.DeleteFunc(slices.Clone(ms), func(x *labels.Matcher) bool {
-		return x.Type == labels.MatchEqual && x.Value != "" && m.external[x.Name] == x.Value
-	})
+	ms = slices.Clone(ms)
+	for i, x := range ms {
+		if x.Type == labels.MatchEqual && m.external[x.Name] == x.Value {
+			ms[i] = labels.MustNewMatcher(labels.MatchEqual, x.Name, "")
+		}
+	}
 	for _, l := range m.series {
 		if slices.ContainsFunc(ms, func(x *labels.Matcher) bool { return !x.Matches(l.Get(x.Name)) }) {
 			continue
@@ -92,16 +95,21 @@ func TestSubsumed(t *testing.T) {
 		{`a`, `a{code!=""}`, true},
 		{`a`, `a{job="none"}`, true},
 		{`a`, `a{zone="none"}`, true},
-		{`a`, `a{zone!="none"}`, false}, // zone might be external
-		{`a`, `a{zone=""}`, false},
+		{`a`, `a{zone!="none"}`, true}, // no series has a zone, so none is added
+		{`a`, `a{zone=""}`, true},
+		{`a`, `a{job!="none"}`, false}, // job might be external: all have one
+		{`a`, `a{job=~"x"}`, false},
+		{`{job=~"x|y"}`, `{job="x"}`, false},
 		{`a`, `{__name__=~"a"}`, false}, // only selectors of a fixed name are looked for among those
 		{`{__name__=~"a|b"}`, `a{code="200"}`, true},
 		{`{__name__=~".*",job="x"}`, `b{job="x"}`, true},
-		{`{job=~"x|y"}`, `{job="x"}`, true},
-		{`{job=~"x|y"}`, `{job=~"y|x"}`, true},
+		{`{code=~"|200"}`, `{code="200"}`, true},
+		{`{code=~"|200"}`, `{code=~"200|"}`, true},
+		{`{code=~"200|404"}`, `{code="200"}`, false}, // it might be external
 		{`{job=~"x|y"}`, `{job=~"x|z"}`, false},
-		{`a{code!=""}`, `a{code=~"4.."}`, true},
-		{`a{code=~".+"}`, `a{code!~"4..|"}`, true},
+		{`a{code!=""}`, `a{code=~"4.."}`, false}, // nothing kept lacks a code
+		{`a{code=~".+"}`, `a{code!~"4..|"}`, false},
+		{`a{code=~".*"}`, `a{code=~"2.."}`, false}, // may match fewer, with a newline
 		{`a{code!=""}`, `a{code=~"4.*|"}`, false},
 		{`a{code!="200"}`, `a{code="404"}`, true},
 		{`a{code!="200"}`, `a{code="200"}`, false},
@@ -150,15 +158,17 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 	for _, m := range []string{`zone="z"`, `zone="w"`, `zone=""`, `zone!=""`, `zone!="z"`, `zone=~"z|w"`, `zone=~".+"`, `zone!~"z"`, `zone=~".*"`, `code=~"2.."`, `code!="200"`, `job="x"`, `job=~"x"`} {
 		pool = append(pool, fmt.Sprintf(`a{%s}`, m), fmt.Sprintf(`a{job="x",%s}`, m))
 	}
+	series := someSeries()
+	for _, name := range []string{"a", "b"} {
+		// One with a label that may be external, and one with a newline.
+		series = append(series, labels.FromStrings("__name__", name, "job", "x", "zone", "w"), labels.FromStrings("__name__", name, "job", "x", "code", "2\n0"))
+	}
 	for _, external := range []map[string]string{nil, {"zone": "z"}, {"zone": "z", "code": "other"}} {
 		for _, required := range []*labels.Matcher{nil, labels.MustNewMatcher(labels.MatchEqual, "job", "x")} {
 			subsumed := int64(0)
 			for _, wide := range pool {
 				for _, narrow := range pool {
-					up := &matching{t: t, series: someSeries(), external: external, required: required}
-					if external["code"] != "" {
-						up.series = slices.DeleteFunc(up.series, func(l labels.Labels) bool { return l.Has("code") })
-					}
+					up := &matching{t: t, series: series, external: external, required: required}
 					c, _ := clocked(t, up, Options{})
 					ask := func(c *Cache, selector string) map[string][]sample {
 						sel, _, err := c.get(t.Context(), 80*hour, 82*hour-1, matchersIn(t, selector))
@@ -167,6 +177,7 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 						return got
 					}
 					ask(c, wide)
+					ask(c, `b{code="",zone=""}`) // may show which labels are not external
 					got := ask(c, narrow)
 					alone, _ := clocked(t, up, Options{})
 					require.Equal(t, ask(alone, narrow), got, "%s after %s, %v", narrow, wide, external)
@@ -176,6 +187,37 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 			require.Positive(t, subsumed)
 		}
 	}
+}
+
+// A kept series without a label tells that it is not external.
+func TestSubsumedByWhatElseIsKept(t *testing.T) {
+	up := &matching{t: t, series: someSeries()}
+	c, _ := clocked(t, up, Options{})
+	asked := func(selector string) int {
+		up.asked = 0
+		_, _, err := c.get(t.Context(), 80*hour, 82*hour-1, matchersIn(t, selector))
+		require.NoError(t, err)
+		return up.asked
+	}
+	require.Equal(t, 1, asked(`a{code!=""}`))
+	require.Equal(t, 1, asked(`a{code=~"4.."}`))
+	require.Equal(t, 1, asked(`b`)) // some have no code
+	require.Equal(t, 0, asked(`a{code=~"5.."}`))
+	c.Clear()
+	asked(`a{code!=""}`)
+	require.Equal(t, 1, asked(`a{code=~"5.."}`))
+}
+
+// Of an upstream that does not say how it matches, nothing is taken.
+func TestSubsumedNotWithoutAnswerer(t *testing.T) {
+	up := &matching{t: t, series: someSeries()}
+	c, _ := clocked(t, struct{ Upstream }{up}, Options{})
+	for _, selector := range []string{`a`, `a{job="x"}`} {
+		_, _, err := c.get(t.Context(), 80*hour, 82*hour-1, matchersIn(t, selector))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 2, up.asked)
+	require.Zero(t, c.Stats().Subsumed)
 }
 
 // What is corrupt of a wide selector is dropped when it shows in a narrow one.
@@ -204,10 +246,14 @@ func TestCorruptChunkSubsumed(t *testing.T) {
 
 // Selectors that share samples share memory.
 func TestSubsumedSharesMemory(t *testing.T) {
-	c, _ := clocked(t, newMinutely(t, 200), Options{})
+	up := &matching{t: t}
+	for i := range 200 {
+		up.series = append(up.series, labels.FromStrings("__name__", "m", "half", fmt.Sprint(i/100), "i", fmt.Sprintf("%06d", i)))
+	}
+	c, _ := clocked(t, up, Options{})
 	query(t, c, 40*hour, 90*hour-1, "m")
 	one := c.Stats().Bytes
-	_, _, err := c.get(t.Context(), 40*hour, 90*hour-1, matchersIn(t, `m{i=~"000(0|1).*"}`))
+	_, _, err := c.get(t.Context(), 40*hour, 90*hour-1, matchersIn(t, `m{half="0"}`))
 	require.NoError(t, err)
 	require.EqualValues(t, 25, c.Stats().Subsumed)
 	require.Less(t, c.Stats().Bytes, one+one/2)
