@@ -88,10 +88,10 @@ func (s *Selection) Compact() *Selection {
 	out.slabs = nil
 	for start := 0; start < len(out.chunks); {
 		size, end := 0, start
-		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab); end++ {
+		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab-Pad); end++ {
 			size += out.chunks[end].room()
 		}
-		l := newSlab(0, size)
+		l := newSlab(0, size+Pad)
 		b := l.b
 		for k := start; k < end; k++ {
 			c := &out.chunks[k]
