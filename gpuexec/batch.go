@@ -97,8 +97,9 @@ func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64)
 				to := bases[c.Slab] + uint64(c.Off)
 				if bases[c.Slab] == absent {
 					to = rest + uint64(at.bytes)
-					moved[k] = append(moved[k], transfer{y.sel.Bytes(*c), to})
-					at.bytes += aligned(int(c.Len), 8)
+					whole := aligned(int(c.Len), 8) // the device reads whole words
+					moved[k] = append(moved[k], transfer{y.sel.Bytes(*c)[:whole], to})
+					at.bytes += whole
 				}
 				ref := kernels.SeriesChunk{
 					ChunkRef: kernels.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
