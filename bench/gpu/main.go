@@ -123,7 +123,7 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		return fmt.Errorf("no GPU is usable: %s", r.reason())
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
-	var saving error
+	var saving, failed error
 	save := func() { saving = errors.Join(saving, r.save(o.out)) }
 	for _, part := range []struct {
 		wanted bool
@@ -152,11 +152,9 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		if !part.wanted {
 			continue
 		}
-		if err := part.f(); err != nil {
-			return errors.Join(err, r.tables(w))
-		}
+		failed = errors.Join(failed, part.f())
 	}
-	return errors.Join(saving, r.tables(w))
+	return errors.Join(failed, saving, r.tables(w))
 }
 
 // withGPUs opens the first GPU as promwarp does, and measures its constants.

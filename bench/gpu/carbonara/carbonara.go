@@ -29,6 +29,7 @@ package carbonara
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -91,10 +92,11 @@ type Comparison struct {
 	HotStages  gpuexec.Stages     `json:"hot_stages"`   // of the last promwarp_by_series_resident, ns
 	SumStages  gpuexec.Stages     `json:"sum_stages"`   // of the last promwarp_summed, ns
 	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
+	Failed     map[string]string  `json:"failed,omitempty"`
 }
 
 // Measure compares the ways for all kinds of points. save is called with what there
-// is after each.
+// is after each. Its error tells of all ways that failed.
 func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error) {
 	driver, err := cuda.Open(o.Library)
 	if err != nil {
@@ -119,6 +121,7 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	}
 	defer func() { err = closed(err, r.close()) }()
 	var all []Comparison
+	var failed []error
 	for _, size := range o.Sizes {
 		for _, p := range o.kinds() {
 			if err := ctx.Err(); err != nil {
@@ -131,11 +134,11 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 			if err != nil {
 				return fmt.Errorf("%s, %d times: %w", p.name(), size, err)
 			}
-			all = append(all, *c)
+			all, failed = append(all, *c), append(failed, c.failures()...)
 			save(all)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func closed(err, closing error) error {
@@ -151,7 +154,7 @@ func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gp
 	p.make(o)
 	c := &Comparison{
 		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size), Means: int64(p.means()) * int64(size),
-		Ms: map[string]float64{}, Kernel: map[string]float64{}, Worst: map[string]float64{},
+		Ms: map[string]float64{}, Kernel: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
 	}
 	if err := r.load(p, size); err != nil {
 		return nil, err
@@ -168,12 +171,28 @@ func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gp
 	return c, nil
 }
 
-// take measures one way.
-func (o Options) take(c *Comparison, way string, f func() error) error {
+// take measures one way, whose means may be off by so much. One that fails is noted, and
+// the others go on.
+func (o Options) take(c *Comparison, way string, off float64, f func() error, check func() (float64, error)) {
 	ms, err := measure.Median(o.Rounds, o.Budget, f)
-	c.Ms[way] = ms
-	if err != nil {
-		return fmt.Errorf("%s: %w", way, err)
+	if err == nil {
+		c.Worst[way], err = check()
 	}
-	return nil
+	if err == nil && c.Worst[way] > off {
+		err = fmt.Errorf("a mean is off by %g", c.Worst[way])
+	}
+	if err != nil {
+		c.Failed[way] = err.Error()
+		o.Log("%s: %v", way, err)
+		return
+	}
+	c.Ms[way] = ms
+}
+
+// failures are the ways that failed.
+func (c *Comparison) failures() (errs []error) {
+	for way, said := range c.Failed {
+		errs = append(errs, fmt.Errorf("%s, %d to %d s, %d points: %s: %s", c.Values, c.From, c.To, c.Points, way, said))
+	}
+	return errs
 }

@@ -41,18 +41,10 @@ func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
 	}
 	for _, w := range ways {
 		r.spoil()
-		if err := o.take(c, w.name, w.f); err != nil {
-			return err
-		}
-		absent(p, out)
-		e, err := worst(p, out)
-		if err == nil && e > float32s {
-			err = fmt.Errorf("a mean is off by %g", e)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", w.name, err)
-		}
-		c.Worst[w.name] = e
+		o.take(c, w.name, float32s, w.f, func() (float64, error) {
+			absent(p, out)
+			return worst(p, out)
+		})
 	}
 	return o.kernels(c, p, size, r, ratio)
 }

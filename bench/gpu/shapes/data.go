@@ -20,7 +20,7 @@ import (
 // histograms of ten.
 const (
 	counters = "m_total"
-	errors   = "e_total"
+	failures = "e_total"
 	buckets  = "m_bucket"
 )
 
@@ -47,7 +47,7 @@ func (d *data) of(metric string, series int) (*selection.Selection, error) {
 	switch metric {
 	case buckets:
 		s, err = histograms(max(series/len(les), 1), d.samples)
-	case errors:
+	case failures:
 		s, err = synthetic.Counters(metric, max(series/10, 1), d.samples)
 	default:
 		s, err = synthetic.Counters(metric, series, d.samples)

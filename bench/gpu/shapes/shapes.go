@@ -13,6 +13,7 @@ package shapes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -50,16 +51,16 @@ type shape struct {
 }
 
 var shapes = []shape{
-	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 200},
-	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 200},
-	{"max", `max by (job) (max_over_time(m_total[5m]))`, []string{counters}, 200},
-	{"average of a day", `avg by (job) (avg_over_time(m_total[1d]))`, []string{counters}, 4000},
-	{"quantile", `max by (job) (quantile_over_time(0.9, m_total[5m]))`, []string{counters}, 200},
-	{"topk", `topk(10, rate(m_total[5m]))`, []string{counters}, 200},
-	{"stddev", `stddev by (job) (rate(m_total[5m]))`, []string{counters}, 200},
-	{"division", `sum by (job) (rate(e_total[5m])) / sum by (job) (rate(m_total[5m]))`, []string{errors, counters}, 200},
-	{"instant", `sum by (job) (m_total)`, []string{counters}, 200},
-	{"count", `count by (job) (m_total)`, []string{counters}, 200},
+	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500},
+	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 500},
+	{"max", `max by (job) (max_over_time(m_total[5m]))`, []string{counters}, 500},
+	{"average of a day", `avg by (job) (avg_over_time(m_total[1d]))`, []string{counters}, 5000},
+	{"quantile", `max by (job) (quantile_over_time(0.9, m_total[5m]))`, []string{counters}, 500},
+	{"topk", `topk(10, rate(m_total[5m]))`, []string{counters}, 500},
+	{"stddev", `stddev by (job) (rate(m_total[5m]))`, []string{counters}, 500},
+	{"division", `sum by (job) (rate(e_total[5m])) / sum by (job) (rate(m_total[5m]))`, []string{failures, counters}, 500},
+	{"instant", `sum by (job) (m_total)`, []string{counters}, 500},
+	{"count", `count by (job) (m_total)`, []string{counters}, 500},
 }
 
 // Row is how long one query takes, medians in ms.
@@ -84,6 +85,8 @@ type Row struct {
 	GPUFromPrometheus   float64 `json:"gpu_from_prometheus"`   // over the slice
 	CoresFromPrometheus float64 `json:"cores_from_prometheus"` // over the slice
 	GPUFromCores        float64 `json:"gpu_from_cores"`        // over all series
+
+	Failed string `json:"failed,omitempty"`
 }
 
 // Slice is how long Prometheus's engine takes over some of the series.
@@ -100,7 +103,7 @@ type bench struct {
 	data  *data
 }
 
-// Measure asks all queries.
+// Measure asks all queries. One that fails is noted in its row and in the error.
 func Measure(ctx context.Context, o Options, save func([]Row)) error {
 	opts := func() promql.EngineOpts {
 		return promql.EngineOpts{
@@ -117,19 +120,24 @@ func Measure(ctx context.Context, o Options, save func([]Row)) error {
 	defer b.stock.Close()
 	defer b.ours.Close()
 	var rows []Row
+	var failed []error
 	for _, s := range shapes {
 		if !o.Names.MatchString(s.name) {
 			continue
 		}
-		row, err := b.measure(ctx, s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+		row := &Row{Name: s.name, Query: s.query}
+		if err := b.measure(ctx, s, row); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
+			row.Failed = err.Error()
 		}
 		rows = append(rows, *row)
 		save(rows)
 		o.Log("%+v", *row)
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // ask asks an engine over so many series of each metric.
@@ -151,11 +159,10 @@ func (b *bench) times() (from, to time.Time) {
 	return time.UnixMilli(synthetic.Start + step), time.UnixMilli(synthetic.Start + steps*step)
 }
 
-func (b *bench) measure(ctx context.Context, s shape) (*Row, error) {
-	row := &Row{Name: s.name, Query: s.query}
+func (b *bench) measure(ctx context.Context, s shape, row *Row) error {
 	all, err := b.data.all(s.metrics, b.Series)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, sel := range all {
 		row.Series += sel.NumSeries()
@@ -163,7 +170,7 @@ func (b *bench) measure(ctx context.Context, s shape) (*Row, error) {
 		row.Bytes += chunkBytes(sel)
 	}
 	if err := b.compare(ctx, s, row); err != nil {
-		return nil, err
+		return err
 	}
 	onGPU, onCores := engine.WithMode(ctx, engine.GPU, false), engine.WithMode(ctx, engine.CPU, false)
 	var got, want promql.Matrix
@@ -181,7 +188,7 @@ func (b *bench) measure(ctx context.Context, s shape) (*Row, error) {
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		*f.to = ms
 	}
@@ -190,7 +197,7 @@ func (b *bench) measure(ctx context.Context, s shape) (*Row, error) {
 		row.Points += len(series.Floats)
 	}
 	row.GPUFromCores, err = apart(want, got)
-	return row, err
+	return err
 }
 
 // compare asks Prometheus's engine, and promwarp's over the same slice.
