@@ -2,6 +2,7 @@
 //
 //	make gpubench
 //	bin/gpubench [-shapes] [-carbonara] [-crossover] [-out results.json]
+//	bin/gpubench -print results.json …
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes
 // all data itself. What is measured, and beside what, is in the packages shapes,
@@ -58,6 +59,7 @@ type options struct {
 	budget          time.Duration
 	memory          float64
 	library, out    string
+	print           []string // files of results
 }
 
 func parse(args []string, w io.Writer) (*options, error) {
@@ -78,6 +80,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes and -crossover")
 	f.StringVar(&o.library, "library", gpuexec.Library, "the CUDA driver's library")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
+	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,9 @@ func parse(args []string, w io.Writer) (*options, error) {
 	var err error
 	o.match, err = regexp.Compile(*match)
 	switch {
+	case *kept && f.NArg() > 0:
+		o.print = f.Args()
+		return o, nil
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
@@ -114,7 +120,28 @@ type results struct {
 	Crossover *crossover.Result      `json:"crossover,omitempty"`
 }
 
+// printKept prints the tables of results in files.
+func (o *options) printKept(w io.Writer) error {
+	for _, path := range o.print {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var r results
+		if err := json.Unmarshal(b, &r); err != nil || r.Machine == nil || len(r.Machine.Devices) == 0 {
+			return errors.Join(fmt.Errorf("%s does not hold results of this program", path), err)
+		}
+		if err := r.tables(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
+	if len(o.print) > 0 {
+		return o.printKept(w)
+	}
 	r := &results{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: fleet.Processor(),
 		Machine: gpuexec.TakeInventory(o.library),

@@ -35,6 +35,14 @@ func TestRun(t *testing.T) {
 	require.NotEmpty(t, r.Date)
 	require.Positive(t, r.Cores)
 	require.True(t, r.Machine.Usable())
+
+	o, err = parse([]string{"-print", out}, io.Discard)
+	require.NoError(t, err)
+	var again bytes.Buffer
+	require.NoError(t, o.run(t.Context(), &again, io.Discard))
+	require.Equal(t, table.String(), again.String())
+	require.NoError(t, os.WriteFile(out, []byte("{}"), 0o644))
+	require.ErrorContains(t, o.run(t.Context(), io.Discard, io.Discard), "does not hold results")
 }
 
 func TestParse(t *testing.T) {

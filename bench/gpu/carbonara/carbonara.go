@@ -18,9 +18,9 @@
 //   - promwarp: from the job, over compressed chunks with their times in ms and
 //     float64 values, to the matrix in the host's memory. Resident, chunks and the
 //     tables that address them are on the device; else in page-locked slabs of the
-//     host. Means by series are `sum by (series) (avg_over_time(points[35s]))`, all
-//     that the others compute; summed is `sum(avg_over_time(points[35s]))`, what a
-//     dashboard asks, of which little is copied back.
+//     host. Means by series are `avg_over_time(points[35s])`, all that the others
+//     compute; summed is `sum(avg_over_time(points[35s]))`, what a dashboard asks, of
+//     which little is copied back.
 //   - promwarp's cores: the same job by series with all cores, from chunks.
 //
 // All times are from the host's memory to the host's memory; every way's means are

@@ -30,7 +30,7 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 			c.ChunkBytes += int64(k.Len)
 		}
 	}
-	means, sum := job(p, sel, "series"), job(p, sel)
+	means, sum := job(p, sel, false), job(p, sel, true)
 	var m *plan.Matrix
 	device := func(j cpuexec.Job, hot bool, stages *gpuexec.Stages) func() error {
 		return func() (err error) {
@@ -64,13 +64,21 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	return ctx.Err()
 }
 
-// job is `sum by (…) (avg_over_time(points[…]))` at the end of every mean.
-func job(p *points, sel *selection.Selection, by ...string) cpuexec.Job {
+// job is `avg_over_time(points[…])` at the end of every mean, or the sum of that. Where
+// the executor takes aggregations alone, it is the sum of each series by itself.
+func job(p *points, sel *selection.Selection, summed bool) cpuexec.Job {
 	width := int64(1000 * p.to)
 	w := &plan.Window{Scan: &plan.Scan{Text: "points"}, Func: plan.Windows["avg_over_time"], Width: width, Text: "avg_over_time(points)"}
+	sum := &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(avg_over_time(points))"}
+	var node plan.Node = sum
+	if !summed {
+		node, sum.Grouping = w, []string{"series"}
+		if gpuexec.Suits(w) != "" {
+			node = sum
+		}
+	}
 	return cpuexec.Job{
-		Node: &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: by, Input: w, Text: "sum(avg_over_time(points))"},
-		Grid: plan.Grid{Start: synthetic.Start + width, Interval: width, Steps: p.steps}, MaxSamples: math.MaxInt,
+		Node: node, Grid: plan.Grid{Start: synthetic.Start + width, Interval: width, Steps: p.steps}, MaxSamples: math.MaxInt,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil
 		},
