@@ -145,7 +145,7 @@ func randomLeaf(r *rand.Rand) string {
 		if r.IntN(3) == 0 {
 			in = sel + mod
 		}
-		return pick("sum", "avg", "min", "max", "count", "group") + " " + by + "(" + in + ")"
+		return pick("sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + " " + by + "(" + in + ")"
 	}
 	switch r.IntN(9) {
 	case 0:

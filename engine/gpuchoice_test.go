@@ -88,7 +88,6 @@ func TestGPUForeseen(t *testing.T) {
 	}{
 		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "sum(reqs_total)", reasonForesee},
 		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), GPU, "sum(reqs_total)", ""},
-		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "stddev(reqs_total)", "the operator stddev is not on the GPU yet"},
 		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "rate(reqs_total[5m])", "only aggregations are on the GPU yet"},
 		{New(Options{Prometheus: plainOpts()}), GPU, "sum(reqs_total)", reasonNoGPUs},
 		{New(Options{Prometheus: plainOpts()}), Auto, "sum(reqs_total)", ""},
@@ -113,10 +112,10 @@ func TestGPUForced(t *testing.T) {
 		{with, `histogram_quantile(0.9, sum by (le) (rate(lat_bucket{job="j0"}[5m])))`, nil},
 		{with, "sum(temp) / count(temp)", nil},
 		{with, "rate(reqs_total[5m]) * 2", []string{"rate(reqs_total[5m]): only aggregations are on the GPU yet"}},
-		{with, "sum(temp) + stddev(temp)", []string{"stddev(temp): the operator stddev is not on the GPU yet"}},
+		{with, "sum(temp) + quantile(0.5, temp)", []string{"temp: only aggregations are on the GPU yet"}},
 		{with, "day_of_week(sum(temp))", []string{"day_of_week(sum(temp)): the function day_of_week is not on an executor yet"}},
-		{with, "max(abs(temp)) + stdvar(deriv(temp[5m]))", []string{
-			"stdvar(deriv(temp[5m])): the operator stdvar is not on the GPU yet", "temp: only aggregations are on the GPU yet",
+		{with, "max(abs(temp)) + topk(2, deriv(temp[5m]))", []string{
+			"deriv(temp[5m]): only aggregations are on the GPU yet", "temp: only aggregations are on the GPU yet",
 		}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {

@@ -153,7 +153,7 @@ func TestUnsuited(t *testing.T) {
 	sum := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
 	for reason, node := range map[string]plan.Node{
 		"only aggregations are on the GPU yet":                          sum.Input,
-		"the operator stddev is not on the GPU yet":                     aggregation("stddev", "rate", 60_000, 0, nil, nil, false),
+		"the operator quantile is not on the GPU yet":                   aggregation("quantile", "rate", 60_000, 0, nil, nil, false),
 		"only what is aggregated right from a window is on the GPU yet": &plan.Aggregate{Func: sum.Func, Input: sum},
 	} {
 		_, err := x.Run(t.Context(), cpuexec.Job{Node: node, Grid: faultGrid})

@@ -15,6 +15,7 @@ func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
 
 var operators = map[string]kernels.Operator{
 	"sum": kernels.Sum, "avg": kernels.Avg, "min": kernels.Min, "max": kernels.Max, "count": kernels.Count, "group": kernels.Group,
+	"stddev": kernels.StdDev, "stdvar": kernels.StdVar,
 }
 
 // Suits says why a node cannot be evaluated on the GPU, or nothing.

@@ -67,6 +67,8 @@ KERNEL MAX_THREADS(32) group_fold_squares(const double* __restrict__ values, u32
       case kAvg: fold_squares<kAvg>(q, from, to, turned, s); break;
       case kMin: fold_squares<kMin>(q, from, to, turned, s); break;
       case kMax: fold_squares<kMax>(q, from, to, turned, s); break;
+      case kStdDev:
+      case kStdVar: fold_squares<kStdVar>(q, from, to, turned, s); break;
       default: fold_squares<kCount>(q, from, to, turned, s);
     }
     if (mine) *state = s;

@@ -77,7 +77,7 @@ const (
 const OrderMost = 64
 
 // Operator is an operator of group_fold, or of window_all and window_panes, which
-// have no Count and no Group.
+// have the first four.
 type Operator uint32
 
 // The operators.
@@ -88,6 +88,8 @@ const (
 	Max
 	Count
 	Group
+	StdDev
+	StdVar
 )
 
 // The bytes of what window_panes keeps of a pane, twice.
