@@ -1,16 +1,13 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cost"
@@ -76,25 +73,13 @@ func (c *comparison) onGPUs(gpus *fleet.Fleet) *comparison {
 	return c
 }
 
-// asSamples has storages hand out samples alone, which are then encoded as XOR
-// chunks: those of the suite are XOR2, which GPUs do not take yet.
-type asSamples struct{ inMode }
-
-func (e asSamples) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
-	return e.inMode.NewInstantQuery(ctx, struct{ storage.Queryable }{q}, opts, qs, ts)
-}
-
-func (e asSamples) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
-	return e.inMode.NewRangeQuery(ctx, struct{ storage.Queryable }{q}, opts, qs, start, end, interval)
-}
-
 // TestGPUSuite runs Prometheus's own acceptance suite with a GPU forced.
 func TestGPUSuite(t *testing.T) {
 	gpus, reg := testGPUs(t)
 	opts := suiteOpts()
 	e := New(Options{Prometheus: opts, Workers: 2, GPUs: gpus})
 	defer e.Close()
-	promqltest.RunBuiltinTests(t, asSamples{inMode{e, GPU}})
+	promqltest.RunBuiltinTests(t, inMode{e, GPU})
 	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
 	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
 	require.Greater(t, jobs, 1700.0)

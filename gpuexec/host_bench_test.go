@@ -7,7 +7,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // BenchmarkAround is what a job over 100 000 series costs on the host besides the
@@ -29,8 +28,9 @@ func BenchmarkAround(b *testing.B) {
 		for b.Loop() {
 			l, err := cpu.OpenLeaf(b.Context(), job)
 			require.NoError(b, err)
-			_, err = l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, values, plan.Work{})
-			require.NoError(b, err)
+			require.NoError(b, l.Finish(cpuexec.Results{
+				Counts: func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, Values: values,
+			}))
 		}
 	})
 }

@@ -246,7 +246,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
 			s.Window += ms(func() error { return j.window(c, slot.stream, d, steps) })
 			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
-			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
+			s.Fold += ms(func() error { return j.product.add(j, c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))
 		return c.DestroyEvent(end)

@@ -97,7 +97,7 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) e
 		w := j.l.Window
 		return k.WindowFold(c, s, b, steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
 	case j.f.by == byOrder:
-		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.result+cuda.Pointer(j.fault.at), d.out)
+		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.at(j.fault), d.out)
 	case j.f.by == byAll:
 		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
 	default:

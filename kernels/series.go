@@ -92,6 +92,35 @@ const (
 	StdVar
 )
 
+// Map is a function or an operator of map_values. Round has the inverse of what it
+// rounds to, Clamp both ends, Scale what it multiplies with and divides by.
+type Map uint32
+
+// The maps. Those from Equal on compare.
+const (
+	Negate Map = iota
+	Abs
+	Ceil
+	Floor
+	Sign
+	Root
+	Round
+	Clamp
+	Add
+	Subtract
+	SubtractFrom
+	Multiply
+	Divide
+	DivideInto
+	Scale
+	Equal
+	Unequal
+	Greater
+	Less
+	AtLeast
+	AtMost
+)
+
 // The bytes of what window_panes keeps of a pane, twice.
 const (
 	ExtremeBytes = 12 // for Min and Max
