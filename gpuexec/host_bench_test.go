@@ -7,6 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // BenchmarkAround is what a job over 100 000 series costs on the host besides the
