@@ -178,6 +178,9 @@ func (l *Leaf) finish(x *Results) error {
 	if err := l.r.check(l.Window, l.src, hasPoints); err != nil {
 		return err
 	}
+	if err := l.r.checkTimestamps(l.Window, held, len(hasPoints)); err != nil {
+		return err
+	}
 	if err := l.maps(x, hasPoints, held); err != nil {
 		return err
 	}

@@ -59,11 +59,8 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	}
 	kept := make([]int, len(e.mappers)+1)
 	kept[0] = e.limit.held - r.held
-	if w.Func == plan.Timestamp {
-		// Prometheus's engine makes it step by step, from nothing that it holds.
-		if err := r.checkSteps(w, 0, 0, kept[0], n); err != nil {
-			return err
-		}
+	if err := r.checkTimestamps(w, kept[0], n); err != nil {
+		return err
 	}
 	for _, s := range scratch {
 		for k, v := range s.kept {
@@ -71,6 +68,15 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 		}
 	}
 	return above.check(r, kept, n)
+}
+
+// checkTimestamps raises what Prometheus's engine raises of so many results of the
+// function timestamp, which it makes step by step, from nothing that it holds.
+func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
+	if w.Func != plan.Timestamp {
+		return nil
+	}
+	return r.checkSteps(w, 0, 0, points, series)
 }
 
 // onCores evaluates the series that were not taken yet.

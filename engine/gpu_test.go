@@ -82,7 +82,7 @@ func TestGPUSuite(t *testing.T) {
 	promqltest.RunBuiltinTests(t, inMode{e, GPU})
 	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
 	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
-	require.Greater(t, jobs, 1700.0)
+	require.Greater(t, jobs, 11900.0)
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
 }
 
@@ -112,7 +112,7 @@ func TestGPURandomQueries(t *testing.T) {
 			require.Zero(t, c.undecided)
 			jobs = metric(t, reg, "promwarp_gpu_jobs_total") - jobs
 			t.Logf("%d queries: %v leaves on the GPU; left to the cores, all told: %v", n, jobs, declines(t, reg))
-			require.Greater(t, jobs, 0.5*float64(n))
+			require.Greater(t, jobs, 0.9*float64(n))
 		})
 	}
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
@@ -122,7 +122,9 @@ func TestGPURandomQueries(t *testing.T) {
 // can be in.
 func randomLeaf(r *rand.Rand) string {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
-	leaf := func() string {
+	// Only without topk, and without maps other than the sign, does Prometheus's engine
+	// always yield one order, which decides among equals.
+	leafOf := func(anyOrder bool) string {
 		sel := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, "lat_bucket")
 		mod := pick("", "", "", " offset 3m", " offset -2m", " @ 1200", " @ end()")
 		by := pick("", "by (job) ", "by (instance, job) ", "without (instance) ", "by (le, job) ", "by (__name__) ")
@@ -130,11 +132,30 @@ func randomLeaf(r *rand.Rand) string {
 		if r.IntN(3) == 0 {
 			in = sel + mod
 		}
+		kind := r.IntN(8)
+		if kind == 2 && r.IntN(3) == 0 {
+			in = "-(" + in + ")"
+		}
+		for kind != 2 && anyOrder && r.IntN(3) == 0 {
+			in = randomDeviceMap(r, in)
+		}
+		switch kind {
+		case 0:
+			return in
+		case 1:
+			return "quantile " + by + "(" + pick("0", "0.5", "0.9", "1") + ", " + in + ")"
+		case 2:
+			if !anyOrder {
+				break
+			}
+			return pick("topk ", "bottomk ", "limitk ") + by + "(" + pick("1", "2", "3", "7", "100", "0", "2.5") + ", " + in + ")"
+		}
 		return pick("sum", "avg", "min", "max", "count", "group", "stddev", "stdvar") + " " + by + "(" + in + ")"
 	}
-	switch r.IntN(9) {
+	leaf := func() string { return leafOf(true) }
+	switch r.IntN(10) {
 	case 0:
-		return "topk(2, " + leaf() + ")"
+		return "topk(2, " + leafOf(false) + ")"
 	case 1:
 		return leaf() + pick(" / ", " + ", " > ", " and ", " or ", " unless ") + pick("", "on (job) ", "ignoring (instance) ") + leaf()
 	case 2:
@@ -147,8 +168,30 @@ func randomLeaf(r *rand.Rand) string {
 		return "sum by (x) (label_replace(" + leaf() + `, "x", "$1", "job", "(.*)"))`
 	case 6:
 		return pick("abs", "-", "sort", "absent", "2 * ") + "(" + leaf() + ")"
+	case 7:
+		return "count_values by (job) (\"v\", " + leafOf(false) + ")"
 	default:
 		return leaf()
+	}
+}
+
+// randomDeviceMap applies a map, mostly one that GPUs compute.
+func randomDeviceMap(r *rand.Rand, in string) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	number := func() string { return pick("0", "2", "-3", "0.1", "1000", "Inf", "-Inf", "NaN", "-0") }
+	switch r.IntN(6) {
+	case 0:
+		return "(" + in + pick(" + ", " - ", " * ", " / ") + number() + ")"
+	case 1:
+		return "(" + number() + pick(" + ", " - ", " * ", " / ", " > ", " == bool ", " <= bool ") + in + ")"
+	case 2:
+		return "(" + in + pick(" > ", " < ", " >= ", " <= ", " == ", " != ", " > bool ", " != bool ") + number() + ")"
+	case 3:
+		return pick("clamp_min", "clamp_max", "round") + "(" + in + ", " + number() + ")"
+	case 4:
+		return "clamp(" + in + ", " + pick("-1", "-Inf", "-0") + ", " + pick("0", "7", "Inf") + ")"
+	default:
+		return pick("abs", "ceil", "floor", "sgn", "sqrt", "-", "deg", "rad", "round", "exp") + "(" + in + ")"
 	}
 }
 

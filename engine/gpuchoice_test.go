@@ -114,7 +114,8 @@ func TestGPUForced(t *testing.T) {
 		{with, "rate(reqs_total[5m]) * 2", nil},
 		{with, "sum(temp) + quantile(0.5, temp) + count_values(\"v\", odd)", nil},
 		{with, "topk(2, exp(temp)) + on (job, instance) stdvar(deriv(temp[5m]))", nil},
-		{with, "max(abs(temp)) + sum(timestamp(temp))", []string{"timestamp(temp): the function timestamp is not on the GPU yet"}},
+		{with, "max(abs(temp)) + sum(timestamp(temp)) + absent_over_time(odd[5m])", nil},
+		{with, "max(mad_over_time(temp[30m])) + count(temp)", []string{"max(mad_over_time(temp[30m])): windows of more than 64 samples are not sorted on the GPU yet"}},
 		{with, "day_of_week(sum(temp))", []string{"day_of_week(sum(temp)): the function day_of_week is not on an executor yet"}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {

@@ -81,8 +81,10 @@ func randomValue(r *rand.Rand, kind int, last float64) float64 {
 // aggregation is a node over the given functions.
 func aggregation(op, f string, width, offset int64, fixed *int64, by []string, without bool) *plan.Aggregate {
 	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: plan.Windows[f], Width: width, Text: f + "(m_total)"}
-	if f == plan.Last.Name {
-		w.Func = plan.Last
+	for _, special := range []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present} {
+		if f == special.Name {
+			w.Func = special
+		}
 	}
 	switch w.Func.Param {
 	case plan.ParamBefore, plan.ParamAfter:

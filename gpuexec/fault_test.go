@@ -150,11 +150,11 @@ func bigSelection(t *testing.T) *selection.Selection {
 // TestUnsuited: windows that are not on the GPU are told.
 func TestUnsuited(t *testing.T) {
 	x := executor(t, faultOptions)
-	timestamps := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
-	timestamps.Input.(*plan.Window).Func = plan.Timestamp
+	unknown := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
+	unknown.Input.(*plan.Window).Func = &plan.WindowFunc{Name: "nope"}
 	sel := randomSelection(t, rand.New(rand.NewPCG(71, 72)), 40)
-	_, err := x.Run(t.Context(), jobOver(timestamps, faultGrid, sel))
-	require.EqualError(t, err, "not on the GPU: the function timestamp is not on the GPU yet")
+	_, err := x.Run(t.Context(), jobOver(unknown, faultGrid, sel))
+	require.EqualError(t, err, "not on the GPU: the function nope is not on the GPU yet")
 	_, err = x.Run(t.Context(), jobOver(aggregation("sum", "mad_over_time", 3_600_000, 0, nil, nil, false), faultGrid, sel))
 	require.EqualError(t, err, "not on the GPU: windows of more than 64 samples are not sorted on the GPU yet")
 }

@@ -425,7 +425,7 @@ func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
 	if d.Chunks == 0 {
 		return nil
 	}
-	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.at(j.fault), uint64(b)<<40)
+	return j.x.k.DecodeSeries(c, s, &d.Batch, !j.l.Window.Func.Instant, j.at(j.fault), uint64(b)<<40)
 }
 
 // read puts counting the samples that each step reads on a stream.

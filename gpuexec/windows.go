@@ -34,6 +34,8 @@ const (
 
 var functions = map[string]function{
 	plan.Last.Name:          {ends: kernels.EndsInstant},
+	plan.Timestamp.Name:     {ends: kernels.EndsInstantTime},
+	plan.Present.Name:       {ends: kernels.EndsPresence},
 	"last_over_time":        {ends: kernels.EndsNewest},
 	"first_over_time":       {ends: kernels.EndsOldest},
 	"ts_of_last_over_time":  {ends: kernels.EndsNewestTime},

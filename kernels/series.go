@@ -46,6 +46,7 @@ const (
 	EndsOldestTime
 	EndsCount
 	EndsPresence
+	EndsInstantTime
 )
 
 // Pairs is a function of window_pairs.

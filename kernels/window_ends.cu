@@ -19,6 +19,7 @@ const u32 kOldest = 2;      // the first one
 const u32 kNewestTime = 3;  // the time of the last, in seconds
 const u32 kOldestTime = 4;
 const u32 kNumber = 5;  // how many samples
+const u32 kInstantTime = 7;  // the time of the last sample, in seconds
 
 DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, double last, i64 last_time) {
   switch (kind) {
@@ -69,10 +70,11 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind) {
     u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
     seen = hi_index;
     if (k < mine.from) continue;
-    if (kind == kInstant) {
+    if (kind == kInstant || kind == kInstantTime) {
       // A stale marker, which only an instant selector meets, is kAbsent.
       u64 result = n > 0 ? as_bits(last_value) : kAbsent;
       u32 read = result != kAbsent;
+      if (read && kind == kInstantTime) result = as_bits((double)last_time / 1000);
       emit(to, result, read, read, 0);
       continue;
     }
