@@ -128,15 +128,25 @@ func randomLeaf(r *rand.Rand) string {
 		sel := pick("reqs_total", "errs_total", "temp", "odd", "build_info", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`, "lat_bucket")
 		mod := pick("", "", "", " offset 3m", " offset -2m", " @ 1200", " @ end()")
 		by := pick("", "by (job) ", "by (instance, job) ", "without (instance) ", "by (le, job) ", "by (__name__) ")
-		in := anyWindow(r, []plan.Exactness{plan.BitIdentical, plan.Compensated}[r.IntN(8)/7], sel+pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]")+mod)
-		if r.IntN(3) == 0 {
-			in = sel + mod
+		kind, maps := r.IntN(8), 0
+		for anyOrder && kind != 2 && r.IntN(3) == 0 {
+			maps++
 		}
-		kind := r.IntN(8)
+		exactness := plan.BitIdentical
+		if anyOrder && maps == 0 && r.IntN(8) == 0 {
+			exactness = plan.Compensated // a comparison or a rounding would make a little much
+		}
+		in := anyWindow(r, exactness, sel+pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]")+mod)
+		switch {
+		case r.IntN(3) == 0:
+			in = sel + mod
+		case r.IntN(12) == 0:
+			in = "timestamp(" + sel + mod + ")"
+		}
 		if kind == 2 && r.IntN(3) == 0 {
 			in = "-(" + in + ")"
 		}
-		for kind != 2 && anyOrder && r.IntN(3) == 0 {
+		for range maps {
 			in = randomDeviceMap(r, in)
 		}
 		switch kind {
