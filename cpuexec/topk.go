@@ -34,10 +34,17 @@ type ranker struct {
 
 func newRanker(n *plan.Aggregate, r *run, in input) *ranker {
 	a := &ranker{members: newMembers(n, r, in), k: n.Param, bottom: n.Func.Name == "bottomk"}
-	a.heap = make([]int32, len(a.size))
+	a.layOut(a.instant())
+	a.kept = make([]plan.Row, in.n)
+	return a
+}
+
+// layOut decides which groups have heaps, perhaps all, and where these are.
+func (a *ranker) layOut(all bool) {
+	a.heap, a.room, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
 	for g, size := range a.size {
 		room := atMost(a.k, size)
-		if room == int(size) && !a.instant() {
+		if room == int(size) && !all {
 			a.heap[g] = -1
 			continue
 		}
@@ -46,8 +53,6 @@ func newRanker(n *plan.Aggregate, r *run, in input) *ranker {
 		a.base = append(a.base, a.cells)
 		a.cells += room * a.steps
 	}
-	a.kept = make([]plan.Row, in.n)
-	return a
 }
 
 func (a *ranker) tooLarge(maxSamples int) string {

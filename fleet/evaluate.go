@@ -185,8 +185,7 @@ func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stage
 	if d.x == nil {
 		return errors.New("it is closed")
 	}
-	_, err := d.x.Evaluate(ctx, l, stages)
-	return err
+	return d.x.Evaluate(ctx, l, stages)
 }
 
 // wait is how long a leaf is expected to wait for the device.
@@ -221,11 +220,30 @@ func SizeOf(l *cpuexec.Leaf) cost.Leaf {
 		}
 	}
 	scale := float64(n) / float64(max(series, 1))
+	kind, results := kindOf(l)
 	return cost.Leaf{
-		Function: l.Window.Func.Name,
+		Function: l.Window.Func.Name + kind,
 		Samples:  int64(float64(samples) * scale),
 		Missing:  int64(float64(bytes) * scale),
 		Decoded:  l.DecodedShare(),
 		Windows:  int64(n) * int64(l.Grid.Steps),
+		Results:  results,
 	}
+}
+
+// kindOf tells kinds of leaves apart whose costs differ beyond what the estimates
+// know, and how many bytes a device copies back of a leaf.
+func kindOf(l *cpuexec.Leaf) (kind string, results int64) {
+	steps := int64(l.Grid.Steps)
+	if l.Aggregate == nil {
+		return " alone", 8 * int64(len(l.GroupOf)) * steps
+	}
+	for _, room := range l.Rooms {
+		results += 12 * int64(room) * steps
+	}
+	switch name := l.Aggregate.Func.Name; name {
+	case "topk", "bottomk", "quantile":
+		kind = " " + name
+	}
+	return kind, results + 8*int64(l.Groups)*steps
 }

@@ -42,6 +42,7 @@ func newInput(b *batch) input {
 type output struct {
 	decoded, times, values, windows, reads section
 	suffix, prefix                         section // see Panes
+	pieces                                 section // see rows.go
 	size                                   int
 }
 
@@ -59,6 +60,7 @@ func newOutput(in input, r room) output {
 	o.reads = next((in.to - in.from) * r.steps * lanes * 8)
 	o.suffix = next((in.to - in.from) * r.panes)
 	o.prefix = next((in.to - in.from) * r.panes)
+	o.pieces = next((in.to - in.from) * r.pieces)
 	return o
 }
 

@@ -31,8 +31,9 @@ func BenchmarkAround(b *testing.B) {
 		for b.Loop() {
 			l, err := cpu.OpenLeaf(b.Context(), job)
 			require.NoError(b, err)
-			_, err = l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, values, plan.Work{})
-			require.NoError(b, err)
+			require.NoError(b, l.Finish(cpuexec.Results{
+				Counts: func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, Values: values,
+			}))
 		}
 	})
 }

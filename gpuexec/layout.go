@@ -45,6 +45,7 @@ type room struct {
 	goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	steps  int
 	panes  int // bytes that the panes of a tile take, twice
+	pieces int // bytes that what is copied back of a tile takes, besides its values
 }
 
 // layoutKey is what a layout depends on besides the selection.

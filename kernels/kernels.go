@@ -31,7 +31,11 @@ const (
 	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
 	FoldSquares  = "group_fold_squares"
+	GroupRank    = "group_rank"
+	Quantile     = "group_quantile"
 	GroupResult  = "group_result"
+	MapValues    = "map_values"
+	SeriesRows   = "series_rows"
 )
 
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
@@ -59,6 +63,8 @@ const (
 	FoldBlock     = 32
 	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
+	RowsBlock     = 32 // steps, as of group_rank and group_quantile
+	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 
 // ChunkRef addresses a chunk in a slab.

@@ -88,6 +88,7 @@ const (
 	EndsOldestTime
 	EndsCount
 	EndsPresence
+	EndsInstantTime
 )
 
 // Pairs is a function of window_pairs.
@@ -119,7 +120,7 @@ const (
 const OrderMost = 64
 
 // Operator is an operator of group_fold, or of window_all and window_panes, which
-// have no Count and no Group.
+// have the first four.
 type Operator uint32
 
 // The operators.
@@ -130,6 +131,37 @@ const (
 	Max
 	Count
 	Group
+	StdDev
+	StdVar
+)
+
+// Map is a function or an operator of map_values. Round has the inverse of what it
+// rounds to, Clamp both ends, Scale what it multiplies with and divides by.
+type Map uint32
+
+// The maps. Those from Equal on compare.
+const (
+	Negate Map = iota
+	Abs
+	Ceil
+	Floor
+	Sign
+	Root
+	Round
+	Clamp
+	Add
+	Subtract
+	SubtractFrom
+	Multiply
+	Divide
+	DivideInto
+	Scale
+	Equal
+	Unequal
+	Greater
+	Less
+	AtLeast
+	AtMost
 )
 
 // The bytes of what window_panes keeps of a pane, twice.

@@ -64,18 +64,13 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	return ctx.Err()
 }
 
-// job is `avg_over_time(points[…])` at the end of every mean, or the sum of that. Where
-// the executor takes aggregations alone, it is the sum of each series by itself.
+// job is `avg_over_time(points[…])` at the end of every mean, or the sum of that.
 func job(p *points, sel *selection.Selection, summed bool) cpuexec.Job {
 	width := int64(1000 * p.to)
 	w := &plan.Window{Scan: &plan.Scan{Text: "points"}, Func: plan.Windows["avg_over_time"], Width: width, Text: "avg_over_time(points)"}
-	sum := &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(avg_over_time(points))"}
-	var node plan.Node = sum
-	if !summed {
-		node, sum.Grouping = w, []string{"series"}
-		if gpuexec.Suits(w) != "" {
-			node = sum
-		}
+	var node plan.Node = w
+	if summed {
+		node = &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(avg_over_time(points))"}
 	}
 	return cpuexec.Job{
 		Node: node, Grid: plan.Grid{Start: synthetic.Start + width, Interval: width, Steps: p.steps}, MaxSamples: math.MaxInt,

@@ -93,6 +93,9 @@ type gpu struct {
 	size  cost.Leaf
 }
 
+// Aggregates implements cpuexec.Accelerator.
+func (g *gpu) Aggregates(*plan.Aggregate) bool { return true }
+
 // Takes implements cpuexec.Accelerator.
 func (g *gpu) Takes(plan.Node) bool { return true }
 
