@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
+RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: all build demo test compiler unit race e2e bench kernels hostdriver asan lint fmt clean help

@@ -58,6 +58,9 @@ type Options struct {
 	// Reload reads the configuration again. nil when there is none.
 	Reload func() error
 
+	// Dropper is what /api/v1/admin/cache/drop asks. nil when that is disabled.
+	Dropper Dropper
+
 	// CORSOrigin is what a browser's origin must match; nil is any.
 	CORSOrigin *regexp.Regexp
 	// Pprof opens /debug/pprof.

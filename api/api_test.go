@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread"
@@ -385,6 +386,42 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, 400, code)
 	code, _ = getJSON(t, a, "/explain?query=m&analyze=maybe")
 	require.Equal(t, 400, code)
+}
+
+// What the cache did for a query is in its explanation when it was run.
+func TestExplainCache(t *testing.T) {
+	first := httptest.NewServer(newTestAPI(t, nil))
+	defer first.Close()
+	client := newReadClient(t, first.URL)
+	defer client.CloseIdle()
+	a := newTestAPI(t, func(o *Options) { o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20}) })
+	for _, executor := range []string{"auto", "prometheus"} {
+		for k, want := range []plan.CacheWork{{TilesFetched: 2, Fetches: 1}, {TilesKept: 2}, {}} {
+			path := "/explain?query=sum(rate(m[5m]))&start=1200&end=1800&step=60&executor=" + executor
+			if k < 2 {
+				path += "&analyze=true"
+			}
+			code, got := getJSON(t, a, path)
+			require.Equal(t, 200, code)
+			var e plan.Explanation
+			require.NoError(t, json.Unmarshal(got.Data, &e))
+			if k == 2 {
+				require.Nil(t, e.Cache)
+				continue
+			}
+			if executor == "prometheus" {
+				want = plan.CacheWork{TilesKept: 2}
+			}
+			if want.Fetches > 0 {
+				require.Positive(t, e.Cache.FetchedBytes)
+				require.Positive(t, e.Cache.WaitMicros)
+				e.Cache.FetchedBytes, e.Cache.WaitMicros = 0, 0
+			}
+			require.Equal(t, want, *e.Cache)
+		}
+	}
+	w := do(t, a, httptest.NewRequest(http.MethodGet, "/explain?query=m&time=1800&analyze=true&format=text", nil))
+	require.Contains(t, w.Body.String(), "cache     1 tiles kept, 0 of a wider selector, 0 fetched; 0 fetches brought 0 bytes")
 }
 
 func TestBuildInfo(t *testing.T) {

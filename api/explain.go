@@ -12,6 +12,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // explain says how a query is, or with analyze=true was, evaluated. It takes
@@ -49,6 +52,8 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, p.timeout)
 		defer cancel()
 	}
+	var fetched cache.QueryStats
+	ctx = cache.WithStats(ctx, &fetched)
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.lookback), p.query, p.start, p.end, p.step, analyze)
 	if err != nil {
 		code, typ := classify(err)
@@ -59,10 +64,28 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		respondError(w, code, typ, err.Error())
 		return
 	}
+	e.Cache = cacheWork(&fetched)
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, e.Tree())
 		return
 	}
 	respondData(w, e)
+}
+
+// cacheWork is what the cache did for a query, or nil if it was not asked.
+func cacheWork(s *cache.QueryStats) *plan.CacheWork {
+	w := plan.CacheWork{
+		TilesKept:     s.TilesHit.Load(),
+		TilesSubsumed: s.TilesSubsumed.Load(),
+		TilesFetched:  s.TilesFetched.Load(),
+		Fetches:       s.Fetches.Load(),
+		SharedFetches: s.SharedFetches.Load(),
+		FetchedBytes:  s.FetchedBytes.Load(),
+		WaitMicros:    s.FetchNanos.Load() / 1000,
+	}
+	if w == (plan.CacheWork{}) {
+		return nil
+	}
+	return &w
 }

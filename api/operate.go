@@ -46,6 +46,7 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /metrics              promwarp's own metrics
 /-/healthy  /-/ready  for probes
 /-/reload             POST: read the configuration file again
+/api/v1/admin/cache/drop  POST: forget cached samples (--web.enable-admin-api)
 
 executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)

@@ -20,17 +20,24 @@ import (
 	"github.com/promwarp/promwarp/remoteread"
 )
 
-// TestRemoteRead reads promwarp as a Prometheus would, with either response
-// type, through promwarp's own client and cache.
-func TestRemoteRead(t *testing.T) {
-	first := httptest.NewServer(newTestAPI(t, nil))
-	defer first.Close()
-	u, err := url.Parse(first.URL + "/api/v1/read")
+// newReadClient returns a client of promwarp's for the server at base.
+func newReadClient(t *testing.T, base string) *remoteread.Client {
+	t.Helper()
+	u, err := url.Parse(base + "/api/v1/read")
 	require.NoError(t, err)
 	cfg := promconfig.DefaultRemoteReadConfig
 	cfg.URL = &commonconfig.URL{URL: u}
 	client, err := remoteread.NewClient(&cfg, remoteread.Options{})
 	require.NoError(t, err)
+	return client
+}
+
+// TestRemoteRead reads promwarp as a Prometheus would, with either response
+// type, through promwarp's own client and cache.
+func TestRemoteRead(t *testing.T) {
+	first := httptest.NewServer(newTestAPI(t, nil))
+	defer first.Close()
+	client := newReadClient(t, first.URL)
 	second := httptest.NewServer(newTestAPI(t, func(o *Options) {
 		o.Queryable = cache.New(client, cache.Options{HostBytes: 1 << 20})
 	}))

@@ -101,6 +101,7 @@ func (a *API) routes() *mux.Router {
 		a.door(m, prefix+path, nil, respondWith(http.StatusNotFound, typeNotFound, why))
 	}
 
+	a.door(m, prefix+"/admin/cache/drop", []string{http.MethodPost, http.MethodPut}, http.HandlerFunc(a.drop))
 	a.door(m, "/query", getPost, a.withExecutor(http.HandlerFunc(a.query)))
 	a.door(m, "/explain", getPost, a.withExecutor(http.HandlerFunc(a.explain)))
 

@@ -92,3 +92,23 @@ func BenchmarkTailJoin(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkSubsumed takes 10k of 100k series from a wider selector, for the
+// first time.
+func BenchmarkSubsumed(b *testing.B) {
+	up := newMinutely(b, 100_000)
+	c := New(up, Options{HostBytes: 1 << 40, Tile: testTile, Now: at(now)})
+	_, _, err := c.get(b.Context(), 98*hour, horizon-1, named("m"))
+	require.NoError(b, err)
+	up.asked()
+	narrow := matchersIn(b, `m{i=~"00.*"}`)
+	for b.Loop() {
+		sel, _, err := c.get(b.Context(), 98*hour, horizon-1, narrow)
+		if err != nil || sel.NumSeries() != 10_000 || len(up.asked()) > 0 {
+			b.Fatal(err, sel.NumSeries())
+		}
+		c.mu.Lock()
+		c.remove(c.entries[selectorKey(narrow)])
+		c.mu.Unlock()
+	}
+}

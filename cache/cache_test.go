@@ -488,10 +488,18 @@ func TestAccounting(t *testing.T) {
 		}
 		var sum int64
 		n := 0
+		slabs := map[*selection.Slab]bool{}
 		for _, e := range c.entries {
 			if e.sel != nil {
-				sum += sizeOf(e.key, e.sel, e.covered)
+				sum += ownSize(e.key, e.sel, e.covered)
 				n++
+				for k := range e.sel.NumSlabs() {
+					l := e.sel.Slab(k)
+					if !slabs[l] {
+						sum += l.SizeBytes()
+					}
+					slabs[l] = true
+				}
 			}
 			require.Empty(t, e.flights)
 		}
@@ -643,7 +651,10 @@ func TestQueryStatsAndMetrics(t *testing.T) {
 	require.Zero(t, warm.TilesFetched.Load()+warm.Fetches.Load()+warm.FetchedBytes.Load()+warm.FetchNanos.Load())
 
 	s := c.Stats()
-	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Hits: 3, Misses: 5, Fetches: 1}, s)
+	require.Equal(t, Stats{Bytes: s.Bytes, Limit: DefaultHostBytes, Entries: 1, Tiles: 5, Hits: 3, Misses: 5, Fetches: 1, Fetched: cold.FetchedBytes.Load()}, s)
+	c.Clear()
+	require.Zero(t, c.Stats().Tiles)
+	c.get(t.Context(), 91*hour, now, named("m"))
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP promwarp_cache_entries Selectors of which something is held.
 # TYPE promwarp_cache_entries gauge

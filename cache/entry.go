@@ -2,7 +2,10 @@ package cache
 
 import (
 	"container/list"
+	"slices"
 	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/selection"
 )
@@ -10,15 +13,20 @@ import (
 // entry is what is kept of one selector. Its fields are guarded by the cache's
 // mutex.
 type entry struct {
-	key     string
-	sel     *selection.Selection // immutable; nil when nothing is covered
-	covered spans                // whole tiles; immutable
-	size    int64                // bytes
-	flights []*flight            // in the air
-	recent  *list.Element
-	removed bool // no longer in the cache; nothing is to be kept any more
+	key      string
+	matchers []*labels.Matcher
+	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
+	covered  coverage             // immutable
+	size     int64                // bytes, without slabs
+	flights  []*flight            // in the air
+	recent   *list.Element
+	removed  bool // no longer in the cache; nothing is to be kept any more
 
-	merging sync.Mutex // held while a flight's tiles are joined to sel
+	parent *entry // of a wider selector which content was taken from; nil for none
+
+	restoring chan struct{} // closed when what is on disk has been read; nil when it is not being read
+
+	merging sync.Mutex // held while sel is made anew
 }
 
 // entryBytes is counted for every entry besides its selection: the structures
@@ -26,18 +34,28 @@ type entry struct {
 const entryBytes = 512
 
 // sizeOf is the memory that an entry with this content holds, in bytes.
-func sizeOf(key string, sel *selection.Selection, covered spans) int64 {
-	return entryBytes + int64(len(key)) + 16*int64(cap(covered)) + sel.SizeBytes()
+func sizeOf(key string, sel *selection.Selection, covered coverage) int64 {
+	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes()
+}
+
+// ownSize is sizeOf without the slabs, which entries may share.
+func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
+	return entryBytes + 2*int64(len(key)) + 24*int64(cap(covered)) + sel.TableBytes()
 }
 
 // use returns the entry of key, a new one if need be, as the most recently
 // used. The cache's mutex must be held.
-func (c *Cache) use(key string) *entry {
+func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key}
+		e = &entry{key: key, matchers: slices.Clone(matchers)}
 		e.recent = c.recent.PushFront(e)
 		c.entries[key] = e
+		name := fixedName(matchers)
+		if c.byName[name] == nil {
+			c.byName[name] = map[*entry]struct{}{}
+		}
+		c.byName[name][e] = struct{}{}
 		return e
 	}
 	c.recent.MoveToFront(e.recent)
@@ -46,16 +64,40 @@ func (c *Cache) use(key string) *entry {
 
 // set replaces what e holds; a nil selection means nothing. The cache's mutex
 // must be held.
-func (c *Cache) set(e *entry, sel *selection.Selection, covered spans) {
+func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 	if e.sel != nil {
 		c.kept--
 	}
 	c.bytes -= e.size
+	if sel != nil {
+		c.useSlabs(sel, 1) // first, as it may share them with the former
+	}
+	if e.sel != nil {
+		c.useSlabs(e.sel, -1)
+	}
+	c.tiles += covered.all().tiles(c.tile) - e.covered.all().tiles(c.tile)
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
-		e.size = sizeOf(e.key, sel, covered)
+		e.size = ownSize(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++
+	}
+}
+
+// useSlabs counts the slabs of sel as used by one entry more or less. The
+// cache's mutex must be held.
+func (c *Cache) useSlabs(sel *selection.Selection, by int) {
+	for k := range sel.NumSlabs() {
+		l := sel.Slab(k)
+		was := c.slabs[l]
+		if was == 0 {
+			c.bytes += l.SizeBytes()
+		}
+		c.slabs[l] = was + by
+		if was+by == 0 {
+			c.bytes -= l.SizeBytes()
+			delete(c.slabs, l)
+		}
 	}
 }
 
@@ -67,13 +109,17 @@ func (c *Cache) remove(e *entry) {
 	c.set(e, nil, nil)
 	c.recent.Remove(e.recent)
 	delete(c.entries, e.key)
+	name := fixedName(e.matchers)
+	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
+		delete(c.byName, name)
+	}
 	e.removed = true
 }
 
 // tidy removes e if it neither holds nor awaits anything. The cache's mutex
 // must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 {
+	if e.sel == nil && len(e.flights) == 0 && e.restoring == nil {
 		c.remove(e)
 	}
 }
@@ -93,10 +139,10 @@ func (c *Cache) evict(keep *entry) {
 	}
 }
 
-// keep joins the old tiles that f brought to e. Queries that hold e's former
-// selection are not disturbed.
+// keep joins the old tiles that f brought to e, in place of what e has of them.
+// What is too old goes. Queries that hold e's former selection are not disturbed.
 func (c *Cache) keep(e *entry, f *flight) error {
-	brought, err := f.sel.Slice(f.old.from, f.old.to-1).CutAfter(f.horizon - 1)
+	brought, err := f.sel.Slice(f.old.from, f.old.to-1).Cut(f.old.from, f.old.to-1)
 	if err != nil {
 		return err
 	}
@@ -104,22 +150,31 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	e.merging.Lock()
 	defer e.merging.Unlock()
 	c.mu.Lock()
-	base, covered := e.sel, e.covered
+	base, had, void := e.sel, e.covered, f.void
 	c.mu.Unlock()
+	if void {
+		return nil
+	}
 
-	sel, now := brought, spans(nil).with(f.old)
+	sel, covered := brought, coverage(nil).with(f.old, f.at)
 	if base != nil {
-		parts := []part{{covered[0].from, base}, {f.old.from, brought}}
-		joined, err := join(parts)
+		left := had.without(f.old).within(f.settled, c.oldest())
+		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err
 		}
-		if all := covered.with(f.old); sizeOf(e.key, joined, all) <= c.limit {
-			sel, now = joined, all
+		joined := brought
+		if len(left) > 0 {
+			if joined, err = join([]part{{left[0].from, rest}, {f.old.from, brought}}); err != nil {
+				return err
+			}
+		}
+		if all := left.with(f.old, f.at); sizeOf(e.key, joined, all) <= c.limit {
+			sel, covered = joined, all
 		}
 	}
-	sel = sel.Remember(now[len(now)-1].to)
-	if sizeOf(e.key, sel, now) > c.limit {
+	sel = sel.Remember(covered[len(covered)-1].to)
+	if sizeOf(e.key, sel, covered) > c.limit {
 		return nil
 	}
 
@@ -131,7 +186,8 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	if sel != base {
 		sel.SetDiscard(func() { c.discard(e) })
 	}
-	c.set(e, sel, now)
+	c.set(e, sel, covered)
 	c.evict(e)
+	c.saver.save(e)
 	return nil
 }

@@ -19,11 +19,15 @@ type flight struct {
 	entry   *entry
 	whole   span  // what is fetched
 	old     span  // the tiles of it that will be kept
-	horizon int64 // when it started, ms
+	settled span  // what was kept of all time when it started
+	at      int64 // when it started, ms; see Cache.fetchedAt
+	wide    *wide // what is kept of a wider selector that covers whole; nil if there is none
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has landed
 
-	waiters int // guarded by the cache's mutex
+	// Guarded by the cache's mutex.
+	waiters int
+	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
 	sel *selection.Selection
@@ -31,12 +35,24 @@ type flight struct {
 	err error
 }
 
-// start starts a flight for s with one waiter. The cache's mutex must be held.
-func (c *Cache) start(ctx context.Context, e *entry, s span, horizon int64, matchers []*labels.Matcher) *flight {
+// wide is what is kept of a selector that matches all that another does.
+type wide struct {
+	entry *entry
+	sel   *selection.Selection
+	at    int64 // when the oldest of it that is wanted was fetched, ms
+}
+
+// start starts a flight for s with one waiter. w is of a wider selector that
+// covers s, or nil. The cache's mutex must be held.
+func (c *Cache) start(ctx context.Context, e *entry, s, settled span, w *wide, matchers []*labels.Matcher) *flight {
 	qs := statsFrom(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{entry: e, whole: s, horizon: horizon, cancel: cancel, done: make(chan struct{}), waiters: 1}
-	f.old, _ = s.split(horizon)
+	f := &flight{
+		entry: e, whole: s, settled: settled, at: c.fetchedAt(),
+		old:    span{max(s.from, settled.from), min(s.to, settled.to)},
+		wide:   w,
+		cancel: cancel, done: make(chan struct{}), waiters: 1,
+	}
 	e.flights = append(e.flights, f)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
@@ -45,6 +61,7 @@ func (c *Cache) start(ctx context.Context, e *entry, s span, horizon int64, matc
 // fly fetches and keeps what f is for. Queries see its tiles either under way
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
+	defer c.enter()()
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {
@@ -60,12 +77,14 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		}
 	}()
 
-	f.sel, f.ws, f.err = c.fetch(ctx, f.whole, matchers)
-	if f.err != nil {
-		return
-	}
-	if qs != nil {
-		qs.FetchedBytes.Add(f.sel.SizeBytes())
+	if !c.subsume(f, matchers, qs) {
+		f.sel, f.ws, f.err = c.fetch(ctx, f.whole, matchers)
+		if f.err != nil {
+			return
+		}
+		if qs != nil {
+			qs.FetchedBytes.Add(f.sel.PayloadBytes())
+		}
 	}
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	if f.old.empty() || len(f.ws) > 0 {
@@ -75,6 +94,37 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		c.log.Warn("Could not keep what was fetched", "err", err)
 		c.discard(f.entry)
 	}
+}
+
+// subsume answers f from the wider selector that it has, if it has one and that
+// is certain to be right.
+func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) bool {
+	if f.wide == nil {
+		return false
+	}
+	tiles := spans{f.whole}.tiles(c.tile)
+	sel, ok := narrowed(f.wide.sel, matchers, f.wide.entry.matchers, c.lacks)
+	if ok {
+		var err error
+		// Exactly, for beside it there may be what is too old.
+		if sel, err = sel.Slice(f.whole.from, f.whole.to-1).Cut(f.whole.from, f.whole.to-1); err == nil {
+			f.sel, f.at = sel, f.wide.at
+			c.metrics.subsumed.add(tiles)
+			if qs != nil {
+				qs.TilesSubsumed.Add(tiles)
+			}
+			c.mu.Lock()
+			f.entry.parent = f.wide.entry // if it is corrupt, so is that
+			c.mu.Unlock()
+			return true
+		}
+	}
+	c.metrics.misses.add(tiles)
+	if qs != nil {
+		qs.TilesFetched.Add(tiles)
+		qs.Fetches.Add(1)
+	}
+	return false
 }
 
 // leaveEntry takes f off the list of flights that new queries may join. The

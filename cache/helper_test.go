@@ -48,6 +48,9 @@ func (f *fake) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher)
 	return f.fetch(ctx, mint, maxt)
 }
 
+// Answers implements Answerer.
+func (f *fake) Answers([]*labels.Matcher) bool { return true }
+
 // asked returns the requests since the last call.
 func (f *fake) asked() []request {
 	f.mu.Lock()

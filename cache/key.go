@@ -28,3 +28,28 @@ func selectorKey(matchers []*labels.Matcher) string {
 func compareMatchers(a, b *labels.Matcher) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
 }
+
+// matchersOf returns the matchers that a key encodes.
+func matchersOf(key string) ([]*labels.Matcher, error) {
+	var ms []*labels.Matcher
+	text := func() (s string) {
+		n, used := binary.Uvarint([]byte(key))
+		if used <= 0 || n > uint64(len(key)-used) {
+			key = ""
+			return ""
+		}
+		s, key = key[used:used+int(n)], key[used+int(n):]
+		return s
+	}
+	for key != "" {
+		typ := labels.MatchType(key[0])
+		key = key[1:]
+		name := text()
+		m, err := labels.NewMatcher(typ, name, text())
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	return ms, nil
+}

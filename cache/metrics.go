@@ -5,11 +5,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/cache/disk"
 )
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, failures, evictions, discards *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, restored, saved, unsaved *counter
 
 	seconds prometheus.Histogram
 }
@@ -20,11 +22,16 @@ type counter struct{ n atomic.Int64 }
 func (c *counter) add(n int64)  { c.n.Add(n) }
 func (c *counter) value() int64 { return c.n.Load() }
 
+// register shows c to r as the cache's metric of that name.
+func (c *counter) register(r prometheus.Registerer, name, help string) {
+	promauto.With(r).NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_" + name, Help: help}, func() float64 { return float64(c.value()) })
+}
+
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	auto := promauto.With(r)
 	count := func(name, help string) *counter {
 		n := &counter{}
-		auto.NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_" + name, Help: help}, func() float64 { return float64(n.value()) })
+		n.register(r, name, help)
 		return n
 	}
 	gauge := func(name, help string, f func(Stats) float64) {
@@ -35,9 +42,15 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		misses:    count("tile_misses_total", "Tiles that were asked for and not in memory."),
 		fetches:   count("fetches_total", "Requests to the upstream."),
 		shared:    count("shared_fetches_total", "Times a query waited for a request that another query had started."),
+		bytes:     count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
 		failures:  count("fetch_failures_total", "Requests to the upstream that failed."),
 		evictions: count("evictions_total", "Selectors dropped to stay within the limit."),
 		discards:  count("discards_total", "Selectors dropped because a chunk was corrupt."),
+		dropped:   count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
+		subsumed:  count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
+		restored:  &counter{},
+		saved:     &counter{},
+		unsaved:   &counter{},
 		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "promwarp_cache_fetch_duration_seconds",
 			Help:    "Duration of requests to the upstream.",
@@ -47,5 +60,35 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 	gauge("bytes", "Memory held, in bytes.", func(s Stats) float64 { return float64(s.Bytes) })
 	gauge("limit_bytes", "Most memory held, in bytes.", func(s Stats) float64 { return float64(s.Limit) })
 	gauge("entries", "Selectors of which something is held.", func(s Stats) float64 { return float64(s.Entries) })
+	gauge("tiles", "Tiles held, those of all selectors added up.", func(s Stats) float64 { return float64(s.Tiles) })
 	return m
+}
+
+// registerDisk registers the metrics of a cache with a disk.
+func registerDisk(r prometheus.Registerer, c *Cache) {
+	auto := promauto.With(r)
+	c.metrics.restored.register(r, "disk_restored_tiles_total", "Tiles read from disk.")
+	c.metrics.saved.register(r, "disk_written_bytes_total", "Bytes of encoded chunks and labels written to disk.")
+	c.metrics.unsaved.register(r, "disk_write_failures_total", "Writes to disk that failed.")
+	gauge := func(name, help string, f func(disk.Stats) int64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_cache_disk_" + name, Help: help}, func() float64 { return float64(f(c.disk.Stats())) })
+	}
+	gauge("bytes", "Size of all files, in bytes.", func(s disk.Stats) int64 { return s.Bytes })
+	gauge("limit_bytes", "Most bytes of files.", func(s disk.Stats) int64 { return s.Limit })
+	gauge("mapped_bytes", "Bytes of files that are mapped into memory.", func(s disk.Stats) int64 { return s.Mapped })
+	gauge("files", "Files.", func(s disk.Stats) int64 { return int64(s.Files) })
+	gauge("entries", "Selectors of which there are files.", func(s disk.Stats) int64 { return int64(s.Selectors) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "promwarp_cache_disk_failing", Help: "Whether the last write failed, so that samples are kept in memory only.",
+	}, func() float64 {
+		if c.saver.failing.Load() {
+			return 1
+		}
+		return 0
+	})
+	count := func(name, help string, f func(disk.Stats) int64) {
+		auto.NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_disk_" + name, Help: help}, func() float64 { return float64(f(c.disk.Stats())) })
+	}
+	count("evictions_total", "Selectors removed from disk to stay within the limit.", func(s disk.Stats) int64 { return s.Evicted })
+	count("bad_files_total", "Files removed because they were damaged.", func(s disk.Stats) int64 { return s.Bad })
 }

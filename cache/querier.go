@@ -32,19 +32,20 @@ var (
 // Querier returns a querier for mint to maxt (ms, both included). It is a
 // selection.Querier, too.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &querier{reader{c: c, mint: mint, maxt: maxt}}, nil
+	return &querier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter()}}, nil
 }
 
 // ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
 // both included). It is a selection.Querier, too.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return &chunkQuerier{reader{c: c, mint: mint, maxt: maxt}}, nil
+	return &chunkQuerier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter()}}, nil
 }
 
 // reader is what the queriers have in common.
 type reader struct {
 	c          *Cache
 	mint, maxt int64
+	leave      func()
 }
 
 // bounds is the time range that a selection is for, in ms, both included.
@@ -77,8 +78,12 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 	return nil, nil, ErrNoLabels
 }
 
-// Close implements storage.LabelQuerier.
-func (*reader) Close() error { return nil }
+// Close implements storage.LabelQuerier. What was selected must not be read
+// after it: it may be in files.
+func (r *reader) Close() error {
+	r.leave()
+	return nil
+}
 
 type querier struct{ reader }
 

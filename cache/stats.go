@@ -10,28 +10,35 @@ type Stats struct {
 	Bytes     int64 // memory held, in bytes
 	Limit     int64 // most memory held, in bytes
 	Entries   int   // selectors of which something is kept
+	Tiles     int64 // tiles kept, those of all selectors added up
 	Hits      int64 // tiles answered from memory
 	Misses    int64 // tiles that were not there
+	Subsumed  int64 // tiles answered from those of a wider selector
 	Fetches   int64 // requests to the upstream that have ended
 	Shared    int64 // times a query waited for a request that another had started
+	Fetched   int64 // bytes of encoded chunks and labels that requests brought
 	Failures  int64 // requests to the upstream that failed
 	Evictions int64 // entries emptied to stay within the limit
 	Discards  int64 // entries dropped because a chunk was corrupt
+	Dropped   int64 // tiles dropped by Drop
 }
 
 // Stats returns the state of the cache.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
-	s := Stats{Bytes: c.bytes, Limit: c.limit, Entries: c.kept}
+	s := Stats{Bytes: c.bytes, Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 	c.mu.Unlock()
 	m := c.metrics
 	s.Hits = m.hits.value()
 	s.Misses = m.misses.value()
+	s.Subsumed = m.subsumed.value()
 	s.Fetches = m.fetches.value()
 	s.Shared = m.shared.value()
+	s.Fetched = m.bytes.value()
 	s.Failures = m.failures.value()
 	s.Evictions = m.evictions.value()
 	s.Discards = m.discards.value()
+	s.Dropped = m.dropped.value()
 	return s
 }
 
@@ -39,10 +46,11 @@ func (c *Cache) Stats() Stats {
 // so one QueryStats may serve several selections.
 type QueryStats struct {
 	TilesHit      atomic.Int64 // old tiles answered from memory
+	TilesSubsumed atomic.Int64 // old tiles answered from those of a wider selector
 	TilesFetched  atomic.Int64 // old tiles that were not there
 	Fetches       atomic.Int64 // requests to the upstream, the youngest stretch's included
 	SharedFetches atomic.Int64 // requests that another query had started already
-	FetchedBytes  atomic.Int64 // size in memory of what Fetches brought, in bytes
+	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
 	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
 }
 

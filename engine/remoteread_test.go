@@ -87,6 +87,8 @@ func (o *overHTTP) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) 
 	return o.Cache.ChunkQuerier(mint, maxt)
 }
 
+func (o *overHTTP) Close() error { return o.Storage.Close() }
+
 // TestPrometheusSuiteOverRemoteRead runs Prometheus's own acceptance suite with
 // every sample read over HTTP.
 func TestPrometheusSuiteOverRemoteRead(t *testing.T) {

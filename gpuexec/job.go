@@ -372,7 +372,8 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
 	}
 	d.Batch = Batch{
-		Slab: j.x.arena, Refs: at(tables, in.refs), Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
+		Slab: j.x.arena, Table: at(tables, in.table), Wide: at(tables, in.wide), Since: j.y.since(),
+		Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
 		First: at(tables, in.first), Tiles: uint32(in.to - in.from),
 		Columns: Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),

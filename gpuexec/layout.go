@@ -91,6 +91,7 @@ type tileSize struct {
 	bytes     int // of chunks, as they are laid out where their slabs are not
 	encoded   int // of chunks
 	chunks    int
+	wide      int // of them that do not fit into an entry
 	samples   int64
 }
 
@@ -100,6 +101,7 @@ func (t *tileSize) add(o tileSize) {
 	t.bytes += o.bytes
 	t.encoded += o.encoded
 	t.chunks += o.chunks
+	t.wide += o.wide
 	t.samples += o.samples
 }
 
@@ -117,6 +119,10 @@ func layoutOf(x *Executor, l *cpuexec.Leaf, r room) *layout {
 		return y
 	})
 }
+
+// since is the time that entries count from, in ms: a little before what is read, as
+// the first chunks are.
+func (y *layout) since() int64 { return y.mint - kernels.EntrySpan }
 
 // batch returns batch n, or nil behind the last.
 func (y *layout) batch(n int) (*batch, error) {
@@ -246,6 +252,9 @@ func (y *layout) size(b *batch, tile int, use []useCount) (t tileSize) {
 			t.encoded += int(c.Len)
 			t.bytes += aligned(int(c.Len), 8)
 			t.chunks++
+			if !kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+				t.wide++
+			}
 			if c.Slab != slab {
 				use[slab].bytes.Add(int64(bytes))
 				slab, bytes = c.Slab, 0

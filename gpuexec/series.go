@@ -10,7 +10,9 @@ import (
 // has a tile of chunks for every position.
 type Batch struct {
 	Slab   cuda.Pointer // the chunks' bytes
-	Refs   cuda.Pointer // a kernels.SeriesChunk a chunk
+	Table  cuda.Pointer // a kernels.Entry a chunk
+	Wide   cuda.Pointer // a kernels.SeriesChunk for each that does not fit into one
+	Since  int64        // ms, what times in entries count from
 	Mixed  bool         // there are XOR2 chunks
 	Chunks uint32       // a multiple of kernels.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
@@ -37,7 +39,7 @@ func (k *Kernels) DecodeSeries(c *cuda.Context, s cuda.Stream, b *Batch, drop bo
 		f = k.decodeMixed
 	}
 	return c.Launch(f, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
-		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
+		b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
 }
 
 // Output is where a window kernel writes.

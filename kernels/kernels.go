@@ -74,15 +74,6 @@ type ChunkRef struct {
 	Samples uint32 // from the chunk's header
 }
 
-// SeriesChunk addresses a chunk of a series, for decode_series and decode_mixed.
-type SeriesChunk struct {
-	ChunkRef       // Samples with XOR2 added where it is such a chunk
-	From, To int64 // its stated time range in ms, both ends included
-}
-
-// XOR2 is what decode_mixed knows an XOR2 chunk by.
-const XOR2 = 1 << 16
-
 // Fold is what fold_xor makes of a chunk.
 type Fold struct {
 	Times uint64  // sum of the timestamps in ms, modulo 2^64

@@ -37,22 +37,28 @@ struct Walker {
   u32 lane;
   u32 tile, end;  // where it is, and that behind the series' last
   u32 i, n;       // sample of the chunk's kept ones
+  u32 falls;      // the chunk's
   u64 at;         // its place in the columns
   i64 t;          // its time; kNever behind the last sample
+  i64 until;      // the end of the chunk
 };
 
 // Goes to the first sample of tile w.tile or a later one.
 DEVICE void enter(Walker& w, const Columns& c) {
   w.i = 0;
   for (; w.tile < w.end; w.tile++) {
-    w.n = c.chunks[w.tile * 32 + w.lane].kept;
+    Decoded chunk = c.chunks[w.tile * 32 + w.lane];
+    w.n = chunk.kept;
     if (w.n > 0) {
+      w.until = chunk.end;
+      w.falls = chunk.falls;
       w.at = c.rows[w.tile] * 32 + w.lane;
       w.t = c.times[w.at];
       return;
     }
   }
   w.n = 0;
+  w.falls = 0;
   w.t = kNever;
 }
 
@@ -65,6 +71,41 @@ DEVICE void next(Walker& w, const Columns& c) {
   }
   w.tile++;
   enter(w, c);
+}
+
+// Goes n samples on, at most to the first of the next chunk.
+DEVICE void pass(Walker& w, const Columns& c, u32 n) {
+  w.i += n;
+  w.at += (u64)n * 32;
+  if (w.i < w.n) {
+    w.t = c.times[w.at];
+    return;
+  }
+  w.tile++;
+  enter(w, c);
+}
+
+// How many samples to pass at once where the one here is to be passed and so is every
+// sample up to time t: the rest of the chunk, a few, or one. What it looks at does not
+// wait for one another, nor for what pass loads.
+const u32 kStride = 4;
+
+DEVICE u32 run(const Walker& w, const Columns& c, i64 t) {
+  if (w.until <= t) return w.n - w.i;
+  return w.i + kStride < w.n && c.times[w.at + (kStride - 1) * 32] <= t ? kStride : 1;
+}
+
+// Goes on to the first sample after time t and returns how many it passes; `last` is
+// the place of the last of them.
+DEVICE u32 advance(Walker& w, const Columns& c, i64 t, u64& last) {
+  u32 passed = 0;
+  while (w.t <= t) {
+    u32 n = run(w, c, t);
+    last = w.at + (u64)(n - 1) * 32;
+    pass(w, c, n);
+    passed += n;
+  }
+  return passed;
 }
 
 // The value of the sample here, 0 behind the last one. It does not wait for the

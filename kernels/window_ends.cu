@@ -6,8 +6,9 @@
 // A thread owns one series in one stretch. It walks along the samples with two
 // places, the window's start and its end, and writes a value a step. It begins a
 // step early, to know what that has seen.
-// Reads times twice (the second time they are in a cache unless the window is
-// long), values once: 16 to 24 bytes a sample.
+// It passes samples by fours. Reads, where a step passes four samples, three of their
+// times twice (the second time they are in a cache unless the window is long), and
+// one of their values: 8 to 14 bytes a sample.
 // Writes 16 bytes a step, and adds to the counts of the series: see
 // WINDOW_PARAMETERS.
 #include "series.h"
@@ -21,11 +22,13 @@ const u32 kOldestTime = 4;
 const u32 kNumber = 5;  // how many samples
 const u32 kInstantTime = 7;  // the time of the last sample, in seconds
 
-DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, double last, i64 last_time) {
+DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 last) {
   switch (kind) {
-    case kNewest: return last;
+    case kInstant:
+    case kInstantTime:
+    case kNewest: return c.values[last];
     case kOldest: return c.values[lo.at];
-    case kNewestTime: return (double)last_time / 1000;
+    case kNewestTime: return (double)c.times[last] / 1000;
     case kOldestTime: return (double)lo.t / 1000;
     case kNumber: return n;
     default: return 1;  // present
@@ -41,44 +44,28 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind) {
   Walker hi = lo;
   u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the stretch's first
   u32 k = mine.from > 0 ? mine.from - 1 : 0;
-  double last_value = 0;
-  i64 last_time = 0;
+  u64 last = 0, passed;  // the places of the samples before hi and before lo
   if (mine.from > 0 && is_wide(interval, width)) {
-    u64 last;
     bool falls;
     hi_index = leap(hi, c, start + (i64)k * interval, last, falls);
-    if (hi_index > 0) {
-      last_value = c.values[last];
-      last_time = c.times[last];
-    }
   }
-  double hi_value = value_at(hi, c);
   Results to = results_of(mine, steps, out, reads, counts);
   for (; k < mine.to; k++) {
     i64 end = start + (i64)k * interval;
-    while (hi.t <= end) {
-      last_value = hi_value;
-      last_time = hi.t;
-      hi_index++;
-      next(hi, c);
-      hi_value = value_at(hi, c);
-    }
-    while (lo.t <= end - width) {
-      lo_index++;
-      next(lo, c);
-    }
+    hi_index += advance(hi, c, end, last);
+    lo_index += advance(lo, c, end - width, passed);
     u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
     seen = hi_index;
     if (k < mine.from) continue;
+    u64 result = n > 0 ? as_bits(value_of(kind, c, lo, n, last)) : kAbsent;
     if (kind == kInstant || kind == kInstantTime) {
       // A stale marker, which only an instant selector meets, is kAbsent.
-      u64 result = n > 0 ? as_bits(last_value) : kAbsent;
       u32 read = result != kAbsent;
-      if (read && kind == kInstantTime) result = as_bits((double)last_time / 1000);
+      if (read && kind == kInstantTime) result = as_bits((double)c.times[last] / 1000);
       emit(to, result, read, read, 0);
       continue;
     }
-    emit(to, n > 0 ? as_bits(value_of(kind, c, lo, n, last_value, last_time)) : kAbsent, n, fresh, n);
+    emit(to, result, n, fresh, n);
   }
   finish(to);
 }

@@ -8,14 +8,28 @@ import (
 
 // Explanation says how a query is evaluated. It marshals to JSON.
 type Explanation struct {
-	Query    string    `json:"query"`
-	Executor string    `json:"executor"` // the mode asked for
-	Start    int64     `json:"start"`    // ms since the epoch
-	End      int64     `json:"end"`
-	Interval int64     `json:"interval"` // ms, 0 for an instant query
-	Analyzed bool      `json:"analyzed"` // whether the query was run
-	Total    int64     `json:"total_us,omitempty"`
-	Root     *Decision `json:"plan"`
+	Query    string `json:"query"`
+	Executor string `json:"executor"` // the mode asked for
+	Start    int64  `json:"start"`    // ms since the epoch
+	End      int64  `json:"end"`
+	Interval int64  `json:"interval"` // ms, 0 for an instant query
+	Analyzed bool   `json:"analyzed"` // whether the query was run
+	Total    int64  `json:"total_us,omitempty"`
+	// Cache is what getting the samples took; nil when none were asked of a cache.
+	Cache *CacheWork `json:"cache,omitempty"`
+	Root  *Decision  `json:"plan"`
+}
+
+// CacheWork says how much of what a query read was kept, and what fetching the
+// rest took.
+type CacheWork struct {
+	TilesKept     int64 `json:"tiles_kept"`
+	TilesSubsumed int64 `json:"tiles_subsumed"` // kept, but of a wider selector
+	TilesFetched  int64 `json:"tiles_fetched"`
+	Fetches       int64 `json:"fetches"`        // requests to the upstream
+	SharedFetches int64 `json:"shared_fetches"` // requests that another query had started already
+	FetchedBytes  int64 `json:"fetched_bytes"`  // of encoded chunks and labels that the requests brought
+	WaitMicros    int64 `json:"wait_us"`        // for requests, added up over selectors
 }
 
 // Decision says who evaluates one node of the query's expression, and why.
@@ -47,6 +61,10 @@ func (e *Explanation) Tree() string {
 	fmt.Fprintf(&b, "query     %s\nexecutor  %s\n", e.Query, e.Executor)
 	if e.Analyzed {
 		fmt.Fprintf(&b, "total     %s\n", time.Duration(e.Total)*time.Microsecond)
+	}
+	if c := e.Cache; c != nil {
+		fmt.Fprintf(&b, "cache     %d tiles kept, %d of a wider selector, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s\n",
+			c.TilesKept, c.TilesSubsumed, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)
 	}
 	b.WriteByte('\n')
 	if e.Root != nil {

@@ -22,7 +22,7 @@ import (
 // along. On an error there is no selection; it is an *Error wherever the store
 // is involved. The protocol carries no warnings, so annotations are empty.
 func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	if mint > maxt || !c.answers(matchers) {
+	if mint > maxt || !c.Answers(matchers) {
 		return selection.Empty(), nil, nil
 	}
 	ms, err := remote.ToLabelMatchers(matchers)
@@ -66,9 +66,9 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 	return sel, nil, nil
 }
 
-// answers reports whether the selector contains the required matchers. As in
+// Answers reports whether the selector contains the required matchers. As in
 // Prometheus, one that does not selects nothing here.
-func (c *Client) answers(matchers []*labels.Matcher) bool {
+func (c *Client) Answers(matchers []*labels.Matcher) bool {
 	for name, value := range c.required {
 		if !contains(matchers, name, value) {
 			return false

@@ -224,7 +224,7 @@ func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk, merged *Builder) 
 func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]Chunk, error) {
 	its := make([]chunkenc.Iterator, 0, len(run))
 	for _, c := range run {
-		its = append(its, s.checked(l, c, math.MaxInt64))
+		its = append(its, s.checked(l, c, math.MinInt64, math.MaxInt64))
 	}
 	merged.Series(l)
 	start := len(merged.sel.chunks)
@@ -238,8 +238,8 @@ func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]C
 	return out, nil
 }
 
-// checked returns an iterator over the samples of one chunk up to maxt (ms)
-// that checks what it decodes.
-func (s *Selection) checked(l labels.Labels, c Chunk, maxt int64) chunkenc.Iterator {
-	return (&series{sel: s, labels: l, chunks: []Chunk{c}, mint: math.MinInt64, maxt: maxt}).Iterator(nil)
+// checked returns an iterator over the samples of one chunk from mint to maxt
+// (ms, both included) that checks what it decodes.
+func (s *Selection) checked(l labels.Labels, c Chunk, mint, maxt int64) chunkenc.Iterator {
+	return (&series{sel: s, labels: l, chunks: []Chunk{c}, mint: mint, maxt: maxt}).Iterator(nil)
 }

@@ -30,8 +30,8 @@ type Chunk struct {
 // Align is the alignment in bytes of every chunk within its slab.
 const Align = 8
 
-// Pad is the number of readable bytes after every chunk, so that a decoder may
-// load eight bytes at once up to the chunk's last byte.
+// Pad is the number of readable bytes after every chunk, of another chunk or of
+// none, so that a decoder may load eight bytes at once up to the chunk's last byte.
 const Pad = 8
 
 // Selection is what a selector matched: series in label order and, for each,
@@ -90,8 +90,30 @@ func (s *Selection) OnlyFloats() bool {
 }
 
 // SizeBytes is the memory that the selection holds on to, in bytes: slabs,
-// chunk table and labels. Slabs shared with other selections count in full.
+// chunk table and labels. Slabs shared with other selections count in full,
+// those in mapped files not at all.
 func (s *Selection) SizeBytes() int64 { return s.size }
+
+// TableBytes is the part of SizeBytes that is not slabs.
+func (s *Selection) TableBytes() int64 {
+	n := s.size
+	for _, l := range s.slabs {
+		n -= l.SizeBytes()
+	}
+	return n
+}
+
+// PayloadBytes is the size in bytes of the encoded chunks and the labels: what
+// a store had to send.
+func (s *Selection) PayloadBytes() (n int64) {
+	for i := range s.chunks {
+		n += int64(s.chunks[i].Len)
+	}
+	for _, l := range s.series {
+		n += int64(labelBytes(l))
+	}
+	return n
+}
 
 // SetDiscard registers what Discard calls. It is for the keeper of the
 // selection (a cache) and must be called before the selection is shared.
@@ -114,7 +136,7 @@ func (s *Selection) finish() *Selection {
 	}
 	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
 	for _, l := range s.slabs {
-		s.size += int64(cap(l.b))
+		s.size += l.SizeBytes()
 	}
 	for _, l := range s.series {
 		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))

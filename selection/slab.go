@@ -10,14 +10,24 @@ import (
 type Slab struct {
 	b      []byte
 	locked bool
+	mapped any // keeps a mapped file open; nil for memory of the program's own
 }
 
 // Bytes returns the bytes of the slab. They must not be changed.
 func (l *Slab) Bytes() []byte { return l.b }
 
 // PageLocked reports whether the slab's memory is page-locked, as PageLockSlabs
-// says.
+// says. Slabs in mapped files never are.
 func (l *Slab) PageLocked() bool { return l.locked }
+
+// SizeBytes is the memory that the slab takes, in bytes: none if it is in a
+// mapped file.
+func (l *Slab) SizeBytes() int64 {
+	if l.mapped != nil {
+		return 0
+	}
+	return int64(cap(l.b))
+}
 
 // Slab returns slab k. A slab is the same in all selections that share it.
 func (s *Selection) Slab(k int) *Slab { return s.slabs[k] }

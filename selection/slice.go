@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Slice returns the part of s whose chunks overlap mint to maxt (ms, both
@@ -44,57 +44,29 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 	return out.finish()
 }
 
-// CutAfter returns s without the samples after maxt (ms). Chunks that end by
-// then share their slabs with s; those that reach beyond are encoded again up
-// to maxt, in the same encoding. The result is a Selection of its own and calls
-// what s calls on Discard.
-func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
-	whole := true
-	for i := 0; i < s.NumSeries() && whole; i++ {
-		cs := s.Chunks(i)
-		whole = cs[len(cs)-1].MaxT <= maxt
-	}
-	if whole {
-		out := *s
-		return &out, nil
-	}
-
-	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
-	cut := NewBuilder(0)
+// Filter returns the series of s that keep says true of. They share their slabs
+// with s, but no memos. keep is asked once for each series, in order.
+func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
+	out := &Selection{slabs: s.slabs, discard: s.discard}
+	var which []int
+	n := 0
 	for i, l := range s.series {
-		start := len(out.chunks)
-		for _, c := range s.Chunks(i) {
-			switch {
-			case c.MinT > maxt:
-			case c.MaxT <= maxt:
-				out.chunks = append(out.chunks, c)
-			default:
-				head, last, err := encodeAs(c.Enc, s.checked(l, c, maxt))
-				if err != nil {
-					return nil, err
-				}
-				if head.NumSamples() == 0 {
-					continue
-				}
-				cut.Series(l)
-				if err := cut.Chunk(c.Enc, c.MinT, last, head.Bytes()); err != nil {
-					return nil, err
-				}
-				c = cut.sel.chunks[len(cut.sel.chunks)-1]
-				c.Slab += uint32(len(s.slabs))
-				out.chunks = append(out.chunks, c)
-			}
+		if keep(l) {
+			which = append(which, i)
+			n += len(s.Chunks(i))
 		}
-		if len(out.chunks) > start {
-			out.series = append(out.series, l)
-			out.keepMemo(s.Memo(i))
-			out.first = append(out.first, uint32(start))
-		}
+	}
+	out.series = make([]labels.Labels, 0, len(which))
+	out.first = make([]uint32, 0, len(which)+1)
+	out.chunks = make([]Chunk, 0, n)
+	for _, i := range which {
+		out.series = append(out.series, s.series[i])
+		out.first = append(out.first, uint32(len(out.chunks)))
+		out.chunks = append(out.chunks, s.Chunks(i)...)
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
-	out.slabs = append(out.slabs, cut.sel.slabs...)
 	out.dropSlabs()
-	return out.finish(), nil
+	return out.finish()
 }
 
 // Compact returns s itself if its chunks take at least half of its slabs, and
@@ -116,10 +88,10 @@ func (s *Selection) Compact() *Selection {
 	out.slabs = nil
 	for start := 0; start < len(out.chunks); {
 		size, end := 0, start
-		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab); end++ {
+		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab-Pad); end++ {
 			size += out.chunks[end].room()
 		}
-		l := newSlab(0, size)
+		l := newSlab(0, size+Pad)
 		b := l.b
 		for k := start; k < end; k++ {
 			c := &out.chunks[k]
@@ -136,7 +108,7 @@ func (s *Selection) Compact() *Selection {
 }
 
 // room is the number of bytes that a chunk takes in a slab.
-func (c Chunk) room() int { return (int(c.Len) + Pad + Align - 1) / Align * Align }
+func (c Chunk) room() int { return Room(c.Len) }
 
 // inRange returns the bounds of the chunks, sorted and disjoint, that overlap
 // mint to maxt (ms, both included).
@@ -171,37 +143,4 @@ func (s *Selection) dropSlabs() {
 		s.chunks[i].Slab = number[s.chunks[i].Slab]
 	}
 	s.slabs = slabs
-}
-
-// encodeAs returns one chunk of all samples of it, which come from a chunk in
-// encoding e, in that encoding, and the time of the last of them (ms).
-func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, last int64, err error) {
-	if c, err = chunkenc.NewEmptyChunk(e); err != nil {
-		return nil, 0, err
-	}
-	app, err := c.Appender()
-	if err != nil {
-		return nil, 0, err
-	}
-	for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
-		st := it.AtST()
-		switch v {
-		case chunkenc.ValFloat:
-			var f float64
-			last, f = it.At()
-			app.Append(st, last, f)
-		case chunkenc.ValHistogram:
-			t, h := it.AtHistogram(nil)
-			last = t
-			_, _, app, err = app.AppendHistogram(nil, st, t, h, true)
-		default:
-			t, h := it.AtFloatHistogram(nil)
-			last = t
-			_, _, app, err = app.AppendFloatHistogram(nil, st, t, h, true)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return c, last, it.Err()
 }

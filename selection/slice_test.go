@@ -1,10 +1,12 @@
 package selection
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 )
@@ -75,6 +77,31 @@ func TestCutAfter(t *testing.T) {
 	require.Equal(t, s.chunks, whole.chunks)
 }
 
+func TestCut(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 9))
+	for range 60 {
+		s := random(t, r, 8)
+		mint := r.Int64N(40_000) - 1000
+		maxt := mint + r.Int64N(20_000)
+		cut, err := s.Cut(mint, maxt)
+		require.NoError(t, err)
+		requireNormal(t, cut)
+		want, _ := content(t, s.SeriesSet(mint, maxt, nil))
+		require.Equal(t, want, all(t, cut))
+		for i := range cut.NumSeries() {
+			cs := cut.Chunks(i)
+			require.GreaterOrEqual(t, cs[0].MinT, mint)
+			require.LessOrEqual(t, cs[len(cs)-1].MaxT, maxt)
+		}
+		// The three parts are the whole.
+		before, err := s.Cut(math.MinInt64, mint-1)
+		require.NoError(t, err)
+		after, err := s.Cut(maxt+1, math.MaxInt64)
+		require.NoError(t, err)
+		require.Equal(t, all(t, s), all(t, mustJoin(t, after, cut, before)))
+	}
+}
+
 func TestCutAfterGap(t *testing.T) {
 	// The chunk says that it begins before the cut, but has no sample there.
 	b := NewBuilder(0)
@@ -92,6 +119,25 @@ func TestCutAfterCorrupt(t *testing.T) {
 	_, err := finish(t, b).CutAfter(500)
 	var ce *CorruptError
 	require.ErrorAs(t, err, &ce)
+}
+
+func TestFilter(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 10))
+	for range 30 {
+		s := random(t, r, 8)
+		keep := map[string]bool{}
+		for i := range s.NumSeries() {
+			keep[s.Labels(i).String()] = r.IntN(3) == 0
+		}
+		out := s.Filter(func(l labels.Labels) bool { return keep[l.String()] })
+		requireNormal(t, out)
+		want, _ := content(t, s.SeriesSet(math.MinInt64, math.MaxInt64, nil))
+		maps.DeleteFunc(want, func(name string, _ []sample) bool { return !keep[name] })
+		require.Equal(t, want, all(t, out))
+		for _, l := range out.slabs {
+			require.Contains(t, s.slabs, l)
+		}
+	}
 }
 
 func TestCompact(t *testing.T) {

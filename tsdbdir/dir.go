@@ -91,6 +91,9 @@ func isDataDir(path string) error {
 // String is the directory's path.
 func (d *Dir) String() string { return d.path }
 
+// Answers reports that every selector is answered, by the labels that series have.
+func (d *Dir) Answers([]*labels.Matcher) bool { return true }
+
 // Fetch returns what matchers match in [mint, maxt], in ms since the epoch.
 func (d *Dir) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	s, ws, err := d.acquire()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/refcount"
@@ -25,6 +27,7 @@ type store struct {
 	cache  *cache.Cache
 	remote *api.Remote // nil when labels are listed here
 	reg    *prometheus.Registry
+	close  func() // of the source
 }
 
 // storeKey is what a store depends on: when it changes there must be a new one.
@@ -51,10 +54,11 @@ func storeKeyOf(s settings, up upstream) (storeKey, error) {
 	return k, err
 }
 
-// openStore opens the source that k names, or up if that is given.
-func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
-	st := &store{key: k, name: k.from.String(), reg: prometheus.NewRegistry()}
-	st.Count = refcount.New(nil)
+// openStore opens the source that k names, or up if that is given. It takes over
+// the directory of prev, which may be nil.
+func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*store, error) {
+	st := &store{key: k, name: k.from.String(), reg: prometheus.NewRegistry(), close: func() {}}
+	st.Count = refcount.New(func() { st.close() })
 	switch {
 	case up != nil:
 	case k.from.remote != nil:
@@ -70,26 +74,69 @@ func openStore(k storeKey, up upstream, logger *slog.Logger) (*store, error) {
 		}
 		up = c
 		st.remote = &api.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
-		st.OnClose(c.CloseIdle)
+		st.close = c.CloseIdle
 	default:
 		d, err := tsdbdir.Open(k.from.dir, logger.With("component", "data directory"))
 		if err != nil {
 			return nil, usageError{err}
 		}
 		up = d
-		st.OnClose(func() { _ = d.Close() })
+		st.close = func() { _ = d.Close() }
 	}
 	fresh := time.Duration(k.cache.Fresh)
 	if fresh == 0 {
 		fresh = -1 // none, where the cache takes 0 for its default
 	}
+	files, err := openFiles(k, prev, logger.With("component", "cache"))
+	if err != nil {
+		st.Release()
+		return nil, err
+	}
 	st.cache = cache.New(up, cache.Options{
+		Disk:       files,
 		HostBytes:  int64(k.cache.HostBytes - k.cache.decoded()),
 		Fresh:      fresh,
+		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
+		MaxAge:     time.Duration(k.cache.MaxAge),
+		Retention:  time.Duration(k.fetch.Retention),
 		Logger:     logger.With("component", "cache"),
 		Registerer: st.reg,
 	})
+	st.OnClose(func() {
+		if err := st.cache.Close(); err != nil {
+			logger.Warn("closing cache.path failed", "err", err)
+		}
+		st.close()
+	})
 	return st, nil
+}
+
+// openFiles opens cache.path, if there is one. If prev has the same, that writes
+// what it still has to write, and goes on in memory alone for the requests that
+// it has to answer.
+func openFiles(k storeKey, prev *store, logger *slog.Logger) (*disk.Store, error) {
+	if k.cache.Path == "" {
+		return nil, nil
+	}
+	identity, err := k.from.identity()
+	if err != nil {
+		return nil, err
+	}
+	if prev != nil && prev.key.cache.Path == k.cache.Path {
+		if err := prev.cache.Close(); err != nil {
+			return nil, fmt.Errorf("cache.path %s: %w", k.cache.Path, err)
+		}
+	}
+	files, err := disk.Open(disk.Options{
+		Path:     k.cache.Path,
+		Limit:    int64(k.cache.DiskBytes),
+		Identity: identity + cache.DefaultTile.String(),
+		Logger:   logger,
+	})
+	if err != nil {
+		return nil, usageError{fmt.Errorf("cache.path %s: %w", k.cache.Path, err)}
+	}
+	return files, nil
 }
 
 // evaluator is an engine with its limits.

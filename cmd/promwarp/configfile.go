@@ -30,6 +30,7 @@ func readSettings(file string) (settings, error) {
 		}
 		r.SetDirectory(dir)
 	}
+	s.Cache.Path = commonconfig.JoinDir(dir, s.Cache.Path)
 	s.TSDB.Path = commonconfig.JoinDir(dir, s.TSDB.Path)
 	s.Web.ConfigFile = commonconfig.JoinDir(dir, s.Web.ConfigFile)
 	if s.GPU.Constants != defaultGPU().Constants {

@@ -70,6 +70,15 @@ func (f *settingsFlags) parsed(to flagger, name, placeholder, help string, field
 	})
 }
 
+// onOff declares a flag without argument.
+func (f *settingsFlags) onOff(to flagger, name, help string, field func(*settings) *bool) {
+	to.Flag(name, help).SetValue(&boolFlagValue{flagValue{set: func(s string) error {
+		on, err := strconv.ParseBool(s)
+		f.given = append(f.given, func(t *settings) { *field(t) = on })
+		return err
+	}}})
+}
+
 func (f *settingsFlags) add(to flagger, name, placeholder, help string, parse func(string) (func(*settings), error)) {
 	to.Flag(name, help).PlaceHolder(placeholder).SetValue(&flagValue{set: func(s string) error {
 		apply, err := parse(s)
@@ -105,7 +114,12 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
 	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
 	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
-	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query. At least the upstream's out-of-order window.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
+	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *settings) *string { return &s.Cache.Path })
+	f.parsed(to, "cache.disk-bytes", "10GiB", "Most bytes of files in cache.path.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DiskBytes })
+	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
+	f.parsed(to, "cache.out-of-order-window", "0s", "The upstream's out_of_order_time_window; it counts on top of cache.fresh.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.OutOfOrderWindow })
+	f.parsed(to, "cache.max-age", "1d", "How long older samples are answered from what was fetched; then they are fetched again, which shows deletions and backfills. 0 means without end.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.MaxAge })
+	f.parsed(to, "upstream.retention", "0s", "How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.Retention })
 
 	var addrs addresses
 	to.Flag("web.listen-address", "Address to listen on; may be repeated.").PlaceHolder("127.0.0.1:9201").SetValue(&flagValue{cumulative: true, set: func(s string) error {
@@ -114,11 +128,8 @@ func (f *settingsFlags) addServer(to flagger) {
 		return nil
 	}})
 	f.text(to, "web.config.file", "FILE", "File that turns on TLS or authentication: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md", func(s *settings) *string { return &s.Web.ConfigFile })
-	to.Flag("web.enable-pprof", "Serve profiles under /debug/pprof.").SetValue(&boolFlagValue{flagValue{set: func(s string) error {
-		on, err := strconv.ParseBool(s)
-		f.given = append(f.given, func(t *settings) { t.Web.EnablePprof = on })
-		return err
-	}}})
+	f.onOff(to, "web.enable-pprof", "Serve profiles under /debug/pprof.", func(s *settings) *bool { return &s.Web.EnablePprof })
+	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples.", func(s *settings) *bool { return &s.Web.EnableAdminAPI })
 	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
 	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *settings) *string { return &s.Web.CORSOrigin })
 }
@@ -168,6 +179,12 @@ func (s *settings) values() map[string]string {
 		"cache.host-bytes":           s.Cache.HostBytes.String(),
 		"cache.decoded-bytes":        s.Cache.decoded().String(),
 		"cache.fresh":                s.Cache.Fresh.String(),
+		"cache.path":                 s.Cache.Path,
+		"cache.disk-bytes":           s.Cache.DiskBytes.String(),
+		"cache.out-of-order-window":  s.Cache.OutOfOrderWindow.String(),
+		"cache.max-age":              s.Cache.MaxAge.String(),
+		"upstream.retention":         s.Upstream.Retention.String(),
+		"web.enable-admin-api":       strconv.FormatBool(s.Web.EnableAdminAPI),
 		"gpu":                        string(s.GPU.Mode),
 		"gpu.devices":                string(s.GPU.Devices),
 		"gpu.memory-fraction":        s.GPU.MemoryFraction.String(),

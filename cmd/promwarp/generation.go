@@ -37,7 +37,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 
 	if prev != nil && prev.store.key.same(key) && prev.store.Hold() {
 		g.store = prev.store
-	} else if g.store, err = openStore(key, s.cfg.Upstream, s.logger); err != nil {
+	} else if g.store, err = openStore(key, s.cfg.Upstream, storeOf(prev), s.logger); err != nil {
 		return nil, err
 	}
 	if prev != nil && prev.eval.from == set.engine() && prev.eval.Hold() {
@@ -69,6 +69,9 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		Registerer:    g.reg,
 		Gatherer:      prometheus.GathererFunc(s.gather),
 	}
+	if set.Web.EnableAdminAPI {
+		o.Dropper = g.store.cache
+	}
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}
@@ -77,6 +80,14 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		return nil, err
 	}
 	return g, nil
+}
+
+// storeOf is the store of g, which may be nil.
+func storeOf(g *generation) *store {
+	if g == nil {
+		return nil
+	}
+	return g.store
 }
 
 // shownConfig is what /api/v1/status/config shows: the source, in the form of

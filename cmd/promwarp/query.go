@@ -113,6 +113,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err := set.validate(); err != nil {
 		return usageError{err}
 	}
+	set.Cache.Path = "" // it is the server's
 	logger, err := newLogger(set.Log, stderr)
 	if err != nil {
 		return usageError{err}
@@ -125,7 +126,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	st, err := openStore(key, nil, logger)
+	st, err := openStore(key, nil, nil, logger)
 	if err != nil {
 		return err
 	}

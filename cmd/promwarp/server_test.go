@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -450,4 +451,65 @@ func TestTracker(t *testing.T) {
 	_, err = tr.Insert(context.Background(), "c")
 	require.NoError(t, err)
 	require.Equal(t, 1, tr.GetMaxConcurrent())
+}
+
+// TestAdminAPI drops what the cache keeps, where that is enabled.
+func TestAdminAPI(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		set := quickSettings()
+		set.Web.EnableAdminAPI = enabled
+		up := counting{at: make(chan struct{}, 10)}
+		s, stop := runServer(t, serverConfig{Settings: set, Upstream: up})
+		ask := func() {
+			code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+			require.Equal(t, 200, code, body)
+		}
+		ask()
+		ask()
+		require.Len(t, up.at, 1)
+		code, body := fetch(t, "POST", s.URL()+"/api/v1/admin/cache/drop?match[]=up&end=1200")
+		if enabled {
+			require.Equal(t, 200, code, body)
+			require.Contains(t, body, `"selectors":1`)
+			ask()
+			require.Len(t, up.at, 2)
+		} else {
+			require.Equal(t, 503, code, body)
+		}
+		require.NoError(t, stop())
+	}
+}
+
+// TestCachePath starts again on what an earlier server has fetched.
+func TestCachePath(t *testing.T) {
+	set := quickSettings()
+	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
+	up := counting{at: make(chan struct{}, 10)}
+	ask := func(s *server) {
+		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+		require.Equal(t, 200, code, body)
+		require.Contains(t, body, `[1,"1"]`)
+	}
+	s, stop := runServer(t, serverConfig{Settings: set, Upstream: up, Reload: func() (settings, error) { return set, nil }})
+	ask(s)
+	require.Len(t, up.at, 1)
+
+	// Another cannot have it at the same time.
+	_, err := newServer(serverConfig{Settings: set, Upstream: up})
+	require.ErrorContains(t, err, "cache.path "+set.Cache.Path+": another process has it open")
+
+	// A reload that makes a new cache takes it over.
+	set.Cache.HostBytes *= 2
+	code, body := fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 200, code, body)
+	ask(s)
+	require.Len(t, up.at, 1)
+	_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+	require.Contains(t, metrics, "promwarp_cache_disk_files 1\n")
+	require.NoError(t, stop())
+
+	s, stop = runServer(t, serverConfig{Settings: set, Upstream: up})
+	ask(s)
+	require.Len(t, up.at, 1)
+	require.NoError(t, stop())
 }

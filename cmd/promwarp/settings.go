@@ -40,6 +40,9 @@ type upstreamSettings struct {
 	MaxFrameBytes byteSize `yaml:"max_frame_bytes"`
 	// Concurrency is the number of requests in flight at once.
 	Concurrency int `yaml:"concurrency"`
+	// Retention is how far back the server keeps its data; 0 means that it drops
+	// none.
+	Retention model.Duration `yaml:"retention"`
 }
 
 // tsdbSettings name a local Prometheus data directory that is read from.
@@ -63,8 +66,18 @@ type cacheSettings struct {
 	// DecodedBytes is how much of HostBytes decoded columns may take; half of
 	// it if negative.
 	DecodedBytes byteSize `yaml:"decoded_bytes"`
+	// Path is a directory where what is cached survives a restart; empty for
+	// none.
+	Path string `yaml:"path"`
+	// DiskBytes is the most bytes of files in Path.
+	DiskBytes byteSize `yaml:"disk_bytes"`
 	// Fresh is how long samples may still arrive or change.
 	Fresh model.Duration `yaml:"fresh"`
+	// OutOfOrderWindow is the upstream's out_of_order_time_window.
+	OutOfOrderWindow model.Duration `yaml:"out_of_order_window"`
+	// MaxAge is how long old samples are answered from what was fetched; 0 means
+	// without end.
+	MaxAge model.Duration `yaml:"max_age"`
 }
 
 // webSettings are those of the HTTP server.
@@ -72,6 +85,7 @@ type webSettings struct {
 	ListenAddress   addresses      `yaml:"listen_address"`
 	ConfigFile      string         `yaml:"config_file"`
 	EnablePprof     bool           `yaml:"enable_pprof"`
+	EnableAdminAPI  bool           `yaml:"enable_admin_api"`
 	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
 	CORSOrigin      string         `yaml:"cors_origin"`
 }
@@ -81,6 +95,9 @@ type logSettings struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
 }
+
+// defaultDiskBytes is the default of cache.disk_bytes.
+const defaultDiskBytes = 10 << 30
 
 // defaultSettings are what holds where neither the command line nor the file
 // says otherwise. They name nothing to read from.
@@ -101,7 +118,9 @@ func defaultSettings() settings {
 		Cache: cacheSettings{
 			HostBytes:    byteSize(defaultHostBytes()),
 			DecodedBytes: -1,
+			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
+			MaxAge:       model.Duration(cache.DefaultMaxAge),
 		},
 		GPU: defaultGPU(),
 		Web: webSettings{
@@ -144,8 +163,18 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
 	case s.Cache.DecodedBytes > s.Cache.HostBytes:
 		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
+	case s.Cache.Path != "" && s.Cache.HostBytes == 0:
+		return errors.New("cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too")
+	case s.Cache.DiskBytes <= 0:
+		return errors.New("cache.disk_bytes must be more than 0; the default is 10GiB")
 	case s.Cache.Fresh < 0:
 		return errors.New("cache.fresh must not be negative; the default is 10m")
+	case s.Cache.OutOfOrderWindow < 0:
+		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
+	case s.Cache.MaxAge < 0:
+		return errors.New("cache.max_age must not be negative; 0 keeps samples without end, the default is 24h")
+	case s.Upstream.Retention < 0:
+		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
 	case s.Web.ShutdownTimeout < 0:
 		return errors.New("web.shutdown_timeout must not be negative; the default is 30s")
 	case len(s.Web.ListenAddress) == 0:

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,7 @@ upstream:
   max_bytes: 1GiB
   max_frame_bytes: 1048576
   concurrency: 7
+  retention: 15d
 remote_read:
   - url: http://p:9090/api/v1/read
     headers: {X-Scope-OrgID: me}
@@ -63,11 +65,12 @@ remote_read:
       username: me
       password_file: secrets/password
 query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, lookback_delta: 1m}
-cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, fresh: 1h}
+cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, path: kept, disk_bytes: 5GiB, fresh: 1h, out_of_order_window: 2h, max_age: 3h}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   config_file: web.yml
   enable_pprof: true
+  enable_admin_api: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
 log: {level: debug, format: json}
@@ -81,8 +84,9 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, model.Duration(time.Minute)}, s.Query)
-	require.Equal(t, cacheSettings{4 << 30, 1 << 30, model.Duration(time.Hour)}, s.Cache)
-	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
+	require.Equal(t, cacheSettings{4 << 30, 1 << 30, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour)}, s.Cache)
+	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.validate())
@@ -102,12 +106,16 @@ func TestFile(t *testing.T) {
 func TestCommandLineWins(t *testing.T) {
 	file := writeFile(t, fullFile)
 	s := load(t, "--config.file="+file, "--query.timeout=1m", "--cache.host-bytes=512MiB", "--web.listen-address=:3", "--web.listen-address=:4",
-		"--no-web.enable-pprof", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
+		"--no-web.enable-pprof", "--no-web.enable-admin-api", "--cache.max-age=0s", "--cache.out-of-order-window=1m", "--upstream.retention=1d", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
 	require.Equal(t, model.Duration(time.Minute), s.Query.Timeout)
 	require.Equal(t, 5, s.Query.MaxSamples)
 	require.Equal(t, byteSize(512<<20), s.Cache.HostBytes)
 	require.Equal(t, addresses{":3", ":4"}, s.Web.ListenAddress)
 	require.False(t, s.Web.EnablePprof)
+	require.False(t, s.Web.EnableAdminAPI)
+	require.Zero(t, s.Cache.MaxAge)
+	require.Equal(t, model.Duration(time.Minute), s.Cache.OutOfOrderWindow)
+	require.Equal(t, model.Duration(24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, "warn", s.Log.Level)
 	require.Equal(t, "rel.yml", s.Web.ConfigFile)
 	require.Equal(t, 9, s.Upstream.Concurrency)
@@ -138,6 +146,9 @@ func TestSettingsErrors(t *testing.T) {
 		"bad duration":        {file: "query: {timeout: soon}\n", want: []string{`"soon"`}},
 		"bad size":            {file: "cache: {host_bytes: much}\n", want: []string{`"much"`, "4GiB"}},
 		"more decoded":        {args: []string{"--upstream.url=http://p", "--cache.host-bytes=1GiB", "--cache.decoded-bytes=2GiB"}, want: []string{"cache.decoded_bytes", "cache.host_bytes"}},
+		"disk alone":          {args: []string{"--upstream.url=http://p", "--cache.host-bytes=0", "--cache.path=d"}, want: []string{"cache.path", "cache.host_bytes"}},
+		"no disk":             {args: []string{"--upstream.url=http://p", "--cache.disk-bytes=0"}, want: []string{"cache.disk_bytes"}},
+		"negative age":        {file: "cache: {max_age: -1s}\n", want: []string{`"-1s"`}},
 		"bad number":          {file: "query: {max_samples: many}\n", want: []string{"`many`", "whole number", "line 1"}},
 		"wrong kind":          {file: "query: 5\n", want: []string{"mapping", "line 1"}},
 		"empty entry":         {file: "remote_read: [null]\n", want: []string{"entry 1 is empty"}},
@@ -214,4 +225,49 @@ func TestUsableMemory(t *testing.T) {
 	require.Equal(t, int64(1<<20), usableMemory(root))
 	require.Greater(t, unknown, int64(1<<20))
 	require.Positive(t, defaultHostBytes())
+}
+
+// Samples on disk are of one source and of one who reads it.
+func TestIdentity(t *testing.T) {
+	same := []string{
+		"url: http://p/api/v1/read",
+		"url: http://p/api/v1/read, remote_timeout: 5s, name: x",
+		"url: http://p/api/v1/read, tls_config: {insecure_skip_verify: true}",
+	}
+	seen := map[string]string{}
+	for _, entry := range append(same,
+		"url: http://q/api/v1/read",
+		"url: 'http://me@p/api/v1/read'",
+		"url: 'http://p/api/v1/read?tenant=a'",
+		"url: http://p/api/v1/read, headers: {X-Scope-OrgID: a}",
+		"url: http://p/api/v1/read, headers: {X-Scope-OrgID: b}",
+		"url: http://p/api/v1/read, http_headers: {X-A: {values: [a]}, X-B: {secrets: [b]}}",
+		"url: http://p/api/v1/read, http_headers: {X-A: {values: [a]}, X-B: {secrets: [c]}}",
+		"url: http://p/api/v1/read, required_matchers: {job: a}",
+		"url: http://p/api/v1/read, basic_auth: {username: a}",
+		"url: http://p/api/v1/read, basic_auth: {username: b}",
+		"url: http://p/api/v1/read, authorization: {credentials: a}",
+		"url: http://p/api/v1/read, authorization: {credentials: b}",
+		"url: http://p/api/v1/read, oauth2: {client_id: a, client_secret: x, token_url: http://t}",
+	) {
+		file := writeFile(t, "remote_read: [{"+entry+"}]\n")
+		for range 2 {
+			s := load(t, "--config.file="+file)
+			src, err := s.source()
+			require.NoError(t, err)
+			id, err := src.identity()
+			require.NoError(t, err)
+			if slices.Contains(same, entry) {
+				entry = same[0]
+			}
+			if other, ok := seen[id]; ok {
+				require.Equal(t, entry, other)
+			}
+			seen[id] = entry
+		}
+	}
+	require.Len(t, seen, 14)
+	relative, err := source{dir: "d"}.identity()
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(relative))
 }

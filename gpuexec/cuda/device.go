@@ -74,7 +74,6 @@ func (dev *Device) own(a *api, handle int32, first bool, opened chan<- error) {
 	opened <- nil
 	// Also where work ends the goroutine, as a failing test does.
 	defer func() {
-		dev.once.Do(func() { close(dev.closed) })
 		err := release(a, handle)
 		dev.mu.Lock()
 		dev.errs = errors.Join(dev.errs, err)
@@ -128,6 +127,9 @@ func (dev *Device) Do(f func(*Context) error) error {
 		defer func() {
 			if panicked = recover(); panicked != nil {
 				exited = false
+			}
+			if exited { // this goroutine ends: no more work, and Do's caller is to see that
+				dev.once.Do(func() { close(dev.closed) })
 			}
 		}()
 		err = f(c)

@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// assemble puts together the answer for want after all flights have landed.
+func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations.Annotations, error) {
+	var ws annotations.Annotations
+	for _, f := range l.flights {
+		ws.Merge(f.ws) // into a map of its own; those of flights are shared
+	}
+	for _, f := range l.flights {
+		if f.whole.from <= want.from && f.whole.to >= want.to {
+			return f.sel, ws, nil
+		}
+	}
+	if !l.more {
+		if sel, ok := c.covering(l.entry, l.old, l.oldest); ok {
+			return sel, ws, nil
+		}
+	}
+	sel, own, err := l.join(want)
+	if err != nil {
+		c.discard(l.entry)
+		return nil, ws, err
+	}
+	if own {
+		sel.SetDiscard(func() { c.discard(l.entry) })
+	}
+	return sel, ws, nil
+}
+
+// join joins what was kept of want with what the flights brought, and reports
+// whether that made a selection of its own.
+func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error) {
+	parts := make([]part, 0, len(l.flights)+1)
+	if l.sel != nil {
+		base := l.sel
+		if first, last := l.covered[0].from, l.covered[len(l.covered)-1].to; last-first > 2*(want.to-want.from) {
+			base = base.Slice(want.from, want.to-1) // there is less to join
+		}
+		// The rest has been fetched again.
+		if base, err = restrict(base, l.covered.all(), l.covered.within(l.settled, l.oldest).all()); err != nil {
+			return nil, false, err
+		}
+		parts = append(parts, part{l.covered[0].from, base})
+	}
+	for _, f := range l.flights {
+		parts = append(parts, part{f.whole.from, f.sel})
+	}
+	if sel, err = join(parts); err != nil {
+		return nil, false, err
+	}
+	return sel, !slices.ContainsFunc(parts, func(p part) bool { return p.sel == sel }), nil
+}
+
+// restrict returns of sel, which covers have, what it has in keep, a part of
+// that.
+func restrict(sel *selection.Selection, have, keep spans) (*selection.Selection, error) {
+	if slices.Equal(have, keep) {
+		return sel, nil
+	}
+	parts := make([]part, 0, len(keep))
+	for _, s := range keep {
+		cut, err := sel.Cut(s.from, s.to-1)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{s.from, cut})
+	}
+	return join(parts)
+}
+
+// part is a selection to be joined with others; from (ms) puts them in order.
+type part struct {
+	from int64
+	sel  *selection.Selection
+}
+
+// join joins parts in time order, which spares selection.Join the sorting.
+func join(parts []part) (*selection.Selection, error) {
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.from, b.from) })
+	sels := make([]*selection.Selection, len(parts))
+	for i, p := range parts {
+		sels[i] = p.sel
+	}
+	return selection.Join(sels...)
+}
+
+// covering returns e's selection if it covers s with what was fetched since
+// oldest (ms).
+func (c *Cache) covering(e *entry, s span, oldest int64) (*selection.Selection, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(e.covered.since(oldest).missing(s)) > 0 {
+		return nil, false
+	}
+	return e.sel, true
+}

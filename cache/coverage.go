@@ -1,0 +1,94 @@
+package cache
+
+import "math"
+
+// stretch is a span of whole tiles that were fetched at one time (ms).
+type stretch struct {
+	span
+	at int64
+}
+
+// coverage is what an entry covers: stretches in time order, none overlapping
+// another, and those that touch of different times. The methods leave it
+// unchanged, so it may be shared.
+type coverage []stretch
+
+// with returns cs with s fetched at the given time (ms).
+func (cs coverage) with(s span, at int64) coverage {
+	if s.empty() {
+		return cs
+	}
+	out := make(coverage, 0, len(cs)+2)
+	add := func(n stretch) {
+		if k := len(out) - 1; k >= 0 && out[k].to == n.from && out[k].at == n.at {
+			out[k].to = n.to
+			return
+		}
+		out = append(out, n)
+	}
+	placed := false
+	for _, c := range cs.without(s) {
+		if !placed && c.from >= s.to {
+			add(stretch{s, at})
+			placed = true
+		}
+		add(c)
+	}
+	if !placed {
+		add(stretch{s, at})
+	}
+	return out
+}
+
+// without returns what is in cs but not in s.
+func (cs coverage) without(s span) coverage {
+	if s.empty() {
+		return cs
+	}
+	var out coverage
+	for _, c := range cs {
+		for _, rest := range (spans{c.span}).without(s) {
+			out = append(out, stretch{rest, c.at})
+		}
+	}
+	return out
+}
+
+// since returns what was fetched at the given time (ms) or later.
+func (cs coverage) since(at int64) spans {
+	var out spans
+	for _, c := range cs {
+		switch k := len(out) - 1; {
+		case c.at < at:
+		case k >= 0 && out[k].to == c.from:
+			out[k].to = c.to
+		default:
+			out = append(out, c.span)
+		}
+	}
+	return out
+}
+
+// all returns all that is covered.
+func (cs coverage) all() spans { return cs.since(math.MinInt64) }
+
+// oldest is the earliest time of fetching (ms) in cs, which must not be empty.
+func (cs coverage) oldest() int64 {
+	at := cs[0].at
+	for _, c := range cs {
+		at = min(at, c.at)
+	}
+	return at
+}
+
+// within returns what is in cs and in s and was fetched at the given time (ms)
+// or later.
+func (cs coverage) within(s span, at int64) coverage {
+	var out coverage
+	for _, c := range cs {
+		if both := (span{max(c.from, s.from), min(c.to, s.to)}); c.at >= at && !both.empty() {
+			out = append(out, stretch{both, c.at})
+		}
+	}
+	return out
+}

@@ -1,0 +1,258 @@
+// Package disk keeps what selectors matched in files, so that a cache is warm
+// after a restart.
+//
+// A file has one fetch, or several merged, of one selector. It is written under
+// a temporary name, given its own name when it is whole, and never changed. So
+// whatever interrupts the program leaves whole files and temporary ones. All of
+// a file is covered by checksums: its end is checked when the directory is
+// opened, the rest before any of it is used. A file that does not match is
+// removed.
+package disk
+
+import (
+	"cmp"
+	"container/list"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/tsdb/fileutil"
+)
+
+// Options configure a Store.
+type Options struct {
+	// Path is the directory, which is made if there is none. Only one store can
+	// have it open.
+	Path string
+	// Limit is the most bytes of files.
+	Limit int64
+	// Identity names the source of the samples and all else that they depend on.
+	// Files of another identity are removed.
+	Identity string
+	// Logger is told of files that are removed because of what is in them; nil
+	// means none.
+	Logger *slog.Logger
+
+	files directory // nil means those at Path
+}
+
+// Store is a directory with files of tiles. It is safe for concurrent use.
+type Store struct {
+	dir      directory
+	limit    int64
+	identity [16]byte
+	log      *slog.Logger
+	lock     fileutil.Releaser
+	maps     *mappings
+	bad      atomic.Int64 // files removed because of what was in them
+	evicted  atomic.Int64 // selectors removed to stay within the limit
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	recent  list.List       // of *entry, the most recently used first
+	bytes   int64           // of all files
+	count   int             // files
+	seq     uint64          // of the newest file
+	left    map[string]bool // files that were to be removed and could not be
+	closed  bool
+}
+
+// entry is the files of one selector.
+type entry struct {
+	key    string
+	files  []*file // oldest first
+	recent *list.Element
+}
+
+// file is a whole file that is in use.
+type file struct {
+	footer
+	head
+	name string
+}
+
+const (
+	extension = ".tiles"
+	temporary = ".tiles.tmp"
+	lockName  = "lock"
+)
+
+func nameOf(seq uint64) string { return fmt.Sprintf("%016x%s", seq, extension) }
+
+// ErrLocked is the error of Open when another process has the directory open.
+var ErrLocked = errors.New("another process has it open")
+
+// Open opens the directory and looks at the files in it.
+func Open(o Options) (*Store, error) {
+	s := &Store{dir: o.files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
+	sum := sha256.Sum256([]byte(o.Identity))
+	copy(s.identity[:], sum[:])
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.dir == nil {
+		s.dir = realDirectory(o.Path)
+		if err := os.MkdirAll(o.Path, 0o700); err != nil {
+			return nil, err
+		}
+		var err error
+		if s.lock, _, err = fileutil.Flock(filepath.Join(o.Path, lockName)); err != nil {
+			return nil, fmt.Errorf("%w (%v)", ErrLocked, err)
+		}
+	}
+	if err := s.scan(); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// scan looks at all files and removes those that are of no use.
+func (s *Store) scan() error {
+	names, err := s.dir.list()
+	if err != nil {
+		return err
+	}
+	var found []*file
+	foreign, others := 0, 0
+	for _, name := range names {
+		switch {
+		case name == lockName:
+		case strings.HasSuffix(name, temporary):
+			s.remove(name) // was being written when the program ended
+		case strings.HasSuffix(name, extension):
+			f := &file{name: name}
+			if f.footer, f.head, err = readHead(s.dir, name); err == nil && nameOf(f.seq) != name {
+				err = fmt.Errorf("it is number %d by its content", f.seq)
+			}
+			switch {
+			case err != nil:
+				s.drop(name, err)
+			case f.identity != s.identity:
+				others++
+				s.remove(name)
+			default:
+				found = append(found, f)
+			}
+		default:
+			foreign++
+		}
+	}
+	if foreign > 0 {
+		s.log.Warn("The cache's directory has files that are not the cache's; they are left alone", "files", foreign)
+	}
+	if others > 0 {
+		s.log.Warn("Removed cached samples of another source, or kept with other settings", "files", others)
+	}
+	slices.SortFunc(found, func(a, b *file) int { return cmp.Compare(a.seq, b.seq) })
+	replaced := map[uint64]bool{}
+	for _, f := range found {
+		for _, seq := range f.replaces {
+			replaced[seq] = true
+		}
+	}
+	for _, f := range found {
+		s.seq = max(s.seq, f.seq)
+		if replaced[f.seq] {
+			s.remove(f.name)
+			continue
+		}
+		s.add(f)
+	}
+	s.shrink("")
+	return nil
+}
+
+// add takes f into the books as the newest of its selector. The mutex must be
+// held, but by Open.
+func (s *Store) add(f *file) {
+	e, ok := s.entries[f.key]
+	if !ok {
+		e = &entry{key: f.key}
+		e.recent = s.recent.PushFront(e)
+		s.entries[f.key] = e
+	}
+	s.recent.MoveToFront(e.recent)
+	e.files = append(e.files, f)
+	s.bytes += int64(f.size)
+	s.count++
+}
+
+// forget takes files out of the books. The mutex must be held.
+func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
+	e := s.entries[key]
+	if e == nil {
+		return nil
+	}
+	e.files = slices.DeleteFunc(e.files, func(f *file) bool {
+		if !which(f) {
+			return false
+		}
+		gone = append(gone, f)
+		s.bytes -= int64(f.size)
+		s.count--
+		return true
+	})
+	if len(e.files) == 0 {
+		s.recent.Remove(e.recent)
+		delete(s.entries, key)
+	}
+	return gone
+}
+
+func anyFile(*file) bool { return true }
+
+// shrink removes the least recently used selectors but keep until the limit is
+// met. The mutex must be held, but by Open.
+func (s *Store) shrink(keep string) {
+	for at := s.recent.Back(); at != nil && s.bytes > s.limit; {
+		e := at.Value.(*entry)
+		at = at.Prev()
+		if e.key == keep {
+			continue
+		}
+		s.evicted.Add(1)
+		for _, f := range s.forget(e.key, anyFile) {
+			s.remove(f.name)
+		}
+	}
+}
+
+// drop removes a file that is of no use because of err. The mutex must be held,
+// but by Open.
+func (s *Store) drop(name string, err error) {
+	s.bad.Add(1)
+	s.log.Warn("Dropped a file of the cache; what was in it is fetched again when asked for", "file", name, "err", err)
+	s.remove(name)
+}
+
+// remove removes a file, or notes that it could not. The mutex must be held, but
+// by Open.
+func (s *Store) remove(name string) {
+	delete(s.left, name)
+	if err := s.dir.remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.left[name] = true
+		s.log.Error("Could not remove a file of the cache", "file", name, "err", err)
+	}
+}
+
+// Close gives the directory free. Selections that were loaded stay readable.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.lock != nil {
+		return s.lock.Release()
+	}
+	return nil
+}

@@ -1,0 +1,468 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// some makes a selection of n series with a sample a second from mint to maxt
+// (ms), whose values are their times plus add.
+func some(t testing.TB, n int, mint, maxt int64, add float64) *selection.Selection {
+	t.Helper()
+	b := selection.NewBuilder(0)
+	for i := range n {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i), "empty", ""))
+		for from := mint; from <= maxt; from += 50_000 {
+			c := chunkenc.NewXORChunk()
+			app, err := c.Appender()
+			require.NoError(t, err)
+			to := min(maxt, from+49_000)
+			for ts := from; ts <= to; ts += 1000 {
+				app.Append(0, ts, float64(ts)+add)
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, to, c.Bytes()))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// content is what a selection holds, in a form that can be compared.
+func content(t testing.TB, s *selection.Selection) string {
+	t.Helper()
+	var out strings.Builder
+	set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil)
+	for set.Next() {
+		fmt.Fprint(&out, set.At().Labels())
+		it := set.At().Iterator(nil)
+		for it.Next() != chunkenc.ValNone {
+			ts, v := it.At()
+			fmt.Fprint(&out, " ", ts, "=", v)
+		}
+		require.NoError(t, it.Err())
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
+
+func contents(t testing.TB, parts []Part) (out []string) {
+	for _, p := range parts {
+		out = append(out, fmt.Sprint(p.Covered, content(t, p.Selection)))
+	}
+	return out
+}
+
+// open opens a store that is closed when the test ends, and its log.
+func open(t testing.TB, o Options) (*Store, *bytes.Buffer) {
+	t.Helper()
+	var log bytes.Buffer
+	if o.Limit == 0 {
+		o.Limit = 1 << 30
+	}
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := Open(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s, &log
+}
+
+func files(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	found, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range found {
+		if f.Name() != lockName {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+func TestPutAndLoad(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "cache")
+	s, _ := open(t, Options{Path: dir, Identity: "a"})
+	require.False(t, s.Touch("k"))
+	require.Empty(t, s.Load("k"))
+	one, two := some(t, 3, 0, 100_000, 0), some(t, 100, 200_000, 300_000, 0.5)
+	stretches := []Stretch{{0, 50_000, 7}, {50_000, 100_001, math.MaxInt64}}
+	require.NoError(t, s.Put("k", stretches, one, nil))
+	require.NoError(t, s.Put("k", []Stretch{{200_000, 300_001, -9}}, two, nil))
+	require.NoError(t, s.Put("empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
+	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint([]Stretch{{200_000, 300_001, -9}}, content(t, two))}
+	for range 2 {
+		require.True(t, s.Touch("k"))
+		require.Equal(t, want, contents(t, s.Load("k")))
+		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, s.Load("empty")))
+		stats := s.Stats()
+		require.Equal(t, 3, stats.Files)
+		require.Equal(t, 2, stats.Selectors)
+		require.Positive(t, stats.Bytes)
+		require.Zero(t, stats.Bad)
+
+		// What was read is not on the heap.
+		sel := s.Load("k")[1].Selection
+		require.Less(t, sel.SizeBytes(), two.SizeBytes()-two.PayloadBytes()/2)
+
+		// The next process has it, too; a second at one time is refused.
+		_, err := Open(Options{Path: dir})
+		require.ErrorIs(t, err, ErrLocked)
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		require.Equal(t, content(t, two), content(t, sel), "what was loaded stays readable")
+		require.ErrorIs(t, s.Put("k", nil, one, nil), ErrClosed)
+		require.False(t, s.Touch("k"))
+		require.Empty(t, s.Load("k"))
+		s, _ = open(t, Options{Path: dir, Identity: "a"})
+	}
+	require.NoError(t, s.Drop("k"))
+	require.NoError(t, s.Drop("k"))
+	require.Empty(t, s.Load("k"))
+	require.Equal(t, []string{"empty"}, s.Keys())
+	require.Len(t, files(t, dir), 1)
+
+	// Another source's samples are no good.
+	require.NoError(t, s.Close())
+	s, log := open(t, Options{Path: dir, Identity: "b"})
+	require.Empty(t, s.Keys())
+	require.Empty(t, files(t, dir))
+	require.Contains(t, log.String(), "another source")
+}
+
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, Options{Path: dir})
+	for i := range int64(3) {
+		require.NoError(t, s.Put("k", []Stretch{{i, i + 1, i}}, some(t, 2, i, i, 0), nil))
+	}
+	fs := s.Files("k")
+	require.Len(t, fs, 3)
+	require.Equal(t, []Stretch{{1, 2, 1}}, fs[1].Covered)
+	require.NoError(t, s.Put("k", []Stretch{{1, 3, 9}}, some(t, 2, 1, 2, 0), []uint64{fs[1].Seq, fs[2].Seq}))
+	require.Equal(t, []string{nameOf(fs[0].Seq), nameOf(4)}, files(t, dir))
+	require.Len(t, s.Load("k"), 2)
+	require.Equal(t, 2, s.Stats().Files)
+}
+
+func TestLimit(t *testing.T) {
+	sel := some(t, 5, 0, 100_000, 0)
+	probe, _ := open(t, Options{Path: t.TempDir()})
+	require.NoError(t, probe.Put("k0", nil, sel, nil))
+	one := probe.Stats().Bytes
+
+	dir := t.TempDir()
+	s, _ := open(t, Options{Path: dir, Limit: 3*one + one/2})
+	for i := range 3 {
+		require.NoError(t, s.Put(fmt.Sprint("k", i), nil, sel, nil))
+	}
+	require.True(t, s.Touch("k0"))
+	require.NoError(t, s.Put("k3", nil, sel, nil))
+	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
+	require.Len(t, files(t, dir), 3)
+	require.EqualValues(t, 1, s.Stats().Evicted)
+	require.ErrorIs(t, s.Put("k4", nil, some(t, 50, 0, 100_000, 0), nil), ErrTooLarge)
+	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
+	require.Len(t, files(t, dir), 3)
+
+	// A smaller limit holds from the start.
+	require.NoError(t, s.Close())
+	s, _ = open(t, Options{Path: dir, Limit: one + one/2})
+	require.Equal(t, []string{"k3"}, s.Keys())
+}
+
+// Whatever happens to a file, at any byte, it is never read as something else.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, Options{Path: dir})
+	good := some(t, 2, 0, 9_000, 0)
+	require.NoError(t, s.Put("k", []Stretch{{0, 10_000, 1}}, good, nil))
+	require.NoError(t, s.Close())
+	name := filepath.Join(dir, files(t, dir)[0])
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Less(t, len(whole), 1000)
+	try := func(what string, b []byte) {
+		require.NoError(t, os.WriteFile(name, b, 0o600))
+		s, log := open(t, Options{Path: dir})
+		if parts := s.Load("k"); len(parts) > 0 {
+			require.Equal(t, whole, b, what)
+			require.Equal(t, content(t, good), content(t, parts[0].Selection), what)
+			require.NoError(t, s.Close())
+			return
+		}
+		require.NotEqual(t, whole, b, what)
+		require.Contains(t, log.String(), "Dropped a file", what)
+		require.EqualValues(t, 1, s.Stats().Bad, what)
+		require.Zero(t, s.Stats().Bytes, what)
+		require.Empty(t, files(t, dir), what)
+		require.NoError(t, s.Close())
+	}
+	try("whole", whole)
+	for i := range whole {
+		for _, bit := range []byte{1, 128} {
+			b := bytes.Clone(whole)
+			b[i] ^= bit
+			try(fmt.Sprintf("byte %d ^ %d", i, bit), b)
+		}
+		try(fmt.Sprintf("first %d bytes", i), whole[:i])
+		try(fmt.Sprintf("all but %d bytes", i+1), whole[i+1:])
+		try(fmt.Sprintf("byte %d missing", i), append(bytes.Clone(whole[:i]), whole[i+1:]...))
+		try(fmt.Sprintf("zeros from byte %d", i), append(bytes.Clone(whole[:i]), make([]byte, len(whole)-i)...))
+	}
+	try("twice", append(bytes.Clone(whole), whole...))
+	try("more", append(bytes.Clone(whole), 0))
+	try("foreign", bytes.Repeat([]byte("not a cache file\n"), 100))
+
+	// Damage after the directory was opened.
+	require.NoError(t, os.WriteFile(name, whole, 0o600))
+	s, log := open(t, Options{Path: dir})
+	require.NoError(t, os.Truncate(name, 10))
+	require.Empty(t, s.Load("k"))
+	require.Contains(t, log.String(), "Dropped a file")
+
+	// A file under another's name, and those of other programs.
+	require.NoError(t, s.Close())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, nameOf(77)), whole, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "holiday.jpg"), whole, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "0000000000000001.tiles.tmp"), whole[:50], 0o600))
+	s, log = open(t, Options{Path: dir})
+	require.Empty(t, s.Keys())
+	require.Equal(t, []string{"holiday.jpg"}, files(t, dir))
+	require.Contains(t, log.String(), "left alone")
+}
+
+// crashing is a directory in which only so many operations work. Then the
+// program has ended: the one at which it does works in part.
+type crashing struct {
+	directory
+	left  int
+	err   error
+	stays bool // whether operations work again after one has failed
+}
+
+var errCrash = errors.New("the program has ended")
+
+func (c *crashing) step() error {
+	if c.left--; c.left < 0 && !c.stays || c.left == -1 {
+		return c.err
+	}
+	return nil
+}
+
+func (c *crashing) create(name string) (io.WriteCloser, error) {
+	if err := c.step(); err != nil {
+		return nil, err
+	}
+	w, err := c.directory.create(name)
+	return &crashingFile{w, c}, err
+}
+
+func (c *crashing) rename(from, to string) error {
+	if err := c.step(); err != nil {
+		return err
+	}
+	return c.directory.rename(from, to)
+}
+
+func (c *crashing) remove(name string) error {
+	if err := c.step(); err != nil {
+		return err
+	}
+	return c.directory.remove(name)
+}
+
+type crashingFile struct {
+	io.WriteCloser
+	c *crashing
+}
+
+func (f *crashingFile) Write(b []byte) (int, error) {
+	if err := f.c.step(); err != nil {
+		n, _ := f.WriteCloser.Write(b[:len(b)/2])
+		return n, err
+	}
+	return f.WriteCloser.Write(b)
+}
+
+func (f *crashingFile) Close() error {
+	return errors.Join(f.c.step(), f.WriteCloser.Close())
+}
+
+// A program that ends at any operation on files leaves what is right.
+func TestCrash(t *testing.T) {
+	script := func(s *Store) (done []error) {
+		do := func(err error) { done = append(done, err) }
+		do(s.Put("a", []Stretch{{0, 1, 1}}, some(t, 1, 0, 0, 1), nil))
+		do(s.Put("a", []Stretch{{1, 2, 2}}, some(t, 1, 1, 1, 2), nil))
+		do(s.Put("b", []Stretch{{0, 1, 3}}, some(t, 1, 0, 0, 3), nil))
+		do(s.Put("a", []Stretch{{0, 2, 4}}, some(t, 1, 0, 1, 4), []uint64{1, 2}))
+		do(s.Drop("b"))
+		do(s.Put("b", []Stretch{{5, 6, 5}}, some(t, 1, 5, 5, 5), nil))
+		return done
+	}
+	// The states that there may be, by what was done before.
+	ats := func(s *Store, key string) (at []int64) {
+		for _, p := range s.Load(key) {
+			at = append(at, p.Covered[0].At)
+			require.Contains(t, content(t, p.Selection), fmt.Sprintf("=%d", p.Covered[0].From+p.Covered[0].At))
+		}
+		return at
+	}
+	allowed := map[string]bool{}
+	for _, state := range []string{"[] []", "[1] []", "[1 2] []", "[1 2] [3]", "[4] [3]", "[4] []", "[4] [5]"} {
+		allowed[state] = true
+	}
+	ended := false
+	for n := 0; !ended; n++ {
+		dir := t.TempDir()
+		s, err := Open(Options{Limit: 1 << 20, files: &crashing{directory: realDirectory(dir), left: n, err: errCrash}})
+		require.NoError(t, err)
+		done := script(s)
+		ended = errors.Join(done...) == nil
+		again, log := open(t, Options{Path: dir})
+		state := fmt.Sprint(ats(again, "a"), " ", ats(again, "b"))
+		require.True(t, allowed[state], "after %d operations: %s", n, state)
+		if done[0] == nil {
+			require.NotEqual(t, "[] []", state)
+		}
+		if done[3] == nil {
+			require.True(t, strings.HasPrefix(state, "[4]"), state)
+		}
+		if done[4] == nil {
+			require.NotContains(t, state, "[3]")
+		}
+		if ended {
+			require.Equal(t, "[4] [5]", state)
+		}
+		require.Empty(t, log.String())
+		for _, f := range files(t, dir) {
+			require.True(t, strings.HasSuffix(f, extension), f)
+		}
+		require.NoError(t, again.Close())
+	}
+}
+
+// An operation that fails once, as on a full disk, leaves what is right, in
+// this process and in the next.
+func TestFailure(t *testing.T) {
+	for n := 0; ; n++ {
+		dir := t.TempDir()
+		d := &crashing{directory: realDirectory(dir), left: n, err: errors.New("no space left"), stays: true}
+		s, err := Open(Options{Limit: 1 << 20, files: d})
+		require.NoError(t, err)
+		sel := func(at float64) *selection.Selection { return some(t, 1, 0, 0, at) }
+		first := s.Put("a", []Stretch{{0, 1, 1}}, sel(1), nil)
+		second := s.Put("a", []Stretch{{0, 1, 2}}, sel(2), []uint64{1})
+		dropped := s.Drop("a")
+		require.Empty(t, s.Load("a"))
+		third := s.Put("a", []Stretch{{0, 1, 3}}, sel(3), nil)
+		if third == nil {
+			require.Len(t, s.Load("a"), 1)
+		}
+		require.NoError(t, s.Close())
+		again, _ := open(t, Options{Path: dir})
+		parts := again.Load("a")
+		switch {
+		case dropped != nil && len(parts) > 0: // said that it may come back
+		case third == nil:
+			require.Len(t, parts, 1)
+			require.EqualValues(t, 3, parts[0].Covered[0].At, "failure %d: %v %v", n, first, second)
+		default:
+			require.Empty(t, parts)
+		}
+		require.NoError(t, again.Close())
+		if d.left >= 0 {
+			return
+		}
+	}
+}
+
+// Files are unmapped when nobody can read them any more, and not before.
+func TestUnmap(t *testing.T) {
+	s, _ := open(t, Options{Path: t.TempDir()})
+	require.NoError(t, s.Put("a", nil, some(t, 100, 0, 100_000, 0), nil))
+	early := s.Enter()
+	sel := s.Load("a")[0].Selection
+	raw := sel.Bytes(sel.Chunks(0)[0])
+	want := bytes.Clone(raw)
+	require.Positive(t, s.Stats().Mapped)
+	settle := func() {
+		for range 20 {
+			runtime.GC()
+			time.Sleep(time.Millisecond)
+		}
+	}
+	settle()
+	require.Positive(t, s.Stats().Mapped)
+	runtime.KeepAlive(sel)
+	late := s.Enter()
+	settle() // the selection is gone, but a reader has its bytes
+	require.Positive(t, s.Stats().Mapped)
+	require.Equal(t, want, raw)
+	after := s.Enter()
+	defer after()
+	late()
+	late()
+	settle()
+	require.Positive(t, s.Stats().Mapped, "of the readers at that time one is left")
+	require.Equal(t, want, raw)
+	early()
+	require.Eventually(t, func() bool { settle(); return s.Stats().Mapped == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// BenchmarkLoad opens a directory with 1 GB and reads all of it: 24 h of 72 000
+// series with a sample every 15 s, in chunks of 120.
+func BenchmarkLoad(b *testing.B) {
+	dir := b.TempDir()
+	s, _ := open(b, Options{Path: dir, Limit: 1 << 40})
+	r := rand.New(rand.NewPCG(1, 2))
+	sb := selection.NewBuilder(0)
+	var encoded [48][]byte
+	for i := range 72_000 {
+		sb.Series(labels.FromStrings("__name__", "http_requests_total", "instance", fmt.Sprintf("host-%d.example:9090", i/50), "path", fmt.Sprintf("/api/v1/%d", i%50)))
+		for k := range encoded {
+			from := int64(k) * 1_800_000
+			if encoded[k] == nil {
+				c := chunkenc.NewXORChunk()
+				app, err := c.Appender()
+				require.NoError(b, err)
+				for j := range int64(120) {
+					app.Append(0, from+j*15_000, float64(r.IntN(1000)))
+				}
+				encoded[k] = c.Bytes()
+			}
+			require.NoError(b, sb.Chunk(chunkenc.EncXOR, from, from+119*15_000, encoded[k]))
+		}
+	}
+	sel, err := sb.Finish()
+	require.NoError(b, err)
+	require.NoError(b, s.Put("k", []Stretch{{0, 86_400_000, 0}}, sel, nil))
+	b.SetBytes(s.Stats().Bytes)
+	for b.Loop() {
+		require.NoError(b, s.Close())
+		s, _ = open(b, Options{Path: dir, Limit: 1 << 40})
+		if parts := s.Load("k"); parts[0].Selection.NumSamples() != sel.NumSamples() {
+			b.Fatal(len(parts))
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Part is the content of one file: what a selector matched over the stretches
+// that it covers, and nothing else.
+type Part struct {
+	Covered   []Stretch
+	Selection *selection.Selection
+}
+
+// Stats is what a store holds and has done.
+type Stats struct {
+	Bytes, Limit, Mapped int64 // of files, the most of them, those mapped at present
+	Files, Selectors     int
+	Evicted, Bad         int64 // selectors removed for want of room, files removed for what was in them
+}
+
+// Stats returns the state of the store.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{
+		Bytes: s.bytes, Limit: s.limit, Mapped: s.maps.bytes.Load(), Files: s.count, Selectors: len(s.entries),
+		Evicted: s.evicted.Load(), Bad: s.bad.Load(),
+	}
+}
+
+// Enter begins reading; leave ends it. Bytes of loaded selections may be read
+// only in between.
+func (s *Store) Enter() (leave func()) { return s.maps.enter() }
+
+// Touch marks a selector as used and reports whether anything of it is there.
+func (s *Store) Touch(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[key]
+	if ok {
+		s.recent.MoveToFront(e.recent)
+	}
+	return ok && !s.closed
+}
+
+// File says of a file what it covers, and its size in bytes.
+type File struct {
+	Seq     uint64
+	Covered []Stretch
+	Size    int64
+}
+
+// Files lists what there is of a selector, oldest first.
+func (s *Store) Files(key string) (out []File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[key]; e != nil {
+		for _, f := range e.files {
+			out = append(out, File{f.seq, f.covered, int64(f.size)})
+		}
+	}
+	return out
+}
+
+// Load returns what there is of a selector, oldest first; where they overlap the
+// later is right. Files that are damaged are removed.
+func (s *Store) Load(key string) (parts []Part) {
+	s.mu.Lock()
+	var files []*file
+	if e := s.entries[key]; e != nil && !s.closed {
+		files = append(files, e.files...)
+	}
+	s.mu.Unlock()
+	for _, f := range files {
+		sel, err := s.load(f)
+		if err != nil {
+			s.mu.Lock()
+			if len(s.forget(key, func(o *file) bool { return o == f })) > 0 { // else it was replaced or removed meanwhile
+				s.drop(f.name, err)
+			}
+			s.mu.Unlock()
+			continue
+		}
+		parts = append(parts, Part{f.covered, sel})
+	}
+	return parts
+}
+
+func (s *Store) load(f *file) (*selection.Selection, error) {
+	defer s.Enter()()
+	b, err := s.dir.mapped(f.name)
+	if err != nil {
+		return nil, err
+	}
+	return parse(b, s.maps.add(b), f.footer, f.head)
+}
+
+// ErrTooLarge is the error of Put when a file would be larger than all files
+// may be.
+var ErrTooLarge = errors.New("larger than cache.disk-bytes")
+
+// ErrClosed is the error of Put after Close.
+var ErrClosed = errors.New("closed")
+
+// Put writes sel, which is what the selector key matched over covered. It takes
+// the place of the given files.
+func (s *Store) Put(key string, covered []Stretch, sel *selection.Selection, replaces []uint64) error {
+	s.mu.Lock()
+	s.seq++
+	f := &file{
+		footer: footer{identity: s.identity, seq: s.seq},
+		head:   head{key: key, covered: covered, replaces: replaces},
+		name:   nameOf(s.seq),
+	}
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	if sel.PayloadBytes() > s.limit {
+		return ErrTooLarge
+	}
+	tmp := fmt.Sprintf("%016x%s", f.seq, temporary)
+	w, err := s.dir.create(tmp)
+	if err != nil {
+		return err
+	}
+	defer s.Enter()() // sel may be of mapped files
+	if err = errors.Join(writeFile(w, sel, &f.head, &f.footer), w.Close()); err == nil {
+		err = s.commit(f, tmp)
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.remove(tmp)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// commit gives a written file its name.
+func (s *Store) commit(f *file, tmp string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case int64(f.size) > s.limit:
+		return ErrTooLarge
+	case s.closed:
+		return ErrClosed
+	}
+	if err := s.dir.rename(tmp, f.name); err != nil {
+		return err
+	}
+	s.add(f)
+	for _, old := range s.forget(f.key, func(o *file) bool { return slices.Contains(f.replaces, o.seq) }) {
+		s.remove(old.name)
+	}
+	s.shrink(f.key)
+	return nil
+}
+
+// Drop removes all that there is of a selector. It fails if a file cannot be
+// removed, this or one that should have gone before: it would come back with the
+// next process.
+func (s *Store) Drop(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.forget(key, anyFile) {
+		s.remove(f.name)
+	}
+	for name := range maps.Clone(s.left) {
+		s.remove(name)
+	}
+	if n := len(s.left); n > 0 {
+		return fmt.Errorf("%d files of the cache could not be removed; what is in them is not used any more, but will be after a restart unless they are removed", n)
+	}
+	return nil
+}
+
+// Keys lists the selectors of which there is anything.
+func (s *Store) Keys() (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.entries {
+		keys = append(keys, k)
+	}
+	return keys
+}

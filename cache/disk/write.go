@@ -1,0 +1,82 @@
+package disk
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// writeFile writes sel as a file to w. Of h the slabs are filled in, of f the
+// sizes and checksums.
+func writeFile(w io.Writer, sel *selection.Selection, h *head, f *footer) error {
+	out := &counter{w: w}
+	slab := make([]byte, 0, slabSize)
+	flush := func() error {
+		if len(slab) == 0 {
+			return nil
+		}
+		h.slabs = append(h.slabs, slabHead{uint64(len(slab)), checksum(slab)})
+		_, err := out.Write(slab)
+		slab = slab[:0]
+		return err
+	}
+	series := binary.AppendUvarint(nil, uint64(sel.NumSeries()))
+	series = binary.AppendUvarint(series, uint64(sel.NumChunks()))
+	for i := range sel.NumSeries() {
+		series = appendLabels(series, sel.Labels(i))
+		cs := sel.Chunks(i)
+		series = binary.AppendUvarint(series, uint64(len(cs)))
+		last := int64(0)
+		for _, c := range cs {
+			series = binary.AppendVarint(series, c.MinT-last)
+			series = binary.AppendUvarint(series, uint64(c.MaxT-c.MinT))
+			series = binary.AppendUvarint(series, uint64(c.Len))
+			series = binary.AppendUvarint(series, uint64(c.Samples))
+			series = append(series, byte(c.Enc))
+			last = c.MaxT
+			if len(slab) > 0 && len(slab)+selection.Room(c.Len) > slabSize {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			end := len(slab) + selection.Room(c.Len)
+			slab = append(slab, sel.Bytes(c)...)
+			for len(slab) < end {
+				slab = append(slab, 0)
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	index := h.append(nil)
+	f.seriesLen, f.seriesSum = uint64(len(series)), checksum(series)
+	f.headLen, f.headSum = uint32(len(index)), checksum(index)
+	f.size = uint64(out.n + len(series) + len(index) + footerSize)
+	if _, err := out.Write(series); err != nil {
+		return err
+	}
+	_, err := out.Write(f.append(index))
+	return err
+}
+
+// counter counts the bytes written.
+type counter struct {
+	w io.Writer
+	n int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += n
+	return n, err
+}
+
+func appendLabels(b []byte, ls labels.Labels) []byte {
+	b = binary.AppendUvarint(b, uint64(ls.Len()))
+	ls.Range(func(l labels.Label) { b = appendString(appendString(b, l.Name), l.Value) })
+	return b
+}

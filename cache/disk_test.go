@@ -1,0 +1,300 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// onDisk opens a cache with a disk at path. It is closed when the test ends, if
+// it was not before.
+func onDisk(t testing.TB, up Upstream, path string, o Options) *Cache {
+	t.Helper()
+	store, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30, Logger: o.Logger})
+	require.NoError(t, err)
+	if o.HostBytes == 0 {
+		o.HostBytes = DefaultHostBytes
+	}
+	if o.Now == nil {
+		o.Now = at(now)
+	}
+	o.Tile, o.Disk = testTile, store
+	c := New(up, o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestRestart(t *testing.T) {
+	path := t.TempDir()
+	up := newMinutely(t, 3)
+	c := onDisk(t, up, path, Options{})
+	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now)
+	requireMinutely(t, query(t, c, 70*hour, 75*hour, "m"), 3, 70*hour, 75*hour)
+	query(t, c, 80*hour, 82*hour, "other")
+	up.asked()
+	tiles := c.Stats().Tiles
+	require.NoError(t, c.Close())
+	requireMinutely(t, query(t, c, 80*hour, now, "m"), 3, 80*hour, now) // still answers
+	up.asked()
+
+	reg := prometheus.NewPedanticRegistry()
+	c = onDisk(t, up, path, Options{Registerer: reg})
+	require.Zero(t, c.Stats().Tiles)
+	var qs QueryStats
+	_, _, err := c.get(WithStats(t.Context(), &qs), 80*hour, horizon-1, named("m"))
+	require.NoError(t, err)
+	require.EqualValues(t, 10, qs.TilesHit.Load())
+	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 3, 80*hour, horizon-1)
+	requireMinutely(t, query(t, c, 70*hour, 76*hour-1, "m"), 3, 70*hour, 76*hour-1)
+	require.Empty(t, up.asked())
+	requireMinutely(t, query(t, c, 70*hour, now, "m"), 3, 70*hour, now)
+	require.Equal(t, []request{{76 * hour, 80*hour - 1}, {horizon, now}}, sorted(up.asked()))
+	require.Equal(t, tiles+2-2, c.Stats().Tiles, "what was not asked for is not read")
+
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP promwarp_cache_disk_failing Whether the last write failed, so that samples are kept in memory only.
+# TYPE promwarp_cache_disk_failing gauge
+promwarp_cache_disk_failing 0
+# HELP promwarp_cache_disk_entries Selectors of which there are files.
+# TYPE promwarp_cache_disk_entries gauge
+promwarp_cache_disk_entries 2
+# HELP promwarp_cache_disk_restored_tiles_total Tiles read from disk.
+# TYPE promwarp_cache_disk_restored_tiles_total counter
+promwarp_cache_disk_restored_tiles_total 13
+`), "promwarp_cache_disk_failing", "promwarp_cache_disk_entries", "promwarp_cache_disk_restored_tiles_total"))
+}
+
+// What is too old, or was dropped, does not come back with a restart.
+func TestRestartForgets(t *testing.T) {
+	series := 2
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, series, mint, maxt), nil, nil
+	}
+	path := t.TempDir()
+	var clock atomic.Int64
+	clock.Store(now)
+	o := Options{MaxAge: 6 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock.Load()) }}
+	c := onDisk(t, up, path, o)
+	restart := func() {
+		require.NoError(t, c.Close())
+		c = onDisk(t, up, path, o)
+		up.asked()
+	}
+	query(t, c, 80*hour, 90*hour-1, "m")
+	query(t, c, 80*hour, 90*hour-1, "other")
+	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 2 }, 10*time.Second, time.Millisecond)
+	series = 1
+	_, err := c.Drop(84*hour, 85*hour, named("m"))
+	require.NoError(t, err)
+	require.Equal(t, 1, c.disk.Stats().Selectors, "it is gone when Drop returns")
+	restart()
+	got := query(t, c, 80*hour, 90*hour-1, "m")
+	require.Equal(t, []request{{84 * hour, 86*hour - 1}}, up.asked(), "what was left was written again")
+	require.Len(t, got[`{__name__="m", i="000001"}`], 480)
+	restart()
+	_, err = c.Drop(84*hour, 85*hour, named("other")) // of which nothing is in memory
+	require.NoError(t, err)
+	query(t, c, 80*hour, 90*hour-1, "other")
+	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
+	restart()
+	clock.Add(7 * hour)
+	requireMinutely(t, query(t, c, 80*hour, 90*hour-1, "m"), 1, 80*hour, 90*hour-1)
+	require.Equal(t, []request{{80 * hour, 90*hour - 1}}, up.asked())
+	restart()
+	c.Clear()
+	require.Zero(t, c.disk.Stats().Bytes)
+}
+
+// A selector that had to make room in memory is read from disk.
+func TestEvictedToDisk(t *testing.T) {
+	up := newMinutely(t, 50)
+	path := t.TempDir()
+	c := onDisk(t, up, path, Options{HostBytes: 250_000})
+	for range 2 {
+		for i := range 4 {
+			name := fmt.Sprint("m", i)
+			requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 50, 80*hour, 90*hour-1)
+			require.Eventually(t, func() bool { return len(c.disk.Files(selectorKey(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
+		}
+	}
+	require.Positive(t, c.Stats().Evictions)
+	require.Len(t, up.asked(), 4)
+	require.LessOrEqual(t, c.Stats().Bytes, int64(250_000))
+}
+
+// A dashboard that moves on leaves few files.
+func TestFilesAreMerged(t *testing.T) {
+	up := newMinutely(t, 2)
+	path := t.TempDir()
+	var clock atomic.Int64
+	clock.Store(now)
+	o := Options{MaxAge: 10 * 24 * time.Hour, Now: func() time.Time { return time.UnixMilli(clock.Load()) }}
+	c := onDisk(t, up, path, o)
+	most := 0
+	for range 60 {
+		query(t, c, 90*hour, clock.Load(), "m")
+		most = max(most, len(c.disk.Files(selectorKey(named("m")))))
+		clock.Add(2 * hour)
+		// Until the saver has seen it.
+		require.Eventually(t, func() bool {
+			c.files.Lock()
+			defer c.files.Unlock()
+			c.saver.mu.Lock()
+			defer c.saver.mu.Unlock()
+			return len(c.saver.dirty) == 0
+		}, 10*time.Second, time.Microsecond)
+	}
+	require.LessOrEqual(t, most, 8)
+	require.NoError(t, c.Close())
+	c = onDisk(t, up, path, o)
+	up.asked()
+	requireMinutely(t, query(t, c, 90*hour, 218*hour-1, "m"), 2, 90*hour, 218*hour-1)
+	require.Empty(t, up.asked())
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), s)
+}
+
+// A disk that cannot be written to degrades to memory, is said once, and is
+// used again when it can be.
+func TestDiskFails(t *testing.T) {
+	up := newMinutely(t, 2)
+	path := filepath.Join(t.TempDir(), "cache")
+	var log lines
+	o := Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), saveRetry: time.Millisecond}
+	c := onDisk(t, up, path, o)
+	require.NoError(t, os.RemoveAll(path))
+	for i := range 3 {
+		name := fmt.Sprint("m", i)
+		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
+		up.asked()
+		require.Eventually(t, c.saver.failing.Load, 10*time.Second, time.Millisecond)
+		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
+		require.Empty(t, up.asked(), "it is in memory")
+	}
+	require.Eventually(t, func() bool { return c.metrics.unsaved.value() > 5 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 1, log.count("Cannot write to cache.path"))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 3 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 1, log.count("Writing to cache.path works again"))
+	require.NoError(t, c.Close())
+	c = onDisk(t, up, path, o)
+	for i := range 3 {
+		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, fmt.Sprint("m", i)), 2, 80*hour, 90*hour-1)
+	}
+	require.Empty(t, up.asked())
+
+	// To close it while it fails does not wait.
+	require.NoError(t, os.RemoveAll(path))
+	query(t, c, 80*hour, 90*hour-1, "m3")
+	require.Eventually(t, c.saver.failing.Load, 10*time.Second, time.Millisecond)
+	require.NoError(t, c.Close())
+}
+
+// A corrupt chunk that was written to disk is not read from there for ever.
+func TestCorruptChunkOnDisk(t *testing.T) {
+	corrupt := true
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		if !corrupt {
+			return minutely(t, 1, mint, maxt), nil, nil
+		}
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m"))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, mint, mint+1000, []byte{0, 9, 1, 2, 3}))
+		s, err := b.Finish()
+		return s, nil, err
+	}
+	path := t.TempDir()
+	c := onDisk(t, up, path, Options{})
+	ask := func() error {
+		q, err := c.Querier(80*hour, 84*hour-1)
+		require.NoError(t, err)
+		defer q.Close()
+		set := q.Select(t.Context(), false, nil, named("m")...)
+		require.True(t, set.Next())
+		it := set.At().Iterator(nil)
+		for it.Next() != chunkenc.ValNone {
+		}
+		return it.Err()
+	}
+	_, _, err := c.get(t.Context(), 80*hour, 84*hour-1, named("m")) // does not decode it
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	c = onDisk(t, up, path, Options{})
+	up.asked()
+	require.Error(t, ask())
+	require.Empty(t, up.asked(), "it was on disk")
+	require.Eventually(t, func() bool { return c.disk.Stats().Selectors == 0 }, 10*time.Second, time.Millisecond)
+	corrupt = false
+	require.NoError(t, ask())
+	require.Len(t, up.asked(), 1)
+}
+
+// Queries that come while the disk is read wait for it, or for their context.
+func TestRestoreIsShared(t *testing.T) {
+	up := newMinutely(t, 200)
+	path := t.TempDir()
+	c := onDisk(t, up, path, Options{})
+	query(t, c, 40*hour, 90*hour-1, "m")
+	require.NoError(t, c.Close())
+	up.asked()
+	for range 10 {
+		c := onDisk(t, up, path, Options{})
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%4 == 0 {
+					cancel()
+				}
+				sel, _, err := c.get(ctx, 40*hour, 90*hour-1, named("m"))
+				if i%4 != 0 && (err != nil || sel.NumSeries() != 200) {
+					t.Error(err)
+				}
+				cancel()
+			})
+		}
+		wg.Wait()
+		require.Empty(t, up.asked())
+		require.EqualValues(t, 25, c.metrics.restored.value())
+		require.NoError(t, c.Close())
+	}
+}

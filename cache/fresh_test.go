@@ -1,0 +1,280 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// clocked is a cache whose clock a test moves.
+func clocked(t *testing.T, up Upstream, o Options) (c *Cache, clock *int64) {
+	t.Helper()
+	clock = new(int64)
+	*clock = now
+	o.HostBytes, o.Tile, o.Now = DefaultHostBytes, testTile, func() time.Time { return time.UnixMilli(*clock) }
+	return New(up, o), clock
+}
+
+func TestMaxAge(t *testing.T) {
+	series := 2
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, series, mint, maxt), nil, nil
+	}
+	c, clock := clocked(t, up, Options{MaxAge: 6 * time.Hour})
+	requireMinutely(t, query(t, c, 80*hour, 90*hour-1, "m"), 2, 80*hour, 90*hour-1)
+	*clock += 4 * hour
+	requireMinutely(t, query(t, c, 86*hour, 94*hour-1, "m"), 2, 86*hour, 94*hour-1)
+	require.Equal(t, []request{{80 * hour, 90*hour - 1}, {90 * hour, 94*hour - 1}}, up.asked())
+
+	// One series was deleted. That shows where tiles are too old, nowhere else.
+	series = 1
+	*clock += 2*hour - 6*60_000 // fetches are dated up to 6 minutes early
+	requireMinutely(t, query(t, c, 80*hour, 94*hour-1, "m"), 2, 80*hour, 94*hour-1)
+	require.Empty(t, up.asked())
+	*clock += 6 * 60_000
+	got := query(t, c, 88*hour, 92*hour-1, "m")
+	require.Equal(t, []request{{88 * hour, 90*hour - 1}}, up.asked())
+	require.Len(t, got[`{__name__="m", i="000000"}`], 240)
+	require.Len(t, got[`{__name__="m", i="000001"}`], 120)
+	require.EqualValues(t, 3, c.Stats().Tiles, "what is too old has gone")
+
+	// With the youngest stretch, too.
+	*clock += 6 * hour
+	requireMinutely(t, query(t, c, 88*hour, *clock, "m"), 1, 88*hour, *clock)
+	require.Equal(t, []request{{88 * hour, *clock}}, up.asked())
+	requireMinutely(t, query(t, c, 88*hour, *clock, "m"), 1, 88*hour, *clock)
+	require.Equal(t, []request{{112 * hour, *clock}}, up.asked())
+}
+
+func TestRetention(t *testing.T) {
+	series := 2
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, series, mint, maxt), nil, nil
+	}
+	// Kept are tiles from 71h on, that is from 72h.
+	c, clock := clocked(t, up, Options{Retention: 30 * time.Hour})
+	requireMinutely(t, query(t, c, 70*hour, 76*hour-1, "m"), 2, 70*hour, 76*hour-1)
+	require.Equal(t, []request{{70 * hour, 76*hour - 1}}, up.asked())
+	require.EqualValues(t, 2, c.Stats().Tiles)
+	requireMinutely(t, query(t, c, 72*hour, 76*hour-1, "m"), 2, 72*hour, 76*hour-1)
+	require.Empty(t, up.asked())
+	requireMinutely(t, query(t, c, 69*hour, 70*hour, "m"), 2, 69*hour, 70*hour)
+	requireMinutely(t, query(t, c, 71*hour, now, "m"), 2, 71*hour, now)
+	require.Equal(t, []request{{69 * hour, 70 * hour}, {71 * hour, 72*hour - 1}, {76 * hour, now}}, sorted(up.asked()))
+
+	// What was kept is older than the retention now, and vanishes.
+	*clock += 2 * hour
+	series = 1
+	got := query(t, c, 72*hour, 76*hour-1, "m")
+	require.Equal(t, []request{{72 * hour, 74*hour - 1}}, up.asked())
+	require.Len(t, got[`{__name__="m", i="000000"}`], 240)
+	require.Len(t, got[`{__name__="m", i="000001"}`], 120)
+	query(t, c, *clock-hour, *clock-hour, "m")
+	query(t, c, 100*hour, 102*hour-1, "m") // brings a tile, so that the entry is made anew
+	require.EqualValues(t, 14, c.Stats().Tiles)
+}
+
+func sorted(rs []request) []request {
+	slices.SortFunc(rs, func(a, b request) int { return int(a.mint - b.mint) })
+	return rs
+}
+
+func TestOutOfOrderWindow(t *testing.T) {
+	up := newMinutely(t, 1)
+	c, _ := clocked(t, up, Options{OutOfOrder: 5 * time.Hour})
+	for range 2 {
+		requireMinutely(t, query(t, c, 92*hour, 98*hour, "m"), 1, 92*hour, 98*hour)
+	}
+	require.Equal(t, []request{{92 * hour, 98 * hour}, {94 * hour, 98 * hour}}, up.asked())
+}
+
+func TestDrop(t *testing.T) {
+	ms := func(s string) []*labels.Matcher {
+		m, err := parser.NewParser(parser.Options{}).ParseMetricSelector(s)
+		require.NoError(t, err)
+		return m
+	}
+	for _, test := range []struct {
+		name       string
+		mint, maxt int64
+		selectors  [][]*labels.Matcher
+		want       Dropped
+		asked      []request // by a query for everything of m, after that
+	}{
+		{"all", math.MinInt64, math.MaxInt64, nil, Dropped{2, 10}, []request{{80 * hour, 90*hour - 1}}},
+		{"selector", math.MinInt64, math.MaxInt64, [][]*labels.Matcher{ms(`{job="x",__name__="m"}`)}, Dropped{1, 5}, []request{{80 * hour, 90*hour - 1}}},
+		{"other selector", math.MinInt64, math.MaxInt64, [][]*labels.Matcher{ms(`other`), ms(`third`)}, Dropped{1, 5}, nil},
+		{"no selector", math.MinInt64, math.MaxInt64, [][]*labels.Matcher{ms(`third`)}, Dropped{}, nil},
+		{"middle", 83 * hour, 84 * hour, nil, Dropped{2, 4}, []request{{82 * hour, 86*hour - 1}}},
+		{"edge", 81 * hour, 82*hour - 1, [][]*labels.Matcher{ms(`m`)}, Dropped{1, 1}, []request{{80 * hour, 82*hour - 1}}},
+		{"elsewhere", 10 * hour, 20 * hour, nil, Dropped{}, nil},
+		{"nothing", 20 * hour, 10 * hour, nil, Dropped{}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			series := 2
+			up := &fake{}
+			up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+				return minutely(t, series, mint, maxt), nil, nil
+			}
+			c, _ := clocked(t, up, Options{})
+			query(t, c, 80*hour, 90*hour-1, "m")
+			query(t, c, 80*hour, 90*hour-1, "other")
+			up.asked()
+			got, err := c.Drop(test.mint, test.maxt, test.selectors...)
+			require.NoError(t, err)
+			require.Equal(t, test.want, got)
+			require.Equal(t, test.want.Tiles, c.Stats().Dropped)
+			require.Equal(t, 10-test.want.Tiles, c.Stats().Tiles)
+
+			// The second series is gone upstream, and here where it was dropped.
+			series = 1
+			answer := query(t, c, 80*hour, 90*hour-1, "m")
+			require.Equal(t, test.asked, up.asked())
+			gone := 0
+			for _, r := range test.asked {
+				gone += int((r.maxt + 1 - r.mint) / 60_000)
+			}
+			require.Len(t, answer[`{__name__="m", i="000001"}`], 600-gone)
+			require.Len(t, answer[`{__name__="m", i="000000"}`], 600)
+		})
+	}
+}
+
+// What is being fetched when it is dropped is neither kept nor shared.
+func TestDropDuringAFetch(t *testing.T) {
+	calls, gates := make(chan int, 2), []chan struct{}{make(chan struct{}), make(chan struct{})}
+	calls <- 0
+	calls <- 1
+	entered := make(chan struct{}, 2)
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		call := <-calls
+		entered <- struct{}{}
+		<-gates[call]
+		return minutely(t, 2-call, mint, maxt), nil, nil // the second series is deleted meanwhile
+	}
+	c, _ := clocked(t, up, Options{})
+	var done [2]chan error
+	for call := range done {
+		done[call] = make(chan error, 1)
+		go func() {
+			_, _, err := c.get(t.Context(), 80*hour, now, named("m"))
+			done[call] <- err
+		}()
+		<-entered
+		if call == 0 {
+			_, err := c.Drop(85*hour, 86*hour)
+			require.NoError(t, err)
+		}
+	}
+	require.Zero(t, c.Stats().Shared)
+	for _, call := range []int{1, 0} {
+		close(gates[call])
+		require.NoError(t, <-done[call])
+	}
+	up.asked()
+	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 1, 80*hour, horizon-1)
+	require.Empty(t, up.asked(), "the second fetch was kept")
+}
+
+func TestMayMeet(t *testing.T) {
+	p := parser.NewParser(parser.Options{})
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{`a`, `a`, true},
+		{`a`, `b`, false},
+		{`a{x="1"}`, `a{y="1"}`, true},
+		{`a{x="1"}`, `a{x=~"1|2"}`, true},
+		{`a{x="3"}`, `a{x=~"1|2"}`, false},
+		{`a{x=~"3"}`, `a{x=~"1|2"}`, true}, // not certain
+		{`a{x!="1"}`, `a{x="1"}`, false},
+		{`a{x=""}`, `a{x!=""}`, false},
+		{`a{x=""}`, `a`, true},
+		{`{__name__=~"a.*"}`, `ab`, true},
+		{`{__name__=~"a.*"}`, `b`, false},
+	} {
+		a, err := p.ParseMetricSelector(test.a)
+		require.NoError(t, err)
+		b, err := p.ParseMetricSelector(test.b)
+		require.NoError(t, err)
+		require.Equal(t, test.want, mayMeet(a, b), "%s %s", test.a, test.b)
+		require.Equal(t, test.want, mayMeet(b, a), "%s %s", test.b, test.a)
+	}
+}
+
+// TestCoverage compares coverage with a table of the time each moment was
+// fetched.
+func TestCoverage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const end = 30
+		var model [end]int64 // 0 stands for not covered
+		var cs coverage
+		in := func() span {
+			from := rapid.Int64Range(0, end).Draw(t, "from")
+			return span{from, rapid.Int64Range(from, end).Draw(t, "to")}
+		}
+		check := func(cs coverage, want func(i, at int64) bool) {
+			for k, c := range cs {
+				if c.empty() || k > 0 && (cs[k-1].to > c.from || cs[k-1].to == c.from && cs[k-1].at == c.at) {
+					t.Fatalf("%v is not in order or not joined", cs)
+				}
+			}
+			var got [end]int64
+			for _, c := range cs {
+				for i := c.from; i < c.to; i++ {
+					got[i] = c.at
+				}
+			}
+			for i, at := range model {
+				if !want(int64(i), at) {
+					at = 0
+				}
+				if got[i] != at {
+					t.Fatalf("%v has %d at %d, want %d", cs, got[i], i, at)
+				}
+			}
+		}
+		any := func(int64, int64) bool { return true }
+		for range rapid.IntRange(1, 12).Draw(t, "n") {
+			s, at := in(), rapid.Int64Range(1, 4).Draw(t, "at")
+			if rapid.Bool().Draw(t, "with") {
+				cs = cs.with(s, at)
+				for i := s.from; i < s.to; i++ {
+					model[i] = at
+				}
+			} else {
+				cs = cs.without(s)
+				for i := s.from; i < s.to; i++ {
+					model[i] = 0
+				}
+			}
+			check(cs, any)
+			w := in()
+			check(cs.within(w, at), func(i, a int64) bool { return a >= at && i >= w.from && i < w.to })
+			var since spans
+			for i, a := range model {
+				if a >= at {
+					since = since.with(span{int64(i), int64(i) + 1})
+				}
+			}
+			if got := cs.since(at); fmt.Sprint(got) != fmt.Sprint(since) {
+				t.Fatalf("%v since %d is %v, want %v", cs, at, got, since)
+			}
+		}
+	})
+}

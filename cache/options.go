@@ -1,0 +1,84 @@
+package cache
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/cache/disk"
+)
+
+// Defaults of Options. HostBytes has no default of its own, since 0 disables
+// keeping; DefaultHostBytes is what a program should offer.
+const (
+	DefaultHostBytes = 1 << 30 // bytes
+	DefaultTile      = 20 * time.Minute
+	DefaultFresh     = 10 * time.Minute
+	DefaultMaxAge    = 24 * time.Hour
+)
+
+// Options configure a Cache.
+type Options struct {
+	// HostBytes is the most memory that kept selections may hold, in bytes.
+	// 0 disables keeping: every query is fetched.
+	HostBytes int64
+	// Tile is the unit of what is kept: fetched ranges are widened to multiples
+	// of it, counted from the epoch. It is rounded down to whole ms; 0 means
+	// DefaultTile. What lies between the last whole tile and now is fetched for
+	// every query, so a short tile saves fetching; but a chunk that crosses the
+	// edge at which one fetch ends and the next begins is cut in two, so a very
+	// short one makes many small chunks.
+	Tile time.Duration
+	// Fresh is how long samples may still arrive or change; the tiles that are
+	// not older than it are fetched again each time. It must be at least the
+	// delay of the upstream's ingestion. 0 means DefaultFresh, and a negative
+	// value none.
+	Fresh time.Duration
+	// OutOfOrder is the upstream's out-of-order window, by how much a sample may
+	// be older than the newest of its series. It counts on top of Fresh.
+	OutOfOrder time.Duration
+	// MaxAge is how long after they were fetched tiles are answered from what is
+	// kept; then they are fetched again. So it is the longest that deletions and
+	// backfills upstream stay unseen. 0 means no end.
+	MaxAge time.Duration
+	// Retention is how far back the upstream keeps its data. Tiles that reach
+	// back further may vanish there at any time: they are fetched for every query
+	// and not kept. 0 means that nothing vanishes.
+	Retention time.Duration
+	// Disk keeps on disk what is kept in memory; nil means none. The cache closes
+	// it. Without HostBytes it is not used.
+	Disk *disk.Store
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger receives what goes wrong behind the queries' backs; nil means none.
+	Logger *slog.Logger
+	// Registerer receives the cache's metrics; nil means none.
+	Registerer prometheus.Registerer
+
+	saveRetry time.Duration // 0 means saveRetry
+}
+
+// withDefaults fills in defaults.
+func (o Options) withDefaults() Options {
+	o.HostBytes = max(o.HostBytes, 0)
+	if o.Tile < time.Millisecond {
+		o.Tile = DefaultTile
+	}
+	if o.Fresh == 0 {
+		o.Fresh = DefaultFresh
+	}
+	o.Fresh = max(o.Fresh, 0) + max(o.OutOfOrder, 0)
+	o.MaxAge = max(o.MaxAge, 0)
+	o.Retention = max(o.Retention, 0)
+	if o.saveRetry == 0 {
+		o.saveRetry = saveRetry
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
