@@ -177,18 +177,3 @@ func unevenValue(r *rand.Rand, kind int) float64 {
 	}
 	return r.Float64()
 }
-
-// TestRowsThatDoNotFit: more steps than page-locked memory is for.
-func TestRowsThatDoNotFit(t *testing.T) {
-	x := executor(t, Options{Memory: 96 << 20, Staging: 64 << 10})
-	sel := randomSelection(t, rand.New(rand.NewPCG(1, 2)), 3)
-	w := aggregation("sum", "rate", 300_000, 0, nil, nil, false).Input
-	for steps, fits := range map[int]bool{100: true, 1000: false} {
-		_, err := x.Run(t.Context(), jobOver(w, plan.Grid{Interval: 1000, Steps: steps}, sel))
-		if fits {
-			require.NoError(t, err)
-			continue
-		}
-		require.EqualError(t, err, "not on the GPU: the values of 32 series, at all steps, need more page-locked memory than the executor has")
-	}
-}
