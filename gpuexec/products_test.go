@@ -40,6 +40,21 @@ var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f strin
 	return f == "quantile_over_time" || plan.Windows[f] != nil && plan.Windows[f].Exactness != plan.BitIdentical
 })
 
+// TestTable: plan's table of functions says what is on the GPU.
+func TestTable(t *testing.T) {
+	window := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
+	for name, f := range plan.Aggregates {
+		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: f, Input: window}) == "", name)
+	}
+	for name, f := range plan.Maps {
+		m := &plan.Map{Func: f, Input: window, Args: make([]float64, f.Args)}
+		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: m}) == "", name)
+	}
+	for _, f := range slices.Concat(slices.Collect(maps.Values(plan.Windows)), []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present}) {
+		require.Empty(t, Suits(&plan.Window{Func: f}), f.Name)
+	}
+}
+
 // TestProducts compares with the CPU: what is made of windows, over maps, on random
 // grids, one step included; ties, zeros of either sign and NaN included.
 func TestProducts(t *testing.T) {
