@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"sort"
 
 	"github.com/promwarp/promwarp/plan"
@@ -214,33 +215,37 @@ func (a *ranker) rows() []plan.Row {
 		return out
 	}
 	points := make([]int, len(a.kept))
-	for heap := range a.room {
-		for k := range a.steps {
-			for _, s := range a.at(heap, k).series {
-				points[s]++
-			}
-		}
-	}
-	for heap := range a.room {
-		for k := range a.steps {
-			h := a.at(heap, k)
-			for i, s := range h.series {
-				row := &a.kept[s]
-				if row.Values == nil {
-					row.Labels = a.labels(int(s))
-					row.Values = make([]float64, 0, points[s])
-				}
-				row.Values = append(row.Values, a.value(h.keys[i]))
-				row.Runs = extend(row.Runs, int32(k))
-			}
-		}
-	}
+	parallel(runtime.GOMAXPROCS(0), len(a.room), func(_, heap int) bool {
+		a.collect(heap, points)
+		return true
+	})
 	for _, row := range a.kept {
 		if len(row.Values) > 0 {
 			out = append(out, row)
 		}
 	}
 	return out
+}
+
+// collect makes the rows of the series in a group's heaps. points are zeros, a series.
+func (a *ranker) collect(heap int, points []int) {
+	for k := range a.steps {
+		for _, s := range a.at(heap, k).series {
+			points[s]++
+		}
+	}
+	for k := range a.steps {
+		h := a.at(heap, k)
+		for i, s := range h.series {
+			row := &a.kept[s]
+			if row.Values == nil {
+				row.Labels = a.labels(int(s))
+				row.Values = make([]float64, 0, points[s])
+			}
+			row.Values = append(row.Values, a.value(h.keys[i]))
+			row.Runs = extend(row.Runs, int32(k))
+		}
+	}
 }
 
 // oneStep are the runs of a row on a grid of one step.

@@ -146,6 +146,8 @@ func TestGPULimits(t *testing.T) {
 		"sum by (job) (rate(reqs_total[5m]))", "max(sum by (job) (temp))", "sum by (job) (temp) * 2", "sum(temp) or vector(1)",
 		"histogram_quantile(0.9, sum by (le, job) (rate(lat_bucket[5m])))", "sum(temp) / count(max_over_time(temp[5m]))",
 		"max_over_time(sum(rate(reqs_total[5m]))[10m:1m])", "avg(increase(reqs_total[40m]))",
+		"rate(reqs_total[5m]) * 2 > 1", "sum by (job) (abs(temp) * 2 > 1)", "topk by (job) (2, temp)", "quantile(0.5, -temp)",
+		"topk(3, max_over_time(temp[10m]) != 0)", "count(timestamp(temp))",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(100) {
 			opts := plainOpts()

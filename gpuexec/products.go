@@ -86,16 +86,18 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 	}
 	steps := j.l.Grid.Steps
 	to.Series = slices.Clone(view[uint32](j, fetched, p.places))
-	slot := 0
-	for g, room := range j.l.Rooms {
+	slots := make([]int, len(j.l.Rooms)) // the first of each group
+	for g := 1; g < len(slots); g++ {
+		slots[g] = slots[g-1] + j.l.Rooms[g-1]
+	}
+	inParallel(len(slots), func(g int) {
 		for k, n := range to.Filled[g*steps : (g+1)*steps] {
 			for i := range int(n) {
-				at := &to.Series[(slot+i)*steps+k]
+				at := &to.Series[(slots[g]+i)*steps+k]
 				*at = series[*at]
 			}
 		}
-		slot += room
-	}
+	})
 }
 
 // quantiles are the product of the operator of that name. The values of all windows

@@ -40,6 +40,21 @@ var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f strin
 	return f == "quantile_over_time" || plan.Windows[f] != nil && plan.Windows[f].Exactness != plan.BitIdentical
 })
 
+// TestTable: plan's table of functions says what is on the GPU.
+func TestTable(t *testing.T) {
+	window := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
+	for name, f := range plan.Aggregates {
+		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: f, Input: window}) == "", name)
+	}
+	for name, f := range plan.Maps {
+		m := &plan.Map{Func: f, Input: window, Args: make([]float64, f.Args)}
+		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: m}) == "", name)
+	}
+	for _, f := range slices.Concat(slices.Collect(maps.Values(plan.Windows)), []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present}) {
+		require.Empty(t, Suits(&plan.Window{Func: f}), f.Name)
+	}
+}
+
 // TestProducts compares with the CPU: what is made of windows, over maps, on random
 // grids, one step included; ties, zeros of either sign and NaN included.
 func TestProducts(t *testing.T) {
@@ -176,19 +191,4 @@ func unevenValue(r *rand.Rand, kind int) float64 {
 		return r.NormFloat64() * math.Pow(10, float64(r.IntN(600)-300))
 	}
 	return r.Float64()
-}
-
-// TestRowsThatDoNotFit: more steps than page-locked memory is for.
-func TestRowsThatDoNotFit(t *testing.T) {
-	x := executor(t, Options{Memory: 96 << 20, Staging: 64 << 10})
-	sel := randomSelection(t, rand.New(rand.NewPCG(1, 2)), 3)
-	w := aggregation("sum", "rate", 300_000, 0, nil, nil, false).Input
-	for steps, fits := range map[int]bool{100: true, 1000: false} {
-		_, err := x.Run(t.Context(), jobOver(w, plan.Grid{Interval: 1000, Steps: steps}, sel))
-		if fits {
-			require.NoError(t, err)
-			continue
-		}
-		require.EqualError(t, err, "not on the GPU: the values of 32 series, at all steps, need more page-locked memory than the executor has")
-	}
 }
