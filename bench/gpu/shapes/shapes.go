@@ -63,38 +63,6 @@ var shapes = []shape{
 	{"count", `count by (job) (m_total)`, []string{counters}, 500},
 }
 
-// Row is how long one query takes, medians in ms.
-type Row struct {
-	Name    string `json:"name"`
-	Query   string `json:"query"`
-	Series  int    `json:"series"`
-	Samples int64  `json:"samples"`
-	Bytes   int64  `json:"chunk_bytes"`
-	Points  int    `json:"points"` // of the answer
-
-	Resident    float64 `json:"gpu_resident_ms"`
-	NotResident float64 `json:"gpu_not_resident_ms"`
-	Cores       float64 `json:"cores_ms"`
-	Prometheus  []Slice `json:"prometheus"`
-	Scaled      float64 `json:"prometheus_scaled_ms"` // not measured: see the package
-
-	OnGPU []Leaf   `json:"on_gpu,omitempty"`
-	Left  []string `json:"left_to_the_cores,omitempty"` // and why
-
-	// How far values are apart, relative, at most; 0 where all bits are the same.
-	GPUFromPrometheus   float64 `json:"gpu_from_prometheus"`   // over the slice
-	CoresFromPrometheus float64 `json:"cores_from_prometheus"` // over the slice
-	GPUFromCores        float64 `json:"gpu_from_cores"`        // over all series
-
-	Failed string `json:"failed,omitempty"`
-}
-
-// Slice is how long Prometheus's engine takes over some of the series.
-type Slice struct {
-	Series int     `json:"series"`
-	Ms     float64 `json:"ms"`
-}
-
 // bench is a run.
 type bench struct {
 	Options
@@ -243,12 +211,6 @@ func scaled(a, b Slice, series int) float64 {
 		growth = b.Ms / float64(b.Series)
 	}
 	return b.Ms + growth*float64(series-b.Series)
-}
-
-// Leaf is a part of a query that the GPU evaluated over the slice, and what it took.
-type Leaf struct {
-	Expr   string            `json:"expr"`
-	Stages plan.DeviceStages `json:"stages"`
 }
 
 // explain notes which parts were on the GPU, and why others were not.
