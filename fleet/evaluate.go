@@ -65,7 +65,7 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 	if d == nil {
 		return f.decline(o, reason)
 	}
-	size := sizeOf(l)
+	size := SizeOf(l)
 	size.Missing = int64(float64(size.Missing) * (1 - d.resident(l)))
 	model := f.model.Load()
 	o.Estimate, o.Estimated = model.Estimate(size), true
@@ -114,7 +114,7 @@ func short(d time.Duration) time.Duration {
 // OnCores tells how long the cores took for a leaf.
 func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	if m := f.model.Load(); m != nil {
-		m.Observe(cost.Cores, sizeOf(l), took)
+		m.Observe(cost.Cores, SizeOf(l), took)
 	}
 }
 
@@ -166,6 +166,18 @@ func (d *device) resident(l *cpuexec.Leaf) float64 {
 	return d.x.ResidentShare(l)
 }
 
+// Forget gives the devices' memory for a selection's chunks to others, unless a leaf
+// under way uses them.
+func (f *Fleet) Forget(sel *selection.Selection) {
+	for _, d := range f.all() {
+		d.use.RLock()
+		if d.x != nil {
+			d.x.Forget(sel)
+		}
+		d.use.RUnlock()
+	}
+}
+
 // run computes a leaf.
 func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stages) error {
 	d.use.RLock()
@@ -194,8 +206,8 @@ func (d *device) note(took time.Duration) {
 // much they are.
 const looked = 512
 
-// sizeOf is how much work a leaf is, about.
-func sizeOf(l *cpuexec.Leaf) cost.Leaf {
+// SizeOf is how much work a leaf is, about. No chunk of it counts as resident.
+func SizeOf(l *cpuexec.Leaf) cost.Leaf {
 	n := l.Selection.NumSeries()
 	mint, maxt := l.Window.Reads(l.Grid)
 	every := max(1, n/looked)

@@ -288,7 +288,8 @@ func (j *job) batches() error {
 // prepare finds out about batch n, waits for a slot, and puts copying its chunks on
 // their way. Behind the last batch, or after stop, it returns nil.
 func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared, error) {
-	b, err := j.y.batch(n)
+	var b *batch
+	err := preparing.Do(func() (err error) { b, err = j.y.batch(n); return err })
 	if b == nil || err != nil {
 		return nil, err
 	}
@@ -304,7 +305,7 @@ func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared
 	if err := j.empty(p.slot); err != nil {
 		return nil, err
 	}
-	return p, j.x.bring(j, p)
+	return p, copying.Do(func() error { return j.x.bring(j, p) })
 }
 
 // empty waits for the batch that has a slot.
@@ -337,7 +338,7 @@ func (j *job) send(p *prepared) error {
 		return err
 	}
 	base := j.rest + cuda.Pointer(p.number%len(j.seat.slots)*j.each)
-	if err := j.x.describe(j, p, base); err != nil {
+	if err := copying.Do(func() error { return j.x.describe(j, p, base) }); err != nil {
 		return err
 	}
 	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
@@ -397,11 +398,11 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.WaitEvent(s, j.seat.ready) },
 		func() error { return c.WaitEvent(s, m[atCopied]) },
 		func() error { return c.Record(m[atBegin], s) },
-		func() error { return j.decode(c, s, p.number, d) },
+		func() error { return decoding.Do(func() error { return j.decode(c, s, p.number, d) }) },
 		func() error { return c.Record(m[atDecoded], s) },
-		func() error { return j.window(c, s, d, steps) },
-		func() error { return j.apply(c, s, d) },
-		func() error { return j.read(c, s, d) },
+		func() error { return windowing.Do(func() error { return j.window(c, s, d, steps) }) },
+		func() error { return windowing.Do(func() error { return j.apply(c, s, d) }) },
+		func() error { return windowing.Do(func() error { return j.read(c, s, d) }) },
 		func() error { return c.Record(m[atWindowed], s) },
 		func() error {
 			if j.last == 0 {
@@ -410,7 +411,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 			return c.WaitEvent(s, j.last)
 		},
 		func() error { return c.Record(m[atFold], s) },
-		func() error { return j.product.add(j, c, s, d) },
+		func() error { return folding.Do(func() error { return j.product.add(j, c, s, d) }) },
 		func() error { return c.Record(m[atFolded], s) },
 	}
 	for _, f := range work {

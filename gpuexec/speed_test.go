@@ -3,8 +3,6 @@ package gpuexec
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"runtime"
@@ -14,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
@@ -23,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // speedRun is what TestExecutorSpeed writes to the file that speedEnv names.
@@ -70,44 +67,6 @@ const (
 	speedOnly = "PROMWARP_GPU_SPEED_ONLY"   // a regular expression for the queries
 )
 
-const speedStart = 1_790_000_000_000 // ms
-
-// timedChunk is a chunk and its time range.
-type timedChunk struct {
-	minT, maxT int64
-	data       []byte
-}
-
-// speedSelection makes series of counters, a sample every 15 s.
-func speedSelection(t testing.TB, series, samples int) *selection.Selection {
-	const distinct = 512
-	chunks := make([][]timedChunk, distinct)
-	inParallel(distinct, func(k int) {
-		r := rand.New(rand.NewPCG(41, uint64(k)))
-		v, offset := 0.0, r.Int64N(15_000)
-		for at := 0; at < samples; at += perChunk {
-			n := min(perChunk, samples-at)
-			ts, vs := make([]int64, n), make([]float64, n)
-			for i := range ts {
-				ts[i] = speedStart + offset + int64(at+i)*15_000
-				v += math.Round(100*r.ExpFloat64()) / 8
-				vs[i] = v
-			}
-			chunks[k] = append(chunks[k], timedChunk{ts[0], ts[n-1], encode(t, ts, vs)})
-		}
-	})
-	b := selection.NewBuilder(0)
-	for i := range series {
-		b.Series(labels.FromStrings("__name__", "m_total", "instance", fmt.Sprintf("host-%06d", i), "job", "job-"+strconv.Itoa(i%20)))
-		for _, c := range chunks[i%distinct] {
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, c.minT, c.maxT, c.data))
-		}
-	}
-	s, err := b.Finish()
-	require.NoError(t, err)
-	return s
-}
-
 // TestExecutorSpeed measures queries over 10 000 samples of each series on a real
 // GPU and on the cores of its machine.
 func TestExecutorSpeed(t *testing.T) {
@@ -121,9 +80,10 @@ func TestExecutorSpeed(t *testing.T) {
 	x := executor(t, Options{Memory: 32 << 30})
 	pageLock(t, x.dev)
 	start := time.Now()
-	sel := speedSelection(t, series, 10_000)
+	sel, err := synthetic.Counters("m_total", series, 10_000)
+	require.NoError(t, err)
 	t.Logf("made in %v", time.Since(start))
-	grid := plan.Grid{Start: speedStart + 60_000, Interval: 60_000, Steps: 2500}
+	grid := plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 2500}
 	run := speedRun{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
 		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
