@@ -50,6 +50,9 @@ func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chai
 	err := r.windowed(src, w, above, out, func(e *windowing) error {
 		l.rows = e
 		reason, err := x.Evaluate(r.ctx, l)
+		if l.panicked != nil {
+			panic(l.panicked)
+		}
 		if e := l.Err(); e != nil {
 			return e
 		}

@@ -34,6 +34,8 @@ type Leaf struct {
 	start time.Time
 	work  plan.DeviceWork
 	err   error // of Finish or TakeRows
+
+	panicked any // of TakeRows
 }
 
 // givable is a sink whose results may be computed elsewhere.

@@ -1,6 +1,8 @@
 package cpuexec
 
 import (
+	"errors"
+
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/promwarp/promwarp/kernels"
@@ -151,35 +153,39 @@ type Rows struct {
 	All, Fresh []int64
 }
 
-// TakeRows takes the next rows of a leaf that is a window.
-func (l *Leaf) TakeRows(x Rows) error {
-	l.err = l.rows.given(x)
-	if l.err == nil {
-		l.countSteps(x.All, x.Fresh)
+// errPanicked ends the evaluation of a leaf whose rows made the sink panic.
+var errPanicked = errors.New("what takes the rows panicked")
+
+// TakeRows takes the next rows of a leaf that is a window. A panic is raised again in
+// the goroutine that offered the leaf.
+func (l *Leaf) TakeRows(x Rows) (err error) {
+	defer func() {
+		if l.panicked = recover(); l.panicked != nil {
+			err = errPanicked
+		}
+		l.err = err
+	}()
+	if err := l.rows.given(x); err != nil {
+		return err
 	}
-	return l.err
+	l.countSteps(x.All, x.Fresh)
+	return nil
 }
 
 // given applies the maps to rows and hands them on.
 func (e *windowing) given(x Rows) error {
-	steps, words := e.b.steps, e.b.words
-	for at, n := 0, 0; at < len(x.Counts); at += n {
-		if err := e.r.done(); err != nil {
-			return err
-		}
-		n = min(len(e.b.counts), len(x.Counts)-at)
-		b := &batch{
-			lo: e.next, n: n, steps: steps, words: words, counts: e.b.counts,
-			vals: x.Values[at*steps : (at+n)*steps], present: x.Present[at*words : (at+n)*words],
-		}
-		parallel(e.workers, n, func(k, i int) bool {
-			b.counts[i] = countsOf(x.Counts[at+i])
-			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
-			return true
-		})
-		if err := e.take(b); err != nil {
-			return err
-		}
+	if err := e.r.done(); err != nil {
+		return err
 	}
-	return nil
+	n := len(x.Counts)
+	b := &batch{
+		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]counts, n),
+		vals: x.Values[:n*e.b.steps], present: x.Present[:n*e.b.words],
+	}
+	parallel(e.workers, n, func(k, i int) bool {
+		b.counts[i] = countsOf(x.Counts[i])
+		e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+		return true
+	})
+	return e.take(b)
 }
