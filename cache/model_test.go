@@ -254,6 +254,6 @@ func TestConcurrently(t *testing.T) {
 	wg.Wait()
 	c.Clear()
 	require.Empty(t, c.entries)
-	require.Zero(t, c.recent.Len())
+	require.Empty(t, c.remembered.byKey)
 	require.Zero(t, c.Stats().Bytes)
 }

@@ -52,11 +52,11 @@ type Store struct {
 	lock     fileutil.Releaser
 	maps     *mappings
 	bad      atomic.Int64 // files removed because of what was in them
-	evicted  atomic.Int64 // selectors removed to stay within the limit
+	evicted  atomic.Int64 // files removed to stay within the limit
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	recent  list.List       // of *entry, the most recently used first
+	recent  list.List       // of *file, the most recently used first
 	bytes   int64           // of all files
 	count   int             // files
 	seq     uint64          // of the newest file
@@ -66,16 +66,26 @@ type Store struct {
 
 // entry is the files of one selector.
 type entry struct {
-	key    string
-	files  []*file // oldest first
-	recent *list.Element
+	files []*file // oldest first
 }
 
 // file is a whole file that is in use.
 type file struct {
 	footer
 	head
-	name string
+	name   string
+	recent *list.Element
+}
+
+// has reports whether f has something from from to to (ms), the latter not
+// included.
+func (f *file) has(from, to int64) bool {
+	return slices.ContainsFunc(f.covered, func(s Stretch) bool { return s.From < to && from < s.To })
+}
+
+// overlaps reports whether f and o have something of the same time.
+func (f *file) overlaps(o *file) bool {
+	return slices.ContainsFunc(o.covered, func(s Stretch) bool { return f.has(s.From, s.To) })
 }
 
 const (
@@ -166,7 +176,7 @@ func (s *Store) scan() error {
 		}
 		s.add(f)
 	}
-	s.shrink("")
+	s.shrink(nil)
 	return nil
 }
 
@@ -175,11 +185,10 @@ func (s *Store) scan() error {
 func (s *Store) add(f *file) {
 	e, ok := s.entries[f.key]
 	if !ok {
-		e = &entry{key: f.key}
-		e.recent = s.recent.PushFront(e)
+		e = &entry{}
 		s.entries[f.key] = e
 	}
-	s.recent.MoveToFront(e.recent)
+	f.recent = s.recent.PushFront(f)
 	e.files = append(e.files, f)
 	s.bytes += int64(f.size)
 	s.count++
@@ -196,12 +205,12 @@ func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
 			return false
 		}
 		gone = append(gone, f)
+		s.recent.Remove(f.recent)
 		s.bytes -= int64(f.size)
 		s.count--
 		return true
 	})
 	if len(e.files) == 0 {
-		s.recent.Remove(e.recent)
 		delete(s.entries, key)
 	}
 	return gone
@@ -209,18 +218,27 @@ func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
 
 func anyFile(*file) bool { return true }
 
-// shrink removes the least recently used selectors but keep until the limit is
-// met. The mutex must be held, but by Open.
-func (s *Store) shrink(keep string) {
-	for at := s.recent.Back(); at != nil && s.bytes > s.limit; {
-		e := at.Value.(*entry)
-		at = at.Prev()
-		if e.key == keep {
-			continue
+// shrink removes the least recently used files but keep until the limit is met.
+// With a file go those of its selector that it is to be read before: what they
+// have of the same time is older. The mutex must be held, but by Open.
+func (s *Store) shrink(keep *file) {
+	for at := s.recent.Back(); at != nil && s.bytes > s.limit; at = s.recent.Back() {
+		f := at.Value.(*file)
+		if f == keep {
+			if at = at.Prev(); at == nil {
+				return
+			}
+			f = at.Value.(*file)
 		}
-		s.evicted.Add(1)
-		for _, f := range s.forget(e.key, anyFile) {
-			s.remove(f.name)
+		with := []*file{f}
+		for _, o := range slices.Backward(s.entries[f.key].files) {
+			if o.seq < f.seq && slices.ContainsFunc(with, o.overlaps) {
+				with = append(with, o)
+			}
+		}
+		for _, o := range s.forget(f.key, func(o *file) bool { return slices.Contains(with, o) }) {
+			s.evicted.Add(1)
+			s.remove(o.name)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func files(t testing.TB, dir string) (names []string) {
 func TestPutAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s, _ := open(t, Options{Path: dir, Identity: "a"})
-	require.False(t, s.Touch("k"))
+	require.False(t, s.Touch("k", 0, 10))
 	require.Empty(t, s.Load("k"))
 	one, two := some(t, 3, 0, 100_000, 0), some(t, 100, 200_000, 300_000, 0.5)
 	stretches := []Stretch{{0, 50_000, 7}, {50_000, 100_001, math.MaxInt64}}
@@ -111,7 +111,7 @@ func TestPutAndLoad(t *testing.T) {
 	require.NoError(t, s.Put("empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
 	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint([]Stretch{{200_000, 300_001, -9}}, content(t, two))}
 	for range 2 {
-		require.True(t, s.Touch("k"))
+		require.True(t, s.Touch("k", 0, 10))
 		require.Equal(t, want, contents(t, s.Load("k")))
 		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, s.Load("empty")))
 		stats := s.Stats()
@@ -131,7 +131,7 @@ func TestPutAndLoad(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.Equal(t, content(t, two), content(t, sel), "what was loaded stays readable")
 		require.ErrorIs(t, s.Put("k", nil, one, nil), ErrClosed)
-		require.False(t, s.Touch("k"))
+		require.False(t, s.Touch("k", 0, 10))
 		require.Empty(t, s.Load("k"))
 		s, _ = open(t, Options{Path: dir, Identity: "a"})
 	}
@@ -166,17 +166,18 @@ func TestReplace(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
+	all := []Stretch{{0, 100_001, 1}}
 	probe, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, probe.Put("k0", nil, sel, nil))
+	require.NoError(t, probe.Put("k0", all, sel, nil))
 	one := probe.Stats().Bytes
 
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir, Limit: 3*one + one/2})
 	for i := range 3 {
-		require.NoError(t, s.Put(fmt.Sprint("k", i), nil, sel, nil))
+		require.NoError(t, s.Put(fmt.Sprint("k", i), all, sel, nil))
 	}
-	require.True(t, s.Touch("k0"))
-	require.NoError(t, s.Put("k3", nil, sel, nil))
+	require.True(t, s.Touch("k0", 0, 10))
+	require.NoError(t, s.Put("k3", all, sel, nil))
 	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
 	require.Len(t, files(t, dir), 3)
 	require.EqualValues(t, 1, s.Stats().Evicted)
@@ -188,6 +189,39 @@ func TestLimit(t *testing.T) {
 	require.NoError(t, s.Close())
 	s, _ = open(t, Options{Path: dir, Limit: one + one/2})
 	require.Equal(t, []string{"k3"}, s.Keys())
+}
+
+// Files of one selector go one by one, but none before one that is older and
+// would take its place.
+func TestLimitWithinASelector(t *testing.T) {
+	sel := some(t, 5, 0, 100_000, 0)
+	probe, _ := open(t, Options{Path: t.TempDir()})
+	require.NoError(t, probe.Put("k", []Stretch{{0, 100_001, 1}}, sel, nil))
+	one := probe.Stats().Bytes
+	s, _ := open(t, Options{Path: t.TempDir(), Limit: 5*one + one/2})
+	put := func(from, to int64) {
+		require.NoError(t, s.Put("k", []Stretch{{from, to, 1}}, sel, nil))
+	}
+	covered := func() (out []int64) {
+		for _, f := range s.Files("k") {
+			out = append(out, f.Covered[0].From)
+		}
+		return out
+	}
+	for i := range int64(5) {
+		put(i*10, i*10+11) // each overlaps the next
+	}
+	require.False(t, s.Touch("k", 60, 70))
+	require.True(t, s.Touch("k", 0, 15))
+	require.True(t, s.Touch("k", 42, 45))
+	put(100, 110)
+	require.Equal(t, []int64{30, 40, 100}, covered(), "with the third go those that it is newer than")
+	put(200, 210)
+	put(300, 310)
+	require.True(t, s.Touch("k", 0, 105))
+	put(400, 410)
+	require.Equal(t, []int64{30, 40, 100, 300, 400}, covered())
+	require.EqualValues(t, 4, s.Stats().Evicted)
 }
 
 // Whatever happens to a file, at any byte, it is never read as something else.
