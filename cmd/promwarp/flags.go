@@ -188,6 +188,7 @@ func (s *settings) values() map[string]string {
 		"gpu":                        string(s.GPU.Mode),
 		"gpu.devices":                string(s.GPU.Devices),
 		"gpu.memory-fraction":        s.GPU.MemoryFraction.String(),
+		"gpu.memory-bytes":           s.GPU.MemoryBytes.String(),
 		"gpu.constants":              s.GPU.Constants,
 		"gpu.library":                s.GPU.Library,
 		"web.listen-address":         strings.Join(s.Web.ListenAddress, ","),
