@@ -49,6 +49,7 @@ type Cache struct {
 	metrics   *metrics
 	disk      *disk.Store // nil when there is none
 	saver     *saver      // nil when there is none
+	prefetch  *prefetcher // nil when there is none
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -91,12 +92,14 @@ func New(up Upstream, o Options) *Cache {
 		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry)
 		registerDisk(o.Registerer, c)
 	}
+	c.prefetch = newPrefetcher(c, o.Prefetch)
 	return c
 }
 
-// Close writes what is still to be written to disk and closes that. The cache
-// can be used further, without a disk.
+// Close ends prefetching, writes what is still to be written to disk and closes
+// that. The cache can be used further, without those.
 func (c *Cache) Close() error {
+	c.prefetch.close()
 	if c.disk == nil {
 		return nil
 	}

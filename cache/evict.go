@@ -192,7 +192,8 @@ func (c *Cache) shed(e *entry, gone spans) bool {
 		c.mu.Unlock()
 		rest, err := c.part(sel, had, left)
 		c.mu.Lock()
-		if err == nil && !e.removed {
+		// What it shares with others takes room of its own once it is copied.
+		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
 			rest.SetDiscard(func() { c.discard(e) })
 			c.set(e, rest, left)
 			c.metrics.evicted.add(had.all().tiles(c.tile) - left.all().tiles(c.tile))

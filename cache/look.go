@@ -73,6 +73,9 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	now := c.now().UnixMilli()
 	asked := span{want.from, min(want.to, now+1)}.widen(c.tile) // with what is going to be kept
 	e.used = e.used.used(asked, now)
+	if !tail.empty() {
+		e.tail = usedAgain(e.tail, now)
+	}
 	h.add(e, old)
 	l := lookup{
 		entry: e, sel: e.sel, covered: e.covered, settled: settled, oldest: c.oldest(), old: old,

@@ -23,6 +23,7 @@ type Stats struct {
 	Refused   int64 // tiles fetched and not kept, as all that is kept is worth more
 	Discards  int64 // entries dropped because a chunk was corrupt
 	Dropped   int64 // tiles dropped by Drop
+	Restored  int64 // tiles read from disk
 }
 
 // Stats returns the state of the cache.
@@ -43,6 +44,7 @@ func (c *Cache) Stats() Stats {
 	s.Refused = m.refused.value()
 	s.Discards = m.discards.value()
 	s.Dropped = m.dropped.value()
+	s.Restored = m.restored.value()
 	return s
 }
 

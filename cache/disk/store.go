@@ -40,12 +40,14 @@ type Options struct {
 	// means none.
 	Logger *slog.Logger
 
-	files directory // nil means those at Path
+	// Files is how files are reached; nil means those of the operating system at
+	// Path. It is for tests, in which operations fail.
+	Files Directory
 }
 
 // Store is a directory with files of tiles. It is safe for concurrent use.
 type Store struct {
-	dir      directory
+	dir      Directory
 	limit    int64
 	identity [16]byte
 	log      *slog.Logger
@@ -101,14 +103,14 @@ var ErrLocked = errors.New("another process has it open")
 
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
+	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
 	sum := sha256.Sum256([]byte(o.Identity))
 	copy(s.identity[:], sum[:])
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.dir == nil {
-		s.dir = realDirectory(o.Path)
+		s.dir = OS(o.Path)
 		if err := os.MkdirAll(o.Path, 0o700); err != nil {
 			return nil, err
 		}
@@ -126,7 +128,7 @@ func Open(o Options) (*Store, error) {
 
 // scan looks at all files and removes those that are of no use.
 func (s *Store) scan() error {
-	names, err := s.dir.list()
+	names, err := s.dir.List()
 	if err != nil {
 		return err
 	}
@@ -255,7 +257,7 @@ func (s *Store) drop(name string, err error) {
 // by Open.
 func (s *Store) remove(name string) {
 	delete(s.left, name)
-	if err := s.dir.remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := s.dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.left[name] = true
 		s.log.Error("Could not remove a file of the cache", "file", name, "err", err)
 	}

@@ -288,7 +288,7 @@ func TestDamage(t *testing.T) {
 // crashing is a directory in which only so many operations work. Then the
 // program has ended: the one at which it does works in part.
 type crashing struct {
-	directory
+	Directory
 	left  int
 	err   error
 	stays bool // whether operations work again after one has failed
@@ -303,26 +303,26 @@ func (c *crashing) step() error {
 	return nil
 }
 
-func (c *crashing) create(name string) (io.WriteCloser, error) {
+func (c *crashing) Create(name string) (io.WriteCloser, error) {
 	if err := c.step(); err != nil {
 		return nil, err
 	}
-	w, err := c.directory.create(name)
+	w, err := c.Directory.Create(name)
 	return &crashingFile{w, c}, err
 }
 
-func (c *crashing) rename(from, to string) error {
+func (c *crashing) Rename(from, to string) error {
 	if err := c.step(); err != nil {
 		return err
 	}
-	return c.directory.rename(from, to)
+	return c.Directory.Rename(from, to)
 }
 
-func (c *crashing) remove(name string) error {
+func (c *crashing) Remove(name string) error {
 	if err := c.step(); err != nil {
 		return err
 	}
-	return c.directory.remove(name)
+	return c.Directory.Remove(name)
 }
 
 type crashingFile struct {
@@ -369,7 +369,7 @@ func TestCrash(t *testing.T) {
 	ended := false
 	for n := 0; !ended; n++ {
 		dir := t.TempDir()
-		s, err := Open(Options{Limit: 1 << 20, files: &crashing{directory: realDirectory(dir), left: n, err: errCrash}})
+		s, err := Open(Options{Limit: 1 << 20, Files: &crashing{Directory: OS(dir), left: n, err: errCrash}})
 		require.NoError(t, err)
 		done := script(s)
 		ended = errors.Join(done...) == nil
@@ -401,8 +401,8 @@ func TestCrash(t *testing.T) {
 func TestFailure(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()
-		d := &crashing{directory: realDirectory(dir), left: n, err: errors.New("no space left"), stays: true}
-		s, err := Open(Options{Limit: 1 << 20, files: d})
+		d := &crashing{Directory: OS(dir), left: n, err: errors.New("no space left"), stays: true}
+		s, err := Open(Options{Limit: 1 << 20, Files: d})
 		require.NoError(t, err)
 		sel := func(at float64) *selection.Selection { return some(t, 1, 0, 0, at) }
 		first := s.Put("a", []Stretch{{0, 1, 1}}, sel(1), nil)

@@ -101,7 +101,7 @@ func (s *Store) Load(key string) (parts []Part) {
 
 func (s *Store) load(f *file) (*selection.Selection, error) {
 	defer s.Enter()()
-	b, err := s.dir.mapped(f.name)
+	b, err := s.dir.Mapped(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Store) Put(key string, covered []Stretch, sel *selection.Selection, rep
 		return ErrTooLarge
 	}
 	tmp := fmt.Sprintf("%016x%s", f.seq, temporary)
-	w, err := s.dir.create(tmp)
+	w, err := s.dir.Create(tmp)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *Store) commit(f *file, tmp string) error {
 	case s.closed:
 		return ErrClosed
 	}
-	if err := s.dir.rename(tmp, f.name); err != nil {
+	if err := s.dir.Rename(tmp, f.name); err != nil {
 		return err
 	}
 	s.add(f)
