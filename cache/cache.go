@@ -39,6 +39,7 @@ type Upstream interface {
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes
+	room      int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
 	fresh     int64 // ms
 	maxAge    int64 // ms; 0 means no end
@@ -48,6 +49,7 @@ type Cache struct {
 	metrics   *metrics
 	disk      *disk.Store // nil when there is none
 	saver     *saver      // nil when there is none
+	prefetch  *prefetcher // nil when there is none
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -56,11 +58,15 @@ type Cache struct {
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
 	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
-	recent  list.List                      // of *entry, the most recently used first
-	bytes   int64                          // of all entries
+	uses    uint64                         // queries so far
+	bytes   int64                          // of all entries and what is remembered
 	slabs   map[*selection.Slab]int        // by how many entries each is used
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
+
+	remembered remembered
+
+	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
 
 // New returns a cache in front of up.
@@ -69,6 +75,7 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
+		room:      o.HostBytes - o.HostBytes/remembering,
 		tile:      o.Tile.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
@@ -79,17 +86,20 @@ func New(up Upstream, o Options) *Cache {
 		byName:    map[string]map[*entry]struct{}{},
 		slabs:     map[*selection.Slab]int{},
 	}
+	c.remembered.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry)
 		registerDisk(o.Registerer, c)
 	}
+	c.prefetch = newPrefetcher(c, o.Prefetch)
 	return c
 }
 
-// Close writes what is still to be written to disk and closes that. The cache
-// can be used further, without a disk.
+// Close ends prefetching, writes what is still to be written to disk and closes
+// that. The cache can be used further, without those.
 func (c *Cache) Close() error {
+	c.prefetch.close()
 	if c.disk == nil {
 		return nil
 	}
@@ -114,6 +124,9 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
+	for key := range c.remembered.byKey {
+		c.recall(key)
+	}
 	c.mu.Unlock()
 	if c.disk != nil {
 		for _, key := range c.disk.Keys() {
@@ -122,9 +135,15 @@ func (c *Cache) Clear() {
 	}
 }
 
-// get returns a selection that covers at least mint to maxt (ms, both
-// included). It may hold chunks and series outside of them.
+// get is getFor of somebody who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return c.getFor(ctx, nil, mint, maxt, matchers)
+}
+
+// getFor returns a selection that covers at least mint to maxt (ms, both
+// included). It may hold chunks and series outside of them. It is not evicted as
+// long as h holds it.
+func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	if mint > maxt {
 		return selection.Empty(), nil, nil
 	}
@@ -133,10 +152,7 @@ func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Ma
 	}
 	want := span{max(mint, minTime), min(maxt, maxTime) + 1}
 	key := selectorKey(matchers)
-	if err := c.restore(ctx, key, matchers); err != nil {
-		return nil, nil, err
-	}
-	l := c.look(ctx, want, key, matchers)
+	l := c.look(ctx, h, want, key, matchers)
 	if len(l.flights) == 0 {
 		return l.sel, nil, nil
 	}

@@ -85,6 +85,25 @@ promwarp_cache_disk_restored_tiles_total 13
 `), "promwarp_cache_disk_failing", "promwarp_cache_disk_entries", "promwarp_cache_disk_restored_tiles_total"))
 }
 
+// What had to leave memory is read from disk again, tile by tile.
+func TestEvictedTilesComeFromDisk(t *testing.T) {
+	up := newMinutely(t, 10)
+	limit := sizeOfOne(t, 10) * 3 / 2
+	c := onDisk(t, up, t.TempDir(), Options{HostBytes: limit})
+	query(t, c, 10*hour, 20*hour-1, "m")
+	require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
+	query(t, c, 30*hour, 40*hour-1, "m")
+	require.Positive(t, c.Stats().Evicted)
+	require.Eventually(t, func() bool { return len(c.disk.Files(selectorKey(named("m")))) > 1 || c.disk.Stats().Bytes > limit }, 10*time.Second, time.Millisecond)
+	up.asked()
+	for range 3 {
+		requireMinutely(t, query(t, c, 10*hour, 20*hour-1, "m"), 10, 10*hour, 20*hour-1)
+		requireMinutely(t, query(t, c, 30*hour, 40*hour-1, "m"), 10, 30*hour, 40*hour-1)
+	}
+	require.Empty(t, up.asked())
+	require.LessOrEqual(t, c.Stats().Bytes, limit)
+}
+
 // What is too old, or was dropped, does not come back with a restart.
 func TestRestartForgets(t *testing.T) {
 	series := 2

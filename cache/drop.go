@@ -105,22 +105,23 @@ func (c *Cache) dropFrom(e *entry, s span) (int64, error) {
 	if sel == nil || slices.Equal(had, left) {
 		return 0, nil
 	}
-	if len(left) == 0 {
-		sel = nil
-	} else {
+	if len(left) > 0 {
 		rest, err := restrict(sel, had.all(), left.all())
 		if err != nil {
 			return n, err
 		}
-		sel = rest.Compact().Remember(left[len(left)-1].to)
-		sel.SetDiscard(func() { c.discard(e) })
+		sel = rest.Compact(wellUsed).Remember(left[len(left)-1].to)
+		// What was cut takes room, too.
+		if kept, err := c.put(e, sel, left, left.all(), math.MaxInt64); kept || err != nil {
+			return n, err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e.removed {
 		return n, nil
 	}
-	c.set(e, sel, left)
+	c.set(e, nil, nil)
 	c.tidy(e)
 	return n, nil
 }

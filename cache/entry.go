@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 
@@ -19,18 +18,19 @@ type entry struct {
 	covered  coverage             // immutable
 	size     int64                // bytes, without slabs
 	flights  []*flight            // in the air
-	recent   *list.Element
-	removed  bool // no longer in the cache; nothing is to be kept any more
+	used     coverage             // how much what it was asked for is worth; see usedAgain
+	tail     int64                // how much that it is asked for with the newest samples is worth
+	asked    uint64               // number of the last use
+	held     []*span              // what running queries hold
+	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
 	parent *entry // of a wider selector which content was taken from; nil for none
-
-	restoring chan struct{} // closed when what is on disk has been read; nil when it is not being read
 
 	merging sync.Mutex // held while sel is made anew
 }
 
 // entryBytes is counted for every entry besides its selection: the structures
-// around it and its place in the map and the list.
+// around it and its place in the map.
 const entryBytes = 512
 
 // sizeOf is the memory that an entry with this content holds, in bytes.
@@ -48,17 +48,16 @@ func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers)}
-		e.recent = c.recent.PushFront(e)
+		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.recall(key)}
 		c.entries[key] = e
 		name := fixedName(matchers)
 		if c.byName[name] == nil {
 			c.byName[name] = map[*entry]struct{}{}
 		}
 		c.byName[name][e] = struct{}{}
-		return e
 	}
-	c.recent.MoveToFront(e.recent)
+	c.uses++
+	e.asked = c.uses
 	return e
 }
 
@@ -107,8 +106,8 @@ func (c *Cache) remove(e *entry) {
 		return
 	}
 	c.set(e, nil, nil)
-	c.recent.Remove(e.recent)
 	delete(c.entries, e.key)
+	c.remember(e.key, e.used)
 	name := fixedName(e.matchers)
 	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
 		delete(c.byName, name)
@@ -119,75 +118,56 @@ func (c *Cache) remove(e *entry) {
 // tidy removes e if it neither holds nor awaits anything. The cache's mutex
 // must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 && e.restoring == nil {
+	if e.sel == nil && len(e.flights) == 0 {
 		c.remove(e)
 	}
 }
 
-// evict empties the least recently used entries other than keep until the
-// limit is met. The cache's mutex must be held.
-func (c *Cache) evict(keep *entry) {
-	for at := c.recent.Back(); at != nil && c.bytes > c.limit; {
-		e := at.Value.(*entry)
-		at = at.Prev()
-		if e == keep || e.sel == nil {
-			continue
-		}
-		c.set(e, nil, nil)
-		c.tidy(e)
-		c.metrics.evictions.add(1)
-	}
-}
-
-// keep joins the old tiles that f brought to e, in place of what e has of them.
-// What is too old goes. Queries that hold e's former selection are not disturbed.
+// keep joins the old tiles that f brought to e, in place of what e has of them,
+// if there is room for them. What is too old goes. Queries that hold e's former selection are not disturbed.
 func (c *Cache) keep(e *entry, f *flight) error {
 	brought, err := f.sel.Slice(f.old.from, f.old.to-1).Cut(f.old.from, f.old.to-1)
 	if err != nil {
 		return err
 	}
-	brought = brought.Compact()
+	brought = brought.Compact(0.5)
 	e.merging.Lock()
 	defer e.merging.Unlock()
 	c.mu.Lock()
-	base, had, void := e.sel, e.covered, f.void
+	base, had, void, worth := e.sel, e.covered, f.void, e.used.worthOf(f.old)
 	c.mu.Unlock()
 	if void {
 		return nil
 	}
 
-	sel, covered := brought, coverage(nil).with(f.old, f.at)
+	sel, covered := brought, coverage(nil)
 	if base != nil {
 		left := had.without(f.old).within(f.settled, c.oldest())
 		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err
 		}
-		joined := brought
 		if len(left) > 0 {
-			if joined, err = join([]part{{left[0].from, rest}, {f.old.from, brought}}); err != nil {
+			if sel, err = join([]part{{left[0].from, rest}, {f.old.from, brought}}); err != nil {
 				return err
 			}
 		}
-		if all := left.with(f.old, f.at); sizeOf(e.key, joined, all) <= c.limit {
-			sel, covered = joined, all
-		}
+		covered = left
+	}
+	for _, s := range f.has {
+		covered = covered.with(s.span, s.at)
 	}
 	sel = sel.Remember(covered[len(covered)-1].to)
-	if sizeOf(e.key, sel, covered) > c.limit {
+	kept, err := c.put(e, sel, covered, spans{f.old}, worth)
+	if err != nil {
+		return err
+	}
+	if !kept {
+		c.metrics.refused.add(spans{f.old}.tiles(c.tile))
 		return nil
 	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e.removed {
-		return nil
+	if !f.files {
+		c.saver.save(e)
 	}
-	if sel != base {
-		sel.SetDiscard(func() { c.discard(e) })
-	}
-	c.set(e, sel, covered)
-	c.evict(e)
-	c.saver.save(e)
 	return nil
 }

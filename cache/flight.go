@@ -12,7 +12,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// flight is one fetch, shared by all queries that need something of it. It runs
+// flight is one fetch, or one look at what is on disk or kept of another selector,
+// shared by all queries that need something of it. It runs
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
@@ -20,7 +21,7 @@ type flight struct {
 	whole   span  // what is fetched
 	old     span  // the tiles of it that will be kept
 	settled span  // what was kept of all time when it started
-	at      int64 // when it started, ms; see Cache.fetchedAt
+	files   bool  // whether whole is on disk
 	wide    *wide // what is kept of a wider selector that covers whole; nil if there is none
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has landed
@@ -30,6 +31,7 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
+	has coverage // when old was fetched
 	sel *selection.Selection
 	ws  annotations.Annotations
 	err error
@@ -39,20 +41,17 @@ type flight struct {
 type wide struct {
 	entry *entry
 	sel   *selection.Selection
-	at    int64 // when the oldest of it that is wanted was fetched, ms
+	has   coverage // of what is wanted
 }
 
-// start starts a flight for s with one waiter. w is of a wider selector that
-// covers s, or nil. The cache's mutex must be held.
-func (c *Cache) start(ctx context.Context, e *entry, s, settled span, w *wide, matchers []*labels.Matcher) *flight {
+// start starts f, a flight for a stretch of e, with one waiter. The cache's mutex
+// must be held.
+func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labels.Matcher) *flight {
 	qs := statsFrom(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f := &flight{
-		entry: e, whole: s, settled: settled, at: c.fetchedAt(),
-		old:    span{max(s.from, settled.from), min(s.to, settled.to)},
-		wide:   w,
-		cancel: cancel, done: make(chan struct{}), waiters: 1,
-	}
+	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
+	f.old = span{max(f.whole.from, f.settled.from), min(f.whole.to, f.settled.to)}
+	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
@@ -77,7 +76,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		}
 	}()
 
-	if !c.subsume(f, matchers, qs) {
+	if !c.restore(f) && !c.subsume(f, matchers, qs) {
+		if f.files {
+			c.countFetch(f, qs) // the files are gone or damaged
+		}
 		f.sel, f.ws, f.err = c.fetch(ctx, f.whole, matchers)
 		if f.err != nil {
 			return
@@ -108,7 +110,7 @@ func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) b
 		var err error
 		// Exactly, for beside it there may be what is too old.
 		if sel, err = sel.Slice(f.whole.from, f.whole.to-1).Cut(f.whole.from, f.whole.to-1); err == nil {
-			f.sel, f.at = sel, f.wide.at
+			f.sel, f.has = sel, f.wide.has
 			c.metrics.subsumed.add(tiles)
 			if qs != nil {
 				qs.TilesSubsumed.Add(tiles)
@@ -119,12 +121,18 @@ func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) b
 			return true
 		}
 	}
+	c.countFetch(f, qs)
+	return false
+}
+
+// countFetch counts f, which was not to be one, as a fetch.
+func (c *Cache) countFetch(f *flight, qs *QueryStats) {
+	tiles := spans{f.whole}.tiles(c.tile)
 	c.metrics.misses.add(tiles)
 	if qs != nil {
 		qs.TilesFetched.Add(tiles)
 		qs.Fetches.Add(1)
 	}
-	return false
 }
 
 // leaveEntry takes f off the list of flights that new queries may join. The

@@ -120,6 +120,13 @@ func hash(h *histogram.FloatHistogram) uint64 {
 // out.
 func read(t testing.TB, set storage.SeriesSet) (map[string][]sample, []string) {
 	t.Helper()
+	out, order, err := drain(set)
+	require.NoError(t, err)
+	return out, order
+}
+
+// drain is read, from any goroutine.
+func drain(set storage.SeriesSet) (map[string][]sample, []string, error) {
 	out := map[string][]sample{}
 	var order []string
 	var it chunkenc.Iterator
@@ -137,18 +144,19 @@ func read(t testing.TB, set storage.SeriesSet) (map[string][]sample, []string) {
 				ss = append(ss, sample{t: ts, h: hash(h)})
 			}
 		}
-		require.NoError(t, it.Err())
+		if err := it.Err(); err != nil {
+			return nil, nil, err
+		}
 		if len(ss) > 0 {
 			name := s.Labels().String()
 			if _, twice := out[name]; twice {
-				t.Fatalf("%s came twice", name)
+				return nil, nil, fmt.Errorf("%s came twice", name)
 			}
 			out[name] = ss
 			order = append(order, name)
 		}
 	}
-	require.NoError(t, set.Err())
-	return out, order
+	return out, order, set.Err()
 }
 
 // query runs a Select over the querier's range and returns the number of

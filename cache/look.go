@@ -61,7 +61,7 @@ type lookup struct {
 
 // look finds the entry of a selector and joins or starts the flights for what
 // it lacks of want.
-func (c *Cache) look(ctx context.Context, want span, key string, matchers []*labels.Matcher) lookup {
+func (c *Cache) look(ctx context.Context, h *holds, want span, key string, matchers []*labels.Matcher) lookup {
 	settled := c.settled()
 	ancient, rest := want.split(settled.from)
 	old, tail := rest.split(settled.to)
@@ -70,13 +70,19 @@ func (c *Cache) look(ctx context.Context, want span, key string, matchers []*lab
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.use(key, matchers)
+	now := c.now().UnixMilli()
+	asked := span{want.from, min(want.to, now+1)}.widen(c.tile) // with what is going to be kept
+	e.used = e.used.used(asked, now)
+	if !tail.empty() {
+		e.tail = usedAgain(e.tail, now)
+	}
+	h.add(e, old)
 	l := lookup{
 		entry: e, sel: e.sel, covered: e.covered, settled: settled, oldest: c.oldest(), old: old,
 		more: !tail.empty() || !ancient.empty(),
 	}
 	missing := l.covered.since(l.oldest).missing(old)
-	missed := missing.tiles(c.tile)
-	hit := spans{old}.tiles(c.tile) - missed
+	hit := spans{old}.tiles(c.tile) - missing.tiles(c.tile)
 
 	// Join what is under way.
 	shared := 0
@@ -99,12 +105,18 @@ func (c *Cache) look(ctx context.Context, want span, key string, matchers []*lab
 		}
 	}
 
-	// Take what a wider selector has.
+	// Take what is on disk, and what a wider selector has.
+	missed := missing.tiles(c.tile)
+	for _, s := range c.onDisk(e, missing) {
+		l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, settled: settled, files: true}, matchers))
+		missing = missing.without(s)
+	}
+	restored := missed - missing.tiles(c.tile)
 	subsumed := int64(0)
 	if from, has := c.wider(e, missing, l.oldest); from != nil {
 		for _, s := range has.all() {
-			w := &wide{from, from.sel, has.within(s, l.oldest).oldest()}
-			l.flights = append(l.flights, c.start(ctx, e, s, settled, w, matchers))
+			w := &wide{from, from.sel, has.within(s, l.oldest)}
+			l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, settled: settled, wide: w}, matchers))
 			missing = missing.without(s)
 			subsumed += spans{s}.tiles(c.tile)
 		}
@@ -113,18 +125,18 @@ func (c *Cache) look(ctx context.Context, want span, key string, matchers []*lab
 	// Start what is not; what is not kept together with the tiles beside it.
 	missing = missing.with(ancient).with(tail)
 	for _, s := range missing {
-		l.flights = append(l.flights, c.start(ctx, e, s, settled, nil, matchers))
+		l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, settled: settled}, matchers))
 	}
 	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()
 	}
 
-	c.metrics.hits.add(int64(hit))
-	c.metrics.misses.add(missed - subsumed)
+	c.metrics.hits.add(hit + restored)
+	c.metrics.misses.add(spans{old}.tiles(c.tile) - hit - restored - subsumed)
 	c.metrics.shared.add(int64(shared))
 	if qs := statsFrom(ctx); qs != nil {
-		qs.TilesHit.Add(hit)
-		qs.TilesFetched.Add(missed - subsumed)
+		qs.TilesHit.Add(hit + restored)
+		qs.TilesFetched.Add(spans{old}.tiles(c.tile) - hit - restored - subsumed)
 		qs.Fetches.Add(int64(len(missing)))
 		qs.SharedFetches.Add(int64(shared))
 	}

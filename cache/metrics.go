@@ -11,7 +11,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, restored, saved, unsaved *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved *counter
 
 	seconds prometheus.Histogram
 }
@@ -38,19 +38,23 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_cache_" + name, Help: help}, func() float64 { return f(c.Stats()) })
 	}
 	m := &metrics{
-		hits:      count("tile_hits_total", "Tiles answered from memory."),
-		misses:    count("tile_misses_total", "Tiles that were asked for and not in memory."),
-		fetches:   count("fetches_total", "Requests to the upstream."),
-		shared:    count("shared_fetches_total", "Times a query waited for a request that another query had started."),
-		bytes:     count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
-		failures:  count("fetch_failures_total", "Requests to the upstream that failed."),
-		evictions: count("evictions_total", "Selectors dropped to stay within the limit."),
-		discards:  count("discards_total", "Selectors dropped because a chunk was corrupt."),
-		dropped:   count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
-		subsumed:  count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
-		restored:  &counter{},
-		saved:     &counter{},
-		unsaved:   &counter{},
+		hits:       count("tile_hits_total", "Tiles answered from memory."),
+		misses:     count("tile_misses_total", "Tiles that were asked for and not in memory."),
+		fetches:    count("fetches_total", "Requests to the upstream."),
+		shared:     count("shared_fetches_total", "Times a query waited for a request that another query had started."),
+		bytes:      count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
+		failures:   count("fetch_failures_total", "Requests to the upstream that failed."),
+		evictions:  count("evictions_total", "Selectors dropped to stay within the limit."),
+		evicted:    count("evicted_tiles_total", "Tiles dropped to stay within the limit."),
+		refused:    count("refused_tiles_total", "Tiles that were fetched and not kept, as all that is kept is worth more."),
+		discards:   count("discards_total", "Selectors dropped because a chunk was corrupt."),
+		dropped:    count("dropped_tiles_total", "Tiles dropped at the request of an operator."),
+		subsumed:   count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
+		prefetches: count("prefetches_total", "Requests to the upstream ahead of queries."),
+		prefetched: count("prefetched_bytes_total", "Bytes of encoded chunks and labels that they brought."),
+		restored:   &counter{},
+		saved:      &counter{},
+		unsaved:    &counter{},
 		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "promwarp_cache_fetch_duration_seconds",
 			Help:    "Duration of requests to the upstream.",
@@ -89,6 +93,6 @@ func registerDisk(r prometheus.Registerer, c *Cache) {
 	count := func(name, help string, f func(disk.Stats) int64) {
 		auto.NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_disk_" + name, Help: help}, func() float64 { return float64(f(c.disk.Stats())) })
 	}
-	count("evictions_total", "Selectors removed from disk to stay within the limit.", func(s disk.Stats) int64 { return s.Evicted })
+	count("evictions_total", "Files removed to stay within the limit.", func(s disk.Stats) int64 { return s.Evicted })
 	count("bad_files_total", "Files removed because they were damaged.", func(s disk.Stats) int64 { return s.Bad })
 }

@@ -38,7 +38,11 @@ type model struct {
 const modelStart = 1000 * hour
 
 func (m *model) labels(i int) labels.Labels {
-	return labels.FromStrings("__name__", fmt.Sprintf("m%d", i%3), "i", fmt.Sprint(i), "parity", fmt.Sprint(i%2))
+	ls := []string{"__name__", fmt.Sprintf("m%d", i%3), "i", fmt.Sprint(i), "parity", fmt.Sprint(i % 2)}
+	if i%2 == 1 {
+		ls = append(ls, "odd", "yes")
+	}
+	return labels.FromStrings(ls...)
 }
 
 // live reports whether series i is written to at ts: some begin late, some
@@ -254,6 +258,6 @@ func TestConcurrently(t *testing.T) {
 	wg.Wait()
 	c.Clear()
 	require.Empty(t, c.entries)
-	require.Zero(t, c.recent.Len())
+	require.Empty(t, c.remembered.byKey)
 	require.Zero(t, c.Stats().Bytes)
 }

@@ -46,6 +46,9 @@ type Options struct {
 	// back further may vanish there at any time: they are fetched for every query
 	// and not kept. 0 means that nothing vanishes.
 	Retention time.Duration
+	// Prefetch is the budget of fetching ahead of queries; the zero value means
+	// that nothing is.
+	Prefetch Prefetch
 	// Disk keeps on disk what is kept in memory; nil means none. The cache closes
 	// it. Without HostBytes it is not used.
 	Disk *disk.Store

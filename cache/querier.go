@@ -32,13 +32,13 @@ var (
 // Querier returns a querier for mint to maxt (ms, both included). It is a
 // selection.Querier, too.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &querier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter()}}, nil
+	return &querier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}}, nil
 }
 
 // ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
 // both included). It is a selection.Querier, too.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return &chunkQuerier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter()}}, nil
+	return &chunkQuerier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}}, nil
 }
 
 // reader is what the queriers have in common.
@@ -46,6 +46,7 @@ type reader struct {
 	c          *Cache
 	mint, maxt int64
 	leave      func()
+	holds      *holds
 }
 
 // bounds is the time range that a selection is for, in ms, both included.
@@ -59,7 +60,7 @@ func (r *reader) bounds(hints *storage.SelectHints) (mint, maxt int64) {
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	mint, maxt := r.bounds(hints)
-	return r.c.get(ctx, mint, maxt, matchers)
+	return r.c.getFor(ctx, r.holds, mint, maxt, matchers)
 }
 
 // LabelValues implements storage.LabelQuerier.
@@ -81,6 +82,7 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 // Close implements storage.LabelQuerier. What was selected must not be read
 // after it: it may be in files.
 func (r *reader) Close() error {
+	r.c.release(r.holds)
 	r.leave()
 	return nil
 }
@@ -92,7 +94,7 @@ type querier struct{ reader }
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	return &lazySet[storage.Series]{open: func() openSet[storage.Series] {
 		mint, maxt := q.bounds(hints)
-		sel, ws, err := q.c.get(ctx, mint, maxt, matchers)
+		sel, ws, err := q.c.getFor(ctx, q.holds, mint, maxt, matchers)
 		if err != nil {
 			return failedSet[storage.Series]{err, ws}
 		}
@@ -107,7 +109,7 @@ type chunkQuerier struct{ reader }
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
 	return &lazySet[storage.ChunkSeries]{open: func() openSet[storage.ChunkSeries] {
 		mint, maxt := q.bounds(hints)
-		sel, ws, err := q.c.get(ctx, mint, maxt, matchers)
+		sel, ws, err := q.c.getFor(ctx, q.holds, mint, maxt, matchers)
 		if err != nil {
 			return failedSet[storage.ChunkSeries]{err, ws}
 		}

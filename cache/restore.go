@@ -1,60 +1,60 @@
 package cache
 
 import (
-	"context"
+	"math"
 	"slices"
-
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// restore sees to it that the entry of a selector has what there is of it on
-// disk, if it has nothing yet. Concurrent queries wait for one another.
-func (c *Cache) restore(ctx context.Context, key string, matchers []*labels.Matcher) error {
-	if c.disk == nil || !c.disk.Touch(key) {
+// onDisk lists the stretches that files have something of and e has not, as far as
+// what is missing needs them. The cache's mutex must be held.
+func (c *Cache) onDisk(e *entry, missing spans) (out spans) {
+	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].from, missing[len(missing)-1].to) {
 		return nil
 	}
-	c.mu.Lock()
-	e := c.use(key, matchers)
-	if e.sel == nil && len(e.flights) == 0 && e.restoring == nil {
-		e.restoring = make(chan struct{})
-		go c.load(e)
+	settled, oldest := c.settled(), c.oldest()
+	var there coverage
+	for _, f := range c.disk.Files(e.key) {
+		for _, s := range coverageOf(f.Covered).within(settled, oldest) {
+			there = there.with(s.span, s.at)
+		}
 	}
-	restoring := e.restoring
-	c.mu.Unlock()
-	if restoring == nil {
-		return nil
+	for _, f := range e.flights {
+		there = there.without(f.old)
 	}
-	select {
-	case <-restoring:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, s := range without(there, e.covered.since(oldest)).all() {
+		if slices.ContainsFunc(missing, func(m span) bool { return m.from < s.to && s.from < m.to }) {
+			out = append(out, s)
+		}
 	}
+	return out
 }
 
-// load gives e what there is of it on disk.
-func (c *Cache) load(e *entry) {
+// restore answers f from files, if they have all of it.
+func (c *Cache) restore(f *flight) bool {
+	if !f.files {
+		return false
+	}
 	c.files.RLock()
 	defer c.files.RUnlock()
-	sel, covered, err := c.read(e.key)
+	sel, covered, err := c.read(f.entry.key)
 	if err != nil {
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
+		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(e.restoring)
-	e.restoring = nil
-	if sel != nil && !e.removed && e.sel == nil && sizeOf(e.key, sel, covered) <= c.limit {
-		sel.SetDiscard(func() { c.discard(e) })
-		c.set(e, sel, covered)
-		c.metrics.restored.add(covered.all().tiles(c.tile))
-		c.evict(e)
+	has := covered.within(f.whole, math.MinInt64)
+	if sel == nil || len(has.all().missing(f.whole)) > 0 {
+		return false
 	}
-	c.tidy(e)
+	if f.sel, err = restrict(sel, covered.all(), has.all()); err != nil {
+		return false
+	}
+	f.has = has
+	c.metrics.restored.add(has.all().tiles(c.tile))
+	return true
 }
 
 // read puts together what the files of a selector have that may still be used.
@@ -89,7 +89,7 @@ func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return sel.Remember(covered[len(covered)-1].to), covered, nil
+	return sel, covered, nil
 }
 
 // coverageOf is what a file covers.

@@ -19,8 +19,11 @@ type Stats struct {
 	Fetched   int64 // bytes of encoded chunks and labels that requests brought
 	Failures  int64 // requests to the upstream that failed
 	Evictions int64 // entries emptied to stay within the limit
+	Evicted   int64 // tiles dropped to stay within the limit
+	Refused   int64 // tiles fetched and not kept, as all that is kept is worth more
 	Discards  int64 // entries dropped because a chunk was corrupt
 	Dropped   int64 // tiles dropped by Drop
+	Restored  int64 // tiles read from disk
 }
 
 // Stats returns the state of the cache.
@@ -37,8 +40,11 @@ func (c *Cache) Stats() Stats {
 	s.Fetched = m.bytes.value()
 	s.Failures = m.failures.value()
 	s.Evictions = m.evictions.value()
+	s.Evicted = m.evicted.value()
+	s.Refused = m.refused.value()
 	s.Discards = m.discards.value()
 	s.Dropped = m.dropped.value()
+	s.Restored = m.restored.value()
 	return s
 }
 

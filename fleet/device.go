@@ -53,6 +53,9 @@ func (d *device) open() (err error) {
 		return errors.Join(err, dev.Close())
 	}
 	memory = uint64(float64(memory) * d.f.o.MemoryFraction)
+	if most := uint64(d.f.o.MemoryBytes); most > 0 {
+		memory = min(memory, most)
+	}
 	x, err := gpuexec.New(dev, d.f.cpu, gpuexec.Options{Memory: memory})
 	if err != nil {
 		return errors.Join(err, dev.Close())

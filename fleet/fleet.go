@@ -33,6 +33,9 @@ type Options struct {
 	// MemoryFraction is the part of a device's free memory that is taken, more
 	// than 0 and at most 1.
 	MemoryFraction float64
+	// MemoryBytes is the most memory that is taken of each device, in bytes; 0
+	// means no bound but MemoryFraction.
+	MemoryBytes int64
 	// Library is the CUDA driver's library.
 	Library string
 	// Workers is the number of cores that evaluate a query.

@@ -222,3 +222,12 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, c, kept)
 	require.Equal(t, 1, l.count("measured what"))
 }
+
+// TestMemoryBytes: no more of a device's memory is taken than was said.
+func TestMemoryBytes(t *testing.T) {
+	for _, most := range []int64{32 << 20, 1 << 60} {
+		_, _, l := open(t, 1, func(o *Options) { o.MemoryFraction, o.MemoryBytes = 0.5, most })
+		require.Equal(t, most == 32<<20, l.count(fmt.Sprintf("memory_bytes=%d ", most)) == 1, most)
+		require.Equal(t, 1, l.count("a GPU is ready"))
+	}
+}

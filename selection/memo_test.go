@@ -44,7 +44,7 @@ func TestMemo(t *testing.T) {
 	cut, err := kept.CutAfter(2000)
 	require.NoError(t, err)
 	require.Equal(t, memos, of(cut))
-	require.Equal(t, memos, of(kept.Compact()))
+	require.Equal(t, memos, of(kept.Compact(0.5)))
 
 	joined, err := Join(kept, build("w", "y", "z"))
 	require.NoError(t, err)

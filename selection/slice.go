@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -66,44 +65,6 @@ func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.dropSlabs()
-	return out.finish()
-}
-
-// Compact returns s itself if its chunks take at least half of its slabs, and
-// otherwise a selection of its own with the chunks copied into slabs that fit.
-// The copy calls what s calls on Discard.
-func (s *Selection) Compact() *Selection {
-	var used, room int64
-	for i := range s.chunks {
-		used += int64(s.chunks[i].room())
-	}
-	for _, l := range s.slabs {
-		room += int64(cap(l.b))
-	}
-	if 2*used >= room {
-		return s
-	}
-	out := *s
-	out.chunks = slices.Clone(s.chunks)
-	out.slabs = nil
-	for start := 0; start < len(out.chunks); {
-		size, end := 0, start
-		for ; end < len(out.chunks) && (end == start || size+out.chunks[end].room() <= maxSlab-Pad); end++ {
-			size += out.chunks[end].room()
-		}
-		l := newSlab(0, size+Pad)
-		b := l.b
-		for k := start; k < end; k++ {
-			c := &out.chunks[k]
-			data := s.Bytes(*c)
-			c.Slab, c.Off = uint32(len(out.slabs)), uint32(len(b))
-			b = append(b, data...)
-			b = b[:int(c.Off)+c.room()]
-		}
-		l.b = b
-		out.slabs = append(out.slabs, l)
-		start = end
-	}
 	return out.finish()
 }
 

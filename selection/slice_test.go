@@ -145,11 +145,19 @@ func TestCompact(t *testing.T) {
 	for range 50 {
 		s := random(t, r, 20)
 		small := s.Slice(3000, 6000)
-		c := small.Compact()
+		c := small.Compact(0.5)
 		requireNormal(t, c)
 		require.Equal(t, all(t, small), all(t, c))
 		require.LessOrEqual(t, c.SizeBytes(), small.SizeBytes())
-		require.Same(t, c, c.Compact())
+		require.Same(t, c, c.Compact(0.5))
+		tight := small.Compact(1)
+		requireNormal(t, tight)
+		require.Equal(t, all(t, small), all(t, tight))
+		require.Same(t, tight, tight.Compact(1))
+		require.LessOrEqual(t, tight.SizeBytes(), c.SizeBytes())
+		half := small.Compact(0.8) // some slabs stay, and some are copied
+		requireNormal(t, half)
+		require.Equal(t, all(t, small), all(t, half))
 	}
 	data := append([]byte{0, 1}, make([]byte, maxSlab/3)...)
 	b := NewBuilder(0)
@@ -160,7 +168,7 @@ func TestCompact(t *testing.T) {
 		}
 	}
 	big := finish(t, b)
-	c := big.Slice(10, 10).Compact()
+	c := big.Slice(10, 10).Compact(0.5)
 	requireNormal(t, c)
 	require.Greater(t, len(c.slabs), 1)
 	for i := range c.NumSeries() {

@@ -6,27 +6,26 @@ import (
 	"path/filepath"
 )
 
-// directory is what a store does with the files of its directory. Tests replace
-// it to have operations fail.
-type directory interface {
-	list() ([]string, error) // names of what is in it
-	create(name string) (io.WriteCloser, error)
-	rename(from, to string) error
-	remove(name string) error
-	// tail returns the size of a file in bytes and its last n bytes, or all if
+// Directory is what a store does with the files of its directory.
+type Directory interface {
+	List() ([]string, error) // names of what is in it
+	Create(name string) (io.WriteCloser, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// Tail returns the size of a file in bytes and its last n bytes, or all if
 	// there are fewer.
-	tail(name string, n int64) (size int64, b []byte, err error)
-	// mapped returns the content of a file. It is in memory until unmap is given
-	// it.
-	mapped(name string) ([]byte, error)
+	Tail(name string, n int64) (size int64, b []byte, err error)
+	// Mapped returns the content of a file, mapped into memory as OS does.
+	Mapped(name string) ([]byte, error)
 }
 
-// realDirectory is a directory of the operating system.
-type realDirectory string
+// OS is a directory of the operating system.
+type OS string
 
-func (d realDirectory) path(name string) string { return filepath.Join(string(d), name) }
+func (d OS) path(name string) string { return filepath.Join(string(d), name) }
 
-func (d realDirectory) list() ([]string, error) {
+// List lists the names of what is in the directory.
+func (d OS) List() ([]string, error) {
 	f, err := os.Open(string(d))
 	if err != nil {
 		return nil, err
@@ -35,15 +34,19 @@ func (d realDirectory) list() ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-func (d realDirectory) create(name string) (io.WriteCloser, error) {
+// Create creates or empties a file to be written.
+func (d OS) Create(name string) (io.WriteCloser, error) {
 	return os.OpenFile(d.path(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }
 
-func (d realDirectory) rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
+// Rename renames a file.
+func (d OS) Rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
 
-func (d realDirectory) remove(name string) error { return os.Remove(d.path(name)) }
+// Remove removes a file.
+func (d OS) Remove(name string) error { return os.Remove(d.path(name)) }
 
-func (d realDirectory) tail(name string, n int64) (int64, []byte, error) {
+// Tail reads the end of a file.
+func (d OS) Tail(name string, n int64) (int64, []byte, error) {
 	f, err := os.Open(d.path(name))
 	if err != nil {
 		return 0, nil, err
@@ -58,7 +61,8 @@ func (d realDirectory) tail(name string, n int64) (int64, []byte, error) {
 	return info.Size(), b, err
 }
 
-func (d realDirectory) mapped(name string) ([]byte, error) {
+// Mapped maps a file.
+func (d OS) Mapped(name string) ([]byte, error) {
 	f, err := os.Open(d.path(name))
 	if err != nil {
 		return nil, err

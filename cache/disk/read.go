@@ -16,9 +16,9 @@ import (
 )
 
 // readHead reads the end of a file, whatever it is needed for.
-func readHead(d directory, name string) (f footer, h head, err error) {
+func readHead(d Directory, name string) (f footer, h head, err error) {
 	const guess = 4 << 10 // bytes that mostly have the footer and the head
-	size, b, err := d.tail(name, guess)
+	size, b, err := d.Tail(name, guess)
 	if err != nil {
 		return f, h, err
 	}
@@ -33,7 +33,7 @@ func readHead(d directory, name string) (f footer, h head, err error) {
 		return f, h, errors.New("its head is longer than the file")
 	}
 	if need > int64(len(b)) {
-		if _, b, err = d.tail(name, need); err != nil {
+		if _, b, err = d.Tail(name, need); err != nil {
 			return f, h, err
 		}
 	}

@@ -40,23 +40,25 @@ type Options struct {
 	// means none.
 	Logger *slog.Logger
 
-	files directory // nil means those at Path
+	// Files is how files are reached; nil means those of the operating system at
+	// Path. It is for tests, in which operations fail.
+	Files Directory
 }
 
 // Store is a directory with files of tiles. It is safe for concurrent use.
 type Store struct {
-	dir      directory
+	dir      Directory
 	limit    int64
 	identity [16]byte
 	log      *slog.Logger
 	lock     fileutil.Releaser
 	maps     *mappings
 	bad      atomic.Int64 // files removed because of what was in them
-	evicted  atomic.Int64 // selectors removed to stay within the limit
+	evicted  atomic.Int64 // files removed to stay within the limit
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	recent  list.List       // of *entry, the most recently used first
+	recent  list.List       // of *file, the most recently used first
 	bytes   int64           // of all files
 	count   int             // files
 	seq     uint64          // of the newest file
@@ -66,16 +68,26 @@ type Store struct {
 
 // entry is the files of one selector.
 type entry struct {
-	key    string
-	files  []*file // oldest first
-	recent *list.Element
+	files []*file // oldest first
 }
 
 // file is a whole file that is in use.
 type file struct {
 	footer
 	head
-	name string
+	name   string
+	recent *list.Element
+}
+
+// has reports whether f has something from from to to (ms), the latter not
+// included.
+func (f *file) has(from, to int64) bool {
+	return slices.ContainsFunc(f.covered, func(s Stretch) bool { return s.From < to && from < s.To })
+}
+
+// overlaps reports whether f and o have something of the same time.
+func (f *file) overlaps(o *file) bool {
+	return slices.ContainsFunc(o.covered, func(s Stretch) bool { return f.has(s.From, s.To) })
 }
 
 const (
@@ -91,14 +103,14 @@ var ErrLocked = errors.New("another process has it open")
 
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
+	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
 	sum := sha256.Sum256([]byte(o.Identity))
 	copy(s.identity[:], sum[:])
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.dir == nil {
-		s.dir = realDirectory(o.Path)
+		s.dir = OS(o.Path)
 		if err := os.MkdirAll(o.Path, 0o700); err != nil {
 			return nil, err
 		}
@@ -116,7 +128,7 @@ func Open(o Options) (*Store, error) {
 
 // scan looks at all files and removes those that are of no use.
 func (s *Store) scan() error {
-	names, err := s.dir.list()
+	names, err := s.dir.List()
 	if err != nil {
 		return err
 	}
@@ -166,7 +178,7 @@ func (s *Store) scan() error {
 		}
 		s.add(f)
 	}
-	s.shrink("")
+	s.shrink(nil)
 	return nil
 }
 
@@ -175,11 +187,10 @@ func (s *Store) scan() error {
 func (s *Store) add(f *file) {
 	e, ok := s.entries[f.key]
 	if !ok {
-		e = &entry{key: f.key}
-		e.recent = s.recent.PushFront(e)
+		e = &entry{}
 		s.entries[f.key] = e
 	}
-	s.recent.MoveToFront(e.recent)
+	f.recent = s.recent.PushFront(f)
 	e.files = append(e.files, f)
 	s.bytes += int64(f.size)
 	s.count++
@@ -196,12 +207,12 @@ func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
 			return false
 		}
 		gone = append(gone, f)
+		s.recent.Remove(f.recent)
 		s.bytes -= int64(f.size)
 		s.count--
 		return true
 	})
 	if len(e.files) == 0 {
-		s.recent.Remove(e.recent)
 		delete(s.entries, key)
 	}
 	return gone
@@ -209,18 +220,27 @@ func (s *Store) forget(key string, which func(*file) bool) (gone []*file) {
 
 func anyFile(*file) bool { return true }
 
-// shrink removes the least recently used selectors but keep until the limit is
-// met. The mutex must be held, but by Open.
-func (s *Store) shrink(keep string) {
-	for at := s.recent.Back(); at != nil && s.bytes > s.limit; {
-		e := at.Value.(*entry)
-		at = at.Prev()
-		if e.key == keep {
-			continue
+// shrink removes the least recently used files but keep until the limit is met.
+// With a file go those of its selector that it is to be read before: what they
+// have of the same time is older. The mutex must be held, but by Open.
+func (s *Store) shrink(keep *file) {
+	for at := s.recent.Back(); at != nil && s.bytes > s.limit; at = s.recent.Back() {
+		f := at.Value.(*file)
+		if f == keep {
+			if at = at.Prev(); at == nil {
+				return
+			}
+			f = at.Value.(*file)
 		}
-		s.evicted.Add(1)
-		for _, f := range s.forget(e.key, anyFile) {
-			s.remove(f.name)
+		with := []*file{f}
+		for _, o := range slices.Backward(s.entries[f.key].files) {
+			if o.seq < f.seq && slices.ContainsFunc(with, o.overlaps) {
+				with = append(with, o)
+			}
+		}
+		for _, o := range s.forget(f.key, func(o *file) bool { return slices.Contains(with, o) }) {
+			s.evicted.Add(1)
+			s.remove(o.name)
 		}
 	}
 }
@@ -237,7 +257,7 @@ func (s *Store) drop(name string, err error) {
 // by Open.
 func (s *Store) remove(name string) {
 	delete(s.left, name)
-	if err := s.dir.remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := s.dir.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.left[name] = true
 		s.log.Error("Could not remove a file of the cache", "file", name, "err", err)
 	}

@@ -102,7 +102,7 @@ func files(t testing.TB, dir string) (names []string) {
 func TestPutAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s, _ := open(t, Options{Path: dir, Identity: "a"})
-	require.False(t, s.Touch("k"))
+	require.False(t, s.Touch("k", 0, 10))
 	require.Empty(t, s.Load("k"))
 	one, two := some(t, 3, 0, 100_000, 0), some(t, 100, 200_000, 300_000, 0.5)
 	stretches := []Stretch{{0, 50_000, 7}, {50_000, 100_001, math.MaxInt64}}
@@ -111,7 +111,7 @@ func TestPutAndLoad(t *testing.T) {
 	require.NoError(t, s.Put("empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
 	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint([]Stretch{{200_000, 300_001, -9}}, content(t, two))}
 	for range 2 {
-		require.True(t, s.Touch("k"))
+		require.True(t, s.Touch("k", 0, 10))
 		require.Equal(t, want, contents(t, s.Load("k")))
 		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, s.Load("empty")))
 		stats := s.Stats()
@@ -131,7 +131,7 @@ func TestPutAndLoad(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.Equal(t, content(t, two), content(t, sel), "what was loaded stays readable")
 		require.ErrorIs(t, s.Put("k", nil, one, nil), ErrClosed)
-		require.False(t, s.Touch("k"))
+		require.False(t, s.Touch("k", 0, 10))
 		require.Empty(t, s.Load("k"))
 		s, _ = open(t, Options{Path: dir, Identity: "a"})
 	}
@@ -166,17 +166,18 @@ func TestReplace(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
+	all := []Stretch{{0, 100_001, 1}}
 	probe, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, probe.Put("k0", nil, sel, nil))
+	require.NoError(t, probe.Put("k0", all, sel, nil))
 	one := probe.Stats().Bytes
 
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir, Limit: 3*one + one/2})
 	for i := range 3 {
-		require.NoError(t, s.Put(fmt.Sprint("k", i), nil, sel, nil))
+		require.NoError(t, s.Put(fmt.Sprint("k", i), all, sel, nil))
 	}
-	require.True(t, s.Touch("k0"))
-	require.NoError(t, s.Put("k3", nil, sel, nil))
+	require.True(t, s.Touch("k0", 0, 10))
+	require.NoError(t, s.Put("k3", all, sel, nil))
 	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
 	require.Len(t, files(t, dir), 3)
 	require.EqualValues(t, 1, s.Stats().Evicted)
@@ -188,6 +189,39 @@ func TestLimit(t *testing.T) {
 	require.NoError(t, s.Close())
 	s, _ = open(t, Options{Path: dir, Limit: one + one/2})
 	require.Equal(t, []string{"k3"}, s.Keys())
+}
+
+// Files of one selector go one by one, but none before one that is older and
+// would take its place.
+func TestLimitWithinASelector(t *testing.T) {
+	sel := some(t, 5, 0, 100_000, 0)
+	probe, _ := open(t, Options{Path: t.TempDir()})
+	require.NoError(t, probe.Put("k", []Stretch{{0, 100_001, 1}}, sel, nil))
+	one := probe.Stats().Bytes
+	s, _ := open(t, Options{Path: t.TempDir(), Limit: 5*one + one/2})
+	put := func(from, to int64) {
+		require.NoError(t, s.Put("k", []Stretch{{from, to, 1}}, sel, nil))
+	}
+	covered := func() (out []int64) {
+		for _, f := range s.Files("k") {
+			out = append(out, f.Covered[0].From)
+		}
+		return out
+	}
+	for i := range int64(5) {
+		put(i*10, i*10+11) // each overlaps the next
+	}
+	require.False(t, s.Touch("k", 60, 70))
+	require.True(t, s.Touch("k", 0, 15))
+	require.True(t, s.Touch("k", 42, 45))
+	put(100, 110)
+	require.Equal(t, []int64{30, 40, 100}, covered(), "with the third go those that it is newer than")
+	put(200, 210)
+	put(300, 310)
+	require.True(t, s.Touch("k", 0, 105))
+	put(400, 410)
+	require.Equal(t, []int64{30, 40, 100, 300, 400}, covered())
+	require.EqualValues(t, 4, s.Stats().Evicted)
 }
 
 // Whatever happens to a file, at any byte, it is never read as something else.
@@ -254,7 +288,7 @@ func TestDamage(t *testing.T) {
 // crashing is a directory in which only so many operations work. Then the
 // program has ended: the one at which it does works in part.
 type crashing struct {
-	directory
+	Directory
 	left  int
 	err   error
 	stays bool // whether operations work again after one has failed
@@ -269,26 +303,26 @@ func (c *crashing) step() error {
 	return nil
 }
 
-func (c *crashing) create(name string) (io.WriteCloser, error) {
+func (c *crashing) Create(name string) (io.WriteCloser, error) {
 	if err := c.step(); err != nil {
 		return nil, err
 	}
-	w, err := c.directory.create(name)
+	w, err := c.Directory.Create(name)
 	return &crashingFile{w, c}, err
 }
 
-func (c *crashing) rename(from, to string) error {
+func (c *crashing) Rename(from, to string) error {
 	if err := c.step(); err != nil {
 		return err
 	}
-	return c.directory.rename(from, to)
+	return c.Directory.Rename(from, to)
 }
 
-func (c *crashing) remove(name string) error {
+func (c *crashing) Remove(name string) error {
 	if err := c.step(); err != nil {
 		return err
 	}
-	return c.directory.remove(name)
+	return c.Directory.Remove(name)
 }
 
 type crashingFile struct {
@@ -335,7 +369,7 @@ func TestCrash(t *testing.T) {
 	ended := false
 	for n := 0; !ended; n++ {
 		dir := t.TempDir()
-		s, err := Open(Options{Limit: 1 << 20, files: &crashing{directory: realDirectory(dir), left: n, err: errCrash}})
+		s, err := Open(Options{Limit: 1 << 20, Files: &crashing{Directory: OS(dir), left: n, err: errCrash}})
 		require.NoError(t, err)
 		done := script(s)
 		ended = errors.Join(done...) == nil
@@ -367,8 +401,8 @@ func TestCrash(t *testing.T) {
 func TestFailure(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()
-		d := &crashing{directory: realDirectory(dir), left: n, err: errors.New("no space left"), stays: true}
-		s, err := Open(Options{Limit: 1 << 20, files: d})
+		d := &crashing{Directory: OS(dir), left: n, err: errors.New("no space left"), stays: true}
+		s, err := Open(Options{Limit: 1 << 20, Files: d})
 		require.NoError(t, err)
 		sel := func(at float64) *selection.Selection { return some(t, 1, 0, 0, at) }
 		first := s.Put("a", []Stretch{{0, 1, 1}}, sel(1), nil)

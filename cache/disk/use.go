@@ -20,7 +20,7 @@ type Part struct {
 type Stats struct {
 	Bytes, Limit, Mapped int64 // of files, the most of them, those mapped at present
 	Files, Selectors     int
-	Evicted, Bad         int64 // selectors removed for want of room, files removed for what was in them
+	Evicted, Bad         int64 // files removed for want of room, and for what was in them
 }
 
 // Stats returns the state of the store.
@@ -37,15 +37,23 @@ func (s *Store) Stats() Stats {
 // only in between.
 func (s *Store) Enter() (leave func()) { return s.maps.enter() }
 
-// Touch marks a selector as used and reports whether anything of it is there.
-func (s *Store) Touch(key string) bool {
+// Touch marks what there is of a selector from from to to (ms), the latter not
+// included, as used and reports whether there is anything.
+func (s *Store) Touch(key string, from, to int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[key]
-	if ok {
-		s.recent.MoveToFront(e.recent)
+	e := s.entries[key]
+	if e == nil || s.closed {
+		return false
 	}
-	return ok && !s.closed
+	used := false
+	for _, f := range e.files {
+		if f.has(from, to) {
+			s.recent.MoveToFront(f.recent)
+			used = true
+		}
+	}
+	return used
 }
 
 // File says of a file what it covers, and its size in bytes.
@@ -93,7 +101,7 @@ func (s *Store) Load(key string) (parts []Part) {
 
 func (s *Store) load(f *file) (*selection.Selection, error) {
 	defer s.Enter()()
-	b, err := s.dir.mapped(f.name)
+	b, err := s.dir.Mapped(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +134,7 @@ func (s *Store) Put(key string, covered []Stretch, sel *selection.Selection, rep
 		return ErrTooLarge
 	}
 	tmp := fmt.Sprintf("%016x%s", f.seq, temporary)
-	w, err := s.dir.create(tmp)
+	w, err := s.dir.Create(tmp)
 	if err != nil {
 		return err
 	}
@@ -152,14 +160,14 @@ func (s *Store) commit(f *file, tmp string) error {
 	case s.closed:
 		return ErrClosed
 	}
-	if err := s.dir.rename(tmp, f.name); err != nil {
+	if err := s.dir.Rename(tmp, f.name); err != nil {
 		return err
 	}
 	s.add(f)
 	for _, old := range s.forget(f.key, func(o *file) bool { return slices.Contains(f.replaces, o.seq) }) {
 		s.remove(old.name)
 	}
-	s.shrink(f.key)
+	s.shrink(f)
 	return nil
 }
 

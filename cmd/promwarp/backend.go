@@ -99,6 +99,9 @@ func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*stor
 		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
 		MaxAge:     time.Duration(k.cache.MaxAge),
 		Retention:  time.Duration(k.fetch.Retention),
+		Prefetch: cache.Prefetch{
+			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes), Concurrency: k.cache.PrefetchConcurrency,
+		},
 		Logger:     logger.With("component", "cache"),
 		Registerer: st.reg,
 	})

@@ -119,6 +119,9 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
 	f.parsed(to, "cache.out-of-order-window", "0s", "The upstream's out_of_order_time_window; it counts on top of cache.fresh.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.OutOfOrderWindow })
 	f.parsed(to, "cache.max-age", "1d", "How long older samples are answered from what was fetched; then they are fetched again, which shows deletions and backfills. 0 means without end.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.MaxAge })
+	f.number(to, "cache.prefetch-requests", "1", "Most requests a second that fetch the newest samples of selectors that keep being asked for, before they are asked for again; 0 fetches nothing ahead.", func(s *settings) *int { return &s.Cache.PrefetchRequests })
+	f.parsed(to, "cache.prefetch-bytes", "8MiB", "Most bytes a second that these may bring; 0 sets no limit.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.PrefetchBytes })
+	f.number(to, "cache.prefetch-concurrency", "1", "Most of these requests at once.", func(s *settings) *int { return &s.Cache.PrefetchConcurrency })
 	f.parsed(to, "upstream.retention", "0s", "How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.Retention })
 
 	var addrs addresses
@@ -183,11 +186,15 @@ func (s *settings) values() map[string]string {
 		"cache.disk-bytes":           s.Cache.DiskBytes.String(),
 		"cache.out-of-order-window":  s.Cache.OutOfOrderWindow.String(),
 		"cache.max-age":              s.Cache.MaxAge.String(),
+		"cache.prefetch-requests":    strconv.Itoa(s.Cache.PrefetchRequests),
+		"cache.prefetch-bytes":       s.Cache.PrefetchBytes.String(),
+		"cache.prefetch-concurrency": strconv.Itoa(s.Cache.PrefetchConcurrency),
 		"upstream.retention":         s.Upstream.Retention.String(),
 		"web.enable-admin-api":       strconv.FormatBool(s.Web.EnableAdminAPI),
 		"gpu":                        string(s.GPU.Mode),
 		"gpu.devices":                string(s.GPU.Devices),
 		"gpu.memory-fraction":        s.GPU.MemoryFraction.String(),
+		"gpu.memory-bytes":           s.GPU.MemoryBytes.String(),
 		"gpu.constants":              s.GPU.Constants,
 		"gpu.library":                s.GPU.Library,
 		"web.listen-address":         strings.Join(s.Web.ListenAddress, ","),

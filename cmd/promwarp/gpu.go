@@ -23,6 +23,7 @@ type gpuSettings struct {
 	MemoryFraction fraction `yaml:"memory_fraction"`
 	Constants      string   `yaml:"constants"`
 	Library        string   `yaml:"library"`
+	MemoryBytes    byteSize `yaml:"memory_bytes"` // most of each; 0 for no other bound
 }
 
 // gpuMode is whether GPUs are used.
@@ -106,6 +107,7 @@ func (f *settingsFlags) addGPU(to flagger) {
 	f.parsed(to, "gpu", "auto", "Whether to use NVIDIA GPUs: auto uses those that there are, require does not start without, off uses none. In the configuration file, gpu: {mode: ...}.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.Mode })
 	f.parsed(to, "gpu.devices", "0,1", "The GPUs to use, by the numbers that promwarp devices shows; by default all.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.Devices })
 	f.parsed(to, "gpu.memory-fraction", "0.8", "How much of a GPU's free memory to take at start.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.MemoryFraction })
+	f.parsed(to, "gpu.memory-bytes", "0", "Most memory to take of each GPU, in bytes or with a unit; 0 leaves it to gpu.memory-fraction.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.MemoryBytes })
 	f.text(to, "gpu.constants", "FILE", "File that keeps what the GPU and the cores were measured to do, for the next start; none if empty.", func(s *settings) *string { return &s.GPU.Constants })
 	f.text(to, "gpu.library", gpuexec.Library, "The CUDA driver's library.", func(s *settings) *string { return &s.GPU.Library })
 }
@@ -120,7 +122,7 @@ func openGPUs(s gpuSettings, logger *slog.Logger, reg prometheus.Registerer) (*f
 		return nil, usageError{err}
 	}
 	gpus, err := fleet.Open(fleet.Options{
-		Require: s.Mode == gpuRequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction),
+		Require: s.Mode == gpuRequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
 		Library: s.Library, ConstantsFile: s.Constants,
 		Logger: logger.With("component", "gpu"), Registerer: reg,
 	})

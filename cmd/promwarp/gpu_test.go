@@ -17,17 +17,17 @@ import (
 )
 
 func TestGPUSettings(t *testing.T) {
-	s := load(t, "--upstream.url=http://p", "--gpu=require", "--gpu.devices=0, 2", "--gpu.memory-fraction=0.5", "--gpu.constants=", "--gpu.library=other.so")
+	s := load(t, "--upstream.url=http://p", "--gpu=require", "--gpu.devices=0, 2", "--gpu.memory-fraction=0.5", "--gpu.memory-bytes=3GiB", "--gpu.constants=", "--gpu.library=other.so")
 	require.NoError(t, s.validate())
-	require.Equal(t, gpuSettings{gpuRequire, "0, 2", 0.5, "", "other.so"}, s.GPU)
+	require.Equal(t, gpuSettings{gpuRequire, "0, 2", 0.5, "", "other.so", 3 << 30}, s.GPU)
 	devices, err := s.GPU.Devices.list()
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 2}, devices)
 	for text, want := range map[string]gpuSettings{
-		"gpu: {mode: off, constants: c.json}":                                      {gpuOff, "", 0.8, "c.json", "libcuda.so.1"},
-		"gpu: {mode: 'off', constants: ''}":                                        {gpuOff, "", 0.8, "", "libcuda.so.1"},
-		"gpu: {mode: require, devices: [0, 1], memory_fraction: 1, constants: ''}": {gpuRequire, "0,1", 1, "", "libcuda.so.1"},
-		"gpu: {devices: 3, constants: ''}":                                         {gpuAuto, "3", 0.8, "", "libcuda.so.1"},
+		"gpu: {mode: off, constants: c.json}":                                      {gpuOff, "", 0.8, "c.json", "libcuda.so.1", 0},
+		"gpu: {mode: 'off', constants: ''}":                                        {gpuOff, "", 0.8, "", "libcuda.so.1", 0},
+		"gpu: {mode: require, devices: [0, 1], memory_fraction: 1, constants: ''}": {gpuRequire, "0,1", 1, "", "libcuda.so.1", 0},
+		"gpu: {devices: 3, constants: ''}":                                         {gpuAuto, "3", 0.8, "", "libcuda.so.1", 0},
 	} {
 		s := load(t, "--upstream.url=http://p", "--config.file="+writeFile(t, text))
 		if s.GPU.Constants != "" {

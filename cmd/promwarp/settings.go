@@ -78,6 +78,11 @@ type cacheSettings struct {
 	// MaxAge is how long old samples are answered from what was fetched; 0 means
 	// without end.
 	MaxAge model.Duration `yaml:"max_age"`
+	// Prefetch… bound what is fetched ahead of queries: requests a second, of which
+	// 0 means none, bytes a second, 0 for no bound, and requests at once.
+	PrefetchRequests    int      `yaml:"prefetch_requests"`
+	PrefetchBytes       byteSize `yaml:"prefetch_bytes"`
+	PrefetchConcurrency int      `yaml:"prefetch_concurrency"`
 }
 
 // webSettings are those of the HTTP server.
@@ -121,6 +126,8 @@ func defaultSettings() settings {
 			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
 			MaxAge:       model.Duration(cache.DefaultMaxAge),
+
+			PrefetchRequests: 1, PrefetchBytes: 8 << 20, PrefetchConcurrency: 1,
 		},
 		GPU: defaultGPU(),
 		Web: webSettings{
@@ -173,6 +180,10 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
 	case s.Cache.MaxAge < 0:
 		return errors.New("cache.max_age must not be negative; 0 keeps samples without end, the default is 24h")
+	case s.Cache.PrefetchRequests < 0:
+		return errors.New("cache.prefetch_requests must not be negative; 0 fetches nothing ahead")
+	case s.Cache.PrefetchConcurrency < 1:
+		return errors.New("cache.prefetch_concurrency must be at least 1; cache.prefetch_requests: 0 fetches nothing ahead")
 	case s.Upstream.Retention < 0:
 		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
 	case s.Web.ShutdownTimeout < 0:

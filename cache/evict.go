@@ -1,0 +1,225 @@
+package cache
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// wellUsed is the share of a slab that is in use after parts of an entry have left.
+const wellUsed = 7. / 8
+
+// put gives e the content sel, which covers covered, if there is room for it or
+// others that are worth less make room. Parts of e's own may leave, too, but for
+// fresh, which is what it is done for and what has the given worth. It reports
+// whether e has fresh. e.merging must be held, c.mu not.
+func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh spans, worth int64) (bool, error) {
+	c.adding.Lock() // for what makes room for one must not be taken by another
+	defer c.adding.Unlock()
+	for {
+		c.mu.Lock()
+		if e.removed {
+			c.mu.Unlock()
+			return false, nil
+		}
+		over := c.bytes + c.growth(e, sel, covered) - c.room
+		if over <= 0 {
+			if sel != e.sel {
+				sel.SetDiscard(func() { c.discard(e) })
+			}
+			c.set(e, sel, covered)
+			c.mu.Unlock()
+			return true, nil
+		}
+		leave := c.leaving(e, sel, covered, fresh, worth, over)
+		c.mu.Unlock()
+		shed := false
+		for _, v := range leave {
+			if v.entry != e {
+				shed = c.shed(v.entry, v.spans) || shed
+				continue
+			}
+			left := without(covered, v.spans)
+			rest, err := c.part(sel, covered, left)
+			if err != nil {
+				return false, err
+			}
+			sel, covered, shed = rest, left, true
+			c.metrics.evicted.add(v.spans.tiles(c.tile))
+		}
+		if !shed {
+			return false, nil
+		}
+	}
+}
+
+// growth is by how many bytes the cache grows when e gets that content. The
+// cache's mutex must be held.
+func (c *Cache) growth(e *entry, sel *selection.Selection, covered coverage) int64 {
+	n := ownSize(e.key, sel, covered) - e.size
+	mine := map[*selection.Slab]bool{}
+	for k := range sel.NumSlabs() {
+		l := sel.Slab(k)
+		mine[l] = true
+		if c.slabs[l] == 0 {
+			n += l.SizeBytes()
+		}
+	}
+	for k := range numSlabs(e.sel) {
+		if l := e.sel.Slab(k); !mine[l] && c.slabs[l] == 1 {
+			n -= l.SizeBytes()
+		}
+	}
+	return n
+}
+
+func numSlabs(sel *selection.Selection) int {
+	if sel == nil {
+		return 0
+	}
+	return sel.NumSlabs()
+}
+
+// departure is what is to leave of an entry.
+type departure struct {
+	entry *entry
+	spans spans
+}
+
+// candidate is a stretch that may leave. Its time is its worth.
+type candidate struct {
+	stretch
+	entry   *entry
+	perTile float64 // bytes
+	tiles   float64 // of all that its entry covers
+}
+
+// leaving chooses what leaves so that a newcomer with the given worth finds about
+// over bytes more, the least worth first; nothing if that is not to be had. Of the
+// newcomer itself, which is to be e's content, all but fresh may leave as of
+// others. The cache's mutex must be held.
+func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fresh spans, worth, over int64) []departure {
+	now := c.now().UnixMilli()
+	var found []candidate
+	add := func(v *entry, covered coverage, bytes int64) {
+		tiles := covered.all().tiles(c.tile)
+		perTile := float64(bytes) / float64(max(1, tiles))
+		worths := v.worths(covered)
+		if v == e {
+			worths = without(worths, fresh)
+		}
+		for _, k := range worths {
+			if gives(k.at, worth, now) {
+				found = append(found, candidate{k, v, perTile, float64(tiles)})
+			}
+		}
+	}
+	add(e, covered, sizeOf(e.key, sel, covered))
+	for _, v := range c.entries {
+		if v != e && v.sel != nil {
+			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.from, b.from))
+	})
+	want := float64(over + c.room/64) // so that it is not done every time
+	var out []departure
+	place := map[*entry]int{}
+	for _, k := range found {
+		if want <= 0 {
+			break
+		}
+		// What is left must be copied, so an eighth leaves at least.
+		n := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
+		s := k.span
+		if n < float64(spans{s}.tiles(c.tile)) {
+			s.to = s.from + int64(n)*c.tile
+		}
+		want -= k.perTile * float64(spans{s}.tiles(c.tile))
+		i, ok := place[k.entry]
+		if !ok {
+			i = len(out)
+			place[k.entry] = i
+			out = append(out, departure{entry: k.entry})
+		}
+		out[i].spans = out[i].spans.with(s)
+	}
+	if want > float64(c.room/64) {
+		return nil
+	}
+	return out
+}
+
+// worths cuts what is covered by what it is worth to e, without what a running
+// query holds.
+func (e *entry) worths(covered coverage) coverage {
+	var out coverage
+	for _, s := range covered.all() {
+		for _, m := range e.used.all().missing(s) {
+			out = out.with(m, math.MinInt64)
+		}
+		for _, u := range e.used.within(s, math.MinInt64) {
+			out = out.with(u.span, u.at)
+		}
+	}
+	for _, h := range e.held {
+		out = out.without(*h)
+	}
+	return out
+}
+
+// shed drops spans of what is kept of e, and reports whether it did. What is
+// being changed at the moment cannot be cut, but be dropped as a whole.
+func (c *Cache) shed(e *entry, gone spans) bool {
+	free := e.merging.TryLock()
+	if free {
+		defer e.merging.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sel, had := e.sel, e.covered
+	if sel == nil {
+		return true
+	}
+	left := without(had, gone)
+	if len(left) > 0 {
+		if !free {
+			return false
+		}
+		c.mu.Unlock()
+		rest, err := c.part(sel, had, left)
+		c.mu.Lock()
+		// What it shares with others takes room of its own once it is copied.
+		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
+			rest.SetDiscard(func() { c.discard(e) })
+			c.set(e, rest, left)
+			c.metrics.evicted.add(had.all().tiles(c.tile) - left.all().tiles(c.tile))
+			return true
+		}
+	}
+	c.set(e, nil, nil)
+	c.tidy(e)
+	c.metrics.evictions.add(1)
+	c.metrics.evicted.add(had.all().tiles(c.tile))
+	return true
+}
+
+// part returns of sel, which covers covered, what left has of it, in slabs that
+// are well used.
+func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selection.Selection, error) {
+	rest, err := restrict(sel, covered.all(), left.all())
+	if err != nil {
+		return nil, err
+	}
+	return rest.Compact(wellUsed).Remember(left[len(left)-1].to), nil
+}
+
+func without(cs coverage, gone spans) coverage {
+	for _, s := range gone {
+		cs = cs.without(s)
+	}
+	return cs
+}

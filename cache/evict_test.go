@@ -1,0 +1,165 @@
+package cache
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUsedAgain(t *testing.T) {
+	now := 1000 * halfLife
+	for _, test := range []struct {
+		worth int64
+		want  float64 // half-lives after now
+	}{
+		{math.MinInt64, 0},
+		{now - 100*halfLife, 0},
+		{now - 2*halfLife, math.Log2(1.25)},
+		{now, 1},
+		{now + halfLife, math.Log2(3)},
+		{now + 5*halfLife, 5}, // no more to gain
+		{now + 100*halfLife, 100},
+	} {
+		got := float64(usedAgain(test.worth, now)-now) / float64(halfLife)
+		require.InDelta(t, test.want, got, 1./16, "%d", test.worth)
+		require.LessOrEqual(t, got, test.want)
+	}
+	worth := int64(math.MinInt64)
+	for range 1000 {
+		worth = usedAgain(worth, now)
+	}
+	require.InDelta(t, 4.5, float64(worth-now)/float64(halfLife), 0.5)
+}
+
+func TestUsed(t *testing.T) {
+	now := 1000 * halfLife
+	cs := coverage(nil).used(span{0, 10}, now)
+	require.Equal(t, coverage{{span{0, 10}, now}}, cs)
+	cs = cs.used(span{5, 15}, now)
+	require.Equal(t, coverage{{span{0, 5}, now}, {span{5, 10}, now + halfLife}, {span{10, 15}, now}}, cs)
+	require.Equal(t, now+halfLife, cs.worthOf(span{0, 6}))
+	require.Equal(t, int64(math.MinInt64), cs.worthOf(span{15, 20}))
+	later := now + forgotten + halfLife/2
+	require.Equal(t, coverage{{span{0, 1}, later - later%worthStep}, {span{5, 10}, now + halfLife}}, cs.used(span{0, 1}, later))
+}
+
+// ticking returns a cache with a limit whose clock moves when told.
+func ticking(t testing.TB, up Upstream, limit int64) (c *Cache, clock *int64) {
+	clock = new(int64)
+	*clock = now
+	return New(up, Options{HostBytes: limit, Tile: testTile, Now: func() time.Time { return time.UnixMilli(*clock) }}), clock
+}
+
+// sizeOfOne is the memory that n hours of ten series take.
+func sizeOfOne(t testing.TB, hours int64) int64 {
+	c, _ := ticking(t, newMinutely(t, 10), DefaultHostBytes)
+	query(t, c, 10*hour, (10+hours)*hour-1, "m")
+	return c.Stats().Bytes
+}
+
+// What many look at once does not push out what is asked for again and again, as
+// long as that goes on.
+func TestScansPushOutNothing(t *testing.T) {
+	up := newMinutely(t, 10)
+	c, clock := ticking(t, up, 4*sizeOfOne(t, 10))
+	dashboards := func() {
+		for i := range 3 {
+			query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
+		}
+	}
+	for range 5 {
+		dashboards()
+		*clock += hour / 60
+	}
+	for i := range 50 {
+		query(t, c, 10*hour, 30*hour-1, fmt.Sprintf("scan%d", i))
+		*clock += hour / 60
+		if i%10 == 9 {
+			up.asked()
+			dashboards()
+			require.Empty(t, up.asked())
+		}
+	}
+	require.Positive(t, c.Stats().Refused)
+
+	// Days later nobody remembers.
+	*clock += 30 * hour
+	query(t, c, 10*hour, 40*hour-1, "scan")
+	up.asked()
+	query(t, c, 10*hour, 40*hour-1, "scan")
+	require.Empty(t, up.asked())
+}
+
+// A dashboard over the last day that is looked at for a week needs no more memory
+// than a day and a bit: what has left its range goes, tile by tile.
+func TestMovingDashboard(t *testing.T) {
+	up := newMinutely(t, 10)
+	one := sizeOfOne(t, 28)
+	c, clock := ticking(t, up, one+one/4)
+	query(t, c, *clock-24*hour, *clock, "m")
+	up.asked()
+	for range 7 * 24 * 4 {
+		*clock += hour / 4
+		got := query(t, c, *clock-24*hour, *clock, "m")
+		requireMinutely(t, got, 10, *clock-24*hour, *clock)
+		fetched := int64(0)
+		for _, r := range up.asked() {
+			fetched += r.maxt - r.mint + 1
+		}
+		require.LessOrEqual(t, fetched, 5*hour)
+	}
+	require.Positive(t, c.Stats().Evicted)
+	require.Zero(t, c.Stats().Evictions)
+}
+
+// Of more than fits, asked for in turn, a part stays.
+func TestMoreThanFits(t *testing.T) {
+	up := newMinutely(t, 10)
+	c, clock := ticking(t, up, 5*sizeOfOne(t, 10))
+	round := func() {
+		for i := range 8 {
+			requireMinutely(t, query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i)), 10, 10*hour, 20*hour-1)
+			*clock += hour / 120
+		}
+	}
+	for range 20 {
+		round()
+	}
+	before := c.Stats()
+	for range 10 {
+		round()
+	}
+	after := c.Stats()
+	require.Greater(t, after.Hits-before.Hits, int64(10*8*5)*2/5, "two fifths of the tiles")
+	require.LessOrEqual(t, after.Bytes, after.Limit)
+}
+
+// What a running query holds is not evicted: its memory would not be free.
+func TestHeldIsNotEvicted(t *testing.T) {
+	up := newMinutely(t, 10)
+	c, clock := ticking(t, up, 2*sizeOfOne(t, 10))
+	q, err := c.Querier(12*hour, 16*hour-1)
+	require.NoError(t, err)
+	query(t, c, 10*hour, 20*hour-1, "held")
+	read(t, q.Select(t.Context(), true, nil, named("held")...))
+	flood := func() {
+		*clock += 100 * hour
+		for i := range 10 {
+			query(t, c, 10*hour, 20*hour-1, fmt.Sprintf("m%d", i))
+		}
+		up.asked()
+	}
+	flood()
+	query(t, c, 12*hour, 16*hour-1, "held")
+	require.Empty(t, up.asked())
+	query(t, c, 10*hour, 12*hour-1, "held")
+	require.NotEmpty(t, up.asked(), "what it does not hold goes")
+	require.NoError(t, q.Close())
+	require.NoError(t, q.Close())
+	flood()
+	query(t, c, 12*hour, 16*hour-1, "held")
+	require.NotEmpty(t, up.asked())
+}

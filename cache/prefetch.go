@@ -1,0 +1,177 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Prefetch is the budget of fetching what has not been asked for yet: the newest
+// tiles of selectors that are asked for again and again with the newest samples.
+// It protects the upstream, and comes on top of what queries fetch.
+type Prefetch struct {
+	Requests    float64 // a second; 0 means no prefetching
+	Bytes       int64   // of chunks and labels, a second; 0 means no bound
+	Concurrency int     // requests at one time; 0 means one
+}
+
+// longestPrefetch is the longest stretch that is prefetched, in ms: what lacks
+// more was not looked at for long.
+const longestPrefetch = 6 * halfLife
+
+// prefetcher fetches behind the queries' backs.
+type prefetcher struct {
+	c      *Cache
+	budget Prefetch
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu   sync.Mutex
+	next time.Time // when the budget has room for the next request
+}
+
+// newPrefetcher starts one, or returns nil if there is no budget.
+func newPrefetcher(c *Cache, budget Prefetch) *prefetcher {
+	if budget.Requests <= 0 || c.limit == 0 {
+		return nil
+	}
+	budget.Concurrency = max(budget.Concurrency, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &prefetcher{c: c, budget: budget, cancel: cancel, done: make(chan struct{})}
+	// There is something to do when a tile has become old enough.
+	every := max(time.Duration(c.tile)*time.Millisecond/20, time.Second)
+	go func() {
+		defer close(p.done)
+		for p.sleep(ctx, every) {
+			p.round(ctx)
+		}
+	}()
+	return p
+}
+
+// close ends what p is at.
+func (p *prefetcher) close() {
+	if p != nil {
+		p.cancel()
+		<-p.done
+	}
+}
+
+func (p *prefetcher) sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// round fetches what there is to be, the most wanted first, until a request
+// fails: then the upstream is left alone until the next round.
+func (p *prefetcher) round(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	slots := make(chan struct{}, p.budget.Concurrency)
+	for _, e := range p.c.wanted() {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		if !p.wait(ctx) {
+			return
+		}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if err := p.fetch(ctx, e); err != nil {
+				stop()
+			}
+		})
+	}
+}
+
+// wait waits until the budget has room for a request.
+func (p *prefetcher) wait(ctx context.Context) bool {
+	for {
+		p.mu.Lock()
+		left := time.Until(p.next)
+		if left <= 0 {
+			p.spend(time.Duration(float64(time.Second) / p.budget.Requests))
+			p.mu.Unlock()
+			return true
+		}
+		p.mu.Unlock()
+		if !p.sleep(ctx, left) {
+			return false
+		}
+	}
+}
+
+// spend makes the next request wait for longer. The mutex must be held.
+func (p *prefetcher) spend(d time.Duration) {
+	if now := time.Now(); p.next.Before(now) {
+		p.next = now
+	}
+	p.next = p.next.Add(d)
+}
+
+// wanted lists the entries that are asked for again and again with the newest
+// samples and lack tiles that are old enough, the most wanted first.
+func (c *Cache) wanted() (out []*entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now().UnixMilli()
+	for _, e := range c.entries {
+		if e.tail > now && !c.lag(e).empty() {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.tail, a.tail), cmp.Compare(a.key, b.key))
+	})
+	return out
+}
+
+// lag is what e lacks between what it covers and the newest tile that is kept.
+// The cache's mutex must be held.
+func (c *Cache) lag(e *entry) span {
+	covered := e.covered.since(c.oldest())
+	if len(covered) == 0 || len(e.flights) > 0 {
+		return span{}
+	}
+	s := span{covered[len(covered)-1].to, c.settled().to}
+	if s.to-s.from > longestPrefetch {
+		return span{}
+	}
+	return s
+}
+
+// fetch brings e up to date.
+func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
+	c := p.c
+	c.mu.Lock()
+	s := c.lag(e)
+	if e.removed || s.empty() {
+		c.mu.Unlock()
+		return nil // others were quicker
+	}
+	e.used = e.used.with(s, max(e.tail, e.used.worthOf(s)))
+	f := c.start(ctx, e, &flight{whole: s, settled: c.settled()}, e.matchers)
+	c.mu.Unlock()
+	if err := c.await(ctx, []*flight{f}); err != nil {
+		return err
+	}
+	bytes := f.sel.PayloadBytes()
+	c.metrics.prefetches.add(1)
+	c.metrics.prefetched.add(bytes)
+	if p.budget.Bytes > 0 {
+		p.mu.Lock()
+		p.spend(time.Duration(float64(bytes) / float64(p.budget.Bytes) * float64(time.Second)))
+		p.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Selectors that are asked for again and again with the newest samples are kept
+// up to date while nobody asks, for some hours; others are not.
+func TestPrefetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newMinutely(t, 3)
+		start := time.Now()
+		c := New(up, Options{
+			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
+			Prefetch: Prefetch{Requests: 1},
+		})
+		defer func() { require.NoError(t, c.Close()) }()
+		ms := func() int64 { return c.now().UnixMilli() }
+		for range 5 {
+			query(t, c, ms()-6*hour, ms(), "often")
+			query(t, c, ms()-6*hour, ms()-hour, "past")
+			time.Sleep(5 * time.Minute)
+		}
+		query(t, c, ms()-6*hour, ms(), "once")
+		up.asked()
+		time.Sleep(2 * time.Hour)
+		require.Len(t, up.asked(), 6, "a tile each 20 minutes")
+		query(t, c, ms()-6*hour, ms(), "often")
+		require.Equal(t, []request{{c.horizon(), ms()}}, up.asked(), "only what is too new to be kept")
+		time.Sleep(24 * time.Hour)
+		require.Less(t, len(up.asked()), 6*3, "it is forgotten")
+		require.Positive(t, c.metrics.prefetched.value())
+		require.NoError(t, c.Close())
+		time.Sleep(time.Hour)
+		require.Empty(t, up.asked())
+	})
+}
+
+// The upstream gets no more than the budget allows, and is left alone when it
+// fails.
+func TestPrefetchBudget(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		budget  Prefetch
+		takes   time.Duration // a request
+		fails   bool
+		most    int // requests at once
+		seconds float64
+		asked   int
+	}{
+		{"requests", Prefetch{Requests: 2, Concurrency: 10}, 0, false, 1, 9.5, 20},
+		{"concurrency", Prefetch{Requests: 1000, Concurrency: 3}, time.Second, false, 3, 7, 20},
+		{"one", Prefetch{Requests: 1000}, time.Second, false, 1, 20, 20},
+		{"bytes", Prefetch{Requests: 1000, Bytes: 10}, 0, false, 1, 100, 20},
+		{"failing", Prefetch{Requests: 1000}, 0, true, 1, 0, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var inside, most atomic.Int64
+				var fails atomic.Bool
+				up := &fake{}
+				up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+					if n := inside.Add(1); n > most.Load() {
+						most.Store(n)
+					}
+					defer inside.Add(-1)
+					time.Sleep(test.takes)
+					if fails.Load() {
+						return nil, nil, errUpstream
+					}
+					return minutely(t, 1, mint, maxt), nil, nil
+				}
+				var clock atomic.Int64
+				clock.Store(now)
+				c := New(up, Options{HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(clock.Load()) }})
+				for i := range 20 {
+					for range 2 {
+						query(t, c, now-hour, now, fmt.Sprint("m", i))
+					}
+				}
+				up.asked()
+				most.Store(0)
+				clock.Add(20 * 60_000)
+				fails.Store(test.fails)
+				test.budget.Concurrency = max(test.budget.Concurrency, 1)
+				p := &prefetcher{c: c, budget: test.budget}
+				start := time.Now()
+				p.round(t.Context())
+				took := time.Since(start).Seconds()
+				require.Len(t, up.asked(), test.asked)
+				require.LessOrEqual(t, most.Load(), int64(test.most))
+				require.GreaterOrEqual(t, took, test.seconds)
+				p.round(t.Context())
+				require.Len(t, up.asked(), test.asked%20, "all are up to date, or the next one fails, too")
+			})
+		})
+	}
+}
+
+func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
+	up := newMinutely(t, 10)
+	limit := 3 * sizeOfOne(t, 10)
+	c, clock := ticking(t, up, limit)
+	for range 20 {
+		query(t, c, *clock-10*hour, *clock, "m")
+	}
+	for i := range 10 {
+		query(t, c, 10*hour, 30*hour-1, fmt.Sprint("scan", i))
+	}
+	*clock += 2 * hour
+	require.Len(t, c.wanted(), 1)
+	p := &prefetcher{c: c, budget: Prefetch{Requests: 1e9, Concurrency: 1}}
+	p.round(t.Context())
+	require.Empty(t, c.wanted())
+	up.asked()
+	query(t, c, *clock-10*hour, c.horizon()-1, "m")
+	require.Empty(t, up.asked())
+}

@@ -1,0 +1,313 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	configutil "github.com/prometheus/common/config"
+	commonmodel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/remoteread"
+)
+
+// faulty is Prometheus's remote-read handler, some of whose answers fail.
+type faulty struct {
+	http.Handler
+	r     *rand.Rand
+	mu    sync.Mutex
+	often int // one in so many fails; 0 means none
+}
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	how := -1
+	if f.often > 0 {
+		how = f.r.IntN(4 * f.often)
+	}
+	f.mu.Unlock()
+	switch how {
+	case 0:
+		http.Error(w, "out of order", http.StatusInternalServerError)
+	case 1:
+		http.Error(w, "not like this", http.StatusBadRequest)
+	case 2:
+		panic(http.ErrAbortHandler)
+	case 3:
+		f.Handler.ServeHTTP(&cutOff{ResponseWriter: w, left: 100}, r)
+	default:
+		f.Handler.ServeHTTP(w, r)
+	}
+}
+
+// cutOff ends an answer after some bytes.
+type cutOff struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutOff) Flush() {}
+
+func (c *cutOff) Write(b []byte) (int, error) {
+	if c.left -= len(b); c.left < 0 {
+		panic(http.ErrAbortHandler)
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+// mortal is a directory of a program that ends at some operation. That is done by
+// half, and nothing after it.
+type mortal struct {
+	disk.OS
+	left atomic.Int64 // operations
+}
+
+var errEnded = errors.New("the program has ended")
+
+func (m *mortal) step() error {
+	if m.left.Add(-1) < 0 {
+		return errEnded
+	}
+	return nil
+}
+
+func (m *mortal) Create(name string) (io.WriteCloser, error) {
+	if err := m.step(); err != nil {
+		return nil, err
+	}
+	w, err := m.OS.Create(name)
+	return &mortalFile{w, m}, err
+}
+
+func (m *mortal) Rename(from, to string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	return m.OS.Rename(from, to)
+}
+
+func (m *mortal) Remove(name string) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	return m.OS.Remove(name)
+}
+
+type mortalFile struct {
+	io.WriteCloser
+	m *mortal
+}
+
+func (f *mortalFile) Write(b []byte) (int, error) {
+	if err := f.m.step(); err != nil {
+		n, _ := f.WriteCloser.Write(b[:len(b)/2])
+		return n, err
+	}
+	return f.WriteCloser.Write(b)
+}
+
+func (f *mortalFile) Close() error { return errors.Join(f.m.step(), f.WriteCloser.Close()) }
+
+// selectors are those that the queries of TestAgainstPrometheus draw from: many
+// match a part of what others do.
+var selectors = []string{
+	`m0`, `m1`, `m2`, `nothing`, `{__name__=~"m.*"}`, `{__name__=~"m0|m1"}`, `{i!=""}`,
+	`m0{i=~"[0-9]"}`, `m0{odd=""}`, `m0{odd!=""}`, `m0{odd="yes"}`, `{__name__=~"m0|m1",odd="yes"}`, `m1{i="4"}`, `m1{i=~"4|7|10"}`,
+	`m1{parity="1"}`, `m1{parity!="1"}`, `m2{odd!~"y.*"}`, `{odd="yes"}`, `{odd="yes",__name__!="m1"}`, `m0{parity=~"1|"}`,
+}
+
+// TestAgainstPrometheus holds the cache to its promise in front of Prometheus's own
+// database and remote-read handler over HTTP: whatever is written, written late,
+// deleted and dropped, whatever requests fail, however little room there is, and
+// at whatever operation on files the program ends. PROMWARP_MODEL is the number of
+// runs, and each makes 60 steps.
+func TestAgainstPrometheus(t *testing.T) {
+	runs := 3
+	if testing.Short() {
+		runs = 1
+	}
+	if s := os.Getenv("PROMWARP_MODEL"); s != "" {
+		var err error
+		runs, err = strconv.Atoi(s)
+		require.NoError(t, err)
+	}
+	seed := uint64(1)
+	if s := os.Getenv("PROMWARP_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		require.NoError(t, err)
+	}
+	var sum Stats
+	var mu sync.Mutex
+	t.Run("runs", func(t *testing.T) {
+		for n := range uint64(runs) {
+			t.Run(fmt.Sprintf("seed %d", seed+n), func(t *testing.T) {
+				t.Parallel()
+				s := againstPrometheus(t, seed+n)
+				mu.Lock()
+				defer mu.Unlock()
+				sum.Hits += s.Hits
+				sum.Subsumed += s.Subsumed
+				sum.Failures += s.Failures
+				sum.Evicted += s.Evicted
+				sum.Dropped += s.Dropped
+				sum.Restored += s.Restored
+			})
+		}
+	})
+	t.Logf("%+v", sum)
+	if runs < 3 {
+		return // not all of it happens in each
+	}
+	for _, n := range []int64{sum.Hits, sum.Subsumed, sum.Failures, sum.Evicted, sum.Dropped, sum.Restored} {
+		require.Positive(t, n, "%+v", sum)
+	}
+}
+
+func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
+	r := rand.New(rand.NewPCG(5, seed))
+	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
+	maxAge, retention := pick(0, 20*time.Minute, 2*time.Hour), pick(0, 0, 3*time.Hour)
+	window := pick(0, time.Hour)
+	m := &changing{maxAge: maxAge, blocks: true, model: &model{
+		t: t, r: r, now: modelStart, fresh: (10*time.Minute + window).Milliseconds(), last: make([]int64, 20), late: r.IntN(2) == 0,
+	}}
+	m.db = teststorage.New(t, func(o *tsdb.Options) { o.OutOfOrderTimeWindow = 1000 * hour })
+	for i := range m.last {
+		m.last[i] = modelStart + r.Int64N(15_000)
+	}
+	handler := &faulty{r: rand.New(rand.NewPCG(r.Uint64(), 1)), Handler: remote.NewReadHandler(
+		slog.New(slog.DiscardHandler), nil, m.db, func() config.Config { return config.Config{} }, 1e9, 100, 1<<20)}
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	server.Start()
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	up, err := remoteread.NewClient(&config.RemoteReadConfig{URL: &configutil.URL{URL: u}, RemoteTimeout: commonmodel.Duration(time.Minute)},
+		remoteread.Options{Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond})
+	require.NoError(t, err)
+	defer up.CloseIdle()
+
+	path := t.TempDir()
+	limit, onDisk := []int64{120_000, 400_000, DefaultHostBytes}[seed%3], []int64{300_000, 1 << 30, 0}[(seed+seed/3)%3]
+	var life *mortal
+	start := func() *Cache {
+		o := Options{
+			HostBytes: limit, Tile: 20 * time.Minute, OutOfOrder: window, MaxAge: maxAge, Retention: retention,
+			Now: func() time.Time { return time.UnixMilli(m.clock.Load()) }, saveRetry: time.Millisecond,
+		}
+		if onDisk > 0 {
+			life = &mortal{OS: disk.OS(path)}
+			life.left.Store(1 << 60)
+			if r.IntN(3) > 0 {
+				life.left.Store(r.Int64N(60))
+			}
+			o.Disk, err = disk.Open(disk.Options{Path: path, Limit: onDisk, Files: life})
+			require.NoError(t, err)
+		}
+		return New(up, o)
+	}
+	stop := func(c *Cache) {
+		require.NoError(t, c.Close())
+		s := c.Stats()
+		sum.Hits += s.Hits
+		sum.Subsumed += s.Subsumed
+		sum.Failures += s.Failures
+		sum.Evicted += s.Evicted
+		sum.Dropped += s.Dropped
+		sum.Restored += s.Restored
+	}
+	m.clock.Store(m.now)
+	c := start()
+	m.advance(5 * hour)
+	m.clock.Store(m.now)
+	for range 60 {
+		m.advance(r.Int64N(hour / 5))
+		m.clock.Store(m.now)
+		switch r.IntN(5) {
+		case 0:
+			m.change()
+		case 1:
+			m.drop(c, life)
+		case 2:
+			if onDisk > 0 {
+				if life.left.Load() > 0 && r.IntN(2) == 0 {
+					life.left.Store(r.Int64N(4)) // it ends while it is closed
+				}
+				stop(c)
+				if r.IntN(2) == 0 {
+					path = copyFiles(t, path)
+				}
+				c = start()
+			}
+		}
+		handler.mu.Lock()
+		handler.often = []int{0, 0, 3, 30}[r.IntN(4)]
+		failing := handler.often > 0
+		handler.mu.Unlock()
+
+		type query struct {
+			mint, maxt int64
+			ms         []*labels.Matcher
+			got        map[string][]sample
+			err        error
+		}
+		queries := make([]query, 1+r.IntN(4))
+		var all sync.WaitGroup
+		for k := range queries {
+			q := &queries[k]
+			q.mint = modelStart + r.Int64N(m.now-modelStart)
+			q.maxt = q.mint + r.Int64N(m.now-q.mint+hour)
+			if r.IntN(2) == 0 {
+				q.mint, q.maxt = m.now-4*hour, m.now
+			}
+			q.ms = matchersIn(t, selectors[r.IntN(len(selectors))])
+			all.Go(func() {
+				in, err := c.Querier(q.mint, q.maxt)
+				if err != nil {
+					q.err = err
+					return
+				}
+				defer in.Close()
+				set := in.Select(t.Context(), true, nil, q.ms...)
+				if q.got, _, q.err = drain(set); q.err == nil {
+					q.err = set.Err()
+				}
+			})
+		}
+		all.Wait()
+		for _, q := range queries {
+			if q.err != nil {
+				require.True(t, failing, "%v", q.err)
+				continue
+			}
+			m.check(c, q.got, q.mint, q.maxt, q.ms)
+		}
+		require.LessOrEqual(t, c.Stats().Bytes, limit)
+		if onDisk > 0 {
+			require.LessOrEqual(t, c.disk.Stats().Bytes, onDisk)
+			require.Zero(t, c.disk.Stats().Bad)
+		}
+	}
+	stop(c)
+	return sum
+}

@@ -1,0 +1,55 @@
+package selection
+
+import "slices"
+
+// Compact returns a selection of the same chunks in which every slab is used to at
+// least the given share: the chunks of others are copied into slabs that fit. Those
+// in mapped files stay where they are. It is s itself if nothing is to be copied;
+// a copy calls what s calls on Discard.
+func (s *Selection) Compact(share float64) *Selection {
+	used := make([]int64, len(s.slabs))
+	for i := range s.chunks {
+		used[s.chunks[i].Slab] += int64(s.chunks[i].room())
+	}
+	out := *s
+	out.slabs = nil
+	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
+	for k, l := range s.slabs {
+		number[k] = -1
+		if l.mapped != nil || float64(used[k]) >= share*float64(cap(l.b)) {
+			number[k] = len(out.slabs)
+			out.slabs = append(out.slabs, l)
+		}
+	}
+	if len(out.slabs) == len(s.slabs) {
+		return s
+	}
+	out.chunks = slices.Clone(s.chunks)
+	var moved []int
+	for i := range out.chunks {
+		if k := number[out.chunks[i].Slab]; k >= 0 {
+			out.chunks[i].Slab = uint32(k)
+		} else {
+			moved = append(moved, i)
+		}
+	}
+	for len(moved) > 0 {
+		size, n := 0, 0
+		for ; n < len(moved) && (n == 0 || size+s.chunks[moved[n]].room() <= maxSlab-Pad); n++ {
+			size += s.chunks[moved[n]].room()
+		}
+		l := newSlab(0, size+Pad)
+		b := l.b
+		for _, i := range moved[:n] {
+			c := &out.chunks[i]
+			data := s.Bytes(s.chunks[i])
+			c.Slab, c.Off = uint32(len(out.slabs)), uint32(len(b))
+			b = append(b, data...)
+			b = b[:int(c.Off)+c.room()]
+		}
+		l.b = b
+		out.slabs = append(out.slabs, l)
+		moved = moved[n:]
+	}
+	return out.finish()
+}
