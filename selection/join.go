@@ -17,9 +17,19 @@ import (
 // than once, as they do in neighbouring time ranges, are kept once; no chunk bytes
 // are copied except where different chunks overlap, which are merged into new ones.
 func Join(parts ...*Selection) (*Selection, error) {
-	return union(parts, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
+	parts = present(parts)
+	kept := int64(0)
+	for _, p := range parts {
+		kept = max(kept, p.kept)
+	}
+	return union(parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
 		return out.separate(l, cs, merged)
 	})
+}
+
+// present returns the parts that hold something.
+func present(parts []*Selection) []*Selection {
+	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
 }
 
 // settle removes the overlaps of cs, the chunks of series l of out. Those of the
@@ -27,17 +37,17 @@ func Join(parts ...*Selection) (*Selection, error) {
 // and so on. What it encodes anew goes into merged.
 type settle func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error)
 
-// union returns the union of parts; where chunks of a series are not in time order,
-// or overlap, it has them settled.
-func union(parts []*Selection, settle settle) (*Selection, error) {
-	parts = slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
+// union returns the union of parts, none of them empty, as what is kept until kept
+// (ms); where chunks of a series are not in time order, or overlap, it has them
+// settled.
+func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	switch len(parts) {
 	case 0:
 		return Empty(), nil
 	case 1:
 		return parts[0], nil
 	}
-	var out Selection
+	out := Selection{kept: kept}
 	slabIndex := map[*Slab]uint32{}
 	renumber := make([][]uint32, len(parts))
 	for p, part := range parts {
@@ -55,7 +65,6 @@ func union(parts []*Selection, settle settle) (*Selection, error) {
 	series, chunks := 0, 0
 	for _, part := range parts {
 		series = max(series, len(part.series))
-		out.kept = max(out.kept, part.kept)
 		chunks += len(part.chunks)
 	}
 	out.series = make([]labels.Labels, 0, series)
@@ -101,6 +110,9 @@ func union(parts []*Selection, settle settle) (*Selection, error) {
 			cs, err := settle(&out, least, out.chunks[start:], ends, merged)
 			if err != nil {
 				return nil, err
+			}
+			if slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(out.slabs) && c.MinT < kept }) {
+				memo = nil // nobody will see these very chunks again
 			}
 			out.chunks = append(out.chunks[:start], cs...)
 		}

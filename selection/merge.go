@@ -15,7 +15,14 @@ import (
 // named first has its way, whatever time range the parts are for. Prometheus's
 // fanout keeps one of them at random. No chunk bytes are copied except where
 // different chunks of a series overlap, which are merged into new ones.
-func Merge(parts ...*Selection) (*Selection, error) { return union(parts, (*Selection).layer) }
+func Merge(parts ...*Selection) (*Selection, error) {
+	parts = present(parts)
+	kept := int64(math.MaxInt64)
+	for _, p := range parts {
+		kept = min(kept, p.kept)
+	}
+	return union(parts, kept, (*Selection).layer)
+}
 
 // layer is a settle that merges what different sources have of a series.
 func (s *Selection) layer(l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error) {

@@ -173,3 +173,23 @@ func TestMergeOfCorruptChunks(t *testing.T) {
 	require.ErrorAs(t, err, &ce)
 	require.Equal(t, name(0), ce.Series)
 }
+
+// TestMergeMemos: memos are for chunks that the next query sees again.
+func TestMergeMemos(t *testing.T) {
+	build := func(shift int64) *Selection {
+		b := NewBuilder(0)
+		for i := range 2 {
+			b.Series(name(i))
+			for k := range int64(3) {
+				from := 1000*k + int64(i)*shift // the second series is not as in the other source
+				add(t, b, chunkenc.EncXOR, timesBetween(from, from+900, 100), rising)
+			}
+		}
+		return finish(t, b)
+	}
+	a, b := build(0).Remember(2500), build(50).Remember(1500)
+	s := mustMerge(t, a, b)
+	require.Equal(t, int64(1500), s.KeptUntil(), "what both keep")
+	require.Same(t, a.Memo(0), s.Memo(0))
+	require.Nil(t, s.Memo(1), "its chunks were merged into new ones")
+}
