@@ -15,7 +15,7 @@ VET     := -stdmethods=false
 RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak e2e bench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak e2e bench gpubench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -53,6 +53,9 @@ e2e:            ## real Prometheus binaries against the real promwarp
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes; ARGS=-smoke for a quick look
 	cd bench && $(GO) run . $(ARGS)
 
+gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
+	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu
+
 kernels:        ## build the GPU kernels' PTX, which is committed, with clang-19
 	$(GO) run ./kernels/build
 
@@ -63,7 +66,7 @@ ASAN_FLAGS   := -O1 -fsanitize=address -fno-omit-frame-pointer
 
 hostdriver: $(BUILD)/libcuda-host.so ## build the kernels for the host, behind the CUDA driver's interface
 
-$(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildcard kernels/host/*.h kernels/*.h kernels/*.cu) Makefile
+$(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildcard kernels/host/*.h kernels/*.h kernels/*.cu kernels/historic/*) Makefile
 	@mkdir -p $(BUILD)
 	@command -v $(CXX) >/dev/null || { echo "the tests of the GPU kernels need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 	$(CXX) $(HOST_FLAGS) $(if $(findstring asan,$@),$(ASAN_FLAGS)) $(HOST_SOURCES) -o $@.$$$$ && mv $@.$$$$ $@

@@ -42,8 +42,9 @@ type Options struct {
 	// Parser is the engine's; nil is Prometheus's default.
 	Parser parser.Parser
 
-	// Remote is set when samples come from a server rather than from here.
-	Remote *Remote
+	// Remotes are the servers that samples come from; none when they come from
+	// here.
+	Remotes []*Remote
 
 	// Config, Flags and RuntimeInfo are what the status doors say.
 	Config      func() promconfig.Config

@@ -328,7 +328,7 @@ func TestBodyTooLarge(t *testing.T) {
 	base, _ := url.Parse(up.URL)
 	a := newTestAPI(t, func(o *Options) {
 		o.MaxBodyBytes = 100
-		o.Remote = &Remote{Name: up.URL, Base: base}
+		o.Remotes = []*Remote{{Name: up.URL, Base: base}}
 	})
 	form := url.Values{"query": {strings.Repeat("m", 200)}}
 	for _, door := range []string{"/query", "/explain", "/api/v1/query_range", "/api/v1/labels"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/fanout"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -53,7 +54,8 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	var fetched cache.QueryStats
-	ctx = cache.WithStats(ctx, &fetched)
+	var several fanout.QueryStats
+	ctx = fanout.WithStats(cache.WithStats(ctx, &fetched), &several)
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.lookback), p.query, p.start, p.end, p.step, analyze)
 	if err != nil {
 		code, typ := classify(err)
@@ -65,6 +67,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.Cache = cacheWork(&fetched)
+	e.Upstreams = upstreamWork(&several)
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, e.Tree())
@@ -88,4 +91,17 @@ func cacheWork(s *cache.QueryStats) *plan.CacheWork {
 		return nil
 	}
 	return &w
+}
+
+// upstreamWork is what the caches of several upstreams did for a query; nil if
+// there is one.
+func upstreamWork(s *fanout.QueryStats) (out []plan.UpstreamWork) {
+	for _, u := range s.Upstreams() {
+		w := plan.UpstreamWork{Name: u.Name, Cache: cacheWork(&u.Cache)}
+		if err := u.Err(); err != nil {
+			w.Failure = err.Error()
+		}
+		out = append(out, w)
+	}
+	return out
 }

@@ -15,8 +15,8 @@ import (
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
 )
 
-// Remote is the server that samples are read from, and that answers what
-// remote read cannot.
+// Remote is a server that samples are read from, and that answers what remote
+// read cannot.
 type Remote struct {
 	// Name is the server in messages: its URL without credentials.
 	Name string
@@ -26,6 +26,9 @@ type Remote struct {
 	// Transport sends requests, with promwarp's credentials and headers for the
 	// server. nil is http.DefaultTransport.
 	Transport http.RoundTripper
+	// Optional says that where there are several servers, lists are answered
+	// without this one, with a warning, when it fails.
+	Optional bool
 }
 
 // forwardedHeaders are the only headers of a client that reach the upstream.
@@ -39,21 +42,22 @@ var forwardedHeaders = []string{
 // listing returns what answers the doors that remote read cannot answer, and
 // those that only a running Prometheus can.
 func (a *API) listing() (list, only http.Handler) {
-	switch r := a.o.Remote; {
-	case r == nil:
+	switch len(a.o.Remotes) {
+	case 0:
 		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus has these statistics")
-	case r.Base == nil:
-		why := respondWith(http.StatusNotImplemented, typeUnavailable, fmt.Sprintf(
-			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set upstream.url to its base, such as http://prometheus:9090", r.Name))
-		return why, why
+	case 1:
+		p := a.forward(a.o.Remotes[0])
+		return p, p
 	}
-	p := a.proxy()
-	return p, p
+	return a.gather(), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads from several servers, each of which has statistics of its own; ask them")
 }
 
-// proxy forwards requests to the upstream.
-func (a *API) proxy() http.Handler {
-	remote := a.o.Remote
+// forward returns what forwards requests to a server.
+func (a *API) forward(remote *Remote) http.Handler {
+	if remote.Base == nil {
+		return respondWith(http.StatusNotImplemented, typeUnavailable, fmt.Sprintf(
+			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set api_url of the remote_read entry, or upstream.url, to its base, such as http://prometheus:9090", remote.Name))
+	}
 	base := *remote.Base
 	user := base.User
 	base.User = nil
@@ -89,7 +93,7 @@ func (a *API) proxy() http.Handler {
 			}
 			return nil
 		},
-		ErrorHandler: a.forwardFailed,
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { a.forwardFailed(w, r, remote.Name, err) },
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		promhttputil.SetCORS(w, a.o.CORSOrigin, r)
@@ -99,9 +103,8 @@ func (a *API) proxy() http.Handler {
 	})
 }
 
-// forwardFailed answers a request that the upstream did not.
-func (a *API) forwardFailed(w http.ResponseWriter, r *http.Request, err error) {
-	name := a.o.Remote.Name
+// forwardFailed answers a request that the upstream of that name did not.
+func (a *API) forwardFailed(w http.ResponseWriter, r *http.Request, name string, err error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

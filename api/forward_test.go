@@ -35,7 +35,7 @@ func newUpstream(t *testing.T, h http.HandlerFunc) *upstreamServer {
 func (u *upstreamServer) api(t *testing.T, change func(*Options)) *API {
 	return newTestAPI(t, func(o *Options) {
 		o.Queryable = failing{}
-		o.Remote = &Remote{Name: u.URL, Base: u.base}
+		o.Remotes = []*Remote{{Name: u.URL, Base: u.base}}
 		if change != nil {
 			change(o)
 		}
@@ -58,7 +58,7 @@ func TestForwarding(t *testing.T) {
 		w.Header().Set("Access-Control-Allow-Origin", "http://elsewhere")
 		_, _ = io.WriteString(w, `{"status":"success","data":["forwarded"]}`)
 	})
-	a := u.api(t, func(o *Options) { o.Remote.Transport = secret{} })
+	a := u.api(t, func(o *Options) { o.Remotes[0].Transport = secret{} })
 	for _, path := range []string{
 		"/labels?match[]=m&start=1", "/label/job/values?limit=5", "/label/a%2Fb%25c/values", "/label/U__a_2f_b/values",
 		"/series?match[]=%7Bjob%3D%22a%26b%22%7D", "/metadata?metric=m", "/targets?state=active", "/targets/metadata",
@@ -159,7 +159,7 @@ func TestForwardedErrors(t *testing.T) {
 func TestUnknownBase(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) {
 		o.Queryable = failing{}
-		o.Remote = &Remote{Name: "http://store/custom/read"}
+		o.Remotes = []*Remote{{Name: "http://store/custom/read"}}
 	})
 	for _, path := range []string{"labels", "label/job/values", "metadata", "rules", "status/tsdb"} {
 		code, got := getJSON(t, a, "/api/v1/"+path)

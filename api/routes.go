@@ -10,6 +10,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/util/httputil"
+
+	"github.com/promwarp/promwarp/fanout"
 )
 
 // prefix is where Prometheus's API is mounted.
@@ -33,7 +35,6 @@ var (
 	here = map[string][]string{
 		"/format_query":        getPost,
 		"/parse_query":         getPost,
-		"/read":                post,
 		"/status/config":       get,
 		"/status/flags":        get,
 		"/status/runtimeinfo":  get,
@@ -89,6 +90,7 @@ func (a *API) routes() *mux.Router {
 	for path, methods := range here {
 		a.door(m, prefix+path, methods, a.v1)
 	}
+	a.door(m, prefix+"/read", post, whole(a.v1))
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
 	list, only := a.listing()
 	for path, methods := range listed {
@@ -143,6 +145,14 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 			h.ServeHTTP(w, r)
 		}
 	})))
+}
+
+// whole has h answer with all upstreams or with an error: its answers cannot carry
+// the warning that one is missing, and whoever reads them may keep them as whole.
+func whole(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(fanout.Whole(r.Context())))
+	})
 }
 
 // respondWith is a door that always gives the same error.

@@ -51,10 +51,7 @@ type reader struct {
 
 // bounds is the time range that a selection is for, in ms, both included.
 func (r *reader) bounds(hints *storage.SelectHints) (mint, maxt int64) {
-	if hints == nil || hints.Start == 0 && hints.End == 0 {
-		return r.mint, r.maxt
-	}
-	return hints.Start, hints.End
+	return selection.Bounds(hints, r.mint, r.maxt)
 }
 
 // SelectChunks implements selection.Querier.
@@ -92,14 +89,10 @@ type querier struct{ reader }
 // Select implements storage.Querier. Series are always sorted. Nothing is
 // fetched before the set's first Next.
 func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	return &lazySet[storage.Series]{open: func() openSet[storage.Series] {
-		mint, maxt := q.bounds(hints)
-		sel, ws, err := q.c.getFor(ctx, q.holds, mint, maxt, matchers)
-		if err != nil {
-			return failedSet[storage.Series]{err, ws}
-		}
-		return sel.SeriesSet(mint, maxt, ws)
-	}}
+	mint, maxt := q.bounds(hints)
+	return selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
+		return q.c.getFor(ctx, q.holds, mint, maxt, matchers)
+	})
 }
 
 type chunkQuerier struct{ reader }
@@ -107,60 +100,8 @@ type chunkQuerier struct{ reader }
 // Select implements storage.ChunkQuerier. Series are always sorted. Nothing is
 // fetched before the set's first Next.
 func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
-	return &lazySet[storage.ChunkSeries]{open: func() openSet[storage.ChunkSeries] {
-		mint, maxt := q.bounds(hints)
-		sel, ws, err := q.c.getFor(ctx, q.holds, mint, maxt, matchers)
-		if err != nil {
-			return failedSet[storage.ChunkSeries]{err, ws}
-		}
-		return sel.ChunkSeriesSet(mint, maxt, ws)
-	}}
+	mint, maxt := q.bounds(hints)
+	return selection.LazyChunkSeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
+		return q.c.getFor(ctx, q.holds, mint, maxt, matchers)
+	})
 }
-
-// openSet is a storage.SeriesSet or a storage.ChunkSeriesSet.
-type openSet[S any] interface {
-	Next() bool
-	At() S
-	Err() error
-	Warnings() annotations.Annotations
-}
-
-// lazySet opens a set at the first Next.
-type lazySet[S any] struct {
-	open func() openSet[S]
-	set  openSet[S]
-}
-
-func (l *lazySet[S]) Next() bool {
-	if l.set == nil {
-		l.set = l.open()
-	}
-	return l.set.Next()
-}
-
-func (l *lazySet[S]) At() S { return l.set.At() }
-
-func (l *lazySet[S]) Err() error {
-	if l.set == nil {
-		return nil
-	}
-	return l.set.Err()
-}
-
-func (l *lazySet[S]) Warnings() annotations.Annotations {
-	if l.set == nil {
-		return nil
-	}
-	return l.set.Warnings()
-}
-
-// failedSet is a set that could not be opened.
-type failedSet[S any] struct {
-	err error
-	ws  annotations.Annotations
-}
-
-func (failedSet[S]) Next() bool                          { return false }
-func (failedSet[S]) At() (s S)                           { return s }
-func (f failedSet[S]) Err() error                        { return f.err }
-func (f failedSet[S]) Warnings() annotations.Annotations { return f.ws }

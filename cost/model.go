@@ -1,5 +1,5 @@
 // Package cost estimates how long the cores and a GPU take for a leaf, a window
-// and what aggregates it, from constants that were measured on the machine and
+// and perhaps what aggregates it, from constants that were measured on the machine and
 // from how far earlier estimates were off.
 package cost
 
@@ -11,11 +11,12 @@ import (
 
 // Leaf is how much work a leaf is.
 type Leaf struct {
-	Function string  // of its window
+	Function string  // of its window, and what is made of that
 	Samples  int64   // in its chunks
 	Decoded  float64 // share of them, from 0 to 1, that the cores have kept decoded
 	Missing  int64   // bytes that must be copied to the device first
 	Windows  int64   // series times steps
+	Results  int64   // bytes that are copied back from the device
 }
 
 // Constants are what a machine was measured to do.
@@ -75,7 +76,7 @@ func (c *Constants) plain(l Leaf) (s [executors]float64) {
 	samples, windows := float64(l.Samples), float64(l.Windows)
 	decode := samples * (1 - l.Decoded*(1-handicap))
 	s[Cores] = (decode/c.CoreSamples + windows/c.CoreWindows) / float64(c.Workers)
-	s[Device] = c.Launch.Seconds() + float64(l.Missing)/c.Link + samples/c.DeviceSamples + windows/c.DeviceWindows
+	s[Device] = c.Launch.Seconds() + float64(l.Missing+l.Results)/c.Link + samples/c.DeviceSamples + windows/c.DeviceWindows
 	return s
 }
 

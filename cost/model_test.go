@@ -33,6 +33,7 @@ func TestCheaper(t *testing.T) {
 		"a billion samples":            {h200, Leaf{Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
 		"the same decoded":             {h200, Leaf{Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
 		"few, decoded":                 {h200, Leaf{Samples: 5_000_000, Missing: 10_000_000, Decoded: 1}, Cores},
+		"results as large as samples":  {slow, Leaf{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
 		"many windows":                 {h200, Leaf{Samples: 100_000, Windows: 100e6}, Device},
 		"a slow link":                  {slow, Leaf{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
 		"a slow link and all is there": {slow, Leaf{Samples: 100e6, Windows: 1e6}, Device},
@@ -54,12 +55,12 @@ func TestMonotone(t *testing.T) {
 			DeviceWindows: 1e6 + r.Float64()*1e11, CoreSamples: 1e6 + r.Float64()*1e9, CoreWindows: 1e6 + r.Float64()*1e9, Workers: 1 + r.IntN(64),
 		}
 		m := New(c)
-		l := Leaf{Function: "rate", Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Decoded: r.Float64()}
+		l := Leaf{Function: "rate", Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
 			m.Observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
 		}
 		more, few := l, m.Estimate(l)
-		for _, n := range []*int64{&more.Samples, &more.Missing, &more.Windows} {
+		for _, n := range []*int64{&more.Samples, &more.Missing, &more.Windows, &more.Results} {
 			*n += r.Int64N(1e9)
 			many := m.Estimate(more)
 			for k := range few {

@@ -7,50 +7,93 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Accelerator computes leaves in place of the cores: at present, aggregations
-// that add value to value right over a window. All else of a job stays here.
+// Accelerator computes leaves in place of the cores: windows, and what aggregates
+// them. All else of a job stays here.
 type Accelerator interface {
-	// Takes reports, before anything is fetched, whether a node may be worth
-	// offering once its data is known.
+	// Aggregates reports whether aggregations of that form are leaves as a whole, with
+	// the window below them. Of others the window alone is.
+	Aggregates(n *plan.Aggregate) bool
+	// Takes reports whether a leaf, by its node, may be worth offering. It is asked
+	// once for each.
 	Takes(n plan.Node) bool
-	// Evaluate computes a leaf and hands its values to the leaf's Finish, or says
-	// in one plain sentence why it is left to the cores. An error is the query's;
-	// what goes wrong with the accelerator itself is a reason.
+	// Evaluate computes a leaf and hands what comes out to the leaf's Finish, or to
+	// its TakeRows, or says in one plain sentence why it is left to the cores. These
+	// go on behind the last row that was taken. An error is the query's; what goes
+	// wrong with the accelerator itself is a reason.
 	Evaluate(ctx context.Context, l *Leaf) (reason string, err error)
 	// OnCores tells how long the cores took for a leaf that Evaluate left to them.
 	OnCores(l *Leaf, took time.Duration)
 }
 
-// offered evaluates an aggregation over w, by the accelerator if it takes that.
-func (r *run) offered(n *plan.Aggregate, w *plan.Window) (*aggregator, error) {
+// evaluate evaluates w, and the chain above it, over the series of src into out, by
+// the accelerator if there is one that takes that.
+func (r *run) evaluate(src *source, w *plan.Window, above chain, out sink) error {
 	x := r.job.Accelerator
-	takes := x.Takes(n)
-	src, err := r.open(w, nil)
-	if err != nil {
-		return nil, err
+	if x == nil {
+		return r.windowed(src, w, above, out, nil)
 	}
+	if l := r.leafInto(out, src, w, above); l != nil && x.Aggregates(l.Aggregate) {
+		return r.offered(x, l, above, out)
+	}
+	return r.offeredRows(x, src, w, above, out)
+}
+
+// offeredRows evaluates w, and the chain above it, over the series of src into out.
+// The accelerator computes the window if it takes that.
+func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chain, out sink) error {
+	if !x.Takes(w) {
+		return r.windowed(src, w, above, out, nil)
+	}
+	l := r.rowsLeaf(src, w)
+	left := false
+	var start time.Time // of what is left to the cores
+	err := r.windowed(src, w, above, out, func(e *windowing) error {
+		l.rows = e
+		reason, err := x.Evaluate(r.ctx, l)
+		if l.panicked != nil {
+			panic(l.panicked)
+		}
+		if e := l.Err(); e != nil {
+			return e
+		}
+		left, start = reason != "" && e.next == 0, time.Now()
+		return err
+	})
+	if left && err == nil {
+		x.OnCores(l, time.Since(start))
+	}
+	return err
+}
+
+// offered evaluates a leaf that is an aggregation, by the accelerator if it takes
+// that.
+func (r *run) offered(x Accelerator, l *Leaf, above chain, out sink) error {
+	takes := x.Takes(l.Aggregate)
 	start := time.Now()
-	l := r.leaf(n, w, src)
+	l.out.give(true)
 	if takes && l.out.tooLarge(r.job.MaxSamples) == "" {
 		reason, err := r.elsewhere(x, l)
 		if err != nil || reason == "" {
-			return l.out, err
+			return err
 		}
 		start = time.Now()
 	}
-	if err := r.windowed(src, w, nil, l.out); err != nil {
-		return nil, err
+	l.out.give(false)
+	if l.WindowOnly {
+		return r.offeredRows(x, l.src, l.Window, above, out)
+	}
+	if err := r.windowed(l.src, l.Window, above, out, nil); err != nil {
+		return err
 	}
 	if takes {
 		x.OnCores(l, time.Since(start))
 	}
-	return l.out, nil
+	return nil
 }
 
 // elsewhere offers a leaf to an accelerator. The memory of its values is counted
 // if it is taken.
 func (r *run) elsewhere(x Accelerator, l *Leaf) (reason string, err error) {
-	l.out.given = true
 	r.take(l.out.bytes())
 	if err := r.done(); err != nil {
 		return "", err
@@ -61,7 +104,6 @@ func (r *run) elsewhere(x Accelerator, l *Leaf) (reason string, err error) {
 	}
 	if reason != "" {
 		r.take(-l.out.bytes())
-		l.out.given = false
 	}
 	return reason, err
 }

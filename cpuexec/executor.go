@@ -185,6 +185,11 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		r.free(a, rows)
 		return rows, nil
 	}
+	if bottom, above := underChain(n.Input); r.job.Accelerator != nil && n.Label == "" {
+		if w, ok := bottom.(*plan.Window); ok {
+			return r.quantilesOver(n, w, above)
+		}
+	}
 	in, err := r.node(n.Input)
 	if err != nil {
 		return nil, err
@@ -198,9 +203,6 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
-	if w, ok := n.Input.(*plan.Window); ok && r.job.Accelerator != nil {
-		return r.offered(n, w)
-	}
 	err = r.feed(n, func(in input) sink {
 		a = newAggregator(n, r, in)
 		return a

@@ -2,11 +2,9 @@ package cpuexec
 
 import (
 	"context"
-	"math"
+	"errors"
 	"runtime"
-	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
 
@@ -15,60 +13,131 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Leaf is an aggregation over a window whose values another executor computes.
-// What Prometheus says of the series, and of what comes out, is said here.
+// Leaf is a window, or an aggregation over one, whose values another executor
+// computes. What Prometheus says of the series, and of what comes out, is said here.
 type Leaf struct {
-	Aggregate *plan.Aggregate
+	Aggregate *plan.Aggregate // nil where the values of the window itself are asked for
+	Maps      []*plan.Map     // that stand between the two, the lowest first
 	Window    *plan.Window
 	Grid      plan.Grid
 	Selection *selection.Selection
 	GroupOf   []int32 // the group of each series
 	Groups    int
+	Rooms     []int // of topk and bottomk, how many series each group keeps at a step
+	// WindowOnly is set where an aggregation cannot be computed, but perhaps its window.
+	WindowOnly bool
 
-	r          *run
-	src        *source
-	out        *aggregator
-	start      time.Time
-	alone      bool    // the leaf is all of the job
-	all, fresh []int64 // see CountSteps
-	work       plan.DeviceWork
-	err        error // of Finish
+	r     *run
+	src   *source
+	out   givable    // of an aggregation
+	rows  *windowing // of a window
+	start time.Time
+	work  plan.DeviceWork
+	err   error // of Finish or TakeRows
+
+	panicked any // of TakeRows
 }
 
-// OpenLeaf fetches what the job's node, an aggregation that adds value to value
-// over a window, reads, and groups it.
+// givable is a sink whose results may be computed elsewhere.
+type givable interface {
+	bounded
+	aggregation() (n *plan.Aggregate, groupOf []int32, groups int)
+	give(given bool)              // says that they will be, or not after all
+	given(x *Results, has []bool) // they are; has says which series have a value
+}
+
+// Results are what was computed of an aggregation.
+type Results struct {
+	// Counts are those of a series' window.
+	Counts func(series int) kernels.SeriesCounts
+	// Kept is how many of a series' values map m, which filters, has left.
+	Kept func(m, series int) uint32
+	// Values has one for each group and step, kernels.Absent where there is none. Of
+	// topk and bottomk it has Prometheus's heaps: group by group as many elements as
+	// the leaf's Rooms says, the first ones of all steps first. There Series says
+	// which series each value is of, and Filled how many elements the heap of each
+	// group and step has. The values of bottomk have their signs changed.
+	Values []float64
+	Series []uint32
+	Filled []uint32
+	// All are the samples in the windows of each step, over all series, and Fresh those
+	// of them that no earlier step had.
+	All, Fresh []int64
+	Work       plan.Work
+}
+
+// errOpened ends the evaluation of a job whose leaf was wanted only.
+var errOpened = errors.New("the leaf is open")
+
+// opener is an accelerator that takes the leaf and computes nothing.
+type opener struct{ leaf *Leaf }
+
+func (o *opener) Aggregates(*plan.Aggregate) bool { return true }
+func (o *opener) Takes(plan.Node) bool            { return true }
+func (o *opener) OnCores(*Leaf, time.Duration)    {}
+
+func (o *opener) Evaluate(_ context.Context, l *Leaf) (string, error) {
+	o.leaf = l
+	return "", errOpened
+}
+
+// OpenLeaf fetches and groups what the job's node, an aggregation, reads.
 func (x *Executor) OpenLeaf(ctx context.Context, job Job) (*Leaf, error) {
-	n := job.Node.(*plan.Aggregate)
-	w := n.Input.(*plan.Window)
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
-	src, err := r.open(w, nil)
-	if err != nil {
-		return nil, err
+	o := &opener{}
+	job.Accelerator = o
+	_, err := x.Run(ctx, job)
+	if errors.Is(err, errOpened) {
+		return o.leaf, nil
 	}
-	l := r.leaf(n, w, src)
-	l.alone = true
-	if reason := l.out.tooLarge(job.MaxSamples); reason != "" {
-		return nil, &plan.Declined{At: n, Reason: reason}
-	}
-	return l, nil
+	return nil, err
 }
 
-// leaf groups the series of src.
-func (r *run) leaf(n *plan.Aggregate, w *plan.Window, src *source) *Leaf {
-	l := &Leaf{
-		Aggregate: n, Window: w, Grid: r.job.Grid, Selection: src.sel,
-		r: r, src: src, start: time.Now(),
+// leafInto is the leaf whose results out takes, or nil if there is none.
+func (r *run) leafInto(out sink, src *source, w *plan.Window, above chain) *Leaf {
+	g, ok := out.(givable)
+	if !ok {
+		return nil
 	}
-	l.out = newAggregator(n, r, input{n: len(src.labels), labels: src.resultLabels, grouping: src.labelsFor(n), source: src})
-	l.GroupOf, l.Groups = l.out.groups.of, len(l.out.groups.labels)
+	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, out: g, start: time.Now()}
+	for _, n := range above {
+		m, ok := n.(*plan.Map)
+		if !ok {
+			return nil
+		}
+		l.Maps = append(l.Maps, m)
+	}
+	l.Aggregate, l.GroupOf, l.Groups = g.aggregation()
+	if k, ok := out.(*ranker); ok {
+		for _, size := range k.size {
+			l.Rooms = append(l.Rooms, atMost(k.k, size))
+		}
+	}
 	return l
+}
+
+// oneGroupKey is the key of the note on a selection's series in one group.
+type oneGroupKey struct{}
+
+// rowsLeaf is the leaf of the window alone.
+func (r *run) rowsLeaf(src *source, w *plan.Window) *Leaf {
+	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, Groups: 1, start: time.Now()}
+	l.GroupOf = selection.Note(src.sel.Notes(), oneGroupKey{}, func() []int32 { return make([]int32, len(src.labels)) })
+	return l
+}
+
+// Node is what is computed.
+func (l *Leaf) Node() plan.Node {
+	if l.Aggregate != nil {
+		return l.Aggregate
+	}
+	return l.Window
 }
 
 // Done returns Prometheus's error for a query that has ended.
 func (l *Leaf) Done() error { return l.r.done() }
 
 // Err is the query's own error, as opposed to one of whatever computes the leaf:
-// that of a query that has ended, or of Finish.
+// that of a query that has ended, or of Finish or TakeRows.
 func (l *Leaf) Err() error {
 	if l.err != nil {
 		return l.err
@@ -76,7 +145,7 @@ func (l *Leaf) Err() error {
 	return l.Done()
 }
 
-// Work is what computing the leaf took, once Finish has returned.
+// Work is what computing the leaf took, once it is finished.
 func (l *Leaf) Work() plan.DeviceWork { return l.work }
 
 // DecodedShare is the share, from 0 to 1, of the series that the cores have kept
@@ -93,57 +162,75 @@ func (l *Leaf) DecodedShare() float64 {
 	return float64(kept) / float64(max(looked, 1))
 }
 
-// CountSteps notes, before Finish, the samples in the windows of each step, over
-// all series, and those of them that no earlier step had.
-func (l *Leaf) CountSteps(all, fresh []int64) { l.all, l.fresh = all, fresh }
-
-// Finish takes what was computed: the counts of each series, and a value for each
-// group and step, kernels.Absent where there is none. It returns the result of a
-// leaf that OpenLeaf has opened.
-func (l *Leaf) Finish(counts func(series int) kernels.SeriesCounts, values []float64, work plan.Work) (m *plan.Matrix, err error) {
-	defer func() { l.err = err }()
-	m = l.r.m
-	hasPoints, peak := l.series(counts)
-	if limit := l.r.job.MaxSamples; limit > 0 && peak > limit {
-		return nil, promql.ErrTooManySamples("query execution")
-	}
-	for i, left := 0, l.Groups; i < len(hasPoints) && left > 0; i++ {
-		if g := l.GroupOf[i]; hasPoints[i] && l.out.first[g] < 0 {
-			l.out.first[g] = int32(i)
-			left--
-		}
-	}
-	m.Peak = max(m.Peak, peak)
-	for k := range l.all {
-		m.SamplesAtStep[k] += l.all[k]
-		m.NewSamplesAtStep[k] += l.fresh[k]
-	}
-	if err := l.r.check(l.Window, l.src, hasPoints); err != nil {
-		return nil, err
-	}
-	l.out.acc = &accumulator{op: l.Aggregate.Func, steps: l.Grid.Steps, given: values}
-	took := time.Since(l.start).Microseconds()
-	if !l.alone {
-		m.Work.Series += len(l.GroupOf)
-		l.work = plan.DeviceWork{Leaves: 1, Chunks: work.Chunks, Samples: work.Samples, Bytes: work.Bytes, Micros: took}
-		m.Work.AddDevice(&l.work)
-		return m, l.r.done()
-	}
-	m.Rows = l.out.rows()
-	l.r.take(rowsBytes(m.Rows))
-	if err := l.r.done(); err != nil {
-		return nil, err
-	}
-	fetch := m.Work.FetchMicros
-	m.Work = work
-	m.Work.FetchMicros, m.Work.EvalMicros = fetch, took
-	m.Work.Series, m.Work.ResultSeries, m.Work.ResultPoints = len(l.GroupOf), len(m.Rows), m.Points()
-	return m, nil
+// Finish takes what was computed of an aggregation.
+func (l *Leaf) Finish(x Results) error {
+	l.err = l.finish(&x)
+	return l.err
 }
 
-// series goes over the counts of all series: which have points, and how many samples
-// Prometheus's engine would hold at most.
-func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints []bool, peak int) {
+func (l *Leaf) finish(x *Results) error {
+	m := l.r.m
+	hasPoints, held, peak := l.series(x.Counts)
+	if limit := l.r.job.MaxSamples; limit > 0 && peak > limit {
+		return promql.ErrTooManySamples("query execution")
+	}
+	m.Peak = max(m.Peak, peak)
+	m.Work.Series += len(l.GroupOf)
+	l.countSteps(x.All, x.Fresh)
+	if err := l.r.check(l.Window, l.src, hasPoints); err != nil {
+		return err
+	}
+	if err := l.r.checkTimestamps(l.Window, held, len(hasPoints)); err != nil {
+		return err
+	}
+	if err := l.maps(x, hasPoints, held); err != nil {
+		return err
+	}
+	l.out.given(x, hasPoints)
+	l.Finished(x.Work)
+	return l.r.done()
+}
+
+// Finished notes what computing the leaf took.
+func (l *Leaf) Finished(work plan.Work) {
+	l.work = plan.DeviceWork{
+		Leaves: 1, Chunks: work.Chunks, Samples: work.Samples, Bytes: work.Bytes, Micros: time.Since(l.start).Microseconds(),
+	}
+	l.r.m.Work.AddDevice(&l.work)
+}
+
+// maps raises what Prometheus's engine raises once it has evaluated the maps, of
+// whose input there are so many points, and leaves in hasPoints the series that have
+// some after them.
+func (l *Leaf) maps(x *Results, hasPoints []bool, points int) error {
+	kept := []int{points}
+	var above chain
+	for m, n := range l.Maps {
+		above = append(above, n)
+		if n.Filters() {
+			points = 0
+			for i := range hasPoints {
+				left := x.Kept(m, i)
+				points += int(left)
+				hasPoints[i] = left > 0
+			}
+		}
+		kept = append(kept, points)
+	}
+	return above.check(l.r, kept, len(hasPoints))
+}
+
+// countSteps adds to the statistics of the query.
+func (l *Leaf) countSteps(all, fresh []int64) {
+	for k := range all {
+		l.r.m.SamplesAtStep[k] += all[k]
+		l.r.m.NewSamplesAtStep[k] += fresh[k]
+	}
+}
+
+// series goes over the counts of all series: which have points, how many points
+// that are, and how many samples Prometheus's engine would hold at most.
+func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
 	const block = 8192
 	parts := make([]sampleLimit, (len(hasPoints)+block-1)/block)
@@ -157,55 +244,13 @@ func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints [
 		parts[k] = limit
 		return true
 	})
-	held := l.r.held
 	for _, p := range parts {
-		peak = max(peak, held+p.peak)
-		held += p.held
+		peak = max(peak, l.r.held+points+p.peak)
+		points += p.held
 	}
-	return hasPoints, peak
+	return hasPoints, points, peak
 }
 
 func countsOf(c kernels.SeriesCounts) counts {
 	return counts{points: int(c.Points), maxWindow: int(c.Most), lastWindow: int(c.Last)}
-}
-
-// givenBytes is the memory of results that were computed elsewhere, and of the
-// rows made of them.
-func givenBytes(groups, steps int) int64 {
-	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + rowBytes(0))
-}
-
-// sparse makes a row of values of which some are kernels.Absent. Where none is, they
-// are the row's.
-func sparse(values []float64) (row plan.Row) {
-	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == kernels.Absent }) {
-		row.Values = values[:len(values):len(values)]
-		row.Runs = []plan.Run{{Len: int32(len(values))}}
-		return row
-	}
-	for k, v := range values {
-		if math.Float64bits(v) == kernels.Absent {
-			continue
-		}
-		if n := len(row.Runs); n > 0 && row.Runs[n-1].First+row.Runs[n-1].Len == int32(k) {
-			row.Runs[n-1].Len++
-		} else {
-			row.Runs = append(row.Runs, plan.Run{First: int32(k), Len: 1})
-		}
-		row.Values = append(row.Values, v)
-	}
-	return row
-}
-
-// spread writes such values to a dense row and returns how many there are.
-func spread(values []float64, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
-	for k, v := range values {
-		if math.Float64bits(v) != kernels.Absent {
-			cur.set(k, v)
-			points++
-		}
-	}
-	return points
 }

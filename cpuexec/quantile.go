@@ -61,6 +61,53 @@ func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	return out, nil
 }
 
+// quantiler is the sink of a quantile over a window. It keeps the rows, unless the
+// quantiles are computed elsewhere.
+type quantiler struct {
+	*aggregator
+	in collector
+}
+
+func (q *quantiler) take(r *run, b *batch) { q.in.take(r, b) }
+
+func (q *quantiler) tooLarge(maxSamples int) string {
+	if q.elsewhere {
+		return q.aggregator.tooLarge(maxSamples)
+	}
+	return ""
+}
+
+// What is kept is counted as it is collected.
+func (q *quantiler) open() {}
+
+func (q *quantiler) bytes() int64 {
+	if q.elsewhere {
+		return q.aggregator.bytes()
+	}
+	return 0
+}
+
+// quantilesOver evaluates the quantile operator over a window and the chain above
+// that.
+func (r *run) quantilesOver(n *plan.Aggregate, w *plan.Window, above chain) ([]plan.Row, error) {
+	var q *quantiler
+	err := r.window(w, above, func(s *source) sink {
+		in := input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s}
+		q = &quantiler{newAggregator(n, r, in), collector{labels: s.resultLabels}}
+		return q
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !q.elsewhere {
+		defer r.take(-rowsBytes(q.in.rows))
+		return r.quantiles(n, q.in.rows)
+	}
+	rows := q.rows()
+	r.free(q, rows)
+	return rows, nil
+}
+
 // starts gives, for each run of each row, the index of its first value.
 func starts(in []plan.Row) [][]int32 {
 	at := make([][]int32, len(in))

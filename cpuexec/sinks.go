@@ -44,13 +44,13 @@ func (x *Executor) workersFor(values int) int {
 
 // aggregator is the sink of an aggregation.
 type aggregator struct {
-	ctx    context.Context
-	node   *plan.Aggregate
-	groups groups
-	acc    *accumulator
-	steps  int
-	first  []int32 // the first series with a value of each group, -1 for none
-	given  bool    // its results are computed elsewhere
+	ctx       context.Context
+	node      *plan.Aggregate
+	groups    groups
+	acc       *accumulator
+	steps     int
+	first     []int32 // the first series with a value of each group, -1 for none
+	elsewhere bool    // where its results are computed
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
@@ -87,7 +87,7 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 func (a *aggregator) owner() plan.Node { return a.node }
 
 func (a *aggregator) bytes() int64 {
-	if a.given {
+	if a.elsewhere {
 		return givenBytes(len(a.first), a.steps)
 	}
 	return accumulatorBytes(a.node.Func, len(a.first), a.steps)

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"sort"
 
 	"github.com/promwarp/promwarp/plan"
@@ -34,10 +35,17 @@ type ranker struct {
 
 func newRanker(n *plan.Aggregate, r *run, in input) *ranker {
 	a := &ranker{members: newMembers(n, r, in), k: n.Param, bottom: n.Func.Name == "bottomk"}
-	a.heap = make([]int32, len(a.size))
+	a.layOut(a.instant())
+	a.kept = make([]plan.Row, in.n)
+	return a
+}
+
+// layOut decides which groups have heaps, perhaps all, and where these are.
+func (a *ranker) layOut(all bool) {
+	a.heap, a.room, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
 	for g, size := range a.size {
 		room := atMost(a.k, size)
-		if room == int(size) && !a.instant() {
+		if room == int(size) && !all {
 			a.heap[g] = -1
 			continue
 		}
@@ -46,8 +54,6 @@ func newRanker(n *plan.Aggregate, r *run, in input) *ranker {
 		a.base = append(a.base, a.cells)
 		a.cells += room * a.steps
 	}
-	a.kept = make([]plan.Row, in.n)
-	return a
 }
 
 func (a *ranker) tooLarge(maxSamples int) string {
@@ -209,33 +215,37 @@ func (a *ranker) rows() []plan.Row {
 		return out
 	}
 	points := make([]int, len(a.kept))
-	for heap := range a.room {
-		for k := range a.steps {
-			for _, s := range a.at(heap, k).series {
-				points[s]++
-			}
-		}
-	}
-	for heap := range a.room {
-		for k := range a.steps {
-			h := a.at(heap, k)
-			for i, s := range h.series {
-				row := &a.kept[s]
-				if row.Values == nil {
-					row.Labels = a.labels(int(s))
-					row.Values = make([]float64, 0, points[s])
-				}
-				row.Values = append(row.Values, a.value(h.keys[i]))
-				row.Runs = extend(row.Runs, int32(k))
-			}
-		}
-	}
+	parallel(runtime.GOMAXPROCS(0), len(a.room), func(_, heap int) bool {
+		a.collect(heap, points)
+		return true
+	})
 	for _, row := range a.kept {
 		if len(row.Values) > 0 {
 			out = append(out, row)
 		}
 	}
 	return out
+}
+
+// collect makes the rows of the series in a group's heaps. points are zeros, a series.
+func (a *ranker) collect(heap int, points []int) {
+	for k := range a.steps {
+		for _, s := range a.at(heap, k).series {
+			points[s]++
+		}
+	}
+	for k := range a.steps {
+		h := a.at(heap, k)
+		for i, s := range h.series {
+			row := &a.kept[s]
+			if row.Values == nil {
+				row.Labels = a.labels(int(s))
+				row.Values = make([]float64, 0, points[s])
+			}
+			row.Values = append(row.Values, a.value(h.keys[i]))
+			row.Runs = extend(row.Runs, int32(k))
+		}
+	}
 }
 
 // oneStep are the runs of a row on a grid of one step.

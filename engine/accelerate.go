@@ -28,7 +28,6 @@ type accelerator struct {
 // accelerator returns what computes leaves of a part in place of the cores, or nil.
 func (q *query) accelerator(p *planner.Part) cpuexec.Accelerator {
 	if a := q.accelerates(p); a != nil {
-		a.notLeaves(p.Node)
 		return a
 	}
 	return nil
@@ -49,25 +48,25 @@ func (a *accelerator) suits(n plan.Node) string {
 	return a.gpus.Suits(n)
 }
 
-// leaf returns the window right below an aggregation that can be offered as one.
-func leaf(n plan.Node) *plan.Window {
-	if a, ok := n.(*plan.Aggregate); ok && a.Func.Adds() {
-		w, _ := a.Input.(*plan.Window)
-		return w
-	}
-	return nil
+// Aggregates implements cpuexec.Accelerator.
+func (a *accelerator) Aggregates(n *plan.Aggregate) bool {
+	return gpuexec.Suits(n) == ""
 }
 
-// notLeaves says of the windows in n that are not offered at all why not.
-func (a *accelerator) notLeaves(n plan.Node) {
-	if leaf(n) != nil {
+// leaves calls f with the leaves at and below n.
+func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
+	switch n := n.(type) {
+	case *plan.Window:
+		f(n)
 		return
-	}
-	if _, ok := n.(*plan.Window); ok {
-		a.leave(n, a.suits(n))
+	case *plan.Aggregate:
+		if a.Aggregates(n) {
+			f(n)
+			return
+		}
 	}
 	for _, in := range n.Inputs() {
-		a.notLeaves(in)
+		a.leaves(in, f)
 	}
 }
 
@@ -94,18 +93,22 @@ func (a *accelerator) Takes(n plan.Node) bool {
 // Evaluate implements cpuexec.Accelerator.
 func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
 	o, err := a.gpus.Evaluate(ctx, l, a.mode == GPU)
-	d := a.part.Of[l.Aggregate]
+	d := a.part.Of[l.Node()]
 	if o.Estimated {
 		d.Choice = &plan.Choice{
 			CPU: o.Estimate[cost.Cores].Microseconds(), GPU: o.Estimate[cost.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
 		}
 	}
 	if err != nil || o.Reason != "" {
-		a.leave(l.Aggregate, o.Reason)
+		a.leave(l.Node(), o.Reason)
 		return o.Reason, err
 	}
-	d.Executor, d.Choice.Device, d.Choice.Stages = plan.OnGPU, &o.GPU, stages(&o.Stages)
-	a.part.Of[l.Window].Executor = plan.OnGPU
+	d.Choice.Device, d.Choice.Stages = &o.GPU, stages(&o.Stages)
+	for _, n := range plan.Path(l.Node(), l.Window) {
+		if d := a.part.Of[n]; d != nil {
+			d.Executor = plan.OnGPU
+		}
+	}
 	return "", nil
 }
 
@@ -121,7 +124,7 @@ func stages(s *gpuexec.Stages) *plan.DeviceStages {
 // OnCores implements cpuexec.Accelerator.
 func (a *accelerator) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	a.gpus.OnCores(l, took)
-	if c := a.part.Of[l.Aggregate].Choice; c != nil {
+	if c := a.part.Of[l.Node()].Choice; c != nil {
 		c.Took = took.Microseconds()
 	}
 }
@@ -133,16 +136,12 @@ func (q *query) foresee() {
 		if a == nil {
 			continue
 		}
-		a.notLeaves(p.Node)
-		for n := range p.Of {
-			if leaf(n) == nil {
-				continue
-			}
+		a.leaves(p.Node, func(n plan.Node) {
 			reason := a.suits(n)
 			if reason == "" && a.mode == Auto {
 				reason = reasonForesee
 			}
 			a.leave(n, reason)
-		}
+		})
 	}
 }

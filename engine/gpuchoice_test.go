@@ -88,8 +88,7 @@ func TestGPUForeseen(t *testing.T) {
 	}{
 		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "sum(reqs_total)", reasonForesee},
 		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), GPU, "sum(reqs_total)", ""},
-		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "stddev(reqs_total)", "the operator stddev is not on the GPU yet"},
-		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "rate(reqs_total[5m])", "only aggregations are on the GPU yet"},
+		{New(Options{Prometheus: plainOpts(), GPUs: gpus}), Auto, "rate(reqs_total[5m])", reasonForesee},
 		{New(Options{Prometheus: plainOpts()}), GPU, "sum(reqs_total)", reasonNoGPUs},
 		{New(Options{Prometheus: plainOpts()}), Auto, "sum(reqs_total)", ""},
 	} {
@@ -112,12 +111,12 @@ func TestGPUForced(t *testing.T) {
 	}{
 		{with, `histogram_quantile(0.9, sum by (le) (rate(lat_bucket{job="j0"}[5m])))`, nil},
 		{with, "sum(temp) / count(temp)", nil},
-		{with, "rate(reqs_total[5m]) * 2", []string{"rate(reqs_total[5m]): only aggregations are on the GPU yet"}},
-		{with, "sum(temp) + stddev(temp)", []string{"stddev(temp): the operator stddev is not on the GPU yet"}},
+		{with, "rate(reqs_total[5m]) * 2", nil},
+		{with, "sum(temp) + quantile(0.5, temp) + count_values(\"v\", odd)", nil},
+		{with, "topk(2, exp(temp)) + on (job, instance) stdvar(deriv(temp[5m]))", nil},
+		{with, "max(abs(temp)) + sum(timestamp(temp)) + absent_over_time(odd[5m])", nil},
+		{with, "max(mad_over_time(temp[30m])) + count(temp)", []string{"max(mad_over_time(temp[30m])): windows of more than 64 samples are not sorted on the GPU yet"}},
 		{with, "day_of_week(sum(temp))", []string{"day_of_week(sum(temp)): the function day_of_week is not on an executor yet"}},
-		{with, "max(abs(temp)) + stdvar(deriv(temp[5m]))", []string{
-			"stdvar(deriv(temp[5m])): the operator stdvar is not on the GPU yet", "temp: only aggregations are on the GPU yet",
-		}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {
 		res := ranged(t, c.e, WithMode(t.Context(), GPU, false), st, c.qs)
@@ -147,6 +146,8 @@ func TestGPULimits(t *testing.T) {
 		"sum by (job) (rate(reqs_total[5m]))", "max(sum by (job) (temp))", "sum by (job) (temp) * 2", "sum(temp) or vector(1)",
 		"histogram_quantile(0.9, sum by (le, job) (rate(lat_bucket[5m])))", "sum(temp) / count(max_over_time(temp[5m]))",
 		"max_over_time(sum(rate(reqs_total[5m]))[10m:1m])", "avg(increase(reqs_total[40m]))",
+		"rate(reqs_total[5m]) * 2 > 1", "sum by (job) (abs(temp) * 2 > 1)", "topk by (job) (2, temp)", "quantile(0.5, -temp)",
+		"topk(3, max_over_time(temp[10m]) != 0)", "count(timestamp(temp))",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(100) {
 			opts := plainOpts()

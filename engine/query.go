@@ -19,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // query is a query of Prometheus's engine in which promwarp computes parts.
@@ -69,7 +70,8 @@ func (q *query) prepare() error {
 }
 
 // Exec implements promql.Query. A part that turns out not to be computable once
-// its data is seen is excluded and the query run again.
+// its data is seen is excluded and the query run again, and so it is where the
+// storage asks for that (see selection.Again).
 func (q *query) Exec(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
 	defer cancel()
@@ -80,14 +82,21 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		res := q.Query.Exec(ctx)
 		q.restore()
 		var d *plan.Declined
-		if res.Err == nil || !errors.As(res.Err, &d) {
+		var again *selection.Again
+		switch {
+		case res.Err == nil:
+			return q.finish(res)
+		case errors.As(res.Err, &again):
+			q.q = again.Queryable
+		case errors.As(res.Err, &d):
+			if _, ok := q.excluded[d.At.Range()]; ok {
+				return &promql.Result{Err: fmt.Errorf("declined twice: %w", d)}
+			}
+			q.excluded[d.At.Range()] = d.Reason
+			q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
+		default:
 			return q.finish(res)
 		}
-		if _, ok := q.excluded[d.At.Range()]; ok {
-			return &promql.Result{Err: fmt.Errorf("declined twice: %w", d)}
-		}
-		q.excluded[d.At.Range()] = d.Reason
-		q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
 		q.Query.Close()
 		if err := q.prepare(); err != nil {
 			return &promql.Result{Err: err}

@@ -65,7 +65,7 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 	if d == nil {
 		return f.decline(o, reason)
 	}
-	size := sizeOf(l)
+	size := SizeOf(l)
 	size.Missing = int64(float64(size.Missing) * (1 - d.resident(l)))
 	model := f.model.Load()
 	o.Estimate, o.Estimated = model.Estimate(size), true
@@ -114,7 +114,7 @@ func short(d time.Duration) time.Duration {
 // OnCores tells how long the cores took for a leaf.
 func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	if m := f.model.Load(); m != nil {
-		m.Observe(cost.Cores, sizeOf(l), took)
+		m.Observe(cost.Cores, SizeOf(l), took)
 	}
 }
 
@@ -166,6 +166,18 @@ func (d *device) resident(l *cpuexec.Leaf) float64 {
 	return d.x.ResidentShare(l)
 }
 
+// Forget gives the devices' memory for a selection's chunks to others, unless a leaf
+// under way uses them.
+func (f *Fleet) Forget(sel *selection.Selection) {
+	for _, d := range f.all() {
+		d.use.RLock()
+		if d.x != nil {
+			d.x.Forget(sel)
+		}
+		d.use.RUnlock()
+	}
+}
+
 // run computes a leaf.
 func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stages) error {
 	d.use.RLock()
@@ -173,8 +185,7 @@ func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stage
 	if d.x == nil {
 		return errors.New("it is closed")
 	}
-	_, err := d.x.Evaluate(ctx, l, stages)
-	return err
+	return d.x.Evaluate(ctx, l, stages)
 }
 
 // wait is how long a leaf is expected to wait for the device.
@@ -195,8 +206,8 @@ func (d *device) note(took time.Duration) {
 // much they are.
 const looked = 512
 
-// sizeOf is how much work a leaf is, about.
-func sizeOf(l *cpuexec.Leaf) cost.Leaf {
+// SizeOf is how much work a leaf is, about. No chunk of it counts as resident.
+func SizeOf(l *cpuexec.Leaf) cost.Leaf {
 	n := l.Selection.NumSeries()
 	mint, maxt := l.Window.Reads(l.Grid)
 	every := max(1, n/looked)
@@ -209,11 +220,30 @@ func sizeOf(l *cpuexec.Leaf) cost.Leaf {
 		}
 	}
 	scale := float64(n) / float64(max(series, 1))
+	kind, results := kindOf(l)
 	return cost.Leaf{
-		Function: l.Window.Func.Name,
+		Function: l.Window.Func.Name + kind,
 		Samples:  int64(float64(samples) * scale),
 		Missing:  int64(float64(bytes) * scale),
 		Decoded:  l.DecodedShare(),
 		Windows:  int64(n) * int64(l.Grid.Steps),
+		Results:  results,
 	}
+}
+
+// kindOf tells kinds of leaves apart whose costs differ beyond what the estimates
+// know, and how many bytes a device copies back of a leaf.
+func kindOf(l *cpuexec.Leaf) (kind string, results int64) {
+	steps := int64(l.Grid.Steps)
+	if l.Aggregate == nil {
+		return " alone", 8 * int64(len(l.GroupOf)) * steps
+	}
+	for _, room := range l.Rooms {
+		results += 12 * int64(room) * steps
+	}
+	switch name := l.Aggregate.Func.Name; name {
+	case "topk", "bottomk", "quantile":
+		kind = " " + name
+	}
+	return kind, results + 8*int64(l.Groups)*steps
 }

@@ -109,6 +109,14 @@ func Open(o Options) (*Fleet, error) {
 // Ready is closed once every device is open or was found not to be usable.
 func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 
+// Constants are what was measured, once Ready is closed and where there is a device.
+func (f *Fleet) Constants() (c cost.Constants) {
+	if m := f.model.Load(); m != nil {
+		c = m.Constants()
+	}
+	return c
+}
+
 // Close waits for the leaves under way and gives the devices back.
 func (f *Fleet) Close() {
 	f.stop()

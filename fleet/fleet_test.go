@@ -19,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -174,11 +175,32 @@ func TestWaiting(t *testing.T) {
 	require.Greater(t, o.Estimate[cost.Device], time.Hour)
 }
 
+// TestForget: what was forgotten is copied again.
+func TestForget(t *testing.T) {
+	f, _, _ := open(t, 2, nil)
+	job := rates(counters(200), plan.Grid{Interval: span / 8, Steps: 8})
+	var sel *selection.Selection
+	copied := func() int64 {
+		l, err := f.cpu.OpenLeaf(t.Context(), job)
+		require.NoError(t, err)
+		sel = l.Selection
+		o, err := f.Evaluate(t.Context(), l, true)
+		require.NoError(t, err)
+		require.Empty(t, o.Reason)
+		return o.Stages.CopiedBytes
+	}
+	first := copied()
+	require.Positive(t, first)
+	require.Less(t, copied(), first)
+	f.Forget(sel)
+	require.Equal(t, first, copied())
+}
+
 // TestSize: how much work a leaf is, is found from some of its series.
 func TestSize(t *testing.T) {
 	for _, series := range []int{0, 1, 511, 512, 5000} {
 		l := leafOf(t, t.Context(), series, "m")
-		size := sizeOf(l)
+		size := SizeOf(l)
 		require.InDelta(t, series*chunkSamples, size.Samples, 1)
 		require.EqualValues(t, series*8, size.Windows)
 		require.Equal(t, "rate", size.Function)
@@ -192,7 +214,7 @@ func TestSize(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	file := t.TempDir() + "/constants.json"
 	f, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
-	c := f.model.Load().Constants()
+	c := f.Constants()
 	require.True(t, c.Sound(), "%+v", c)
 	require.Equal(t, 2, c.Workers)
 	kept, err := cost.Read(file, f.machine(f.all()[0]), time.Now())

@@ -80,11 +80,11 @@ func (f *Fleet) workers() int {
 // machine names what constants depend on.
 func (f *Fleet) machine(d *device) string {
 	return fmt.Sprintf("%s, driver %s, CUDA %s, %d cores of %s, promwarp %s",
-		d.info.Name, cuda.Release(), d.driver.Version(), f.workers(), processor(), version.Version)
+		d.info.Name, cuda.Release(), d.driver.Version(), f.workers(), Processor(), version.Version)
 }
 
-// processor is the name of the machine's processor.
-func processor() string {
+// Processor is the name of the machine's processor.
+func Processor() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return runtime.GOARCH

@@ -12,11 +12,11 @@ type section struct{ at, size int }
 
 // input is the layout of what is copied to the device for a batch.
 type input struct {
-	from, to                          int // tiles of series
-	total                             tileSize
-	refs, rows, first, groups, starts section // tables
-	bytes                             section // chunks whose slabs are not on the device
-	tables, size                      int     // of all tables; and of everything
+	from, to                                 int // tiles of series
+	total                                    tileSize
+	table, wide, rows, first, groups, starts section // tables
+	bytes                                    section // chunks whose slabs are not on the device
+	tables, size                             int     // of all tables; and of everything
 }
 
 // newInput lays out the input of a batch whose series are in their places.
@@ -27,7 +27,8 @@ func newInput(b *batch) input {
 		in.size += aligned(n, 256)
 		return s
 	}
-	in.refs = next(b.total.positions * lanes * int(unsafe.Sizeof(kernels.SeriesChunk{})))
+	in.table = next(b.total.positions * lanes * int(unsafe.Sizeof(kernels.Entry{})))
+	in.wide = next(b.total.wide * int(unsafe.Sizeof(kernels.SeriesChunk{})))
 	in.rows = next(b.total.positions * 8)
 	in.first = next((len(b.tiles) + 1) * 4)
 	in.groups = next(len(b.groups) * 4)
@@ -41,6 +42,7 @@ func newInput(b *batch) input {
 type output struct {
 	decoded, times, values, windows, reads section
 	suffix, prefix                         section // see Panes
+	pieces                                 section // see rows.go
 	size                                   int
 }
 
@@ -58,6 +60,7 @@ func newOutput(in input, r room) output {
 	o.reads = next((in.to - in.from) * r.steps * lanes * 8)
 	o.suffix = next((in.to - in.from) * r.panes)
 	o.prefix = next((in.to - in.from) * r.panes)
+	o.pieces = next((in.to - in.from) * r.pieces)
 	return o
 }
 
@@ -69,7 +72,7 @@ const absent = 1<<64 - 1
 // transfers that bring the latter there.
 func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64) []transfer {
 	in := b.in
-	refs := as[kernels.SeriesChunk](buf, in.refs)
+	table, wide := as[kernels.Entry](buf, in.table), as[kernels.SeriesChunk](buf, in.wide)
 	rows, first := as[uint64](buf, in.rows), as[uint32](buf, in.first)
 	copy(as[uint32](buf, in.groups), b.groups)
 	copy(as[uint32](buf, in.starts), b.starts)
@@ -86,27 +89,34 @@ func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64)
 	inParallel(len(starts), func(k int) {
 		at := starts[k]
 		cs, positions := y.chunksOf(b, k)
-		tile := refs[at.positions*lanes:][:positions*lanes]
+		tile := table[at.positions*lanes:][:positions*lanes]
 		clear(tile)
 		most := rows[at.positions:][:positions] // samples, and then the first row
 		clear(most)
 		for lane := range cs {
 			for p := range cs[lane] {
 				c := &cs[lane][p]
-				ref := &tile[p*lanes+lane]
-				ref.Len, ref.Samples, ref.From, ref.To = c.Len, uint32(c.Samples), c.MinT, c.MaxT
+				to := bases[c.Slab] + uint64(c.Off)
+				if bases[c.Slab] == absent {
+					to = rest + uint64(at.bytes)
+					whole := aligned(int(c.Len), 8) // the device reads whole words
+					moved[k] = append(moved[k], transfer{y.sel.Bytes(*c)[:whole], to})
+					at.bytes += whole
+				}
+				ref := kernels.SeriesChunk{
+					ChunkRef: kernels.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
+				}
 				if c.Enc == chunkenc.EncXOR2 {
 					ref.Samples |= kernels.XOR2
 				}
-				most[p] = max(most[p], uint64(c.Samples))
-				if base := bases[c.Slab]; base != absent {
-					ref.Off = base + uint64(c.Off) - origin
-					continue
+				if kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+					tile[p*lanes+lane] = ref.Entry(y.since())
+				} else {
+					tile[p*lanes+lane] = kernels.WideEntry(uint32(at.wide))
+					wide[at.wide] = ref
+					at.wide++
 				}
-				to := rest + uint64(at.bytes)
-				ref.Off = to - origin
-				moved[k] = append(moved[k], transfer{y.sel.Bytes(*c), to})
-				at.bytes += aligned(int(c.Len), 8)
+				most[p] = max(most[p], uint64(c.Samples))
 			}
 		}
 		row := uint64(at.rows)

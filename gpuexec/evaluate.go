@@ -7,23 +7,21 @@ import (
 	"weak"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/plan"
 )
 
-// Evaluate computes a leaf, hands its values to the leaf's Finish, and says what that
-// took, as far as it came. Its errors are those of Run.
-func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages) (*plan.Matrix, error) {
+// Evaluate computes a leaf, hands what comes out to it, and says what that took, as far as it came. Its errors are those of Run.
+func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages) error {
 	start := time.Now()
 	defer func() { stages.Total = time.Since(start) }()
 	if reason := SuitsLeaf(l); reason != "" {
-		return nil, &Unsuited{reason}
+		return &Unsuited{reason}
 	}
 	stages.Link = x.link
 	x.store.sweep()
 	if isSmall(l) {
-		m, err := x.run(ctx, l, stages, &x.small, &x.large)
+		err := x.run(ctx, l, stages, &x.small, &x.large)
 		if u := (*Unsuited)(nil); !errors.As(err, &u) {
-			return m, err
+			return err
 		}
 		// The other seat has more memory.
 	}
@@ -32,7 +30,7 @@ func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages
 
 // SuitsLeaf says why a leaf cannot be evaluated on the GPU, or nothing.
 func SuitsLeaf(l *cpuexec.Leaf) string {
-	if reason := Suits(l.Aggregate); reason != "" {
+	if reason := Suits(l.Node()); reason != "" {
 		return reason
 	}
 	return suitsData(l)

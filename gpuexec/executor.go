@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -91,6 +92,7 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 		}
 		x.memory = free / 2
 	}
+	x.memory = min(x.memory, kernels.EntryReach)
 	if x.arena, err = c.Alloc(x.memory); err != nil {
 		return err
 	}
@@ -145,29 +147,44 @@ func (x *Executor) Close() error {
 	return x.dev.Do(x.release)
 }
 
-// Run evaluates the job's node. An *Unsuited says that it is not one for the GPU,
-// a *selection.CorruptError which chunk is corrupt; cpuexec's errors, and those of
+// Run evaluates the job's node: its windows, and as far as that is possible what
+// aggregates them, on the device. An *Unsuited says that one of them cannot be, a
+// *selection.CorruptError which chunk is corrupt; cpuexec's errors, and those of
 // Prometheus's engine, are the job's own. Any other error is the device's.
 func (x *Executor) Run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
 	return x.RunStages(ctx, job, &Stages{})
 }
 
-// RunStages is Run that says what the job took, as far as it came.
+// RunStages is Run that says what the job took, as far as it came. Of several leaves
+// it says that of the last.
 func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stages) (*plan.Matrix, error) {
 	start := time.Now()
 	defer func() { stages.Total = time.Since(start) }()
-	if reason := Suits(job.Node); reason != "" {
-		return nil, &Unsuited{reason}
-	}
-	l, err := x.cpu.OpenLeaf(ctx, job)
-	open := time.Since(start)
-	if err != nil {
-		return nil, err
-	}
-	m, err := x.Evaluate(ctx, l, stages)
-	stages.Open = open
-	return m, err
+	job.Accelerator = &alone{x, stages, start}
+	return x.cpu.Run(ctx, job)
 }
+
+// alone is an accelerator that leaves nothing to the cores.
+type alone struct {
+	x      *Executor
+	stages *Stages
+	start  time.Time
+}
+
+// Aggregates implements cpuexec.Accelerator.
+func (a *alone) Aggregates(n *plan.Aggregate) bool { return Suits(n) == "" }
+
+// Takes implements cpuexec.Accelerator.
+func (a *alone) Takes(plan.Node) bool { return true }
+
+// Evaluate implements cpuexec.Accelerator.
+func (a *alone) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
+	*a.stages = Stages{Open: time.Since(a.start)}
+	return "", a.x.Evaluate(ctx, l, a.stages)
+}
+
+// OnCores implements cpuexec.Accelerator.
+func (a *alone) OnCores(*cpuexec.Leaf, time.Duration) {}
 
 // smallJob is the most samples that a small job reads, and steps of all its series
 // together: what takes a few ms.
@@ -178,15 +195,15 @@ func isSmall(l *cpuexec.Leaf) bool {
 }
 
 // run evaluates a job on one of two seats, whichever is free.
-func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, b *seat) (*plan.Matrix, error) {
+func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, b *seat) error {
 	waiting := time.Now()
 	s, err := x.begin(ctx, a, b)
 	stages.Waited += time.Since(waiting)
 	if err != nil {
-		return nil, errors.Join(l.Done(), err)
+		return errors.Join(l.Done(), err)
 	}
 	defer s.leave()
-	m, err := newJob(x, s, l, stages).run()
+	err = newJob(x, s, l, stages).run()
 	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
 		// What the store holds may not have come there.
 		x.store.removeIf(func(*block) bool { return true })
@@ -196,7 +213,7 @@ func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, 
 		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
 		x.mu.Unlock()
 	}
-	return m, err
+	return err
 }
 
 // begin waits for one of two seats to be free, rather the first. Who came first gets

@@ -147,23 +147,14 @@ func bigSelection(t *testing.T) *selection.Selection {
 	return s
 }
 
-// TestUnsuited: what is not on the GPU is told before anything is fetched.
+// TestUnsuited: windows that are not on the GPU are told.
 func TestUnsuited(t *testing.T) {
 	x := executor(t, faultOptions)
-	sum := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
-	for reason, node := range map[string]plan.Node{
-		"only aggregations are on the GPU yet":                          sum.Input,
-		"the operator stddev is not on the GPU yet":                     aggregation("stddev", "rate", 60_000, 0, nil, nil, false),
-		"only what is aggregated right from a window is on the GPU yet": &plan.Aggregate{Func: sum.Func, Input: sum},
-	} {
-		_, err := x.Run(t.Context(), cpuexec.Job{Node: node, Grid: faultGrid})
-		require.EqualError(t, err, "not on the GPU: "+reason)
-	}
-	timestamps := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
-	timestamps.Input.(*plan.Window).Func = plan.Timestamp
-	_, err := x.Run(t.Context(), cpuexec.Job{Node: timestamps, Grid: faultGrid})
-	require.EqualError(t, err, "not on the GPU: the function timestamp is not on the GPU yet")
+	unknown := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
+	unknown.Input.(*plan.Window).Func = &plan.WindowFunc{Name: "nope"}
 	sel := randomSelection(t, rand.New(rand.NewPCG(71, 72)), 40)
+	_, err := x.Run(t.Context(), jobOver(unknown, faultGrid, sel))
+	require.EqualError(t, err, "not on the GPU: the function nope is not on the GPU yet")
 	_, err = x.Run(t.Context(), jobOver(aggregation("sum", "mad_over_time", 3_600_000, 0, nil, nil, false), faultGrid, sel))
 	require.EqualError(t, err, "not on the GPU: windows of more than 64 samples are not sorted on the GPU yet")
 }
@@ -181,7 +172,7 @@ func TestCancelled(t *testing.T) {
 	require.NoError(t, err)
 	j := newJob(x, seat, l, &Stages{})
 	cancel()
-	_, err = j.run()
+	err = j.run()
 	seat.leave()
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("expression evaluation"))
 	require.Zero(t, j.last, "a batch was enqueued")

@@ -8,14 +8,16 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // BenchmarkAround is what a job over 100 000 series costs on the host besides the
 // device's work: opening it, and making its result.
 func BenchmarkAround(b *testing.B) {
 	cpu := cpuexec.New(cpuexec.Options{})
-	sel := speedSelection(b, 100_000, 120)
-	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), plan.Grid{Start: speedStart + 60_000, Interval: 60_000, Steps: 2500}, sel)
+	sel, err := synthetic.Counters("m_total", 100_000, 120)
+	require.NoError(b, err)
+	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 2500}, sel)
 	l, err := cpu.OpenLeaf(b.Context(), job)
 	require.NoError(b, err)
 	values := make([]float64, l.Groups*l.Grid.Steps)
@@ -29,8 +31,9 @@ func BenchmarkAround(b *testing.B) {
 		for b.Loop() {
 			l, err := cpu.OpenLeaf(b.Context(), job)
 			require.NoError(b, err)
-			_, err = l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, values, plan.Work{})
-			require.NoError(b, err)
+			require.NoError(b, l.Finish(cpuexec.Results{
+				Counts: func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, Values: values,
+			}))
 		}
 	})
 }

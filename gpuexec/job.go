@@ -19,21 +19,23 @@ import (
 
 // job is a job under way.
 type job struct {
-	x     *Executor
-	seat  *seat
-	l     *cpuexec.Leaf
-	f     function
-	op    kernels.Operator
-	steps Steps
-	y     *layout
-	panes *Panes // or nil
+	x       *Executor
+	seat    *seat
+	l       *cpuexec.Leaf
+	f       function
+	maps    []deviceMap
+	steps   Steps
+	y       *layout
+	panes   *Panes // or nil
+	product product
 
-	// Device memory, from the seat's beginning.
-	states        cuda.Pointer
-	result        cuda.Pointer // and right behind it what else is fetched at the end
-	counts, fault section      // from result on
+	// Device memory, from the seat's beginning. From outcome on it is fetched at the
+	// end.
+	outcome       int
+	counts, fault section
+	kept          section      // uint32, one a map and place
 	reads         section      // uint64, two a step: samples in the windows, and those no earlier step had
-	outcome       int          // bytes of all that
+	size          int          // of all that
 	rest          cuda.Pointer // for the slots, each so many bytes
 	each          int
 
@@ -44,21 +46,55 @@ type job struct {
 	timing    timing
 }
 
+// product is what a job makes of the values of its windows.
+type product interface {
+	// own and out take device memory: for the device alone, and for what is fetched at
+	// the end.
+	own(j *job, take func(bytes int) section)
+	out(j *job, take func(bytes int) section)
+	// begin, add and end put preparing that, adding a batch, and what is left to do
+	// on a stream.
+	begin(j *job, c *cuda.Context, s cuda.Stream) error
+	add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error
+	end(j *job, c *cuda.Context, s cuda.Stream) error
+	// results says what was fetched.
+	results(j *job, fetched []byte, to *cpuexec.Results)
+}
+
+// productOf is the product that a leaf asks for.
+func productOf(l *cpuexec.Leaf) product {
+	if l.Aggregate == nil {
+		return &rows{}
+	}
+	switch name := l.Aggregate.Func.Name; name {
+	case "topk", "bottomk":
+		return &heaps{bottom: name == "bottomk"}
+	case "quantile":
+		return &quantiles{}
+	default:
+		return &states{op: operators[name]}
+	}
+}
+
 func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
 	j := &job{
 		x: x, seat: s, l: l, stages: stages,
-		f: functions[l.Window.Func.Name], op: operators[l.Aggregate.Func.Name], steps: steps(l),
+		f: functions[l.Window.Func.Name], steps: steps(l), product: productOf(l),
+	}
+	for _, m := range l.Maps {
+		d, _ := mapOf(m)
+		j.maps = append(j.maps, d)
 	}
 	j.panes = j.f.panes(j.steps)
 	return j
 }
 
-func (j *job) run() (*plan.Matrix, error) {
-	if j.cells() == 0 {
-		return j.l.Finish(func(int) kernels.SeriesCounts { return kernels.SeriesCounts{} }, nil, plan.Work{})
+func (j *job) run() error {
+	if len(j.l.GroupOf) == 0 || j.l.Grid.Steps == 0 {
+		return j.finish(nil)
 	}
 	if err := j.place(); err != nil {
-		return nil, err
+		return err
 	}
 	err := j.x.dev.Do(j.begin)
 	if err == nil {
@@ -73,18 +109,44 @@ func (j *job) run() (*plan.Matrix, error) {
 	}
 	runtime.KeepAlive(j.l)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	values := slices.Clone(as[float64](out, section{0, 8 * j.cells()}))
-	counts := as[kernels.SeriesCounts](out, j.counts)
-	reads := slices.Clone(as[int64](out, j.reads))
-	j.l.CountSteps(reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:])
+	return j.finish(out)
+}
+
+// finish hands what was fetched to the leaf. Nothing was where there is nothing to
+// compute.
+func (j *job) finish(fetched []byte) error {
 	work := plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
-	return j.l.Finish(func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }, values, work)
+	if _, ok := j.product.(*rows); ok {
+		j.l.Finished(work)
+		return nil
+	}
+	r := cpuexec.Results{Work: work}
+	if fetched != nil {
+		counts, kept := view[kernels.SeriesCounts](j, fetched, j.counts), view[uint32](j, fetched, j.kept)
+		r.Counts = func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }
+		r.Kept = func(m, series int) uint32 { return kept[m*j.places()+int(j.y.places[series])] }
+		reads := slices.Clone(view[int64](j, fetched, j.reads))
+		r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
+		j.product.results(j, fetched, &r)
+	}
+	return j.l.Finish(r)
 }
 
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
+
+// places is the number of places of all batches.
+func (j *job) places() int { return aligned(len(j.l.GroupOf), lanes) }
+
+// at is where a section of the seat's memory is.
+func (j *job) at(s section) cuda.Pointer { return j.seat.at + cuda.Pointer(s.at) }
+
+// view is a section among what was fetched.
+func view[T any](j *job, fetched []byte, s section) []T {
+	return as[T](fetched, section{s.at - j.outcome, s.size})
+}
 
 // goodBatch is the device memory in bytes that a batch should take: enough to fill a
 // device, and little enough that there are several to overlap.
@@ -92,27 +154,34 @@ const goodBatch = 640 << 20
 
 // place divides the seat's memory and finds the layout.
 func (j *job) place() error {
-	at := func(n *int, size int) section {
-		s := section{*n, size}
-		*n += aligned(size, 256)
+	take := func(bytes int) section {
+		s := section{j.size, bytes}
+		j.size += aligned(bytes, 256)
 		return s
 	}
-	size := 0
-	at(&size, j.cells()*int(unsafe.Sizeof(kernels.State{})))
-	j.states, j.result = j.seat.at, j.seat.at+cuda.Pointer(size)
-	at(&j.outcome, j.cells()*8)
-	j.counts = at(&j.outcome, aligned(len(j.l.GroupOf), lanes)*int(unsafe.Sizeof(kernels.SeriesCounts{})))
-	j.fault = at(&j.outcome, 8)
-	j.reads = at(&j.outcome, 2*8*j.l.Grid.Steps)
-	size += j.outcome
-	if uint64(size) >= j.seat.size {
+	j.product.own(j, take)
+	j.outcome = j.size
+	j.product.out(j, take)
+	j.counts = take(j.places() * int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	j.kept = take(len(j.maps) * j.places() * int(unsafe.Sizeof(uint32(0))))
+	j.fault = take(8)
+	j.reads = take(2 * 8 * j.l.Grid.Steps)
+	if uint64(j.size) >= j.seat.size {
+		// The values of the windows may fit nevertheless, batch by batch.
+		j.l.WindowOnly = true
 		return &Unsuited{"its groups, at every step, need more memory than the executor has on the device"}
 	}
-	j.rest = j.seat.at + cuda.Pointer(size)
-	j.each = int((j.seat.size-uint64(size))/uint64(len(j.seat.slots))) &^ 255
+	j.rest = j.seat.at + cuda.Pointer(j.size)
+	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
 	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps}
 	if j.panes != nil {
 		r.panes = j.panes.bytes(j.f.op)
+	}
+	if p, ok := j.product.(*rows); ok {
+		if err := p.cut(j, len(j.seat.slots[0].staging)); err != nil {
+			return err
+		}
+		r.pieces = p.tileBytes(j)
 	}
 	j.y = layoutOf(j.x, j.l, r)
 	_, err := j.y.batch(0)
@@ -127,24 +196,50 @@ func (j *job) stretch(b *batch) uint32 {
 	return uint32(aligned(int(n), kernels.WindowAbreast))
 }
 
-// begin prepares the states.
+// begin prepares what batches add to.
 func (j *job) begin(c *cuda.Context) error {
 	s := j.seat.tables
+	if err := j.product.begin(j, c, s); err != nil {
+		return err
+	}
 	for _, p := range []struct {
-		at cuda.Pointer
+		at section
 		v  byte
-		n  int
-	}{
-		{j.states, 0, j.cells() * int(unsafe.Sizeof(kernels.State{}))},
-		{j.result + cuda.Pointer(j.counts.at), 0, j.counts.size},
-		{j.result + cuda.Pointer(j.fault.at), 0xFF, 8},
-		{j.result + cuda.Pointer(j.reads.at), 0, j.reads.size},
-	} {
-		if err := c.Set(p.at, p.v, uint64(p.n), s); err != nil {
+	}{{j.counts, 0}, {j.kept, 0}, {j.fault, 0xFF}, {j.reads, 0}} {
+		if err := j.clear(c, s, p.at, p.v); err != nil {
 			return err
 		}
 	}
 	return c.Record(j.seat.ready, s)
+}
+
+// clear puts filling a section on a stream.
+func (j *job) clear(c *cuda.Context, s cuda.Stream, at section, v byte) error {
+	if at.size == 0 {
+		return nil
+	}
+	return c.Set(j.at(at), v, uint64(at.size), s)
+}
+
+// upload copies a table to a section. What is on the stream must come behind all
+// batches that are under way, whose staging memory it uses.
+func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32) error {
+	if err := c.Wait(s); err != nil {
+		return err
+	}
+	staging := j.seat.slots[0].staging
+	from := bytesOf(table)
+	for at := j.at(to); len(from) > 0; {
+		n := copy(staging, from)
+		if err := c.CopyIn(at, staging[:n], s); err != nil {
+			return err
+		}
+		if err := c.Wait(s); err != nil {
+			return err
+		}
+		from, at = from[n:], at+cuda.Pointer(n)
+	}
+	return nil
 }
 
 // prepared is a batch whose chunks are on the device or on their way there.
@@ -193,7 +288,8 @@ func (j *job) batches() error {
 // prepare finds out about batch n, waits for a slot, and puts copying its chunks on
 // their way. Behind the last batch, or after stop, it returns nil.
 func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared, error) {
-	b, err := j.y.batch(n)
+	var b *batch
+	err := preparing.Do(func() (err error) { b, err = j.y.batch(n); return err })
 	if b == nil || err != nil {
 		return nil, err
 	}
@@ -209,7 +305,7 @@ func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared
 	if err := j.empty(p.slot); err != nil {
 		return nil, err
 	}
-	return p, j.x.bring(j, p)
+	return p, copying.Do(func() error { return j.x.bring(j, p) })
 }
 
 // empty waits for the batch that has a slot.
@@ -226,8 +322,13 @@ func (j *job) empty(s *slot) error {
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
 	}
+	if p, ok := j.product.(*rows); ok {
+		if err := p.deliver(j, s); err != nil {
+			return err
+		}
+	}
 	j.x.store.unpin(s.pinned)
-	s.busy, s.copies, s.pinned = false, false, nil
+	s.free()
 	return nil
 }
 
@@ -237,11 +338,11 @@ func (j *job) send(p *prepared) error {
 		return err
 	}
 	base := j.rest + cuda.Pointer(p.number%len(j.seat.slots)*j.each)
-	if err := j.x.describe(j, p, base); err != nil {
+	if err := copying.Do(func() error { return j.x.describe(j, p, base) }); err != nil {
 		return err
 	}
-	p.slot.busy = true
-	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p, base) }); err != nil {
+	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
+	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
 	j.total.add(p.total)
@@ -251,9 +352,11 @@ func (j *job) send(p *prepared) error {
 
 // onDevice is where a batch lies on the device.
 type onDevice struct {
+	*batch
 	Batch
 	groups Parts
-	out    Output // of the window kernel
+	out    Output       // of the window kernel
+	pieces cuda.Pointer // see rows
 
 	suffix, prefix cuda.Pointer // see WindowPanes
 }
@@ -265,35 +368,41 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 	made, o := base+cuda.Pointer(in.size), newOutput(in, j.y.room)
 	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
 	d := &onDevice{
+		batch: b, pieces: at(made, o.pieces),
 		suffix: at(made, o.suffix), prefix: at(made, o.prefix),
 		groups: Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
 	}
 	d.Batch = Batch{
-		Slab: j.x.arena, Refs: at(tables, in.refs), Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
+		Slab: j.x.arena, Table: at(tables, in.table), Wide: at(tables, in.wide), Since: j.y.since(),
+		Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
 		First: at(tables, in.first), Tiles: uint32(in.to - in.from),
 		Columns: Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
 		Decoded: at(made, o.decoded),
 	}
 	d.out = Output{
 		Values: at(made, o.windows), Reads: at(made, o.reads),
-		Counts: j.result + cuda.Pointer(j.counts.at+b.base*int(unsafe.Sizeof(kernels.SeriesCounts{}))),
+		Counts: j.at(j.counts) + cuda.Pointer(b.base*int(unsafe.Sizeof(kernels.SeriesCounts{}))),
+	}
+	if p, ok := j.product.(*quantiles); ok {
+		d.out.Values = j.at(p.values) + cuda.Pointer(8*b.base*j.l.Grid.Steps)
 	}
 	return d
 }
 
 // enqueue puts the kernels of a batch on its slot's stream.
-func (j *job) enqueue(c *cuda.Context, p *prepared, base cuda.Pointer) error {
-	s, m, d := p.slot.stream, &p.slot.marks, j.onDevice(p.batch, p.at, base)
+func (j *job) enqueue(c *cuda.Context, p *prepared) error {
+	s, m, d := p.slot.stream, &p.slot.marks, p.slot.batch
 	steps := j.steps
 	steps.Stretch = j.stretch(p.batch)
 	work := []func() error{
 		func() error { return c.WaitEvent(s, j.seat.ready) },
 		func() error { return c.WaitEvent(s, m[atCopied]) },
 		func() error { return c.Record(m[atBegin], s) },
-		func() error { return j.decode(c, s, p.number, d) },
+		func() error { return decoding.Do(func() error { return j.decode(c, s, p.number, d) }) },
 		func() error { return c.Record(m[atDecoded], s) },
-		func() error { return j.window(c, s, d, steps) },
-		func() error { return j.read(c, s, d) },
+		func() error { return windowing.Do(func() error { return j.window(c, s, d, steps) }) },
+		func() error { return windowing.Do(func() error { return j.apply(c, s, d) }) },
+		func() error { return windowing.Do(func() error { return j.read(c, s, d) }) },
 		func() error { return c.Record(m[atWindowed], s) },
 		func() error {
 			if j.last == 0 {
@@ -302,7 +411,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared, base cuda.Pointer) error {
 			return c.WaitEvent(s, j.last)
 		},
 		func() error { return c.Record(m[atFold], s) },
-		func() error { return j.fold(c, s, d) },
+		func() error { return folding.Do(func() error { return j.product.add(j, c, s, d) }) },
 		func() error { return c.Record(m[atFolded], s) },
 	}
 	for _, f := range work {
@@ -318,23 +427,25 @@ func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
 	if d.Chunks == 0 {
 		return nil
 	}
-	return j.x.k.DecodeSeries(c, s, &d.Batch, j.l.Window.Func != plan.Last, j.result+cuda.Pointer(j.fault.at), uint64(b)<<40)
+	return j.x.k.DecodeSeries(c, s, &d.Batch, !j.l.Window.Func.Instant, j.at(j.fault), uint64(b)<<40)
 }
 
 // read puts counting the samples that each step reads on a stream.
 func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	n, at := j.steps.Count, j.result+cuda.Pointer(j.reads.at)
+	if p, ok := j.product.(*rows); ok {
+		return p.read(j, c, s, d)
+	}
+	n, at := j.steps.Count, j.at(j.reads)
 	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
-}
-
-func (j *job) fold(c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, d.groups, j.op, j.states)
 }
 
 // results waits for the work and fetches what came of it: the values of each group
 // and step, the counts of each place, and the fault word. They are the job's as long
 // as it has its seat.
 func (j *job) results() (out []byte, err error) {
+	if _, ok := j.product.(*rows); ok {
+		return nil, j.drain()
+	}
 	err = j.x.dev.Do(func(c *cuda.Context) error {
 		s := j.seat.tables
 		if err := c.WaitEvent(s, j.last); err != nil {
@@ -343,10 +454,10 @@ func (j *job) results() (out []byte, err error) {
 		if err := c.Record(j.seat.last, s); err != nil {
 			return err
 		}
-		if err := j.x.k.GroupResult(c, s, j.states, uint64(j.cells()), j.op, j.result); err != nil {
+		if err := j.product.end(j, c, s); err != nil {
 			return err
 		}
-		if out, err = j.fetch(c, j.result, j.outcome); err != nil {
+		if out, err = j.fetch(c, j.seat.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
 			return err
 		}
 		took, err := c.Elapsed(j.seat.last, j.seat.ended)
@@ -354,11 +465,21 @@ func (j *job) results() (out []byte, err error) {
 		return err
 	})
 	if err == nil {
-		if fault := as[uint64](out, j.fault)[0]; fault != kernels.NoFault {
-			err = j.corrupt(fault)
-		}
+		err = j.corrupt(view[uint64](j, out, j.fault)[0])
 	}
 	return out, err
+}
+
+// drain waits for the batches under way, in their order.
+func (j *job) drain() error {
+	slots := slices.DeleteFunc(slices.Clone(j.seat.slots), func(s *slot) bool { return !s.busy })
+	slices.SortFunc(slots, func(a, b *slot) int { return a.batch.number - b.batch.number })
+	for _, s := range slots {
+		if err := j.empty(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fetch copies n bytes from the device to the staging memory, which nothing uses any
@@ -406,7 +527,7 @@ func (j *job) end(failed bool) error {
 			errs = append(errs, j.empty(s))
 		}
 		j.x.store.unpin(s.pinned)
-		s.busy, s.copies, s.pinned = false, false, nil
+		s.free()
 	}
 	j.stages.CopiedBytes += j.described
 	j.timing.finish(j.stages)
@@ -420,9 +541,12 @@ func (j *job) streams() (all []cuda.Stream) {
 	return all
 }
 
-// corrupt is the error for the first of the corrupt chunks, or for what no kernel
-// can tell.
+// corrupt is the error for the first of the corrupt chunks, if there is one, or for
+// what no kernel can tell.
 func (j *job) corrupt(fault uint64) error {
+	if fault == kernels.NoFault {
+		return nil
+	}
 	if fault == kernels.MixedZeros {
 		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
 	}

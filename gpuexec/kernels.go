@@ -21,6 +21,7 @@ type Kernels struct {
 
 	decodeSeries, decodeMixed, stepReads             cuda.Function
 	groupFold, foldSquares, groupResult              cuda.Function
+	groupRank, groupQuantile, mapValues, seriesRows  cuda.Function
 	windowEnds, windowAll, windowPanes, windowJoin   cuda.Function
 	windowRate, windowPairs, windowFold, windowOrder cuda.Function
 }
@@ -49,6 +50,10 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.GroupFold:    &k.groupFold,
 		kernels.FoldSquares:  &k.foldSquares,
 		kernels.GroupResult:  &k.groupResult,
+		kernels.GroupRank:    &k.groupRank,
+		kernels.Quantile:     &k.groupQuantile,
+		kernels.MapValues:    &k.mapValues,
+		kernels.SeriesRows:   &k.seriesRows,
 	} {
 		m, err := c.Load(kernels.PTX(name))
 		if err != nil {

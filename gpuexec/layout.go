@@ -45,6 +45,7 @@ type room struct {
 	goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	steps  int
 	panes  int // bytes that the panes of a tile take, twice
+	pieces int // bytes that what is copied back of a tile takes, besides its values
 }
 
 // layoutKey is what a layout depends on besides the selection.
@@ -90,6 +91,7 @@ type tileSize struct {
 	bytes     int // of chunks, as they are laid out where their slabs are not
 	encoded   int // of chunks
 	chunks    int
+	wide      int // of them that do not fit into an entry
 	samples   int64
 }
 
@@ -99,6 +101,7 @@ func (t *tileSize) add(o tileSize) {
 	t.bytes += o.bytes
 	t.encoded += o.encoded
 	t.chunks += o.chunks
+	t.wide += o.wide
 	t.samples += o.samples
 }
 
@@ -116,6 +119,10 @@ func layoutOf(x *Executor, l *cpuexec.Leaf, r room) *layout {
 		return y
 	})
 }
+
+// since is the time that entries count from, in ms: a little before what is read, as
+// the first chunks are.
+func (y *layout) since() int64 { return y.mint - kernels.EntrySpan }
 
 // batch returns batch n, or nil behind the last.
 func (y *layout) batch(n int) (*batch, error) {
@@ -245,6 +252,9 @@ func (y *layout) size(b *batch, tile int, use []useCount) (t tileSize) {
 			t.encoded += int(c.Len)
 			t.bytes += aligned(int(c.Len), 8)
 			t.chunks++
+			if !kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+				t.wide++
+			}
 			if c.Slab != slab {
 				use[slab].bytes.Add(int64(bytes))
 				slab, bytes = c.Slab, 0

@@ -25,6 +25,10 @@ func promText(f string, width int64) string {
 	switch {
 	case f == plan.Last.Name:
 		return "m_total"
+	case f == plan.Timestamp.Name:
+		return "timestamp(m_total)"
+	case f == plan.Present.Name: // what is below it
+		return "present_over_time(" + selector + ")"
 	case plan.Windows[f].Param == plan.ParamBefore:
 		return f + "(0.3, " + selector + ")"
 	case plan.Windows[f].Param == plan.ParamAfter:
@@ -78,7 +82,7 @@ func TestAgainstPrometheus(t *testing.T) {
 				time.UnixMilli(grid.Start), time.UnixMilli(grid.End()), time.Minute)
 			require.NoError(t, err)
 			lookback := width
-			if f == plan.Last.Name {
+			if f == plan.Last.Name || f == plan.Timestamp.Name {
 				lookback = 300_000
 			}
 			m, err := x.Run(t.Context(), jobOver(aggregation("max", f, lookback, 0, nil, []string{"instance"}, false), grid, sel))

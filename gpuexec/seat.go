@@ -15,10 +15,11 @@ type seat struct {
 	at     cuda.Pointer
 	size   uint64
 	slots  []*slot
-	tables cuda.Stream // what a job begins and ends with
-	ready  cuda.Event  // the states are; times are counted from here
-	ended  cuda.Event  // the last result was fetched
-	last   cuda.Event  // all batches are done
+	tables cuda.Stream   // what a job begins and ends with
+	ready  cuda.Event    // the states are; times are counted from here
+	ended  cuda.Event    // the last result was fetched
+	last   cuda.Event    // all batches are done
+	halves [2]cuda.Event // rows were copied to half of a slot's staging memory
 }
 
 // slot is what a batch has for itself while it is under way.
@@ -31,7 +32,11 @@ type slot struct {
 	busy   bool // work was put on the stream
 	copies bool // something was copied
 	pinned []*block
+	batch  *onDevice
 }
+
+// free says that nothing of a batch is under way any more.
+func (s *slot) free() { s.busy, s.copies, s.pinned, s.batch = false, false, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
@@ -51,7 +56,7 @@ func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
 	if s.tables, err = c.NewStream(); err != nil {
 		return err
 	}
-	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last} {
+	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last, &s.halves[0], &s.halves[1]} {
 		if *e, err = c.NewEvent(true); err != nil {
 			return err
 		}
@@ -91,7 +96,7 @@ func (s *seat) release(c *cuda.Context) error {
 			errs = append(errs, c.FreeHost(l.staging))
 		}
 	}
-	for _, e := range []cuda.Event{s.ready, s.ended, s.last} {
+	for _, e := range []cuda.Event{s.ready, s.ended, s.last, s.halves[0], s.halves[1]} {
 		if e != 0 {
 			errs = append(errs, c.DestroyEvent(e))
 		}

@@ -10,7 +10,9 @@ import (
 // has a tile of chunks for every position.
 type Batch struct {
 	Slab   cuda.Pointer // the chunks' bytes
-	Refs   cuda.Pointer // a kernels.SeriesChunk a chunk
+	Table  cuda.Pointer // a kernels.Entry a chunk
+	Wide   cuda.Pointer // a kernels.SeriesChunk for each that does not fit into one
+	Since  int64        // ms, what times in entries count from
 	Mixed  bool         // there are XOR2 chunks
 	Chunks uint32       // a multiple of kernels.TileChunks
 	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
@@ -37,7 +39,7 @@ func (k *Kernels) DecodeSeries(c *cuda.Context, s cuda.Stream, b *Batch, drop bo
 		f = k.decodeMixed
 	}
 	return c.Launch(f, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s,
-		b.Slab, b.Refs, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
+		b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, flag(drop), fault, base)
 }
 
 // Output is where a window kernel writes.
@@ -128,11 +130,66 @@ func (k *Kernels) GroupFold(c *cuda.Context, s cuda.Stream, values cuda.Pointer,
 	grid := blocks(steps, kernels.FoldBlock)
 	grid.Y = min(p.Count, maxGridY)
 	f := k.foldSquares
-	if p.Places <= fewSeries*p.Count {
+	if p.few() {
 		f = k.groupFold
 	}
 	return c.Launch(f, grid, cuda.Size{X: kernels.FoldBlock}, 0, s,
 		values, steps, p.Groups, p.Starts, p.Count, uint32(op), states)
+}
+
+// few reports whether the groups have few series in a batch.
+func (p *Parts) few() bool { return p.Places <= fewSeries*p.Count }
+
+// Heaps are those of topk or bottomk in device memory. Group g has places for
+// Slots[g+1]-Slots[g] elements at every step.
+type Heaps struct {
+	Slots  cuda.Pointer // uint32, one more than groups
+	Keys   cuda.Pointer // float64, steps a slot
+	Places cuda.Pointer // uint32, steps a slot
+	Filled cuda.Pointer // uint32 a group and step, elements of the heap
+}
+
+// GroupRank puts offering a batch's values to the heaps of its groups on a stream.
+// base is the number of its first place.
+func (k *Kernels) GroupRank(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, p Parts, bottom bool, base uint32, h Heaps) error {
+	grid := blocks(steps, kernels.RowsBlock)
+	grid.Y = min(p.Count, maxGridY)
+	return c.Launch(k.groupRank, grid, cuda.Size{X: kernels.RowsBlock}, 0, s,
+		values, steps, p.Groups, p.Starts, p.Count, flag(p.few()), flag(bottom), base, h.Slots, h.Keys, h.Places, h.Filled)
+}
+
+// GroupQuantile puts the quantiles of count groups on a stream. first and members
+// say, both uint32, which places of values each has. fault becomes
+// kernels.MixedZeros, unless it is less, where an answer is uncertain.
+func (k *Kernels) GroupQuantile(c *cuda.Context, s cuda.Stream, values cuda.Pointer, steps uint32, members, first cuda.Pointer, places, count uint32, quantile float64, out, fault cuda.Pointer) error {
+	grid := blocks(steps, kernels.RowsBlock)
+	grid.Y = min(count, maxGridY)
+	parts := uint32(1)
+	for parts < kernels.QuantileParts && 128*parts*count <= places {
+		parts *= 2
+	}
+	return c.Launch(k.groupQuantile, grid, cuda.Size{X: kernels.RowsBlock, Y: parts}, 0, s,
+		values, steps, members, first, count, parts, quantile, out, fault)
+}
+
+// MapValues puts a map of a batch's values, in place, on a stream. With truth a
+// comparison yields 1 or 0; without, kept, a uint32 a place, is added to.
+func (k *Kernels) MapValues(c *cuda.Context, s cuda.Stream, values cuda.Pointer, tiles, steps uint32, f kernels.Map, truth bool, a, b float64, kept cuda.Pointer) error {
+	const length = 64
+	grid := blocks(tiles*kernels.TileChunks, kernels.WindowBlock)
+	grid.Y = (steps + length - 1) / length
+	return c.Launch(k.mapValues, grid, cuda.Size{X: kernels.WindowBlock}, 0, s,
+		values, tiles, steps, uint32(length), uint32(f), flag(truth), a, b, kept)
+}
+
+// SeriesRows puts turning a batch's values into rows on a stream. rows gets a
+// float64 for each place and step, and present a bitmap for each place, in whole
+// uint64.
+func (k *Kernels) SeriesRows(c *cuda.Context, s cuda.Stream, values cuda.Pointer, tiles, steps uint32, rows, present cuda.Pointer) error {
+	grid := blocks(steps, kernels.RowsBlock)
+	grid.Y = min(tiles, maxGridY)
+	return c.Launch(k.seriesRows, grid, cuda.Size{X: kernels.RowsBlock}, 0, s,
+		values, tiles, steps, 2*((steps+63)/64), rows, present)
 }
 
 // GroupResult puts the values of count states on a stream.

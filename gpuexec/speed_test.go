@@ -3,17 +3,15 @@ package gpuexec
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
@@ -21,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // speedRun is what TestExecutorSpeed writes to the file that speedEnv names.
@@ -65,45 +64,8 @@ type speed struct {
 const (
 	speedEnv  = "PROMWARP_GPU_SPEED"        // where the figures go, as JSON
 	speedSize = "PROMWARP_GPU_SPEED_SERIES" // how many series
+	speedOnly = "PROMWARP_GPU_SPEED_ONLY"   // a regular expression for the queries
 )
-
-const speedStart = 1_790_000_000_000 // ms
-
-// timedChunk is a chunk and its time range.
-type timedChunk struct {
-	minT, maxT int64
-	data       []byte
-}
-
-// speedSelection makes series of counters, a sample every 15 s.
-func speedSelection(t testing.TB, series, samples int) *selection.Selection {
-	const distinct = 512
-	chunks := make([][]timedChunk, distinct)
-	inParallel(distinct, func(k int) {
-		r := rand.New(rand.NewPCG(41, uint64(k)))
-		v, offset := 0.0, r.Int64N(15_000)
-		for at := 0; at < samples; at += perChunk {
-			n := min(perChunk, samples-at)
-			ts, vs := make([]int64, n), make([]float64, n)
-			for i := range ts {
-				ts[i] = speedStart + offset + int64(at+i)*15_000
-				v += math.Round(100*r.ExpFloat64()) / 8
-				vs[i] = v
-			}
-			chunks[k] = append(chunks[k], timedChunk{ts[0], ts[n-1], encode(t, ts, vs)})
-		}
-	})
-	b := selection.NewBuilder(0)
-	for i := range series {
-		b.Series(labels.FromStrings("__name__", "m_total", "instance", fmt.Sprintf("host-%06d", i), "job", "job-"+strconv.Itoa(i%20)))
-		for _, c := range chunks[i%distinct] {
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, c.minT, c.maxT, c.data))
-		}
-	}
-	s, err := b.Finish()
-	require.NoError(t, err)
-	return s
-}
 
 // TestExecutorSpeed measures queries over 10 000 samples of each series on a real
 // GPU and on the cores of its machine.
@@ -118,9 +80,10 @@ func TestExecutorSpeed(t *testing.T) {
 	x := executor(t, Options{Memory: 32 << 30})
 	pageLock(t, x.dev)
 	start := time.Now()
-	sel := speedSelection(t, series, 10_000)
+	sel, err := synthetic.Counters("m_total", series, 10_000)
+	require.NoError(t, err)
 	t.Logf("made in %v", time.Since(start))
-	grid := plan.Grid{Start: speedStart + 60_000, Interval: 60_000, Steps: 2500}
+	grid := plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 2500}
 	run := speedRun{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
 		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
@@ -143,18 +106,25 @@ func TestExecutorSpeed(t *testing.T) {
 		width int64
 		cpu   bool
 	}{
-		{"sum", "rate", 300_000, true}, {"sum", "rate", 3_600_000, false}, {"sum", "rate", 86_400_000, false},
-		{"sum", plan.Last.Name, 300_000, true},
-		{"max", "max_over_time", 300_000, true}, {"max", "max_over_time", 3_600_000, false}, {"max", "max_over_time", 86_400_000, false},
-		{"avg", "avg_over_time", 300_000, false}, {"avg", "avg_over_time", 3_600_000, true}, {"avg", "avg_over_time", 86_400_000, true},
-		{"sum", "sum_over_time", 86_400_000, false}, {"sum", "count_over_time", 86_400_000, false},
-		{"max", "quantile_over_time", 300_000, true}, {"max", "mad_over_time", 300_000, false},
-		{"max", "stddev_over_time", 300_000, false}, {"max", "deriv", 300_000, false},
-		{"sum", "changes", 300_000, false}, {"sum", "irate", 300_000, false},
+		{"sum by (job)", "rate", 300_000, true}, {"sum by (job)", "rate", 3_600_000, false}, {"sum by (job)", "rate", 86_400_000, false},
+		{"sum by (job)", plan.Last.Name, 300_000, true},
+		{"max by (job)", "max_over_time", 300_000, true}, {"max by (job)", "max_over_time", 3_600_000, false}, {"max by (job)", "max_over_time", 86_400_000, false},
+		{"avg by (job)", "avg_over_time", 300_000, false}, {"avg by (job)", "avg_over_time", 3_600_000, true}, {"avg by (job)", "avg_over_time", 86_400_000, true},
+		{"sum by (job)", "sum_over_time", 86_400_000, false}, {"sum by (job)", "count_over_time", 86_400_000, false},
+		{"max by (job)", "quantile_over_time", 300_000, true}, {"max by (job)", "mad_over_time", 300_000, false},
+		{"max by (job)", "stddev_over_time", 300_000, false}, {"max by (job)", "deriv", 300_000, false},
+		{"sum by (job)", "changes", 300_000, false}, {"sum by (job)", "irate", 300_000, false},
+		{"stddev by (job)", "rate", 300_000, true}, {"stddev", "rate", 300_000, false},
+		{"topk", "rate", 300_000, true}, {"topk by (job)", "rate", 300_000, false}, {"bottomk", plan.Last.Name, 300_000, false},
+		{"quantile", "rate", 300_000, true}, {"quantile by (job)", "rate", 300_000, false},
+		{"sum by (job) of maps of", "rate", 300_000, true},
+		{"limitk", "rate", 300_000, true}, // the cores take all rows
 	} {
-		node := aggregation(q.op, q.f, q.width, 0, nil, []string{"job"}, false)
-		job := jobOver(node, grid, sel)
-		s := speed{Query: fmt.Sprintf("%s by (job) (%s(m_total[%v]))", q.op, q.f, time.Duration(q.width)*time.Millisecond)}
+		s := speed{Query: fmt.Sprintf("%s (%s(m_total[%v]))", q.op, q.f, time.Duration(q.width)*time.Millisecond)}
+		if !regexp.MustCompile(os.Getenv(speedOnly)).MatchString(s.Query) {
+			continue
+		}
+		job := jobOver(speedNode(q.op, q.f, q.width), grid, sel)
 		var got, again, want *plan.Matrix
 		var err error
 		evaluate := func(to *Stages) *plan.Matrix {
@@ -186,6 +156,29 @@ func TestExecutorSpeed(t *testing.T) {
 		run.Speeds = append(run.Speeds, s)
 		save()
 	}
+}
+
+// speedNode is the aggregation of a query that is measured: op says how it groups.
+func speedNode(op, f string, width int64) plan.Node {
+	op, by, grouped := strings.Cut(op, " by ")
+	by, mapped := strings.CutSuffix(by, " of maps of")
+	grouping := []string{strings.Trim(by, "()")}
+	if !grouped {
+		grouping = nil
+	}
+	a := aggregation(op, f, width, 0, nil, grouping, false)
+	switch op {
+	case "topk", "bottomk", "limitk":
+		a.Param = 10
+	case "quantile":
+		a.Param = 0.9
+	}
+	if mapped {
+		a.Input = &plan.Map{Func: plan.Maps["abs"], Input: a.Input, Text: "abs"}
+		a.Input = &plan.Map{Func: plan.Maps["*"], Input: a.Input, Args: []float64{8}, Text: "abs * 8"}
+		a.Input = &plan.Map{Func: plan.Maps[">"], Input: a.Input, Args: []float64{3}, Text: "abs * 8 > 3"}
+	}
+	return a
 }
 
 // empty forgets all that is on the device.
@@ -246,7 +239,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
 			s.Window += ms(func() error { return j.window(c, slot.stream, d, steps) })
 			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
-			s.Fold += ms(func() error { return j.fold(c, slot.stream, d) })
+			s.Fold += ms(func() error { return j.product.add(j, c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))
 		return c.DestroyEvent(end)

@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
@@ -13,22 +14,42 @@ type Unsuited struct{ Reason string }
 
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
 
+// operators are those whose state for a group at a step has a fixed size.
 var operators = map[string]kernels.Operator{
 	"sum": kernels.Sum, "avg": kernels.Avg, "min": kernels.Min, "max": kernels.Max, "count": kernels.Count, "group": kernels.Group,
+	"stddev": kernels.StdDev, "stdvar": kernels.StdVar,
 }
 
-// Suits says why a node cannot be evaluated on the GPU, or nothing.
+// selecting are the operators that look at all values of a group at once.
+var selecting = []string{"topk", "bottomk", "quantile"}
+
+// Suits says why a node, with all below it, cannot be evaluated on the GPU, or
+// nothing.
 func Suits(n plan.Node) string {
 	a, ok := n.(*plan.Aggregate)
 	if !ok {
-		return "only aggregations are on the GPU yet"
+		return suitsWindow(n)
 	}
-	if _, ok := operators[a.Func.Name]; !ok {
+	if _, ok := operators[a.Func.Name]; !ok && !slices.Contains(selecting, a.Func.Name) {
 		return fmt.Sprintf("the operator %s is not on the GPU yet", a.Func.Name)
 	}
-	w, ok := a.Input.(*plan.Window)
+	n = a.Input
+	for {
+		m, ok := n.(*plan.Map)
+		if !ok {
+			return suitsWindow(n)
+		}
+		if _, ok := mapOf(m); !ok {
+			return fmt.Sprintf("the function %s is not on the GPU yet", m.Func.Name)
+		}
+		n = m.Input
+	}
+}
+
+func suitsWindow(n plan.Node) string {
+	w, ok := n.(*plan.Window)
 	if !ok {
-		return "only what is aggregated right from a window is on the GPU yet"
+		return "only windows, and what aggregates them, are on the GPU yet"
 	}
 	if _, ok := functions[w.Func.Name]; !ok {
 		return fmt.Sprintf("the function %s is not on the GPU yet", w.Func.Name)

@@ -34,6 +34,8 @@ const (
 
 var functions = map[string]function{
 	plan.Last.Name:          {ends: kernels.EndsInstant},
+	plan.Timestamp.Name:     {ends: kernels.EndsInstantTime},
+	plan.Present.Name:       {ends: kernels.EndsPresence},
 	"last_over_time":        {ends: kernels.EndsNewest},
 	"first_over_time":       {ends: kernels.EndsOldest},
 	"ts_of_last_over_time":  {ends: kernels.EndsNewestTime},
@@ -97,7 +99,7 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) e
 		w := j.l.Window
 		return k.WindowFold(c, s, b, steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
 	case j.f.by == byOrder:
-		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.result+cuda.Pointer(j.fault.at), d.out)
+		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.at(j.fault), d.out)
 	case j.f.by == byAll:
 		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
 	default:

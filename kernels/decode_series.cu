@@ -4,16 +4,12 @@
 // A thread owns its chunk. 32 neighbouring chunks are a tile: those of 32 series at
 // one position. A chunk of no samples stands for a series that has fewer chunks
 // than others of its tile.
-// Reads and writes as decode_xor does, but for a table of 32 bytes a chunk, and a
-// Decoded (16 bytes) a chunk. With `drop` stale markers are left out: the samples
+// Reads and writes as decode_xor does, and a Decoded (16 bytes) a chunk. With `drop` stale markers are left out: the samples
 // behind them move up.
 // A corrupt chunk, or one with samples outside its stated time range, lowers *fault
 // to fault_base + 256 times its number + its status.
 #include "packed.h"
 
-KERNEL MAX_THREADS(128) decode_series(const u8* __restrict__ slab, const SeriesChunk* __restrict__ refs, u32 count,
-                                      const u64* __restrict__ rows, u64* __restrict__ times, u64* __restrict__ values,
-                                      Decoded* __restrict__ chunks, u32 drop, u64* __restrict__ fault, u64 fault_base) {
-  u32 id = block_x() * threads_x() + thread_x();
-  decode_packed<false>(id, slab, refs, count, rows, times, values, chunks, drop, fault, fault_base);
+KERNEL MAX_THREADS(128) decode_series(SERIES_PARAMETERS) {
+  decode_packed<false>(slab, entries, wide, since, count, rows, times, values, chunks, drop, fault, fault_base);
 }

@@ -40,6 +40,8 @@ KERNEL MAX_THREADS(32) group_fold(const double* __restrict__ values, u32 steps, 
       case kAvg: fold_few<kAvg>(values, from, to, steps, k, s); break;
       case kMin: fold_few<kMin>(values, from, to, steps, k, s); break;
       case kMax: fold_few<kMax>(values, from, to, steps, k, s); break;
+      case kStdDev:
+      case kStdVar: fold_few<kStdVar>(values, from, to, steps, k, s); break;
       default: fold_few<kCount>(values, from, to, steps, k, s);
     }
     *state = s;

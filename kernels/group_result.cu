@@ -16,6 +16,8 @@ KERNEL MAX_THREADS(128) group_result(const State* __restrict__ states, u64 count
     case kAvg: v = result<kAvg>(s); break;
     case kCount: v = result<kCount>(s); break;
     case kGroup: v = result<kGroup>(s); break;
+    case kStdDev: v = result<kStdDev>(s); break;
+    case kStdVar: v = result<kStdVar>(s); break;
     default: v = s.value;
   }
   out[id] = s.n ? as_bits(v) : kAbsent;

@@ -31,7 +31,11 @@ const (
 	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
 	FoldSquares  = "group_fold_squares"
+	GroupRank    = "group_rank"
+	Quantile     = "group_quantile"
 	GroupResult  = "group_result"
+	MapValues    = "map_values"
+	SeriesRows   = "series_rows"
 )
 
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
@@ -59,6 +63,8 @@ const (
 	FoldBlock     = 32
 	ReadsSteps    = 4 // steps that a block of step_reads has threads for
 	ResultBlock   = 128
+	RowsBlock     = 32 // steps, as of group_rank and group_quantile
+	QuantileParts = 32 // the most threads that share a group's series in group_quantile
 )
 
 // ChunkRef addresses a chunk in a slab.
@@ -67,15 +73,6 @@ type ChunkRef struct {
 	Len     uint32 // bytes, below 2^28; the slab is readable up to the next multiple of 8
 	Samples uint32 // from the chunk's header
 }
-
-// SeriesChunk addresses a chunk of a series, for decode_series and decode_mixed.
-type SeriesChunk struct {
-	ChunkRef       // Samples with XOR2 added where it is such a chunk
-	From, To int64 // its stated time range in ms, both ends included
-}
-
-// XOR2 is what decode_mixed knows an XOR2 chunk by.
-const XOR2 = 1 << 16
 
 // Fold is what fold_xor makes of a chunk.
 type Fold struct {

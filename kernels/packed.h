@@ -11,6 +11,43 @@ struct SeriesChunk {
 
 const u32 kXOR2 = 1u << 16;
 
+// A SeriesChunk in half the bytes, or where it is. Mirrors kernels.Entry.
+struct Entry {
+  u64 where;  // 35 bits of off/8, 13 of len, 16 of samples; or the number of the SeriesChunk
+  u64 when;   // 35 bits of from, after `since`, 27 of to - from, whether it is an XOR2 chunk, kWide
+};
+
+const u64 kWide = 1ull << 63;
+
+// The table of a batch's chunks.
+struct Table {
+  const Entry* __restrict__ entries;
+  const SeriesChunk* __restrict__ wide;  // those that do not fit into entries
+  i64 since;                             // ms
+
+  DEVICE ChunkRef ref(u32 id) const {
+    Entry e = entries[id];
+    if (e.when & kWide) return wide[e.where].ref;
+    u32 xor2 = (u32)(e.when >> 62) * kXOR2;
+    return ChunkRef{(e.where & 0x7ffffffffull) * 8, (u32)(e.where >> 35) & 0x1fff, (u32)(e.where >> 48) | xor2};
+  }
+
+  // Whether times lie in the chunk's stated range.
+  DEVICE bool includes(u32 id, i64 begin, i64 end) const {
+    Entry e = entries[id];
+    if (e.when & kWide) return begin >= wide[e.where].from && end <= wide[e.where].to;
+    i64 from = since + (i64)(e.when & 0x7ffffffffull);
+    return begin >= from && end <= from + (i64)(e.when >> 35 & 0x7ffffff);
+  }
+};
+
+// What the decoding kernels of series are given: `count` chunks in a slab, where their
+// columns go, and what else decode_series says.
+#define SERIES_PARAMETERS                                                                                               \
+  const u8 *__restrict__ slab, const Entry *__restrict__ entries, const SeriesChunk *__restrict__ wide, i64 since,      \
+      u32 count, const u64 *__restrict__ rows, u64 *__restrict__ times, u64 *__restrict__ values,                       \
+      Decoded *__restrict__ chunks, u32 drop, u64 *__restrict__ fault, u64 fault_base
+
 // The places of one chunk's samples in its tile.
 struct Packed {
   u64* times;
@@ -32,18 +69,19 @@ struct Packed {
   }
 };
 
-// Decodes chunk `id`, if there is one.
+// Decodes the chunk of this thread, if there is one.
 template <bool mixed>
-DEVICE void decode_packed(u32 id, const u8* slab, const SeriesChunk* refs, u32 count, const u64* rows, u64* times, u64* values,
-                          Decoded* chunks, u32 drop, u64* fault, u64 fault_base) {
+DEVICE void decode_packed(SERIES_PARAMETERS) {
+  u32 id = block_x() * threads_x() + thread_x();
   if (id >= count) return;
+  Table table{entries, wide, since};
   u64 at = rows[id / 32] * 32 + id % 32;
   Packed column{times + at, values + at, drop != 0, 0, 0, kNever, 0, false};
-  ChunkRef ref = refs[id].ref;
+  ChunkRef ref = table.ref(id);
   bool second = mixed && ref.samples & kXOR2;
   ref.samples &= kXOR2 - 1;
   u32 status = (second ? decode_chunk2(slab, ref, column) : decode_chunk(slab, ref, column)) & (kStale - 1);
-  if (!status && ref.samples && ((i64)column.begin < refs[id].from || (i64)column.end > refs[id].to)) status = kOutside;
+  if (!status && ref.samples && !table.includes(id, (i64)column.begin, (i64)column.end)) status = kOutside;
   if (status) atomic_min(fault, fault_base + (u64)id * 256 + status);
   chunks[id] = Decoded{(i64)column.end, column.kept, column.falls};
 }

@@ -20,14 +20,14 @@ DEVICE void add_compensated(double v, double& sum, double& lost) {
 
 // The state of an aggregation over so many values. Mirrors kernels.State.
 struct State {
-  double value;  // sum, or mean, or extreme
-  double lost;   // of it, by rounding
+  double value;  // sum, or mean, or extreme, or sum of squared distances from the mean
+  double lost;   // of it, by rounding; or that mean
   u32 n;         // values
   u32 running;   // the sum would have been infinite: value is a running mean
 };
 
 // The operators; the numbers are those of kernels.Operator.
-const u32 kSum = 0, kAvg = 1, kMin = 2, kMax = 3, kCount = 4, kGroup = 5;
+const u32 kSum = 0, kAvg = 1, kMin = 2, kMax = 3, kCount = 4, kGroup = 5, kStdDev = 6, kStdVar = 7;
 
 // Adds a value to a state that has at least one.
 template <u32 op>
@@ -58,13 +58,17 @@ DEVICE void add_next(State& s, double v) {
     add_compensated(v / n, mean, lost);
     s.value = mean;
     s.lost = lost;
+  } else if (op == kStdVar) {
+    double from = v - s.lost;
+    s.lost += from / (double)s.n;
+    s.value += from * (v - s.lost);
   }
 }
 
 template <u32 op>
 DEVICE void add_value(State& s, double v) {
   if (s.n == 0) {
-    s = State{v, 0, 1, 0};
+    s = op == kStdVar ? State{v - v, v, 1, 0} : State{v, 0, 1, 0};
   } else {
     add_next<op>(s, v);
   }
@@ -95,5 +99,7 @@ DEVICE double result(const State& s) {
   if (op == kAvg) return s.running ? s.value + s.lost : s.value / s.n + s.lost / s.n;
   if (op == kCount) return s.n;
   if (op == kGroup) return 1;
+  if (op == kStdVar) return s.value / s.n;
+  if (op == kStdDev) return __builtin_sqrt(s.value / s.n);
   return s.value;
 }

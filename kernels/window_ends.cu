@@ -20,10 +20,12 @@ const u32 kOldest = 2;      // the first one
 const u32 kNewestTime = 3;  // the time of the last, in seconds
 const u32 kOldestTime = 4;
 const u32 kNumber = 5;  // how many samples
+const u32 kInstantTime = 7;  // the time of the last sample, in seconds
 
 DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 last) {
   switch (kind) {
     case kInstant:
+    case kInstantTime:
     case kNewest: return c.values[last];
     case kOldest: return c.values[lo.at];
     case kNewestTime: return (double)c.times[last] / 1000;
@@ -56,9 +58,10 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind) {
     seen = hi_index;
     if (k < mine.from) continue;
     u64 result = n > 0 ? as_bits(value_of(kind, c, lo, n, last)) : kAbsent;
-    if (kind == kInstant) {
+    if (kind == kInstant || kind == kInstantTime) {
       // A stale marker, which only an instant selector meets, is kAbsent.
       u32 read = result != kAbsent;
+      if (read && kind == kInstantTime) result = as_bits((double)c.times[last] / 1000);
       emit(to, result, read, read, 0);
       continue;
     }

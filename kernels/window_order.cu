@@ -119,7 +119,7 @@ KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, u32 distance, double quan
     }
     u64 result = kAbsent;
     if (n > 0) {
-      double v;
+      double v = 0;
       Unsorted u{c, lo, n, false, 0};
       if (distance) {
         v = sorted ? median_distance(s) : median_distance(u);

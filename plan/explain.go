@@ -17,7 +17,16 @@ type Explanation struct {
 	Total    int64  `json:"total_us,omitempty"`
 	// Cache is what getting the samples took; nil when none were asked of a cache.
 	Cache *CacheWork `json:"cache,omitempty"`
-	Root  *Decision  `json:"plan"`
+	// Upstreams says the same of each upstream where there are several.
+	Upstreams []UpstreamWork `json:"upstreams,omitempty"`
+	Root      *Decision      `json:"plan"`
+}
+
+// UpstreamWork is what getting samples of one of several upstreams took.
+type UpstreamWork struct {
+	Name    string     `json:"name"`
+	Cache   *CacheWork `json:"cache,omitempty"`
+	Failure string     `json:"failure,omitempty"` // why the answer is without the upstream
 }
 
 // CacheWork says how much of what a query read was kept, and what fetching the
@@ -63,14 +72,28 @@ func (e *Explanation) Tree() string {
 		fmt.Fprintf(&b, "total     %s\n", time.Duration(e.Total)*time.Microsecond)
 	}
 	if c := e.Cache; c != nil {
-		fmt.Fprintf(&b, "cache     %d tiles kept, %d of a wider selector, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s\n",
-			c.TilesKept, c.TilesSubsumed, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)
+		fmt.Fprintf(&b, "cache     %s\n", c)
+	}
+	for _, u := range e.Upstreams {
+		fmt.Fprintf(&b, "upstream  %s", u.Name)
+		if u.Cache != nil {
+			fmt.Fprintf(&b, ": %s", u.Cache)
+		}
+		if u.Failure != "" {
+			fmt.Fprintf(&b, "  -- %s", u.Failure)
+		}
+		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')
 	if e.Root != nil {
 		e.Root.tree(&b, 0)
 	}
 	return b.String()
+}
+
+func (c *CacheWork) String() string {
+	return fmt.Sprintf("%d tiles kept, %d of a wider selector, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s",
+		c.TilesKept, c.TilesSubsumed, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)
 }
 
 func (d *Decision) tree(b *strings.Builder, depth int) {

@@ -47,6 +47,7 @@ type AggregateFunc struct {
 	Exactness Exactness
 	Param     bool // has a constant number as its parameter
 	Keeps     bool // keeps some of its input's series as they are
+	Device    bool // GPUs compute it together with the window below it
 }
 
 // Adds reports whether the operator adds value to value, so that its state for
@@ -54,7 +55,7 @@ type AggregateFunc struct {
 func (f *AggregateFunc) Adds() bool { return !f.Param && f.Name != "count_values" }
 
 // Windows is the table of window functions, by PromQL name. The instant
-// selector, which has no name in PromQL, is Last.
+// selector, which has no name in PromQL, is Last. GPUs compute all of them.
 var Windows = table(
 	&WindowFunc{Name: "rate", Counter: true, StartTime: true},
 	&WindowFunc{Name: "increase", Counter: true, StartTime: true},
@@ -102,19 +103,19 @@ func table(fs ...*WindowFunc) map[string]*WindowFunc {
 // Aggregates is the table of aggregation operators, by PromQL name. The CPU
 // adds in Prometheus's order, so all of them are bit-identical there.
 var Aggregates = map[string]*AggregateFunc{
-	"sum":   {Name: "sum"},
-	"avg":   {Name: "avg"},
-	"min":   {Name: "min"},
-	"max":   {Name: "max"},
-	"count": {Name: "count"},
-	"group": {Name: "group"},
+	"sum":   {Name: "sum", Device: true},
+	"avg":   {Name: "avg", Device: true},
+	"min":   {Name: "min", Device: true},
+	"max":   {Name: "max", Device: true},
+	"count": {Name: "count", Device: true},
+	"group": {Name: "group", Device: true},
 
-	"stddev":   {Name: "stddev"},
-	"stdvar":   {Name: "stdvar"},
-	"quantile": {Name: "quantile", Param: true},
+	"stddev":   {Name: "stddev", Device: true},
+	"stdvar":   {Name: "stdvar", Device: true},
+	"quantile": {Name: "quantile", Param: true, Device: true},
 
-	"topk":         {Name: "topk", Param: true, Keeps: true},
-	"bottomk":      {Name: "bottomk", Param: true, Keeps: true},
+	"topk":         {Name: "topk", Param: true, Keeps: true, Device: true},
+	"bottomk":      {Name: "bottomk", Param: true, Keeps: true, Device: true},
 	"limitk":       {Name: "limitk", Param: true, Keeps: true},
 	"limit_ratio":  {Name: "limit_ratio", Param: true, Keeps: true},
 	"count_values": {Name: "count_values"},

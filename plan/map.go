@@ -10,27 +10,28 @@ type MapFunc struct {
 	Args      int  // constants beside the value
 	Optional  int  // of them may be missing, and then is Default
 	Default   float64
+	Device    bool // GPUs compute it, to the same bits, between a window and what aggregates that
 }
 
 // Maps is the table of functions and operators of one value, by PromQL name;
 // neg is unary minus. All are bit-identical on the CPU, where they are the same
 // functions of Go's math package that Prometheus calls.
 var Maps = mapTable(
-	&MapFunc{Name: "+", Args: 1}, &MapFunc{Name: "-", Args: 1}, &MapFunc{Name: "*", Args: 1}, &MapFunc{Name: "/", Args: 1},
+	&MapFunc{Name: "+", Args: 1, Device: true}, &MapFunc{Name: "-", Args: 1, Device: true}, &MapFunc{Name: "*", Args: 1, Device: true}, &MapFunc{Name: "/", Args: 1, Device: true},
 	&MapFunc{Name: "%", Args: 1}, &MapFunc{Name: "^", Args: 1}, &MapFunc{Name: "atan2", Args: 1},
-	&MapFunc{Name: "==", Args: 1, Compares: true}, &MapFunc{Name: "!=", Args: 1, Compares: true},
-	&MapFunc{Name: ">", Args: 1, Compares: true}, &MapFunc{Name: "<", Args: 1, Compares: true},
-	&MapFunc{Name: ">=", Args: 1, Compares: true}, &MapFunc{Name: "<=", Args: 1, Compares: true},
-	&MapFunc{Name: "neg"},
-	&MapFunc{Name: "abs"}, &MapFunc{Name: "ceil"}, &MapFunc{Name: "floor"}, &MapFunc{Name: "sgn"},
-	&MapFunc{Name: "round", Args: 1, Optional: 1, Default: 1},
-	&MapFunc{Name: "clamp", Args: 2}, &MapFunc{Name: "clamp_min", Args: 1}, &MapFunc{Name: "clamp_max", Args: 1},
-	&MapFunc{Name: "sqrt"}, &MapFunc{Name: "exp"}, &MapFunc{Name: "ln"}, &MapFunc{Name: "log2"}, &MapFunc{Name: "log10"},
+	&MapFunc{Name: "==", Args: 1, Compares: true, Device: true}, &MapFunc{Name: "!=", Args: 1, Compares: true, Device: true},
+	&MapFunc{Name: ">", Args: 1, Compares: true, Device: true}, &MapFunc{Name: "<", Args: 1, Compares: true, Device: true},
+	&MapFunc{Name: ">=", Args: 1, Compares: true, Device: true}, &MapFunc{Name: "<=", Args: 1, Compares: true, Device: true},
+	&MapFunc{Name: "neg", Device: true},
+	&MapFunc{Name: "abs", Device: true}, &MapFunc{Name: "ceil", Device: true}, &MapFunc{Name: "floor", Device: true}, &MapFunc{Name: "sgn", Device: true},
+	&MapFunc{Name: "round", Args: 1, Optional: 1, Default: 1, Device: true},
+	&MapFunc{Name: "clamp", Args: 2, Device: true}, &MapFunc{Name: "clamp_min", Args: 1, Device: true}, &MapFunc{Name: "clamp_max", Args: 1, Device: true},
+	&MapFunc{Name: "sqrt", Device: true}, &MapFunc{Name: "exp"}, &MapFunc{Name: "ln"}, &MapFunc{Name: "log2"}, &MapFunc{Name: "log10"},
 	&MapFunc{Name: "sin"}, &MapFunc{Name: "cos"}, &MapFunc{Name: "tan"},
 	&MapFunc{Name: "asin"}, &MapFunc{Name: "acos"}, &MapFunc{Name: "atan"},
 	&MapFunc{Name: "sinh"}, &MapFunc{Name: "cosh"}, &MapFunc{Name: "tanh"},
 	&MapFunc{Name: "asinh"}, &MapFunc{Name: "acosh"}, &MapFunc{Name: "atanh"},
-	&MapFunc{Name: "deg"}, &MapFunc{Name: "rad"},
+	&MapFunc{Name: "deg", Device: true}, &MapFunc{Name: "rad", Device: true},
 )
 
 func mapTable(fs ...*MapFunc) map[string]*MapFunc {

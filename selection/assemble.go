@@ -8,12 +8,12 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// Room is the number of bytes that a chunk of n bytes takes in a slab, padding
-// included.
-func Room(n uint32) int { return (int(n) + Pad + Align - 1) / Align * Align }
+// Room is the number of bytes that a chunk of n bytes takes in a slab.
+func Room(n uint32) int { return (int(n) + Align - 1) / Align * Align }
 
-// MappedSlabs returns slabs over parts of a mapped file. owner is what the
-// mapping must outlive: it is reachable as long as any of the slabs is.
+// MappedSlabs returns slabs over parts of a mapped file, each of which has a
+// capacity of Pad bytes more. owner is what the mapping must outlive: it is
+// reachable as long as any of the slabs is.
 func MappedSlabs(parts [][]byte, owner any) []*Slab {
 	slabs := make([]*Slab, len(parts))
 	for i, b := range parts {
@@ -41,7 +41,8 @@ func Assemble(series []labels.Labels, first []uint32, chunks []Chunk, slabs []*S
 			return nil, fmt.Errorf("unknown chunk encoding %d", c.Enc)
 		case c.MinT > c.MaxT:
 			return nil, errors.New("a chunk begins after its end")
-		case int(c.Slab) >= len(slabs) || c.Off%Align != 0 || int(c.Off)+Room(c.Len) > len(slabs[c.Slab].b):
+		case int(c.Slab) >= len(slabs) || c.Off%Align != 0 || int(c.Off)+Room(c.Len) > len(slabs[c.Slab].b),
+			cap(slabs[c.Slab].b)-len(slabs[c.Slab].b) < Pad:
 			return nil, errors.New("a chunk lies outside of the slabs")
 		case int(c.Len) < headerBytes(c.Enc):
 			return nil, errors.New("a chunk is shorter than its header")

@@ -79,21 +79,21 @@ func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) erro
 	return nil
 }
 
-// reserve finds room for n bytes and the padding behind them.
+// reserve finds room for n bytes, with Pad more behind the last chunk of a slab.
 func (b *Builder) reserve(n int) (slab, off uint32, err error) {
 	b.used += int64(n)
 	if b.limit > 0 && b.used > b.limit {
 		return 0, 0, fmt.Errorf("%w of %d bytes", ErrTooLarge, b.limit)
 	}
-	need := (n + Pad + Align - 1) / Align * Align
+	need := Room(uint32(n))
 	if k := len(b.sel.slabs); k > 0 {
-		if s := b.sel.slabs[k-1]; cap(s.b)-len(s.b) >= need {
+		if s := b.sel.slabs[k-1]; cap(s.b)-len(s.b) >= need+Pad {
 			off = uint32(len(s.b))
 			s.b = s.b[:len(s.b)+need]
 			return uint32(k - 1), off, nil
 		}
 	}
-	size := max(b.nextSlab, need)
+	size := max(b.nextSlab, need+Pad)
 	b.nextSlab = min(2*b.nextSlab, maxSlab)
 	b.sel.slabs = append(b.sel.slabs, newSlab(need, size))
 	return uint32(len(b.sel.slabs) - 1), 0, nil

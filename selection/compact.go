@@ -35,10 +35,10 @@ func (s *Selection) Compact(share float64) *Selection {
 	}
 	for len(moved) > 0 {
 		size, n := 0, 0
-		for ; n < len(moved) && (n == 0 || size+s.chunks[moved[n]].room() <= maxSlab); n++ {
+		for ; n < len(moved) && (n == 0 || size+s.chunks[moved[n]].room() <= maxSlab-Pad); n++ {
 			size += s.chunks[moved[n]].room()
 		}
-		l := newSlab(0, size)
+		l := newSlab(0, size+Pad)
 		b := l.b
 		for _, i := range moved[:n] {
 			c := &out.chunks[i]

@@ -12,19 +12,42 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// Join returns the union of parts: a series in several of them appears once,
-// with its chunks in time order. Chunks that appear more than once, as they do
-// in neighbouring time ranges, are kept once; no chunk bytes are copied except
-// where different chunks overlap, which are merged into new ones.
+// Join returns the union of parts, selections of one source: a series in several
+// of them appears once, with its chunks in time order. Chunks that appear more
+// than once, as they do in neighbouring time ranges, are kept once; no chunk bytes
+// are copied except where different chunks overlap, which are merged into new ones.
 func Join(parts ...*Selection) (*Selection, error) {
-	parts = slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
+	parts = present(parts)
+	kept := int64(0)
+	for _, p := range parts {
+		kept = max(kept, p.kept)
+	}
+	return union(parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
+		return out.separate(l, cs, merged)
+	})
+}
+
+// present returns the parts that hold something.
+func present(parts []*Selection) []*Selection {
+	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
+}
+
+// settle removes the overlaps of cs, the chunks of series l of out. Those of the
+// first part that has the series end before ends[0], of the second before ends[1],
+// and so on. What it encodes anew goes into merged.
+type settle func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error)
+
+// union returns the union of parts, none of them empty, as what is kept until kept
+// (ms); where chunks of a series are not in time order, or overlap, it has them
+// settled.
+func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	switch len(parts) {
 	case 0:
 		return Empty(), nil
 	case 1:
 		return parts[0], nil
 	}
-	var out Selection
+	out := Selection{kept: kept}
 	slabIndex := map[*Slab]uint32{}
 	renumber := make([][]uint32, len(parts))
 	for p, part := range parts {
@@ -42,16 +65,16 @@ func Join(parts ...*Selection) (*Selection, error) {
 	series, chunks := 0, 0
 	for _, part := range parts {
 		series = max(series, len(part.series))
-		out.kept = max(out.kept, part.kept)
 		chunks += len(part.chunks)
 	}
 	out.series = make([]labels.Labels, 0, series)
 	out.first = make([]uint32, 0, series+1)
 	out.chunks = make([]Chunk, 0, chunks)
 
-	// A k-way merge by labels; k is the handful of ranges a query touches.
+	// A k-way merge by labels; k is the handful of parts there are.
 	merged := NewBuilder(0) // its slabs come behind those there are
 	next := make([]int, len(parts))
+	ends := make([]int, 0, len(parts))
 	for {
 		var least labels.Labels
 		found := false
@@ -68,6 +91,7 @@ func Join(parts ...*Selection) (*Selection, error) {
 		start := len(out.chunks)
 		out.series = append(out.series, least)
 		out.first = append(out.first, uint32(start))
+		ends = ends[:0]
 		var memo *Memo
 		for p, part := range parts {
 			i := next[p]
@@ -80,11 +104,15 @@ func Join(parts ...*Selection) (*Selection, error) {
 				c.Slab = renumber[p][c.Slab]
 				out.chunks = append(out.chunks, c)
 			}
+			ends = append(ends, len(out.chunks)-start)
 		}
 		if !disjoint(out.chunks[start:]) {
-			cs, err := out.separate(least, out.chunks[start:], merged)
+			cs, err := settle(&out, least, out.chunks[start:], ends, merged)
 			if err != nil {
 				return nil, err
+			}
+			if slices.ContainsFunc(cs, func(c Chunk) bool { return int(c.Slab) >= len(out.slabs) && c.MinT < kept }) {
+				memo = nil // nobody will see these very chunks again
 			}
 			out.chunks = append(out.chunks[:start], cs...)
 		}
@@ -226,10 +254,20 @@ func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]C
 	for _, c := range run {
 		its = append(its, s.checked(l, c, math.MinInt64, math.MaxInt64))
 	}
+	out, err := s.encodeInto(merged, l, storage.ChainSampleIteratorFromIterators(nil, its))
+	if err != nil {
+		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
+	}
+	return out, nil
+}
+
+// encodeInto encodes samples of series l into chunks of merged, and returns them as
+// chunks of s, whose slabs those of merged will come behind.
+func (s *Selection) encodeInto(merged *Builder, l labels.Labels, it chunkenc.Iterator) ([]Chunk, error) {
 	merged.Series(l)
 	start := len(merged.sel.chunks)
-	if err := merged.encode(&inOrder{Iterator: storage.ChainSampleIteratorFromIterators(nil, its), series: l}); err != nil {
-		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
+	if err := merged.encode(&inOrder{Iterator: it, series: l}); err != nil {
+		return nil, err
 	}
 	out := slices.Clone(merged.sel.chunks[start:])
 	for i := range out {

@@ -30,8 +30,8 @@ type Chunk struct {
 // Align is the alignment in bytes of every chunk within its slab.
 const Align = 8
 
-// Pad is the number of readable bytes after every chunk, so that a decoder may
-// load eight bytes at once up to the chunk's last byte.
+// Pad is the number of readable bytes after every chunk, of another chunk or of
+// none, so that a decoder may load eight bytes at once up to the chunk's last byte.
 const Pad = 8
 
 // Selection is what a selector matched: series in label order and, for each,

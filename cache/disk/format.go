@@ -11,8 +11,8 @@ import (
 // A file holds what one selector matched over some stretches of time:
 //
 //	slabs    one after another, with the chunks as in memory: each at a multiple
-//	         of 8 bytes and with 8 readable bytes behind it, in the order of the
-//	         series and their time; as many to a slab as fit
+//	         of 8 bytes, in the order of the series and their time; as many to a
+//	         slab as fit
 //	series   the labels of each series and its chunks: how long after the one
 //	         before each begins, how long it is in time and in bytes, its number
 //	         of samples, its encoding

@@ -73,7 +73,7 @@ func parse(b []byte, owner any, f footer, h head) (*selection.Selection, error) 
 	at := 0
 	parts := make([][]byte, len(h.slabs))
 	for i, s := range h.slabs {
-		parts[i] = b[at : at+int(s.size) : at+int(s.size)]
+		parts[i] = b[at : at+int(s.size)] // with the rest of the file behind it
 		at += int(s.size)
 	}
 	series := b[at : at+int(f.seriesLen)]

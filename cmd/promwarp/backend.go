@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,32 +33,20 @@ type store struct {
 
 // storeKey is what a store depends on: when it changes there must be a new one.
 type storeKey struct {
+	name  string // the source's among several; empty where there is one
 	from  source
 	fetch upstreamSettings // without the URL, which is in from
 	cache cacheSettings
 }
 
 func (k storeKey) same(l storeKey) bool {
-	return k.from.same(l.from) && k.fetch == l.fetch && k.cache == l.cache
-}
-
-// storeKeyOf is the key of the store that s asks for. A given upstream takes
-// the place of the source.
-func storeKeyOf(s settings, up upstream) (storeKey, error) {
-	k := storeKey{fetch: s.Upstream, cache: s.Cache}
-	k.fetch.URL = ""
-	if up != nil {
-		return k, nil
-	}
-	var err error
-	k.from, err = s.source()
-	return k, err
+	return k.name == l.name && k.from.same(l.from) && k.fetch == l.fetch && k.cache == l.cache
 }
 
 // openStore opens the source that k names, or up if that is given. It takes over
-// the directory of prev, which may be nil.
-func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*store, error) {
-	st := &store{key: k, name: k.from.String(), reg: prometheus.NewRegistry(), close: func() {}}
+// the directory of that of prev which has the same.
+func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*store, error) {
+	st := &store{key: k, name: cmp.Or(k.name, k.from.String()), reg: prometheus.NewRegistry(), close: func() {}}
 	st.Count = refcount.New(func() { st.close() })
 	switch {
 	case up != nil:
@@ -92,6 +81,10 @@ func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*stor
 		st.Release()
 		return nil, err
 	}
+	reg := prometheus.Registerer(st.reg)
+	if k.name != "" {
+		reg = prometheus.WrapRegistererWith(prometheus.Labels{"upstream": k.name}, reg)
+	}
 	st.cache = cache.New(up, cache.Options{
 		Disk:       files,
 		HostBytes:  int64(k.cache.HostBytes - k.cache.decoded()),
@@ -103,7 +96,7 @@ func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*stor
 			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes), Concurrency: k.cache.PrefetchConcurrency,
 		},
 		Logger:     logger.With("component", "cache"),
-		Registerer: st.reg,
+		Registerer: reg,
 	})
 	st.OnClose(func() {
 		if err := st.cache.Close(); err != nil {
@@ -114,10 +107,10 @@ func openStore(k storeKey, up upstream, prev *store, logger *slog.Logger) (*stor
 	return st, nil
 }
 
-// openFiles opens cache.path, if there is one. If prev has the same, that writes
-// what it still has to write, and goes on in memory alone for the requests that
-// it has to answer.
-func openFiles(k storeKey, prev *store, logger *slog.Logger) (*disk.Store, error) {
+// openFiles opens cache.path, if there is one. If one of prev has the same, that
+// writes what it still has to write, and goes on in memory alone for the requests
+// that it has to answer.
+func openFiles(k storeKey, prev []*store, logger *slog.Logger) (*disk.Store, error) {
 	if k.cache.Path == "" {
 		return nil, nil
 	}
@@ -125,8 +118,11 @@ func openFiles(k storeKey, prev *store, logger *slog.Logger) (*disk.Store, error
 	if err != nil {
 		return nil, err
 	}
-	if prev != nil && prev.key.cache.Path == k.cache.Path {
-		if err := prev.cache.Close(); err != nil {
+	for _, p := range prev {
+		if p.key.cache.Path != k.cache.Path {
+			continue
+		}
+		if err := p.cache.Close(); err != nil {
 			return nil, fmt.Errorf("cache.path %s: %w", k.cache.Path, err)
 		}
 	}

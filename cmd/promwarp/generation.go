@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/refcount"
@@ -16,28 +15,26 @@ import (
 type generation struct {
 	*refcount.Count
 	settings settings
-	store    *store
+	reads    *backend
 	eval     *evaluator
 	handler  http.Handler
 	reg      *prometheus.Registry
 }
 
 // newGeneration makes a generation from settings. It takes over from prev,
-// which may be nil, what did not change: the cache above all.
+// which may be nil, what did not change: the caches above all.
 func (s *server) newGeneration(set settings, prev *generation) (*generation, error) {
-	key, err := storeKeyOf(set, s.cfg.Upstream)
-	if err != nil {
-		return nil, usageError{err}
-	}
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
 	g.Count = refcount.New(func() {
 		g.eval.Release()
-		g.store.Release()
+		g.reads.Release()
 	})
-
-	if prev != nil && prev.store.key.same(key) && prev.store.Hold() {
-		g.store = prev.store
-	} else if g.store, err = openStore(key, s.cfg.Upstream, storeOf(prev), s.logger); err != nil {
+	var stores []*store
+	if prev != nil {
+		stores = prev.reads.stores
+	}
+	var err error
+	if g.reads, err = openBackend(set, s.cfg.Upstream, stores, g.reg, s.logger); err != nil {
 		return nil, err
 	}
 	if prev != nil && prev.eval.from == set.engine() && prev.eval.Hold() {
@@ -53,10 +50,10 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 	}
 	o := api.Options{
 		Engine:        g.eval.Engine,
-		Queryable:     g.store.cache,
+		Queryable:     g.reads.all,
 		Parser:        promqlParser(),
-		Remote:        g.store.remote,
-		Config:        func() promconfig.Config { return shownConfig(key.from) },
+		Remotes:       g.reads.remotes(),
+		Config:        g.reads.shownConfig,
 		Flags:         set.values(),
 		RuntimeInfo:   s.runtimeInfo,
 		ListenAddress: s.Addr(),
@@ -70,7 +67,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		Gatherer:      prometheus.GathererFunc(s.gather),
 	}
 	if set.Web.EnableAdminAPI {
-		o.Dropper = g.store.cache
+		o.Dropper = g.reads.all
 	}
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
@@ -80,30 +77,4 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		return nil, err
 	}
 	return g, nil
-}
-
-// storeOf is the store of g, which may be nil.
-func storeOf(g *generation) *store {
-	if g == nil {
-		return nil
-	}
-	return g.store
-}
-
-// shownConfig is what /api/v1/status/config shows: the source, in the form of
-// Prometheus's configuration, without secrets.
-func shownConfig(from source) promconfig.Config {
-	c := promconfig.DefaultConfig
-	if from.remote == nil {
-		return c
-	}
-	shown := *from.remote
-	if len(shown.Headers) > 0 {
-		shown.Headers = map[string]string{}
-		for k := range from.remote.Headers {
-			shown.Headers[k] = "<secret>"
-		}
-	}
-	c.RemoteReadConfigs = []*promconfig.RemoteReadConfig{&shown}
-	return c
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -122,15 +123,11 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	key, err := storeKeyOf(set, nil)
-	if err != nil {
-		return usageError{err}
-	}
-	st, err := openStore(key, nil, nil, logger)
+	reads, err := openBackend(set, nil, nil, prometheus.NewRegistry(), logger)
 	if err != nil {
 		return err
 	}
-	defer st.Release()
+	defer reads.Release()
 	if mode == engine.GPU && set.GPU.Mode == gpuAuto {
 		set.GPU.Mode = gpuRequire
 	}
@@ -149,9 +146,9 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	ctx = remoteread.WithProgress(ctx, p.report)
 	var q promql.Query
 	if when.step == 0 {
-		q, err = eval.NewInstantQuery(ctx, st.cache, nil, o.expr, when.start)
+		q, err = eval.NewInstantQuery(ctx, reads.all, nil, o.expr, when.start)
 	} else {
-		q, err = eval.NewRangeQuery(ctx, st.cache, nil, o.expr, when.start, when.end, when.step)
+		q, err = eval.NewRangeQuery(ctx, reads.all, nil, o.expr, when.start, when.end, when.step)
 	}
 	if err != nil {
 		return err

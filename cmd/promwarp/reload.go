@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -45,7 +46,7 @@ func (s *server) Reload() (err error) {
 	old.Release() // the server's own hold
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
-		"reads_from", g.store.name, "cache_kept", g.store == old.store, "limits_changed", g.eval != old.eval)
+		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.stores, old.reads.stores), "limits_changed", g.eval != old.eval)
 	return nil
 }
 

@@ -141,7 +141,10 @@ func (s *server) gather() ([]*dto.MetricFamily, error) {
 	all := prometheus.Gatherers{s.base}
 	if g := s.acquire(); g != nil {
 		defer g.Release()
-		all = append(all, g.reg, g.eval.reg, g.store.reg)
+		all = append(all, g.reg, g.eval.reg)
+		for _, st := range g.reads.stores {
+			all = append(all, st.reg)
+		}
 	}
 	return all.Gather()
 }
@@ -230,7 +233,7 @@ func (s *server) URL() string {
 func (s *server) Engine() *engine.Engine { return s.current.Load().eval.Engine }
 
 // Queryable is what queries read from at present.
-func (s *server) Queryable() storage.SampleAndChunkQueryable { return s.current.Load().store.cache }
+func (s *server) Queryable() storage.SampleAndChunkQueryable { return s.current.Load().reads.all }
 
 // runtimeInfo is what /api/v1/status/runtimeinfo says.
 func (s *server) runtimeInfo() (v1.RuntimeInfo, error) {
@@ -254,7 +257,7 @@ func schemeOf(file string) string {
 
 // announce logs where to point others.
 func (s *server) announce() {
-	from := s.current.Load().store.name
+	from := s.current.Load().reads.String()
 	if s.cfg.Upstream != nil {
 		from = "built in"
 	}

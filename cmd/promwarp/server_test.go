@@ -325,14 +325,14 @@ func TestReload(t *testing.T) {
 	ask()
 	g := s.current.Load()
 	require.NotSame(t, first, g)
-	require.Same(t, first.store, g.store)
+	require.Same(t, first.reads.stores[0], g.reads.stores[0])
 	require.Same(t, first.eval, g.eval)
 	requireUsers(t, 0, first.Count)
 
 	// Limits changed: the cache stays.
 	put(rest + "tsdb: {path: " + one + "}\nquery: {max_samples: 5}\n")
 	reload(200)
-	require.Same(t, first.store, s.current.Load().store)
+	require.Same(t, first.reads.stores[0], s.current.Load().reads.stores[0])
 	code, body := fetch(t, "GET", s.URL()+"/query?query=m&start=0&end=3000&step=60")
 	require.Equal(t, 422, code)
 	require.Contains(t, body, "too many samples")
@@ -342,8 +342,8 @@ func TestReload(t *testing.T) {
 	put(rest + "tsdb: {path: " + two + "}\n")
 	reload(200)
 	ask()
-	require.NotSame(t, first.store, s.current.Load().store)
-	requireUsers(t, 0, first.store.Count)
+	require.NotSame(t, first.reads.stores[0], s.current.Load().reads.stores[0])
+	requireUsers(t, 0, first.reads.stores[0].Count)
 
 	// A bad file changes nothing.
 	good := s.current.Load()
@@ -394,11 +394,11 @@ func TestReloadUnderWay(t *testing.T) {
 	code, _ := fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 200, code)
 	require.NotSame(t, old, s.current.Load())
-	requireUsers(t, 1, old.store.Count)
+	requireUsers(t, 1, old.reads.stores[0].Count)
 	close(up.wait)
 	require.Contains(t, <-answer, `"value":[1,"1"]`)
 	require.NoError(t, stop())
-	requireUsers(t, 0, old.store.Count)
+	requireUsers(t, 0, old.reads.stores[0].Count)
 	requireUsers(t, 0, old.eval.Count)
 }
 
@@ -428,15 +428,15 @@ remote_read:
   headers: {X-Token: secret2}
   authorization: {credentials: secret3}
 `))
-	src, err := set.source()
+	src, err := set.sources()
 	require.NoError(t, err)
-	c := shownConfig(src)
+	c := (&backend{stores: []*store{{key: storeKey{from: src[0]}}}}).shownConfig()
 	text := c.String()
 	require.Contains(t, text, "remote_read")
 	require.NotContains(t, text, "secret1")
 	require.NotContains(t, text, "secret2")
 	require.NotContains(t, text, "secret3")
-	require.Equal(t, "secret2", src.remote.Headers["X-Token"])
+	require.Equal(t, "secret2", src[0].remote.Headers["X-Token"])
 }
 
 func TestTracker(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/units"
 	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
-	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
@@ -20,17 +19,18 @@ import (
 // say. The key of a setting in the file follows from its flag: --a.b-c is
 // a: {b_c: …}, and --a.b.c is a: {b_c: …} too.
 type settings struct {
-	Upstream   upstreamSettings               `yaml:"upstream"`
-	TSDB       tsdbSettings                   `yaml:"tsdb"`
-	RemoteRead []*promconfig.RemoteReadConfig `yaml:"remote_read"`
-	Query      querySettings                  `yaml:"query"`
-	Cache      cacheSettings                  `yaml:"cache"`
-	GPU        gpuSettings                    `yaml:"gpu"`
-	Web        webSettings                    `yaml:"web"`
-	Log        logSettings                    `yaml:"log"`
+	Upstream   upstreamSettings      `yaml:"upstream"`
+	TSDB       tsdbSettings          `yaml:"tsdb"`
+	RemoteRead []*remoteReadSettings `yaml:"remote_read"`
+	Query      querySettings         `yaml:"query"`
+	Cache      cacheSettings         `yaml:"cache"`
+	GPU        gpuSettings           `yaml:"gpu"`
+	Web        webSettings           `yaml:"web"`
+	Log        logSettings           `yaml:"log"`
 }
 
-// upstreamSettings name the Prometheus-compatible server that is read from.
+// upstreamSettings name the Prometheus-compatible server that is read from, and
+// say how all of them are.
 type upstreamSettings struct {
 	// URL is the base of the server's HTTP API, without /api/v1.
 	URL string `yaml:"url"`
@@ -141,7 +141,7 @@ func defaultSettings() settings {
 
 // validate checks what the types cannot say.
 func (s *settings) validate() error {
-	if _, err := s.source(); err != nil {
+	if _, err := s.sources(); err != nil {
 		return err
 	}
 	return s.validateLimits()

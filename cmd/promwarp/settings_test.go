@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,6 +78,15 @@ web:
 log: {level: debug, format: json}
 `
 
+// onlySource is the one source that s names.
+func onlySource(s *settings) (source, error) {
+	all, err := s.sources()
+	if len(all) != 1 {
+		return source{}, errors.Join(err, fmt.Errorf("%d sources", len(all)))
+	}
+	return all[0], err
+}
+
 func TestFile(t *testing.T) {
 	file := writeFile(t, fullFile)
 	dir := filepath.Dir(file)
@@ -91,7 +102,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.validate())
 
-	src, err := s.source()
+	src, err := onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, "http://p:9090/api/v1/read", src.remote.URL.String())
 	require.Equal(t, "http://meta:9090/prefix", src.base.String())
@@ -122,11 +133,11 @@ func TestCommandLineWins(t *testing.T) {
 
 	// A source replaces the file's.
 	s = load(t, "--config.file="+file, "--tsdb.path=d")
-	src, err := s.source()
+	src, err := onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, source{dir: "d"}, src)
 	s = load(t, "--config.file="+file, "--upstream.url=http://other")
-	src, err = s.source()
+	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, "http://other/api/v1/read", src.remote.URL.String())
 	require.Equal(t, "http://other", src.base.String())
@@ -157,7 +168,12 @@ func TestSettingsErrors(t *testing.T) {
 		"nothing in the file": {file: "log: {level: info}\n", want: []string{"nothing to read from"}},
 		"both":                {args: []string{"--upstream.url=http://p", "--tsdb.path=d"}, want: []string{"upstream.url", "tsdb.path"}},
 		"both in the file":    {file: "remote_read: [{url: http://p}]\ntsdb: {path: d}\n", want: []string{"remote_read", "tsdb.path"}},
-		"two":                 {file: "remote_read: [{url: http://p}, {url: http://q}]\n", want: []string{"2 entries", "exactly one"}},
+		"several and a URL":   {file: "remote_read: [{url: http://p}, {url: http://q}]\nupstream: {url: http://p}\n", want: []string{"2 entries", "upstream.url", "api_url"}},
+		"one twice":           {file: "remote_read: [{url: http://p}, {url: http://p, headers: {X-Scope-OrgID: b}}]\n", want: []string{"two entries are called http://p", "a name of its own"}},
+		"on failure":          {file: "remote_read: [{url: http://p, on_failure: ignore}]\n", want: []string{"on_failure", `"ignore"`, "error", "warn"}},
+		"bad API URL":         {file: "remote_read: [{url: http://p, api_url: p}]\n", want: []string{"entry 1", "api_url"}},
+		"bad retention":       {file: "remote_read: [{url: http://p, retention: -1s}]\n", want: []string{`"-1s"`}},
+		"their checks":        {file: "remote_read: [{url: http://p, on_failure: warn, headers: {Authorization: x}}]\n", want: []string{"authorization header must be changed"}},
 		"no scheme":           {args: []string{"--upstream.url=prometheus:9090"}, want: []string{"http://prometheus:9090"}},
 		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
 		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
@@ -192,7 +208,7 @@ func TestSource(t *testing.T) {
 		"http://me:secret@p:9090":          {"http://me:secret@p:9090/api/v1/read", "http://me:secret@p:9090"},
 	} {
 		s := settings{Upstream: upstreamSettings{URL: given}}
-		src, err := s.source()
+		src, err := onlySource(&s)
 		require.NoError(t, err)
 		require.Equal(t, want[0], src.remote.URL.String())
 		require.Equal(t, want[1], src.base.String())
@@ -200,7 +216,7 @@ func TestSource(t *testing.T) {
 	}
 	for url, base := range map[string]string{"http://p/x/api/v1/read?t=1": "http://p/x", "http://p/custom/read": ""} {
 		s := load(t, "--config.file="+writeFile(t, "remote_read: [{url: '"+url+"'}]\n"))
-		src, err := s.source()
+		src, err := onlySource(&s)
 		require.NoError(t, err)
 		if base == "" {
 			require.Nil(t, src.base)
@@ -253,7 +269,7 @@ func TestIdentity(t *testing.T) {
 		file := writeFile(t, "remote_read: [{"+entry+"}]\n")
 		for range 2 {
 			s := load(t, "--config.file="+file)
-			src, err := s.source()
+			src, err := onlySource(&s)
 			require.NoError(t, err)
 			id, err := src.identity()
 			require.NoError(t, err)

@@ -25,52 +25,66 @@ type source struct {
 	dir string
 }
 
-// source works out where samples come from.
-func (s *settings) source() (source, error) {
+// sources works out where samples come from: one source, or several servers. The
+// entries of remote_read and what they make are in the same order.
+func (s *settings) sources() ([]source, error) {
 	remote := s.Upstream.URL != "" || len(s.RemoteRead) > 0
 	switch {
 	case remote && s.TSDB.Path != "":
-		return source{}, errors.New("both an upstream and tsdb.path are given: promwarp reads from one of them; keep either upstream.url (or remote_read) or tsdb.path")
+		return nil, errors.New("both an upstream and tsdb.path are given: promwarp reads from one of them; keep either upstream.url (or remote_read) or tsdb.path")
 	case !remote && s.TSDB.Path == "":
-		return source{}, errors.New("nothing to read from: give --upstream.url=http://prometheus:9090, --tsdb.path=DIRECTORY, or a --config.file with remote_read")
-	case len(s.RemoteRead) > 1:
-		return source{}, fmt.Errorf("remote_read has %d entries: promwarp reads from exactly one upstream at present; remove the others", len(s.RemoteRead))
+		return nil, errors.New("nothing to read from: give --upstream.url=http://prometheus:9090, --tsdb.path=DIRECTORY, or a --config.file with remote_read")
+	case len(s.RemoteRead) > 1 && s.Upstream.URL != "":
+		return nil, fmt.Errorf("remote_read has %d entries, of which upstream.url cannot be the HTTP API: give each entry whose url does not end in %s an api_url instead", len(s.RemoteRead), readPath)
 	case s.TSDB.Path != "":
-		return source{dir: s.TSDB.Path}, nil
+		return []source{{dir: s.TSDB.Path}}, nil
 	}
 
-	var src source
+	var base *url.URL
 	if s.Upstream.URL != "" {
-		u, err := parseBase(s.Upstream.URL)
-		if err != nil {
-			return source{}, err
+		var err error
+		if base, err = parseBase("upstream.url", s.Upstream.URL); err != nil {
+			return nil, err
 		}
-		src.base = u
 	}
-	if len(s.RemoteRead) == 1 {
-		src.remote = s.RemoteRead[0]
-		if src.remote == nil || src.remote.URL == nil || src.remote.URL.URL == nil {
-			return source{}, errors.New("remote_read: the entry has no url")
-		}
-		if src.base == nil {
-			src.base = baseOf(src.remote.URL.URL)
-		}
-		return src, nil
+	if len(s.RemoteRead) == 0 {
+		c := promconfig.DefaultRemoteReadConfig
+		c.URL = &commonconfig.URL{URL: base.JoinPath(readPath)}
+		return []source{{remote: &c, base: base}}, nil
 	}
-	c := promconfig.DefaultRemoteReadConfig
-	c.URL = &commonconfig.URL{URL: src.base.JoinPath(readPath)}
-	src.remote = &c
-	return src, nil
+	var all []source
+	names := map[string]bool{}
+	for i, r := range s.RemoteRead {
+		if r == nil || r.URL == nil || r.URL.URL == nil {
+			return nil, fmt.Errorf("remote_read: entry %d has no url", i+1)
+		}
+		src := source{remote: &r.RemoteReadConfig, base: base}
+		switch {
+		case r.APIURL != "":
+			var err error
+			if src.base, err = parseBase("api_url", r.APIURL); err != nil {
+				return nil, fmt.Errorf("remote_read: entry %d: %w", i+1, err)
+			}
+		case base == nil:
+			src.base = baseOf(r.URL.URL)
+		}
+		if names[src.name()] {
+			return nil, fmt.Errorf("remote_read: two entries are called %s: give each a name of its own", src.name())
+		}
+		names[src.name()] = true
+		all = append(all, src)
+	}
+	return all, nil
 }
 
-// parseBase reads upstream.url.
-func parseBase(text string) (*url.URL, error) {
+// parseBase reads the base URL of a server that the setting of that name has.
+func parseBase(setting, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("upstream.url: %w", err)
+		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("upstream.url %q: write an http or https URL such as http://prometheus:9090", u.Redacted())
+		return nil, fmt.Errorf("%s %q: write an http or https URL such as http://prometheus:9090", setting, u.Redacted())
 	}
 	if base := baseOf(u); base != nil {
 		return base, nil
@@ -101,4 +115,12 @@ func (s source) String() string {
 		return s.remote.URL.Redacted()
 	}
 	return s.dir
+}
+
+// name names the source among others: by its configured name, if it has one.
+func (s source) name() string {
+	if s.remote != nil && s.remote.Name != "" {
+		return s.remote.Name
+	}
+	return s.String()
 }

@@ -1,4 +1,5 @@
-// Command build compiles the kernels in the folder above it to PTX:
+// Command build compiles the kernels in the folder above it, and in historic beside
+// it, to PTX:
 //
 //	go run ./kernels/build
 //
@@ -25,21 +26,28 @@ var flags = []string{
 	"-Wall", "-Wextra", "-Werror", "-S", "-o", "-",
 }
 
+// folders are those with kernels, relative to the repository's root.
+var folders = []string{"kernels", "kernels/historic"}
+
 func main() {
-	if err := buildAll("kernels"); err != nil {
+	if err := buildAll(folders); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
 }
 
-func buildAll(dir string) error {
+func buildAll(dirs []string) error {
 	version, err := compilerVersion()
 	if err != nil {
 		return err
 	}
-	sources, err := filepath.Glob(filepath.Join(dir, "*.cu"))
-	if err != nil || len(sources) == 0 {
-		return fmt.Errorf("no kernels in %s: run this in the repository's root (%v)", dir, err)
+	var sources []string
+	for _, dir := range dirs {
+		in, err := filepath.Glob(filepath.Join(dir, "*.cu"))
+		if err != nil || len(in) == 0 {
+			return fmt.Errorf("no kernels in %s: run this in the repository's root (%v)", dir, err)
+		}
+		sources = append(sources, in...)
 	}
 	for _, src := range sources {
 		ptx, err := compile(src, version)
@@ -80,11 +88,15 @@ func compilerVersion() (string, error) {
 	return first, nil
 }
 
-// hash covers the source, all headers beside it, and the flags.
+// hash covers the source, all headers beside it or the shim above it, and the flags.
 func hash(source string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(source), "*.h"))
+	dir := filepath.Dir(source)
+	files, err := filepath.Glob(filepath.Join(dir, "*.h"))
 	if err != nil {
 		return "", err
+	}
+	if shim := filepath.Join(dir, "..", "shim.h"); exists(shim) {
+		files = append(files, shim)
 	}
 	h := sha256.New()
 	for _, f := range append(files, source) {
@@ -96,6 +108,11 @@ func hash(source string) (string, error) {
 	}
 	fmt.Fprint(h, flags)
 	return fmt.Sprintf("%x", h.Sum(nil)[:12]), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func stamp(sum, version string) string { return fmt.Sprintf("// Built from %s by %s\n", sum, version) }

@@ -9,11 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// inFolders are the files in the folders with kernels whose names match.
+func inFolders(t *testing.T, pattern string) (files []string) {
+	for _, dir := range folders {
+		in, err := filepath.Glob(filepath.Join("..", "..", dir, pattern))
+		require.NoError(t, err)
+		files = append(files, in...)
+	}
+	return files
+}
+
 // TestFresh fails when a kernel's source changed and its PTX did not, and, where
 // the compiler that made the PTX is at hand, when it makes something else.
 func TestFresh(t *testing.T) {
-	sources, err := filepath.Glob("../*.cu")
-	require.NoError(t, err)
+	sources := inFolders(t, "*.cu")
 	require.NotEmpty(t, sources)
 	version, missing := compilerVersion()
 	for _, src := range sources {
@@ -35,21 +44,24 @@ func TestFresh(t *testing.T) {
 
 // TestNoOrphans: every PTX has a source.
 func TestNoOrphans(t *testing.T) {
-	ptx, err := filepath.Glob("../*.ptx")
-	require.NoError(t, err)
-	for _, p := range ptx {
+	for _, p := range inFolders(t, "*.ptx") {
 		require.FileExists(t, strings.TrimSuffix(p, ".ptx")+".cu")
 	}
 }
 
 func TestHashSeesHeaders(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "below")
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	src := filepath.Join(dir, "a.cu")
 	require.NoError(t, os.WriteFile(src, []byte("x"), 0o644))
-	before, err := hash(src)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.h"), []byte("y"), 0o644))
-	after, err := hash(src)
-	require.NoError(t, err)
-	require.NotEqual(t, before, after)
+	seen := map[string]bool{}
+	for _, header := range []string{"", "b.h", "../shim.h"} {
+		if header != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, header), []byte("y"), 0o644))
+		}
+		sum, err := hash(src)
+		require.NoError(t, err)
+		require.False(t, seen[sum], header)
+		seen[sum] = true
+	}
 }

@@ -11,8 +11,16 @@
 #include "../fold_xor.cu"
 #include "../group_fold.cu"
 #include "../group_fold_squares.cu"
+#include "../group_quantile.cu"
+#include "../group_rank.cu"
 #include "../group_result.cu"
 #include "../group_sum.cu"
+#include "../historic/resample_atomic.cu"
+#include "../historic/resample_blocks.cu"
+#include "../historic/resample_runs.cu"
+#include "../historic/resample_shared.cu"
+#include "../map_values.cu"
+#include "../series_rows.cu"
 #include "../step_reads.cu"
 #include "../window_all.cu"
 #include "../window_ends.cu"
@@ -55,8 +63,16 @@ const Kernel* find_kernel(const std::string& name) {
       entry<fold_xor>("fold_xor", false),
       entry<group_fold>("group_fold", false),
       entry<group_fold_squares>("group_fold_squares", true),
+      entry<group_quantile>("group_quantile", true),
+      entry<group_rank>("group_rank", true),
       entry<group_result>("group_result", false),
       entry<group_sum>("group_sum", true),
+      entry<resample_atomic>("resample_atomic", false),
+      entry<resample_blocks>("resample_blocks", false),
+      entry<resample_runs>("resample_runs", false),
+      entry<resample_shared>("resample_shared", true),
+      entry<map_values>("map_values", false),
+      entry<series_rows>("series_rows", true),
       entry<step_reads>("step_reads", false),
       entry<window_all>("window_all", false),
       entry<window_ends>("window_ends", false),

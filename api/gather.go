@@ -1,0 +1,195 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	promhttputil "github.com/prometheus/prometheus/util/httputil"
+)
+
+// maxListed is the most bytes of a list that one of several servers may answer.
+const maxListed = 512 << 20
+
+// listAnswer is what a server answered to a request for a list.
+type listAnswer struct {
+	Status    string          `json:"status"`
+	Data      json.RawMessage `json:"data"`
+	ErrorType string          `json:"errorType"`
+	Error     string          `json:"error"`
+	Warnings  []string        `json:"warnings"`
+	Infos     []string        `json:"infos"`
+
+	recorded recording
+}
+
+// gather returns what forwards requests to all servers and answers with the union
+// of what they list. A server that fails is an error, or a warning where it is
+// optional and another one answers.
+func (a *API) gather() http.Handler {
+	forwards := make([]http.Handler, len(a.o.Remotes))
+	for i, r := range a.o.Remotes {
+		forwards[i] = a.forward(r)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		promhttputil.SetCORS(w, a.o.CORSOrigin, r)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			respondFormError(w, err)
+			return
+		}
+		limit, err := listLimit(r, body)
+		if err != nil {
+			respondError(w, http.StatusBadRequest, typeBadData, err.Error())
+			return
+		}
+		answers := make([]*listAnswer, len(forwards))
+		var wg sync.WaitGroup
+		for i, h := range forwards {
+			wg.Go(func() { answers[i] = ask(h, r, body) })
+		}
+		wg.Wait()
+		a.respondList(w, r, answers, limit)
+	})
+}
+
+// listLimit is the request's limit of a list, 0 if it has none. A request that the
+// union of several lists cannot answer is an error.
+func listLimit(r *http.Request, body []byte) (int, error) {
+	form := r.Clone(r.Context())
+	form.Body = io.NopCloser(bytes.NewReader(body))
+	if err := form.ParseForm(); err != nil {
+		return 0, fmt.Errorf("error parsing form values: %w", err)
+	}
+	if form.Form.Has("group_limit") || form.Form.Has("group_next_token") {
+		return 0, errors.New("promwarp reads from several servers, whose rule groups do not come in pages; leave out group_limit and group_next_token")
+	}
+	limit, err := strconv.Atoi(form.FormValue("limit"))
+	if err != nil {
+		return 0, nil // the servers say what is wrong with it
+	}
+	return limit, nil
+}
+
+// ask asks one server.
+func ask(h http.Handler, r *http.Request, body []byte) *listAnswer {
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Header.Del("Accept-Encoding") // to be read here
+	r.Header.Del("If-Modified-Since")
+	r.Header.Del("If-None-Match")
+	a := &listAnswer{recorded: recording{code: http.StatusOK}}
+	broken := serve(h, &a.recorded, r)
+	switch err := json.Unmarshal(a.recorded.body.Bytes(), a); {
+	case a.recorded.tooLarge:
+		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes", maxListed)
+	case broken:
+		a.Status, a.Error = "error", "its answer broke off"
+	case err != nil:
+		a.Status, a.Error = "error", fmt.Sprintf("its answer with status %d is not that of a Prometheus: %.200q", a.recorded.code, a.recorded.body.Bytes())
+	case a.Status != "success" && a.Error == "":
+		a.Error = fmt.Sprintf("its answer has status %d and no data", a.recorded.code)
+	}
+	return a
+}
+
+// serve has h answer. It reports whether the answer is not whole, which a reverse
+// proxy says by a panic.
+func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (broken bool) {
+	defer func() {
+		if p := recover(); p == http.ErrAbortHandler {
+			broken = true
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	h.ServeHTTP(w, r)
+	return false
+}
+
+// respondList answers with the union of lists.
+func (a *API) respondList(w http.ResponseWriter, r *http.Request, answers []*listAnswer, limit int) {
+	var data []json.RawMessage
+	var warnings, infos []string
+	failed := -1
+	for i, l := range answers {
+		remote := a.o.Remotes[i]
+		if l.Status == "success" {
+			data = append(data, l.Data)
+			warnings, infos = append(warnings, l.Warnings...), append(infos, l.Infos...)
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("partial answer, without anything of the upstream %s: %s", remote.Name, l.Error))
+		if failed < 0 || !remote.Optional {
+			failed = i
+		}
+		if !remote.Optional {
+			data = nil
+			break
+		}
+	}
+	if len(data) == 0 {
+		answers[failed].respond(w, a.o.Remotes[failed].Name)
+		return
+	}
+	all, err := unite(r.URL.Path, data)
+	if err != nil {
+		respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
+		return
+	}
+	if list, ok := all.([]any); ok && limit > 0 && len(list) > limit {
+		all = list[:limit]
+		warnings = append(warnings, "results truncated due to limit")
+	}
+	respondJSON(w, http.StatusOK, struct {
+		Status   string   `json:"status"`
+		Data     any      `json:"data"`
+		Warnings []string `json:"warnings,omitempty"`
+		Infos    []string `json:"infos,omitempty"`
+	}{"success", all, distinct(warnings), distinct(infos)})
+}
+
+// respond passes on the error of the server of that name.
+func (l *listAnswer) respond(w http.ResponseWriter, name string) {
+	if l.recorded.code >= http.StatusBadRequest && l.ErrorType != "" {
+		respondError(w, l.recorded.code, l.ErrorType, l.Error)
+		return
+	}
+	respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
+}
+
+func distinct(s []string) []string {
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+// recording is a http.ResponseWriter that keeps a response of up to maxListed bytes.
+type recording struct {
+	header   http.Header
+	code     int
+	body     bytes.Buffer
+	tooLarge bool
+}
+
+func (r *recording) Header() http.Header {
+	if r.header == nil {
+		r.header = http.Header{}
+	}
+	return r.header
+}
+
+func (r *recording) WriteHeader(code int) { r.code = code }
+
+func (r *recording) Write(b []byte) (int, error) {
+	if r.body.Len()+len(b) > maxListed {
+		r.tooLarge = true
+		return 0, errors.New("the answer is too large")
+	}
+	return r.body.Write(b)
+}

@@ -1,0 +1,198 @@
+// Package carbonara measures the experiment that promwarp began with, which
+// resampled Gnocchi's points on a GPU: 1024·1024·7 points 5 s apart to means of 35 s,
+// with the kernels of then, with arrays on the cores, and as promwarp does it.
+//
+// # What is compared
+//
+// The points are those of 1024 series of 7168 points each; 64 times as many are 64
+// times as many series with the same points.
+//
+//   - arrays, on one core or on all: array at a time as NumPy does it, float32 to
+//     float32, over blocks that stay in a cache.
+//   - v1 to v3: page-locked float32 copied to the device, one kernel, float32 means
+//     copied back; v4 has v3's kernel in pieces on four streams, so that it copies
+//     both ways while it computes. They know nothing of times: point i belongs to
+//     mean i/7. "On the device" is v3 without the copy to the device.
+//   - runs: where points are irregular, times (4 bytes, in s) and values copied to the
+//     device, where each run of a rounded time is found and added up.
+//   - promwarp: from the job, over compressed chunks with their times in ms and
+//     float64 values, to the matrix in the host's memory. Resident, chunks and the
+//     tables that address them are on the device; else in page-locked slabs of the
+//     host. Means by series are `avg_over_time(points[35s])`, all that the others
+//     compute; summed is `sum(avg_over_time(points[35s]))`, what a dashboard asks, of
+//     which little is copied back.
+//   - promwarp's cores: the same job by series with all cores, from chunks.
+//
+// All times are from the host's memory to the host's memory; every way's means are
+// compared with those of a plain loop in float64.
+package carbonara
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options say how much to measure. The experiment's are Defaults. The kinds of points
+// are those whose names match, such as "zeros 5-35" and "range 7-300".
+type Options struct {
+	Library string // the CUDA driver's
+	Series  int
+	Points  int   // of a series, a multiple of 7
+	Sizes   []int // how many times the series
+	Kinds   *regexp.Regexp
+	Rounds  int
+	Budget  time.Duration // for the rounds of one way
+	Log     func(format string, args ...any)
+}
+
+// Defaults are the experiment's sizes.
+func Defaults(library string) Options {
+	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Rounds: 9, Budget: 2 * time.Second}
+}
+
+// The ways to resample, as results name them.
+const (
+	Arrays      = "arrays_one_core"
+	ArraysAll   = "arrays_all_cores"
+	V1          = "v1"
+	V2          = "v2"
+	V3          = "v3"
+	V4          = "v4"
+	V3There     = "v3_on_the_device"
+	Runs        = "runs"
+	Cores       = "promwarp_cores"
+	BySeries    = "promwarp_by_series"
+	BySeriesHot = "promwarp_by_series_resident"
+	Summed      = "promwarp_summed"
+	SummedHot   = "promwarp_summed_resident"
+)
+
+// Comparison is how long every way takes for the same points.
+type Comparison struct {
+	Values     string             `json:"values"`     // zeros, range or random
+	Size       int                `json:"size"`       // times the experiment's series
+	From       int                `json:"from_s"`     // s between points
+	To         int                `json:"to_s"`       // s of a mean
+	Points     int64              `json:"points"`     // those that are there
+	Means      int64              `json:"means"`      // those that have points
+	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
+	ChunkBytes int64              `json:"chunk_bytes"`
+	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
+	Kernel     map[string]float64 `json:"kernel_ms"`    // on the device alone, by way
+	Stages     gpuexec.Stages     `json:"stages"`       // of the last promwarp_by_series, ns
+	HotStages  gpuexec.Stages     `json:"hot_stages"`   // of the last promwarp_by_series_resident, ns
+	SumStages  gpuexec.Stages     `json:"sum_stages"`   // of the last promwarp_summed, ns
+	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
+	Failed     map[string]string  `json:"failed,omitempty"`
+}
+
+// Measure compares the ways for all kinds of points. save is called with what there
+// is after each. Its error tells of all ways that failed.
+func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error) {
+	driver, err := cuda.Open(o.Library)
+	if err != nil {
+		return err
+	}
+	dev, err := driver.Device(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(err, dev.Close()) }()
+	cpu := cpuexec.New(cpuexec.Options{})
+	x, err := gpuexec.New(dev, cpu, gpuexec.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(err, x.Close()) }()
+	gpuexec.PageLockSlabs(dev)
+	defer selection.PageLockSlabs(nil)
+	r, err := newRig(dev)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closed(err, r.close()) }()
+	var all []Comparison
+	var failed []error
+	for _, size := range o.Sizes {
+		for _, p := range o.kinds() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if !o.Kinds.MatchString(p.name()) {
+				continue
+			}
+			c, err := o.compare(ctx, p, size, r, x, cpu)
+			if err != nil {
+				return fmt.Errorf("%s, %d times: %w", p.name(), size, err)
+			}
+			all, failed = append(all, *c), append(failed, c.failures()...)
+			save(all)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func closed(err, closing error) error {
+	if err == nil {
+		return closing
+	}
+	return err
+}
+
+// compare measures all ways for points of one kind.
+func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
+	start := time.Now()
+	p.make(o)
+	c := &Comparison{
+		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size), Means: int64(p.means()) * int64(size),
+		Ms: map[string]float64{}, Kernel: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
+	}
+	if err := r.load(p, size); err != nil {
+		return nil, err
+	}
+	c.Floats = int64(len(r.values) + len(r.times))
+	err := o.historic(c, p, size, r)
+	if err = closed(err, r.unload()); err != nil {
+		return nil, err
+	}
+	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {
+		return nil, err
+	}
+	o.Log("%s, %d points: %v", p.name(), c.Points, time.Since(start).Round(time.Millisecond))
+	return c, nil
+}
+
+// take measures one way, whose means may be off by so much. One that fails is noted, and
+// the others go on.
+func (o Options) take(c *Comparison, way string, off float64, f func() error, check func() (float64, error)) {
+	ms, err := measure.Median(o.Rounds, o.Budget, f)
+	if err == nil {
+		c.Worst[way], err = check()
+	}
+	if err == nil && c.Worst[way] > off {
+		err = fmt.Errorf("a mean is off by %g", c.Worst[way])
+	}
+	if err != nil {
+		c.Failed[way] = err.Error()
+		o.Log("%s: %v", way, err)
+		return
+	}
+	c.Ms[way] = ms
+}
+
+// failures are the ways that failed.
+func (c *Comparison) failures() (errs []error) {
+	for way, said := range c.Failed {
+		errs = append(errs, fmt.Errorf("%s, %d to %d s, %d points: %s: %s", c.Values, c.From, c.To, c.Points, way, said))
+	}
+	return errs
+}

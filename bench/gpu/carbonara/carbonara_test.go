@@ -1,0 +1,92 @@
+package carbonara
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+)
+
+// small is the experiment in a size for the host driver.
+func small(t *testing.T) Options {
+	o := Defaults(cudatest.Library(t))
+	o.Series, o.Points, o.Sizes, o.Rounds, o.Budget = 40, 7*60, []int{1, 3}, 1, time.Second
+	o.Log = t.Logf
+	return o
+}
+
+func TestMeasure(t *testing.T) {
+	o := small(t)
+	var all []Comparison
+	require.NoError(t, Measure(t.Context(), o, func(c []Comparison) { all = c }))
+	require.Len(t, all, 2*len(o.kinds()))
+	for _, c := range all {
+		ways := []string{Arrays, ArraysAll, Cores, BySeries, BySeriesHot, Summed, SummedHot}
+		if c.From == 5 {
+			ways = append(ways, V1, V2, V3, V4, V3There)
+			require.Equal(t, int64(c.Size*o.Series*o.Points), c.Points)
+			require.Equal(t, c.Points/7, c.Means)
+			require.Equal(t, 4*c.Points, c.Floats)
+		} else {
+			ways = append(ways, Runs)
+			require.Less(t, c.Points, int64(c.Size*o.Series*o.Points))
+			require.Equal(t, 8*c.Points, c.Floats)
+		}
+		require.Len(t, c.Ms, len(ways))
+		for _, w := range ways {
+			require.Positive(t, c.Ms[w], w)
+			require.LessOrEqual(t, c.Worst[w], float32s, w)
+		}
+		require.Zero(t, c.HotStages.CopiedBytes)
+		require.GreaterOrEqual(t, c.Stages.CopiedBytes, c.ChunkBytes)
+	}
+	for _, table := range Tables(all) {
+		for _, row := range table.Rows {
+			require.LessOrEqual(t, len(row), len(table.Head))
+		}
+	}
+}
+
+// TestWorst: a mean that is off, missing or too many shows.
+func TestWorst(t *testing.T) {
+	p := &points{values: "range", from: 7, to: 13, gaps: true}
+	p.make(small(t))
+	absences := 0
+	got := append([]float64{}, p.mean...)
+	for _, v := range got {
+		if math.IsNaN(v) {
+			absences++
+		}
+	}
+	require.Positive(t, absences, "gaps leave some intervals empty")
+	require.Less(t, absences, len(got)/2)
+	e, err := worst(p, got)
+	require.NoError(t, err)
+	require.Zero(t, e)
+	got = append(got, got...)
+	got[len(p.mean)] += 0.25 // the first mean of the second time is 0 or 0.5
+	e, err = worst(p, got)
+	require.NoError(t, err)
+	require.InDelta(t, 0.25, e, 0.01)
+	got[3] = math.NaN()
+	got[4] = math.NaN()
+	_, err = worst(p, got)
+	require.ErrorContains(t, err, "is NaN")
+}
+
+// TestRunMeans: runs that cross blocks are found.
+func TestRunMeans(t *testing.T) {
+	const n = 40_000
+	times, values := make([]uint32, n), make([]float32, n)
+	for i := range times {
+		times[i], values[i] = uint32(i+1), float32(i%10)
+	}
+	out := make([]float32, n/10)
+	runMeans(times, values, 10, out)
+	for _, v := range out {
+		require.Equal(t, float32(4.5), v)
+	}
+}

@@ -1,0 +1,223 @@
+package carbonara
+
+import (
+	"fmt"
+
+	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels/historic"
+)
+
+// float32s is how far the means that are made of float32 values may be off.
+const float32s = 1e-6
+
+// historic measures the ways of then, and arrays.
+func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
+	values, times, out := as[float32](r.values), as[uint32](r.times), as[float32](r.out)
+	ratio := p.to / p.from
+	type way struct {
+		name string
+		f    func() error
+	}
+	plain := func(f func()) func() error { return func() error { f(); return nil } }
+	ways := []way{
+		{Arrays, plain(func() { means(values, ratio, out) })},
+		{ArraysAll, plain(func() { meansInParallel(values, ratio, out) })},
+		{V1, r.copied(r.v1(ratio))},
+		{V2, r.copied(r.v2(ratio))},
+		{V3, r.copied(r.v3(ratio))},
+		{V4, r.v4(ratio)},
+		{V3There, r.there(r.v3(ratio))},
+	}
+	if p.gaps {
+		n := len(p.value)
+		ways = []way{
+			{Arrays, plain(func() { runMeans(times, values, uint32(p.to), out) })},
+			{ArraysAll, plain(func() {
+				inSeries(p, size, func(from, to int) { runMeans(times[from:to], values[from:to], uint32(p.to), out) })
+			})},
+			{Runs, r.copied(r.runs(p.to, n*size))},
+		}
+	}
+	for _, w := range ways {
+		r.spoil()
+		o.take(c, w.name, float32s, w.f, func() (float64, error) {
+			absent(p, out)
+			return worst(p, out)
+		})
+	}
+	return o.kernels(c, p, size, r, ratio)
+}
+
+// absent makes NaN of the means of no points, which nobody writes. v1 and runs begin
+// with zeros, the others with what spoil wrote.
+func absent(p *points, out []float32) {
+	if !p.gaps {
+		return
+	}
+	for i := range out {
+		if want := p.mean[i%len(p.mean)]; want != want && (out[i] == 0 || out[i] < -1e30) {
+			out[i] = float32(want)
+		}
+	}
+}
+
+// inSeries calls f on all cores for points of whole series.
+func inSeries(p *points, size int, f func(from, to int)) {
+	series := len(p.first) - 1
+	const together = 16
+	measure.InParallel((series*size+together-1)/together, func(k int) {
+		place := func(i int) int { return i/series*len(p.value) + p.first[i%series] }
+		f(place(k*together), place(min((k+1)*together, series*size)))
+	})
+}
+
+// launch puts a kernel over means [from, to) on a stream.
+type launch func(c *cuda.Context, s cuda.Stream, from, to int) error
+
+func threads(n int) (grid, block cuda.Size) {
+	return cuda.Size{X: uint32((n + historic.Block - 1) / historic.Block)}, cuda.Size{X: historic.Block}
+}
+
+func (r *rig) v1(ratio int) launch {
+	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
+		if err := c.Set(r.devOut+cuda.Pointer(4*from), 0, uint64(4*(to-from)), s); err != nil {
+			return err
+		}
+		grid, block := threads(to - from)
+		return c.Launch(r.kernel[historic.Atomic], grid, block, 0, s,
+			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), r.devOut+cuda.Pointer(4*from))
+	}
+}
+
+// run is the number of means that a thread of v2 makes.
+const run = 8
+
+func (r *rig) v2(ratio int) launch {
+	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
+		grid, block := threads((to - from + run - 1) / run)
+		return c.Launch(r.kernel[historic.Blocks], grid, block, 0, s,
+			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), uint32(run), r.devOut+cuda.Pointer(4*from))
+	}
+}
+
+func (r *rig) v3(ratio int) launch {
+	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
+		grid, block := threads(to - from)
+		return c.Launch(r.kernel[historic.Shared], grid, block, 0, s,
+			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), r.devOut+cuda.Pointer(4*from))
+	}
+}
+
+func (r *rig) runs(interval, samples int) launch {
+	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
+		if err := c.Set(r.devOut, 0, uint64(len(r.out)), s); err != nil {
+			return err
+		}
+		grid, block := threads(samples)
+		return c.Launch(r.kernel[historic.Runs], grid, block, 0, s, r.devTimes, r.devValues, uint32(samples), uint32(interval), r.devOut)
+	}
+}
+
+// copied copies all points, makes all means and copies them back, on one stream.
+func (r *rig) copied(k launch) func() error {
+	return func() error {
+		return r.dev.Do(func(c *cuda.Context) error {
+			s := r.streams[0]
+			if err := c.CopyIn(r.devValues, r.values, s); err != nil {
+				return err
+			}
+			if r.devTimes != 0 {
+				if err := c.CopyIn(r.devTimes, r.times, s); err != nil {
+					return err
+				}
+			}
+			return r.back(c, s, k)
+		})
+	}
+}
+
+// there is copied for points that are on the device.
+func (r *rig) there(k launch) func() error {
+	return func() error {
+		return r.dev.Do(func(c *cuda.Context) error { return r.back(c, r.streams[0], k) })
+	}
+}
+
+func (r *rig) back(c *cuda.Context, s cuda.Stream, k launch) error {
+	if err := k(c, s, 0, len(r.out)/4); err != nil {
+		return err
+	}
+	if err := c.CopyOut(r.out, r.devOut, s); err != nil {
+		return err
+	}
+	return c.Wait(s)
+}
+
+// v4 copies and computes a piece on each stream in turn: at most 64, of 1.8 MB to the
+// device or more.
+func (r *rig) v4(ratio int) func() error {
+	k := r.v3(ratio)
+	means := len(r.out) / 4
+	piece := max(64<<10, (means+63)/64)
+	return func() error {
+		return r.dev.Do(func(c *cuda.Context) error {
+			for n, from := 0, 0; from < means; n, from = n+1, from+piece {
+				to, s := min(from+piece, means), r.streams[n%len(r.streams)]
+				if err := c.CopyIn(r.devValues+cuda.Pointer(4*ratio*from), r.values[4*ratio*from:4*ratio*to], s); err != nil {
+					return err
+				}
+				if err := k(c, s, from, to); err != nil {
+					return err
+				}
+				if err := c.CopyOut(r.out[4*from:4*to], r.devOut+cuda.Pointer(4*from), s); err != nil {
+					return err
+				}
+			}
+			for _, s := range r.streams {
+				if err := c.Wait(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// kernels measures what the kernels take alone.
+func (o Options) kernels(c *Comparison, p *points, size int, r *rig, ratio int) error {
+	of := map[string]launch{V1: r.v1(ratio), V2: r.v2(ratio), V3: r.v3(ratio)}
+	if p.gaps {
+		of = map[string]launch{Runs: r.runs(p.to, len(p.value)*size)}
+	}
+	for way, k := range of {
+		least := 0.0
+		for range o.Rounds {
+			err := r.dev.Do(func(c *cuda.Context) error {
+				s := r.streams[0]
+				if err := c.Record(r.events[0], s); err != nil {
+					return err
+				}
+				if err := k(c, s, 0, len(r.out)/4); err != nil {
+					return err
+				}
+				if err := c.Record(r.events[1], s); err != nil {
+					return err
+				}
+				if err := c.Wait(s); err != nil {
+					return err
+				}
+				ms, err := c.Elapsed(r.events[0], r.events[1])
+				if least == 0 || ms < least {
+					least = ms
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", way, err)
+			}
+		}
+		c.Kernel[way] = least
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+// Gpu measures what a GPU does for queries, on the machine that it runs on:
+//
+//	make gpubench
+//	bin/gpubench [-shapes] [-carbonara] [-crossover] [-out results.json]
+//	bin/gpubench -print results.json …
+//
+// It is one file that needs the NVIDIA driver and the system's C library, and makes
+// all data itself. What is measured, and beside what, is in the packages shapes,
+// carbonara and crossover. Each compares the answers and fails where one is wrong.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/promwarp/promwarp/bench/gpu/carbonara"
+	"github.com/promwarp/promwarp/bench/gpu/crossover"
+	"github.com/promwarp/promwarp/bench/gpu/shapes"
+	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/gpuexec"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = o.run(ctx, os.Stdout, os.Stderr)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "gpubench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the flags say.
+type options struct {
+	shapes, carbonara, crossover bool
+
+	match           *regexp.Regexp
+	series, samples int
+	points          int
+	sizes           []int
+	most            float64
+	rounds          int
+	budget          time.Duration
+	memory          float64
+	library, out    string
+	print           []string // files of results
+}
+
+func parse(args []string, w io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("gpubench", flag.ContinueOnError)
+	f.SetOutput(w)
+	f.BoolVar(&o.shapes, "shapes", false, "measure ten shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
+	f.BoolVar(&o.carbonara, "carbonara", false, "measure the experiment that promwarp began with; takes about 10 GB of memory")
+	f.BoolVar(&o.crossover, "crossover", false, "measure from how many samples on the GPU is faster")
+	match := f.String("match", "", "of -shapes and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
+	f.IntVar(&o.series, "series", 100_000, "of -shapes: series of a metric")
+	f.IntVar(&o.samples, "samples", 10_000, "of -shapes: samples of a series")
+	f.IntVar(&o.points, "points", 7*1024, "of -carbonara: points of a series, a multiple of 7")
+	large := f.Int("times", 64, "of -carbonara: how many times the experiment's series to measure, too")
+	f.Float64Var(&o.most, "most", 1e9, "of -crossover: samples of the largest size")
+	f.IntVar(&o.rounds, "rounds", 9, "how often to time one thing, at most")
+	f.DurationVar(&o.budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
+	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes and -crossover")
+	f.StringVar(&o.library, "library", gpuexec.Library, "the CUDA driver's library")
+	f.StringVar(&o.out, "out", "", "file for the results in JSON")
+	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	o.sizes = []int{1}
+	if *large > 1 {
+		o.sizes = append(o.sizes, *large)
+	}
+	var err error
+	o.match, err = regexp.Compile(*match)
+	switch {
+	case *kept && f.NArg() > 0:
+		o.print = f.Args()
+		return o, nil
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case err != nil:
+		return nil, fmt.Errorf("-match: %w", err)
+	case !o.shapes && !o.carbonara && !o.crossover:
+		return nil, errors.New("say what to measure: -shapes, -carbonara, -crossover, or several")
+	case o.points < 7 || o.points%7 != 0:
+		return nil, errors.New("-points must be a multiple of 7")
+	case o.series < 1 || o.samples < 8 || o.rounds < 1:
+		return nil, errors.New("-series and -rounds must be at least 1, -samples at least 8")
+	}
+	return o, nil
+}
+
+// results are what was measured, and on what.
+type results struct {
+	Date      string                 `json:"date"`
+	Commit    string                 `json:"commit"`
+	Machine   *gpuexec.Inventory     `json:"machine"`
+	Cores     int                    `json:"cores"`
+	Processor string                 `json:"processor"`
+	Shapes    []shapes.Row           `json:"shapes,omitempty"`
+	Carbonara []carbonara.Comparison `json:"carbonara,omitempty"`
+	Crossover *crossover.Result      `json:"crossover,omitempty"`
+}
+
+// printKept prints the tables of results in files.
+func (o *options) printKept(w io.Writer) error {
+	for _, path := range o.print {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var r results
+		if err := json.Unmarshal(b, &r); err != nil || r.Machine == nil || len(r.Machine.Devices) == 0 {
+			return errors.Join(fmt.Errorf("%s does not hold results of this program", path), err)
+		}
+		if err := r.tables(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context, w, log io.Writer) error {
+	if len(o.print) > 0 {
+		return o.printKept(w)
+	}
+	r := &results{
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: fleet.Processor(),
+		Machine: gpuexec.TakeInventory(o.library),
+	}
+	if !r.Machine.Usable() {
+		return fmt.Errorf("no GPU is usable: %s", r.reason())
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
+	var saving, failed error
+	save := func() { saving = errors.Join(saving, r.save(o.out)) }
+	for _, part := range []struct {
+		wanted bool
+		f      func() error
+	}{
+		{o.carbonara, func() error {
+			c := carbonara.Defaults(o.library)
+			c.Points, c.Sizes, c.Kinds, c.Rounds, c.Budget, c.Log = o.points, o.sizes, o.match, o.rounds, o.budget, say
+			return carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
+		}},
+		{o.crossover, func() error {
+			return o.withGPUs(func(gpus *fleet.Fleet) error {
+				c := crossover.Options{GPUs: gpus, Most: o.most, Rounds: o.rounds, Budget: o.budget, Log: say}
+				return crossover.Measure(ctx, c, func(c *crossover.Result) { r.Crossover = c; save() })
+			})
+		}},
+		{o.shapes, func() error {
+			return o.withGPUs(func(gpus *fleet.Fleet) error {
+				s := shapes.Options{
+					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
+				}
+				return shapes.Measure(ctx, s, func(rows []shapes.Row) { r.Shapes = rows; save() })
+			})
+		}},
+	} {
+		if !part.wanted {
+			continue
+		}
+		failed = errors.Join(failed, part.f())
+	}
+	return errors.Join(failed, saving, r.tables(w))
+}
+
+// withGPUs opens the first GPU as promwarp does, and measures its constants.
+func (o *options) withGPUs(f func(gpus *fleet.Fleet) error) error {
+	gpus, err := fleet.Open(fleet.Options{Require: true, Devices: []int{0}, MemoryFraction: o.memory, Library: o.library})
+	if err != nil {
+		return err
+	}
+	defer gpus.Close()
+	return f(gpus)
+}
+
+// reason is why there is no GPU, or why the first cannot be used.
+func (r *results) reason() string {
+	if len(r.Machine.Devices) > 0 {
+		return r.Machine.Devices[0].Reason
+	}
+	return r.Machine.Reason
+}
+
+func (r *results) save(path string) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	if err := e.Encode(r); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+func (r *results) tables(w io.Writer) error {
+	all := carbonara.Tables(r.Carbonara)
+	if len(r.Carbonara) == 0 {
+		all = nil
+	}
+	if r.Crossover != nil {
+		all = append(all, r.Crossover.Table())
+	}
+	if len(r.Shapes) > 0 {
+		all = append(all, shapes.Table(r.Shapes))
+	}
+	fmt.Fprintf(w, "%s, driver %s, %d cores of %s, commit %s\n", r.Machine.Devices[0].Name, r.Machine.Driver, r.Cores, r.Processor, r.Commit)
+	for _, t := range all {
+		if err := t.Write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package shapes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
+)
+
+// The metrics: requests, a tenth as many of errors, and as many buckets of classic
+// histograms of ten.
+const (
+	counters = "m_total"
+	failures = "e_total"
+	buckets  = "m_bucket"
+)
+
+// data makes selections when they are first asked for, and keeps them.
+type data struct {
+	samples int
+	kept    map[key]*selection.Selection
+}
+
+// key is a metric, and the series that there would be of m_total.
+type key struct {
+	metric string
+	series int
+}
+
+// of is the selection of a metric.
+func (d *data) of(metric string, series int) (*selection.Selection, error) {
+	k := key{metric, series}
+	if s := d.kept[k]; s != nil {
+		return s, nil
+	}
+	var s *selection.Selection
+	var err error
+	switch metric {
+	case buckets:
+		s, err = histograms(max(series/len(les), 1), d.samples)
+	case failures:
+		s, err = synthetic.Counters(metric, max(series/10, 1), d.samples)
+	default:
+		s, err = synthetic.Counters(metric, series, d.samples)
+	}
+	if err == nil {
+		d.kept[k] = s
+	}
+	return s, err
+}
+
+// all are the selections that a query reads.
+func (d *data) all(metrics []string, series int) (all []*selection.Selection, err error) {
+	for _, m := range metrics {
+		s, err := d.of(m, series)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// les are the upper bounds of buckets as labels are sorted, and rank which of the
+// bounds each is.
+var (
+	les  = []string{"+Inf", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5"}
+	rank = []int{9, 0, 1, 2, 3, 4, 5, 6, 7, 8}
+)
+
+// histograms makes classic histograms in 20 jobs, of 51 kinds.
+func histograms(count, samples int) (*selection.Selection, error) {
+	return synthetic.Make(synthetic.Options{
+		Series: count * len(les), Distinct: 51 * len(les),
+		Labels: func(i int) labels.Labels {
+			h := i / len(les)
+			return labels.FromStrings("__name__", buckets, "instance", fmt.Sprintf("host-%06d", h), "job", "job-"+strconv.Itoa(h%20), "le", les[i%len(les)])
+		},
+		Samples: func(k int) ([]int64, []float64) {
+			r := rand.New(rand.NewPCG(43, uint64(k/len(les))))
+			offset, bound := r.Int64N(synthetic.Interval), rank[k%len(les)]
+			ts, vs := make([]int64, samples), make([]float64, samples)
+			count := 0.0
+			for i := range ts {
+				// Of the new observations, so many are in this bucket and those below it.
+				fresh := math.Round(100 * r.ExpFloat64())
+				count += math.Floor(fresh * math.Pow(float64(bound+1)/float64(len(les)), 1.5))
+				ts[i], vs[i] = synthetic.Start+offset+int64(i)*synthetic.Interval, count
+			}
+			return ts, vs
+		},
+	})
+}
+
+// named answers a selector with the selection of its metric name.
+type named struct {
+	*data
+	series int
+}
+
+// Querier implements storage.Queryable.
+func (n named) Querier(mint, maxt int64) (storage.Querier, error) {
+	return querier{storage.NoopQuerier(), n, mint, maxt}, nil
+}
+
+type querier struct {
+	storage.Querier
+	named
+	mint, maxt int64
+}
+
+func (q querier) find(ms []*labels.Matcher) (*selection.Selection, error) {
+	for _, m := range ms {
+		if m.Name == "__name__" && m.Type == labels.MatchEqual {
+			return q.of(m.Value, q.series)
+		}
+	}
+	return nil, fmt.Errorf("no metric is named by %v", ms)
+}
+
+// SelectChunks implements selection.Querier.
+func (q querier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	s, err := q.find(ms)
+	return s, nil, err
+}
+
+// Select implements storage.Querier.
+func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	s, err := q.find(ms)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	return s.SeriesSet(q.mint, q.maxt, nil)
+}
+
+// forget takes selections off the GPUs.
+func forget(gpus *fleet.Fleet, all []*selection.Selection) {
+	for _, s := range all {
+		gpus.Forget(s)
+	}
+}
+
+func chunkBytes(s *selection.Selection) (n int64) {
+	for i := range s.NumSeries() {
+		for _, c := range s.Chunks(i) {
+			n += int64(c.Len)
+		}
+	}
+	return n
+}

@@ -1,0 +1,191 @@
+package cpuexec
+
+import (
+	"errors"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// windowing is the evaluation of a window, and the chain above it, over the series
+// of a source into a sink, batch by batch.
+type windowing struct {
+	r         *run
+	out       sink
+	workers   int
+	scratch   []*worker
+	mappers   []mapper
+	b         *batch
+	next      int // the first series that was not taken yet
+	hasPoints []bool
+	limit     sampleLimit
+}
+
+// windowed evaluates w, and the chain above it, over the series of src into out.
+// elsewhere, if it is given, may have some or all of the series taken first.
+func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsewhere func(*windowing) error) error {
+	if err := r.reserve(out); err != nil {
+		return err
+	}
+	n, steps := len(src.labels), r.job.Grid.Steps
+	r.m.Work.Series += n
+	workers := r.x.workers
+	if src.sel.NumSamples() < inlineSamples {
+		workers = 1
+	}
+	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
+	b, free := newBatch(n, steps, workers)
+	defer free()
+	e := &windowing{
+		r: r, out: out, workers: workers, mappers: above.mappers(), b: b, hasPoints: make([]bool, n),
+		limit: sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held},
+	}
+	scratch, release := r.x.borrow(workers, sp, len(e.mappers))
+	defer release()
+	e.scratch = scratch
+	if elsewhere != nil {
+		if err := elsewhere(e); err != nil {
+			return err
+		}
+	}
+	if e.next < n {
+		if err := e.onCores(src, w, sp); err != nil {
+			return err
+		}
+	}
+	r.m.Peak = max(r.m.Peak, e.limit.peak)
+	if err := r.check(w, src, e.hasPoints); err != nil {
+		return err
+	}
+	kept := make([]int, len(e.mappers)+1)
+	kept[0] = e.limit.held - r.held
+	if err := r.checkTimestamps(w, kept[0], n); err != nil {
+		return err
+	}
+	for _, s := range scratch {
+		for k, v := range s.kept {
+			kept[k+1] += v
+		}
+	}
+	return above.check(r, kept, n)
+}
+
+// checkTimestamps raises what Prometheus's engine raises of so many results of the
+// function timestamp, which it makes step by step, from nothing that it holds.
+func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
+	if w.Func != plan.Timestamp {
+		return nil
+	}
+	return r.checkSteps(w, 0, 0, points, series)
+}
+
+// onCores evaluates the series that were not taken yet.
+func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
+	r, b := e.r, e.b
+	n, size := len(src.labels), len(b.counts)
+	frames := newFrames(sp)
+	defer func() { frames.settle(e.scratch[0].sc) }() // in any case
+	tick := r.x.hot.clock.Add(1)
+	for b.lo = e.next; b.lo < n; b.lo = e.next {
+		if err := r.done(); err != nil {
+			return err
+		}
+		b.n = min(size, n-b.lo)
+		clear(b.present)
+		parallel(e.workers, b.n, func(k, i int) bool {
+			s := e.scratch[k]
+			if s.err == nil && r.ctx.Err() == nil {
+				s.err = s.eval(r, frames, tick, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
+				s.apply(e.mappers, b.row(i), &b.counts[i])
+			}
+			return s.err == nil
+		})
+		for _, s := range e.scratch {
+			if s.err != nil {
+				return s.err
+			}
+		}
+		if err := r.done(); err != nil {
+			return err
+		}
+		if err := e.take(b); err != nil {
+			return err
+		}
+	}
+	frames.settle(e.scratch[0].sc)
+	for _, s := range e.scratch {
+		r.m.Work.Chunks += s.read.chunks
+		r.m.Work.Samples += s.read.samples
+		r.m.Work.Bytes += s.read.bytes
+		r.m.Work.Kept += s.read.hot
+		s.single.settle(s.sc)
+		for k := range b.steps {
+			r.m.SamplesAtStep[k] += s.sc.all[k]
+			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]
+		}
+	}
+	return nil
+}
+
+// take hands the next series to the sink.
+func (e *windowing) take(b *batch) error {
+	for i := range b.n {
+		e.hasPoints[b.lo+i] = b.counts[i].points > 0
+		if !e.limit.add(b.counts[i]) {
+			return promql.ErrTooManySamples("query execution")
+		}
+	}
+	e.out.take(e.r, b)
+	e.next += b.n
+	return nil
+}
+
+// Rows are the values of consecutive series, from the first that was not taken yet
+// on. Whoever takes them may change them.
+type Rows struct {
+	Values  []float64 // a series' values at all steps, and then the next one's
+	Present []uint64  // a bitmap each of the steps that have one, in whole words
+	Counts  []kernels.SeriesCounts
+	// All are the samples in the windows of each step, over these series, and Fresh
+	// those of them that no earlier step had.
+	All, Fresh []int64
+}
+
+// errPanicked ends the evaluation of a leaf whose rows made the sink panic.
+var errPanicked = errors.New("what takes the rows panicked")
+
+// TakeRows takes the next rows of a leaf that is a window. A panic is raised again in
+// the goroutine that offered the leaf.
+func (l *Leaf) TakeRows(x Rows) (err error) {
+	defer func() {
+		if l.panicked = recover(); l.panicked != nil {
+			err = errPanicked
+		}
+		l.err = err
+	}()
+	if err := l.rows.given(x); err != nil {
+		return err
+	}
+	l.countSteps(x.All, x.Fresh)
+	return nil
+}
+
+// given applies the maps to rows and hands them on.
+func (e *windowing) given(x Rows) error {
+	if err := e.r.done(); err != nil {
+		return err
+	}
+	n := len(x.Counts)
+	b := &batch{
+		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]counts, n),
+		vals: x.Values[:n*e.b.steps], present: x.Present[:n*e.b.words],
+	}
+	parallel(e.workers, n, func(k, i int) bool {
+		b.counts[i] = countsOf(x.Counts[i])
+		e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+		return true
+	})
+	return e.take(b)
+}

@@ -1,0 +1,220 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/selection"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// source is an upstream with one series, of a value that tells whose it is, and
+// labels. It fails with err if that is set.
+type source struct {
+	value   float64
+	names   []string
+	err     error
+	block   bool // until the context ends
+	fetches int
+}
+
+func (s *source) Fetch(ctx context.Context, _, _ int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	s.fetches++
+	if s.block {
+		<-ctx.Done()
+		return nil, nil, ctx.Err()
+	}
+	if s.err != nil {
+		return nil, nil, s.err
+	}
+	c := chunkenc.NewXORChunk()
+	app, err := c.Appender()
+	if err != nil {
+		return nil, nil, err
+	}
+	for ts := range int64(10) {
+		app.Append(0, ts*1000, s.value)
+	}
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	if err := b.Chunk(c.Encoding(), 0, 9000, c.Bytes()); err != nil {
+		return nil, nil, err
+	}
+	sel, err := b.Finish()
+	return sel, nil, err
+}
+
+func (s *source) LabelValues(context.Context, int64, int64, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return s.names, nil, s.err
+}
+
+func (s *source) LabelNames(context.Context, int64, int64, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return s.names, nil, s.err
+}
+
+func up(name string, s *source, optional bool) Upstream {
+	return Upstream{Name: name, Cache: cache.New(s, cache.Options{HostBytes: 1 << 20}), Optional: optional}
+}
+
+func get(t *testing.T, f *Fanout, ctx context.Context) (values []float64, ws annotations.Annotations, err error) {
+	t.Helper()
+	q, err := f.Querier(0, 10_000)
+	require.NoError(t, err)
+	defer q.Close()
+	set := q.Select(ctx, true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"))
+	for set.Next() {
+		it := set.At().Iterator(nil)
+		for it.Next() != chunkenc.ValNone {
+			_, v := it.At()
+			values = append(values, v)
+		}
+	}
+	return values, set.Warnings(), set.Err()
+}
+
+func TestFirstListedHasItsWay(t *testing.T) {
+	a, b := &source{value: 1}, &source{value: 2}
+	for range 2 {
+		values, ws, err := get(t, New(nil, up("a", a, false), up("b", b, false)), t.Context())
+		require.NoError(t, err)
+		require.Empty(t, ws)
+		require.Equal(t, []float64{a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value, a.value}, values)
+		a, b = b, a
+	}
+}
+
+func TestFailures(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	bad, good := &source{err: errors.New("broken")}, &source{value: 2}
+	f := New(reg, up("bad", bad, true), up("good", good, true))
+	values, ws, err := get(t, f, t.Context())
+	require.NoError(t, err)
+	require.Len(t, values, 10)
+	require.Len(t, ws, 1)
+	var partial *PartialWarning
+	for _, w := range ws {
+		require.ErrorAs(t, w, &partial)
+		require.ErrorIs(t, w, bad.err)
+		require.Equal(t, "bad", partial.Upstream)
+	}
+	require.Equal(t, 1.0, testutil.ToFloat64(f.partial.WithLabelValues("bad")))
+	require.Equal(t, 0.0, testutil.ToFloat64(f.partial.WithLabelValues("good")))
+
+	_, _, err = get(t, f, Whole(t.Context()))
+	require.ErrorIs(t, err, bad.err)
+
+	// With nobody left the answer is empty.
+	good.err = errors.New("broken, too")
+	for _, u := range f.ups {
+		u.Cache.(*cache.Cache).Clear()
+	}
+	values, ws, err = get(t, f, t.Context())
+	require.NoError(t, err)
+	require.Empty(t, values)
+	require.Len(t, ws, 2)
+}
+
+// TestOneFailureEndsTheOthers: an answer that there will not be is not waited for.
+func TestOneFailureEndsTheOthers(t *testing.T) {
+	for _, names := range [][2]string{{"slow", "bad"}, {"bad", "slow"}} {
+		sources := map[string]*source{"slow": {block: true}, "bad": {err: errors.New("broken")}}
+		f := New(nil, up(names[0], sources[names[0]], false), up(names[1], sources[names[1]], false))
+		_, _, err := get(t, f, t.Context())
+		require.ErrorIs(t, err, sources["bad"].err)
+	}
+}
+
+// TestCancelled: that the client went away is not an upstream's failure.
+func TestCancelled(t *testing.T) {
+	f := New(nil, up("slow", &source{block: true}, true))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, _, err := get(t, f, ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestLabels(t *testing.T) {
+	a, b, bad := &source{names: []string{"a", "c", "d"}}, &source{names: []string{"b", "c"}}, &source{err: errors.New("broken")}
+	f := New(nil, up("a", a, false), up("b", b, false), up("bad", bad, true))
+	q, err := f.ChunkQuerier(0, 1)
+	require.NoError(t, err)
+	defer q.Close()
+	got, ws, err := q.LabelNames(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, ws, 1)
+	require.Equal(t, []string{"a", "b", "c", "d"}, got)
+	got, _, err = q.LabelValues(t.Context(), "x", &storage.LabelHints{Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, got)
+
+	q, err = f.ChunkQuerier(0, 1)
+	require.NoError(t, err)
+	defer q.Close()
+	b.err = errors.New("broken")
+	_, _, err = q.LabelValues(t.Context(), "x", nil)
+	require.ErrorIs(t, err, b.err)
+}
+
+func TestStatsByUpstream(t *testing.T) {
+	f := New(nil, up("good", &source{}, false), up("bad", &source{err: errors.New("broken")}, true))
+	var s QueryStats
+	require.Empty(t, s.Upstreams())
+	_, _, err := get(t, f, WithStats(t.Context(), &s))
+	require.NoError(t, err)
+	got := s.Upstreams()
+	require.Len(t, got, 2)
+	require.Equal(t, int64(1), got[0].Cache.Fetches.Load())
+	require.Positive(t, got[0].Cache.FetchedBytes.Load())
+	require.NoError(t, got[0].Err())
+	require.Equal(t, "bad", got[1].Name)
+	require.Equal(t, int64(1), got[1].Cache.Fetches.Load())
+	require.ErrorContains(t, got[1].Err(), "broken")
+}
+
+func TestDrop(t *testing.T) {
+	a, b := &source{}, &source{}
+	f := New(nil, up("a", a, false), up("b", b, false))
+	for range 2 {
+		_, _, err := get(t, f, t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, a.fetches)
+	d, err := f.Drop(math.MinInt64, math.MaxInt64)
+	require.NoError(t, err)
+	require.Equal(t, cache.Dropped{Selectors: 2, Tiles: 2}, d)
+	_, _, err = get(t, f, t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, a.fetches)
+	require.Equal(t, 2, b.fetches)
+}
+
+// TestCorruptChunks: what of several upstreams turns out to be unusable is
+// forgotten by the caches that it came from.
+func TestCorruptChunks(t *testing.T) {
+	a, b := &source{value: 1}, &source{value: 2}
+	f := New(nil, up("a", a, false), up("b", b, false))
+	q, err := f.Querier(0, 10_000)
+	require.NoError(t, err)
+	defer q.Close()
+	sel, _, err := q.(selection.Querier).SelectChunks(t.Context(), nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", "m"))
+	require.NoError(t, err)
+	sel.Discard()
+	_, _, err = get(t, f, t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, a.fetches)
+	require.Equal(t, 2, b.fetches)
+}

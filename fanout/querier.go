@@ -1,0 +1,135 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+var (
+	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
+	_ selection.Querier               = (*querier)(nil)
+	_ selection.Querier               = (*chunkQuerier)(nil)
+)
+
+// Querier returns a querier for mint to maxt (ms, both included). It is a
+// selection.Querier, too.
+func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
+	r, err := f.reader(mint, maxt, func(c Cache) (storage.LabelQuerier, error) { return c.Querier(mint, maxt) })
+	if err != nil {
+		return nil, err
+	}
+	return &querier{r}, nil
+}
+
+// ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
+// both included). It is a selection.Querier, too.
+func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	r, err := f.reader(mint, maxt, func(c Cache) (storage.LabelQuerier, error) { return c.ChunkQuerier(mint, maxt) })
+	if err != nil {
+		return nil, err
+	}
+	return &chunkQuerier{r}, nil
+}
+
+// SelectChunks implements selection.Querier.
+func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	answers := r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
+		a.sel, a.ws, a.err = q.(selection.Querier).SelectChunks(ctx, hints, matchers...)
+		return a
+	})
+	kept, ws, err := r.settle(ctx, answers)
+	if err != nil {
+		return nil, ws, err
+	}
+	parts := make([]*selection.Selection, len(kept))
+	for i, a := range kept {
+		parts[i] = a.sel
+	}
+	discard := func() {
+		for _, p := range parts {
+			p.Discard()
+		}
+	}
+	sel, err := selection.Merge(parts...)
+	if err != nil {
+		discard()
+		return nil, ws, err
+	}
+	if !slices.Contains(parts, sel) {
+		sel.SetDiscard(discard)
+	}
+	return sel, ws, nil
+}
+
+// LabelValues implements storage.LabelQuerier.
+func (r *reader) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return r.list(ctx, hints, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
+		a.list, a.ws, a.err = q.LabelValues(ctx, name, hints, matchers...)
+		return a
+	})
+}
+
+// LabelNames implements storage.LabelQuerier.
+func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+	return r.list(ctx, hints, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
+		a.list, a.ws, a.err = q.LabelNames(ctx, hints, matchers...)
+		return a
+	})
+}
+
+// list returns the union of what all upstreams list, sorted.
+func (r *reader) list(ctx context.Context, hints *storage.LabelHints, ask func(context.Context, storage.LabelQuerier) answer) ([]string, annotations.Annotations, error) {
+	kept, ws, err := r.settle(ctx, r.ask(ctx, ask))
+	if err != nil {
+		return nil, ws, err
+	}
+	var all []string
+	for _, a := range kept {
+		all = append(all, a.list...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if hints != nil && hints.Limit > 0 && len(all) > hints.Limit {
+		all = all[:hints.Limit]
+	}
+	return all, ws, nil
+}
+
+// Close implements storage.LabelQuerier. What was selected must not be read
+// after it.
+func (r *reader) Close() error {
+	var errs []error
+	for _, q := range r.in {
+		errs = append(errs, q.Close())
+	}
+	return errors.Join(errs...)
+}
+
+type querier struct{ *reader }
+
+// Select implements storage.Querier. Series are always sorted. Nothing is
+// fetched before the set's first Next.
+func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
+	return selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
+		return q.SelectChunks(ctx, hints, matchers...)
+	})
+}
+
+type chunkQuerier struct{ *reader }
+
+// Select implements storage.ChunkQuerier. Series are always sorted. Nothing is
+// fetched before the set's first Next.
+func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
+	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
+	return selection.LazyChunkSeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
+		return q.SelectChunks(ctx, hints, matchers...)
+	})
+}

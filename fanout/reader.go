@@ -1,0 +1,137 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// reader is what the queriers have in common. It serves one query, all of whose
+// selectors are answered without an upstream or none is.
+type reader struct {
+	f          *Fanout
+	mint, maxt int64
+	in         []storage.LabelQuerier // one for each upstream
+
+	mu      sync.Mutex
+	without []error // why an upstream is left out; else nil
+	used    []bool  // whether something of an upstream was handed out
+}
+
+func (f *Fanout) reader(mint, maxt int64, open func(Cache) (storage.LabelQuerier, error)) (*reader, error) {
+	r := &reader{f: f, mint: mint, maxt: maxt, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
+	for _, u := range f.ups {
+		q, err := open(u.Cache)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.in = append(r.in, q)
+	}
+	return r, nil
+}
+
+// answer is what one upstream answered.
+type answer struct {
+	sel  *selection.Selection
+	list []string
+	ws   annotations.Annotations
+	err  error
+}
+
+// ask asks all upstreams at once but those that are left out. When one fails
+// without which there is no answer, the others are not waited for.
+func (r *reader) ask(ctx context.Context, ask func(context.Context, storage.LabelQuerier) answer) []answer {
+	r.mu.Lock()
+	without := slices.Clone(r.without)
+	r.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make([]answer, len(r.in))
+	var wg sync.WaitGroup
+	for i, q := range r.in {
+		if without[i] != nil {
+			continue
+		}
+		ctx := ctx
+		if s := statsFrom(ctx); s != nil {
+			ctx = cache.WithStats(ctx, &s.of(r.f.ups)[i].Cache)
+		}
+		wg.Go(func() {
+			answers[i] = ask(ctx, q)
+			if answers[i].err != nil && !r.optional(ctx, i) {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// optional reports whether there may be an answer without upstream i.
+func (r *reader) optional(ctx context.Context, i int) bool {
+	return r.f.ups[i].Optional && !isWhole(ctx)
+}
+
+// settle returns the answers that count, and warnings, among them those for the
+// upstreams that are left out.
+func (r *reader) settle(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if err := r.failure(ctx, answers); err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ws annotations.Annotations
+	kept := make([]answer, 0, len(answers))
+	changed := error(nil)
+	for i, a := range answers {
+		if r.without[i] == nil && a.err != nil {
+			r.without[i] = &PartialWarning{r.f.ups[i].Name, a.err}
+			if r.used[i] {
+				changed = r.without[i]
+			}
+		}
+		if why := r.without[i]; why != nil {
+			ws.Add(why)
+			r.f.partial.WithLabelValues(r.f.ups[i].Name).Inc()
+			if s := statsFrom(ctx); s != nil {
+				s.of(r.f.ups)[i].failed(why)
+			}
+			continue
+		}
+		ws.Merge(a.ws)
+		kept = append(kept, a)
+		r.used[i] = r.used[i] || len(a.list) > 0 || a.sel != nil && a.sel.NumSeries() > 0
+	}
+	if changed != nil {
+		return nil, ws, &selection.Again{Queryable: r.f.leave(r.without), Err: changed}
+	}
+	return kept, ws, nil
+}
+
+// failure is the error of an upstream without which there is no answer; of
+// several, that of the first that did not fail because of another.
+func (r *reader) failure(ctx context.Context, answers []answer) error {
+	var first error
+	for i, a := range answers {
+		if a.err == nil || r.optional(ctx, i) {
+			continue
+		}
+		if !errors.Is(a.err, context.Canceled) {
+			return a.err
+		}
+		if first == nil {
+			first = a.err
+		}
+	}
+	return first
+}

@@ -1,0 +1,163 @@
+package gpuexec
+
+import (
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels"
+)
+
+// rows are the product of a window that is not aggregated here: its values, which
+// are copied back batch by batch, in pieces. A piece is some tiles of a batch. It
+// passes through one half of the slot's staging memory, which the batch does not need
+// any more, while the leaf takes the one in the other half.
+type rows struct {
+	tiles int // of a piece
+	half  int // bytes
+}
+
+// words is the number of words of a series' bitmap.
+func (p *rows) words(j *job) int { return (j.l.Grid.Steps + 63) / 64 }
+
+// tileBytes is what a tile takes besides its values on the device: bitmaps, and the
+// counts of each step for a piece.
+func (p *rows) tileBytes(j *job) int { return 8*lanes*p.words(j) + p.readBytes(j) }
+
+func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
+
+// cut says how large pieces are that pass through so many bytes.
+func (p *rows) cut(j *job, staging int) error {
+	p.half = staging / 2 &^ 255
+	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
+	if p.tiles < 1 {
+		return &Unsuited{"the values of 32 series, at all steps, need more page-locked memory than the executor has"}
+	}
+	return nil
+}
+
+func (p *rows) own(*job, func(int) section) {}
+func (p *rows) out(*job, func(int) section) {}
+
+func (p *rows) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
+
+func (p *rows) end(*job, *cuda.Context, cuda.Stream) error { return nil }
+
+func (p *rows) results(*job, []byte, *cpuexec.Results) {}
+
+// piece is a part of a batch that is copied back at once.
+type rowsPiece struct {
+	from, tiles int          // tiles
+	series      int          // that there are
+	reads       cuda.Pointer // samples in the windows of each step, and those no earlier step had
+}
+
+// pieces are those of a batch.
+func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
+	reads := d.pieces + cuda.Pointer(8*lanes*p.words(j)*len(d.tiles))
+	for from := 0; from < len(d.tiles); from += p.tiles {
+		n := min(p.tiles, len(d.tiles)-from)
+		all = append(all, rowsPiece{from, n, min(n*lanes, len(d.series)-from*lanes), reads})
+		reads += cuda.Pointer(p.readBytes(j))
+	}
+	return all
+}
+
+// read puts counting the samples that each step reads, piece by piece, on a stream.
+func (p *rows) read(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	n := j.steps.Count
+	for _, k := range p.pieces(j, d) {
+		if err := c.Set(k.reads, 0, uint64(p.readBytes(j)), s); err != nil {
+			return err
+		}
+		from := d.out.Reads + cuda.Pointer(8*lanes*k.from*int(n))
+		if err := j.x.k.StepReads(c, s, from, uint32(k.tiles), n, k.reads, k.reads+cuda.Pointer(8*n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes the rows. They go where the counts were that read has looked at.
+func (p *rows) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	return j.x.k.SeriesRows(c, s, d.out.Values, d.Tiles, j.steps.Count, d.out.Reads, d.pieces)
+}
+
+// copied is a piece in the host's memory.
+type copied struct {
+	values, present, counts, reads, fault section
+}
+
+func (p *rows) copied(j *job, k rowsPiece) (at copied) {
+	size := 0
+	next := func(n int) section {
+		s := section{size, n}
+		size += aligned(n, 256)
+		return s
+	}
+	places := k.tiles * lanes
+	at.values, at.present = next(8*places*j.l.Grid.Steps), next(8*places*p.words(j))
+	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(kernels.SeriesCounts{}))), next(p.readBytes(j)), next(8)
+	return at
+}
+
+// deliver hands the rows of a slot's batch, which is done, to the leaf.
+func (p *rows) deliver(j *job, s *slot) error {
+	d := s.batch
+	pieces := p.pieces(j, d)
+	for i := range len(pieces) + 1 {
+		if i < len(pieces) {
+			if err := p.send(j, s, pieces[i], i%2); err != nil {
+				return err
+			}
+		}
+		if i == 0 {
+			continue
+		}
+		if err := p.receive(j, s, pieces[i-1], (i-1)%2); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send puts copying a piece to one half on its way.
+func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
+	d, at, buf := s.batch, p.copied(j, k), s.staging[half*p.half:]
+	place := k.from * lanes
+	return j.x.dev.Do(func(c *cuda.Context) error {
+		for _, t := range []struct {
+			to   section
+			from cuda.Pointer
+		}{
+			{at.values, d.out.Reads + cuda.Pointer(8*place*j.l.Grid.Steps)},
+			{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
+			{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(kernels.SeriesCounts{})))},
+			{at.reads, k.reads},
+			{at.fault, j.at(j.fault)},
+		} {
+			if err := c.CopyOut(buf[t.to.at:t.to.at+t.to.size], t.from, s.stream); err != nil {
+				return err
+			}
+		}
+		return c.Record(j.seat.halves[half], s.stream)
+	})
+}
+
+// receive waits for a piece and hands it to the leaf.
+func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
+	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.seat.halves[half]) }); err != nil {
+		return err
+	}
+	at, buf, steps := p.copied(j, k), s.staging[half*p.half:], j.l.Grid.Steps
+	// It may be a fault of a later batch. Then the cores begin a little earlier.
+	if err := j.corrupt(as[uint64](buf, at.fault)[0]); err != nil {
+		return err
+	}
+	reads := as[int64](buf, at.reads)
+	return j.l.TakeRows(cpuexec.Rows{
+		Values: as[float64](buf, at.values), Present: as[uint64](buf, at.present),
+		Counts: as[kernels.SeriesCounts](buf, at.counts)[:k.series], All: reads[:steps], Fresh: reads[steps:],
+	})
+}

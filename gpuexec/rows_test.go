@@ -1,0 +1,109 @@
+package gpuexec
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// TestRowsThatDoNotFit: more steps than page-locked memory is for.
+func TestRowsThatDoNotFit(t *testing.T) {
+	x := executor(t, Options{Memory: 96 << 20, Staging: 64 << 10})
+	sel := randomSelection(t, rand.New(rand.NewPCG(1, 2)), 3)
+	w := aggregation("sum", "rate", 300_000, 0, nil, nil, false).Input
+	for steps, fits := range map[int]bool{100: true, 1000: false} {
+		_, err := x.Run(t.Context(), jobOver(w, plan.Grid{Interval: 1000, Steps: steps}, sel))
+		if fits {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, "not on the GPU: the values of 32 series, at all steps, need more page-locked memory than the executor has")
+	}
+}
+
+// coresGoOn leaves a leaf to the cores where the device fails.
+type coresGoOn struct{ alone }
+
+func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
+	if err := a.x.Evaluate(ctx, l, a.stages); err != nil {
+		return err.Error(), nil
+	}
+	return "", nil
+}
+
+// TestRowsFromBoth: whenever the device fails while rows are copied back, in pieces
+// that are parts of batches, the cores go on behind the last that came.
+func TestRowsFromBoth(t *testing.T) {
+	h := cudatest.Control(t)
+	sel := randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10})
+	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
+	job := jobOver(&plan.Aggregate{Func: plan.Aggregates["limitk"], Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, sel)
+	want, err := cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
+	both := 0
+	for _, call := range []string{"cuMemcpyDtoHAsync_v2", "cuEventSynchronize", "cuLaunchKernel"} {
+		before := h.Calls(call)
+		got, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		require.Zero(t, got.Work.Samples)
+		calls := h.Calls(call) - before
+		for nth := 1; nth <= calls; nth += max(1, calls/25) {
+			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
+			got, err := cpu.Run(t.Context(), job)
+			require.NoError(t, err)
+			same(t, want, got, true, fmt.Sprintf("%s %d of %d", call, nth, calls))
+			require.Nil(t, got.Work.Device)
+			require.Positive(t, got.Work.Samples)
+			if got.Work.Samples < want.Work.Samples {
+				both++
+			}
+		}
+	}
+	require.Greater(t, both, 10)
+}
+
+// TestWindowOnly: where an aggregation needs more memory than there is, its window
+// is computed nevertheless.
+func TestWindowOnly(t *testing.T) {
+	r := rand.New(rand.NewPCG(67, 68))
+	b := selection.NewBuilder(0)
+	for i := range 300 {
+		b.Series(labels.FromStrings("instance", fmt.Sprintf("%03d", i)))
+		ts, vs := make([]int64, 100), make([]float64, 100)
+		for k := range ts {
+			ts[k], vs[k] = int64(k)*15_000, r.Float64()
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], encode(t, ts, vs)))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 20 << 20, Staging: 2 << 20})
+	grid := plan.Grid{Start: 600_000, Interval: 1000, Steps: 2400}
+	for _, op := range []string{"sum", "quantile", "topk"} {
+		node := aggregation(op, "last_over_time", 300_000, 0, nil, []string{"instance"}, false)
+		node.Param = 1
+		job := jobOver(node, grid, sel)
+		want, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
+		got, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		same(t, want, got, true, op)
+		require.NotNil(t, got.Work.Device, op)
+		require.Zero(t, got.Work.Samples, op)
+	}
+}

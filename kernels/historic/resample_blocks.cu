@@ -1,0 +1,17 @@
+// resample_blocks, the experiment's second kernel: larger pieces of work. A thread
+// makes several means, one after the other, in a register.
+//
+// Grid: one thread for each `run` means, blocks of any size.
+// A thread owns `run` neighbouring means.
+// Reads 4 bytes a value, writes 4 bytes a mean.
+#include "historic.h"
+
+KERNEL resample_blocks(const float* __restrict__ values, u32 means, u32 ratio, u32 run, float* __restrict__ out) {
+  u64 first = (u64)(block_x() * threads_x() + thread_x()) * run;
+  for (u64 id = first; id < first + run && id < means; id++) {
+    const float* mine = values + id * ratio;
+    float sum = 0;
+    for (u32 i = 0; i < ratio; i++) sum += mine[i];
+    out[id] = sum / (float)ratio;
+  }
+}

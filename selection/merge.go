@@ -1,0 +1,196 @@
+package selection
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+// Merge returns the union of parts, selections of different sources that may have
+// samples of the same series. Of samples of a series at one time the part that is
+// named first has its way, whatever time range the parts are for. Prometheus's
+// fanout keeps one of them at random. No chunk bytes are copied except where
+// different chunks of a series overlap, which are merged into new ones.
+func Merge(parts ...*Selection) (*Selection, error) {
+	parts = present(parts)
+	kept := int64(math.MaxInt64)
+	for _, p := range parts {
+		kept = min(kept, p.kept)
+	}
+	return union(parts, kept, (*Selection).layer)
+}
+
+// layer is a settle that merges what different sources have of a series.
+func (s *Selection) layer(l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error) {
+	lists := make([][]Chunk, len(ends))
+	start := 0
+	for k, end := range ends {
+		lists[k] = slices.Clone(cs[start:end])
+		start = end
+	}
+	for k := range lists {
+		for j := range k {
+			lists[j], lists[k] = s.withoutCopies(lists[j], lists[k])
+		}
+	}
+	var out []Chunk
+	run := make([][]Chunk, len(lists))
+	for {
+		n := takeRun(lists, run)
+		switch {
+		case n == 0:
+			return out, nil
+		case n == 1:
+			for _, r := range run {
+				out = append(out, r...)
+			}
+			continue
+		}
+		union, err := s.mergeLayers(l, run, merged)
+		if err != nil {
+			return nil, fmt.Errorf("merging %d overlapping chunks: %w", n, err)
+		}
+		out = append(out, union...)
+	}
+}
+
+// withoutCopies returns a and b, each in time order, without the chunks of either
+// that the other has, too, or has with more samples written to them.
+func (s *Selection) withoutCopies(a, b []Chunk) (restA, restB []Chunk) {
+	restA, restB = a[:0], b[:0]
+	for len(a) > 0 && len(b) > 0 {
+		x, y := a[0], b[0]
+		switch {
+		case x.MinT < y.MinT:
+			restA, a = append(restA, x), a[1:]
+		case x.MinT > y.MinT:
+			restB, b = append(restB, y), b[1:]
+		case s.grewInto(y, x):
+			b = b[1:]
+		case s.grewInto(x, y):
+			a = a[1:]
+		default:
+			restA, a = append(restA, x), a[1:]
+			restB, b = append(restB, y), b[1:]
+		}
+	}
+	return append(restA, a...), append(restB, b...)
+}
+
+// takeRun moves from lists, each in time order and without overlaps, to run the
+// earliest chunk and all that overlap it, directly or through others, and returns
+// their number.
+func takeRun(lists, run [][]Chunk) (n int) {
+	first := -1
+	for k, cs := range lists {
+		run[k] = cs[:0]
+		if len(cs) > 0 && (first < 0 || cs[0].MinT < lists[first][0].MinT) {
+			first = k
+		}
+	}
+	if first < 0 {
+		return 0
+	}
+	for end, more := lists[first][0].MinT, true; more; {
+		more = false
+		for k, cs := range lists {
+			i := len(run[k])
+			for i < len(cs) && cs[i].MinT <= end {
+				end = max(end, cs[i].MaxT)
+				i++
+				n++
+				more = true
+			}
+			run[k] = cs[:i]
+		}
+	}
+	for k := range lists {
+		lists[k] = lists[k][len(run[k]):]
+	}
+	return n
+}
+
+// mergeLayers merges chunks of one series, those of each source in a list of its
+// own, into new ones, which it adds to merged.
+func (s *Selection) mergeLayers(l labels.Labels, run [][]Chunk, merged *Builder) ([]Chunk, error) {
+	it := &layers{}
+	for _, cs := range run {
+		if len(cs) > 0 {
+			it.all = append(it.all, layer{Iterator: (&series{sel: s, labels: l, chunks: cs, mint: math.MinInt64, maxt: math.MaxInt64}).Iterator(nil)})
+		}
+	}
+	return s.encodeInto(merged, l, it)
+}
+
+// layer is the samples of one source.
+type layer struct {
+	chunkenc.Iterator
+	kind chunkenc.ValueType // of the sample that it is at; ValNone before the first and at the end
+	t    int64              // its time
+}
+
+// layers yields the samples of all layers in time order; of those at one time,
+// the first layer's.
+type layers struct {
+	chunkenc.Iterator // that of the present sample
+	all               []layer
+	began             bool
+	at                int  // index of the present sample's layer
+	follows           bool // whether it follows the one before it within its layer
+	err               error
+}
+
+func (it *layers) Next() chunkenc.ValueType {
+	if it.err != nil {
+		return chunkenc.ValNone
+	}
+	before, least := it.at, -1
+	last := it.all[before].t
+	for k := range it.all {
+		x := &it.all[k]
+		if !it.began || x.kind != chunkenc.ValNone && x.t == last {
+			if x.kind = x.Next(); x.kind != chunkenc.ValNone {
+				x.t = x.AtT()
+			} else if it.err = x.Err(); it.err != nil {
+				return chunkenc.ValNone
+			}
+		}
+		if x.kind != chunkenc.ValNone && (least < 0 || x.t < it.all[least].t) {
+			least = k
+		}
+	}
+	if least < 0 {
+		return chunkenc.ValNone
+	}
+	it.follows = it.began && least == before
+	it.began, it.at, it.Iterator = true, least, it.all[least].Iterator
+	return it.all[least].kind
+}
+
+// AtHistogram forgets the hint of a histogram that does not follow the one before
+// it within its source, as nothing is known then about resets between them.
+func (it *layers) AtHistogram(h *histogram.Histogram) (int64, *histogram.Histogram) {
+	t, h := it.Iterator.AtHistogram(h)
+	h.CounterResetHint = it.hint(h.CounterResetHint)
+	return t, h
+}
+
+// AtFloatHistogram is like AtHistogram.
+func (it *layers) AtFloatHistogram(h *histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
+	t, h := it.Iterator.AtFloatHistogram(h)
+	h.CounterResetHint = it.hint(h.CounterResetHint)
+	return t, h
+}
+
+func (it *layers) hint(h histogram.CounterResetHint) histogram.CounterResetHint {
+	if it.follows || h == histogram.GaugeType {
+		return h
+	}
+	return histogram.UnknownCounterReset
+}
+
+func (it *layers) Err() error { return it.err }

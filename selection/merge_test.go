@@ -1,0 +1,195 @@
+package selection
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+)
+
+func mustMerge(t *testing.T, parts ...*Selection) *Selection {
+	t.Helper()
+	s, err := Merge(parts...)
+	require.NoError(t, err)
+	requireNormal(t, s)
+	return s
+}
+
+// layered is what Merge promises: the samples of all, the first's at equal times.
+func layered(t *testing.T, parts ...*Selection) map[string][]sample {
+	seen := map[string]map[int64]bool{}
+	out := map[string][]sample{}
+	for _, p := range parts {
+		for name, ss := range all(t, p) {
+			if seen[name] == nil {
+				seen[name] = map[int64]bool{}
+			}
+			for _, s := range ss {
+				if !seen[name][s.t] {
+					seen[name][s.t] = true
+					out[name] = append(out[name], s)
+				}
+			}
+		}
+	}
+	for _, ss := range out {
+		slices.SortFunc(ss, func(a, b sample) int { return cmp.Compare(a.t, b.t) })
+	}
+	return out
+}
+
+func TestMergeOfOneSource(t *testing.T) {
+	a := one(t, 0, chunkenc.EncXOR, timesBetween(0, 900, 100), rising)
+	require.Same(t, a, mustMerge(t, nil, a, Empty()))
+	require.Zero(t, mustMerge(t).NumSeries())
+}
+
+// TestMergeRandomly merges sources whose samples have different values at equal
+// times.
+func TestMergeRandomly(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 1))
+	encoded := 0
+	for range 300 {
+		parts := make([]*Selection, 2+r.IntN(3))
+		for p := range parts {
+			b := NewBuilder(0)
+			for i := range 4 {
+				b.Series(name(i))
+				ts := 50 * r.Int64N(60)
+				for range r.IntN(5) {
+					var times []int64
+					for range 1 + r.IntN(30) {
+						times = append(times, ts)
+						ts += 50 * (1 + r.Int64N(4))
+					}
+					value := rising
+					if r.IntN(2) == 0 {
+						value = func(ts int64) float64 { return rising(ts) + float64(1000*p) }
+					}
+					add(t, b, encodings[r.IntN(len(encodings))], times, value)
+					ts += 50 * r.Int64N(60)
+				}
+			}
+			parts[p] = finish(t, b)
+		}
+		// A source may be another's copy, or have what another has.
+		if r.IntN(3) == 0 {
+			parts[len(parts)-1] = mustJoin(t, parts[0], one(t, 9, chunkenc.EncXOR, timesBetween(0, 900, 100), rising))
+		}
+		s := mustMerge(t, parts...)
+		require.Equal(t, layered(t, parts...), all(t, s))
+		encoded += len(s.slabs)
+		for _, p := range parts {
+			encoded -= len(p.slabs)
+		}
+	}
+	require.Greater(t, encoded, 100, "chunks must have overlapped")
+}
+
+// TestMergeIsTheSameForEveryRange asks for parts of the time of two sources that
+// differ: what is merged must not depend on which.
+func TestMergeIsTheSameForEveryRange(t *testing.T) {
+	b := NewBuilder(0)
+	b.Series(name(0))
+	for k := range int64(10) {
+		add(t, b, chunkenc.EncXOR, timesBetween(10_000*k, 10_000*k+9000, 1000), func(int64) float64 { return 1 })
+	}
+	first := finish(t, b)
+	second := one(t, 0, chunkenc.EncXOR, timesBetween(500, 99_000, 500), func(int64) float64 { return 2 })
+	want := all(t, mustMerge(t, first, second))[name(0).String()]
+	for from := range 10 {
+		part := mustMerge(t, first.Slice(int64(from)*10_000, math.MaxInt64), second)
+		for _, s := range all(t, part)[name(0).String()] {
+			if s.t >= int64(from)*10_000 {
+				require.Equal(t, want[s.t/500], s, "from %d", from)
+			}
+		}
+	}
+}
+
+// TestMergeKeepsChunks: chunks that two sources have, or that do not overlap, are
+// neither copied nor encoded again.
+func TestMergeKeepsChunks(t *testing.T) {
+	long, recent := NewBuilder(0), NewBuilder(0)
+	long.Series(name(0))
+	recent.Series(name(0))
+	for k := range int64(6) {
+		times := timesBetween(10_000*k, 10_000*k+9000, 1000)
+		if k < 4 {
+			add(t, long, chunkenc.EncXOR, times, rising)
+		}
+		if k == 3 {
+			times = times[:7] // written on since
+		}
+		if k >= 2 {
+			add(t, recent, chunkenc.EncXOR, times, rising)
+		}
+	}
+	a, b := finish(t, long), finish(t, recent)
+	for _, s := range []*Selection{mustMerge(t, a, b), mustMerge(t, b, a)} {
+		require.Equal(t, 6, s.NumChunks())
+		require.Len(t, s.slabs, 2)
+		require.Len(t, all(t, s)[name(0).String()], 60)
+	}
+}
+
+// TestLayersForgetHints: whether a histogram is a reset of the one before it is
+// only known within a source.
+func TestLayersForgetHints(t *testing.T) {
+	histograms := func(e chunkenc.Encoding, times ...int64) layer {
+		c, err := chunkenc.FromData(e, encode(t, e, times, rising))
+		require.NoError(t, err)
+		return layer{Iterator: c.Iterator(nil)}
+	}
+	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
+	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
+		it := &layers{all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
+		var got []histogram.CounterResetHint
+		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
+			if v == chunkenc.ValHistogram {
+				_, h := it.AtHistogram(nil)
+				got = append(got, h.CounterResetHint)
+				continue
+			}
+			_, h := it.AtFloatHistogram(nil)
+			got = append(got, h.CounterResetHint)
+		}
+		require.NoError(t, it.Err())
+		require.Equal(t, []histogram.CounterResetHint{unknown, not, not, unknown, not, unknown}, got)
+	}
+}
+
+func TestMergeOfCorruptChunks(t *testing.T) {
+	b := NewBuilder(0)
+	b.Series(name(0))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, []byte{0, 9, 1, 2, 3}))
+	_, err := Merge(one(t, 0, chunkenc.EncXOR, timesBetween(500, 900, 100), rising), finish(t, b))
+	var ce *CorruptError
+	require.ErrorAs(t, err, &ce)
+	require.Equal(t, name(0), ce.Series)
+}
+
+// TestMergeMemos: memos are for chunks that the next query sees again.
+func TestMergeMemos(t *testing.T) {
+	build := func(shift int64) *Selection {
+		b := NewBuilder(0)
+		for i := range 2 {
+			b.Series(name(i))
+			for k := range int64(3) {
+				from := 1000*k + int64(i)*shift // the second series is not as in the other source
+				add(t, b, chunkenc.EncXOR, timesBetween(from, from+900, 100), rising)
+			}
+		}
+		return finish(t, b)
+	}
+	a, b := build(0).Remember(2500), build(50).Remember(1500)
+	s := mustMerge(t, a, b)
+	require.Equal(t, int64(1500), s.KeptUntil(), "what both keep")
+	require.Same(t, a.Memo(0), s.Memo(0))
+	require.Nil(t, s.Memo(1), "its chunks were merged into new ones")
+}

@@ -1,0 +1,120 @@
+// Package synthetic makes selections of very many series for measurements, in
+// seconds: the samples of a few series, again and again under other labels.
+package synthetic
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// ChunkSamples is the number of samples in a chunk, as Prometheus makes them.
+const ChunkSamples = 120
+
+// Options say what to make.
+type Options struct {
+	Series   int
+	Distinct int // how many of them have samples of their own
+	// Labels are those of series i. They must come in their order.
+	Labels func(i int) labels.Labels
+	// Samples are those of distinct series k: times in ms, and values. It is called
+	// from several goroutines.
+	Samples func(k int) ([]int64, []float64)
+}
+
+// chunk is an XOR chunk and its time range.
+type chunk struct {
+	minT, maxT int64
+	data       []byte
+}
+
+// Make makes a selection of XOR chunks.
+func Make(o Options) (*selection.Selection, error) {
+	o.Distinct = min(o.Distinct, o.Series)
+	chunks, errs := make([][]chunk, o.Distinct), make([]error, o.Distinct)
+	inParallel(o.Distinct, func(k int) { chunks[k], errs[k] = encode(o.Samples(k)) })
+	b := selection.NewBuilder(0)
+	for i := range o.Series {
+		k := i % o.Distinct
+		if errs[k] != nil {
+			return nil, errs[k]
+		}
+		b.Series(o.Labels(i))
+		for _, c := range chunks[k] {
+			if err := b.Chunk(chunkenc.EncXOR, c.minT, c.maxT, c.data); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.Finish()
+}
+
+func encode(ts []int64, vs []float64) (out []chunk, err error) {
+	for at := 0; at < len(ts); at += ChunkSamples {
+		end := min(at+ChunkSamples, len(ts))
+		c := chunkenc.NewXORChunk()
+		app, err := c.Appender()
+		if err != nil {
+			return nil, err
+		}
+		for i := at; i < end; i++ {
+			app.Append(0, ts[i], vs[i])
+		}
+		out = append(out, chunk{ts[at], ts[end-1], c.Bytes()})
+	}
+	return out, nil
+}
+
+// inParallel calls f for every i below n from a goroutine a core.
+func inParallel(n int, f func(i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Start is when counters begin, in ms, and Interval how far apart their samples are.
+const (
+	Start    = 1_790_000_000_000
+	Interval = 15_000
+)
+
+// distinct is the number of counters with samples of their own.
+const distinct = 512
+
+// Counters makes counters of one name in 20 jobs, each with so many samples, which
+// begin within the first interval.
+func Counters(name string, series, samples int) (*selection.Selection, error) {
+	return Make(Options{
+		Series: series, Distinct: distinct,
+		Labels: func(i int) labels.Labels {
+			return labels.FromStrings("__name__", name, "instance", fmt.Sprintf("host-%06d", i), "job", "job-"+strconv.Itoa(i%20))
+		},
+		Samples: func(k int) ([]int64, []float64) {
+			r := rand.New(rand.NewPCG(41, uint64(k)))
+			v, offset := 0.0, r.Int64N(Interval)
+			ts, vs := make([]int64, samples), make([]float64, samples)
+			for i := range ts {
+				ts[i] = Start + offset + int64(i)*Interval
+				v += math.Round(100*r.ExpFloat64()) / 8
+				vs[i] = v
+			}
+			return ts, vs
+		},
+	})
+}
