@@ -15,7 +15,7 @@ VET     := -stdmethods=false
 RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race e2e bench gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak e2e bench gpubench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -42,6 +42,10 @@ unit:           ## unit tests, Prometheus's own suite, random queries
 race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short $(RACE)
 	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
+
+SOAK ?= 10m
+soak:           ## have the cache work for SOAK (10m) under the race detector: memory, goroutines and mapped files must not grow
+	CGO_ENABLED=1 PROMWARP_SOAK=$(SOAK) $(GO) test -race -count=1 -timeout 1h -v -run TestSoak ./cache
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(GO) test -count=1 ./...

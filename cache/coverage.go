@@ -19,25 +19,31 @@ func (cs coverage) with(s span, at int64) coverage {
 		return cs
 	}
 	out := make(coverage, 0, len(cs)+2)
-	add := func(n stretch) {
-		if k := len(out) - 1; k >= 0 && out[k].to == n.from && out[k].at == n.at {
-			out[k].to = n.to
-			return
-		}
-		out = append(out, n)
-	}
 	placed := false
 	for _, c := range cs.without(s) {
 		if !placed && c.from >= s.to {
-			add(stretch{s, at})
+			out = out.then(s, at)
 			placed = true
 		}
-		add(c)
+		out = out.then(c.span, c.at)
 	}
 	if !placed {
-		add(stretch{s, at})
+		out = out.then(s, at)
 	}
 	return out
+}
+
+// then appends s, fetched at the given time (ms), to cs, which ends before it. It
+// may change cs.
+func (cs coverage) then(s span, at int64) coverage {
+	if s.empty() {
+		return cs
+	}
+	if k := len(cs) - 1; k >= 0 && cs[k].to == s.from && cs[k].at == at {
+		cs[k].to = s.to
+		return cs
+	}
+	return append(cs, stretch{s, at})
 }
 
 // without returns what is in cs but not in s.

@@ -156,15 +156,7 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fr
 // worths cuts what is covered by what it is worth to e, without what a running
 // query holds.
 func (e *entry) worths(covered coverage) coverage {
-	var out coverage
-	for _, s := range covered.all() {
-		for _, m := range e.used.all().missing(s) {
-			out = out.with(m, math.MinInt64)
-		}
-		for _, u := range e.used.within(s, math.MinInt64) {
-			out = out.with(u.span, u.at)
-		}
-	}
+	out := e.used.worthIn(covered.all())
 	for _, h := range e.held {
 		out = out.without(*h)
 	}

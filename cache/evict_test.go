@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -44,6 +45,66 @@ func TestUsed(t *testing.T) {
 	require.Equal(t, int64(math.MinInt64), cs.worthOf(span{15, 20}))
 	later := now + forgotten + halfLife/2
 	require.Equal(t, coverage{{span{0, 1}, later - later%worthStep}, {span{5, 10}, now + halfLife}}, cs.used(span{0, 1}, later))
+}
+
+// Moment by moment, worths are what a plain account of uses says.
+func TestWorthsOfMoments(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	for range 200 {
+		var cs coverage
+		var plain [60]int64
+		for i := range plain {
+			plain[i] = math.MinInt64
+		}
+		now := 1000 * halfLife
+		for range 20 {
+			now += r.Int64N(halfLife)
+			if r.IntN(20) == 0 {
+				now += forgotten
+			}
+			from := r.Int64N(60)
+			s := span{from, from + r.Int64N(60-from+1)}
+			cs = cs.used(s, now)
+			for i := range plain {
+				if plain[i] < now-forgotten {
+					plain[i] = math.MinInt64
+				}
+				if int64(i) >= s.from && int64(i) < s.to {
+					plain[i] = usedAgain(plain[i], now)
+				}
+			}
+			in := cs.worthIn(spans{{0, 25}, {30, 60}})
+			for k := range cs {
+				require.False(t, cs[k].empty() || k > 0 && (cs[k].from < cs[k-1].to || cs[k].from == cs[k-1].to && cs[k].at == cs[k-1].at), "%v", cs)
+			}
+			for i := range plain {
+				require.Equal(t, plain[i], cs.worthOf(span{int64(i), int64(i) + 1}), "%d of %v", i, cs)
+				if i < 25 || i >= 30 {
+					require.Equal(t, plain[i], in.worthOf(span{int64(i), int64(i) + 1}))
+				}
+			}
+			require.Equal(t, int64(55), in.all()[0].to-in.all()[0].from+in.all()[1].to-in.all()[1].from)
+		}
+	}
+}
+
+// BenchmarkMakeRoom makes room in a cache of many selectors that are worth more.
+func BenchmarkMakeRoom(b *testing.B) {
+	up := newMinutely(b, 1)
+	c, clock := ticking(b, up, 10<<20)
+	for i := range 10_000 {
+		for range 2 {
+			query(b, c, 20*hour, 22*hour-1, fmt.Sprint("m", i))
+		}
+		*clock += 1000
+	}
+	full := c.Stats()
+	b.Logf("%d of %d bytes, %d entries", full.Bytes, full.Limit, full.Entries)
+	i := 0
+	for b.Loop() {
+		i++
+		query(b, c, 20*hour, 22*hour-1, fmt.Sprint("new", i))
+	}
 }
 
 // ticking returns a cache with a limit whose clock moves when told.

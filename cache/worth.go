@@ -33,18 +33,37 @@ func usedAgain(worth, now int64) int64 {
 // used returns the worths of stretches after s has been used now (ms). The time
 // of a stretch in cs is its worth.
 func (cs coverage) used(s span, now int64) coverage {
-	var out coverage
+	out := make(coverage, 0, len(cs)+3)
+	done := s.from // before this, s has been seen to
 	for _, c := range cs {
-		if c.at >= now-forgotten {
-			out = out.with(c.span, c.at)
+		if c.at < now-forgotten {
+			continue
 		}
+		if done < min(c.from, s.to) {
+			out = out.then(span{done, min(c.from, s.to)}, floor(now, worthStep))
+			done = min(c.from, s.to)
+		}
+		both := span{max(c.from, s.from), min(c.to, s.to)}
+		if both.empty() {
+			out = out.then(c.span, c.at)
+			continue
+		}
+		out = out.then(span{c.from, both.from}, c.at).then(both, usedAgain(c.at, now)).then(span{both.to, c.to}, c.at)
+		done = both.to
 	}
-	known := out.within(s, math.MinInt64)
-	for _, c := range known {
-		out = out.with(c.span, usedAgain(c.at, now))
-	}
-	for _, m := range known.all().missing(s) {
-		out = out.with(m, floor(now, worthStep))
+	return out.then(span{done, s.to}, floor(now, worthStep))
+}
+
+// worthIn cuts all, which is covered, by what it is worth.
+func (cs coverage) worthIn(all spans) coverage {
+	var out coverage
+	for _, s := range all {
+		done := s.from
+		for _, c := range cs.within(s, math.MinInt64) {
+			out = out.then(span{done, c.from}, math.MinInt64).then(c.span, c.at)
+			done = c.to
+		}
+		out = out.then(span{done, s.to}, math.MinInt64)
 	}
 	return out
 }

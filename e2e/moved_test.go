@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// countingProxy is a way to an upstream that counts what it answers with, in bytes.
+func countingProxy(t *testing.T, to string) (via string, bytes *atomic.Int64) {
+	t.Helper()
+	u, err := url.Parse(to)
+	require.NoError(t, err)
+	bytes = new(atomic.Int64)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", u.Host)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			pass := func(to, from net.Conn, n *atomic.Int64) {
+				_, _ = io.Copy(to, counted{from, n})
+				_, _ = to.Close(), from.Close()
+			}
+			go pass(out, in, new(atomic.Int64))
+			go pass(in, out, bytes)
+		}
+	}()
+	return "http://" + l.Addr().String(), bytes
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	bytes *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// What a dashboard over 24 h that moves on with time costs beside its first look:
+// of the upstream's bytes little more than the newest minutes and the labels.
+func TestMovedDashboard(t *testing.T) {
+	const query = `sum by (job) (rate(http_requests_total[5m]))`
+	up := upstream(t)
+	requireAtLeast(t, up, 3000)
+	via, bytes := countingProxy(t, up.url)
+	addr := mustFreeAddr(t)
+	pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, via)...)
+	require.NoError(t, err)
+	t.Cleanup(pw.kill)
+	require.NoError(t, pw.waitReady())
+	look := func(minute int) (time.Duration, int64) {
+		g := up.grid
+		g.start, g.end = g.start.Add(time.Duration(minute)*time.Minute), g.end.Add(time.Duration(minute)*time.Minute)
+		before, begin := bytes.Load(), time.Now()
+		a := ask(t, pw.url, rangePath, g.rangeForm(query))
+		took := time.Since(begin)
+		require.Equal(t, http.StatusOK, a.code)
+		if minute%5 == 0 {
+			requireSame(t, ask(t, up.url, rangePath, g.rangeForm(query)), a, false, "moved")
+		}
+		return took, bytes.Load() - before
+	}
+	first, firstBytes := look(-10)
+	var took []time.Duration
+	var most int64
+	for minute := -9; minute <= 0; minute++ {
+		d, n := look(minute)
+		took = append(took, d)
+		most = max(most, n)
+	}
+	slices.Sort(took)
+	again := took[len(took)/2]
+	share := 100 * float64(most) / float64(firstBytes)
+	t.Logf("first look %s and %d bytes; moved on by a minute, median %s (%.0f times as fast), slowest %s, at most %d bytes (%.2f %%)",
+		first.Round(time.Microsecond), firstBytes, again.Round(time.Microsecond), float64(first)/float64(again), took[len(took)-1].Round(time.Microsecond), most, share)
+	require.Less(t, share, 3.5) // half of it are labels, which come with every fetch
+}
