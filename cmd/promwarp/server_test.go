@@ -368,8 +368,10 @@ func TestReload(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "after a restart") }, 10*time.Second, time.Millisecond)
 	require.Contains(t, log.String(), "web.listen-address")
 	ask()
-	_, metrics := fetch(t, "GET", s.URL()+"/metrics")
-	require.Contains(t, metrics, "promwarp_config_last_reload_successful 1")
+	require.Eventually(t, func() bool { // it is set behind the line that was waited for
+		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+		return strings.Contains(metrics, "promwarp_config_last_reload_successful 1")
+	}, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, stop())
 }
 
