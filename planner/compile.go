@@ -145,6 +145,9 @@ func (w *walker) subwindow(f *plan.WindowFunc, param, trend float64, e *parser.C
 	if sub.Timestamp != nil && sc.grid.Steps > 1 {
 		return nil, "a subquery with @ is read at every step"
 	}
+	if w.losesMetadata(e) {
+		return nil, reasonMetadata
+	}
 	inner := w.subquery(sub, sc)
 	inner.selectorRefused = ""
 	input, reason := w.compile(sub.Expr, inner)

@@ -156,6 +156,9 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 		case "absent", "timestamp", "start_timestamp", "absent_over_time":
 			sc.selectorRefused = e.Func.Name + "() reads the selector itself"
 		}
+		if w.losesMetadata(e) {
+			sc.refused = reasonMetadata
+		}
 		for i := range e.Args {
 			down(&e.Args[i], sc)
 		}

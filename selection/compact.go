@@ -16,7 +16,7 @@ func (s *Selection) Compact(share float64) *Selection {
 	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
 	for k, l := range s.slabs {
 		number[k] = -1
-		if l.mapped != nil || float64(used[k]) >= share*float64(cap(l.b)) {
+		if l.mapped != nil || float64(used[k]+Pad) >= share*float64(cap(l.b)) {
 			number[k] = len(out.slabs)
 			out.slabs = append(out.slabs, l)
 		}

@@ -14,7 +14,8 @@ import (
 // samples of the same series. Of samples of a series at one time the part that is
 // named first has its way, whatever time range the parts are for. Prometheus's
 // fanout keeps one of them at random. No chunk bytes are copied except where
-// different chunks of a series overlap, which are merged into new ones.
+// different chunks of a series overlap and each has samples that the others have
+// not: those are merged into new ones.
 func Merge(parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(math.MaxInt64)
@@ -34,7 +35,7 @@ func (s *Selection) layer(l labels.Labels, cs []Chunk, ends []int, merged *Build
 	}
 	for k := range lists {
 		for j := range k {
-			lists[j], lists[k] = s.withoutCopies(lists[j], lists[k])
+			lists[j], lists[k] = s.withoutCopies(lists[j], lists[k], len(lists) > 2)
 		}
 	}
 	var out []Chunk
@@ -58,9 +59,11 @@ func (s *Selection) layer(l labels.Labels, cs []Chunk, ends []int, merged *Build
 	}
 }
 
-// withoutCopies returns a and b, each in time order, without the chunks of either
-// that the other has, too, or has with more samples written to them.
-func (s *Selection) withoutCopies(a, b []Chunk) (restA, restB []Chunk) {
+// withoutCopies returns a and b, each in time order, without the chunks of b that a
+// has, too, or has with more samples written to them. Where there are no others,
+// those of a that b has with more go as well; another source's samples might
+// otherwise come between theirs.
+func (s *Selection) withoutCopies(a, b []Chunk, others bool) (restA, restB []Chunk) {
 	restA, restB = a[:0], b[:0]
 	for len(a) > 0 && len(b) > 0 {
 		x, y := a[0], b[0]
@@ -71,7 +74,7 @@ func (s *Selection) withoutCopies(a, b []Chunk) (restA, restB []Chunk) {
 			restB, b = append(restB, y), b[1:]
 		case s.grewInto(y, x):
 			b = b[1:]
-		case s.grewInto(x, y):
+		case !others && s.grewInto(x, y):
 			a = a[1:]
 		default:
 			restA, a = append(restA, x), a[1:]
@@ -115,15 +118,28 @@ func takeRun(lists, run [][]Chunk) (n int) {
 }
 
 // mergeLayers merges chunks of one series, those of each source in a list of its
-// own, into new ones, which it adds to merged.
+// own. Where one source has all samples that count, its chunks are the result;
+// else they are new ones, added to merged.
 func (s *Selection) mergeLayers(l labels.Labels, run [][]Chunk, merged *Builder) ([]Chunk, error) {
-	it := &layers{}
+	var lists [][]Chunk
 	for _, cs := range run {
 		if len(cs) > 0 {
-			it.all = append(it.all, layer{Iterator: (&series{sel: s, labels: l, chunks: cs, mint: math.MinInt64, maxt: math.MaxInt64}).Iterator(nil)})
+			lists = append(lists, cs)
 		}
 	}
-	return s.encodeInto(merged, l, it)
+	if k, ok := s.layers(l, lists).only(); ok {
+		return lists[k], nil
+	}
+	return s.encodeInto(merged, l, s.layers(l, lists))
+}
+
+// layers returns the samples of the chunks in lists.
+func (s *Selection) layers(l labels.Labels, lists [][]Chunk) *layers {
+	it := &layers{all: make([]layer, len(lists))}
+	for k, cs := range lists {
+		it.all[k].Iterator = (&series{sel: s, labels: l, chunks: cs, mint: math.MinInt64, maxt: math.MaxInt64}).Iterator(nil)
+	}
+	return it
 }
 
 // layer is the samples of one source.
@@ -169,6 +185,21 @@ func (it *layers) Next() chunkenc.ValueType {
 	it.follows = it.began && least == before
 	it.began, it.at, it.Iterator = true, least, it.all[least].Iterator
 	return it.all[least].kind
+}
+
+// only reads up to the first sample that is not of the same layer as the first. If
+// there is none it returns that layer.
+func (it *layers) only() (layer int, ok bool) {
+	if it.Next() == chunkenc.ValNone {
+		return 0, false
+	}
+	layer = it.at
+	for it.at == layer {
+		if it.Next() == chunkenc.ValNone {
+			return layer, it.err == nil
+		}
+	}
+	return 0, false
 }
 
 // AtHistogram forgets the hint of a histogram that does not follow the one before

@@ -78,7 +78,12 @@ func TestMergeRandomly(t *testing.T) {
 			parts[p] = finish(t, b)
 		}
 		// A source may be another's copy, or have what another has.
-		if r.IntN(3) == 0 {
+		switch r.IntN(4) {
+		case 0:
+			parts[len(parts)-1] = recut(t, parts[0], 1+r.IntN(40))
+		case 1:
+			parts[0] = recut(t, parts[len(parts)-1], 1+r.IntN(40))
+		case 2:
 			parts[len(parts)-1] = mustJoin(t, parts[0], one(t, 9, chunkenc.EncXOR, timesBetween(0, 900, 100), rising))
 		}
 		s := mustMerge(t, parts...)
@@ -89,6 +94,57 @@ func TestMergeRandomly(t *testing.T) {
 		}
 	}
 	require.Greater(t, encoded, 100, "chunks must have overlapped")
+}
+
+// recut returns the samples of s in chunks of up to n.
+func recut(t *testing.T, s *Selection, n int) *Selection {
+	b := NewBuilder(0)
+	for i := range s.NumSeries() {
+		b.Series(s.Labels(i))
+		for _, c := range s.Chunks(i) {
+			it := s.checked(s.Labels(i), c, math.MinInt64, math.MaxInt64)
+			var times []int64
+			values := map[int64]float64{}
+			flush := func() {
+				if len(times) > 0 {
+					add(t, b, c.Enc, times, func(ts int64) float64 { return values[ts] })
+				}
+				times = nil
+			}
+			for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
+				if times = append(times, it.AtT()); v == chunkenc.ValFloat {
+					_, values[it.AtT()] = it.At()
+				} else {
+					values[it.AtT()] = rising(it.AtT())
+				}
+				if len(times) == n {
+					flush()
+				}
+			}
+			flush()
+		}
+	}
+	return finish(t, b)
+}
+
+// TestMergeOfTheSameSamples: of sources with the same samples, in chunks that are
+// cut elsewhere, the chunks of the first are kept as they are, and so are those of
+// one that has what the others have and more.
+func TestMergeOfTheSameSamples(t *testing.T) {
+	for _, e := range encodings {
+		b := NewBuilder(0)
+		b.Series(name(0))
+		for k := range int64(5) {
+			add(t, b, e, timesBetween(10_000*k, 10_000*k+9000, 1000), rising)
+		}
+		a := finish(t, b)
+		less := one(t, 0, e, timesBetween(4_000, 39_000, 5000), rising)
+		for _, other := range []*Selection{recut(t, a, 7), less} {
+			s := mustMerge(t, a, other)
+			require.Equal(t, a.Chunks(0), s.Chunks(0), e)
+		}
+		require.Equal(t, all(t, a), all(t, mustMerge(t, less, a)), e)
+	}
 }
 
 // TestMergeIsTheSameForEveryRange asks for parts of the time of two sources that
