@@ -78,15 +78,6 @@ func (cs coverage) since(at int64) spans {
 // all returns all that is covered.
 func (cs coverage) all() spans { return cs.since(math.MinInt64) }
 
-// oldest is the earliest time of fetching (ms) in cs, which must not be empty.
-func (cs coverage) oldest() int64 {
-	at := cs[0].at
-	for _, c := range cs {
-		at = min(at, c.at)
-	}
-	return at
-}
-
 // within returns what is in cs and in s and was fetched at the given time (ms)
 // or later.
 func (cs coverage) within(s span, at int64) coverage {
