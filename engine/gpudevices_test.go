@@ -132,7 +132,7 @@ func TestGPUShared(t *testing.T) {
 		require.Contains(t, reason, "more memory than the executor has on the device")
 		little += n
 	}
-	require.Equal(t, leaves, little, "each is said")
+	require.GreaterOrEqual(t, little, leaves, "each is said, an aggregation's window for itself")
 	require.Zero(t, metric(t, secondReg, "promwarp_gpu_faults_total"), "nothing failed")
 	second.Close()
 	first.Close()
