@@ -4,7 +4,9 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // section is a stretch of bytes of a buffer, at a multiple of 256.
@@ -86,7 +88,7 @@ func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64)
 	}
 	first[len(starts)] = uint32(total.positions)
 	moved := make([][]transfer, len(starts))
-	inParallel(len(starts), func(k int) {
+	parallel.For(len(starts), func(k int) {
 		at := starts[k]
 		cs, positions := y.chunksOf(b, k)
 		tile := table[at.positions*lanes:][:positions*lanes]

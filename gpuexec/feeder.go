@@ -2,11 +2,11 @@ package gpuexec
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // feeder copies chunks to the device for all jobs, one after the other on a stream
@@ -132,7 +132,7 @@ func (f *feeder) staged(ts []transfer) error {
 	all := loads(ts, len(f.all[0].buf))
 	var failed atomic.Bool
 	errs := make([]error, len(all))
-	inParallel(len(all), func(k int) {
+	parallel.For(len(all), func(k int) {
 		if failed.Load() {
 			return
 		}
@@ -161,25 +161,4 @@ func (f *feeder) send(p *piece, l load) error {
 		p.used = true
 		return c.Record(p.done, f.stream)
 	})
-}
-
-// inParallel calls f for every i below n from a goroutine a core.
-func inParallel(n int, f func(i int)) {
-	workers := min(runtime.GOMAXPROCS(0), n)
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }

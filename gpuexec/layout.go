@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -165,7 +166,7 @@ func (y *layout) plan(number, from, n int) *batch {
 	b.sort(y.groupOf[from:from+n], y.groups)
 	b.tiles = make([]tileSize, (n+lanes-1)/lanes)
 	use := make([]useCount, y.sel.NumSlabs())
-	inParallel(len(b.tiles), func(k int) { b.tiles[k] = y.size(b, k, use) })
+	parallel.For(len(b.tiles), func(k int) { b.tiles[k] = y.size(b, k, use) })
 	for _, t := range b.tiles {
 		b.total.add(t)
 	}

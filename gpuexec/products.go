@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // states are the product of the operators that add value to value.
@@ -90,7 +91,7 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 	for g := 1; g < len(slots); g++ {
 		slots[g] = slots[g-1] + j.l.Rooms[g-1]
 	}
-	inParallel(len(slots), func(g int) {
+	parallel.For(len(slots), func(g int) {
 		for k, n := range to.Filled[g*steps : (g+1)*steps] {
 			for i := range int(n) {
 				at := &to.Series[(slots[g]+i)*steps+k]

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -41,7 +39,7 @@ type chunk struct {
 func Make(o Options) (*selection.Selection, error) {
 	o.Distinct = min(o.Distinct, o.Series)
 	chunks, errs := make([][]chunk, o.Distinct), make([]error, o.Distinct)
-	inParallel(o.Distinct, func(k int) { chunks[k], errs[k] = encode(o.Samples(k)) })
+	parallel.For(o.Distinct, func(k int) { chunks[k], errs[k] = encode(o.Samples(k)) })
 	b := selection.NewBuilder(0)
 	for i := range o.Series {
 		k := i % o.Distinct
@@ -72,20 +70,6 @@ func encode(ts []int64, vs []float64) (out []chunk, err error) {
 		out = append(out, chunk{ts[at], ts[end-1], c.Bytes()})
 	}
 	return out, nil
-}
-
-// inParallel calls f for every i below n from a goroutine a core.
-func inParallel(n int, f func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	all.Wait()
 }
 
 // Start is when counters begin, in ms, and Interval how far apart their samples are.

@@ -1,6 +1,6 @@
 package carbonara
 
-import "github.com/promwarp/promwarp/bench/gpu/measure"
+import "github.com/promwarp/promwarp/parallel"
 
 // arrayBlock is the number of means that are made at once, so that they stay in a
 // core's cache.
@@ -29,7 +29,7 @@ func means(values []float32, ratio int, out []float32) {
 // meansInParallel is means on all cores.
 func meansInParallel(values []float32, ratio int, out []float32) {
 	const piece = 16 * arrayBlock
-	measure.InParallel((len(out)+piece-1)/piece, func(k int) {
+	parallel.For((len(out)+piece-1)/piece, func(k int) {
 		from, to := k*piece, min((k+1)*piece, len(out))
 		means(values[from*ratio:to*ratio], ratio, out[from:to])
 	})

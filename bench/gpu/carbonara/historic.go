@@ -3,9 +3,9 @@ package carbonara
 import (
 	"fmt"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels/historic"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // float32s is how far the means that are made of float32 values may be off.
@@ -66,7 +66,7 @@ func absent(p *points, out []float32) {
 func inSeries(p *points, size int, f func(from, to int)) {
 	series := len(p.first) - 1
 	const together = 16
-	measure.InParallel((series*size+together-1)/together, func(k int) {
+	parallel.For((series*size+together-1)/together, func(k int) {
 		place := func(i int) int { return i/series*len(p.value) + p.first[i%series] }
 		f(place(k*together), place(min((k+1)*together, series*size)))
 	})

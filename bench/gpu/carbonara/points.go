@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/parallel"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -127,7 +127,7 @@ func (p *points) selection(size int) (*selection.Selection, error) {
 func worst[T float32 | float64](p *points, got []T) (float64, error) {
 	n := len(p.mean)
 	errs, bad := make([]float64, len(got)/n), make([]error, len(got)/n)
-	measure.InParallel(len(errs), func(s int) {
+	parallel.For(len(errs), func(s int) {
 		for i, want := range p.mean {
 			v := float64(got[s*n+i])
 			if math.IsNaN(v) != math.IsNaN(want) {

@@ -6,9 +6,9 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels/historic"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // rig is the kernels of then on a device, and the arrays they work on.
@@ -107,7 +107,7 @@ func (r *rig) load(p *points, size int) error {
 	}
 	values, times := as[float32](r.values), as[uint32](r.times)
 	series, span := len(p.first)-1, uint32(p.steps*p.to)
-	measure.InParallel(series*size, func(i int) {
+	parallel.For(series*size, func(i int) {
 		k := i % series
 		at := i/series*n + p.first[k]
 		for j := p.first[k]; j < p.first[k+1]; j++ {

@@ -5,11 +5,8 @@ package measure
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -33,20 +30,6 @@ func Median(rounds int, budget time.Duration, f func() error) (float64, error) {
 	}
 	slices.Sort(took)
 	return took[len(took)/2], nil
-}
-
-// InParallel calls f for every i below n from a goroutine a core.
-func InParallel(n int, f func(i int)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	all.Wait()
 }
 
 // Table is a table of text.

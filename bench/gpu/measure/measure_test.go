@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/parallel"
 )
 
 func TestMedian(t *testing.T) {
@@ -30,7 +32,7 @@ func TestMedian(t *testing.T) {
 
 func TestInParallel(t *testing.T) {
 	var sum atomic.Int64
-	InParallel(100, func(i int) { sum.Add(int64(i)) })
+	parallel.For(100, func(i int) { sum.Add(int64(i)) })
 	require.Equal(t, int64(4950), sum.Load())
 }
 
