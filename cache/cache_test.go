@@ -528,11 +528,11 @@ func TestClearDuringAFetch(t *testing.T) {
 	require.Len(t, up.asked(), 1)
 }
 
-func TestCorruptChunkIsFetchedAgain(t *testing.T) {
-	corrupt := true
+// corruptWhile is an upstream whose chunks are corrupt as long as that is so.
+func corruptWhile(t testing.TB, corrupt *bool) *fake {
 	up := &fake{}
 	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		if !corrupt {
+		if !*corrupt {
 			return minutely(t, 1, mint, maxt), nil, nil
 		}
 		b := selection.NewBuilder(0)
@@ -542,6 +542,12 @@ func TestCorruptChunkIsFetchedAgain(t *testing.T) {
 		require.NoError(t, err)
 		return s, nil, nil
 	}
+	return up
+}
+
+func TestCorruptChunkIsFetchedAgain(t *testing.T) {
+	corrupt := true
+	up := corruptWhile(t, &corrupt)
 	for _, r := range []request{{80 * hour, 84*hour - 1}, {80 * hour, now}} {
 		c := New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now)})
 		corrupt = true

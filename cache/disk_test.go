@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -250,17 +249,7 @@ func TestDiskFails(t *testing.T) {
 // A corrupt chunk that was written to disk is not read from there for ever.
 func TestCorruptChunkOnDisk(t *testing.T) {
 	corrupt := true
-	up := &fake{}
-	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
-		if !corrupt {
-			return minutely(t, 1, mint, maxt), nil, nil
-		}
-		b := selection.NewBuilder(0)
-		b.Series(labels.FromStrings("__name__", "m"))
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, mint, mint+1000, []byte{0, 9, 1, 2, 3}))
-		s, err := b.Finish()
-		return s, nil, err
-	}
+	up := corruptWhile(t, &corrupt)
 	path := t.TempDir()
 	c := onDisk(t, up, path, Options{})
 	ask := func() error {

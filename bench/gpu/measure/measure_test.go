@@ -3,13 +3,10 @@ package measure
 import (
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/parallel"
 )
 
 func TestMedian(t *testing.T) {
@@ -28,12 +25,6 @@ func TestMedian(t *testing.T) {
 	failed := errors.New("failed")
 	_, err = Median(1, time.Minute, func() error { return failed })
 	require.ErrorIs(t, err, failed)
-}
-
-func TestInParallel(t *testing.T) {
-	var sum atomic.Int64
-	parallel.For(100, func(i int) { sum.Add(int64(i)) })
-	require.Equal(t, int64(4950), sum.Load())
 }
 
 func TestTable(t *testing.T) {
