@@ -10,7 +10,7 @@ import (
 )
 
 // fileVersion changes when constants come to mean something else.
-const fileVersion = 1
+const fileVersion = 2
 
 // maxAge is how long constants are believed.
 const maxAge = 30 * 24 * time.Hour
@@ -52,7 +52,7 @@ func Read(path, machine string, now time.Time) (Constants, error) {
 	case age > maxAge || age < -time.Hour:
 		err = fmt.Errorf("%s was measured at %s", path, f.Measured.Format(time.RFC3339))
 	case !f.Sound():
-		err = fmt.Errorf("%s holds rates that cannot be", path)
+		err = fmt.Errorf("%s holds times that cannot be", path)
 	}
 	return f.Constants, err
 }

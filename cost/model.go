@@ -11,7 +11,8 @@ import (
 
 // Leaf is how much work a leaf is.
 type Leaf struct {
-	Function string  // of its window, and what is made of that
+	Function string // of its window, and what is made of that
+	Series   int64
 	Samples  int64   // in its chunks
 	Decoded  float64 // share of them, from 0 to 1, that the cores have kept decoded
 	Missing  int64   // bytes that must be copied to the device first
@@ -21,29 +22,19 @@ type Leaf struct {
 
 // Constants are what a machine was measured to do.
 type Constants struct {
-	// Launch is what a leaf takes on the device however small it is.
-	Launch time.Duration `json:"launch_ns"`
-	// Link is how many bytes a second are copied to the device.
-	Link float64 `json:"link_bytes_per_second"`
-	// DeviceSamples and DeviceWindows are how many samples the device decodes and
-	// how many windows it computes, a second.
-	DeviceSamples float64 `json:"device_samples_per_second"`
-	DeviceWindows float64 `json:"device_windows_per_second"`
-	// CoreSamples and CoreWindows are the same of one core.
-	CoreSamples float64 `json:"core_samples_per_second"`
-	CoreWindows float64 `json:"core_windows_per_second"`
-	// Workers is the number of cores.
-	Workers int `json:"workers"`
+	// Cores are the costs on all of them.
+	Cores Costs `json:"cores"`
+	// Device are the costs on a device that has the chunks already.
+	Device Costs `json:"device"`
+	// Copy is what copying chunks to the device takes besides, however few, and Link how
+	// many bytes a second are copied.
+	Copy time.Duration `json:"copy_ns"`
+	Link float64       `json:"link_bytes_per_second"`
 }
 
 // Sound reports whether estimates can be made from the constants.
 func (c *Constants) Sound() bool {
-	for _, rate := range []float64{c.Link, c.DeviceSamples, c.DeviceWindows, c.CoreSamples, c.CoreWindows} {
-		if !(rate > 0) || math.IsInf(rate, 0) {
-			return false
-		}
-	}
-	return c.Launch >= 0 && c.Launch < time.Minute && c.Workers > 0
+	return c.Cores.Sound() && c.Device.Sound() && c.Copy >= 0 && c.Copy < time.Minute && c.Link > 0 && !math.IsInf(c.Link, 0)
 }
 
 // Executor is who evaluates a leaf.
@@ -73,10 +64,12 @@ const handicap = 0.05
 
 // plain is the estimate by the constants alone, in seconds.
 func (c *Constants) plain(l Leaf) (s [executors]float64) {
-	samples, windows := float64(l.Samples), float64(l.Windows)
-	decode := samples * (1 - l.Decoded*(1-handicap))
-	s[Cores] = (decode/c.CoreSamples + windows/c.CoreWindows) / float64(c.Workers)
-	s[Device] = c.Launch.Seconds() + float64(l.Missing+l.Results)/c.Link + samples/c.DeviceSamples + windows/c.DeviceWindows
+	series, samples, windows := float64(l.Series), float64(l.Samples), float64(l.Windows)
+	s[Cores] = c.Cores.estimate(series, samples*(1-l.Decoded*(1-handicap)), windows)
+	s[Device] = c.Device.estimate(series, samples, windows) + float64(l.Missing+l.Results)/c.Link
+	if l.Missing > 0 {
+		s[Device] += c.Copy.Seconds()
+	}
 	return s
 }
 

@@ -12,8 +12,9 @@ import (
 
 // h200 is one H200 with 16 cores.
 var h200 = Constants{
-	Launch: time.Millisecond, Link: 50e9, DeviceSamples: 30e9, DeviceWindows: 20e9,
-	CoreSamples: 100e6, CoreWindows: 200e6, Workers: 16,
+	Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
+	Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
+	Copy:   360 * time.Microsecond, Link: 50e9,
 }
 
 // TestCheaper: small leaves stay on the cores, large ones go to the device.
@@ -26,15 +27,17 @@ func TestCheaper(t *testing.T) {
 		want Executor
 	}{
 		"nothing":                      {h200, Leaf{}, Cores},
-		"one series":                   {h200, Leaf{Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
-		"a hundred series":             {h200, Leaf{Samples: 100_000, Windows: 50_000, Missing: 200_000}, Cores},
-		"just below the crossover":     {h200, Leaf{Samples: 1_500_000, Missing: 3_000_000}, Cores},
-		"just above it":                {h200, Leaf{Samples: 2_000_000, Missing: 4_000_000}, Device},
-		"a billion samples":            {h200, Leaf{Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
-		"the same decoded":             {h200, Leaf{Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
-		"few, decoded":                 {h200, Leaf{Samples: 5_000_000, Missing: 10_000_000, Decoded: 1}, Cores},
+		"one series":                   {h200, Leaf{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
+		"ten series":                   {h200, Leaf{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
+		"just below the crossover":     {h200, Leaf{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
+		"just above it":                {h200, Leaf{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
+		"resident, a third of that":    {h200, Leaf{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
+		"a billion samples":            {h200, Leaf{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
+		"the same decoded":             {h200, Leaf{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
+		"few, decoded":                 {h200, Leaf{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
 		"results as large as samples":  {slow, Leaf{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
-		"many windows":                 {h200, Leaf{Samples: 100_000, Windows: 100e6}, Device},
+		"many windows":                 {h200, Leaf{Samples: 10_000, Windows: 1e6}, Device},
+		"many series":                  {h200, Leaf{Series: 10_000, Samples: 10_000}, Device},
 		"a slow link":                  {slow, Leaf{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
 		"a slow link and all is there": {slow, Leaf{Samples: 100e6, Windows: 1e6}, Device},
 	} {
@@ -46,21 +49,24 @@ func TestCheaper(t *testing.T) {
 }
 
 // TestMonotone: more of anything never makes an estimate smaller, whatever was
-// learned, and once the device is worth its while more samples do not change that.
+// learned.
 func TestMonotone(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		c := Constants{
-			Launch: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11, DeviceSamples: 1e6 + r.Float64()*1e11,
-			DeviceWindows: 1e6 + r.Float64()*1e11, CoreSamples: 1e6 + r.Float64()*1e9, CoreWindows: 1e6 + r.Float64()*1e9, Workers: 1 + r.IntN(64),
+		costs := func() Costs {
+			return Costs{
+				Fixed: time.Duration(r.Int64N(1e7)), Series: 1e4 * r.Float64(), Sample: 100 * r.Float64(), Window: 100 * r.Float64(),
+				Slow: 1 + 20*r.Float64(), Ramp: time.Duration(r.Int64N(1e7)),
+			}
 		}
+		c := Constants{Cores: costs(), Device: costs(), Copy: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11}
 		m := New(c)
-		l := Leaf{Function: "rate", Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
+		l := Leaf{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
 			m.Observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
 		}
 		more, few := l, m.Estimate(l)
-		for _, n := range []*int64{&more.Samples, &more.Missing, &more.Windows, &more.Results} {
+		for _, n := range []*int64{&more.Series, &more.Samples, &more.Missing, &more.Windows, &more.Results} {
 			*n += r.Int64N(1e9)
 			many := m.Estimate(more)
 			for k := range few {
@@ -115,9 +121,9 @@ func TestFile(t *testing.T) {
 	require.ErrorContains(t, err, "was measured at")
 	require.NoError(t, Write(path, "here", now, Constants{Link: 1}))
 	_, err = Read(path, "here", now)
-	require.ErrorContains(t, err, "rates that cannot be")
+	require.ErrorContains(t, err, "times that cannot be")
 	for text, want := range map[string]string{
-		"{}":                "has version 0 of the format, not 1",
+		"{}":                "has version 0 of the format, not 2",
 		"{":                 "is no file of constants",
 		`{"version": "no"}`: "is no file of constants",
 	} {

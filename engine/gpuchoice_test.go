@@ -20,7 +20,7 @@ func TestGPUChoice(t *testing.T) {
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
 	const qs = "topk(2, sum by (job) (rate(reqs_total[5m]))) + 1"
 	slowCores := someConstants
-	slowCores.CoreSamples = 1
+	slowCores.Cores.Sample = 1e9
 	for _, c := range []struct {
 		change   func(*fleet.Options)
 		mode     Mode

@@ -223,6 +223,7 @@ func SizeOf(l *cpuexec.Leaf) cost.Leaf {
 	kind, results := kindOf(l)
 	return cost.Leaf{
 		Function: l.Window.Func.Name + kind,
+		Series:   int64(n),
 		Samples:  int64(float64(samples) * scale),
 		Missing:  int64(float64(bytes) * scale),
 		Decoded:  l.DecodedShare(),

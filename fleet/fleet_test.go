@@ -20,12 +20,15 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var constants = cost.Constants{
-	Launch: time.Millisecond, Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 50e6, CoreWindows: 50e6, Workers: 2,
+	Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Link:   10e9,
 }
 
 // log is a log that tests read.
@@ -63,9 +66,16 @@ func open(t testing.TB, devices int, change func(*Options)) (*Fleet, *cudatest.H
 	return f, h, l
 }
 
+// counters is a selection of counters of one chunk each.
+func counters(t testing.TB, series int) *selection.Selection {
+	s, err := synthetic.Counters("m", series, shortSamples)
+	require.NoError(t, err)
+	return s
+}
+
 // leafOf opens a leaf over so many series, of a selector.
 func leafOf(t testing.TB, ctx context.Context, series int, selector string) *cpuexec.Leaf {
-	job := rates(counters(series), plan.Grid{Interval: span / 8, Steps: 8})
+	job := rates(counters(t, series), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	job.Node.(*plan.Aggregate).Input.(*plan.Window).Scan.Text = selector
 	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(ctx, job)
 	require.NoError(t, err)
@@ -159,7 +169,7 @@ func TestClosed(t *testing.T) {
 // device.
 func TestWaiting(t *testing.T) {
 	slow := constants
-	slow.CoreSamples = 1e6
+	slow.Cores.Sample = 1000
 	f, _, _ := open(t, 1, func(o *Options) { o.Constants = &slow })
 	l := leafOf(t, t.Context(), 200, "m")
 	o, err := f.Evaluate(t.Context(), l, false)
@@ -178,7 +188,7 @@ func TestWaiting(t *testing.T) {
 // TestForget: what was forgotten is copied again.
 func TestForget(t *testing.T) {
 	f, _, _ := open(t, 2, nil)
-	job := rates(counters(200), plan.Grid{Interval: span / 8, Steps: 8})
+	job := rates(counters(t, 200), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	var sel *selection.Selection
 	copied := func() int64 {
 		l, err := f.cpu.OpenLeaf(t.Context(), job)
@@ -201,12 +211,15 @@ func TestSize(t *testing.T) {
 	for _, series := range []int{0, 1, 511, 512, 5000} {
 		l := leafOf(t, t.Context(), series, "m")
 		size := SizeOf(l)
-		require.InDelta(t, series*chunkSamples, size.Samples, 1)
+		require.InDelta(t, series*shortSamples, size.Samples, 1)
+		require.EqualValues(t, series, size.Series)
 		require.EqualValues(t, series*8, size.Windows)
 		require.Equal(t, "rate", size.Function)
-		if series > 0 {
-			require.InDelta(t, series*len(l.Selection.Bytes(l.Selection.Chunks(0)[0])), size.Missing, 1)
+		bytes := 0
+		for i := range series {
+			bytes += int(l.Selection.Chunks(i)[0].Len)
 		}
+		require.InDelta(t, bytes, size.Missing, 0.02*float64(bytes))
 	}
 }
 
@@ -216,11 +229,21 @@ func TestMeasure(t *testing.T) {
 	f, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
 	c := f.Constants()
 	require.True(t, c.Sound(), "%+v", c)
-	require.Equal(t, 2, c.Workers)
 	kept, err := cost.Read(file, f.machine(f.all()[0]), time.Now())
 	require.NoError(t, err)
 	require.Equal(t, c, kept)
 	require.Equal(t, 1, l.count("measured what"))
+}
+
+// BenchmarkMeasure is what measuring adds to a start.
+func BenchmarkMeasure(b *testing.B) {
+	f, _, _ := open(b, 1, func(o *Options) { o.MemoryFraction, o.Workers = 0.5, 0 })
+	x := f.all()[0].x
+	for b.Loop() {
+		c, err := measure(b.Context(), x, f.cpu)
+		require.NoError(b, err)
+		b.Logf("%+v", c)
+	}
 }
 
 // TestMemoryBytes: no more of a device's memory is taken than was said.

@@ -1,198 +1,157 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"runtime"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/prometheus/common/version"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// Measurements are made with as many series as it takes for the rates to show beside
-// what any leaf takes, within bounds.
+// The leaves that are measured are sums of rates over ever more series, each of which
+// has usual samples in chunks of a usual number.
 const (
-	leastSeries = 2 << 10
-	mostSeries  = 128 << 10
-	shows       = 8 // times what any leaf takes
+	shortSamples = synthetic.ChunkSamples
+	usualSamples = 20 * shortSamples
+
+	firstSeries = 16
+	times       = 4       // as many, each time
+	mostSeries  = 4 << 12 // 39 M samples
 )
 
-// calibrate makes the model, from the file of constants or by measuring, unless
-// there is one.
-func (f *Fleet) calibrate(x *gpuexec.Executor, d *device) error {
-	if f.model.Load() != nil {
-		return nil
-	}
-	if f.o.Constants != nil {
-		f.model.Store(cost.New(*f.o.Constants))
-		return nil
-	}
-	path, machine := f.o.ConstantsFile, f.machine(d)
-	if path != "" {
-		c, err := cost.Read(path, machine, time.Now())
-		if err == nil {
-			f.model.Store(cost.New(c))
-			return nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			f.log.Info("what was measured earlier is of no use and is measured again", "reason", err)
-		}
-	}
-	c, err := measure(f.ctx, x, f.cpu, f.workers())
-	if err != nil {
-		return err
-	}
-	f.log.Info("measured what the GPU and the cores do", "launch", c.Launch,
-		"link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(c.DeviceSamples), "gpu_windows_per_second", int64(c.DeviceWindows),
-		"core_samples_per_second", int64(c.CoreSamples), "core_windows_per_second", int64(c.CoreWindows), "cores", c.Workers)
-	f.model.Store(cost.New(c))
-	if path == "" {
-		return nil
-	}
-	if err := cost.Write(path, machine, time.Now(), c); err != nil {
-		f.log.Warn("what was measured cannot be kept and is measured again at the next start", "err", err)
-	}
-	return nil
-}
+// enough is how long a leaf is that surely keeps an executor busy.
+const enough = 20 * time.Millisecond
 
-func (f *Fleet) workers() int {
-	if f.o.Workers > 0 {
-		return f.o.Workers
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-// machine names what constants depend on.
-func (f *Fleet) machine(d *device) string {
-	return fmt.Sprintf("%s, driver %s, CUDA %s, %d cores of %s, promwarp %s",
-		d.info.Name, cuda.Release(), d.driver.Version(), f.workers(), Processor(), version.Version)
-}
-
-// Processor is the name of the machine's processor.
-func Processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-// chunkSamples is the number of samples in each of the chunks that are measured.
-const chunkSamples = 120
+// shows is how many times longer than any leaf takes one is whose work shows.
+const shows = 2
 
 // measure finds the constants, from whole leaves.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, workers int) (c cost.Constants, err error) {
-	c.Workers = workers
-	few, many := plan.Grid{Start: span, Interval: 1, Steps: 1}, plan.Grid{Interval: span / 512, Steps: 512}
-	device := func(s *selection.Selection, g plan.Grid) time.Duration {
-		return best(&err, func() error { _, err := x.Run(ctx, rates(s, g)); return err })
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c cost.Constants, err error) {
+	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
+	device := m.costs(x.Run)
+	cores := m.costs(cpu.Run)
+	c = cost.Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
+	if m.err == nil && !c.Sound() {
+		m.err = fmt.Errorf("the times cannot be: %+v", c)
 	}
-	cores := func(s *selection.Selection, g plan.Grid) time.Duration {
-		return best(&err, func() error { _, err := cpu.Run(ctx, rates(s, g)); return err })
+	return c, m.err
+}
+
+// evaluator evaluates a job.
+type evaluator func(context.Context, cpuexec.Job) (*plan.Matrix, error)
+
+// measuring takes times until there is an error.
+type measuring struct {
+	ctx  context.Context
+	made map[[2]int]*selection.Selection // by series, and samples of each
+	err  error
+}
+
+// costs measures what an executor takes.
+func (m *measuring) costs(run evaluator) cost.Costs {
+	usual := func(series int) cost.Timed { return m.leaf(run, series, usualSamples, usualStep) }
+	f := cost.Measured{Least: m.leaf(run, 1, shortSamples, usualStep)}
+	var large, larger cost.Timed
+	for n := firstSeries; n <= mostSeries && m.err == nil; n *= times {
+		large, larger = larger, usual(n)
+		if f.Small.Took < shows*f.Least.Took {
+			f.Small = larger
+		}
+		if large.Took > 0 && larger.Took > enough {
+			break
+		}
 	}
-	c.Launch = device(counters(1), few)
-	series := leastSeries
-	large := counters(series)
-	decoded := device(large, few)
-	for err == nil && series < mostSeries && decoded < shows*c.Launch {
-		series *= 4
-		large = counters(series)
-		decoded = device(large, few)
+	more := m.leaf(run, int(large.Series), usualSamples, usualStep/times)
+	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
+	f.Busy = []cost.Timed{large, larger, more, short}
+	return f.Costs()
+}
+
+// copying measures what a leaf takes longer of which no chunk is on the device, but
+// for copying their bytes.
+func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
+	s := m.selection(times*firstSeries, usualSamples)
+	if m.err != nil {
+		return 0
 	}
-	if err != nil {
-		return c, err
-	}
-	c.Link = x.Link()
-	samples, windows := float64(large.NumSamples()), float64(series*(many.Steps-few.Steps))
+	job := rates(s, grid(usualSamples, usualStep))
+	there := m.median(func() error { _, err := x.Run(m.ctx, job); return err })
+	missing := m.median(func() error { x.Forget(s); _, err := x.Run(m.ctx, job); return err })
 	bytes := 0
-	for i := range series {
-		for _, k := range large.Chunks(i) {
-			bytes += int(k.Len)
+	for i := range s.NumSeries() {
+		for _, c := range s.Chunks(i) {
+			bytes += int(c.Len)
 		}
 	}
-	windowed := device(large, many)
-	// What is left of so short a time is at least a tenth of it.
-	left := max(decoded.Seconds()/10, decoded.Seconds()-c.Launch.Seconds()-float64(bytes)/c.Link)
-	c.DeviceSamples = samples / left
-	c.DeviceWindows = windows / max(windowed.Seconds()/10, (windowed-decoded).Seconds())
-	decoded, windowed = cores(large, few), cores(large, many)
-	c.CoreSamples = samples / decoded.Seconds() / float64(workers)
-	c.CoreWindows = windows / max(windowed.Seconds()/10, (windowed-decoded).Seconds()) / float64(workers)
-	if err == nil && !c.Sound() {
-		err = fmt.Errorf("the rates cannot be: %+v", c)
-	}
-	return c, err
+	return max(0, missing-there-time.Duration(float64(bytes)/x.Link()*1e9))
 }
 
-// best is the least time of a few calls of f. An error is kept, and ends them.
-func best(err *error, f func() error) (least time.Duration) {
-	for k := 0; k < 3 && *err == nil; k++ {
+// leaf measures a leaf.
+func (m *measuring) leaf(run evaluator, series, samples int, step int64) cost.Timed {
+	s, g := m.selection(series, samples), grid(samples, step)
+	if m.err != nil {
+		return cost.Timed{}
+	}
+	took := m.median(func() error { _, err := run(m.ctx, rates(s, g)); return err })
+	return cost.Timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
+}
+
+// selection makes the series of a leaf, once.
+func (m *measuring) selection(series, samples int) *selection.Selection {
+	key := [2]int{series, samples}
+	if m.made[key] == nil && m.err == nil {
+		m.made[key], m.err = synthetic.Counters("measured", series, samples)
+	}
+	return m.made[key]
+}
+
+// A leaf is timed up to so many times, while that takes no longer than patience.
+const (
+	rounds   = 7
+	patience = 50 * time.Millisecond
+)
+
+// median is the median time that f takes, without its first call.
+func (m *measuring) median(f func() error) time.Duration {
+	var took []time.Duration
+	begin := time.Now()
+	for k := 0; k <= rounds && m.err == nil && (k < 3 || time.Since(begin) < patience); k++ {
 		start := time.Now()
-		*err = f()
-		if took := time.Since(start); k == 0 || took < least {
-			least = took
-		}
+		m.err = f()
+		took = append(took, max(1, time.Since(start)))
 	}
-	return max(least, 1)
+	took = took[min(1, len(took)):]
+	if m.err != nil {
+		return 0
+	}
+	slices.Sort(took)
+	return took[(len(took)-1)/2]
 }
 
-// span is the time that the measured samples take, in ms.
-const span = chunkSamples * 15_000
+// usualStep is the step of most measured leaves, and width the width of their windows,
+// in ms.
+const usualStep, width = 60_000, 300_000
+
+// grid is the steps of a query over series of so many samples.
+func grid(samples int, step int64) plan.Grid {
+	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / int(step)}
+}
 
 // rates is the job of a sum of rates over a selection.
 func rates(s *selection.Selection, g plan.Grid) cpuexec.Job {
-	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: plan.Windows["rate"], Width: span, Text: "rate(measured)"}
-	if g.Steps > 1 {
-		w.Width = span / 16
-	}
+	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: plan.Windows["rate"], Width: width, Text: "rate(measured)"}
 	return cpuexec.Job{
 		Node: &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(rate(measured))"}, Grid: g,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return s, nil, nil
 		},
 	}
-}
-
-// counters is a selection of counters of one chunk each.
-func counters(series int) *selection.Selection {
-	c := chunkenc.NewXORChunk()
-	app, err := c.Appender()
-	for k := range chunkSamples {
-		if err == nil {
-			app.Append(0, int64(k)*15_000, float64(k*k%977+k*1000))
-		}
-	}
-	b := selection.NewBuilder(0)
-	for i := range series {
-		b.Series(labels.FromStrings("i", fmt.Sprintf("%08d", i)))
-		if err == nil {
-			err = b.Chunk(chunkenc.EncXOR, 0, (chunkSamples-1)*15_000, c.Bytes())
-		}
-	}
-	s, finished := b.Finish()
-	if err := errors.Join(err, finished); err != nil {
-		panic(err) // it is the same at every start
-	}
-	return s
 }

@@ -14,7 +14,9 @@ import (
 
 func TestMeasure(t *testing.T) {
 	constants := cost.Constants{
-		Launch: time.Millisecond, Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 50e6, CoreWindows: 50e6, Workers: 2,
+		Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
+		Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+		Link:   10e9,
 	}
 	gpus, err := fleet.Open(fleet.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t), Constants: &constants})
 	require.NoError(t, err)
@@ -30,7 +32,7 @@ func TestMeasure(t *testing.T) {
 		require.Positive(t, p.Cores)
 		require.Positive(t, p.NotResident)
 		require.Positive(t, p.Resident)
-		require.InDelta(t, 1000*float64(p.Samples+p.Windows)/50e6/2, p.ExpectedCores, 0.001)
+		require.InDelta(t, 1e-5*float64(p.Samples+p.Windows), p.ExpectedCores, 0.001)
 		require.Greater(t, p.ExpectedNot, p.ExpectedResident)
 		require.Greater(t, p.ExpectedResident, 1.0)
 	}

@@ -17,7 +17,9 @@ import (
 )
 
 var constants = cost.Constants{
-	Launch: time.Millisecond, Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 50e6, CoreWindows: 50e6, Workers: 2,
+	Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Link:   10e9,
 }
 
 func TestMeasure(t *testing.T) {
