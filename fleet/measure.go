@@ -28,7 +28,7 @@ const (
 )
 
 // enough is how long a leaf is that surely keeps an executor busy.
-const enough = 20 * time.Millisecond
+const enough = 15 * time.Millisecond
 
 // shows is how many times longer than any leaf takes one is whose work shows.
 const shows = 2
@@ -116,7 +116,7 @@ func (m *measuring) selection(series, samples int) *selection.Selection {
 // A leaf is timed up to so many times, while that takes no longer than patience.
 const (
 	rounds   = 7
-	patience = 50 * time.Millisecond
+	patience = 25 * time.Millisecond
 )
 
 // median is the median time that f takes, without its first call.

@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"regexp"
@@ -162,13 +163,13 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 			return carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
 		}},
 		{o.crossover, func() error {
-			return o.withGPUs(func(gpus *fleet.Fleet) error {
+			return o.withGPUs(log, func(gpus *fleet.Fleet) error {
 				c := crossover.Options{GPUs: gpus, Most: o.most, Rounds: o.rounds, Budget: o.budget, Log: say}
 				return crossover.Measure(ctx, c, func(c *crossover.Result) { r.Crossover = c; save() })
 			})
 		}},
 		{o.shapes, func() error {
-			return o.withGPUs(func(gpus *fleet.Fleet) error {
+			return o.withGPUs(log, func(gpus *fleet.Fleet) error {
 				s := shapes.Options{
 					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
 				}
@@ -185,8 +186,10 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 }
 
 // withGPUs opens the first GPU as promwarp does, and measures its constants.
-func (o *options) withGPUs(f func(gpus *fleet.Fleet) error) error {
-	gpus, err := fleet.Open(fleet.Options{Require: true, Devices: []int{0}, MemoryFraction: o.memory, Library: o.library})
+func (o *options) withGPUs(log io.Writer, f func(gpus *fleet.Fleet) error) error {
+	gpus, err := fleet.Open(fleet.Options{
+		Require: true, Devices: []int{0}, MemoryFraction: o.memory, Library: o.library, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	if err != nil {
 		return err
 	}
