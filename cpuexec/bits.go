@@ -69,14 +69,12 @@ func load64(b []byte, pos uint, size int) uint64 {
 	if i >= size {
 		return 0
 	}
-	return binary.BigEndian.Uint64(b[i:])<<s | uint64(b[i+selection.Pad])>>(8-s)
+	return load(b, i)<<s | uint64(b[i+selection.Pad])>>(8-s)
 }
 
-// load reads the 64 bits at byte at of b, which must have as many.
-func load(b []byte, at uint) uint64 {
-	return uint64(b[at+7]) | uint64(b[at+6])<<8 | uint64(b[at+5])<<16 | uint64(b[at+4])<<24 |
-		uint64(b[at+3])<<32 | uint64(b[at+2])<<40 | uint64(b[at+1])<<48 | uint64(b[at])<<56
-}
+// load reads the 64 bits at byte at of b. Where at+8 was compared with the length of b
+// before, that is all: no check is left.
+func load(b []byte, at int) uint64 { return binary.BigEndian.Uint64(b[at : at+8]) }
 
 // newRange reads the 11 bits at the top of w that say which bits of a value
 // change: 5 bits count the leading ones that do not, 6 those that may, of which

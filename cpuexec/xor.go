@@ -42,7 +42,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)
-	w := load(b, uint(at))
+	w := load(b, at)
 	shown := uint(windowBits) // how many bits of w are the stream's
 
 	for i := 1; ; {
@@ -82,10 +82,11 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				}
 				return stale, checkOrder(ts, far)
 			}
-			if pos>>3 >= uint(len(b))-7 {
+			at := int(pos >> 3)
+			if at+8 > len(b) {
 				return false, errTruncated
 			}
-			w = load(b, pos>>3) << (pos & 7)
+			w = load(b, at) << (pos & 7)
 			if w>>61 == 0b010 { // a value with bits in the same range
 				x := w << 3
 				if sig > windowBits-3 {

@@ -83,7 +83,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)
-	w := load(b, uint(at))
+	w := load(b, at)
 	shown := uint(windowBits) // how many bits of w are the stream's
 
 	for i := 1; ; {
@@ -135,10 +135,11 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				}
 				return stale, checkOrder(ts, far)
 			}
-			if pos>>3 >= uint(len(b))-7 {
+			at := int(pos >> 3)
+			if at+8 > len(b) {
 				return false, errTruncated
 			}
-			w = load(b, pos>>3) << (pos & 7)
+			w = load(b, at) << (pos & 7)
 			if i >= starts {
 				break
 			}
@@ -157,6 +158,23 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				i++
 				continue
 			}
+			if w>>61 == 0b101 { // in a new range, as often with counters
+				lead, sig, mask = newRange(w << 3)
+				pos += 14
+				x := w << 14
+				if sig > windowBits-14 {
+					x = load64(b, pos, size)
+				}
+				v ^= x >> (lead & 63) & mask
+				t += delta
+				if v == value.StaleNaN {
+					stale = true
+				}
+				ts[i], vs[i] = t, float(v)
+				pos += sig
+				i++
+				continue
+			}
 			if w>>63 != 0 {
 				break
 			}
@@ -167,43 +185,48 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			i += same
 		}
 
-		// The next sample's code becomes its value code.
-		shown = windowBits
+		// The next sample's code becomes its value code. With scrapes that are a
+		// little late most are of the first kind.
 		switch {
-		case w>>63 == 0:
+		case w>>61 == 0b110:
+			delta += int64(w<<3) >> 51
+			w <<= 16
+			pos += 16
+			shown = windowBits - 16
+		case w>>60 == 0b1110:
+			delta += int64(w<<4) >> 44
+			w <<= 24
+			pos += 24
+			shown = windowBits - 24
+		case w>>59 == 0b11110:
+			delta += int64(load64(b, pos+5, size))
+			pos += 5 + 64
+			w = load64(b, pos, size)
+			shown = windowBits
+		case w>>59 == 0b11111:
+			w <<= 2
+			pos += 2
+			shown = windowBits - 2
+			continue
 		case w>>61 == 0b101:
 			w ^= 0b011 << 61
+			shown = windowBits
+			continue
 		case w>>61 == 0b100:
 			w = w<<1 | 1<<63
 			pos++
 			shown = windowBits - 1
-		case w>>59 == 0b11111:
-			w <<= 2
-			pos += 2
+			continue
 		default:
-			switch {
-			case w>>61 == 0b110:
-				delta += int64(w<<3) >> 51
-				w <<= 16
-				pos += 16
-				shown = windowBits - 16
-			case w>>60 == 0b1110:
-				delta += int64(w<<4) >> 44
-				w <<= 24
-				pos += 24
-				shown = windowBits - 24
-			default:
-				delta += int64(load64(b, pos+5, size))
-				pos += 5 + 64
-				w = load64(b, pos, size)
-			}
-			if delta <= 0 {
-				if pos > end {
-					return false, errTruncated
-				}
-				return false, errBackwards
-			}
-			far |= uint64(delta)
+			shown = windowBits
+			continue
 		}
+		if delta <= 0 {
+			if pos > end {
+				return false, errTruncated
+			}
+			return false, errBackwards
+		}
+		far |= uint64(delta)
 	}
 }
