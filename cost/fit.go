@@ -10,7 +10,7 @@ type Timed struct {
 
 // Measured are the leaves that Costs are found from.
 type Measured struct {
-	Least Timed   // one series of few samples
+	Least Timed   // hardly any work
 	Small Timed   // clearly more work, but not enough to keep the executor busy
 	Busy  []Timed // enough for that, of different shapes
 }
@@ -18,11 +18,11 @@ type Measured struct {
 // Costs finds the costs whose estimates are what was measured, or where noise lets
 // none be, those that come closest.
 func (m *Measured) Costs() Costs {
-	c := Costs{Fixed: m.Least.Took, Slow: 1}
+	c := Costs{Slow: 1}
 	var rows [][unknowns]float64
 	for _, t := range m.Busy {
 		// As shares of the time that is to be explained.
-		took := max(1, float64(t.Took-c.Fixed))
+		took := max(1, float64(t.Took-m.Least.Took))
 		rows = append(rows, [unknowns]float64{float64(t.Series) / took, float64(t.Samples) / took, float64(t.Windows) / took, 1 / took})
 	}
 	x := closest(rows)
@@ -30,9 +30,12 @@ func (m *Measured) Costs() Costs {
 	if last := len(m.Busy) - 1; c.Sample == 0 && last >= 0 {
 		c.Sample = float64(m.Busy[last].Took) / 100 / float64(m.Busy[last].Samples) // not nothing
 	}
-	if small := c.work(float64(m.Small.Series), float64(m.Small.Samples), float64(m.Small.Windows)); small > 0 {
-		c.Slow = max(1, min(slowest, float64(m.Small.Took-c.Fixed)/small))
+	least := c.work(float64(m.Least.Series), float64(m.Least.Samples), float64(m.Least.Windows))
+	if more := c.work(float64(m.Small.Series), float64(m.Small.Samples), float64(m.Small.Windows)) - least; more > 0 {
+		c.Slow = max(1, min(slowest, float64(m.Small.Took-m.Least.Took)/more))
 	}
+	c.Fixed = max(0, m.Least.Took-time.Duration(c.Slow*least))
+	c.Ramp += m.Least.Took - c.Fixed
 	return c
 }
 

@@ -16,7 +16,7 @@ func measured(c Costs, noise func() float64) Measured {
 		return Timed{series, samples, windows, time.Duration(1e9 * took)}
 	}
 	return Measured{
-		Least: timed(0, 0, 0), Small: timed(16, 16*2400, 16*600),
+		Least: timed(1, 2400, 600), Small: timed(16, 16*2400, 16*600),
 		Busy: []Timed{
 			timed(1024, 1024*2400, 1024*600), timed(4096, 4096*2400, 4096*600), timed(1024, 1024*2400, 4*1024*600), timed(20*1024, 1024*2400, 20*1024*30),
 		},
@@ -28,7 +28,7 @@ func TestFit(t *testing.T) {
 	m := measured(h200.Cores, func() float64 { return 1 })
 	c := m.Costs()
 	require.True(t, c.Sound())
-	require.InDelta(t, h200.Cores.Fixed, c.Fixed, 10)
+	require.InEpsilon(t, h200.Cores.Fixed, c.Fixed, 0.01)
 	require.InEpsilon(t, h200.Cores.Series, c.Series, 0.01)
 	require.InEpsilon(t, h200.Cores.Sample, c.Sample, 0.01)
 	require.InEpsilon(t, h200.Cores.Window, c.Window, 0.01)
