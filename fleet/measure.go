@@ -74,7 +74,11 @@ func (m *measuring) costs(run evaluator) cost.Costs {
 			break
 		}
 	}
-	more := m.leaf(run, int(large.Series), usualSamples, usualStep/times)
+	busiest := larger
+	if larger.Took > enough {
+		busiest = large // this would take too long
+	}
+	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
 	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
 	f.Busy = []cost.Timed{large, larger, more, short}
 	return f.Costs()
