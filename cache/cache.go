@@ -59,7 +59,7 @@ type Cache struct {
 	entries map[string]*entry
 	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
 	uses    uint64                         // queries so far
-	bytes   int64                          // of all entries and what is remembered
+	bytes   int64                          // of all entries, without notes, and what is remembered
 	slabs   map[*selection.Slab]int        // by how many entries each is used
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries

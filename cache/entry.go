@@ -35,10 +35,29 @@ const entryBytes = 512
 
 // sizeOf is the memory that an entry with this content holds, in bytes.
 func sizeOf(key string, sel *selection.Selection, covered coverage) int64 {
-	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes()
+	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes() + noted(sel)
 }
 
-// ownSize is sizeOf without the slabs, which entries may share.
+// noted is the memory in bytes of the notes on a selection, or on none. It grows
+// while queries use the selection.
+func noted(sel *selection.Selection) int64 {
+	if sel == nil {
+		return 0
+	}
+	return sel.Notes().SizeBytes()
+}
+
+// held is the memory in bytes of all that is kept, with the notes on it as they are
+// now. The cache's mutex must be held.
+func (c *Cache) held() int64 {
+	n := c.bytes
+	for _, e := range c.entries {
+		n += noted(e.sel)
+	}
+	return n
+}
+
+// ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
 	return entryBytes + 2*int64(len(key)) + 24*int64(cap(covered)) + sel.TableBytes()
 }

@@ -24,7 +24,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh 
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.bytes + c.growth(e, sel, covered) - c.room
+		over := c.held() + c.growth(e, sel, covered) - c.room
 		if over <= 0 {
 			if sel != e.sel {
 				sel.SetDiscard(func() { c.discard(e) })
@@ -58,7 +58,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh 
 // growth is by how many bytes the cache grows when e gets that content. The
 // cache's mutex must be held.
 func (c *Cache) growth(e *entry, sel *selection.Selection, covered coverage) int64 {
-	n := ownSize(e.key, sel, covered) - e.size
+	n := ownSize(e.key, sel, covered) + noted(sel) - e.size - noted(e.sel)
 	mine := map[*selection.Slab]bool{}
 	for k := range sel.NumSlabs() {
 		l := sel.Slab(k)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 func TestUsedAgain(t *testing.T) {
@@ -112,6 +114,72 @@ func ticking(t testing.TB, up Upstream, limit int64) (c *Cache, clock *int64) {
 	clock = new(int64)
 	*clock = now
 	return New(up, Options{HostBytes: limit, Tile: testTile, Now: func() time.Time { return time.UnixMilli(*clock) }}), clock
+}
+
+// note is a note of so many bytes.
+type note int64
+
+func (n note) SizeBytes() int64 { return int64(n) }
+
+// TestNotesTakeRoom: what queries note on what is kept counts as long as that is kept,
+// and others make room for it.
+func TestNotesTakeRoom(t *testing.T) {
+	up := newMinutely(t, 10)
+	one := sizeOfOne(t, 10)
+	c, _ := ticking(t, up, 4*one+one/4)
+	for i := range 3 {
+		query(t, c, 10*hour, 20*hour-1, fmt.Sprint("m", i))
+	}
+	before := c.Stats()
+	require.Equal(t, 3, before.Entries)
+	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
+	require.NoError(t, err)
+	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	require.GreaterOrEqual(t, c.Stats().Bytes, before.Bytes+one)
+	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
+
+	for range 2 {
+		query(t, c, 10*hour, 20*hour-1, "m3")
+	}
+	require.Positive(t, c.Stats().Evicted, "without the note there is room for four")
+	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
+	c.Clear()
+	require.Zero(t, c.Stats().Bytes)
+}
+
+// TestNotesOfOneThatMakesRoom: tiles leave the selector with the notes, which go too.
+func TestNotesOfOneThatMakesRoom(t *testing.T) {
+	up := newMinutely(t, 10)
+	one := sizeOfOne(t, 10)
+	c, clock := ticking(t, up, 3*one)
+	query(t, c, 10*hour, 20*hour-1, "m0")
+	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
+	require.NoError(t, err)
+	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	*clock += hour
+	for i := range 2 {
+		query(t, c, 10*hour, 20*hour-1, fmt.Sprint("m", i+1))
+	}
+	require.LessOrEqual(t, c.Stats().Bytes, c.Stats().Limit)
+	require.Less(t, c.Stats().Bytes, 3*one, "the note is not there any more")
+	require.Equal(t, 3, c.Stats().Entries, "and most of what it was on is")
+}
+
+// TestNotesGoWithWhatIsReplaced: when a selector gets more, the notes on what it had
+// make room for that.
+func TestNotesGoWithWhatIsReplaced(t *testing.T) {
+	up := newMinutely(t, 10)
+	one := sizeOfOne(t, 10)
+	c, _ := ticking(t, up, 3*one+one/4)
+	for i := range 2 {
+		query(t, c, 10*hour, 20*hour-1, fmt.Sprint("m", i))
+	}
+	noted, _, err := c.get(t.Context(), 10*hour, 20*hour-1, named("m0"))
+	require.NoError(t, err)
+	selection.Note(noted.Notes(), "large", func() note { return note(one) })
+	query(t, c, 10*hour, 24*hour-1, "m0")
+	require.Zero(t, c.Stats().Evicted)
+	require.Less(t, c.Stats().Bytes, 3*one)
 }
 
 // sizeOfOne is the memory that n hours of ten series take.

@@ -29,7 +29,7 @@ type Stats struct {
 // Stats returns the state of the cache.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
-	s := Stats{Bytes: c.bytes, Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
+	s := Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 	c.mu.Unlock()
 	m := c.metrics
 	s.Hits = m.hits.value()

@@ -10,13 +10,18 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // groups assigns series to the groups of an aggregation.
 type groups struct {
 	of     []int32 // group of each series
 	labels []labels.Labels
+	size   int64 // bytes
 }
+
+// SizeBytes implements selection.Sized.
+func (g groups) SizeBytes() int64 { return g.size }
 
 // group computes the group of each of n series whose labels are given by at,
 // which is called from several goroutines at once.
@@ -41,6 +46,10 @@ func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
 			g.labels = append(g.labels, groupLabels(a, b, at(i)))
 		}
 		g.of[i] = k
+	}
+	g.size = 4 * int64(n)
+	for _, l := range g.labels {
+		g.size += selection.LabelBytes(l)
 	}
 	return g
 }

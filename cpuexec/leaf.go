@@ -118,10 +118,16 @@ func (r *run) leafInto(out sink, src *source, w *plan.Window, above chain) *Leaf
 // oneGroupKey is the key of the note on a selection's series in one group.
 type oneGroupKey struct{}
 
+// oneGroup is that note: the group of each series.
+type oneGroup []int32
+
+// SizeBytes implements selection.Sized.
+func (g oneGroup) SizeBytes() int64 { return 4 * int64(len(g)) }
+
 // rowsLeaf is the leaf of the window alone.
 func (r *run) rowsLeaf(src *source, w *plan.Window) *Leaf {
 	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, Groups: 1, start: time.Now()}
-	l.GroupOf = selection.Note(src.sel.Notes(), oneGroupKey{}, func() []int32 { return make([]int32, len(src.labels)) })
+	l.GroupOf = selection.Note(src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(src.labels)) })
 	return l
 }
 

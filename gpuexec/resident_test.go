@@ -127,6 +127,27 @@ func TestStays(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 }
 
+// TestNotesSize: what is noted of where series go counts as the selection's memory,
+// once for all jobs that read the same.
+func TestNotesSize(t *testing.T) {
+	const series = 600
+	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
+	sel := stretchOf(t, series, 0, 2)
+	job := jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, []string{"job"}, false), overAll(0, 2), sel)
+	_, err := x.cpu.Run(t.Context(), job)
+	require.NoError(t, err)
+	groups := sel.Notes().SizeBytes()
+	require.Greater(t, groups, int64(4*series))
+	for range 2 {
+		_, err = x.Run(t.Context(), job)
+		require.NoError(t, err)
+		layout := sel.Notes().SizeBytes() - groups
+		require.Greater(t, layout, int64(8*series), "its place, and which is at a place")
+		require.Less(t, layout, int64(64*series))
+	}
+	settled(t, x)
+}
+
 // TestLittleRoom: what does not fit beside other things comes with the tables, and
 // slabs of which a small part is needed are not copied as a whole.
 func TestLittleRoom(t *testing.T) {

@@ -15,6 +15,29 @@ type Notes struct {
 // panels over it.
 const maxNotes = 32
 
+// Sized is a note that takes more memory than a few words. How much is asked for
+// often, from any goroutine, so it is not to be worked out each time.
+type Sized interface {
+	SizeBytes() int64
+}
+
+// noteBytes is counted for every note: its key, what stands for it, and its places in
+// the map and in the order.
+const noteBytes = 192
+
+// SizeBytes is the memory that the notes take, in bytes, about.
+func (n *Notes) SizeBytes() (size int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, note := range n.notes {
+		size += noteBytes
+		if s, ok := note.(Sized); ok {
+			size += s.SizeBytes()
+		}
+	}
+	return size
+}
+
 // Notes returns the notes of s.
 func (s *Selection) Notes() *Notes { return s.notes }
 

@@ -139,11 +139,14 @@ func (s *Selection) finish() *Selection {
 		s.size += l.SizeBytes()
 	}
 	for _, l := range s.series {
-		s.size += int64(unsafe.Sizeof(l)) + int64(labelBytes(l))
+		s.size += LabelBytes(l)
 	}
 	s.size += int64(cap(s.memos)) * int64(unsafe.Sizeof(&Memo{})+unsafe.Sizeof(Memo{}))
 	return s
 }
+
+// LabelBytes is the memory that labels take, in bytes.
+func LabelBytes(l labels.Labels) int64 { return int64(unsafe.Sizeof(l)) + int64(labelBytes(l)) }
 
 func labelBytes(l labels.Labels) (n int) {
 	l.Range(func(l labels.Label) { n += len(l.Name) + len(l.Value) + 2 })

@@ -59,30 +59,3 @@ func TestPageLockSlabs(t *testing.T) {
 	}
 	require.Equal(t, byte(1), held[1])
 }
-
-// TestNotes: a note is found once, goes to what Slice leaves whole, and to nothing
-// else; the oldest make room.
-func TestNotes(t *testing.T) {
-	b := NewBuilder(0)
-	b.Series(labels.FromStrings("a", "b"))
-	for i := range int64(3) {
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, i*10, i*10+9, []byte{0, 1, 0}))
-	}
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	found := 0
-	find := func() int { found++; return found }
-	type key int
-	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
-	require.Equal(t, 1, Note(sel.Slice(0, 100).Notes(), key(0), find))
-	require.Equal(t, 2, Note(sel.Slice(0, 5).Notes(), key(0), find))
-	for k := range maxNotes - 1 {
-		Note(sel.Notes(), key(k+1), find)
-	}
-	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
-	Note(sel.Notes(), key(maxNotes), find)
-	before := found
-	require.Equal(t, before+1, Note(sel.Notes(), key(0), find))
-	require.Len(t, sel.Notes().notes, maxNotes)
-	require.NotNil(t, Empty().Notes())
-}

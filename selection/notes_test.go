@@ -1,0 +1,60 @@
+package selection
+
+import (
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+)
+
+// TestNotes: a note is found once, goes to what Slice leaves whole, and to nothing
+// else; the oldest make room.
+func TestNotes(t *testing.T) {
+	b := NewBuilder(0)
+	b.Series(labels.FromStrings("a", "b"))
+	for i := range int64(3) {
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, i*10, i*10+9, []byte{0, 1, 0}))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	found := 0
+	find := func() int { found++; return found }
+	type key int
+	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
+	require.Equal(t, 1, Note(sel.Slice(0, 100).Notes(), key(0), find))
+	require.Equal(t, 2, Note(sel.Slice(0, 5).Notes(), key(0), find))
+	for k := range maxNotes - 1 {
+		Note(sel.Notes(), key(k+1), find)
+	}
+	require.Equal(t, 1, Note(sel.Notes(), key(0), find))
+	Note(sel.Notes(), key(maxNotes), find)
+	before := found
+	require.Equal(t, before+1, Note(sel.Notes(), key(0), find))
+	require.Len(t, sel.Notes().notes, maxNotes)
+	require.NotNil(t, Empty().Notes())
+}
+
+// sized is a note of a size.
+type sized int64
+
+func (s *sized) SizeBytes() int64 { return int64(*s) }
+
+// TestNotesSize: notes take memory as long as they are there, as much as they say.
+func TestNotesSize(t *testing.T) {
+	n := Empty().Notes()
+	require.Zero(t, n.SizeBytes())
+	type key int
+	Note(n, key(0), func() bool { return true })
+	require.EqualValues(t, noteBytes, n.SizeBytes())
+	large := sized(1000)
+	Note(n, key(1), func() *sized { return &large })
+	Note(n, key(1), func() *sized { t.Fatal("it is there"); return nil })
+	require.EqualValues(t, 2*noteBytes+1000, n.SizeBytes())
+	large = 5000 // as it may become
+	require.EqualValues(t, 2*noteBytes+5000, n.SizeBytes())
+	for k := range maxNotes {
+		Note(n, key(2+k), func() bool { return true })
+	}
+	require.EqualValues(t, maxNotes*noteBytes, n.SizeBytes())
+}
