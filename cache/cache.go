@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -61,6 +62,7 @@ type Cache struct {
 	uses    uint64                         // queries so far
 	bytes   int64                          // of all entries, without notes, and what is remembered
 	slabs   map[*selection.Slab]int        // by how many entries each is used
+	noted   atomic.Int64                   // bytes of the notes on all entries' selections
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
 

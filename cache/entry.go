@@ -49,13 +49,7 @@ func noted(sel *selection.Selection) int64 {
 
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
-func (c *Cache) held() int64 {
-	n := c.bytes
-	for _, e := range c.entries {
-		n += noted(e.sel)
-	}
-	return n
-}
+func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
@@ -94,8 +88,12 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 		c.useSlabs(e.sel, -1)
 	}
 	c.tiles += covered.all().tiles(c.tile) - e.covered.all().tiles(c.tile)
+	if e.sel != nil {
+		e.sel.Notes().CountIn(nil)
+	}
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
+		sel.Notes().CountIn(&c.noted)
 		e.size = ownSize(e.key, sel, covered)
 		c.bytes += e.size
 		c.kept++

@@ -32,8 +32,6 @@ type layout struct {
 	groups     int
 	room       room
 
-	bytes atomic.Int64 // of host memory
-
 	mu      sync.Mutex
 	batches []*batch
 	err     error
@@ -118,20 +116,19 @@ func layoutOf(x *Executor, l *cpuexec.Leaf, r room) *layout {
 			sel: l.Selection, mint: key.mint, maxt: key.maxt, groupOf: l.GroupOf, groups: l.Groups, room: r,
 			places: make([]uint32, len(l.GroupOf)), most: len(l.GroupOf),
 		}
-		y.bytes.Store(int64(unsafe.Sizeof(*y)) + 4*int64(len(y.places)))
 		y.cost = 16*int(y.sel.NumSamples())/len(l.GroupOf) + 64*y.sel.NumChunks()/len(l.GroupOf) + 8*r.steps
 		runtime.AddCleanup(y, func(s *store) { s.died.Store(true) }, x.store)
 		return y
 	})
 }
 
-// SizeBytes implements selection.Sized.
-func (y *layout) SizeBytes() int64 { return y.bytes.Load() }
-
-// sizeBytes is the host memory that b takes, in bytes.
-func (b *batch) sizeBytes() int64 {
-	return int64(unsafe.Sizeof(*b)) + 4*int64(cap(b.series)+cap(b.groups)+cap(b.starts)) +
-		int64(cap(b.tiles))*int64(unsafe.Sizeof(tileSize{})) + int64(cap(b.slabs))*int64(unsafe.Sizeof(slabUse{}))
+// SizeBytes implements selection.Sized. It is the host memory that the layout takes once
+// it has all its batches.
+func (y *layout) SizeBytes() int64 {
+	n := int64(len(y.places))
+	tiles := (n + lanes - 1) / lanes
+	groups := min(n, int64(y.groups)+tiles) // a group has parts in several batches
+	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(batch{})) + 4*(2*n+2*groups) + tiles*int64(unsafe.Sizeof(tileSize{}))
 }
 
 // since is the time that entries count from, in ms: a little before what is read, as
@@ -154,7 +151,6 @@ func (y *layout) batch(n int) (*batch, error) {
 				y.places[series] = uint32(base + place)
 			}
 			y.batches = append(y.batches, b)
-			y.bytes.Add(b.sizeBytes())
 		}
 	}
 	if n < len(y.batches) {

@@ -1,42 +1,39 @@
 package selection
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Notes are what those who evaluate a selection found out about its series and
 // chunks as a whole and want to find again. They go with the selection. A selection
 // that Slice or CutAfter left whole shares those of the one it was made of.
 type Notes struct {
-	mu    sync.Mutex
-	notes map[any]any
-	order []any // keys, oldest first
+	mu      sync.Mutex
+	notes   map[any]note
+	order   []any         // keys, oldest first
+	account *atomic.Int64 // see CountIn
+	size    atomic.Int64  // bytes
+}
+
+type note struct {
+	what any
+	size int64 // bytes
 }
 
 // maxNotes is the most notes kept of one selection: more than a dashboard has
 // panels over it.
 const maxNotes = 32
 
-// Sized is a note that takes more memory than a few words. How much is asked for
-// often, from any goroutine, so it is not to be worked out each time.
+// Sized is a note that takes more memory than a few words.
 type Sized interface {
+	// SizeBytes is how much that is, in bytes, about. It is asked for once.
 	SizeBytes() int64
 }
 
 // noteBytes is counted for every note: its key, what stands for it, and its places in
 // the map and in the order.
 const noteBytes = 192
-
-// SizeBytes is the memory that the notes take, in bytes, about.
-func (n *Notes) SizeBytes() (size int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, note := range n.notes {
-		size += noteBytes
-		if s, ok := note.(Sized); ok {
-			size += s.SizeBytes()
-		}
-	}
-	return size
-}
 
 // Notes returns the notes of s.
 func (s *Selection) Notes() *Notes { return s.notes }
@@ -50,28 +47,57 @@ func Note[T any](n *Notes, key any, find func() T) T {
 	return n.put(key, find()).(T)
 }
 
+// SizeBytes is the memory that the notes take, in bytes, about.
+func (n *Notes) SizeBytes() int64 { return n.size.Load() }
+
+// CountIn adds the memory that the notes take to an account, and from now on what it
+// grows and shrinks by. It takes it off the former account. Either may be nil. It is for
+// the keeper of the selection (a cache).
+func (n *Notes) CountIn(account *atomic.Int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	size := n.size.Load()
+	n.grow(-size)
+	n.account = account
+	n.grow(size)
+}
+
+// grow counts bytes. n.mu must be held.
+func (n *Notes) grow(by int64) {
+	n.size.Add(by)
+	if n.account != nil {
+		n.account.Add(by)
+	}
+}
+
 func (n *Notes) get(key any) (any, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found, ok := n.notes[key]
-	return found, ok
+	return found.what, ok
 }
 
 // put keeps a note unless there is one, and returns the one that is kept.
-func (n *Notes) put(key, note any) any {
+func (n *Notes) put(key, what any) any {
+	size := int64(noteBytes)
+	if s, ok := what.(Sized); ok {
+		size += s.SizeBytes()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if found, ok := n.notes[key]; ok {
-		return found
+		return found.what
 	}
 	if n.notes == nil {
-		n.notes = map[any]any{}
+		n.notes = map[any]note{}
 	}
 	if len(n.order) == maxNotes {
+		n.grow(-n.notes[n.order[0]].size)
 		delete(n.notes, n.order[0])
 		n.order = n.order[1:]
 	}
-	n.notes[key] = note
+	n.notes[key] = note{what, size}
+	n.grow(size)
 	n.order = append(n.order, key)
-	return note
+	return what
 }

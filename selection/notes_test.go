@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -38,23 +39,33 @@ func TestNotes(t *testing.T) {
 // sized is a note of a size.
 type sized int64
 
-func (s *sized) SizeBytes() int64 { return int64(*s) }
+func (s sized) SizeBytes() int64 { return int64(s) }
 
-// TestNotesSize: notes take memory as long as they are there, as much as they say.
+// TestNotesSize: notes take memory as long as they are there, as much as they say,
+// also from the account that they are counted in.
 func TestNotesSize(t *testing.T) {
 	n := Empty().Notes()
 	require.Zero(t, n.SizeBytes())
 	type key int
 	Note(n, key(0), func() bool { return true })
 	require.EqualValues(t, noteBytes, n.SizeBytes())
-	large := sized(1000)
-	Note(n, key(1), func() *sized { return &large })
-	Note(n, key(1), func() *sized { t.Fatal("it is there"); return nil })
+
+	var first, second atomic.Int64
+	n.CountIn(&first)
+	require.EqualValues(t, noteBytes, first.Load())
+	Note(n, key(1), func() sized { return 1000 })
+	Note(n, key(1), func() sized { t.Fatal("it is there"); return 0 })
 	require.EqualValues(t, 2*noteBytes+1000, n.SizeBytes())
-	large = 5000 // as it may become
-	require.EqualValues(t, 2*noteBytes+5000, n.SizeBytes())
+	require.EqualValues(t, 2*noteBytes+1000, first.Load())
+
+	n.CountIn(&second)
+	require.Zero(t, first.Load())
 	for k := range maxNotes {
 		Note(n, key(2+k), func() bool { return true })
 	}
+	require.EqualValues(t, maxNotes*noteBytes, n.SizeBytes())
+	require.EqualValues(t, maxNotes*noteBytes, second.Load())
+	n.CountIn(nil)
+	require.Zero(t, second.Load())
 	require.EqualValues(t, maxNotes*noteBytes, n.SizeBytes())
 }
