@@ -64,9 +64,9 @@ func (m *measuring) costs(run evaluator) cost.Costs {
 	if f.Small.Took < shows*f.Least.Took {
 		f.Least = f.Small // more like those that there are
 	}
-	var large, larger cost.Timed
+	var medium, large, larger cost.Timed
 	for n := someSeries; n <= mostSeries && m.err == nil; n *= times {
-		large, larger = larger, usual(n)
+		medium, large, larger = large, larger, usual(n)
 		if f.Small.Took < shows*f.Least.Took {
 			f.Small = larger
 		}
@@ -81,6 +81,9 @@ func (m *measuring) costs(run evaluator) cost.Costs {
 	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
 	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
 	f.Busy = []cost.Timed{large, larger, more, short}
+	if medium.Took > 0 {
+		f.Busy = append(f.Busy, medium)
+	}
 	return f.Costs()
 }
 
