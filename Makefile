@@ -50,8 +50,8 @@ soak:           ## have the cache work for SOAK (10m) under the race detector: m
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(GO) test -count=1 ./...
 
-bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes; ARGS=-smoke for a quick look
-	cd bench && $(GO) run . $(ARGS)
+bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes, and write docs/performance.md's tables; ARGS=-smoke for a quick look
+	cd bench && $(GO) run . -docs ../docs/performance.md $(ARGS)
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

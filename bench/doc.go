@@ -1,7 +1,7 @@
 // Bench compares promwarp with its peers, Prometheus and VictoriaMetrics, in
 // one run, on one data set, over HTTP:
 //
-//	cd bench && go run . [-series n] [-only promwarp,victoriametrics] [-out results.json] [-markdown table.md]
+//	cd bench && go run . [-series n] [-only promwarp,victoriametrics] [-out results.json] [-markdown table.md] [-docs page.md]
 //
 // It generates a data set with package dataset, as blocks for a Prometheus,
 // starts that Prometheus, a promwarp in front of it and a VictoriaMetrics that

@@ -48,6 +48,21 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if n := result.Failed(); n > 0 {
 		return fmt.Errorf("%d of %d queries failed or were answered differently by promwarp", n, len(result.Rows))
 	}
+	return document(result, o, say)
+}
+
+// document writes the result to the documentation, if it is the kind that is there.
+func document(r *report.Result, o options, say func(string)) error {
+	if o.docs == "" {
+		return nil
+	}
+	if o.unusual != "" {
+		say(fmt.Sprintf("%s stays as it is, because of %s", o.docs, o.unusual))
+		return nil
+	}
+	if err := r.WriteDocs(o.docs); err != nil {
+		return fmt.Errorf("-docs: %w", err)
+	}
 	return nil
 }
 

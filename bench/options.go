@@ -27,6 +27,8 @@ type options struct {
 	cgo           bool
 	decoded       string
 	out, markdown string
+	docs          string
+	unusual       string // a flag that makes the run another than that of the docs
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
@@ -49,6 +51,7 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	f.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
+	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -62,6 +65,11 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 			}
 		}
 	}
+	f.Visit(func(g *flag.Flag) {
+		if !slices.Contains([]string{"out", "markdown", "docs"}, g.Name) {
+			o.unusual = "-" + g.Name
+		}
+	})
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}

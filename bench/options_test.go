@@ -3,12 +3,15 @@ package main
 import (
 	"flag"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/bench/queries"
+	"github.com/promwarp/promwarp/bench/report"
 )
 
 var now = time.Unix(1_700_000_030, 0)
@@ -37,6 +40,24 @@ func TestSmokeOptions(t *testing.T) {
 	require.False(t, o.vm)
 	require.Equal(t, 340, o.series)
 	require.Equal(t, 7, o.rounds)
+}
+
+// TestDocs: the documentation gets the result of a run as it describes, no other.
+func TestDocs(t *testing.T) {
+	r := &report.Result{}
+	for _, args := range [][]string{{}, {"-out", "r.json", "-markdown", "r.md"}} {
+		o, err := parseOptions(append([]string{"-docs", filepath.Join(t.TempDir(), "none.md")}, args...), now, io.Discard)
+		require.NoError(t, err)
+		require.ErrorIs(t, document(r, o, func(string) {}), os.ErrNotExist, "it would be written")
+	}
+	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-decoded", "0"}, {"-rounds", "1"}, {"-only", "promwarp"}} {
+		o, err := parseOptions(append([]string{"-docs", filepath.Join(t.TempDir(), "none.md")}, args...), now, io.Discard)
+		require.NoError(t, err)
+		var said string
+		require.NoError(t, document(r, o, func(s string) { said = s }))
+		require.Contains(t, said, "none.md stays as it is, because of -")
+	}
+	require.NoError(t, document(r, options{}, func(string) { t.Fail() }))
 }
 
 func TestOptionsRefused(t *testing.T) {

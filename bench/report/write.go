@@ -26,18 +26,9 @@ func (r *Result) WriteTable(w io.Writer) error {
 // WriteMarkdown writes the table in Markdown, the queries below it.
 func (r *Result) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	for i, row := range r.grid() {
-		for n, cell := range row {
-			if n == 0 && i > 0 && i <= len(r.Rows) {
-				cell = "`" + cell + "`"
-			}
-			b.WriteString("| " + cell + " ")
-		}
-		b.WriteString("|\n")
-		if i == 0 {
-			b.WriteString("| --- | --- |" + strings.Repeat(" ---: |", len(row)-2) + "\n")
-		}
-	}
+	rows := r.grid()
+	code(rows[1 : len(rows)-1])
+	markdown(&b, rows, 2)
 	b.WriteByte('\n')
 	for _, note := range r.notes() {
 		b.WriteString("- " + note + "\n")
@@ -48,6 +39,27 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdown writes a header and rows as a table whose columns are flush right but for
+// the first few.
+func markdown(b *strings.Builder, rows [][]string, left int) {
+	for i, row := range rows {
+		for _, cell := range row {
+			b.WriteString("| " + cell + " ")
+		}
+		b.WriteString("|\n")
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat(" --- |", left) + strings.Repeat(" ---: |", len(row)-left) + "\n")
+		}
+	}
+}
+
+// code marks the first cell of each row as code.
+func code(rows [][]string) {
+	for _, row := range rows {
+		row[0] = "`" + row[0] + "`"
+	}
 }
 
 // notes are the lines below the table.
@@ -67,10 +79,10 @@ func (r *Result) notes() []string {
 	if r.has(VictoriaMetrics) {
 		lines = append(lines, fmt.Sprintf("answers of VictoriaMetrics that are not Prometheus's: %d of %d", r.Others(), len(r.Rows)))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.PeakRSS)) {
+	for _, name := range sortedKeys(r.PeakRSS) {
 		lines = append(lines, fmt.Sprintf("peak resident memory of %s: %.0f MiB", name, float64(r.PeakRSS[name])/(1<<20)))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
+	for _, name := range sortedKeys(s.Versions) {
 		lines = append(lines, name+" "+s.Versions[name])
 	}
 	for _, row := range r.Rows {
@@ -83,6 +95,8 @@ func (r *Result) notes() []string {
 	}
 	return lines
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // fewer are the queries that did not get all rounds, and how many they got.
 func (r *Result) fewer() (few []string) {
