@@ -4,12 +4,58 @@
 #include "sums.h"
 
 template <u32 op>
+struct Over;
+
+template <>
+struct Over<kSum> {
+  double sum, lost;
+  DEVICE void begin(const u64*) { sum = lost = 0; }
+  DEVICE void add(u32, i64, double v) { add_compensated(v, sum, lost); }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(sum + lost), n, n}; }
+  DEVICE bool again() const { return false; }
+};
+
+// A mean is that of the sum, unless that would be infinite: then it is a running one.
+// A sum that begins with -0 has the bits of one that begins with the first value.
+template <>
+struct Over<kAvg> {
+  double sum, lost;
+  bool running;
+  DEVICE void begin(const u64*) {
+    sum = -0.0;
+    lost = 0;
+    running = false;
+  }
+  DEVICE void add(u32 n, i64, double v) {
+    double next = sum, rest = lost;
+    add_compensated(v, next, rest);
+    if (n == 0 || !(running || infinite(next))) {
+      sum = next;
+      lost = rest;
+      return;
+    }
+    State s{sum, lost, n, running};
+    add_next<kAvg>(s, v);
+    sum = s.value;
+    lost = s.lost;
+    running = s.running;
+  }
+  DEVICE Found found(u32 n, i64, i64) const {
+    double mean = running ? sum + lost : sum / n + lost / n;
+    return Found{as_bits(mean), n, n};
+  }
+  DEVICE bool again() const { return false; }
+};
+
+template <u32 op>
 struct Over {
-  State s;
-  DEVICE void begin(const u64*) { s = State{0, 0, 0, 0}; }
-  DEVICE void add(u32, i64, double v) { add_over_time<op>(s, v); }
-  DEVICE Found found(u32 n, i64, i64) const { return Found{n > 0 ? as_bits(result<op>(s)) : kAbsent, n, n}; }
-  DEVICE bool more() const { return false; }
+  double v;
+  DEVICE void begin(const u64*) {}
+  DEVICE void add(u32 n, i64, double w) {
+    if (n == 0 || v != v || (op == kMin ? v > w : v < w)) v = w;
+  }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(v), n, n}; }
+  DEVICE bool again() const { return false; }
 };
 
 template <bool mixed, u32 op>

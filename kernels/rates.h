@@ -13,14 +13,14 @@ struct Rates {
   double seconds;
 
   double first, last, increase;
-  double before[2];  // the first resets
+  double before, between;  // the first two resets
   i64 first_time, last_time;
   u32 resets;
   u32 most;  // resets of a window
   u32 pass;
 
   DEVICE Rates(u32 counter, double seconds)
-      : counter(counter), seconds(seconds), first(0), last(0), increase(0), before{0, 0}, first_time(0), last_time(0),
+      : counter(counter), seconds(seconds), first(0), last(0), increase(0), before(0), between(0), first_time(0), last_time(0),
         resets(0), most(0), pass(0) {}
 
   DEVICE void begin(const u64* out) {
@@ -34,8 +34,10 @@ struct Rates {
     } else if (counter && v < last) {
       if (pass == 2) {
         increase += last;
-      } else if (resets < 2) {
-        before[resets] = last;
+      } else if (resets == 0) {
+        before = last;
+      } else {
+        between = last;
       }
       resets++;
     }
@@ -48,12 +50,12 @@ struct Rates {
     if (pass < 2) increase = last - first;
     if (pass == 1) return Found{as_bits(increase), n, n};
     if (pass == 0) {
-      if (resets > 0) increase += before[0];
-      if (resets > 1) increase += before[1];
+      if (resets > 0) increase += before;
+      if (resets > 1) increase += between;
     }
     Shape shape{0, 0, 0, seconds, 0, 0, 0, 0};
     set_shape(shape, n, first_time - begin, end - last_time, last_time - first_time);
     return Found{as_bits(extrapolated(shape, counter, first, increase)), n, n};
   }
-  DEVICE bool more() { return most > 2 && ++pass < 3; }
+  DEVICE bool again() { return most > 2 && ++pass < 3; }
 };
