@@ -33,7 +33,7 @@ func TestFused(t *testing.T) {
 			fusible = append(fusible, name)
 		}
 	}
-	rounds := 400
+	rounds := 250
 	if testing.Short() {
 		rounds = 60
 	}

@@ -45,5 +45,5 @@ struct WindowEnds {
     if (n == 0 || (instant && as_bits(newest) == kAbsent)) return Found{kAbsent, 0, 0};
     return Found{as_bits(value(n)), instant ? 1 : n, instant ? 0 : n};
   }
-  DEVICE bool again() const { return false; }
+  DEVICE bool failed() const { return false; }
 };

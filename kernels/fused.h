@@ -171,37 +171,36 @@ DEVICE u32 decode_either(const u8* slab, ChunkRef ref, Sink& sink) {
 // range or in the gap before it; the series' last chunk has all that begin later, too.
 // The thread goes on into the next chunks until the last of them ends. So each window
 // has one owner, and each chunk is decoded, and checked, as a whole by one thread.
-// f.again() says whether all is to be gone through once more.
+// Returns whether that is all: where f.failed() says that F does not do, another goes
+// through it again.
 template <bool mixed, class F>
-DEVICE void fused(const FusedJob& job, F& f) {
+DEVICE bool fused(const FusedJob& job, F& f) {
   u32 id = this_chunk();
-  if (id >= job.count) return;
+  if (id >= job.count) return true;
   const Table& table = job.table;
   u32 place = id / 32, tile = job.tile_of(place);
   ChunkRef mine = table.ref(id);
   u32 from = 0, upto = job.steps;
   if (place > job.first[tile]) {
-    if (mine.len == 0) return;
+    if (mine.len == 0) return true;
     from = job.begun(job.latest(id - 32));
   }
   if (mine.len > 0 && place + 1 < job.first[tile + 1] && table.ref(id + 32).len > 0) upto = job.begun(job.latest(id));
-  for (;;) {
-    Fuse<F> sink(f, job, tile, from, upto);
-    ChunkRef ref = mine;
-    for (u32 chunk = id; ref.len > 0; ref = table.ref(chunk)) {
-      u32 status = decode_either<mixed>(job.slab, ref, sink);
-      if (sink.own) {
-        if (!status && (ref.samples & (kXOR2 - 1)) && (sink.outside || sink.latest > job.latest(id))) status = kOutside;
-        if (status) atomic_min(job.fault, job.fault_base + (u64)id * 256 + status);
-        sink.own = false;
-      }
-      chunk += 32;
-      if (status || sink.k >= upto || chunk / 32 == job.first[tile + 1]) break;
+  Fuse<F> sink(f, job, tile, from, upto);
+  ChunkRef ref = mine;
+  for (u32 chunk = id; ref.len > 0; ref = table.ref(chunk)) {
+    u32 status = decode_either<mixed>(job.slab, ref, sink);
+    if (sink.own) {
+      if (!status && (ref.samples & (kXOR2 - 1)) && (sink.outside || sink.latest > job.latest(id))) status = kOutside;
+      if (status) atomic_min(job.fault, job.fault_base + (u64)id * 256 + status);
+      sink.own = false;
     }
-    sink.finish();
-    if (f.again()) continue;
-    if (sink.points) atomic_add(&job.counts_of(tile)->points, sink.points);
-    if (sink.most) atomic_max(&job.counts_of(tile)->most, sink.most);
-    return;
+    chunk += 32;
+    if (status || sink.k >= upto || chunk / 32 == job.first[tile + 1]) break;
   }
+  sink.finish();
+  if (f.failed()) return false;
+  if (sink.points) atomic_add(&job.counts_of(tile)->points, sink.points);
+  if (sink.most) atomic_max(&job.counts_of(tile)->most, sink.most);
+  return true;
 }

@@ -6,6 +6,5 @@
 #include "rates.h"
 
 KERNEL FUSED_THREADS fused_rate(FUSED_PARAMETERS, u32 counter, double seconds) {
-  Rates f(counter, seconds);
-  fused<false>(FUSED_JOB, f);
+  fused_rates<false>(FUSED_JOB, counter, seconds);
 }

@@ -2,6 +2,5 @@
 #include "rates.h"
 
 KERNEL FUSED_THREADS fused_rate_mixed(FUSED_PARAMETERS, u32 counter, double seconds) {
-  Rates f(counter, seconds);
-  fused<true>(FUSED_JOB, f);
+  fused_rates<true>(FUSED_JOB, counter, seconds);
 }
