@@ -50,7 +50,7 @@ func TestTakeRows(t *testing.T) {
 		})
 	}
 	rows := Rows{
-		Values: []float64{1, 2, 3, 4}, Present: []uint64{3, 2},
+		Values: [][]float64{{1, 2, 3, 4}}, Each: 2, Present: []uint64{3, 2},
 		Counts: []kernels.SeriesCounts{{Points: 2, Most: 2, Last: 2}, {Points: 1, Most: 4, Last: 4}}, All: []int64{1, 6}, Fresh: []int64{1, 5},
 	}
 	m, err := run(func(l *Leaf) (string, error) { return "enough", l.TakeRows(rows) })
@@ -61,7 +61,7 @@ func TestTakeRows(t *testing.T) {
 	require.Equal(t, []plan.Run{{First: 1, Len: 1}}, m.Rows[1].Runs)
 	require.Equal(t, []float64{4, 4}, m.Rows[2].Values, "the cores'")
 	require.Equal(t, []int64{1 + 4, 6 + 4}, m.SamplesAtStep)
-	rows.Values = rows.Values[:3:3]
+	rows.Values[0] = rows.Values[0][:3:3]
 	require.Panics(t, func() {
 		_, _ = run(func(l *Leaf) (string, error) {
 			failed := make(chan error)

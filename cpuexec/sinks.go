@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -11,25 +12,75 @@ import (
 // collector is the sink of series that are not aggregated: it keeps every one
 // that has a value.
 type collector struct {
+	n      int                     // series that there are, or 0 where that is not known
 	labels func(int) labels.Labels // of a series in the result
 	rows   []plan.Row
-	series []int32 // that each row is
+	series []int32    // that each row is
+	whole  []plan.Run // of all rows that have a value at every step
 }
 
+// together is the size in bytes of the values that a collector puts into one
+// allocation: a few rows of many steps, or many of few.
+const together = 64 << 10
+
 func (c *collector) take(r *run, b *batch) {
-	start := len(c.rows)
-	at := make([]int, 0, b.n) // which series of the batch each new row is
+	start, values, kept := len(c.rows), 0, 0
 	for i := range b.n {
 		if b.counts[i].kept > 0 {
-			c.rows = append(c.rows, plan.Row{Labels: c.labels(b.lo + i)})
-			c.series = append(c.series, int32(b.lo+i))
-			r.take(rowBytes(b.counts[i].kept))
-			at = append(at, i)
+			kept++
 		}
 	}
-	parallel(r.x.workersFor(len(at)*b.steps), len(at), func(_, k int) bool {
-		i := at[k]
-		c.rows[start+k] = compact(b.row(i), b.steps, b.counts[i].kept, c.rows[start+k])
+	if left := c.n - b.lo; 2*kept >= b.n && left > kept {
+		kept = left // perhaps
+	}
+	if kept > cap(c.rows)-start {
+		c.rows, c.series = slices.Grow(c.rows, kept), slices.Grow(c.series, kept)
+	}
+	for i := range b.n {
+		if kept := b.counts[i].kept; kept > 0 {
+			c.rows = append(c.rows, plan.Row{Labels: c.labels(b.lo + i)})
+			c.series = append(c.series, int32(b.lo+i))
+			values += kept
+		}
+	}
+	rows, series := c.rows[start:], c.series[start:]
+	r.take(int64(len(rows))*rowBytes(0) + 8*int64(values))
+	if c.whole == nil {
+		c.whole = []plan.Run{{Len: int32(b.steps)}}
+	}
+	// Few values do not keep much memory from others.
+	b.kept = b.lent && 2*values >= b.n*b.steps
+	n := max(1, together/(8*b.steps))
+	parallel(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
+		lo, hi := k*n, min((k+1)*n, len(rows))
+		var room []float64
+		if !b.kept {
+			size := 0
+			for _, s := range series[lo:hi] {
+				size += b.counts[int(s)-b.lo].kept
+			}
+			room = make([]float64, size)
+		}
+		for at := lo; at < hi; at++ {
+			i := int(series[at]) - b.lo
+			in, kept := b.row(i), b.counts[i].kept
+			to := in.vals[:kept:kept]
+			if !b.kept {
+				to, room = room[:kept:kept], room[kept:]
+			}
+			rows[at].Values = to
+			if kept == b.steps {
+				rows[at].Runs = c.whole
+				if !b.kept {
+					copy(to, in.vals)
+				}
+				continue
+			}
+			rows[at].Runs = runs(in.present, b.steps)
+			for _, run := range rows[at].Runs {
+				to = to[copy(to, in.vals[run.First:run.First+run.Len]):]
+			}
+		}
 		return true
 	})
 }

@@ -342,6 +342,9 @@ func (j *job) send(p *prepared) error {
 		return err
 	}
 	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
+	if r, ok := j.product.(*rows); ok {
+		p.slot.batch.lent = r.room(j, p.slot)
+	}
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
@@ -357,6 +360,7 @@ type onDevice struct {
 	groups Parts
 	out    Output       // of the window kernel
 	pieces cuda.Pointer // see rows
+	lent   []*stretch   // that its rows go to, see rows
 
 	suffix, prefix cuda.Pointer // see WindowPanes
 }
@@ -413,6 +417,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.Record(m[atFold], s) },
 		func() error { return folding.Do(func() error { return j.product.add(j, c, s, d) }) },
 		func() error { return c.Record(m[atFolded], s) },
+		func() error { return j.back(c, p.slot) },
 	}
 	for _, f := range work {
 		if err := f(); err != nil {
@@ -437,6 +442,14 @@ func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	}
 	n, at := j.steps.Count, j.at(j.reads)
 	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
+}
+
+// back puts copying rows back on a slot's stream, as far as there is room for them.
+func (j *job) back(c *cuda.Context, s *slot) error {
+	if p, ok := j.product.(*rows); ok && s.batch.lent != nil {
+		return p.sendAll(j, c, s)
+	}
+	return nil
 }
 
 // results waits for the work and fetches what came of it: the values of each group
@@ -525,6 +538,9 @@ func (j *job) end(failed bool) error {
 	for _, s := range j.seat.slots {
 		if !failed {
 			errs = append(errs, j.empty(s))
+		}
+		if s.batch != nil {
+			j.x.lender.giveBack(s.batch.lent, errors.Join(errs...) == nil)
 		}
 		j.x.store.unpin(s.pinned)
 		s.free()
