@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -61,7 +62,8 @@ func (l *lender) lend(n int) []*stretch {
 		l.free = append(l.free, s)
 	}
 	at := len(l.free) - n
-	all := append([]*stretch(nil), l.free[at:]...)
+	all := slices.Clone(l.free[at:])
+	clear(l.free[at:]) // it does not refer to them any more
 	l.free = l.free[:at]
 	return all
 }

@@ -47,7 +47,16 @@ func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
 	sel := randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)
 	cpu := cpuexec.New(cpuexec.Options{})
-	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10})
+	// Where rows may stay, or for all or some of them no memory is left for that.
+	for _, most := range []int64{0, -1, 2 * 8 * stretchValues} {
+		rowsFromBoth(t, h, sel, cpu, most)
+	}
+}
+
+func rowsFromBoth(t *testing.T, h *cudatest.Host, sel *selection.Selection, cpu *cpuexec.Executor, most int64) {
+	spoilStretches(t)
+	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10, Rows: most})
+	bound := x.lender.left
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
 	job := jobOver(&plan.Aggregate{Func: plan.Aggregates["limitk"], Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, sel)
 	want, err := cpu.Run(t.Context(), job)
@@ -59,6 +68,7 @@ func TestRowsFromBoth(t *testing.T) {
 		got, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
 		require.Zero(t, got.Work.Samples)
+		got.Release()
 		calls := h.Calls(call) - before
 		for nth := 1; nth <= calls; nth += max(1, calls/25) {
 			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
@@ -70,9 +80,12 @@ func TestRowsFromBoth(t *testing.T) {
 			if got.Work.Samples < want.Work.Samples {
 				both++
 			}
+			got.Release()
+			require.Empty(t, x.lender.stuck)
 		}
 	}
 	require.Greater(t, both, 10)
+	require.Equal(t, bound, x.lender.left+x.lender.all(), "everything was given back")
 }
 
 // TestWindowOnly: where an aggregation needs more memory than there is, its window
