@@ -13,6 +13,8 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // all is how many stretches are free.
@@ -113,15 +115,20 @@ func TestRowsStay(t *testing.T) {
 		want *plan.Matrix
 	}
 	var queries []query
-	grid := plan.Grid{Start: 600_000, Interval: 20_000, Steps: 400}
-	for _, f := range []string{"max_over_time", "rate", "last_over_time", "count_over_time"} {
-		for _, series := range []int{3, 300, 2000} {
-			w := aggregation("sum", f, 300_000, 0, nil, nil, false).Input
-			job := jobOver(w, grid, randomSelection(t, r, series))
-			want, err := cpu.Run(t.Context(), job)
-			require.NoError(t, err)
-			queries = append(queries, query{job, want})
-		}
+	add := func(f string, width int64, grid plan.Grid, sel *selection.Selection) {
+		job := jobOver(aggregation("sum", f, width, 0, nil, nil, false).Input, grid, sel)
+		want, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		queries = append(queries, query{job, want})
+	}
+	for _, series := range []int{3, 300, 2000} {
+		// Rows with values at all steps, at most, and at few.
+		whole, err := synthetic.Counters("m_total", series, 600)
+		require.NoError(t, err)
+		add("max_over_time", 300_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("rate", 20_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("last_over_time", 8_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("count_over_time", 60_000, plan.Grid{Start: 600_000, Interval: 20_000, Steps: 400}, randomSelection(t, r, series))
 	}
 	var wg sync.WaitGroup
 	for k := range 3 {
