@@ -200,9 +200,12 @@ func (e *windowing) given(x Rows, kept *bool) error {
 		vals: x.Values, each: x.Each, present: x.Present[:n*e.b.words], lent: x.Release != nil,
 	}
 	defer func() { *kept = b.kept }()
-	parallel(e.workers, n, func(k, i int) bool {
-		b.counts[i] = countsOf(x.Counts[i])
-		e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+	const block = 64
+	parallel(e.workers, (n+block-1)/block, func(k, part int) bool {
+		for i := part * block; i < min((part+1)*block, n); i++ {
+			b.counts[i] = countsOf(x.Counts[i])
+			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+		}
 		return true
 	})
 	return e.take(b)
