@@ -27,6 +27,7 @@ type job struct {
 	steps   Steps
 	y       *layout
 	panes   *Panes // or nil
+	fuses   bool   // decoding and windows are one kernel
 	product product
 
 	// Device memory, from the seat's beginning. From outcome on it is fetched at the
@@ -86,6 +87,8 @@ func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
 		j.maps = append(j.maps, d)
 	}
 	j.panes = j.f.panes(j.steps)
+	j.fuses = j.panes == nil && j.f.fuses(l, j.steps)
+	stages.Fused = j.fuses
 	return j
 }
 
@@ -173,7 +176,7 @@ func (j *job) place() error {
 	}
 	j.rest = j.seat.at + cuda.Pointer(j.size)
 	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
-	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps}
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
 	if j.panes != nil {
 		r.panes = j.panes.bytes(j.f.op)
 	}
@@ -404,7 +407,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.Record(m[atBegin], s) },
 		func() error { return decoding.Do(func() error { return j.decode(c, s, p.number, d) }) },
 		func() error { return c.Record(m[atDecoded], s) },
-		func() error { return windowing.Do(func() error { return j.window(c, s, d, steps) }) },
+		func() error { return windowing.Do(func() error { return j.window(c, s, p.number, d, steps) }) },
 		func() error { return windowing.Do(func() error { return j.apply(c, s, d) }) },
 		func() error { return windowing.Do(func() error { return j.read(c, s, d) }) },
 		func() error { return c.Record(m[atWindowed], s) },
@@ -429,7 +432,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 }
 
 func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
-	if d.Chunks == 0 {
+	if d.Chunks == 0 || j.fuses {
 		return nil
 	}
 	return j.x.k.DecodeSeries(c, s, &d.Batch, !j.l.Window.Func.Instant, j.at(j.fault), uint64(b)<<40)

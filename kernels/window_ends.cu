@@ -11,16 +11,7 @@
 // one of their values: 8 to 14 bytes a sample.
 // Writes 16 bytes a step, and adds to the counts of the series: see
 // WINDOW_PARAMETERS.
-#include "series.h"
-
-// The kinds; the numbers are those of kernels.Ends.
-const u32 kInstant = 0;     // the last sample
-const u32 kNewest = 1;      // the last sample of a range
-const u32 kOldest = 2;      // the first one
-const u32 kNewestTime = 3;  // the time of the last, in seconds
-const u32 kOldestTime = 4;
-const u32 kNumber = 5;  // how many samples
-const u32 kInstantTime = 7;  // the time of the last sample, in seconds
+#include "ends.h"
 
 DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 last) {
   switch (kind) {
