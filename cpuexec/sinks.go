@@ -23,6 +23,10 @@ type collector struct {
 // allocation: a few rows of many steps, or many of few.
 const together = 64 << 10
 
+// fewRows is the number of rows of values that stay where they are which are not worth
+// another goroutine.
+const fewRows = 256
+
 func (c *collector) take(r *run, b *batch) {
 	start := len(c.rows)
 	values := c.note(b)
@@ -36,6 +40,9 @@ func (c *collector) take(r *run, b *batch) {
 	c.rows = c.rows[:len(c.series)]
 	rows := c.rows[start:]
 	n := max(1, together/(8*b.steps))
+	if b.kept {
+		n = max(n, fewRows)
+	}
 	parallel(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
 		lo, hi := k*n, min((k+1)*n, len(rows))
 		c.fill(b, rows[lo:hi], series[lo:hi])

@@ -317,6 +317,11 @@ func (j *job) empty(s *slot) error {
 		return nil
 	}
 	err := j.x.dev.Do(func(c *cuda.Context) error {
+		if s.batch.lent != nil {
+			if err := c.WaitReached(s.back); err != nil {
+				return err
+			}
+		}
 		if err := c.WaitReached(s.marks[atFolded]); err != nil {
 			return err
 		}
@@ -459,8 +464,8 @@ func (j *job) back(c *cuda.Context, s *slot) error {
 // and step, the counts of each place, and the fault word. They are the job's as long
 // as it has its seat.
 func (j *job) results() (out []byte, err error) {
-	if _, ok := j.product.(*rows); ok {
-		return nil, j.drain()
+	if p, ok := j.product.(*rows); ok {
+		return nil, errors.Join(j.drain(), p.settle())
 	}
 	err = j.x.dev.Do(func(c *cuda.Context) error {
 		s := j.seat.tables
@@ -529,6 +534,9 @@ func (j *job) fetch(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err er
 // used.
 func (j *job) end(failed bool) error {
 	var errs []error
+	if p, ok := j.product.(*rows); ok {
+		_ = p.settle() // it failed for another reason
+	}
 	if failed {
 		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
 			var errs []error

@@ -16,6 +16,8 @@ import (
 type rows struct {
 	tiles int // of a piece
 	half  int // bytes
+
+	taking chan error // the leaf is taking rows, and this is what it says; or nil
 }
 
 // words is the number of words of a series' bitmap.
@@ -141,34 +143,42 @@ func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
 	return c.Record(s.back, s.stream)
 }
 
-// receiveAll waits for the rows of a slot's batch and hands them to the leaf.
+// receiveAll lets the leaf take the rows of a slot's batch, which are there.
 func (p *rows) receiveAll(j *job, s *slot) error {
-	if err := j.x.dev.Do(func(c *cuda.Context) error {
-		if err := c.WaitReached(s.back); err != nil {
-			return err
-		}
-		took, err := c.Elapsed(s.marks[atFolded], s.back)
-		j.stages.Result += ms(took)
-		return err
-	}); err != nil {
-		return err
-	}
 	d, lent := s.batch, s.batch.lent
 	k := p.pieces(j, d)[0]
-	at, _ := p.copied(j, k, false)
+	at, size := p.copied(j, k, false)
 	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.giveBack(lent, true) }}
 	for _, s := range lent {
 		x.Values = append(x.Values, s[:])
 	}
-	if err := p.rest(j, &x, k, at, s.staging); err != nil {
+	// The next batch may have the staging memory before the leaf is done.
+	j.seat.beside = append(j.seat.beside[:0], s.staging[:size]...)
+	if err := p.rest(j, &x, k, at, j.seat.beside); err != nil {
 		return err
 	}
 	d.lent = nil // it is the leaf's
-	return j.l.TakeRows(x)
+	p.taking = make(chan error, 1)
+	go func(done chan<- error) { done <- j.l.TakeRows(x) }(p.taking)
+	return nil
 }
 
-// deliver hands the rows of a slot's batch, which is done, to the leaf.
+// settle waits for the leaf to have taken what it was given.
+func (p *rows) settle() error {
+	if p.taking == nil {
+		return nil
+	}
+	err := <-p.taking
+	p.taking = nil
+	return err
+}
+
+// deliver hands the rows of a slot's batch, which is done, to the leaf. It takes those
+// that are lent memory while the next batch is put on its way.
 func (p *rows) deliver(j *job, s *slot) error {
+	if err := p.settle(); err != nil {
+		return err
+	}
 	d := s.batch
 	if d.lent != nil {
 		return p.receiveAll(j, s)

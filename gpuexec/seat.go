@@ -20,6 +20,7 @@ type seat struct {
 	ended  cuda.Event    // the last result was fetched
 	last   cuda.Event    // all batches are done
 	halves [2]cuda.Event // rows were copied to half of a slot's staging memory
+	beside []byte        // what goes with rows that the leaf takes
 }
 
 // slot is what a batch has for itself while it is under way.
