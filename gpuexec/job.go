@@ -317,6 +317,11 @@ func (j *job) empty(s *slot) error {
 		return nil
 	}
 	err := j.x.dev.Do(func(c *cuda.Context) error {
+		if s.batch.lent != nil {
+			if err := c.WaitReached(s.back); err != nil {
+				return err
+			}
+		}
 		if err := c.WaitReached(s.marks[atFolded]); err != nil {
 			return err
 		}
@@ -345,6 +350,9 @@ func (j *job) send(p *prepared) error {
 		return err
 	}
 	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
+	if r, ok := j.product.(*rows); ok {
+		p.slot.batch.lent = r.room(j, p.slot)
+	}
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
@@ -360,6 +368,7 @@ type onDevice struct {
 	groups Parts
 	out    Output       // of the window kernel
 	pieces cuda.Pointer // see rows
+	lent   []*stretch   // that its rows go to, see rows
 
 	suffix, prefix cuda.Pointer // see WindowPanes
 }
@@ -416,6 +425,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.Record(m[atFold], s) },
 		func() error { return folding.Do(func() error { return j.product.add(j, c, s, d) }) },
 		func() error { return c.Record(m[atFolded], s) },
+		func() error { return j.back(c, p.slot) },
 	}
 	for _, f := range work {
 		if err := f(); err != nil {
@@ -442,12 +452,20 @@ func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
+// back puts copying rows back on a slot's stream, as far as there is room for them.
+func (j *job) back(c *cuda.Context, s *slot) error {
+	if p, ok := j.product.(*rows); ok && s.batch.lent != nil {
+		return p.sendAll(j, c, s)
+	}
+	return nil
+}
+
 // results waits for the work and fetches what came of it: the values of each group
 // and step, the counts of each place, and the fault word. They are the job's as long
 // as it has its seat.
 func (j *job) results() (out []byte, err error) {
-	if _, ok := j.product.(*rows); ok {
-		return nil, j.drain()
+	if p, ok := j.product.(*rows); ok {
+		return nil, errors.Join(j.drain(), p.settle())
 	}
 	err = j.x.dev.Do(func(c *cuda.Context) error {
 		s := j.seat.tables
@@ -516,6 +534,9 @@ func (j *job) fetch(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err er
 // used.
 func (j *job) end(failed bool) error {
 	var errs []error
+	if p, ok := j.product.(*rows); ok {
+		_ = p.settle() // it failed for another reason
+	}
 	if failed {
 		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
 			var errs []error
@@ -528,6 +549,9 @@ func (j *job) end(failed bool) error {
 	for _, s := range j.seat.slots {
 		if !failed {
 			errs = append(errs, j.empty(s))
+		}
+		if s.batch != nil {
+			j.x.lender.giveBack(s.batch.lent, errors.Join(errs...) == nil)
 		}
 		j.x.store.unpin(s.pinned)
 		s.free()
