@@ -164,7 +164,7 @@ template <bool mixed, class Sink>
 DEVICE u32 decode_either(const u8* slab, ChunkRef ref, Sink& sink) {
   bool second = mixed && ref.samples & kXOR2;
   ref.samples &= kXOR2 - 1;
-  return (second ? decode_chunk2(slab, ref, sink) : decode_chunk(slab, ref, sink)) & (kStale - 1);
+  return second ? decode_chunk2(slab, ref, sink) : decode_chunk(slab, ref, sink);
 }
 
 // Computes the windows of this thread's chunk: those that begin in its stated time

@@ -92,7 +92,7 @@ DEVICE void decode_packed(SERIES_PARAMETERS) {
   ChunkRef ref = table.ref(id);
   bool second = mixed && ref.samples & kXOR2;
   ref.samples &= kXOR2 - 1;
-  u32 status = (second ? decode_chunk2(slab, ref, column) : decode_chunk(slab, ref, column)) & (kStale - 1);
+  u32 status = second ? decode_chunk2(slab, ref, column) : decode_chunk(slab, ref, column);
   if (!status && ref.samples && !table.includes(id, (i64)column.begin, (i64)column.end)) status = kOutside;
   if (status) atomic_min(fault, fault_base + (u64)id * 256 + status);
   chunks[id] = Decoded{(i64)column.end, column.kept, column.falls};

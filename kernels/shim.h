@@ -16,6 +16,8 @@ typedef long long i64;
 // The same, where so many blocks are to fit into a multiprocessor: its registers are
 // shared out accordingly.
 #define MAX_THREADS_AND_BLOCKS(n, blocks) __attribute__((launch_bounds(n, blocks)))
+// A function of its own, for what is rare.
+#define NOINLINE static inline __attribute__((device, noinline))
 // Before a loop over an array that is to stay in registers.
 #define UNROLL _Pragma("unroll")
 

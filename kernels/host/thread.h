@@ -7,6 +7,7 @@
 #define DEVICE inline
 // One block runs at a time, its threads in turns: see ENTER in machine.h.
 #define SHARED static
+#define NOINLINE static inline
 #define MAX_THREADS(n)
 #define MAX_THREADS_AND_BLOCKS(n, blocks)
 #define UNROLL
