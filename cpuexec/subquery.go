@@ -102,6 +102,7 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held}
 	sub.job.Node, sub.job.Grid = n.Input, n.Inner
 	sub.m = newMatrix(sub.job)
+	r.m.Lend(sub.m.Release)
 	in, err := sub.node(n.Input)
 	w, v := &r.m.Work, &sub.m.Work
 	w.Series += v.Series

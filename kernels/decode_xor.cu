@@ -6,8 +6,8 @@
 // 256 bytes in one go. rows[k] is the row that tile k begins at.
 // Reads the chunk table (16 bytes a chunk) and the chunks' bytes, once.
 // Writes times (ms) and values, 16 bytes a sample, and a status a chunk. Places
-// of a tile behind the last sample of a shorter chunk are left as they are, and
-// so is what follows the place where a chunk turns out to be corrupt.
+// of a tile behind the last sample of a shorter chunk are left as they are; those of a
+// chunk that turns out to be corrupt mean nothing.
 // With chunks of 120 samples in 3 bytes each: 19 bytes of traffic a sample.
 #include "xor.h"
 
@@ -15,9 +15,12 @@
 struct Column {
   u64* times;
   u64* values;
-  DEVICE void operator()(u32 i, u64 t, u64 v) {
+  u32 stale;
+  DEVICE bool operator()(u32 i, u64 t, u64 v) {
     store_streaming(times + (u64)i * 32, t);
     store_streaming(values + (u64)i * 32, v);
+    if (v == kStaleMarker) stale = kStale;
+    return true;
   }
 };
 
@@ -27,6 +30,7 @@ KERNEL MAX_THREADS(128) decode_xor(const u8* __restrict__ slab, const ChunkRef* 
   u32 id = block_x() * threads_x() + thread_x();
   if (id >= count) return;
   u64 at = rows[id / 32] * 32 + id % 32;
-  Column column{times + at, values + at};
-  status[id] = decode_chunk(slab, chunks[id], column);
+  Column column{times + at, values + at, 0};
+  u32 bad = decode_chunk(slab, chunks[id], column);
+  status[id] = bad ? bad : column.stale;
 }

@@ -16,9 +16,12 @@ struct Fold {
 
 struct Folder {
   Fold fold;
-  DEVICE void operator()(u32, u64 t, u64 v) {
+  u32 stale;
+  DEVICE bool operator()(u32, u64 t, u64 v) {
     fold.times += t;
     fold.sum += as_double(v);
+    if (v == kStaleMarker) stale = kStale;
+    return true;
   }
 };
 
@@ -26,7 +29,8 @@ KERNEL MAX_THREADS(128) fold_xor(const u8* __restrict__ slab, const ChunkRef* __
                                  Fold* __restrict__ folds, u32* __restrict__ status) {
   u32 id = block_x() * threads_x() + thread_x();
   if (id >= count) return;
-  Folder folder{{0, 0}};
-  status[id] = decode_chunk(slab, chunks[id], folder);
+  Folder folder{{0, 0}, 0};
+  u32 bad = decode_chunk(slab, chunks[id], folder);
+  status[id] = bad ? bad : folder.stale;
   folds[id] = folder.fold;
 }

@@ -32,8 +32,11 @@ struct Bits {
   u64 hi, lo;
   u64 ahead, behind;  // raw
   u32 off;            // 0 to 63
-  i32 left;           // bits to the end of the stream; negative beyond it
+  u32 end;            // of the stream, in bits from its first word
 };
+
+// The bits to the end of the stream; negative beyond it.
+DEVICE i32 left(const Bits& b) { return (i32)(b.end - ((b.next - 4) * 64 + b.off)); }
 
 // Beyond the last word comes the last again: nothing is read outside the chunk.
 DEVICE u64 load_word(Bits& b) {
@@ -51,7 +54,7 @@ DEVICE void open_bits(Bits& b, const u8* slab, const ChunkRef& c) {
   b.ahead = load_word(b);
   b.behind = load_word(b);
   b.off = 16;
-  b.left = (i32)(c.len * 8) - 16;
+  b.end = c.len * 8;
 }
 
 // The next 64 bits in two halves; what lies beyond the end is unspecified.
@@ -73,7 +76,6 @@ DEVICE u64 peek64(const Bits& b) {
 // Moves n bits on, at most 64.
 DEVICE void skip(Bits& b, u32 n) {
   b.off += n;
-  b.left -= (i32)n;
   if (b.off >= 64) {
     b.off -= 64;
     b.hi = b.lo;
@@ -91,11 +93,11 @@ DEVICE u32 read_uvarint(Bits& b, u64& v) {
     peek(b, byte, rest);
     byte >>= 24;
     skip(b, 8);
-    if (b.left < 0) return kTruncated;
+    if (left(b) < 0) return kTruncated;
     v |= (u64)(byte & 127) << (7 * i);
     if (byte < 128) return i < 9 || byte < 2 ? 0 : kBadNumber;
   }
-  return b.left >= 8 ? kBadNumber : kTruncated;
+  return left(b) >= 8 ? kBadNumber : kTruncated;
 }
 
 // Reads the first sample: a zigzag varint of its time, and 64 bits of its value.
@@ -105,7 +107,7 @@ DEVICE u32 read_first(Bits& b, u64& t, u64& v) {
   t = t >> 1 ^ (0 - (t & 1));
   v = peek64(b);
   skip(b, 64);
-  return b.left < 0 ? kTruncated : 0;
+  return left(b) < 0 ? kTruncated : 0;
 }
 
 // Reads the distance of the second sample.
@@ -135,14 +137,19 @@ DEVICE u64 read_bits(Bits& b, const Range& r) {
   return r.trail < 0 ? 0 : change;
 }
 
-// Notices times that leave the range of 64 bits: they can only with a first time or a
+// Whether times might leave the range of 64 bits: they can only with a first time or a
 // distance that is far.
-struct Overflow {
-  bool far, wrapped;
-  DEVICE Overflow(u64 t) : far((t ^ (u64)((i64)t >> 63)) >> 62 != 0), wrapped(false) {}
-  DEVICE void distance(u64 delta) { far |= delta >> 46 != 0; }
-  DEVICE void step(u64 from, u64 to) {
-    if (far && (i64)to < (i64)from) wrapped = true;
+DEVICE bool far_time(u64 t) { return (t ^ (u64)((i64)t >> 63)) >> 62 != 0; }
+DEVICE bool far_distance(u64 delta) { return delta >> 46 != 0; }
+
+// Notices where they do.
+struct Wraps {
+  i64 last;
+  bool found;
+  DEVICE bool operator()(u32 i, u64 t, u64) {
+    found = found || (i > 0 && (i64)t < last);
+    last = (i64)t;
+    return true;
   }
 };
 
@@ -162,10 +169,13 @@ DEVICE i64 read_change(Bits& b, u32 upper, u32 lower) {
   return (i64)((i32)((bits - 1) << (32 - size)) >> (32 - size)) + 1;
 }
 
-// Decodes a chunk and hands each sample to sink(i, t, value bits). Returns the
-// chunk's status.
+// Decodes a chunk and hands each sample to sink(i, t, value bits), until that returns
+// false. Returns the chunk's status. That the stream is too short is noticed behind it:
+// until then samples are whatever comes of its last word. far says that times should be
+// looked at with Wraps.
 template <class Sink>
-DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
+DEVICE u32 decode_stream(const u8* slab, const ChunkRef& c, Sink& sink, bool& far) {
+  far = false;
   if (c.samples == 0) return 0;
   if (c.len <= 2) return kTruncated;
   Bits b;
@@ -173,14 +183,11 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
   u64 t, v, delta = 0;
   u32 status = read_first(b, t, v);
   if (status) return status;
-  u32 stale = v == kStaleMarker ? kStale : 0;
-  sink(0, t, v);
-  if (c.samples == 1) return stale;
+  if (!sink(0, t, v) || c.samples == 1) return 0;
 
   status = read_distance(b, delta);
   if (status) return status;
-  Overflow overflow(t);
-  overflow.distance(delta);
+  far = far_time(t) || far_distance(delta);
   Range range{64, 0};  // in which the value last changed
   u32 step = 0;        // the bit of an unchanged distance; the second sample has none
   for (u32 i = 1;;) {
@@ -188,26 +195,34 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
     peek(b, upper, lower);
     if (step & upper >> 31) {
       delta += (u64)read_change(b, upper, lower);
-      if (b.left < 0) return kTruncated;
-      if ((i64)delta <= 0) return kBackwards;
-      overflow.distance(delta);
+      if ((i64)delta <= 0) return left(b) < 0 ? kTruncated : kBackwards;
+      far |= far_distance(delta);
       peek(b, upper, lower);
       step = 0;
     }
-    overflow.step(t, t + delta);
     t += delta;
     upper = funnel(upper, lower, step);
     bool changed = upper >> 31;
     bool moved = upper >> 30 == 3;
     if (moved) range = new_range(upper << 2);
     skip(b, step + (moved ? 13 : changed ? 2 : 1));
-    if (changed) {
-      v ^= read_bits(b, range);
-      if (v == kStaleMarker) stale = kStale;
-    }
-    if (b.left < 0) return kTruncated;
-    sink(i, t, v);
-    if (++i == c.samples) return overflow.wrapped ? kBackwards : stale;
+    if (changed) v ^= read_bits(b, range);
+    if (!sink(i, t, v) || ++i == c.samples) return left(b) < 0 ? kTruncated : 0;
     step = 1;
   }
+}
+
+// Whether the times of a chunk, which is good otherwise, leave the range of 64 bits.
+NOINLINE bool wraps(const u8* slab, const ChunkRef& c) {
+  Wraps w{0, false};
+  bool far;
+  decode_stream(slab, c, w, far);
+  return w.found;
+}
+
+template <class Sink>
+DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
+  bool far;
+  u32 status = decode_stream(slab, c, sink, far);
+  return !status && far && wraps(slab, c) ? kBackwards : status;
 }

@@ -57,9 +57,10 @@ DEVICE void read_distance_code(Bits& b, u32 upper, u64& delta) {
   }
 }
 
-// Decodes a chunk as decode_chunk does.
+// Decodes a chunk as decode_stream does.
 template <class Sink>
-DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
+DEVICE u32 decode_stream2(const u8* slab, const ChunkRef& c, Sink& sink, bool& far) {
+  far = false;
   if (c.samples == 0) return 0;
   if (c.len <= 3) return kTruncated;
   Bits b;
@@ -76,15 +77,12 @@ DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
   }
   starts &= 127;
   if (starts == 0) starts = c.samples;
-  u32 stale = v == kStaleMarker ? kStale : 0;
-  sink(0, t, v);
-  if (stale) v = 0;
-  if (c.samples == 1) return stale;
+  if (!sink(0, t, v) || c.samples == 1) return 0;
+  if (v == kStaleMarker) v = 0;
 
   status = read_distance(b, delta);
   if (status) return status;
-  Overflow overflow(t);
-  overflow.distance(delta);
+  far = far_time(t) || far_distance(delta);
   Range range{64, 0};  // in which the value last changed
   for (u32 i = 1;;) {
     u32 upper, lower;
@@ -99,14 +97,12 @@ DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
         skip(b, 2);
       } else {
         read_distance_code(b, upper, delta);
-        if (b.left < 0) return kTruncated;
-        if ((i64)delta <= 0) return kBackwards;
-        overflow.distance(delta);
+        if ((i64)delta <= 0) return left(b) < 0 ? kTruncated : kBackwards;
+        far |= far_distance(delta);
         peek(b, upper, lower);
         code = upper >> 29;
       }
     }
-    overflow.step(t, t + delta);
     t += delta;
     u64 now = v;
     if (code < 4) {
@@ -124,10 +120,23 @@ DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
       v ^= read_bits(b, range);
       now = v;
     }
-    if (now == kStaleMarker) stale = kStale;
     if (i >= starts) skip_start(b);
-    if (b.left < 0) return kTruncated;
-    sink(i, t, now);
-    if (++i == c.samples) return overflow.wrapped ? kBackwards : stale;
+    if (!sink(i, t, now) || ++i == c.samples) return left(b) < 0 ? kTruncated : 0;
   }
+}
+
+// See wraps.
+NOINLINE bool wraps2(const u8* slab, const ChunkRef& c) {
+  Wraps w{0, false};
+  bool far;
+  decode_stream2(slab, c, w, far);
+  return w.found;
+}
+
+// Decodes a chunk as decode_chunk does.
+template <class Sink>
+DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
+  bool far;
+  u32 status = decode_stream2(slab, c, sink, far);
+  return !status && far && wraps2(slab, c) ? kBackwards : status;
 }
