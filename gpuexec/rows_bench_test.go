@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
@@ -61,6 +62,11 @@ func BenchmarkRows(b *testing.B) {
 			for _, where := range []string{"resident", "host"} {
 				b.Run(values+"/"+how+"/"+where, func(b *testing.B) {
 					var stages Stages
+					start := time.Now()
+					m, err := x.Run(b.Context(), job)
+					require.NoError(b, err)
+					m.Release()
+					b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "first-ms")
 					for b.Loop() {
 						if where == "host" {
 							x.Forget(sel)
