@@ -33,7 +33,7 @@ func TestCorruptAlike(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		grid := plan.Grid{Start: minT, Interval: max(1, (maxT-minT)/20), Steps: 22}
-		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[r.IntN(2)] // not fused, or fused
+		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[(fused[true]+fused[false])%2] // not fused, or fused
 		job := jobOver(aggregation("max", "last_over_time", width, 0, nil, nil, false), grid, sel)
 		want, wantErr := cpu.Run(t.Context(), job)
 		var stages Stages

@@ -33,7 +33,7 @@ func TestFused(t *testing.T) {
 			fusible = append(fusible, name)
 		}
 	}
-	rounds := 400
+	rounds := 250
 	if testing.Short() {
 		rounds = 60
 	}
@@ -64,7 +64,10 @@ func TestFused(t *testing.T) {
 		}
 	}
 	t.Log(ran)
-	require.Len(t, ran, len(fusible), "functions that ran fused")
+	require.Greater(t, len(ran), len(fusible)/2, "functions that ran fused")
+	if !testing.Short() {
+		require.Len(t, ran, len(fusible), "functions that ran fused")
+	}
 }
 
 // Resets are added in their order, however many a window has.

@@ -1,6 +1,7 @@
 // What depends on a window's first or last sample alone: see window_ends.
 #pragma once
 #include "fused.h"
+#include "rate.h"
 
 // The kinds; the numbers are those of kernels.Ends.
 const u32 kInstant = 0;     // the last sample
@@ -32,8 +33,8 @@ struct WindowEnds {
       case kNewest: return newest;
       case kOldest: return oldest;
       case kInstantTime:
-      case kNewestTime: return (double)newest_time / 1000;
-      case kOldestTime: return (double)oldest_time / 1000;
+      case kNewestTime: return seconds_of(newest_time);
+      case kOldestTime: return seconds_of(oldest_time);
       case kNumber: return n;
       default: return 1;  // present
     }
@@ -44,5 +45,5 @@ struct WindowEnds {
     if (n == 0 || (instant && as_bits(newest) == kAbsent)) return Found{kAbsent, 0, 0};
     return Found{as_bits(value(n)), instant ? 1 : n, instant ? 0 : n};
   }
-  DEVICE bool more() const { return false; }
+  DEVICE bool failed() const { return false; }
 };

@@ -12,4 +12,4 @@
 // A corrupt chunk is reported as decode_series does.
 #include "over.h"
 
-KERNEL MAX_THREADS(128) fused_all(FUSED_PARAMETERS, u32 op) { fused_over<false>(FUSED_JOB, op); }
+KERNEL FUSED_THREADS fused_all(FUSED_PARAMETERS, u32 op) { fused_over<false>(FUSED_JOB, op); }

@@ -5,7 +5,7 @@
 // Grid, reads and writes: those of fused_all.
 #include "ends.h"
 
-KERNEL MAX_THREADS(128) fused_ends(FUSED_PARAMETERS, u32 kind) {
+KERNEL FUSED_THREADS fused_ends(FUSED_PARAMETERS, u32 kind) {
   WindowEnds f{kind, 0, 0, 0, 0};
   fused<false>(FUSED_JOB, f);
 }

@@ -5,7 +5,6 @@
 // resets.
 #include "rates.h"
 
-KERNEL MAX_THREADS(128) fused_rate(FUSED_PARAMETERS, u32 counter, double seconds) {
-  Rates f(counter, seconds);
-  fused<false>(FUSED_JOB, f);
+KERNEL FUSED_THREADS fused_rate(FUSED_PARAMETERS, u32 counter, double seconds) {
+  fused_rates<false>(FUSED_JOB, counter, seconds);
 }

@@ -19,8 +19,8 @@ DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 
     case kInstantTime:
     case kNewest: return c.values[last];
     case kOldest: return c.values[lo.at];
-    case kNewestTime: return (double)c.times[last] / 1000;
-    case kOldestTime: return (double)lo.t / 1000;
+    case kNewestTime: return seconds_of(c.times[last]);
+    case kOldestTime: return seconds_of(lo.t);
     case kNumber: return n;
     default: return 1;  // present
   }
@@ -52,7 +52,7 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind) {
     if (kind == kInstant || kind == kInstantTime) {
       // A stale marker, which only an instant selector meets, is kAbsent.
       u32 read = result != kAbsent;
-      if (read && kind == kInstantTime) result = as_bits((double)c.times[last] / 1000);
+      if (read && kind == kInstantTime) result = as_bits(seconds_of(c.times[last]));
       emit(to, result, read, read, 0);
       continue;
     }
