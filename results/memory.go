@@ -138,7 +138,7 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 		switch {
 		case lo <= first && last <= hi:
 			return // nothing is new
-		case lo < hi && first <= hi && lo <= last:
+		case lo < hi && (first < hi || first == hi && v.Fresh[from] >= 0) && lo <= last:
 			// Dashboards move on, so what is far from what is asked for is not needed.
 			lo, hi = max(lo, first-v.Grid.Steps), min(hi, last+v.Grid.Steps)
 			pieces = pieces[:0]
