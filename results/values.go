@@ -4,7 +4,6 @@
 package results
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -40,38 +39,80 @@ func Join(pieces ...Piece) *Values {
 		Grid: plan.Grid{Start: first.Grid.At(first.From), Interval: first.Grid.Interval, Steps: steps},
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	rows := rowIndex{}
-	at := 0
+	x := index{byLabels: map[string]int32{}}
 	for _, p := range pieces {
-		if p.From == p.To {
-			continue
-		}
+		x.add(p)
+	}
+	out.Rows = x.rows()
+	at := 0
+	for n, p := range pieces {
 		out.All = append(out.All, p.All[p.From:p.To]...)
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
-		for i := range p.Rows {
-			appendRow(&rows, out, &p.Rows[i], p.From, p.To, at)
+		for i, row := range x.row[n] {
+			if row >= 0 {
+				appendRow(&out.Rows[row], &p.Rows[i], p.From, p.To, at)
+			}
 		}
 		at += p.To - p.From
-	}
-	for i := range out.Rows {
-		if row := &out.Rows[i]; len(row.Values) < steps/2 {
-			row.Values = slices.Clip(slices.Clone(row.Values))
-		}
 	}
 	return out
 }
 
-// appendRow appends the values of a row at steps from to to, the end excluded, to
-// the row of out with the same labels, as those from step at on.
-func appendRow(rows *rowIndex, out *Values, in *plan.Row, from, to, at int) {
-	var row *plan.Row
+// index says which rows of pieces become one.
+type index struct {
+	byLabels map[string]int32
+	labels   []labels.Labels // of each row of the result
+	values   []int           // their number
+	row      [][]int32       // of the result, by piece and its row; -1 for none
+	buf      []byte
+}
+
+// add adds the rows of a piece.
+func (x *index) add(p Piece) {
+	row := make([]int32, len(p.Rows))
+	for i := range p.Rows {
+		n := 0
+		for _, run := range p.Rows[i].Runs {
+			n += max(0, min(int(run.First+run.Len), p.To)-max(int(run.First), p.From))
+		}
+		if row[i] = -1; n == 0 {
+			continue
+		}
+		x.buf = p.Rows[i].Labels.Bytes(x.buf)
+		k, ok := x.byLabels[string(x.buf)]
+		if !ok {
+			k = int32(len(x.labels))
+			x.byLabels[string(x.buf)] = k
+			x.labels, x.values = append(x.labels, p.Rows[i].Labels), append(x.values, 0)
+		}
+		row[i] = k
+		x.values[k] += n
+	}
+	x.row = append(x.row, row)
+}
+
+// rows returns the result's rows, without values but with room for them.
+func (x *index) rows() []plan.Row {
+	total := 0
+	for _, n := range x.values {
+		total += n
+	}
+	room := make([]float64, total)
+	rows := make([]plan.Row, len(x.labels))
+	for k, n := range x.values {
+		rows[k] = plan.Row{Labels: x.labels[k], Values: room[:0:n]}
+		room = room[n:]
+	}
+	return rows
+}
+
+// appendRow appends the values of in at steps from from to to, the end excluded, to
+// row, as those from step at on.
+func appendRow(row, in *plan.Row, from, to, at int) {
 	base := 0
 	for _, run := range in.Runs {
 		lo, hi := max(int(run.First), from), min(int(run.First+run.Len), to)
 		if lo < hi {
-			if row == nil {
-				row = rows.row(out, in.Labels)
-			}
 			row.Values = append(row.Values, in.Values[base+lo-int(run.First):base+hi-int(run.First)]...)
 			first, n := int32(at+lo-from), int32(hi-lo)
 			if k := len(row.Runs) - 1; k >= 0 && row.Runs[k].First+row.Runs[k].Len == first {
@@ -82,27 +123,6 @@ func appendRow(rows *rowIndex, out *Values, in *plan.Row, from, to, at int) {
 		}
 		base += int(run.Len)
 	}
-}
-
-// rowIndex finds rows by their labels.
-type rowIndex struct {
-	byLabels map[string]int
-	buf      []byte
-}
-
-// row returns the row of v with the given labels, a new one if there is none.
-func (x *rowIndex) row(v *Values, l labels.Labels) *plan.Row {
-	x.buf = l.Bytes(x.buf)
-	k, ok := x.byLabels[string(x.buf)]
-	if !ok {
-		if x.byLabels == nil {
-			x.byLabels = map[string]int{}
-		}
-		k = len(v.Rows)
-		x.byLabels[string(x.buf)] = k
-		v.Rows = append(v.Rows, plan.Row{Labels: l, Values: make([]float64, 0, v.Grid.Steps)})
-	}
-	return &v.Rows[k]
 }
 
 // size is the memory of v in bytes.
