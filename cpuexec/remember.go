@@ -77,7 +77,7 @@ func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *re
 	var pieces []results.Piece
 	evaluated := int64(0) // bytes
 	if from > 0 {
-		before, err := r.part(n, 0, max(from, 2))
+		before, err := r.part(n, 0, from)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -99,8 +99,7 @@ func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *re
 	return v, kept, r.done()
 }
 
-// part evaluates n at steps from from to to, the end excluded. There should be two
-// at least: at a single step series come in another order.
+// part evaluates n at steps from from to to, the end excluded.
 func (r *run) part(n *plan.Aggregate, from, to int) (*results.Values, error) {
 	g := r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
