@@ -16,13 +16,20 @@ func (r Reach) Settled(g plan.Grid, p *selection.Provenance) (from, to int) {
 }
 
 // run returns the longest run of steps of g each of which reads nothing outside of
-// one of the spans.
+// one of the spans, which are in time order.
 func (r Reach) run(g plan.Grid, spans []selection.Settled) (from, to int) {
+	begin, end := 0, 0 // the present run
 	for _, s := range spans {
-		first := ceil(s.From-1+r.Width+r.Offset-g.Start, g.Interval)
-		last := ceil(s.To+r.Offset-g.Start, g.Interval) // not included
-		if first, last = max(first, 0), min(last, int64(g.Steps)); last-first > int64(to-from) {
-			from, to = int(first), int(last)
+		first := max(ceil(s.From-1+r.Width+r.Offset-g.Start, g.Interval), 0)
+		last := min(ceil(s.To+r.Offset-g.Start, g.Interval), int64(g.Steps)) // not included
+		if first >= last {
+			continue
+		}
+		if int(first) > end {
+			begin = int(first)
+		}
+		if end = int(last); end-begin > to-from {
+			from, to = begin, end
 		}
 	}
 	return from, to
