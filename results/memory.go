@@ -2,6 +2,7 @@ package results
 
 import (
 	"container/list"
+	"math"
 	"sync"
 	"unsafe"
 
@@ -34,12 +35,15 @@ type Memory struct {
 	kept, evaluated, evicted prometheus.Counter
 }
 
-// entry is what is remembered of one leaf. It is never changed.
+// entry is what is remembered of one leaf. It is never changed, but for asked.
 type entry struct {
 	key     Key
 	values  *Values
 	settled []selection.Settled // what the windows of the steps lie in
 	size    int64               // bytes
+	// asked is the earliest step (ms) that was asked for since values were made, and
+	// in the time before. It is guarded by the memory's mutex.
+	asked [2]int64
 }
 
 // largest is the part of the limit, one in so many bytes, that one leaf may take.
@@ -90,7 +94,7 @@ func (m *Memory) Count(kept, evaluated int) {
 // read has the revision that it had when they were evaluated. It returns nil if there
 // are none.
 func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (piece *Piece, from int) {
-	e := m.find(key)
+	e, _ := m.find(key, g.Start)
 	if e == nil {
 		return nil, 0
 	}
@@ -106,28 +110,31 @@ func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) 
 	return &Piece{Values: e.values, From: lo, To: hi}, lo - ahead
 }
 
-// find returns what is remembered, now the most recently used, or nil.
-func (m *Memory) find(key Key) *entry {
+// find returns what is remembered, now the most recently used, or nil, and the
+// earliest step that was asked for lately, of which start is one (ms).
+func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, ok := m.byKey[key]
 	if !ok {
-		return nil
+		return nil, start
 	}
 	m.order.MoveToBack(at)
-	return at.Value.(*entry)
+	e = at.Value.(*entry)
+	e.asked[0] = min(e.asked[0], start)
+	return e, min(e.asked[0], e.asked[1])
 }
 
 // Remember keeps what v, the values of a leaf with the given reach, has of steps whose
 // samples p knows the revision of, together with the steps beside them that are
-// remembered already, if these are still right and not too far away.
+// remembered already, if these are still right and were asked for lately.
 func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) {
 	from, to := r.Settled(v.Grid, p)
 	if from == to {
 		return
 	}
 	pieces := []Piece{{v, from, to}}
-	if e := m.find(key); e != nil {
+	if e, earliest := m.find(key, v.Grid.Start); e != nil {
 		old := e.values
 		lo, hi := r.run(old.Grid, common(e.settled, p.Settled))
 		ahead := int((v.Grid.Start - old.Grid.Start) / v.Grid.Interval)
@@ -139,8 +146,8 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 		case lo <= first && last <= hi:
 			return // nothing is new
 		case lo < hi && (first < hi || first == hi && v.Fresh[from] >= 0) && lo <= last:
-			// Dashboards move on, so what is far from what is asked for is not needed.
-			lo, hi = max(lo, first-v.Grid.Steps), min(hi, last+v.Grid.Steps)
+			// Dashboards move on.
+			lo = max(lo, min(first, int((earliest-old.Grid.Start)/old.Grid.Interval)))
 			pieces = pieces[:0]
 			if first < lo {
 				pieces = append(pieces, Piece{v, from, lo - ahead})
@@ -153,17 +160,20 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 			return // of two stretches apart the longer one stays
 		}
 	}
-	m.put(key, r, Join(pieces...), p)
+	m.put(key, r, Join(pieces...), v.Grid.Start, p)
 }
 
-// put remembers v, all of which is settled, in place of what was remembered.
-func (m *Memory) put(key Key, r Reach, v *Values, p *selection.Provenance) {
+// put remembers v, all of which is settled, in place of what was remembered. It was
+// made when steps from start on (ms) were asked for.
+func (m *Memory) put(key Key, r Reach, v *Values, start int64, p *selection.Provenance) {
 	e := &entry{key: key, values: v, settled: clip(p.Settled, v.Grid.Start-r.Offset-r.Width+1, v.Grid.End()-r.Offset+1)}
+	e.asked = [2]int64{math.MaxInt64, start}
 	e.size = v.size() + int64(unsafe.Sizeof(*e)+unsafe.Sizeof(list.Element{})) + int64(len(key.Leaf)+len(key.Selector)) +
 		int64(cap(e.settled))*int64(unsafe.Sizeof(selection.Settled{})) + perKey
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at, ok := m.byKey[key]; ok {
+		e.asked[1] = min(start, at.Value.(*entry).asked[0])
 		m.drop(at)
 	}
 	if e.size > m.limit/largest {
