@@ -12,9 +12,13 @@ type batch struct {
 	lo, n   int // series lo to lo+n
 	steps   int
 	words   int
-	vals    []float64
+	vals    [][]float64 // in parts
+	each    int         // series of each part but the last
 	present []uint64
 	counts  []counts
+
+	lent bool // the values may stay where they are, and if a sink
+	kept bool // says so they do
 }
 
 // batchBytes is the size of a batch's values that keeps them in a core's cache
@@ -26,8 +30,11 @@ const batchBytes = 1 << 20
 func newBatch(series, steps, workers int) (b *batch, release func()) {
 	n := min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
 	b = batchPool.Get().(*batch)
-	b.lo, b.steps, b.words = 0, steps, (steps+63)/64
-	b.vals = slices.Grow(b.vals[:0], n*steps)[:n*steps]
+	b.lo, b.steps, b.words, b.each = 0, steps, (steps+63)/64, n
+	if len(b.vals) == 0 {
+		b.vals = make([][]float64, 1)
+	}
+	b.vals[0] = slices.Grow(b.vals[0][:0], n*steps)[:n*steps]
 	b.present = slices.Grow(b.present[:0], n*b.words)[:n*b.words]
 	b.counts = slices.Grow(b.counts[:0], n)[:n]
 	return b, func() { batchPool.Put(b) }
@@ -36,8 +43,12 @@ func newBatch(series, steps, workers int) (b *batch, release func()) {
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batch) row(i int) row {
+	part, at := b.vals[0], i
+	if i >= b.each {
+		part, at = b.vals[i/b.each], i%b.each
+	}
 	return row{
-		vals:    b.vals[i*b.steps : (i+1)*b.steps],
+		vals:    part[at*b.steps : (at+1)*b.steps],
 		present: b.present[i*b.words : (i+1)*b.words],
 	}
 }

@@ -80,13 +80,19 @@ type Job struct {
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
 // a *SelectError wraps what Select returned and a *plan.Declined says that the
-// data turned out to be something the executor cannot evaluate.
-func (x *Executor) Run(ctx context.Context, job Job) (*plan.Matrix, error) {
+// data turned out to be something the executor cannot evaluate. The matrix is to be
+// released.
+func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
 		job.remembered = map[*plan.Aggregate]rememberable{}
 		findRememberable(job.Node, job.remembered)
 	}
 	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
+	defer func() {
+		if m == nil { // whether it failed or panicked
+			r.m.Release()
+		}
+	}()
 	rows, err := r.node(job.Node)
 	if err != nil {
 		return nil, err
@@ -177,7 +183,7 @@ func (r *run) chained(n plan.Node) ([]plan.Row, error) {
 // collect evaluates a window, and the chain above it, to rows.
 func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.window(w, above, func(s *source) sink { c.labels = s.resultLabels; return c })
+	err := r.window(w, above, func(s *source) sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
 	return c.rows, err
 }
 

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -11,27 +12,98 @@ import (
 // collector is the sink of series that are not aggregated: it keeps every one
 // that has a value.
 type collector struct {
-	labels func(int) labels.Labels // of a series in the result
+	n      int                     // series that there are, or 0 where that is not known
+	labels func(int) labels.Labels // of a series in the result, from any goroutine
 	rows   []plan.Row
-	series []int32 // that each row is
+	series []int32    // that each row is
+	whole  []plan.Run // of all rows that have a value at every step
 }
+
+// together is the size in bytes of the values that a collector puts into one
+// allocation: a few rows of many steps, or many of few.
+const together = 64 << 10
+
+// fewRows is the number of rows of values that stay where they are which are not worth
+// another goroutine.
+const fewRows = 256
 
 func (c *collector) take(r *run, b *batch) {
 	start := len(c.rows)
-	at := make([]int, 0, b.n) // which series of the batch each new row is
-	for i := range b.n {
-		if b.counts[i].kept > 0 {
-			c.rows = append(c.rows, plan.Row{Labels: c.labels(b.lo + i)})
-			c.series = append(c.series, int32(b.lo+i))
-			r.take(rowBytes(b.counts[i].kept))
-			at = append(at, i)
-		}
+	values := c.note(b)
+	series := c.series[start:]
+	r.take(int64(len(series))*rowBytes(0) + 8*int64(values))
+	if c.whole == nil {
+		c.whole = []plan.Run{{Len: int32(b.steps)}}
 	}
-	parallel(r.x.workersFor(len(at)*b.steps), len(at), func(_, k int) bool {
-		i := at[k]
-		c.rows[start+k] = compact(b.row(i), b.steps, b.counts[i].kept, c.rows[start+k])
+	// Few values do not keep much memory from others.
+	b.kept = b.lent && 2*values >= b.n*b.steps
+	c.rows = c.rows[:len(c.series)]
+	rows := c.rows[start:]
+	n := max(1, together/(8*b.steps))
+	if b.kept {
+		n = max(n, fewRows)
+	}
+	parallel(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
+		lo, hi := k*n, min((k+1)*n, len(rows))
+		c.fill(b, rows[lo:hi], series[lo:hi])
 		return true
 	})
+}
+
+// note notes the series of a batch that have values, says how many values that are, and
+// makes room for the rows.
+func (c *collector) note(b *batch) (values int) {
+	series := 0
+	for i := range b.n {
+		if b.counts[i].kept > 0 {
+			series++
+		}
+	}
+	if left := c.n - b.lo; 2*series >= b.n && left > series {
+		series = left // perhaps
+	}
+	if series > cap(c.rows)-len(c.rows) {
+		c.rows = slices.Grow(c.rows, series)
+		c.series = slices.Grow(c.series, series)
+	}
+	for i := range b.n {
+		if kept := b.counts[i].kept; kept > 0 {
+			c.series = append(c.series, int32(b.lo+i))
+			values += kept
+		}
+	}
+	return values
+}
+
+// fill makes rows of series of a batch. Their values stay where they are, or are put
+// together.
+func (c *collector) fill(b *batch, rows []plan.Row, series []int32) {
+	var room []float64
+	if !b.kept {
+		size := 0
+		for _, s := range series {
+			size += b.counts[int(s)-b.lo].kept
+		}
+		room = make([]float64, size)
+	}
+	for at, s := range series {
+		i := int(s) - b.lo
+		in, kept := b.row(i), b.counts[i].kept
+		to := in.vals[:kept:kept]
+		if !b.kept {
+			to, room = room[:kept:kept], room[kept:]
+		}
+		rows[at] = plan.Row{Labels: c.labels(int(s)), Values: to, Runs: c.whole}
+		switch {
+		case kept < b.steps:
+			rows[at].Runs = runs(in.present, b.steps)
+			for _, run := range rows[at].Runs {
+				to = to[copy(to, in.vals[run.First:run.First+run.Len]):]
+			}
+		case !b.kept:
+			copy(to, in.vals)
+		}
+	}
 }
 
 // workersFor is the number of goroutines worth starting for so many values.

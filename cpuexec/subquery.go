@@ -109,11 +109,13 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	return in, err
 }
 
-// on is the evaluation of a node below r's, on a grid of its own.
+// on is the evaluation of a node below r's, on a grid of its own. What it makes is
+// released with what r does.
 func (r *run) on(g plan.Grid, n plan.Node) *run {
 	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held}
 	sub.job.Node, sub.job.Grid = n, g
 	sub.m = newMatrix(sub.job)
+	r.m.Lend(sub.m.Release)
 	return sub
 }
 

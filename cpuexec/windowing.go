@@ -145,12 +145,20 @@ func (e *windowing) take(b *batch) error {
 // Rows are the values of consecutive series, from the first that was not taken yet
 // on. Whoever takes them may change them.
 type Rows struct {
-	Values  []float64 // a series' values at all steps, and then the next one's
-	Present []uint64  // a bitmap each of the steps that have one, in whole words
+	// Values are a series' values at all steps, and then the next one's. They come in
+	// parts of Each series; the last may have fewer.
+	Values  [][]float64
+	Each    int
+	Present []uint64 // a bitmap each of the steps that have a value, in whole words
 	Counts  []kernels.SeriesCounts
 	// All are the samples in the windows of each step, over these series, and Fresh
 	// those of them that no earlier step had.
 	All, Fresh []int64
+	// Release, if it is given, gives the memory of the values back. It is called once,
+	// as soon as nobody needs them any more: when the matrix that they became a part of
+	// is released, or else before TakeRows returns, as which without Release they are
+	// the caller's again.
+	Release func()
 }
 
 // errPanicked ends the evaluation of a leaf whose rows made the sink panic.
@@ -165,26 +173,39 @@ func (l *Leaf) TakeRows(x Rows) (err error) {
 		}
 		l.err = err
 	}()
-	if err := l.rows.given(x); err != nil {
+	kept := false
+	defer func() {
+		if x.Release != nil && kept {
+			l.r.m.Lend(x.Release)
+		} else if x.Release != nil {
+			x.Release()
+		}
+	}()
+	if err := l.rows.given(x, &kept); err != nil {
 		return err
 	}
 	l.countSteps(x.All, x.Fresh)
 	return nil
 }
 
-// given applies the maps to rows and hands them on.
-func (e *windowing) given(x Rows) error {
+// given applies the maps to rows and hands them on. It notes whether their values are
+// kept where they are.
+func (e *windowing) given(x Rows, kept *bool) error {
 	if err := e.r.done(); err != nil {
 		return err
 	}
 	n := len(x.Counts)
 	b := &batch{
 		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]counts, n),
-		vals: x.Values[:n*e.b.steps], present: x.Present[:n*e.b.words],
+		vals: x.Values, each: x.Each, present: x.Present[:n*e.b.words], lent: x.Release != nil,
 	}
-	parallel(e.workers, n, func(k, i int) bool {
-		b.counts[i] = countsOf(x.Counts[i])
-		e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+	defer func() { *kept = b.kept }()
+	const block = 64
+	parallel(e.workers, (n+block-1)/block, func(k, part int) bool {
+		for i := part * block; i < min((part+1)*block, n); i++ {
+			b.counts[i] = countsOf(x.Counts[i])
+			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+		}
 		return true
 	})
 	return e.take(b)

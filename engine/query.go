@@ -46,8 +46,9 @@ type query struct {
 	parts    []*planner.Part
 	root     *plan.Decision
 	reads    []reads
-	whole    *plan.Matrix // the result, where it goes around Prometheus's engine
-	points   *points      // memory of the result
+	whole    *plan.Matrix   // the result, where it goes around Prometheus's engine
+	computed []*plan.Matrix // of the parts
+	points   *points        // memory of the result
 	budget   *cpuexec.Budget
 }
 
@@ -60,13 +61,14 @@ func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.
 }
 
 func (q *query) prepare() error {
+	q.release()
 	stock, err := q.again(wrapper{q})
 	if err != nil {
 		return err
 	}
 	q.Query = stock
 	q.stmt = stock.Statement().(*parser.EvalStmt)
-	q.parts, q.root, q.reads, q.whole = nil, nil, nil, nil
+	q.parts, q.root, q.reads = nil, nil, nil
 	q.budget = cpuexec.NewBudget(q.e.opts.MaxMemory)
 	return nil
 }
@@ -118,6 +120,7 @@ func (q *query) Cancel() {
 // finish unwraps the errors of the executors and adds what a forced executor
 // could not take.
 func (q *query) finish(res *promql.Result) *promql.Result {
+	defer q.release()
 	var ee *evalError
 	if errors.As(res.Err, &ee) {
 		res.Err = ee.err
@@ -162,6 +165,22 @@ func (q *query) leftOver() []string {
 		}
 	})
 	return slices.Compact(out)
+}
+
+// spoil, if it is set, changes values before they are released, for tests of who looks
+// at them later.
+var spoil func(*plan.Matrix)
+
+// release gives the memory of the parts' values back. Prometheus's engine has run and
+// the result is in memory of its own: both have copied them.
+func (q *query) release() {
+	for _, m := range q.computed {
+		if spoil != nil {
+			spoil(m)
+		}
+		m.Release()
+	}
+	q.computed, q.whole = nil, nil
 }
 
 // NotTakenError is the error of a strict request whose forced executor could
@@ -275,6 +294,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 		}
 		return nil, &evalError{err}
 	}
+	qr.q.computed = append(qr.q.computed, m)
 	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
 	p.Decision.Work = &m.Work
 	if qr.q.direct(p) {

@@ -55,9 +55,11 @@ func newOutput(in input, r room) output {
 		o.size += aligned(n, 256)
 		return s
 	}
-	o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
-	o.times = next(in.total.rows * lanes * 8)
-	o.values = next(in.total.rows * lanes * 8)
+	if !r.fuses {
+		o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
+		o.times = next(in.total.rows * lanes * 8)
+		o.values = next(in.total.rows * lanes * 8)
+	}
 	o.windows = next((in.to - in.from) * r.steps * lanes * 8)
 	o.reads = next((in.to - in.from) * r.steps * lanes * 8)
 	o.suffix = next((in.to - in.from) * r.panes)

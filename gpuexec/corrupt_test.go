@@ -23,7 +23,7 @@ func TestCorruptAlike(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	seen := map[string]int{}
+	seen, fused := map[string]int{}, map[bool]int{}
 	check := func(enc chunkenc.Encoding, minT, maxT int64, data []byte) {
 		b := selection.NewBuilder(0)
 		b.Series(labels.FromStrings("__name__", "m_total"))
@@ -33,9 +33,12 @@ func TestCorruptAlike(t *testing.T) {
 		sel, err := b.Finish()
 		require.NoError(t, err)
 		grid := plan.Grid{Start: minT, Interval: max(1, (maxT-minT)/20), Steps: 22}
-		job := jobOver(aggregation("max", "last_over_time", max(1, (maxT-minT)/7), 0, nil, nil, false), grid, sel)
+		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[(fused[true]+fused[false])%2] // not fused, or fused
+		job := jobOver(aggregation("max", "last_over_time", width, 0, nil, nil, false), grid, sel)
 		want, wantErr := cpu.Run(t.Context(), job)
-		got, err := x.Run(t.Context(), job)
+		var stages Stages
+		got, err := x.RunStages(t.Context(), job, &stages)
+		fused[stages.Fused]++
 		if wantErr == nil {
 			seen["none"]++
 			require.NoError(t, err, "%s %x", enc, data)
@@ -65,7 +68,9 @@ func TestCorruptAlike(t *testing.T) {
 			}
 		}
 	}
-	t.Log(seen)
+	t.Log(seen, fused)
+	require.Positive(t, fused[true])
+	require.Positive(t, fused[false])
 	if !testing.Short() {
 		require.Len(t, seen, 5, "all kinds of errors, and none")
 	}

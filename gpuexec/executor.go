@@ -25,6 +25,11 @@ type Options struct {
 	// Slots is the number of batches of a job under way at once, at least 3. 0 means
 	// 4.
 	Slots int
+	// Rows is the most page-locked memory in bytes that values which are copied back
+	// stay in until the matrix that they are of is released. It is taken as it is
+	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
+	// all are where it is negative.
+	Rows int64
 }
 
 // Executor evaluates jobs on one device: a large one at a time, and small ones
@@ -43,6 +48,7 @@ type Executor struct {
 	small       seat
 	store       *store
 	feeder      *feeder
+	lender      *lender
 	stretchGoal uint32 // threads worth starting for a window kernel
 	goodBatch   int    // bytes of device memory that a batch should take
 
@@ -60,7 +66,10 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 		o.Slots = 4
 	}
 	o.Slots = max(o.Slots, 3)
-	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
+	if o.Rows == 0 {
+		o.Rows = 1 << 30
+	}
+	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	err := dev.Do(func(c *cuda.Context) error {
 		err := x.take(c, o)
@@ -130,7 +139,7 @@ func (x *Executor) measure(c *cuda.Context) error {
 
 // release gives back what was taken, as far as it was.
 func (x *Executor) release(c *cuda.Context) error {
-	errs := []error{x.large.release(c), x.small.release(c), x.feeder.release(c)}
+	errs := []error{x.large.release(c), x.small.release(c), x.feeder.release(c), x.lender.release(c)}
 	if x.arena != 0 {
 		errs = append(errs, c.Free(x.arena))
 	}

@@ -27,6 +27,7 @@ type job struct {
 	steps   Steps
 	y       *layout
 	panes   *Panes // or nil
+	fuses   bool   // decoding and windows are one kernel
 	product product
 
 	// Device memory, from the seat's beginning. From outcome on it is fetched at the
@@ -86,6 +87,8 @@ func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
 		j.maps = append(j.maps, d)
 	}
 	j.panes = j.f.panes(j.steps)
+	j.fuses = j.panes == nil && j.f.fuses(l, j.steps)
+	stages.Fused = j.fuses
 	return j
 }
 
@@ -173,7 +176,7 @@ func (j *job) place() error {
 	}
 	j.rest = j.seat.at + cuda.Pointer(j.size)
 	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
-	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps}
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
 	if j.panes != nil {
 		r.panes = j.panes.bytes(j.f.op)
 	}
@@ -314,6 +317,11 @@ func (j *job) empty(s *slot) error {
 		return nil
 	}
 	err := j.x.dev.Do(func(c *cuda.Context) error {
+		if s.batch.lent != nil {
+			if err := c.WaitReached(s.back); err != nil {
+				return err
+			}
+		}
 		if err := c.WaitReached(s.marks[atFolded]); err != nil {
 			return err
 		}
@@ -342,6 +350,9 @@ func (j *job) send(p *prepared) error {
 		return err
 	}
 	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
+	if r, ok := j.product.(*rows); ok {
+		p.slot.batch.lent = r.room(j, p.slot)
+	}
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
@@ -357,6 +368,7 @@ type onDevice struct {
 	groups Parts
 	out    Output       // of the window kernel
 	pieces cuda.Pointer // see rows
+	lent   []*stretch   // that its rows go to, see rows
 
 	suffix, prefix cuda.Pointer // see WindowPanes
 }
@@ -400,7 +412,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.Record(m[atBegin], s) },
 		func() error { return decoding.Do(func() error { return j.decode(c, s, p.number, d) }) },
 		func() error { return c.Record(m[atDecoded], s) },
-		func() error { return windowing.Do(func() error { return j.window(c, s, d, steps) }) },
+		func() error { return windowing.Do(func() error { return j.window(c, s, p.number, d, steps) }) },
 		func() error { return windowing.Do(func() error { return j.apply(c, s, d) }) },
 		func() error { return windowing.Do(func() error { return j.read(c, s, d) }) },
 		func() error { return c.Record(m[atWindowed], s) },
@@ -413,6 +425,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		func() error { return c.Record(m[atFold], s) },
 		func() error { return folding.Do(func() error { return j.product.add(j, c, s, d) }) },
 		func() error { return c.Record(m[atFolded], s) },
+		func() error { return j.back(c, p.slot) },
 	}
 	for _, f := range work {
 		if err := f(); err != nil {
@@ -424,7 +437,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 }
 
 func (j *job) decode(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
-	if d.Chunks == 0 {
+	if d.Chunks == 0 || j.fuses {
 		return nil
 	}
 	return j.x.k.DecodeSeries(c, s, &d.Batch, !j.l.Window.Func.Instant, j.at(j.fault), uint64(b)<<40)
@@ -439,12 +452,20 @@ func (j *job) read(c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
+// back puts copying rows back on a slot's stream, as far as there is room for them.
+func (j *job) back(c *cuda.Context, s *slot) error {
+	if p, ok := j.product.(*rows); ok && s.batch.lent != nil {
+		return p.sendAll(j, c, s)
+	}
+	return nil
+}
+
 // results waits for the work and fetches what came of it: the values of each group
 // and step, the counts of each place, and the fault word. They are the job's as long
 // as it has its seat.
 func (j *job) results() (out []byte, err error) {
-	if _, ok := j.product.(*rows); ok {
-		return nil, j.drain()
+	if p, ok := j.product.(*rows); ok {
+		return nil, errors.Join(j.drain(), p.settle())
 	}
 	err = j.x.dev.Do(func(c *cuda.Context) error {
 		s := j.seat.tables
@@ -513,6 +534,9 @@ func (j *job) fetch(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err er
 // used.
 func (j *job) end(failed bool) error {
 	var errs []error
+	if p, ok := j.product.(*rows); ok {
+		_ = p.settle() // it failed for another reason
+	}
 	if failed {
 		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
 			var errs []error
@@ -525,6 +549,9 @@ func (j *job) end(failed bool) error {
 	for _, s := range j.seat.slots {
 		if !failed {
 			errs = append(errs, j.empty(s))
+		}
+		if s.batch != nil {
+			j.x.lender.giveBack(s.batch.lent, errors.Join(errs...) == nil)
 		}
 		j.x.store.unpin(s.pinned)
 		s.free()

@@ -24,6 +24,8 @@ type Kernels struct {
 	groupRank, groupQuantile, mapValues, seriesRows  cuda.Function
 	windowEnds, windowAll, windowPanes, windowJoin   cuda.Function
 	windowRate, windowPairs, windowFold, windowOrder cuda.Function
+
+	fusedAll, fusedEnds, fusedRate fusedKernel
 }
 
 // LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
@@ -47,13 +49,21 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.WindowFold:   &k.windowFold,
 		kernels.WindowOrder:  &k.windowOrder,
 		kernels.StepReads:    &k.stepReads,
-		kernels.GroupFold:    &k.groupFold,
-		kernels.FoldSquares:  &k.foldSquares,
-		kernels.GroupResult:  &k.groupResult,
-		kernels.GroupRank:    &k.groupRank,
-		kernels.Quantile:     &k.groupQuantile,
-		kernels.MapValues:    &k.mapValues,
-		kernels.SeriesRows:   &k.seriesRows,
+
+		kernels.FusedAll:                 &k.fusedAll.plain,
+		kernels.FusedEnds:                &k.fusedEnds.plain,
+		kernels.FusedRate:                &k.fusedRate.plain,
+		kernels.Mixed(kernels.FusedAll):  &k.fusedAll.mixed,
+		kernels.Mixed(kernels.FusedEnds): &k.fusedEnds.mixed,
+		kernels.Mixed(kernels.FusedRate): &k.fusedRate.mixed,
+
+		kernels.GroupFold:   &k.groupFold,
+		kernels.FoldSquares: &k.foldSquares,
+		kernels.GroupResult: &k.groupResult,
+		kernels.GroupRank:   &k.groupRank,
+		kernels.Quantile:    &k.groupQuantile,
+		kernels.MapValues:   &k.mapValues,
+		kernels.SeriesRows:  &k.seriesRows,
 	} {
 		m, err := c.Load(kernels.PTX(name))
 		if err != nil {

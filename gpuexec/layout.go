@@ -45,8 +45,9 @@ type room struct {
 	device int // in all
 	goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	steps  int
-	panes  int // bytes that the panes of a tile take, twice
-	pieces int // bytes that what is copied back of a tile takes, besides its values
+	panes  int  // bytes that the panes of a tile take, twice
+	pieces int  // bytes that what is copied back of a tile takes, besides its values
+	fuses  bool // samples are not stored
 }
 
 // layoutKey is what a layout depends on besides the selection.
@@ -223,8 +224,9 @@ func (b *batch) sort(groupOf []int32, groups int) {
 }
 
 // chunksOf returns the chunks of each series of a batch's tile, and the number of
-// positions.
+// positions, one at least.
 func (y *layout) chunksOf(b *batch, tile int) (cs [lanes][]selection.Chunk, positions int) {
+	positions = 1
 	for lane, s := range b.series[tile*lanes : min((tile+1)*lanes, len(b.series))] {
 		cs[lane] = y.sel.Overlapping(int(s), y.mint, y.maxt)
 		positions = max(positions, len(cs[lane]))

@@ -9,12 +9,15 @@ import (
 )
 
 // rows are the product of a window that is not aggregated here: its values, which
-// are copied back batch by batch, in pieces. A piece is some tiles of a batch. It
-// passes through one half of the slot's staging memory, which the batch does not need
-// any more, while the leaf takes the one in the other half.
+// are copied back batch by batch. They go to memory that they may stay in. While that
+// is all lent, they come in pieces. A piece is some tiles of a batch. It passes through
+// one half of the slot's staging memory, which the batch does not need any more, while
+// the leaf takes the one in the other half.
 type rows struct {
 	tiles int // of a piece
 	half  int // bytes
+
+	taking chan error // the leaf is taking rows, and this is what it says; or nil
 }
 
 // words is the number of words of a series' bitmap.
@@ -53,11 +56,14 @@ type rowsPiece struct {
 	reads       cuda.Pointer // samples in the windows of each step, and those no earlier step had
 }
 
-// pieces are those of a batch.
+// pieces are those of a batch, one if it need not pass through staging memory.
 func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
-	reads := d.pieces + cuda.Pointer(8*lanes*p.words(j)*len(d.tiles))
-	for from := 0; from < len(d.tiles); from += p.tiles {
-		n := min(p.tiles, len(d.tiles)-from)
+	reads, most := d.pieces+cuda.Pointer(8*lanes*p.words(j)*len(d.tiles)), p.tiles
+	if d.lent != nil {
+		most = len(d.tiles)
+	}
+	for from := 0; from < len(d.tiles); from += most {
+		n := min(most, len(d.tiles)-from)
 		all = append(all, rowsPiece{from, n, min(n*lanes, len(d.series)-from*lanes), reads})
 		reads += cuda.Pointer(p.readBytes(j))
 	}
@@ -89,22 +95,94 @@ type copied struct {
 	values, present, counts, reads, fault section
 }
 
-func (p *rows) copied(j *job, k rowsPiece) (at copied) {
-	size := 0
+// copied lays a piece out, with the values if they pass through the same memory, and
+// says what it takes.
+func (p *rows) copied(j *job, k rowsPiece, values bool) (at copied, size int) {
 	next := func(n int) section {
 		s := section{size, n}
 		size += aligned(n, 256)
 		return s
 	}
 	places := k.tiles * lanes
-	at.values, at.present = next(8*places*j.l.Grid.Steps), next(8*places*p.words(j))
+	if values {
+		at.values = next(8 * places * j.l.Grid.Steps)
+	}
+	at.present = next(8 * places * p.words(j))
 	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(kernels.SeriesCounts{}))), next(p.readBytes(j)), next(8)
-	return at
+	return at, size
 }
 
-// deliver hands the rows of a slot's batch, which is done, to the leaf.
+// each is how many rows a stretch has room for.
+func (p *rows) each(j *job) int { return stretchValues / j.l.Grid.Steps }
+
+// room returns memory for the rows of a slot's batch, if there is enough, and for what
+// goes with them.
+func (p *rows) room(j *job, s *slot) []*stretch {
+	d, each := s.batch, p.each(j)
+	if _, size := p.copied(j, rowsPiece{tiles: len(d.tiles)}, false); each == 0 || size > len(s.staging) {
+		return nil
+	}
+	return j.x.lender.lend((len(d.series) + each - 1) / each)
+}
+
+// sendAll puts copying the rows of a slot's batch to where they may stay on its stream.
+func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
+	d, each := s.batch, p.each(j)
+	for k, to := range d.lent {
+		n := min(each, len(d.series)-k*each)
+		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
+		if err := c.CopyOut(to.bytes()[:8*n*j.l.Grid.Steps], from, s.stream); err != nil {
+			return err
+		}
+	}
+	k := p.pieces(j, d)[0]
+	at, _ := p.copied(j, k, false)
+	if err := p.sendRest(j, c, s, k, at, s.staging); err != nil {
+		return err
+	}
+	return c.Record(s.back, s.stream)
+}
+
+// receiveAll lets the leaf take the rows of a slot's batch, which are there.
+func (p *rows) receiveAll(j *job, s *slot) error {
+	d, lent := s.batch, s.batch.lent
+	k := p.pieces(j, d)[0]
+	at, size := p.copied(j, k, false)
+	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.giveBack(lent, true) }}
+	for _, s := range lent {
+		x.Values = append(x.Values, s[:])
+	}
+	// The next batch may have the staging memory before the leaf is done.
+	j.seat.beside = append(j.seat.beside[:0], s.staging[:size]...)
+	if err := p.rest(j, &x, k, at, j.seat.beside); err != nil {
+		return err
+	}
+	d.lent = nil // it is the leaf's
+	p.taking = make(chan error, 1)
+	go func(done chan<- error) { done <- j.l.TakeRows(x) }(p.taking)
+	return nil
+}
+
+// settle waits for the leaf to have taken what it was given.
+func (p *rows) settle() error {
+	if p.taking == nil {
+		return nil
+	}
+	err := <-p.taking
+	p.taking = nil
+	return err
+}
+
+// deliver hands the rows of a slot's batch, which is done, to the leaf. It takes those
+// that are lent memory while the next batch is put on its way.
 func (p *rows) deliver(j *job, s *slot) error {
+	if err := p.settle(); err != nil {
+		return err
+	}
 	d := s.batch
+	if d.lent != nil {
+		return p.receiveAll(j, s)
+	}
 	pieces := p.pieces(j, d)
 	for i := range len(pieces) + 1 {
 		if i < len(pieces) {
@@ -124,25 +202,37 @@ func (p *rows) deliver(j *job, s *slot) error {
 
 // send puts copying a piece to one half on its way.
 func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
-	d, at, buf := s.batch, p.copied(j, k), s.staging[half*p.half:]
-	place := k.from * lanes
+	at, _ := p.copied(j, k, true)
+	buf := s.staging[half*p.half:]
+	from := s.batch.out.Reads + cuda.Pointer(8*k.from*lanes*j.l.Grid.Steps)
 	return j.x.dev.Do(func(c *cuda.Context) error {
-		for _, t := range []struct {
-			to   section
-			from cuda.Pointer
-		}{
-			{at.values, d.out.Reads + cuda.Pointer(8*place*j.l.Grid.Steps)},
-			{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
-			{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(kernels.SeriesCounts{})))},
-			{at.reads, k.reads},
-			{at.fault, j.at(j.fault)},
-		} {
-			if err := c.CopyOut(buf[t.to.at:t.to.at+t.to.size], t.from, s.stream); err != nil {
-				return err
-			}
+		if err := c.CopyOut(buf[at.values.at:][:at.values.size], from, s.stream); err != nil {
+			return err
+		}
+		if err := p.sendRest(j, c, s, k, at, buf); err != nil {
+			return err
 		}
 		return c.Record(j.seat.halves[half], s.stream)
 	})
+}
+
+// sendRest puts copying what goes with a piece's values on the slot's stream.
+func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied, buf []byte) error {
+	d, place := s.batch, k.from*lanes
+	for _, t := range []struct {
+		to   section
+		from cuda.Pointer
+	}{
+		{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
+		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(kernels.SeriesCounts{})))},
+		{at.reads, k.reads},
+		{at.fault, j.at(j.fault)},
+	} {
+		if err := c.CopyOut(buf[t.to.at:t.to.at+t.to.size], t.from, s.stream); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // receive waits for a piece and hands it to the leaf.
@@ -150,14 +240,23 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.seat.halves[half]) }); err != nil {
 		return err
 	}
-	at, buf, steps := p.copied(j, k), s.staging[half*p.half:], j.l.Grid.Steps
+	at, _ := p.copied(j, k, true)
+	buf := s.staging[half*p.half:]
+	x := cpuexec.Rows{Values: [][]float64{as[float64](buf, at.values)}, Each: k.series}
+	if err := p.rest(j, &x, k, at, buf); err != nil {
+		return err
+	}
+	return j.l.TakeRows(x)
+}
+
+// rest adds what was copied with values.
+func (p *rows) rest(j *job, x *cpuexec.Rows, k rowsPiece, at copied, buf []byte) error {
 	// It may be a fault of a later batch. Then the cores begin a little earlier.
 	if err := j.corrupt(as[uint64](buf, at.fault)[0]); err != nil {
 		return err
 	}
 	reads := as[int64](buf, at.reads)
-	return j.l.TakeRows(cpuexec.Rows{
-		Values: as[float64](buf, at.values), Present: as[uint64](buf, at.present),
-		Counts: as[kernels.SeriesCounts](buf, at.counts)[:k.series], All: reads[:steps], Fresh: reads[steps:],
-	})
+	x.Present, x.Counts = as[uint64](buf, at.present), as[kernels.SeriesCounts](buf, at.counts)[:k.series]
+	x.All, x.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
+	return nil
 }

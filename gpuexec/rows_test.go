@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // TestRowsThatDoNotFit: more steps than page-locked memory is for.
@@ -45,11 +46,27 @@ func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, erro
 // that are parts of batches, the cores go on behind the last that came.
 func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
-	sel := randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)
-	cpu := cpuexec.New(cpuexec.Options{})
-	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10})
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
-	job := jobOver(&plan.Aggregate{Func: plan.Aggregates["limitk"], Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, sel)
+	few := &plan.Aggregate{Func: plan.Aggregates["limitk"], Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
+	jobs := map[string]cpuexec.Job{
+		"few": jobOver(few, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)),
+	}
+	sel, err := synthetic.Counters("m_total", 700, 300)
+	require.NoError(t, err)
+	jobs["whole"] = jobOver(w, plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 70}, sel)
+	// Where rows may stay, or for all or some of them no memory is left for that.
+	for _, most := range []int64{0, -1, 2 * 8 * stretchValues} {
+		for name, job := range jobs {
+			t.Run(fmt.Sprintf("%s/%d", name, most), func(t *testing.T) { rowsFromBoth(t, h, job, most) })
+		}
+	}
+}
+
+func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
+	spoilStretches(t)
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10, Rows: most})
+	bound := x.lender.left
 	want, err := cpu.Run(t.Context(), job)
 	require.NoError(t, err)
 	job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
@@ -59,8 +76,9 @@ func TestRowsFromBoth(t *testing.T) {
 		got, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
 		require.Zero(t, got.Work.Samples)
+		got.Release()
 		calls := h.Calls(call) - before
-		for nth := 1; nth <= calls; nth += max(1, calls/25) {
+		for nth := 1; nth <= calls; nth += max(1, calls/15) {
 			h.Configure(fmt.Sprintf("%s:%d=999", call, nth))
 			got, err := cpu.Run(t.Context(), job)
 			require.NoError(t, err)
@@ -70,9 +88,12 @@ func TestRowsFromBoth(t *testing.T) {
 			if got.Work.Samples < want.Work.Samples {
 				both++
 			}
+			got.Release()
+			require.Empty(t, x.lender.stuck)
 		}
 	}
 	require.Greater(t, both, 10)
+	require.Equal(t, bound, x.lender.left+x.lender.all(), "everything was given back")
 }
 
 // TestWindowOnly: where an aggregation needs more memory than there is, its window

@@ -20,6 +20,7 @@ type seat struct {
 	ended  cuda.Event    // the last result was fetched
 	last   cuda.Event    // all batches are done
 	halves [2]cuda.Event // rows were copied to half of a slot's staging memory
+	beside []byte        // what goes with rows that the leaf takes
 }
 
 // slot is what a batch has for itself while it is under way.
@@ -27,6 +28,7 @@ type slot struct {
 	stream  cuda.Stream
 	staging []byte
 	marks   [numMarks]cuda.Event
+	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
 	busy   bool // work was put on the stream
@@ -72,6 +74,9 @@ func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
 				return err
 			}
 		}
+		if l.back, err = c.NewEvent(true); err != nil {
+			return err
+		}
 		if l.staging, err = c.AllocHost(staging); err != nil {
 			return err
 		}
@@ -87,7 +92,7 @@ func (s *seat) release(c *cuda.Context) error {
 		if l.stream != 0 {
 			errs = append(errs, c.DestroyStream(l.stream))
 		}
-		for _, e := range l.marks {
+		for _, e := range append(l.marks[:], l.back) {
 			if e != 0 {
 				errs = append(errs, c.DestroyEvent(e))
 			}

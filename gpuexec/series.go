@@ -106,11 +106,13 @@ func (k *Kernels) WindowOrder(c *cuda.Context, s cuda.Stream, b *Batch, steps St
 // StepReads puts adding up what a window kernel wrote to Output.Reads on a stream.
 // all and fresh have a uint64 a step.
 func (k *Kernels) StepReads(c *cuda.Context, s cuda.Stream, reads cuda.Pointer, tiles, steps uint32, all, fresh cuda.Pointer) error {
-	const length = 32
+	// As many blocks as fill a device; each adds to the same numbers.
+	const enough = 4096
 	grid := blocks(steps, kernels.ReadsSteps)
+	length := max(32, (tiles*grid.X+enough-1)/enough)
 	grid.Y = (tiles + length - 1) / length
 	return c.Launch(k.stepReads, grid, cuda.Size{X: kernels.TileChunks, Y: kernels.ReadsSteps}, 0, s,
-		reads, tiles, steps, uint32(length), all, fresh)
+		reads, tiles, steps, length, all, fresh)
 }
 
 // Parts are the parts that groups have in a batch, in device memory: the number of

@@ -83,7 +83,8 @@ func TestExecutorSpeed(t *testing.T) {
 	sel, err := synthetic.Counters("m_total", series, 10_000)
 	require.NoError(t, err)
 	t.Logf("made in %v", time.Since(start))
-	grid := plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 2500}
+	const every = 60_000 // ms
+	grid := plan.Grid{Start: synthetic.Start + every, Interval: every, Steps: 2500}
 	run := speedRun{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
 		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
@@ -102,25 +103,36 @@ func TestExecutorSpeed(t *testing.T) {
 		}
 	}
 	for _, q := range []struct {
-		op, f string
-		width int64
-		cpu   bool
+		op, f    string
+		width    int64 // ms
+		cpu      bool
+		interval int64 // ms, where it is not every
 	}{
-		{"sum by (job)", "rate", 300_000, true}, {"sum by (job)", "rate", 3_600_000, false}, {"sum by (job)", "rate", 86_400_000, false},
-		{"sum by (job)", plan.Last.Name, 300_000, true},
-		{"max by (job)", "max_over_time", 300_000, true}, {"max by (job)", "max_over_time", 3_600_000, false}, {"max by (job)", "max_over_time", 86_400_000, false},
-		{"avg by (job)", "avg_over_time", 300_000, false}, {"avg by (job)", "avg_over_time", 3_600_000, true}, {"avg by (job)", "avg_over_time", 86_400_000, true},
-		{"sum by (job)", "sum_over_time", 86_400_000, false}, {"sum by (job)", "count_over_time", 86_400_000, false},
-		{"max by (job)", "quantile_over_time", 300_000, true}, {"max by (job)", "mad_over_time", 300_000, false},
-		{"max by (job)", "stddev_over_time", 300_000, false}, {"max by (job)", "deriv", 300_000, false},
-		{"sum by (job)", "changes", 300_000, false}, {"sum by (job)", "irate", 300_000, false},
-		{"stddev by (job)", "rate", 300_000, true}, {"stddev", "rate", 300_000, false},
-		{"topk", "rate", 300_000, true}, {"topk by (job)", "rate", 300_000, false}, {"bottomk", plan.Last.Name, 300_000, false},
-		{"quantile", "rate", 300_000, true}, {"quantile by (job)", "rate", 300_000, false},
-		{"sum by (job) of maps of", "rate", 300_000, true},
-		{"limitk", "rate", 300_000, true}, // the cores take all rows
+		{"sum by (job)", "rate", 300_000, true, 0}, {"sum by (job)", "rate", 3_600_000, false, 0}, {"sum by (job)", "rate", 86_400_000, false, 0},
+		{"sum by (job)", plan.Last.Name, 300_000, true, 0},
+		{"max by (job)", "max_over_time", 300_000, true, 0}, {"max by (job)", "max_over_time", 3_600_000, false, 0}, {"max by (job)", "max_over_time", 86_400_000, false, 0},
+		{"avg by (job)", "avg_over_time", 300_000, false, 0}, {"avg by (job)", "avg_over_time", 3_600_000, true, 0}, {"avg by (job)", "avg_over_time", 86_400_000, true, 0},
+		{"sum by (job)", "sum_over_time", 86_400_000, false, 0}, {"sum by (job)", "count_over_time", 86_400_000, false, 0},
+		{"max by (job)", "quantile_over_time", 300_000, true, 0}, {"max by (job)", "mad_over_time", 300_000, false, 0},
+		{"max by (job)", "stddev_over_time", 300_000, false, 0}, {"max by (job)", "deriv", 300_000, false, 0},
+		{"sum by (job)", "changes", 300_000, false, 0}, {"sum by (job)", "irate", 300_000, false, 0},
+		{"stddev by (job)", "rate", 300_000, true, 0}, {"stddev", "rate", 300_000, false, 0},
+		{"topk", "rate", 300_000, true, 0}, {"topk by (job)", "rate", 300_000, false, 0}, {"bottomk", plan.Last.Name, 300_000, false, 0},
+		{"quantile", "rate", 300_000, true, 0}, {"quantile by (job)", "rate", 300_000, false, 0},
+		{"sum by (job) of maps of", "rate", 300_000, true, 0},
+		{"limitk", "rate", 300_000, true, 0}, // the cores take all rows
+		// Windows that share no sample.
+		{"sum by (job)", "rate", 300_000, true, 300_000}, {"sum by (job)", "rate", 300_000, false, 1_800_000},
+		{"sum by (job)", plan.Last.Name, 300_000, true, 300_000}, {"sum by (job)", plan.Last.Name, 300_000, false, 1_800_000},
+		{"max by (job)", "max_over_time", 300_000, true, 300_000},
+		{"avg by (job)", "avg_over_time", 300_000, true, 300_000}, {"sum", "avg_over_time", 105_000, false, 105_000},
 	} {
 		s := speed{Query: fmt.Sprintf("%s (%s(m_total[%v]))", q.op, q.f, time.Duration(q.width)*time.Millisecond)}
+		grid := grid
+		if q.interval > 0 {
+			s.Query += fmt.Sprintf(" every %v", time.Duration(q.interval)*time.Millisecond)
+			grid.Interval, grid.Steps = q.interval, int(int64(grid.Steps)*every/q.interval)
+		}
 		if !regexp.MustCompile(os.Getenv(speedOnly)).MatchString(s.Query) {
 			continue
 		}
@@ -237,7 +249,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			d, steps := j.onDevice(b, cuda.Pointer(b.onStore.at.at), j.rest), j.steps
 			steps.Stretch = j.stretch(b)
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
-			s.Window += ms(func() error { return j.window(c, slot.stream, d, steps) })
+			s.Window += ms(func() error { return j.window(c, slot.stream, n, d, steps) })
 			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
 			s.Fold += ms(func() error { return j.product.add(j, c, slot.stream, d) })
 		}

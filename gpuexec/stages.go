@@ -27,6 +27,7 @@ type Stages struct {
 	Total   time.Duration // from Run to its result
 
 	Batches       int
+	Fused         bool  // windows were computed while decoding: Window is both, Decode nothing
 	CopiedBytes   int64 // to the device: chunks, and where they are
 	ResidentBytes int64 // of chunks that were on the device already
 

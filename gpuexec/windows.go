@@ -85,10 +85,12 @@ func (f function) panes(s Steps) *Panes {
 	return &p
 }
 
-// window puts the window function over a batch on a stream.
-func (j *job) window(c *cuda.Context, s cuda.Stream, d *onDevice, steps Steps) error {
+// window puts the window function over batch number n on a stream.
+func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps Steps) error {
 	k, b := j.x.k, &d.Batch
 	switch {
+	case j.fuses:
+		return j.fused(c, s, n, d)
 	case j.panes != nil:
 		return k.WindowPanes(c, s, b, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
 	case j.f.by == byRate:

@@ -15,9 +15,10 @@
 struct Column {
   u64* times;
   u64* values;
-  DEVICE void operator()(u32 i, u64 t, u64 v) {
+  DEVICE bool operator()(u32 i, u64 t, u64 v) {
     store_streaming(times + (u64)i * 32, t);
     store_streaming(values + (u64)i * 32, v);
+    return true;
   }
 };
 

@@ -16,9 +16,10 @@ struct Fold {
 
 struct Folder {
   Fold fold;
-  DEVICE void operator()(u32, u64 t, u64 v) {
+  DEVICE bool operator()(u32, u64 t, u64 v) {
     fold.times += t;
     fold.sum += as_double(v);
+    return true;
   }
 };
 

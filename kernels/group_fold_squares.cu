@@ -17,8 +17,31 @@
 // Adds values to a state.
 template <u32 op>
 struct AddTo {
+  static const bool kWhole = op == kSum || op == kAvg;
   State& s;
   DEVICE void operator()(u32, double v) { add_present<op>(s, v); }
+  // Adds 32 values to a sum: first all to the sum alone, which is what one addition waits
+  // for the other for, then what each loses. -0 stands for no value, and for the sum of
+  // none: it changes nothing. Where the sum is not finite they are added one by one.
+  DEVICE void square(u32, const double* values) {
+    double v[kSide], sums[kSide + 1], lost = s.lost;
+    u32 n = s.n;
+    sums[0] = n > 0 ? s.value : -0.0;
+    UNROLL for (u32 i = 0; i < kSide; i++) {
+      bool present = as_bits(values[i]) != kAbsent;
+      v[i] = present ? values[i] : -0.0;
+      n += present;
+    }
+    UNROLL for (u32 i = 0; i < kSide; i++) sums[i + 1] = sums[i] + v[i];
+    UNROLL for (u32 i = 0; i < kSide; i++) lost += lost_by(sums[i], v[i], sums[i + 1]);
+    if (s.running || !is_finite(sums[kSide])) {
+      for (u32 i = 0; i < kSide; i++) add_present<op>(s, values[i]);
+      return;
+    }
+    s.lost = lost;
+    s.value = sums[kSide];
+    s.n = n;
+  }
 };
 
 template <u32 op>

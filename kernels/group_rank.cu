@@ -63,6 +63,7 @@ struct Heap {
 
 // Offers values to a heap with room for so many.
 struct Ranker {
+  static const bool kWhole = true;
   Heap heap;
   u32 room, base;
   u64 sign;    // what keys differ from values in
@@ -78,6 +79,14 @@ struct Ranker {
       return;
     }
     top = heap.keys[0];
+  }
+  // Most values are no better than the worst of a heap that is full: whether one is, is
+  // found out without waiting for any.
+  DEVICE void square(u32 place, const double* v) {
+    bool better = heap.n < room || top != top;
+    UNROLL for (u32 i = 0; i < kSide; i++) better |= top < as_double(as_bits(v[i]) ^ sign);
+    if (!better) return;
+    for (u32 i = 0; i < kSide; i++) (*this)(place + i, v[i]);
   }
 };
 

@@ -28,6 +28,9 @@ const (
 	WindowPairs  = "window_pairs"
 	WindowFold   = "window_fold"
 	WindowOrder  = "window_order"
+	FusedAll     = "fused_all"
+	FusedEnds    = "fused_ends"
+	FusedRate    = "fused_rate"
 	StepReads    = "step_reads"
 	GroupFold    = "group_fold"
 	FoldSquares  = "group_fold_squares"
@@ -37,6 +40,9 @@ const (
 	MapValues    = "map_values"
 	SeriesRows   = "series_rows"
 )
+
+// Mixed is the name of a fused kernel for batches with XOR2 chunks.
+func Mixed(fused string) string { return fused + "_mixed" }
 
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
 const MinMajor, MinMinor = 7, 5

@@ -32,12 +32,23 @@ struct Table {
     return ChunkRef{(e.where & 0x7ffffffffull) * 8, (u32)(e.where >> 35) & 0x1fff, (u32)(e.where >> 48) | xor2};
   }
 
-  // Whether times lie in the chunk's stated range.
-  DEVICE bool includes(u32 id, i64 begin, i64 end) const {
+  // The chunk's stated range, both ends included, in ms.
+  DEVICE void range(u32 id, i64& from, i64& to) const {
     Entry e = entries[id];
-    if (e.when & kWide) return begin >= wide[e.where].from && end <= wide[e.where].to;
-    i64 from = since + (i64)(e.when & 0x7ffffffffull);
-    return begin >= from && end <= from + (i64)(e.when >> 35 & 0x7ffffff);
+    if (e.when & kWide) {
+      from = wide[e.where].from;
+      to = wide[e.where].to;
+      return;
+    }
+    from = since + (i64)(e.when & 0x7ffffffffull);
+    to = from + (i64)(e.when >> 35 & 0x7ffffff);
+  }
+
+  // Whether times lie in it.
+  DEVICE bool includes(u32 id, i64 begin, i64 end) const {
+    i64 from, to;
+    range(id, from, to);
+    return begin >= from && end <= to;
   }
 };
 
@@ -57,15 +68,16 @@ struct Packed {
   u64 begin, end;
   double last;  // kept
   bool falls;
-  DEVICE void operator()(u32 i, u64 t, u64 v) {
+  DEVICE bool operator()(u32 i, u64 t, u64 v) {
     if (i == 0) begin = t;
     end = t;
-    if (drop && v == kStaleMarker) return;
+    if (drop && v == kStaleMarker) return true;
     store_streaming(times + (u64)kept * 32, t);
     store_streaming(values + (u64)kept * 32, v);
     if (as_double(v) < last && kept > 0) falls = true;
     last = as_double(v);
     kept++;
+    return true;
   }
 };
 

@@ -13,6 +13,9 @@ typedef long long i64;
 #define DEVICE inline __attribute__((device, always_inline))
 #define SHARED __attribute__((shared))
 #define MAX_THREADS(n) __attribute__((launch_bounds(n)))
+// The same, where so many blocks are to fit into a multiprocessor: its registers are
+// shared out accordingly.
+#define MAX_THREADS_AND_BLOCKS(n, blocks) __attribute__((launch_bounds(n, blocks)))
 // Before a loop over an array that is to stay in registers.
 #define UNROLL _Pragma("unroll")
 
@@ -39,6 +42,8 @@ DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v)
 DEVICE void atomic_add(u64* at, u64 v) { __nvvm_atom_add_gen_ll((i64*)at, (i64)v); }
 DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
+// a*b+c, rounded once.
+DEVICE double fused_multiply_add(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
 // The double with these bits, and back.
 DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
 DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }

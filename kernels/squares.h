@@ -27,8 +27,9 @@ DEVICE Squares squares_of(const double* values, u32 steps, u32 block) {
 }
 
 // Hands the values of the series at places from to to, at this thread's step, to
-// sink(place, value), kAbsent where there is none. Each square is loaded while the one
-// before is gone through.
+// sink(place, value), kAbsent where there is none, or a whole square's row to sink.square(first place, values)
+// if Sink::kWhole.
+// Each square is loaded while the one before is gone through.
 template <class Sink>
 DEVICE void each_in_squares(const Squares& q, u32 from, u32 to, Turned turned, Sink& sink) {
   u32 me = thread_x();
@@ -44,6 +45,12 @@ DEVICE void each_in_squares(const Squares& q, u32 from, u32 to, Turned turned, S
     u32 place = from - lane;
     from += lanes;
     if (from < to) q.load(++tile, v);
+    if constexpr (Sink::kWhole) {
+      if (lanes == kSide) {
+        sink.square(place, turned[me]);
+        continue;
+      }
+    }
     for (u32 end = lane + lanes; lane < end; lane++) sink(place + lane, turned[me][lane]);
   }
 }

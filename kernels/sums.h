@@ -5,16 +5,21 @@
 
 DEVICE bool infinite(double v) { return __builtin_fabs(v) == __builtin_inf(); }
 
-// Adds v to sum and what that loses to lost, as Prometheus's kahansum.Inc does.
+DEVICE bool is_finite(double v) { return (as_bits(v) >> 52 & 0x7ff) < 0x7ff; }
+
+// What adding v to sum, which yields t, loses by rounding.
+DEVICE double lost_by(double sum, double v, double t) {
+  bool as_large = __builtin_fabs(sum) >= __builtin_fabs(v);
+  double large = as_large ? sum : v, small = as_large ? v : sum;
+  return (large - t) + small;
+}
+
+// Adds v to sum and what that loses to lost, as Prometheus's kahansum.Inc does, without
+// a branch, so that the next sum need not wait for what this one lost.
 DEVICE void add_compensated(double v, double& sum, double& lost) {
   double t = sum + v;
-  if (infinite(t)) {
-    lost = 0;
-  } else if (__builtin_fabs(sum) >= __builtin_fabs(v)) {
-    lost += (sum - t) + v;
-  } else {
-    lost += (v - t) + sum;
-  }
+  lost += lost_by(sum, v, t);
+  if (infinite(t)) lost = 0;
   sum = t;
 }
 

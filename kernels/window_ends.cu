@@ -11,16 +11,7 @@
 // one of their values: 8 to 14 bytes a sample.
 // Writes 16 bytes a step, and adds to the counts of the series: see
 // WINDOW_PARAMETERS.
-#include "series.h"
-
-// The kinds; the numbers are those of kernels.Ends.
-const u32 kInstant = 0;     // the last sample
-const u32 kNewest = 1;      // the last sample of a range
-const u32 kOldest = 2;      // the first one
-const u32 kNewestTime = 3;  // the time of the last, in seconds
-const u32 kOldestTime = 4;
-const u32 kNumber = 5;  // how many samples
-const u32 kInstantTime = 7;  // the time of the last sample, in seconds
+#include "ends.h"
 
 DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 last) {
   switch (kind) {
@@ -28,8 +19,8 @@ DEVICE double value_of(u32 kind, const Columns& c, const Walker& lo, u32 n, u64 
     case kInstantTime:
     case kNewest: return c.values[last];
     case kOldest: return c.values[lo.at];
-    case kNewestTime: return (double)c.times[last] / 1000;
-    case kOldestTime: return (double)lo.t / 1000;
+    case kNewestTime: return seconds_of(c.times[last]);
+    case kOldestTime: return seconds_of(lo.t);
     case kNumber: return n;
     default: return 1;  // present
   }
@@ -61,7 +52,7 @@ KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, u32 kind) {
     if (kind == kInstant || kind == kInstantTime) {
       // A stale marker, which only an instant selector meets, is kAbsent.
       u32 read = result != kAbsent;
-      if (read && kind == kInstantTime) result = as_bits((double)c.times[last] / 1000);
+      if (read && kind == kInstantTime) result = as_bits(seconds_of(c.times[last]));
       emit(to, result, read, read, 0);
       continue;
     }

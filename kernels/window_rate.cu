@@ -11,35 +11,8 @@
 // values: 10 to 16 bytes a sample.
 // Writes 16 bytes a step, and adds to the counts of the series: see
 // WINDOW_PARAMETERS.
+#include "rate.h"
 #include "series.h"
-
-// What a window is extrapolated by: the operations, and their order, are those of
-// Prometheus's extrapolatedRate.
-struct Shape {
-  u32 n;
-  i64 lead, trail;  // ms
-  double seconds;   // that the result is divided by, or 0
-  double covered, to_start, to_end, factor;
-};
-
-DEVICE double extrapolate(const Shape& s, double to_start) {
-  double f = (s.covered + to_start + s.to_end) / s.covered;
-  return s.seconds != 0 ? f / s.seconds : f;
-}
-
-DEVICE void set_shape(Shape& s, u32 n, i64 lead, i64 trail, i64 covered) {
-  s.n = n;
-  s.lead = lead;
-  s.trail = trail;
-  s.covered = (double)covered / 1000;
-  double spacing = s.covered / (double)(n - 1);
-  double threshold = spacing * 1.1;
-  s.to_start = (double)lead / 1000;
-  if (s.to_start >= threshold) s.to_start = spacing / 2;
-  s.to_end = (double)trail / 1000;
-  if (s.to_end >= threshold) s.to_end = spacing / 2;
-  s.factor = extrapolate(s, s.to_start);
-}
 
 // The increase over a window, with the resets between its first and its last
 // sample made up for: n samples from w on.
@@ -119,13 +92,7 @@ KERNEL MAX_THREADS(128) window_rate(WINDOW_PARAMETERS, u32 counter, double secon
       if (counter && hi.reset > lo_index) increase = with_resets(c, lo, n, increase);
       i64 lead = lo.t - (end - width), trail = end - last_time;
       if (n != shape.n || lead != shape.lead || trail != shape.trail) set_shape(shape, n, lead, trail, last_time - lo.t);
-      double factor = shape.factor;
-      // A counter is never negative: do not extrapolate below zero.
-      if (counter && increase > 0 && first_value >= 0) {
-        double to_zero = shape.covered * (first_value / increase);
-        if (to_zero < shape.to_start) factor = extrapolate(shape, to_zero);
-      }
-      result = as_bits(increase * factor);
+      result = as_bits(extrapolated(shape, counter, first_value, increase));
     }
     emit(to, result, n, fresh, n);
   }

@@ -162,8 +162,8 @@ DEVICE i64 read_change(Bits& b, u32 upper, u32 lower) {
   return (i64)((i32)((bits - 1) << (32 - size)) >> (32 - size)) + 1;
 }
 
-// Decodes a chunk and hands each sample to sink(i, t, value bits). Returns the
-// chunk's status.
+// Decodes a chunk and hands each sample to sink(i, t, value bits), until that returns
+// false. Returns the chunk's status.
 template <class Sink>
 DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
   if (c.samples == 0) return 0;
@@ -174,8 +174,7 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
   u32 status = read_first(b, t, v);
   if (status) return status;
   u32 stale = v == kStaleMarker ? kStale : 0;
-  sink(0, t, v);
-  if (c.samples == 1) return stale;
+  if (!sink(0, t, v) || c.samples == 1) return stale;
 
   status = read_distance(b, delta);
   if (status) return status;
@@ -206,7 +205,7 @@ DEVICE u32 decode_chunk(const u8* slab, const ChunkRef& c, Sink& sink) {
       if (v == kStaleMarker) stale = kStale;
     }
     if (b.left < 0) return kTruncated;
-    sink(i, t, v);
+    if (!sink(i, t, v)) return stale;
     if (++i == c.samples) return overflow.wrapped ? kBackwards : stale;
     step = 1;
   }

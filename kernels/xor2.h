@@ -77,9 +77,8 @@ DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
   starts &= 127;
   if (starts == 0) starts = c.samples;
   u32 stale = v == kStaleMarker ? kStale : 0;
-  sink(0, t, v);
+  if (!sink(0, t, v) || c.samples == 1) return stale;
   if (stale) v = 0;
-  if (c.samples == 1) return stale;
 
   status = read_distance(b, delta);
   if (status) return status;
@@ -127,7 +126,7 @@ DEVICE u32 decode_chunk2(const u8* slab, const ChunkRef& c, Sink& sink) {
     if (now == kStaleMarker) stale = kStale;
     if (i >= starts) skip_start(b);
     if (b.left < 0) return kTruncated;
-    sink(i, t, now);
+    if (!sink(i, t, now)) return stale;
     if (++i == c.samples) return overflow.wrapped ? kBackwards : stale;
   }
 }

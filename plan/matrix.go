@@ -36,6 +36,22 @@ type Matrix struct {
 	Peak int
 
 	Work Work
+
+	release []func()
+}
+
+// Lend says that values of the matrix lie in memory of somebody else, which release
+// gives back.
+func (m *Matrix) Lend(release func()) { m.release = append(m.release, release) }
+
+// Release gives the memory of the values back, which nobody may look at any more. A
+// matrix that is not released is still garbage once nothing refers to it or to its
+// values, but to collect it may take long.
+func (m *Matrix) Release() {
+	for _, f := range m.release {
+		f()
+	}
+	m.Rows, m.release = nil, nil
 }
 
 // Work says what a node's evaluation took.

@@ -111,7 +111,7 @@ func TestHostDriverWaits(t *testing.T) {
 	}))
 }
 
-// TestDo: work of a device is done on its one thread, whoever asks.
+// TestDo: whoever asks has the device's context, and after that the thread has none.
 func TestDo(t *testing.T) {
 	dev, err := cudatest.Open(t).Device(0)
 	require.NoError(t, err)
@@ -134,14 +134,13 @@ func TestDo(t *testing.T) {
 	}
 	require.ErrorIs(t, dev.Do(func(*cuda.Context) error { return fs.ErrExist }), fs.ErrExist)
 	require.PanicsWithValue(t, "out", func() { _ = dev.Do(func(*cuda.Context) error { panic("out") }) })
-	require.NoError(t, dev.Do(func(*cuda.Context) error { return nil }), "the thread survives a panic")
+	require.NoError(t, dev.Do(func(*cuda.Context) error { return nil }), "the device survives a panic")
 	require.NoError(t, dev.Close())
 	require.NoError(t, dev.Close())
 	require.ErrorIs(t, dev.Do(func(*cuda.Context) error { return nil }), cuda.ErrClosed)
 }
 
-// TestDoExit: work that ends its goroutine, as FailNow of a test does, closes
-// the device and hangs nobody.
+// TestDoExit: work that ends its goroutine, as FailNow of a test does, hangs nobody.
 func TestDoExit(t *testing.T) {
 	dev, err := cudatest.Open(t).Device(0)
 	require.NoError(t, err)
@@ -152,8 +151,38 @@ func TestDoExit(t *testing.T) {
 		ended <- true
 	}()
 	require.False(t, <-ended, "Do returned")
-	require.ErrorIs(t, dev.Do(func(*cuda.Context) error { return nil }), cuda.ErrClosed)
+	require.NoError(t, dev.Do(func(*cuda.Context) error { return nil }))
 	require.NoError(t, dev.Close())
+}
+
+// TestDoOthers: other devices have other contexts, also on the same thread.
+func TestDoOthers(t *testing.T) {
+	h := cudatest.Control(t)
+	h.Configure("devices=2,memory=1000")
+	d := cudatest.Open(t)
+	var devs [2]*cuda.Device
+	for i := range devs {
+		var err error
+		devs[i], err = d.Device(i)
+		require.NoError(t, err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i, dev := range devs {
+		require.NoError(t, dev.Do(func(c *cuda.Context) error {
+			_, err := c.Alloc(uint64(100 * (i + 1)))
+			return err
+		}))
+	}
+	for i, dev := range devs {
+		require.NoError(t, dev.Do(func(c *cuda.Context) error {
+			free, _, err := c.MemoryInfo()
+			require.Equal(t, uint64(1000-100*(i+1)), free)
+			return err
+		}))
+		require.NoError(t, dev.Close())
+	}
+	require.Zero(t, h.Held())
 }
 
 func TestInfo(t *testing.T) {

@@ -2,8 +2,7 @@
 // it, and no more. It needs neither cgo nor the CUDA toolkit; the driver's
 // library, libcuda.so.1, is looked for when Open is called.
 //
-// A device belongs to a few goroutines, locked to their threads, on which every
-// call for it is made: see Device.Do.
+// Every call for a device is made where its context is the thread's: see Device.Do.
 package cuda
 
 import (

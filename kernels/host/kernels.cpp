@@ -9,6 +9,12 @@
 #include "../decode_series.cu"
 #include "../decode_xor.cu"
 #include "../fold_xor.cu"
+#include "../fused_all.cu"
+#include "../fused_all_mixed.cu"
+#include "../fused_ends.cu"
+#include "../fused_ends_mixed.cu"
+#include "../fused_rate.cu"
+#include "../fused_rate_mixed.cu"
 #include "../group_fold.cu"
 #include "../group_fold_squares.cu"
 #include "../group_quantile.cu"
@@ -61,6 +67,12 @@ const Kernel* find_kernel(const std::string& name) {
       entry<decode_series>("decode_series", false),
       entry<decode_xor>("decode_xor", false),
       entry<fold_xor>("fold_xor", false),
+      entry<fused_all>("fused_all", false),
+      entry<fused_all_mixed>("fused_all_mixed", false),
+      entry<fused_ends>("fused_ends", false),
+      entry<fused_ends_mixed>("fused_ends_mixed", false),
+      entry<fused_rate>("fused_rate", false),
+      entry<fused_rate_mixed>("fused_rate_mixed", false),
       entry<group_fold>("group_fold", false),
       entry<group_fold_squares>("group_fold_squares", true),
       entry<group_quantile>("group_quantile", true),

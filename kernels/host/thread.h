@@ -8,6 +8,7 @@
 // One block runs at a time, its threads in turns: see ENTER in machine.h.
 #define SHARED static
 #define MAX_THREADS(n)
+#define MAX_THREADS_AND_BLOCKS(n, blocks)
 #define UNROLL
 
 namespace host {
@@ -42,6 +43,7 @@ inline u32 funnel(u32 hi, u32 lo, u32 n) {
   return n ? hi << n | lo >> (32 - n) : hi;
 }
 inline void store_streaming(u64* to, u64 v) { *to = v; }
+inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
 inline double as_double(u64 v) {
   double d;
   __builtin_memcpy(&d, &v, sizeof d);

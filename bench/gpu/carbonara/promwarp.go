@@ -31,14 +31,19 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 		}
 	}
 	means, sum := job(p, sel, false), job(p, sel, true)
-	var m *plan.Matrix
+	m := &plan.Matrix{}
+	defer func() { m.Release() }()
 	device := func(j cpuexec.Job, hot bool, stages *gpuexec.Stages) func() error {
-		return func() (err error) {
+		return func() error {
 			if !hot {
 				x.Forget(sel)
 			}
 			*stages = gpuexec.Stages{}
-			m, err = x.RunStages(ctx, j, stages)
+			m.Release()
+			got, err := x.RunStages(ctx, j, stages)
+			if err == nil {
+				m = got
+			}
 			return err
 		}
 	}
@@ -52,14 +57,20 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 		summed bool
 		f      func() error
 	}{
-		{Cores, false, func() (err error) { m, err = cpu.Run(ctx, means); return err }},
+		{Cores, false, func() (err error) {
+			got, err := cpu.Run(ctx, means)
+			if err == nil {
+				m = got
+			}
+			return err
+		}},
 		{Summed, true, device(sum, false, &c.SumStages)},
 		{SummedHot, true, device(sum, true, &hotSum)},
 		{BySeries, false, device(means, false, &c.Stages)},
 		{BySeriesHot, false, device(means, true, &c.HotStages)},
 	} {
 		o.take(c, w.name, float64s, w.f, check[w.summed])
-		m = nil
+		m.Release()
 	}
 	return ctx.Err()
 }

@@ -1,0 +1,205 @@
+package gpuexec
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
+)
+
+// all is how many stretches are free.
+func (l *lender) all() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.free)
+}
+
+// spoilStretches changes what is given back, for one test.
+func spoilStretches(t *testing.T) {
+	spoilReturned = func(s *stretch) {
+		for k := range s {
+			s[k] = math.Float64frombits(0xDEAD_BEEF_0BAD_CAFE)
+		}
+	}
+	t.Cleanup(func() { spoilReturned = nil })
+}
+
+// TestLender: what is lent is lent once, up to the bound, and again once it was given
+// back; what is still lent when the lender is released stays good.
+func TestLender(t *testing.T) {
+	h := cudatest.Control(t)
+	dev := cudatest.Device(t)
+	held := h.Held()
+	l := newLender(dev, 5*8*stretchValues+7)
+	require.Nil(t, l.lend(6), "more than there may be")
+	require.Zero(t, h.Calls("cuMemHostRegister_v2"))
+	a := l.lend(2)
+	require.Len(t, a, 2)
+	require.Equal(t, 2, h.Held()-held)
+	b := l.lend(3)
+	require.Len(t, b, 3)
+	require.Nil(t, l.lend(1))
+	seen := map[*stretch]bool{}
+	for _, s := range append(append([]*stretch{}, a...), b...) {
+		require.False(t, seen[s])
+		seen[s] = true
+	}
+	l.giveBack(a, true)
+	require.ElementsMatch(t, a, l.lend(2))
+	require.Equal(t, 5, h.Calls("cuMemHostRegister_v2"))
+	l.giveBack(a[:1], false)
+	require.Nil(t, l.lend(1), "the device may yet write to it")
+	l.giveBack(a[1:], true)
+	a[1] = nil
+	b[0][7] = 7
+	require.NoError(t, dev.Do(l.release))
+	require.Nil(t, l.lend(1))
+	require.Equal(t, 7.0, b[0][7])
+	l.giveBack(b, true)
+	require.Equal(t, 1, h.Held()-held, "the one that is never lent again")
+	require.Nil(t, l.lend(1))
+}
+
+// TestLenderFinds: what is not given back is found once nobody refers to it, and not
+// before.
+func TestLenderFinds(t *testing.T) {
+	dev := cudatest.Device(t)
+	l := newLender(dev, 8*stretchValues)
+	for range 3 { // found more than once
+		values := l.lend(1)[0][1000:2000]
+		for range 3 {
+			runtime.GC()
+		}
+		require.Nil(t, l.lend(1))
+		values[0] = 1
+		runtime.KeepAlive(&values)
+		values = nil
+		require.Eventually(t, func() bool { runtime.GC(); return l.all() == 1 }, 10*time.Second, time.Millisecond)
+	}
+	require.NoError(t, dev.Do(l.release))
+}
+
+// TestLenderFails: where no more memory can be locked, there is none to lend.
+func TestLenderFails(t *testing.T) {
+	h := cudatest.Control(t)
+	dev := cudatest.Device(t)
+	l := newLender(dev, 100*8*stretchValues)
+	h.Configure("cuMemHostRegister_v2:3=2")
+	require.Nil(t, l.lend(4))
+	require.Equal(t, 2, l.all())
+	require.Len(t, l.lend(2), 2)
+	require.Nil(t, l.lend(1))
+	require.Equal(t, 3, h.Calls("cuMemHostRegister_v2"), "it is not tried again")
+}
+
+// TestRowsStay: the rows of several jobs at once stay as they are until their matrices
+// are released, whatever comes back after them, and the memory is lent again. Where it
+// is all lent, rows come in another way.
+func TestRowsStay(t *testing.T) {
+	spoilStretches(t)
+	r := rand.New(rand.NewPCG(71, 72))
+	cpu := cpuexec.New(cpuexec.Options{})
+	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: 12 * 8 * stretchValues})
+	type query struct {
+		job  cpuexec.Job
+		want *plan.Matrix
+	}
+	var queries []query
+	add := func(f string, width int64, grid plan.Grid, sel *selection.Selection) {
+		job := jobOver(aggregation("sum", f, width, 0, nil, nil, false).Input, grid, sel)
+		want, err := cpu.Run(t.Context(), job)
+		require.NoError(t, err)
+		queries = append(queries, query{job, want})
+	}
+	for _, series := range []int{3, 300, 2000} {
+		// Rows with values at all steps, at most, and at few.
+		whole, err := synthetic.Counters("m_total", series, 600)
+		require.NoError(t, err)
+		add("max_over_time", 300_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("rate", 20_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("last_over_time", 8_000, plan.Grid{Start: synthetic.Start + 60_000, Interval: 20_000, Steps: 400}, whole)
+		add("count_over_time", 60_000, plan.Grid{Start: 600_000, Interval: 20_000, Steps: 400}, randomSelection(t, r, series))
+	}
+	var wg sync.WaitGroup
+	for k := range 3 {
+		r := rand.New(rand.NewPCG(73, uint64(k)))
+		wg.Go(func() {
+			var held []query
+			var got []*plan.Matrix
+			for range 30 {
+				q := queries[r.IntN(len(queries))]
+				m, err := x.Run(t.Context(), q.job)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				held, got = append(held, q), append(got, m)
+				if len(got) > 2 {
+					same(t, held[0].want, got[0], true, "long after")
+					got[0].Release()
+					held, got = held[1:], got[1:]
+				}
+			}
+			for i := range got {
+				same(t, held[i].want, got[i], true, "at last")
+				got[i].Release()
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, x.lender.all())
+	require.Equal(t, 12, x.lender.left+x.lender.all(), "everything was given back")
+	require.Empty(t, x.lender.stuck)
+}
+
+// TestRowsOfFewValues: rows that are mostly empty do not keep memory from others.
+func TestRowsOfFewValues(t *testing.T) {
+	spoilStretches(t)
+	x := executor(t, Options{Memory: 96 << 20, Staging: 6 << 20})
+	sel := randomSelection(t, rand.New(rand.NewPCG(74, 75)), 200)
+	job := jobOver(aggregation("sum", "max_over_time", 15_000, 0, nil, nil, false).Input, plan.Grid{Start: 0, Interval: 15_000, Steps: 9000}, sel)
+	want, err := cpuexec.New(cpuexec.Options{}).Run(t.Context(), job)
+	require.NoError(t, err)
+	got, err := x.Run(t.Context(), job)
+	require.NoError(t, err)
+	same(t, want, got, true, "few values")
+	require.Less(t, got.Points(), int64(200*9000/2))
+	made := x.lender.all()
+	require.Positive(t, made, "it was given back")
+	got.Release()
+	require.Equal(t, made, x.lender.all())
+}
+
+// TestRowsGivenBack: a query that fails gives back what it was lent.
+func TestRowsGivenBack(t *testing.T) {
+	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20})
+	sel := randomSelection(t, rand.New(rand.NewPCG(76, 77)), 2000)
+	job := jobOver(aggregation("sum", "last_over_time", 3_600_000, 0, nil, nil, false).Input, plan.Grid{Start: 600_000, Interval: 15_000, Steps: 300}, sel)
+	m, err := x.Run(t.Context(), job)
+	require.NoError(t, err)
+	points := m.Points()
+	m.Release()
+	made := x.lender.all()
+	require.Greater(t, made, 2, "several batches")
+	for _, most := range []int64{1, points / 2, points - 1} {
+		job.MaxSamples = int(most)
+		_, err := x.Run(t.Context(), job)
+		require.ErrorContains(t, err, "query processing would load too many samples")
+		require.Equal(t, made, x.lender.all(), "%d of %d", most, points)
+	}
+	job.MaxSamples, job.Budget = 0, cpuexec.NewBudget(4*points)
+	var e *cpuexec.MemoryError
+	_, err = x.Run(t.Context(), job)
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, made, x.lender.all())
+}

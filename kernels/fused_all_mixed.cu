@@ -1,0 +1,4 @@
+// fused_all_mixed: fused_all for chunks of which some, or all, are XOR2 chunks.
+#include "over.h"
+
+KERNEL FUSED_THREADS fused_all_mixed(FUSED_PARAMETERS, u32 op) { fused_over<true>(FUSED_JOB, op); }

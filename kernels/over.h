@@ -1,0 +1,76 @@
+// sum, avg, min and max of the samples of windows that share none: see fused.h.
+#pragma once
+#include "fused.h"
+#include "sums.h"
+
+template <u32 op>
+struct Over;
+
+template <>
+struct Over<kSum> {
+  double sum, lost;
+  DEVICE void begin(const u64*) { sum = lost = 0; }
+  DEVICE void add(u32, i64, double v) { add_compensated(v, sum, lost); }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(sum + lost), n, n}; }
+  DEVICE bool failed() const { return false; }
+};
+
+// A mean is that of the sum, unless that is infinite. A sum that begins with -0 has the
+// bits of one that begins with the first value.
+template <>
+struct Over<kAvg> {
+  double sum, lost;
+  bool overflow;
+  DEVICE void begin(const u64*) {
+    sum = -0.0;
+    lost = 0;
+  }
+  DEVICE void add(u32, i64, double v) { add_compensated(v, sum, lost); }
+  DEVICE Found found(u32 n, i64, i64) {
+    overflow = overflow || infinite(sum) || sum != sum;
+    double rest = lost;
+    if (rest != 0) rest /= n;  // dividing zero takes a GPU long
+    return Found{as_bits(sum / n + rest), n, n};
+  }
+  DEVICE bool failed() const { return overflow; }
+};
+
+// Means of whatever there is.
+struct AnyMean {
+  State s;
+  DEVICE void begin(const u64*) { s = State{0, 0, 0, 0}; }
+  DEVICE void add(u32, i64, double v) { add_over_time<kAvg>(s, v); }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(result<kAvg>(s)), n, n}; }
+  DEVICE bool failed() const { return false; }
+};
+
+template <u32 op>
+struct Over {
+  double v;
+  DEVICE void begin(const u64*) {}
+  DEVICE void add(u32 n, i64, double w) {
+    if (n == 0 || v != v || (op == kMin ? v > w : v < w)) v = w;
+  }
+  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(v), n, n}; }
+  DEVICE bool failed() const { return false; }
+};
+
+template <bool mixed, u32 op>
+DEVICE bool fused_over(const FusedJob& job) {
+  Over<op> f{};
+  return fused<mixed>(job, f);
+}
+
+template <bool mixed>
+DEVICE void fused_over(const FusedJob& job, u32 op) {
+  switch (op) {
+    case kSum: fused_over<mixed, kSum>(job); break;
+    case kMin: fused_over<mixed, kMin>(job); break;
+    case kMax: fused_over<mixed, kMax>(job); break;
+    default:
+      if (!fused_over<mixed, kAvg>(job)) {
+        AnyMean f{};
+        fused<mixed>(job, f);
+      }
+  }
+}
