@@ -85,7 +85,7 @@ type Job struct {
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
 		job.remembered = map[*plan.Aggregate]rememberable{}
-		findRememberable(job.Node, job.remembered)
+		findRememberable(job.Node, false, job.remembered)
 	}
 	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
 	defer func() {
@@ -130,6 +130,8 @@ type run struct {
 	// those of the node being evaluated.
 	held int
 	got  got // what was fetched last
+	// firsts, if it is there, takes the first series of the node's groups.
+	firsts *firsts
 }
 
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
@@ -205,6 +207,9 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 			return nil, err
 		}
 		rows := a.rows()
+		if r.firsts != nil {
+			r.firsts.of = a.firstSeries(rows)
+		}
 		r.free(a, rows)
 		return rows, nil
 	}

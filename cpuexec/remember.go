@@ -8,12 +8,18 @@ import (
 // fewestSteps is the number of steps below which looking up results is not worth it.
 const fewestSteps = 4
 
+// mayRemember reports whether results of n may be remembered.
+func (r *run) mayRemember(n *plan.Aggregate) bool {
+	_, ok := r.job.remembered[n]
+	return ok
+}
+
 // remember evaluates an aggregation over a window at the steps at which its values
 // are not remembered.
 func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error) {
 	g := r.job.Grid
-	if g.Steps < fewestSteps || !r.mayHold(r.held+g.Steps) {
-		return r.aggregate(n)
+	if g.Steps < fewestSteps || !r.mayHold(r.held+g.Steps) || leaf.ordered && r.job.Accelerator != nil {
+		return r.aggregate(n) // an accelerator does not tell the order
 	}
 	sel, err := r.samples(leaf.window)
 	if err != nil {
@@ -35,15 +41,14 @@ func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error)
 	reach := results.Reach{Width: leaf.window.Width, Offset: leaf.window.Scan.Offset}
 	key := results.Key{Selector: p.Selector, Leaf: leaf.form, Interval: g.Interval, Phase: phase(g)}
 	known, from := memory.Recall(key, reach, g, p)
-	v, kept, err := r.complete(n, known, from)
+	v, kept, err := r.complete(n, leaf.ordered, known, from)
 	if err != nil {
 		return nil, err
 	}
-	if leaf.buckets && !boundsDiffer(v.Rows) {
-		r.take(-rowsBytes(v.Rows))
-		return r.aggregate(n)
-	}
 	memory.Remember(key, reach, v, p)
+	if leaf.ordered && kept > 0 {
+		v.Order()
+	}
 	memory.Count(kept, g.Steps-kept)
 	if r.job.Noted != nil {
 		r.job.Noted(n, plan.KeptSteps{Kept: kept, Evaluated: g.Steps - kept})
@@ -61,9 +66,9 @@ func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error)
 // phase is the time from a multiple of the interval to the next step in ms.
 func phase(g plan.Grid) int64 { return (g.Start%g.Interval + g.Interval) % g.Interval }
 
-// complete evaluates n at the steps that known, which starts at the given step, lacks.
+// complete evaluates n, of which the order may be wanted, at the steps that known, which starts at the given step, lacks.
 // It returns the values at all steps and how many of these were known.
-func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *results.Values, kept int, err error) {
+func (r *run) complete(n *plan.Aggregate, ordered bool, known *results.Piece, from int) (v *results.Values, kept int, err error) {
 	steps, series := r.job.Grid.Steps, r.m.Work.Series
 	defer func() { r.m.Work.Series = series + r.got.sel.NumSeries() }()
 	if known != nil {
@@ -71,13 +76,13 @@ func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *re
 	}
 	// Each evaluation goes over all series, so a few steps are not worth two.
 	if kept < steps/4 || kept == 0 {
-		v, err = r.part(n, 0, steps)
+		v, err = r.part(n, ordered, 0, steps)
 		return v, 0, err
 	}
 	var pieces []results.Piece
 	evaluated := int64(0) // bytes
 	if from > 0 {
-		before, err := r.part(n, 0, from)
+		before, err := r.part(n, ordered, 0, from)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -87,7 +92,7 @@ func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *re
 	pieces = append(pieces, *known)
 	if to := from + kept; to < steps {
 		// From one step earlier on, to know which samples are new at the first.
-		after, err := r.part(n, to-1, steps)
+		after, err := r.part(n, ordered, to-1, steps)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -100,10 +105,13 @@ func (r *run) complete(n *plan.Aggregate, known *results.Piece, from int) (v *re
 }
 
 // part evaluates n at steps from from to to, the end excluded.
-func (r *run) part(n *plan.Aggregate, from, to int) (*results.Values, error) {
+func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
 	g := r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
 	sub.got = r.got
+	if ordered {
+		sub.firsts = &firsts{}
+	}
 	rows, err := sub.aggregate(n)
 	r.absorb(sub.m)
 	if err == nil {
@@ -114,6 +122,9 @@ func (r *run) part(n *plan.Aggregate, from, to int) (*results.Values, error) {
 	}
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.m.SamplesAtStep, Fresh: sub.m.NewSamplesAtStep}
 	v.Fresh[0] = -1
+	if ordered {
+		v.First, v.Series = sub.firsts.of, r.got.sel.Series()
+	}
 	return v, nil
 }
 

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/prometheus/common/model"
-
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -16,51 +14,37 @@ type rememberable struct {
 	window  *plan.Window
 	maps    chain
 	form    string // everything that its values depend on besides samples and time
-	buckets bool   // its rows are the buckets of histograms
+	ordered bool   // whether the order of its rows shows
 }
 
 // findRememberable collects the aggregations at and below n whose results may be
-// remembered. Which series of a group was the first to have a value, by which
-// Prometheus's engine orders groups, is not remembered, so above them there must
-// be only what does not depend on the order of its input.
-func findRememberable(n plan.Node, into map[*plan.Aggregate]rememberable) {
+// remembered. ordered says that the order of n's rows shows in what is above it.
+func findRememberable(n plan.Node, ordered bool, into map[*plan.Aggregate]rememberable) {
 	switch n := n.(type) {
 	case *plan.Aggregate:
-		if leaf, ok := rememberableOf(n); ok {
+		if leaf, ok := rememberableOf(n, ordered); ok {
 			into[n] = leaf
+			return
 		}
-		return
+		// What is equal, or added up, is so in the order of its input.
+		ordered = true
 	case *plan.Histogram:
 		// The counts of several buckets with the same bound are added up in their order.
-		bottom, above := underChain(n.Input)
-		if a, ok := bottom.(*plan.Aggregate); ok && mapsOnly(above) {
-			if leaf, ok := rememberableOf(a); ok {
-				leaf.buckets = true
-				into[a] = leaf
-			}
-		}
-		return
-	case *plan.Map, *plan.Relabel, *plan.Sort, *plan.Binary, *plan.Set, *plan.StepMap,
-		*plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Absent, *plan.Subwindow:
-		for _, in := range n.Inputs() {
-			findRememberable(in, into)
-		}
+		ordered = true
+	}
+	for _, in := range n.Inputs() {
+		findRememberable(in, ordered, into)
 	}
 }
 
-func mapsOnly(c chain) bool {
-	for _, n := range c {
-		if _, ok := n.(*plan.Map); !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// rememberableOf reports whether the results of n may be remembered.
-func rememberableOf(n *plan.Aggregate) (rememberable, bool) {
+// rememberableOf reports whether the results of n may be remembered. Where their
+// order shows, they are those of operators that add value to value: of these alone it
+// is known which series of a group was the first with a value, by which Prometheus's
+// engine orders groups.
+func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
 	switch {
-	case n.Func.Adds(), n.Func.Name == "quantile", n.Func.Name == "topk", n.Func.Name == "bottomk":
+	case n.Func.Adds():
+	case !ordered && (n.Func.Name == "quantile" || n.Func.Name == "topk" || n.Func.Name == "bottomk"):
 	default:
 		return rememberable{}, false
 	}
@@ -68,16 +52,22 @@ func rememberableOf(n *plan.Aggregate) (rememberable, bool) {
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated.
-	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !mapsOnly(above) {
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil {
 		return rememberable{}, false
 	}
-	return rememberable{window: w, maps: above, form: formOf(n, above, w)}, true
+	for _, node := range above {
+		if _, ok := node.(*plan.Map); !ok {
+			return rememberable{}, false
+		}
+	}
+	return rememberable{window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}, true
 }
 
 // formOf encodes everything that the values of an aggregation depend on besides its
 // selector, its steps and its samples. Different ones have different forms.
-func formOf(n *plan.Aggregate, above chain, w *plan.Window) string {
+func formOf(n *plan.Aggregate, above chain, w *plan.Window, ordered bool) string {
 	var f form
+	f.text(strconv.FormatBool(ordered))
 	f.text(n.Func.Name)
 	f.text(strconv.FormatBool(n.Without))
 	f.int(int64(len(n.Grouping)))
@@ -113,26 +103,4 @@ func (f *form) number(v float64) { f.b = binary.BigEndian.AppendUint64(f.b, math
 func (f *form) text(s string) {
 	f.int(int64(len(s)))
 	f.b = append(f.b, s...)
-}
-
-// boundsDiffer reports whether no two rows' upper bounds of buckets are written
-// differently and are the same, or are no numbers to sort by.
-func boundsDiffer(rows []plan.Row) bool {
-	texts, bounds := map[string]bool{}, map[float64]bool{}
-	for i := range rows {
-		le := rows[i].Labels.Get(model.BucketLabel)
-		if texts[le] {
-			continue
-		}
-		texts[le] = true
-		v, err := strconv.ParseFloat(le, 64)
-		if err != nil {
-			continue // is no bucket
-		}
-		if v != v || bounds[v] {
-			return false
-		}
-		bounds[v] = true
-	}
-	return true
 }

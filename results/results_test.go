@@ -300,3 +300,44 @@ func TestMemoryConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// Rows come in the order of the first of their first series.
+func TestOrder(t *testing.T) {
+	series := func(names ...string) (ls []labels.Labels) {
+		for _, n := range names {
+			ls = append(ls, labels.FromStrings("s", n))
+		}
+		return ls
+	}
+	rowOf := func(name string, first, n int32) plan.Row {
+		return plan.Row{Labels: labels.FromStrings("g", name), Values: make([]float64, n), Runs: []plan.Run{{First: first, Len: n}}}
+	}
+	a := &Values{
+		Grid: plan.Grid{Interval: 1, Steps: 3}, All: make([]int64, 3), Fresh: make([]int64, 3),
+		Rows: []plan.Row{rowOf("x", 0, 3), rowOf("y", 1, 2)}, First: [][]int32{{0, 2, 2}, {1, 1}}, Series: series("a", "d", "e"),
+	}
+	b := &Values{
+		Grid: plan.Grid{Start: 3, Interval: 1, Steps: 2}, All: make([]int64, 2), Fresh: make([]int64, 2),
+		Rows: []plan.Row{rowOf("z", 0, 2), rowOf("x", 0, 2), rowOf("y", 0, 1)}, First: [][]int32{{1, 0}, {3, 3}, {2}}, Series: series("b", "c", "d", "e"),
+	}
+	for _, test := range []struct {
+		pieces []Piece
+		want   []string
+	}{
+		{[]Piece{{a, 0, 3}, {b, 0, 2}}, []string{"x", "z", "y"}}, // a, b, d
+		{[]Piece{{a, 1, 3}, {b, 0, 2}}, []string{"z", "y", "x"}}, // b, d, e
+		{[]Piece{{a, 1, 3}, {b, 0, 0}}, []string{"y", "x"}},
+	} {
+		v := Join(test.pieces...)
+		for i := range v.Rows {
+			require.Len(t, v.First[i], len(v.Rows[i].Values))
+		}
+		require.Positive(t, Join(Piece{v, 0, v.Grid.Steps}).size())
+		v.Order()
+		var got []string
+		for _, row := range v.Rows {
+			got = append(got, row.Labels.Get("g"))
+		}
+		require.Equal(t, test.want, got)
+	}
+}

@@ -4,6 +4,9 @@
 package results
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -19,6 +22,10 @@ type Values struct {
 	// All are the samples in the windows of each step, and Fresh those of them that
 	// no earlier step had. Of the first step that may be unknown, which is -1.
 	All, Fresh []int64
+	// First says which series was the first of its group with a value, for each value
+	// of each row, by its place in Series. It is nil where nobody needs it.
+	First  [][]int32
+	Series []labels.Labels
 }
 
 // Piece is some of the steps of values: from From to To, the end excluded.
@@ -28,7 +35,7 @@ type Piece struct {
 }
 
 // Join returns what pieces that follow one another come to together, in memory of
-// its own. There must be at least one step.
+// its own. There must be at least one step. All have First, or none has.
 func Join(pieces ...Piece) *Values {
 	steps := 0
 	for _, p := range pieces {
@@ -39,32 +46,83 @@ func Join(pieces ...Piece) *Values {
 		Grid: plan.Grid{Start: first.Grid.At(first.From), Interval: first.Grid.Interval, Steps: steps},
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
-	x := index{byLabels: map[string]int32{}}
+	var x index
 	for _, p := range pieces {
 		x.add(p)
 	}
-	out.Rows = x.rows()
+	out.Rows = x.makeRows()
+	if first.First != nil {
+		out.First = x.makeFirst()
+	}
+	var series numbers
 	at := 0
 	for n, p := range pieces {
 		out.All = append(out.All, p.All[p.From:p.To]...)
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
+		number := series.of(p)
 		for i, row := range x.row[n] {
-			if row >= 0 {
-				appendRow(&out.Rows[row], &p.Rows[i], p.From, p.To, at)
+			if row < 0 {
+				continue
 			}
+			appendRow(&out.Rows[row], &p.Rows[i], p.From, p.To, at, func(from, to int) {
+				if out.First == nil {
+					return
+				}
+				for _, s := range p.First[i][from:to] {
+					out.First[row] = append(out.First[row], number(s))
+				}
+			})
 		}
 		at += p.To - p.From
 	}
+	out.Series = series.labels
 	return out
+}
+
+// numbers gives labels numbers, equal ones the same.
+type numbers struct {
+	byLabels map[string]int32
+	labels   []labels.Labels // by number
+	buf      []byte
+}
+
+func (n *numbers) number(l labels.Labels) int32 {
+	n.buf = l.Bytes(n.buf)
+	k, ok := n.byLabels[string(n.buf)]
+	if !ok {
+		if n.byLabels == nil {
+			n.byLabels = map[string]int32{}
+		}
+		k = int32(len(n.labels))
+		n.byLabels[string(n.buf)] = k
+		n.labels = append(n.labels, l)
+	}
+	return k
+}
+
+// of returns the function from the places of series in a piece to their numbers.
+func (n *numbers) of(p Piece) func(int32) int32 {
+	known := map[int32]int32{}
+	last, number := int32(-1), int32(0) // mostly it is the same again
+	return func(at int32) int32 {
+		if at == last {
+			return number
+		}
+		k, ok := known[at]
+		if !ok {
+			k = n.number(p.Series[at])
+			known[at] = k
+		}
+		last, number = at, k
+		return k
+	}
 }
 
 // index says which rows of pieces become one.
 type index struct {
-	byLabels map[string]int32
-	labels   []labels.Labels // of each row of the result
-	values   []int           // their number
-	row      [][]int32       // of the result, by piece and its row; -1 for none
-	buf      []byte
+	numbers           // of the result's rows
+	values  []int     // their number of values
+	row     [][]int32 // of the result, by piece and its row; -1 for none
 }
 
 // add adds the rows of a piece.
@@ -78,26 +136,25 @@ func (x *index) add(p Piece) {
 		if row[i] = -1; n == 0 {
 			continue
 		}
-		x.buf = p.Rows[i].Labels.Bytes(x.buf)
-		k, ok := x.byLabels[string(x.buf)]
-		if !ok {
-			k = int32(len(x.labels))
-			x.byLabels[string(x.buf)] = k
-			x.labels, x.values = append(x.labels, p.Rows[i].Labels), append(x.values, 0)
+		row[i] = x.number(p.Rows[i].Labels)
+		if len(x.values) < len(x.labels) {
+			x.values = append(x.values, 0)
 		}
-		row[i] = k
-		x.values[k] += n
+		x.values[row[i]] += n
 	}
 	x.row = append(x.row, row)
 }
 
-// rows returns the result's rows, without values but with room for them.
-func (x *index) rows() []plan.Row {
-	total := 0
-	for _, n := range x.values {
-		total += n
+func (x *index) total() (n int) {
+	for _, k := range x.values {
+		n += k
 	}
-	room := make([]float64, total)
+	return n
+}
+
+// makeRows makes the result's rows, without values but with room for them.
+func (x *index) makeRows() []plan.Row {
+	room := make([]float64, x.total())
 	rows := make([]plan.Row, len(x.labels))
 	for k, n := range x.values {
 		rows[k] = plan.Row{Labels: x.labels[k], Values: room[:0:n]}
@@ -106,14 +163,26 @@ func (x *index) rows() []plan.Row {
 	return rows
 }
 
+// makeFirst makes room for the first series of all values.
+func (x *index) makeFirst() [][]int32 {
+	room := make([]int32, x.total())
+	first := make([][]int32, len(x.values))
+	for k, n := range x.values {
+		first[k], room = room[:0:n], room[n:]
+	}
+	return first
+}
+
 // appendRow appends the values of in at steps from from to to, the end excluded, to
-// row, as those from step at on.
-func appendRow(row, in *plan.Row, from, to, at int) {
+// row, as those from step at on. It calls also with the places of the values.
+func appendRow(row, in *plan.Row, from, to, at int, also func(from, to int)) {
 	base := 0
 	for _, run := range in.Runs {
 		lo, hi := max(int(run.First), from), min(int(run.First+run.Len), to)
 		if lo < hi {
-			row.Values = append(row.Values, in.Values[base+lo-int(run.First):base+hi-int(run.First)]...)
+			begin, end := base+lo-int(run.First), base+hi-int(run.First)
+			row.Values = append(row.Values, in.Values[begin:end]...)
+			also(begin, end)
 			first, n := int32(at+lo-from), int32(hi-lo)
 			if k := len(row.Runs) - 1; k >= 0 && row.Runs[k].First+row.Runs[k].Len == first {
 				row.Runs[k].Len += n
@@ -130,8 +199,46 @@ func (v *Values) size() int64 {
 	n := int64(unsafe.Sizeof(*v)) + 8*int64(cap(v.All)+cap(v.Fresh)) + int64(cap(v.Rows))*int64(unsafe.Sizeof(plan.Row{}))
 	for i := range v.Rows {
 		row := &v.Rows[i]
-		n += 8*int64(cap(row.Values)) + int64(cap(row.Runs))*int64(unsafe.Sizeof(plan.Run{}))
-		row.Labels.Range(func(l labels.Label) { n += int64(len(l.Name)+len(l.Value)) + 2 })
+		n += 8*int64(cap(row.Values)) + int64(cap(row.Runs))*int64(unsafe.Sizeof(plan.Run{})) + labelBytes(row.Labels)
+	}
+	for _, first := range v.First {
+		n += 4*int64(cap(first)) + int64(unsafe.Sizeof(first))
+	}
+	for _, l := range v.Series {
+		n += labelBytes(l) + int64(unsafe.Sizeof(l))
 	}
 	return n
+}
+
+func labelBytes(l labels.Labels) (n int64) {
+	l.Range(func(l labels.Label) { n += int64(len(l.Name)+len(l.Value)) + 2 })
+	return n
+}
+
+// Order puts the rows in the order of the first series that had a value in their
+// groups, as Prometheus's engine does. Afterwards First means nothing.
+func (v *Values) Order() {
+	bySeries := make([]int32, len(v.Series))
+	for k := range bySeries {
+		bySeries[k] = int32(k)
+	}
+	slices.SortFunc(bySeries, func(a, b int32) int { return labels.Compare(v.Series[a], v.Series[b]) })
+	rank := make([]int32, len(v.Series))
+	for k, s := range bySeries {
+		rank[s] = int32(k)
+	}
+	least := make([]int32, len(v.Rows))
+	order := make([]int, len(v.Rows))
+	for i, first := range v.First {
+		order[i], least[i] = i, math.MaxInt32
+		for _, s := range first {
+			least[i] = min(least[i], rank[s])
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(least[a], least[b]) })
+	rows := make([]plan.Row, len(order))
+	for i, k := range order {
+		rows[i] = v.Rows[k]
+	}
+	v.Rows, v.First = rows, nil
 }
