@@ -51,11 +51,6 @@ func (s *recorded) close() {
 	}
 }
 
-// known is whether something recorded may have been remembered results.
-func (s *recorded) known() bool {
-	return slices.ContainsFunc(s.answers, func(a answer) bool { return a.sel != nil && a.sel.Provenance() != nil })
-}
-
 type recordedQuerier struct {
 	storage.Querier
 	s          *recorded
