@@ -160,7 +160,9 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 			return // of two stretches apart the longer one stays
 		}
 	}
-	m.put(key, r, Join(pieces...), v.Grid.Start, p)
+	kept := Join(pieces...)
+	kept.ownLabels()
+	m.put(key, r, kept, v.Grid.Start, p)
 }
 
 // put remembers v, all of which is settled, in place of what was remembered. It was

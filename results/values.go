@@ -4,9 +4,6 @@
 package results
 
 import (
-	"cmp"
-	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -194,6 +191,17 @@ func appendRow(row, in *plan.Row, from, to, at int, also func(from, to int)) {
 	}
 }
 
+// ownLabels copies all labels, which may lie in memory together with those of many
+// other series.
+func (v *Values) ownLabels() {
+	for i := range v.Rows {
+		v.Rows[i].Labels = v.Rows[i].Labels.Copy()
+	}
+	for i, l := range v.Series {
+		v.Series[i] = l.Copy()
+	}
+}
+
 // size is the memory of v in bytes.
 func (v *Values) size() int64 {
 	n := int64(unsafe.Sizeof(*v)) + 8*int64(cap(v.All)+cap(v.Fresh)) + int64(cap(v.Rows))*int64(unsafe.Sizeof(plan.Row{}))
@@ -213,32 +221,4 @@ func (v *Values) size() int64 {
 func labelBytes(l labels.Labels) (n int64) {
 	l.Range(func(l labels.Label) { n += int64(len(l.Name)+len(l.Value)) + 2 })
 	return n
-}
-
-// Order puts the rows in the order of the first series that had a value in their
-// groups, as Prometheus's engine does. Afterwards First means nothing.
-func (v *Values) Order() {
-	bySeries := make([]int32, len(v.Series))
-	for k := range bySeries {
-		bySeries[k] = int32(k)
-	}
-	slices.SortFunc(bySeries, func(a, b int32) int { return labels.Compare(v.Series[a], v.Series[b]) })
-	rank := make([]int32, len(v.Series))
-	for k, s := range bySeries {
-		rank[s] = int32(k)
-	}
-	least := make([]int32, len(v.Rows))
-	order := make([]int, len(v.Rows))
-	for i, first := range v.First {
-		order[i], least[i] = i, math.MaxInt32
-		for _, s := range first {
-			least[i] = min(least[i], rank[s])
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(least[a], least[b]) })
-	rows := make([]plan.Row, len(order))
-	for i, k := range order {
-		rows[i] = v.Rows[k]
-	}
-	v.Rows, v.First = rows, nil
 }
