@@ -11,9 +11,16 @@ import (
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
 // keeping; DefaultHostBytes is what a program should offer.
+//
+// A tile of half an hour ends where a Prometheus ends a chunk of samples that are
+// 15 s apart: 120 of them, a quarter of the two hours at which all chunks end. A
+// fetch that begins there costs that Prometheus about half as much as one that
+// begins within a chunk, which has to be decoded and encoded again, and what is
+// kept has no chunks cut in two. Chunks of samples further apart end at every
+// second or fourth tile.
 const (
 	DefaultHostBytes = 1 << 30 // bytes
-	DefaultTile      = 20 * time.Minute
+	DefaultTile      = 30 * time.Minute
 	DefaultFresh     = 10 * time.Minute
 	DefaultMaxAge    = 24 * time.Hour
 )
