@@ -46,7 +46,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 			base = base.Slice(want.from, want.to-1) // there is less to join
 		}
 		// The rest has been fetched again.
-		if base, err = restrict(base, l.covered.all(), l.covered.within(l.settled, l.oldest).all()); err != nil {
+		if base, err = restrict(base, l.covered.all(), l.covered.usable(l.settled, l.oldest, l.tile).all()); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})

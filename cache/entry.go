@@ -142,7 +142,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 
 	sel, covered := brought, coverage(nil)
 	if base != nil {
-		left := had.without(f.old).within(f.settled, c.oldest())
+		left := had.without(f.old).usable(f.settled, c.oldest(), c.tile)
 		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	for _, s := range f.has {
 		covered = covered.with(s.span, s.at)
 	}
-	sel = sel.Remember(covered[len(covered)-1].to)
+	sel = sel.Remember(covered.until(c.tile))
 	kept, err := c.put(e, sel, covered, spans{f.old}, worth)
 	if err != nil {
 		return err
