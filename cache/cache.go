@@ -2,11 +2,12 @@
 // its upstream only the time ranges it lacks.
 //
 // Time is cut into tiles. For every selector the cache holds one selection and
-// the stretches of whole tiles that it covers, with the time that each was
-// fetched. The selection has the samples of those tiles and no others. What is
-// older than the freshness horizon is kept, up to a greatest age; what is
-// younger, or so old that it may vanish upstream, is fetched for every query and
-// joined to what is kept, but not kept itself.
+// the stretches of tiles that it covers, with the time that each was fetched. The
+// selection has the samples of those tiles and no others. What is older than the
+// freshness horizon is kept, up to a greatest age; what is younger, or so old that
+// it may vanish upstream, is fetched for every query and joined to what is kept, but
+// not kept itself. The horizon advances in steps of less than a tile: the tile that
+// it is in is kept in pieces until it is complete, and then fetched as a whole.
 package cache
 
 import (
@@ -42,6 +43,7 @@ type Cache struct {
 	limit     int64 // bytes
 	room      int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
+	step      int64 // ms, what a tile is a multiple of
 	fresh     int64 // ms
 	maxAge    int64 // ms; 0 means no end
 	retention int64 // ms; 0 means no end
@@ -79,6 +81,7 @@ func New(up Upstream, o Options) *Cache {
 		limit:     o.HostBytes,
 		room:      o.HostBytes - o.HostBytes/remembering,
 		tile:      o.Tile.Milliseconds(),
+		step:      o.Step.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
 		retention: o.Retention.Milliseconds(),

@@ -2,7 +2,8 @@ package cache
 
 import "math"
 
-// stretch is a span of whole tiles that were fetched at one time (ms).
+// stretch is a span of tiles, the newest of which may still grow, that were fetched
+// at one time (ms).
 type stretch struct {
 	span
 	at       int64
@@ -100,3 +101,27 @@ func (cs coverage) within(s span, at int64) coverage {
 	}
 	return out
 }
+
+// whole returns what is in cs of whole tiles, and of the tile that begins at
+// growing from its start on.
+func (cs coverage) whole(tile, growing int64) coverage {
+	var out coverage
+	for _, s := range cs.all() {
+		s.from = floor(s.from+tile-1, tile)
+		if end := floor(s.to, tile); end != growing {
+			s.to = end
+		}
+		out = append(out, cs.within(s, math.MinInt64)...)
+	}
+	return out
+}
+
+// usable returns what of cs may answer when settled is kept: what was fetched at
+// oldest (ms) or later. The newest tile is kept piece by piece; once it has grown to
+// its end the pieces are of no use any more, so that it is fetched again as a whole.
+func (cs coverage) usable(settled span, oldest, tile int64) coverage {
+	return cs.within(settled, oldest).whole(tile, floor(settled.to, tile))
+}
+
+// until is the end of the whole tiles of cs, which is not empty.
+func (cs coverage) until(tile int64) int64 { return floor(cs[len(cs)-1].to, tile) }

@@ -110,7 +110,7 @@ func (c *Cache) dropFrom(e *entry, s span) (int64, error) {
 		if err != nil {
 			return n, err
 		}
-		sel = rest.Compact(wellUsed).Remember(left[len(left)-1].to)
+		sel = rest.Compact(wellUsed).Remember(left.until(c.tile))
 		// What was cut takes room, too.
 		if kept, err := c.put(e, sel, left, left.all(), math.MaxInt64); kept || err != nil {
 			return n, err

@@ -160,7 +160,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 
 	sel, covered := brought, coverage(nil)
 	if base != nil {
-		left := had.without(f.old).within(f.settled, c.oldest())
+		left := had.without(f.old).usable(f.settled, c.oldest(), c.tile)
 		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	for _, s := range f.has {
 		covered = covered.having(s)
 	}
-	sel = sel.Remember(covered[len(covered)-1].to)
+	sel = sel.Remember(covered.until(c.tile))
 	kept, err := c.put(e, sel, covered, spans{f.old}, worth)
 	if err != nil {
 		return err

@@ -206,7 +206,7 @@ func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selecti
 	if err != nil {
 		return nil, err
 	}
-	return rest.Compact(wellUsed).Remember(left[len(left)-1].to), nil
+	return rest.Compact(wellUsed).Remember(left.until(c.tile)), nil
 }
 
 func without(cs coverage, gone spans) coverage {

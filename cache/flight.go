@@ -56,6 +56,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	f.old = span{max(f.whole.from, f.settled.from), min(f.whole.to, f.settled.to)}
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
+	if e.sel != nil {
+		ctx = selection.Expect(ctx, e.sel.Series())
+	}
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
 }

@@ -25,7 +25,7 @@ func (c *Cache) horizon() int64 {
 	if c.limit == 0 {
 		return minTime
 	}
-	return floor(c.now().UnixMilli()-c.fresh, c.tile)
+	return floor(c.now().UnixMilli()-c.fresh, c.step)
 }
 
 // oldest is the earliest time of fetching (ms) of what still answers.
@@ -54,6 +54,7 @@ type lookup struct {
 	covered coverage             // what sel covers
 	settled span
 	oldest  int64 // see Cache.oldest
+	tile    int64 // ms
 	old     span  // the tiles asked for that are kept or are to be kept
 	more    bool  // whether something that is not kept was asked for, too
 	flights []*flight
@@ -65,7 +66,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	settled := c.settled()
 	ancient, rest := want.split(settled.from)
 	old, tail := rest.split(settled.to)
-	old = old.widen(c.tile)
+	old, _ = old.widen(c.tile).split(settled.to)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,10 +79,10 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	}
 	h.add(e, old)
 	l := lookup{
-		entry: e, sel: e.sel, covered: e.covered, settled: settled, oldest: c.oldest(), old: old,
+		entry: e, sel: e.sel, covered: e.covered, settled: settled, oldest: c.oldest(), tile: c.tile, old: old,
 		more: !tail.empty() || !ancient.empty(),
 	}
-	missing := l.covered.since(l.oldest).missing(old)
+	missing := l.covered.usable(settled, l.oldest, c.tile).all().missing(old)
 	hit := spans{old}.tiles(c.tile) - missing.tiles(c.tile)
 
 	// Join what is under way.

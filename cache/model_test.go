@@ -165,7 +165,7 @@ func TestAgainstTSDB(t *testing.T) {
 			if limit == 0 {
 				limit = DefaultHostBytes
 			}
-			c := New(m, Options{HostBytes: limit, Tile: tile, Now: func() time.Time { return time.UnixMilli(m.now) }})
+			c := New(m, Options{HostBytes: limit, Tile: tile, Step: []time.Duration{0, 10 * time.Minute}[n/3], Now: func() time.Time { return time.UnixMilli(m.now) }})
 			m.advance(5 * hour)
 			for step := range 60 {
 				m.advance(m.r.Int64N(hour / 5))

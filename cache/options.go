@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -11,9 +12,18 @@ import (
 
 // Defaults of Options. HostBytes has no default of its own, since 0 disables
 // keeping; DefaultHostBytes is what a program should offer.
+//
+// A tile of half an hour ends where a Prometheus ends a chunk of samples that are
+// 15 s apart: 120 of them, a quarter of the two hours at which all chunks end. A
+// fetch that begins there costs that Prometheus about half as much as one that
+// begins within a chunk, which has to be decoded and encoded again, and what is
+// kept has no chunks cut in two. Chunks of samples further apart end at every
+// second or fourth tile. The step is short so that little besides what is fresh is
+// fetched for every query.
 const (
 	DefaultHostBytes = 1 << 30 // bytes
-	DefaultTile      = 20 * time.Minute
+	DefaultTile      = 30 * time.Minute
+	DefaultStep      = 5 * time.Minute
 	DefaultFresh     = 10 * time.Minute
 	DefaultMaxAge    = 24 * time.Hour
 )
@@ -25,13 +35,16 @@ type Options struct {
 	HostBytes int64
 	// Tile is the unit of what is kept: fetched ranges are widened to multiples
 	// of it, counted from the epoch. It is rounded down to whole ms; 0 means
-	// DefaultTile. What lies between the last whole tile and now is fetched for
-	// every query, so a short tile saves fetching; but a chunk that crosses the
-	// edge at which one fetch ends and the next begins is cut in two, so a very
-	// short one makes many small chunks.
+	// DefaultTile. A chunk that crosses the edge at which one fetch ends and the
+	// next begins is cut in two, so a short tile makes many small chunks.
 	Tile time.Duration
-	// Fresh is how long samples may still arrive or change; the tiles that are
-	// not older than it are fetched again each time. It must be at least the
+	// Step is by how much the newest tile grows at a time: a divisor of Tile. What
+	// of it is old enough is kept in memory, in pieces; once all of it is, it is
+	// fetched again, as a whole. What lies between the last whole step and now is
+	// fetched for every query. 0 means Tile, or DefaultStep where Tile is 0, too.
+	Step time.Duration
+	// Fresh is how long samples may still arrive or change; what is not older than
+	// it is fetched again each time. It must be at least the
 	// delay of the upstream's ingestion. 0 means DefaultFresh, and a negative
 	// value none.
 	Fresh time.Duration
@@ -67,6 +80,10 @@ func (o Options) withDefaults() Options {
 	o.HostBytes = max(o.HostBytes, 0)
 	if o.Tile < time.Millisecond {
 		o.Tile = DefaultTile
+		o.Step = cmp.Or(o.Step, DefaultStep)
+	}
+	if o.Step < time.Millisecond || o.Tile%o.Step != 0 || o.Step%time.Millisecond != 0 {
+		o.Step = o.Tile
 	}
 	if o.Fresh == 0 {
 		o.Fresh = DefaultFresh

@@ -139,11 +139,12 @@ func (c *Cache) wanted() (out []*entry) {
 // lag is what e lacks between what it covers and the newest tile that is kept.
 // The cache's mutex must be held.
 func (c *Cache) lag(e *entry) span {
-	covered := e.covered.since(c.oldest())
+	settled := c.settled()
+	covered := e.covered.usable(settled, c.oldest(), c.tile)
 	if len(covered) == 0 || len(e.flights) > 0 {
 		return span{}
 	}
-	s := span{covered[len(covered)-1].to, c.settled().to}
+	s := span{covered[len(covered)-1].to, floor(settled.to, c.tile)}
 	if s.to-s.from > longestPrefetch {
 		return span{}
 	}

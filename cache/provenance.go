@@ -38,7 +38,9 @@ func (cs coverage) from(key string, sel *selection.Selection) *selection.Selecti
 }
 
 // usable is what was kept that still answers.
-func (l *lookup) usable(covered coverage) coverage { return covered.within(l.settled, l.oldest) }
+func (l *lookup) usable(covered coverage) coverage {
+	return covered.usable(l.settled, l.oldest, l.tile)
+}
 
 // untouched is what a selection joined from what was kept and what the flights
 // brought has of the former alone. Chunks of the latter may reach back into it, with

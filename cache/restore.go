@@ -24,7 +24,7 @@ func (c *Cache) onDisk(e *entry, missing spans) (out spans) {
 	for _, f := range e.flights {
 		there = there.without(f.old)
 	}
-	for _, s := range without(there, e.covered.since(oldest)).all() {
+	for _, s := range without(there, e.covered.usable(settled, oldest, c.tile).all()).all() {
 		if slices.ContainsFunc(missing, func(m span) bool { return m.from < s.to && s.from < m.to }) {
 			out = append(out, s)
 		}

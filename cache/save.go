@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,7 +154,8 @@ func (c *Cache) write(e *entry) (wrote bool, err error) {
 	if sel == nil {
 		return false, nil // evicted meanwhile
 	}
-	plan := c.planWrite(covered, c.disk.Files(e.key))
+	// What grows is not worth a file.
+	plan := c.planWrite(covered.whole(c.tile, math.MinInt64), c.disk.Files(e.key))
 	if len(plan.spans) == 0 {
 		return false, nil
 	}

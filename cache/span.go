@@ -87,12 +87,12 @@ func (ss spans) missing(s span) spans {
 	return out
 }
 
-// tiles is the number of tiles in ss. A span without an end in sight counts as
-// at most a million, so that one such query does not bury all others in a
-// counter.
+// tiles is the number of tiles in ss, of which one may be a part. A span without
+// an end in sight counts as at most a million, so that one such query does not bury
+// all others in a counter.
 func (ss spans) tiles(tile int64) (n int64) {
 	for _, s := range ss {
-		n += min(max(0, (s.to-s.from)/tile), 1e6)
+		n += min(max(0, (s.to-s.from+tile-1)/tile), 1e6)
 	}
 	return n
 }

@@ -36,6 +36,7 @@ func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has c
 	if !c.answers(e) {
 		return nil, nil
 	}
+	settled := c.settled()
 	var most int64
 	for _, name := range slices.Compact([]string{fixedName(e.matchers), ""}) {
 		for w := range c.byName[name] {
@@ -44,7 +45,7 @@ func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has c
 			}
 			var both coverage
 			for _, s := range missing {
-				both = append(both, w.covered.within(s, oldest)...)
+				both = append(both, w.covered.usable(settled, oldest, c.tile).within(s, oldest)...)
 			}
 			n := both.all().tiles(c.tile)
 			if n > most && impliesAll(e.matchers, w.matchers) && c.answers(w) {

@@ -52,8 +52,9 @@ type column struct {
 }
 
 // spareSamples is the number of samples that may be put behind a column without
-// copying it: those that are too young to be kept, half an hour's.
-const spareSamples = 128
+// copying it: those that are too young to be kept, up to 40 minutes' of them 15 s
+// apart.
+const spareSamples = 192
 
 // hotColumns are the decoded samples of some consecutive chunks of a series.
 type hotColumns struct {

@@ -110,7 +110,7 @@ func (c *Client) send(parent context.Context, body []byte, sh *share) (*selectio
 
 	var sel *selection.Selection
 	if streamed {
-		sel, err = c.readStream(in, sh)
+		sel, err = c.readStream(ctx, in, sh)
 	} else {
 		sel, err = c.readSamples(ctx, in, sh)
 	}

@@ -1,7 +1,7 @@
 package remoteread
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,10 +20,11 @@ import (
 
 // readStream reads a streamed answer: frames that hold series and their
 // encoded chunks.
-func (c *Client) readStream(r io.Reader, sh *share) (*selection.Selection, error) {
+func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selection.Selection, error) {
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
+	d.expected = selection.Expected(ctx)
 	w := walker{sink: d}
 	for {
 		frame, err := f.next()
@@ -252,7 +253,7 @@ type streamBuilder struct {
 	b          *selection.Builder
 	scratch    labels.ScratchBuilder
 	labels     labels.Labels // of the current series
-	key, next  []byte        // label bytes of the current series and of the next
+	expected   expected
 	labelBytes int64
 	series     int64
 }
@@ -275,37 +276,40 @@ func (d *streamBuilder) queryIndex(i int64) error {
 // startSeries implements frameSink. A series whose chunks did not fit into one
 // frame goes on in the next one, which repeats the labels.
 func (d *streamBuilder) startSeries(ls []wireLabel) error {
-	d.next = d.next[:0]
-	for _, l := range ls {
-		d.next = binary.AppendUvarint(d.next, uint64(len(l.name)))
-		d.next = append(d.next, l.name...)
-		d.next = binary.AppendUvarint(d.next, uint64(len(l.value)))
-		d.next = append(d.next, l.value...)
-	}
-	if d.series > 0 && string(d.key) == string(d.next) {
+	if d.series > 0 && compareWire(d.labels, ls) == 0 {
 		return nil
 	}
+	var err error
+	known := false
+	if d.labels, known = d.expected.find(ls); !known {
+		if d.labels, err = d.make(ls); err != nil {
+			return err
+		}
+	}
+	d.labelBytes += int64(d.labels.ByteSize())
+	d.series++
+	d.b.Series(d.labels)
+	return nil
+}
+
+// make makes labels of ls, which it checks.
+func (d *streamBuilder) make(ls []wireLabel) (labels.Labels, error) {
 	d.scratch.Reset()
 	for i, l := range ls {
 		if err := checkLabel(str(l.name), str(l.value)); err != nil {
-			return fmt.Errorf("series %s: %w", describe(ls), err)
+			return labels.Labels{}, fmt.Errorf("series %s: %w", describe(ls), err)
 		}
 		if i > 0 {
 			switch prev := ls[i-1].name; strings.Compare(str(prev), str(l.name)) {
 			case 0:
-				return fmt.Errorf("series %s: label %q appears twice", describe(ls), l.name)
+				return labels.Labels{}, fmt.Errorf("series %s: label %q appears twice", describe(ls), l.name)
 			case 1:
-				return fmt.Errorf("series %s: labels are not sorted: %q comes after %q", describe(ls), l.name, prev)
+				return labels.Labels{}, fmt.Errorf("series %s: labels are not sorted: %q comes after %q", describe(ls), l.name, prev)
 			}
 		}
 		d.scratch.Add(str(l.name), str(l.value))
 	}
-	d.labels = d.scratch.Labels()
-	d.key, d.next = d.next, d.key
-	d.labelBytes += int64(len(d.key))
-	d.series++
-	d.b.Series(d.labels)
-	return nil
+	return d.scratch.Labels(), nil
 }
 
 // chunk implements frameSink.

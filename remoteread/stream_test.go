@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // The stream carries prompb's numbers of encodings, selections chunkenc's.
@@ -230,20 +232,28 @@ func stream(series, chunks int) (b []byte, samples int64) {
 func BenchmarkStream(b *testing.B) {
 	for _, shape := range []struct{ series, chunks int }{{4000, 12}, {4000, 48}, {20000, 2}} {
 		data, samples := stream(shape.series, shape.chunks)
-		b.Run(fmt.Sprintf("series=%d/chunks=%d", shape.series, shape.chunks), func(b *testing.B) {
-			c, err := NewClient(readConfig(b, "http://x"), Options{})
-			require.NoError(b, err)
-			b.SetBytes(int64(len(data)))
-			b.ReportAllocs()
-			for b.Loop() {
-				sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-				s, err := c.readStream(bytes.NewReader(data), sh)
-				if err != nil || s.NumSamples() != samples {
-					b.Fatal(s, err)
-				}
+		c, err := NewClient(readConfig(b, "http://x"), Options{})
+		require.NoError(b, err)
+		read := func(b *testing.B, ctx context.Context) *selection.Selection {
+			sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
+			s, err := c.readStream(ctx, bytes.NewReader(data), sh)
+			if err != nil || s.NumSamples() != samples {
+				b.Fatal(s, err)
 			}
-			b.ReportMetric(float64(samples)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msamples/s")
-		})
+			return s
+		}
+		run := func(ctx context.Context, name string) {
+			b.Run(fmt.Sprintf("series=%d/chunks=%d%s", shape.series, shape.chunks, name), func(b *testing.B) {
+				b.SetBytes(int64(len(data)))
+				b.ReportAllocs()
+				for b.Loop() {
+					read(b, ctx)
+				}
+				b.ReportMetric(float64(samples)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+			})
+		}
+		run(b.Context(), "")
+		run(selection.Expect(b.Context(), read(b, b.Context()).Series()), "/expected")
 		b.Run(fmt.Sprintf("series=%d/chunks=%d/prompb", shape.series, shape.chunks), func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()

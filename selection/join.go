@@ -1,15 +1,10 @@
 package selection
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
 // Join returns the union of parts, selections of one source: a series in several
@@ -49,16 +44,22 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	}
 	out := Selection{kept: kept}
 	slabIndex := map[*Slab]uint32{}
-	renumber := make([][]uint32, len(parts))
+	renumber := make([][]uint32, len(parts)) // nil where slabs keep their numbers
 	for p, part := range parts {
-		for _, s := range part.slabs {
+		same := true
+		numbers := make([]uint32, len(part.slabs))
+		for i, s := range part.slabs {
 			k, ok := slabIndex[s]
 			if !ok {
 				k = uint32(len(out.slabs))
 				slabIndex[s] = k
 				out.slabs = append(out.slabs, s)
 			}
-			renumber[p] = append(renumber[p], k)
+			numbers[i] = k
+			same = same && int(k) == i
+		}
+		if !same {
+			renumber[p] = numbers
 		}
 	}
 
@@ -74,40 +75,37 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	// A k-way merge by labels; k is the handful of parts there are.
 	merged := NewBuilder(0) // its slabs come behind those there are
 	next := make([]int, len(parts))
+	have := make([]int, 0, len(parts)) // the parts that have the series
 	ends := make([]int, 0, len(parts))
+	settled := false
 	for {
-		var least labels.Labels
-		found := false
-		for p, part := range parts {
-			if next[p] < len(part.series) {
-				if l := part.series[next[p]]; !found || labels.Compare(l, least) < 0 {
-					least, found = l, true
-				}
-			}
-		}
-		if !found {
+		if have = least(parts, next, have[:0]); len(have) == 0 {
 			break
 		}
+		l := parts[have[0]].series[next[have[0]]]
 		start := len(out.chunks)
-		out.series = append(out.series, least)
+		out.series = append(out.series, l)
 		out.first = append(out.first, uint32(start))
 		ends = ends[:0]
 		var memo *Memo
-		for p, part := range parts {
+		apart := true // whether chunks are in time order without overlaps, as those of each part are
+		for _, p := range have {
 			i := next[p]
-			if i >= len(part.series) || !labels.Equal(part.series[i], least) {
-				continue
-			}
 			next[p]++
-			memo = cmp.Or(memo, part.Memo(i))
-			for _, c := range part.Chunks(i) {
-				c.Slab = renumber[p][c.Slab]
-				out.chunks = append(out.chunks, c)
+			memo = cmp.Or(memo, parts[p].Memo(i))
+			k := len(out.chunks)
+			out.chunks = append(out.chunks, parts[p].Chunks(i)...)
+			if number := renumber[p]; number != nil {
+				for j := k; j < len(out.chunks); j++ {
+					out.chunks[j].Slab = number[out.chunks[j].Slab]
+				}
 			}
+			apart = apart && (k == start || out.chunks[k-1].MaxT < out.chunks[k].MinT)
 			ends = append(ends, len(out.chunks)-start)
 		}
-		if !disjoint(out.chunks[start:]) {
-			cs, err := settle(&out, least, out.chunks[start:], ends, merged)
+		if !apart {
+			settled = true
+			cs, err := settle(&out, l, out.chunks[start:], ends, merged)
 			if err != nil {
 				return nil, err
 			}
@@ -120,7 +118,33 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.slabs = append(out.slabs, merged.sel.slabs...)
-	return out.finish(), nil
+	if settled {
+		return out.finish(), nil
+	}
+	for _, part := range parts {
+		out.encodings |= part.encodings
+		out.samples += part.samples
+		out.data += part.data
+	}
+	return out.measure(), nil
+}
+
+// least appends to have which parts have the least of the series at next.
+func least(parts []*Selection, next, have []int) []int {
+	var least labels.Labels
+	for p, part := range parts {
+		if next[p] == len(part.series) {
+			continue
+		}
+		l := part.series[next[p]]
+		switch {
+		case len(have) > 0 && labels.Equal(l, least): // as most are
+			have = append(have, p)
+		case len(have) == 0 || labels.Compare(l, least) < 0:
+			have, least = append(have[:0], p), l
+		}
+	}
+	return have
 }
 
 // disjoint reports whether chunks are in time order and none overlaps another.
@@ -177,107 +201,4 @@ func (s *Selection) normalise() error {
 	out.slabs = slices.Concat(out.slabs, merged.sel.slabs)
 	*s = out
 	return nil
-}
-
-// separate sorts the chunks of one series and removes overlaps: a chunk that is
-// the same as, or an earlier state of, another is dropped; others that overlap
-// are decoded, merged sample by sample and encoded again into merged.
-func (s *Selection) separate(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
-	slices.SortStableFunc(cs, func(a, b Chunk) int {
-		return cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT))
-	})
-	kept := make([]Chunk, 0, len(cs))
-	overlap := false
-	for _, c := range cs {
-		if n := len(kept); n > 0 && c.MinT <= kept[n-1].MaxT {
-			if s.grewInto(kept[n-1], c) {
-				kept[n-1] = c
-				continue
-			}
-			overlap = true
-		}
-		kept = append(kept, c)
-	}
-	if !overlap {
-		return kept, nil
-	}
-	return s.mergeOverlaps(l, kept, merged)
-}
-
-// grewInto reports whether b holds all of a: equal bytes, or the same bit
-// stream written on. Of the last byte of a only the leading bits may be in use,
-// so it is compared by decoding nothing: the samples before it decide.
-func (s *Selection) grewInto(a, b Chunk) bool {
-	if a.Enc != b.Enc || a.MinT != b.MinT || a.Samples > b.Samples || a.Len > b.Len {
-		return false
-	}
-	x, y := s.Bytes(a), s.Bytes(b)
-	if bytes.Equal(x, y) {
-		return true
-	}
-	if a.Enc != chunkenc.EncXOR || a.Samples == b.Samples || len(x) < 4 {
-		return false
-	}
-	last := len(x) - 1
-	return bytes.Equal(x[2:last], y[2:last]) && x[last]&^y[last] == 0
-}
-
-// mergeOverlaps merges runs of overlapping chunks of one series.
-func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
-	var out []Chunk
-	for i := 0; i < len(cs); {
-		j, end := i+1, cs[i].MaxT
-		for j < len(cs) && cs[j].MinT <= end {
-			end = max(end, cs[j].MaxT)
-			j++
-		}
-		if j == i+1 {
-			out = append(out, cs[i])
-			i = j
-			continue
-		}
-		union, err := s.mergeRun(l, cs[i:j], merged)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, union...)
-		i = j
-	}
-	return out, nil
-}
-
-// mergeRun merges chunks that overlap into new ones, which it adds to merged.
-// Of samples with equal timestamps one is kept, chosen as Prometheus does when
-// it merges overlapping blocks.
-func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]Chunk, error) {
-	its := make([]chunkenc.Iterator, 0, len(run))
-	for _, c := range run {
-		its = append(its, s.checked(l, c, math.MinInt64, math.MaxInt64))
-	}
-	out, err := s.encodeInto(merged, l, storage.ChainSampleIteratorFromIterators(nil, its))
-	if err != nil {
-		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
-	}
-	return out, nil
-}
-
-// encodeInto encodes samples of series l into chunks of merged, and returns them as
-// chunks of s, whose slabs those of merged will come behind.
-func (s *Selection) encodeInto(merged *Builder, l labels.Labels, it chunkenc.Iterator) ([]Chunk, error) {
-	merged.Series(l)
-	start := len(merged.sel.chunks)
-	if err := merged.encode(&inOrder{Iterator: it, series: l}); err != nil {
-		return nil, err
-	}
-	out := slices.Clone(merged.sel.chunks[start:])
-	for i := range out {
-		out[i].Slab += uint32(len(s.slabs))
-	}
-	return out, nil
-}
-
-// checked returns an iterator over the samples of one chunk from mint to maxt
-// (ms, both included) that checks what it decodes.
-func (s *Selection) checked(l labels.Labels, c Chunk, mint, maxt int64) chunkenc.Iterator {
-	return (&series{sel: s, labels: l, chunks: []Chunk{c}, mint: mint, maxt: maxt}).Iterator(nil)
 }

@@ -50,6 +50,8 @@ type Selection struct {
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64
 	size      int64
+	data      int64 // bytes of all chunks
+	text      int64 // bytes of all labels
 	discard   func()
 }
 
@@ -107,15 +109,7 @@ func (s *Selection) TableBytes() int64 {
 
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
-func (s *Selection) PayloadBytes() (n int64) {
-	for i := range s.chunks {
-		n += int64(s.chunks[i].Len)
-	}
-	for _, l := range s.series {
-		n += int64(labelBytes(l))
-	}
-	return n
-}
+func (s *Selection) PayloadBytes() int64 { return s.data + s.text }
 
 // SetDiscard registers what Discard calls. It is for the keeper of the
 // selection (a cache) and must be called before the selection is shared.
@@ -131,29 +125,33 @@ func (s *Selection) Discard() {
 
 // finish computes the derived fields.
 func (s *Selection) finish() *Selection {
-	s.encodings, s.samples, s.notes = 0, 0, &Notes{}
+	s.encodings, s.samples, s.data = 0, 0, 0
 	for i := range s.chunks {
-		s.encodings |= 1 << s.chunks[i].Enc
-		s.samples += int64(s.chunks[i].Samples)
+		c := &s.chunks[i]
+		s.encodings |= 1 << c.Enc
+		s.samples += int64(c.Samples)
+		s.data += int64(c.Len)
+	}
+	return s.measure()
+}
+
+// measure computes the derived fields that are not sums over chunks.
+func (s *Selection) measure() *Selection {
+	s.notes, s.text = &Notes{}, 0
+	for _, l := range s.series {
+		s.text += int64(l.ByteSize())
 	}
 	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
 	for _, l := range s.slabs {
 		s.size += l.SizeBytes()
 	}
-	for _, l := range s.series {
-		s.size += LabelBytes(l)
-	}
+	s.size += int64(len(s.series))*int64(unsafe.Sizeof(labels.Labels{})) + s.text
 	s.size += int64(cap(s.memos)) * int64(unsafe.Sizeof(&Memo{})+unsafe.Sizeof(Memo{}))
 	return s
 }
 
 // LabelBytes is the memory that labels take, in bytes.
-func LabelBytes(l labels.Labels) int64 { return int64(unsafe.Sizeof(l)) + int64(labelBytes(l)) }
-
-func labelBytes(l labels.Labels) (n int) {
-	l.Range(func(l labels.Label) { n += len(l.Name) + len(l.Value) + 2 })
-	return n
-}
+func LabelBytes(l labels.Labels) int64 { return int64(unsafe.Sizeof(l)) + int64(l.ByteSize()) }
 
 // CorruptError says which series holds a chunk that cannot be decoded.
 type CorruptError struct {

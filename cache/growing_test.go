@@ -1,0 +1,102 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/disk"
+)
+
+// The newest tile is kept in pieces while it grows. Once it is complete it is
+// fetched again, as a whole, and its chunks are whole again, too.
+func TestGrowingTile(t *testing.T) {
+	const minute = hour / 60
+	up := newMinutely(t, 3)
+	clock := 100*hour + 10*minute
+	start := func(path string) *Cache {
+		files, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30})
+		require.NoError(t, err)
+		return New(up, Options{
+			HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 5 * time.Minute, Disk: files,
+			Now: func() time.Time { return time.UnixMilli(clock) },
+		})
+	}
+	path := t.TempDir()
+	c := start(path)
+	for _, look := range []struct {
+		name   string
+		after  int64 // ms after the look before
+		asked  []request
+		chunks int // of a series that are kept
+	}{
+		{"the first", 0, []request{{96 * hour, 100*hour + 10*minute}}, 4},
+		{"nothing new is old enough", 4 * minute, []request{{100 * hour, 100*hour + 14*minute}}, 4},
+		{"a piece", 2 * minute, []request{{100 * hour, 100*hour + 16*minute}}, 5},
+		{"only the tail", 1 * minute, []request{{100*hour + 10*minute, 100*hour + 17*minute}}, 5},
+		{"two steps at once", 18 * minute, []request{{100*hour + 10*minute, 100*hour + 35*minute}}, 6},
+		{"the last piece", 22 * minute, []request{{100*hour + 30*minute, 100*hour + 57*minute}}, 7},
+		{"complete", 8 * minute, []request{{100 * hour, 101*hour + 5*minute}}, 5},
+		{"the next one", 10 * minute, []request{{101 * hour, 101*hour + 15*minute}}, 6},
+		{"hours later", 3 * hour, []request{{101 * hour, 104*hour + 15*minute}}, 9},
+	} {
+		clock += look.after
+		requireMinutely(t, query(t, c, 96*hour, clock, "m"), 3, 96*hour, clock)
+		require.Equal(t, look.asked, up.asked(), look.name)
+		c.mu.Lock()
+		e := c.entries[selectorKey(named("m"))]
+		require.Len(t, e.sel.Chunks(0), look.chunks, look.name)
+		require.Equal(t, spans{{96 * hour, c.horizon()}}, e.covered.all(), look.name)
+		require.Equal(t, floor(c.horizon(), hour), e.sel.KeptUntil(), "pieces go again")
+		c.mu.Unlock()
+	}
+
+	// On disk are whole tiles alone.
+	require.NoError(t, c.Close())
+	c = start(path)
+	defer func() { require.NoError(t, c.Close()) }()
+	requireMinutely(t, query(t, c, 96*hour, clock, "m"), 3, 96*hour, clock)
+	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
+}
+
+// Pieces that were left when their tile had not grown to its end do not spoil it.
+func TestTileLeftGrowing(t *testing.T) {
+	const minute = hour / 60
+	up := newMinutely(t, 2)
+	clock := 100*hour + 30*minute
+	c := New(up, Options{
+		HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: -1,
+		Now: func() time.Time { return time.UnixMilli(clock) },
+	})
+	requireMinutely(t, query(t, c, 99*hour, clock, "m"), 2, 99*hour, clock)
+	clock += 5 * hour
+	up.asked()
+	requireMinutely(t, query(t, c, 104*hour, clock, "m"), 2, 104*hour, clock)
+	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
+	require.Equal(t, spans{{99 * hour, 100 * hour}, {104 * hour, clock}}, c.entries[selectorKey(named("m"))].covered.all())
+	requireMinutely(t, query(t, c, 99*hour, clock-1, "m"), 2, 99*hour, clock-1)
+	require.Equal(t, []request{{100 * hour, 104*hour - 1}}, up.asked())
+	require.EqualValues(t, 7, c.Stats().Tiles, "the one that grows counts")
+}
+
+// Nothing is fetched ahead before a tile is complete.
+func TestPrefetchWholeTiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newMinutely(t, 1)
+		begin := time.Now()
+		c := New(up, Options{
+			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Step: 5 * time.Minute, Prefetch: Prefetch{Requests: 1},
+			Now: func() time.Time { return time.UnixMilli(100 * hour).Add(time.Since(begin)) },
+		})
+		defer func() { require.NoError(t, c.Close()) }()
+		for range 5 {
+			query(t, c, 97*hour, c.now().UnixMilli(), "m")
+			time.Sleep(time.Minute)
+		}
+		up.asked()
+		time.Sleep(time.Hour)
+		require.Equal(t, []request{{99*hour + hour*2/3, 100*hour - 1}, {100 * hour, 100*hour + hour/3 - 1}, {100*hour + hour/3, 100*hour + hour*2/3 - 1}}, up.asked())
+	})
+}
