@@ -61,6 +61,8 @@ cache: {host_bytes: 3GiB, decoded_bytes: 1GiB, disk_bytes: 8GiB, path: kept, fre
 	keys, _, err = storeKeys(s, nil)
 	require.NoError(t, err)
 	require.Empty(t, keys[0].name)
+	require.Zero(t, keys[0].cache.ResultsBytes, "stores are the same with any memory for results")
+	s.Cache.ResultsBytes = 0
 	require.Equal(t, s.Cache, func() cacheSettings { c := keys[0].cache; c.OutOfOrderWindow = 0; return c }())
 }
 
