@@ -10,7 +10,7 @@ import (
 )
 
 // withExecutor reads the parameters executor and strict, which say who is to
-// evaluate the request's query, into its context.
+// evaluate the request's query, into its context, and whether it asks for statistics.
 func (a *API) withExecutor(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The form stays with the request, so those behind find it too.
@@ -30,7 +30,11 @@ func (a *API) withExecutor(h http.Handler) http.Handler {
 				return
 			}
 		}
-		h.ServeHTTP(w, r.WithContext(engine.WithMode(r.Context(), mode, strict)))
+		ctx := engine.WithMode(r.Context(), mode, strict)
+		if r.FormValue("stats") != "" {
+			ctx = engine.WithStatistics(ctx)
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -17,12 +17,12 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 	}
 	for _, f := range l.flights {
 		if f.whole.from <= want.from && f.whole.to >= want.to {
-			return f.sel, ws, nil
+			return f.brought().from(l.entry.key, f.sel), ws, nil
 		}
 	}
 	if !l.more {
-		if sel, ok := c.covering(l.entry, l.old, l.oldest); ok {
-			return sel, ws, nil
+		if sel, covered, ok := c.covering(l.entry, l.old, l.oldest); ok {
+			return l.usable(covered).from(l.entry.key, sel), ws, nil
 		}
 	}
 	sel, own, err := l.join(want)
@@ -33,7 +33,7 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 	if own {
 		sel.SetDiscard(func() { c.discard(l.entry) })
 	}
-	return sel, ws, nil
+	return l.untouched().from(l.entry.key, sel), ws, nil
 }
 
 // join joins what was kept of want with what the flights brought, and reports
@@ -46,7 +46,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 			base = base.Slice(want.from, want.to-1) // there is less to join
 		}
 		// The rest has been fetched again.
-		if base, err = restrict(base, l.covered.all(), l.covered.within(l.settled, l.oldest).all()); err != nil {
+		if base, err = restrict(base, l.covered.all(), l.usable(l.covered).all()); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})
@@ -93,13 +93,13 @@ func join(parts []part) (*selection.Selection, error) {
 	return selection.Join(sels...)
 }
 
-// covering returns e's selection if it covers s with what was fetched since
-// oldest (ms).
-func (c *Cache) covering(e *entry, s span, oldest int64) (*selection.Selection, bool) {
+// covering returns e's selection, and what that covers, if it covers s with what
+// was fetched since oldest (ms).
+func (c *Cache) covering(e *entry, s span, oldest int64) (*selection.Selection, coverage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(e.covered.since(oldest).missing(s)) > 0 {
-		return nil, false
+		return nil, nil, false
 	}
-	return e.sel, true
+	return e.sel, e.covered, true
 }

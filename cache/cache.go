@@ -156,7 +156,7 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 	key := selectorKey(matchers)
 	l := c.look(ctx, h, want, key, matchers)
 	if len(l.flights) == 0 {
-		return l.sel, nil, nil
+		return l.usable(l.covered).from(key, l.sel), nil, nil
 	}
 	start := time.Now()
 	err := c.await(ctx, l.flights)

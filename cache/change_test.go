@@ -250,6 +250,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			c := start()
 			defer func() { require.NoError(t, c.Close()) }()
 			restored, dropped := int64(0), int64(0)
+			var seen witness
 			m.advance(5 * hour)
 			m.clock.Store(m.now)
 			for range 40 {
@@ -278,9 +279,13 @@ func TestAgainstChangingTSDB(t *testing.T) {
 				ms := m.selector()
 				q, err := c.Querier(mint, maxt)
 				require.NoError(t, err)
-				got, _ := read(t, q.Select(t.Context(), true, nil, ms...))
+				sel, ws, err := q.(selection.Querier).SelectChunks(t.Context(), nil, ms...)
+				require.NoError(t, err)
+				got, _ := read(t, sel.SeriesSet(mint, maxt, ws))
 				m.check(c, got, mint, maxt, ms)
+				require.NoError(t, seen.check(sel, got, mint, maxt, c.tile))
 			}
+			require.Positive(t, seen.again)
 			s := c.Stats()
 			require.Positive(t, s.Hits)
 			require.Positive(t, s.Dropped+dropped)

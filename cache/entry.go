@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -53,7 +54,7 @@ func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
-	return entryBytes + 2*int64(len(key)) + 24*int64(cap(covered)) + sel.TableBytes()
+	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(stretch{})) + sel.TableBytes()
 }
 
 // use returns the entry of key, a new one if need be, as the most recently
@@ -172,7 +173,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 		covered = left
 	}
 	for _, s := range f.has {
-		covered = covered.with(s.span, s.at)
+		covered = covered.having(s)
 	}
 	sel = sel.Remember(covered[len(covered)-1].to)
 	kept, err := c.put(e, sel, covered, spans{f.old}, worth)

@@ -40,13 +40,13 @@ func TestUsedAgain(t *testing.T) {
 func TestUsed(t *testing.T) {
 	now := 1000 * halfLife
 	cs := coverage(nil).used(span{0, 10}, now)
-	require.Equal(t, coverage{{span{0, 10}, now}}, cs)
+	require.Equal(t, coverage{{span: span{0, 10}, at: now}}, cs)
 	cs = cs.used(span{5, 15}, now)
-	require.Equal(t, coverage{{span{0, 5}, now}, {span{5, 10}, now + halfLife}, {span{10, 15}, now}}, cs)
+	require.Equal(t, coverage(nil).with(span{0, 5}, now).with(span{5, 10}, now+halfLife).with(span{10, 15}, now), cs)
 	require.Equal(t, now+halfLife, cs.worthOf(span{0, 6}))
 	require.Equal(t, int64(math.MinInt64), cs.worthOf(span{15, 20}))
 	later := now + forgotten + halfLife/2
-	require.Equal(t, coverage{{span{0, 1}, later - later%worthStep}, {span{5, 10}, now + halfLife}}, cs.used(span{0, 1}, later))
+	require.Equal(t, coverage(nil).with(span{0, 1}, later-later%worthStep).with(span{5, 10}, now+halfLife), cs.used(span{0, 1}, later))
 }
 
 // Moment by moment, worths are what a plain account of uses says.

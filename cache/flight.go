@@ -26,6 +26,8 @@ type flight struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when it has landed
 
+	revision uint64 // of what it brings
+
 	// Guarded by the cache's mutex.
 	waiters int
 	void    bool // what it brings was dropped meanwhile and is not to be kept
@@ -50,6 +52,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	qs := statsFrom(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
+	f.revision = revisions.Add(1)
 	f.old = span{max(f.whole.from, f.settled.from), min(f.whole.to, f.settled.to)}
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
@@ -88,6 +91,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 	}
+	f.has = f.has.of(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	if f.old.empty() || len(f.ws) > 0 {
 		return

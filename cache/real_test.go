@@ -27,6 +27,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // faulty is Prometheus's remote-read handler, some of whose answers fail.
@@ -237,6 +238,8 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 		sum.Restored += s.Restored
 	}
 	m.clock.Store(m.now)
+	var seen witness
+	defer func() { require.Positive(t, seen.again) }()
 	c := start()
 	m.advance(5 * hour)
 	m.clock.Store(m.now)
@@ -288,9 +291,12 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 					return
 				}
 				defer in.Close()
-				set := in.Select(t.Context(), true, nil, q.ms...)
-				if q.got, _, q.err = drain(set); q.err == nil {
-					q.err = set.Err()
+				sel, ws, err := in.(selection.Querier).SelectChunks(t.Context(), nil, q.ms...)
+				if q.err = err; err != nil {
+					return
+				}
+				if q.got, _, q.err = drain(sel.SeriesSet(q.mint, q.maxt, ws)); q.err == nil {
+					q.err = seen.check(sel, q.got, q.mint, q.maxt, 20*time.Minute.Milliseconds())
 				}
 			})
 		}

@@ -1,6 +1,9 @@
 package cache
 
-import "container/list"
+import (
+	"container/list"
+	"unsafe"
+)
 
 // remembered is how much what is not kept of a selector is worth, so that it is
 // known when it is asked for again. The oldest makes room.
@@ -23,7 +26,7 @@ const remembering = 64
 // remember keeps the worths of a selector of which nothing is kept. The cache's
 // mutex must be held.
 func (c *Cache) remember(key string, used coverage) {
-	m := &memory{key, used, 256 + 2*int64(len(key)) + 24*int64(cap(used))}
+	m := &memory{key, used, 256 + 2*int64(len(key)) + int64(cap(used))*int64(unsafe.Sizeof(stretch{}))}
 	if len(used) == 0 || m.size > c.limit/remembering {
 		return
 	}

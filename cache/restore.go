@@ -95,7 +95,7 @@ func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
 // coverageOf is what a file covers.
 func coverageOf(stretches []disk.Stretch) (cs coverage) {
 	for _, s := range stretches {
-		cs = append(cs, stretch{span{s.From, s.To}, s.At})
+		cs = append(cs, stretch{span: span{s.From, s.To}, at: s.At})
 	}
 	return cs
 }

@@ -59,7 +59,7 @@ func (p *writePlan) merge(size int64) bool {
 // stretches is what the file will cover.
 func (p *writePlan) stretches() (out []disk.Stretch) {
 	for _, s := range p.spans {
-		for _, k := range p.covered.within(s, math.MinInt64) {
+		for _, k := range p.covered.within(s, math.MinInt64).of(0) {
 			out = append(out, disk.Stretch{From: k.from, To: k.to, At: k.at})
 		}
 	}

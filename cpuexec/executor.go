@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/results"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -62,11 +63,19 @@ type Job struct {
 	// Accelerator, if there is one, may compute leaves in place of the cores.
 	Accelerator Accelerator
 
+	// Results, if there are any, remember what leaves came to for jobs with the same
+	// options. The order of the result's rows means nothing then, and its Peak is that
+	// of what was evaluated. Noted is told of the leaves.
+	Results *results.Memory
+	Noted   func(leaf plan.Node, steps plan.KeptSteps)
+
 	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
+
+	remembered map[*plan.Aggregate]rememberable
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -74,6 +83,10 @@ type Job struct {
 // data turned out to be something the executor cannot evaluate. The matrix is to be
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
+	if job.Results != nil {
+		job.remembered = map[*plan.Aggregate]rememberable{}
+		findRememberable(job.Node, false, job.remembered)
+	}
 	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
 	defer func() {
 		if m == nil { // whether it failed or panicked
@@ -116,6 +129,9 @@ type run struct {
 	// held is the number of samples that Prometheus's engine would hold besides
 	// those of the node being evaluated.
 	held int
+	got  got // what was fetched last
+	// firsts, if it is there, takes the first series of the node's groups.
+	firsts *firsts
 }
 
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
@@ -127,6 +143,9 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	case *plan.Subwindow:
 		return r.subwindow(n)
 	case *plan.Aggregate:
+		if leaf, ok := r.job.remembered[n]; ok {
+			return r.remember(n, leaf)
+		}
 		return r.aggregate(n)
 	case *plan.Binary, *plan.Set, *plan.StepMap:
 		return r.collectCombined(n, nil)
@@ -188,6 +207,9 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 			return nil, err
 		}
 		rows := a.rows()
+		if r.firsts != nil {
+			r.firsts.of = a.firstSeries(rows)
+		}
 		r.free(a, rows)
 		return rows, nil
 	}

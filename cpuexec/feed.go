@@ -74,7 +74,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 			return open(input{n: size, labels: at, grouping: at})
 		})
 	}
-	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.relabelsOnly() {
+	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.relabelsOnly() && !r.mayRemember(inner) {
 		a, err := r.accumulate(inner)
 		if err != nil {
 			return err

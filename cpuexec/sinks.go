@@ -122,12 +122,16 @@ type aggregator struct {
 	acc       *accumulator
 	steps     int
 	first     []int32 // the first series with a value of each group, -1 for none
+	firsts    []int32 // the same at each step, steps a group; nil if nobody asks
 	elsewhere bool    // where its results are computed
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
 	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: in.groups(node)}
 	a.first = newFirst(len(a.groups.labels))
+	if r.firsts != nil {
+		a.firsts = make([]int32, len(a.first)*a.steps)
+	}
 	return a
 }
 
@@ -162,7 +166,7 @@ func (a *aggregator) bytes() int64 {
 	if a.elsewhere {
 		return givenBytes(len(a.first), a.steps)
 	}
-	return accumulatorBytes(a.node.Func, len(a.first), a.steps)
+	return accumulatorBytes(a.node.Func, len(a.first), a.steps) + 4*int64(len(a.firsts))
 }
 
 func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
@@ -177,7 +181,11 @@ func (a *aggregator) take(r *run, b *batch) {
 	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
 			if b.counts[i].kept > 0 {
-				a.acc.add(int(a.groups.of[b.lo+i]), b.row(i), w0, w1)
+				group, row := int(a.groups.of[b.lo+i]), b.row(i)
+				if a.firsts != nil {
+					a.noteFirsts(group, int32(b.lo+i), row.present, w0, w1)
+				}
+				a.acc.add(group, row, w0, w1)
 			}
 		}
 	})

@@ -54,8 +54,11 @@ func (s *source) plain(i int) labels.Labels {
 	return s.labels[i]
 }
 
-// open gets the samples of w, above which there is a chain.
-func (r *run) open(w *plan.Window, above chain) (*source, error) {
+// samples gets the samples of w, once. What Prometheus says of them is said here.
+func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
+	if r.got.window == w {
+		return r.got.sel, nil
+	}
 	start := time.Now()
 	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
 	r.m.Work.FetchMicros += time.Since(start).Microseconds()
@@ -65,6 +68,22 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	}
 	if err != nil {
 		return nil, &SelectError{err}
+	}
+	r.got = got{w, sel}
+	return sel, nil
+}
+
+// got is what a window reads.
+type got struct {
+	window *plan.Window
+	sel    *selection.Selection
+}
+
+// open gets the samples of w, above which there is a chain.
+func (r *run) open(w *plan.Window, above chain) (*source, error) {
+	sel, err := r.samples(w)
+	if err != nil {
+		return nil, err
 	}
 	if !sel.OnlyFloats() {
 		return nil, &plan.Declined{At: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}

@@ -99,12 +99,30 @@ var errSameLabels = errors.New("vector cannot contain metrics with the same labe
 
 // subquery evaluates the input of n on the subquery's grid.
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
+	sub := r.on(n.Inner, n.Input)
+	in, err := sub.node(n.Input)
+	r.absorb(sub.m)
+	for _, k := range sub.m.NewSamplesAtStep {
+		// Which of the query's steps they are for, the statistics do not need.
+		r.m.NewSamplesAtStep[0] += k
+	}
+	return in, err
+}
+
+// on is the evaluation of a node below r's, on a grid of its own. What it makes is
+// released with what r does.
+func (r *run) on(g plan.Grid, n plan.Node) *run {
 	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held}
-	sub.job.Node, sub.job.Grid = n.Input, n.Inner
+	sub.job.Node, sub.job.Grid = n, g
 	sub.m = newMatrix(sub.job)
 	r.m.Lend(sub.m.Release)
-	in, err := sub.node(n.Input)
-	w, v := &r.m.Work, &sub.m.Work
+	return sub
+}
+
+// absorb adds what a node below took to r's own account, but for the samples of each
+// step.
+func (r *run) absorb(m *plan.Matrix) {
+	w, v := &r.m.Work, &m.Work
 	w.Series += v.Series
 	w.Chunks += v.Chunks
 	w.Samples += v.Samples
@@ -112,13 +130,8 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	w.AddDevice(v.Device)
-	r.m.Peak = max(r.m.Peak, sub.m.Peak)
-	r.m.Annotations.Merge(sub.m.Annotations)
-	for _, k := range sub.m.NewSamplesAtStep {
-		// Which of the query's steps they are for, the statistics do not need.
-		r.m.NewSamplesAtStep[0] += k
-	}
-	return in, err
+	r.m.Peak = max(r.m.Peak, m.Peak)
+	r.m.Annotations.Merge(m.Annotations)
 }
 
 // times appends the times of the steps in runs to ts.

@@ -264,3 +264,46 @@ func BenchmarkMonth(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMoved asks for the same day again, each time at a range a step later of
+// which all but the last half hour is settled, with what was decoded before: with
+// results remembered and without.
+func BenchmarkMoved(b *testing.B) {
+	const horizon = 84_000_000
+	whole := counters()
+	kept, err := whole.CutAfter(horizon - 1)
+	require.NoError(b, err)
+	tail, err := whole.Cut(horizon, math.MaxInt64)
+	require.NoError(b, err)
+	kept = kept.Remember(horizon)
+	from := &selection.Provenance{Selector: "http_requests_total", Settled: []selection.Settled{{To: horizon, Revision: 1}}}
+	for _, qs := range []string{
+		"sum by (job) (rate(http_requests_total[5m]))",
+		"sum by (job) (increase(http_requests_total[1h]))",
+		"avg by (instance) (http_requests_total)",
+		"quantile by (job) (0.9, rate(http_requests_total[5m]))",
+		"topk(5, rate(http_requests_total[5m]))",
+	} {
+		for _, bytes := range []int64{0, 64 << 20} {
+			b.Run(fmt.Sprintf("remembering=%v/%s", bytes > 0, qs), func(b *testing.B) {
+				e := New(Options{Prometheus: plainOpts(), DecodedBytes: 1 << 30, ResultsBytes: bytes})
+				run := func(k int) {
+					b.StopTimer()
+					sel, err := selection.Join(kept, tail) // as the cache does it
+					require.NoError(b, err)
+					q := queryable{select_: func() (*selection.Selection, error) { return sel.From(from), nil }}
+					start := time.UnixMilli(7_200_000 + int64(k%30)*60_000)
+					b.StartTimer()
+					query, err := e.NewRangeQuery(context.Background(), q, nil, qs, start, start.Add(22*time.Hour), time.Minute)
+					require.NoError(b, err)
+					require.NoError(b, query.Exec(context.Background()).Err)
+					query.Close()
+				}
+				run(0)
+				for k := 1; b.Loop(); k++ {
+					run(k)
+				}
+			})
+		}
+	}
+}

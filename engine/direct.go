@@ -21,6 +21,13 @@ func (q *query) direct(p *planner.Part) bool {
 		p.Expr.Type() == parser.ValueTypeVector && !q.e.opts.Prometheus.EnableDelayedNameRemoval
 }
 
+// remembers reports whether the results of part p may come from earlier queries, and
+// be kept for later ones. An executor that was asked for evaluates all itself, and a
+// query whose statistics are asked for must know what Prometheus's engine would hold.
+func (q *query) remembers(p *planner.Part) bool {
+	return q.e.results != nil && q.mode == Auto && !q.stats && q.direct(p)
+}
+
 // takeDirect keeps the result m of a whole query and returns what the stand-in
 // yields instead: nothing.
 func (q *query) takeDirect(m *plan.Matrix) (*plan.Matrix, error) {

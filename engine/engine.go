@@ -15,6 +15,7 @@ import (
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/results"
 )
 
 // Options configure an Engine.
@@ -28,6 +29,9 @@ type Options struct {
 	// DecodedBytes is the most memory for decoded columns of hot series; see
 	// cpuexec.Options.
 	DecodedBytes int64
+	// ResultsBytes is the most memory in which results of aggregations are remembered
+	// for range queries that ask for them again; 0 means that none are.
+	ResultsBytes int64
 	// MaxMemory bounds the memory in bytes that one query takes for its result
 	// and for what executors make on the way to it; 0 means no bound.
 	MaxMemory int64
@@ -41,6 +45,7 @@ type Engine struct {
 	stock   *promql.Engine
 	opts    Options
 	cpu     *cpuexec.Executor
+	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
 }
 
@@ -52,7 +57,8 @@ func New(o Options) *Engine {
 	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
 	return &Engine{
 		stock: promql.NewEngine(o.Prometheus), opts: o,
-		cpu: cpu, metrics: newMetrics(o.Prometheus.Reg, cpu),
+		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
+		metrics: newMetrics(o.Prometheus.Reg, cpu),
 	}
 }
 
@@ -86,13 +92,13 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 }
 
 func (e *Engine) instant(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (*query, error) {
-	return e.newQuery(ctx, q, func(q storage.Queryable) (promql.Query, error) {
+	return e.newQuery(ctx, q, opts, func(q storage.Queryable) (promql.Query, error) {
 		return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
 	})
 }
 
 func (e *Engine) ranged(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (*query, error) {
-	return e.newQuery(ctx, q, func(q storage.Queryable) (promql.Query, error) {
+	return e.newQuery(ctx, q, opts, func(q storage.Queryable) (promql.Query, error) {
 		return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
 	})
 }

@@ -60,3 +60,17 @@ func modeOf(ctx context.Context) (Mode, bool) {
 	}
 	return Auto, false
 }
+
+type statisticsKey struct{}
+
+// WithStatistics returns a context whose queries keep the statistics that Prometheus's
+// engine does, to the last: with results kept from earlier queries the largest number
+// of samples held at once is not known.
+func WithStatistics(ctx context.Context) context.Context {
+	return context.WithValue(ctx, statisticsKey{}, true)
+}
+
+func statisticsAsked(ctx context.Context) bool {
+	asked, _ := ctx.Value(statisticsKey{}).(bool)
+	return asked
+}

@@ -34,6 +34,7 @@ type query struct {
 	q      storage.Queryable
 	mode   Mode
 	strict bool
+	stats  bool // whether its statistics are asked for
 	// again makes a fresh query of Prometheus's engine over a queryable.
 	again func(storage.Queryable) (promql.Query, error)
 
@@ -52,9 +53,10 @@ type query struct {
 }
 
 // newQuery makes a query by calling again with the wrapper of q.
-func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, again func(storage.Queryable) (promql.Query, error)) (*query, error) {
+func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again func(storage.Queryable) (promql.Query, error)) (*query, error) {
 	mode, strict := modeOf(ctx)
 	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}}
+	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
 	return wq, wq.prepare()
 }
 
@@ -271,7 +273,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	start := time.Now()
 	stop := src.prefetch(ctx)
 	defer stop()
-	m, err := qr.q.e.cpu.Run(ctx, cpuexec.Job{
+	job := cpuexec.Job{
 		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
 		Accelerator:        qr.q.accelerator(p),
 		Budget:             qr.q.budget,
@@ -279,7 +281,12 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 		DelayedNameRemoval: o.EnableDelayedNameRemoval,
 		TypeAndUnitLabels:  o.EnableTypeAndUnitLabels,
 		StartTimestamps:    o.UseStartTimestamps,
-	})
+	}
+	if qr.q.remembers(p) {
+		job.Results = qr.q.e.results
+		job.Noted = func(n plan.Node, steps plan.KeptSteps) { p.Of[n].Remembered = &steps }
+	}
+	m, err := qr.q.e.cpu.Run(ctx, job)
 	if err != nil {
 		var sel *cpuexec.SelectError
 		if errors.As(err, &sel) {

@@ -53,6 +53,7 @@ func (l *lender) lend(n int) []*stretch {
 			return nil
 		}
 		s := new(stretch)
+		useHugePages(s.bytes())
 		if l.dev.Do(func(c *cuda.Context) error { return c.RegisterHost(s.bytes()) }) != nil {
 			l.left = 0 // as much as the system lets lock
 			return nil

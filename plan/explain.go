@@ -43,18 +43,28 @@ type CacheWork struct {
 
 // Decision says who evaluates one node of the query's expression, and why.
 type Decision struct {
-	Expr     string      `json:"expr"`
-	Kind     string      `json:"kind"`
-	Executor string      `json:"executor"`
-	Reason   string      `json:"reason,omitempty"` // one plain sentence; always there when the executor is Prometheus's engine
-	Steps    int         `json:"steps,omitempty"`
-	Work     *Work       `json:"work,omitempty"`
-	Choice   *Choice     `json:"choice,omitempty"`
-	Children []*Decision `json:"children,omitempty"`
+	Expr     string  `json:"expr"`
+	Kind     string  `json:"kind"`
+	Executor string  `json:"executor"`
+	Reason   string  `json:"reason,omitempty"` // one plain sentence; always there when the executor is Prometheus's engine
+	Steps    int     `json:"steps,omitempty"`
+	Work     *Work   `json:"work,omitempty"`
+	Choice   *Choice `json:"choice,omitempty"`
+	// Remembered says of an aggregation whose results are remembered how many steps
+	// were.
+	Remembered *KeptSteps  `json:"remembered,omitempty"`
+	Children   []*Decision `json:"children,omitempty"`
 
 	// Own says that Prometheus's engine evaluates the node for a reason of its
 	// own, rather than because of what is below it.
 	Own bool `json:"-"`
+}
+
+// KeptSteps are the steps of an aggregation of which the results were kept from
+// earlier queries, and those that were evaluated.
+type KeptSteps struct {
+	Kept      int `json:"kept_steps"`
+	Evaluated int `json:"evaluated_steps"`
 }
 
 // Executors, as explanations name them.
@@ -107,6 +117,9 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 		if c.Stages != nil {
 			fmt.Fprintf(b, "  [GPU %d: %s]", *c.Device, c.Stages)
 		}
+	}
+	if k := d.Remembered; k != nil {
+		fmt.Fprintf(b, "  [%d steps kept from earlier queries, %d evaluated]", k.Kept, k.Evaluated)
 	}
 	if w := d.Work; w != nil {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",

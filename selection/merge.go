@@ -19,8 +19,9 @@ import (
 func Merge(parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(math.MaxInt64)
-	for _, p := range parts {
+	for i, p := range parts {
 		kept = min(kept, p.kept)
+		parts[i] = p.From(nil) // another source may have something next time
 	}
 	return union(parts, kept, (*Selection).layer)
 }

@@ -45,6 +45,8 @@ type Selection struct {
 	kept   int64   // see KeptUntil
 	notes  *Notes
 
+	provenance *Provenance // or nil
+
 	encodings uint32 // bit e is set when a chunk of encoding e is present
 	samples   int64
 	size      int64

@@ -149,7 +149,7 @@ type evaluator struct {
 // engineSettings are what an engine is made from.
 type engineSettings struct {
 	querySettings
-	decodedBytes int64
+	decodedBytes, resultsBytes int64
 }
 
 // promqlParser parses as Prometheus does by default.
@@ -161,7 +161,7 @@ func promqlParser() parser.Parser {
 // nil and stay the caller's.
 func newEvaluator(limits engineSettings, gpus *fleet.Fleet, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
-	e := engine.New(engine.Options{GPUs: gpus, DecodedBytes: limits.decodedBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
+	e := engine.New(engine.Options{GPUs: gpus, DecodedBytes: limits.decodedBytes, ResultsBytes: limits.resultsBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
 		Logger:               logger.With("component", "query engine"),
 		Reg:                  reg,
 		MaxSamples:           limits.MaxSamples,

@@ -114,6 +114,7 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
 	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
 	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
+	f.parsed(to, "cache.results-bytes", "64MiB", "Most memory for results of aggregations, which spare a dashboard that is looked at again all but its newest steps; 0 keeps none.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.ResultsBytes })
 	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *settings) *string { return &s.Cache.Path })
 	f.parsed(to, "cache.disk-bytes", "10GiB", "Most bytes of files in cache.path.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DiskBytes })
 	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
@@ -181,6 +182,7 @@ func (s *settings) values() map[string]string {
 		"query.lookback-delta":       s.Query.LookbackDelta.String(),
 		"cache.host-bytes":           s.Cache.HostBytes.String(),
 		"cache.decoded-bytes":        s.Cache.decoded().String(),
+		"cache.results-bytes":        s.Cache.ResultsBytes.String(),
 		"cache.fresh":                s.Cache.Fresh.String(),
 		"cache.path":                 s.Cache.Path,
 		"cache.disk-bytes":           s.Cache.DiskBytes.String(),

@@ -66,6 +66,9 @@ type cacheSettings struct {
 	// DecodedBytes is how much of HostBytes decoded columns may take; half of
 	// it if negative.
 	DecodedBytes byteSize `yaml:"decoded_bytes"`
+	// ResultsBytes is the most memory for results of aggregations, beside
+	// HostBytes.
+	ResultsBytes byteSize `yaml:"results_bytes"`
 	// Path is a directory where what is cached survives a restart; empty for
 	// none.
 	Path string `yaml:"path"`
@@ -101,8 +104,11 @@ type logSettings struct {
 	Format string `yaml:"format"`
 }
 
-// defaultDiskBytes is the default of cache.disk_bytes.
-const defaultDiskBytes = 10 << 30
+// The defaults of cache.disk_bytes and cache.results_bytes.
+const (
+	defaultDiskBytes    = 10 << 30
+	defaultResultsBytes = 64 << 20
+)
 
 // defaultSettings are what holds where neither the command line nor the file
 // says otherwise. They name nothing to read from.
@@ -123,6 +129,7 @@ func defaultSettings() settings {
 		Cache: cacheSettings{
 			HostBytes:    byteSize(defaultHostBytes()),
 			DecodedBytes: -1,
+			ResultsBytes: defaultResultsBytes,
 			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
 			MaxAge:       model.Duration(cache.DefaultMaxAge),
@@ -170,6 +177,8 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
 	case s.Cache.DecodedBytes > s.Cache.HostBytes:
 		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
+	case s.Cache.ResultsBytes < 0:
+		return errors.New("cache.results_bytes must not be negative; 0 keeps no results")
 	case s.Cache.Path != "" && s.Cache.HostBytes == 0:
 		return errors.New("cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too")
 	case s.Cache.DiskBytes <= 0:
@@ -203,7 +212,7 @@ func (s *settings) validateLimits() error {
 
 // engine returns what an engine is made from.
 func (s *settings) engine() engineSettings {
-	return engineSettings{querySettings: s.Query, decodedBytes: int64(s.Cache.decoded())}
+	return engineSettings{querySettings: s.Query, decodedBytes: int64(s.Cache.decoded()), resultsBytes: int64(s.Cache.ResultsBytes)}
 }
 
 // decoded is the part of HostBytes for decoded columns.

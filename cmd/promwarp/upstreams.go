@@ -38,7 +38,7 @@ type reader interface {
 // upstream takes the place of the sources.
 func storeKeys(s settings, up upstream) (keys []storeKey, optional []bool, err error) {
 	common := storeKey{fetch: s.Upstream, cache: s.Cache}
-	common.fetch.URL = ""
+	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store
 	if up != nil {
 		return []storeKey{common}, []bool{false}, nil
 	}

@@ -1,0 +1,251 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// revisionsAt lists the revisions of the tiles at the given hours, as an answer for
+// mint to maxt (ms, both included) has them; 0 stands for none.
+func revisionsAt(t testing.TB, c *Cache, mint, maxt int64, ms []*labels.Matcher, hours ...int64) []uint64 {
+	t.Helper()
+	sel, _, err := c.get(t.Context(), mint, maxt, ms)
+	require.NoError(t, err)
+	out := make([]uint64, len(hours))
+	p := sel.Provenance()
+	if p == nil {
+		return out
+	}
+	require.Equal(t, selectorKey(ms), p.Selector)
+	end := int64(minTime)
+	for _, s := range p.Settled {
+		require.LessOrEqual(t, end, s.From, "in order, and none overlaps")
+		require.Less(t, s.From, s.To)
+		require.NotZero(t, s.Revision)
+		end = s.To
+		for i, h := range hours {
+			if s.From <= h*hour && h*hour+testTile.Milliseconds() <= s.To {
+				out[i] = s.Revision
+			}
+		}
+	}
+	return out
+}
+
+// Whatever is not kept of a tile from one query to the next gives it another
+// revision, and nothing else does.
+func TestRevisions(t *testing.T) {
+	m := named("m")
+	const from, to = 80 * hour, 90*hour - 1
+	for name, test := range map[string]struct {
+		options Options
+		change  func(t *testing.T, c *Cache, clock *int64)
+		want    string // of the tiles at 80, 84 and 88 h: same or new
+	}{
+		"nothing":   {change: func(*testing.T, *Cache, *int64) {}, want: "same same same"},
+		"time":      {change: func(_ *testing.T, _ *Cache, clock *int64) { *clock += 50 * hour }, want: "same same same"},
+		"neighbour": {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, 70*hour, 94*hour, "m") }, want: "same same same"},
+		"tail":      {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, 84*hour, now, "m") }, want: "same same same"},
+		"other":     {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, from, to, "other") }, want: "same same same"},
+		"clear":     {change: func(_ *testing.T, c *Cache, _ *int64) { c.Clear() }, want: "new new new"},
+		"discard":   {change: func(_ *testing.T, c *Cache, _ *int64) { c.discard(c.entries[selectorKey(m)]) }, want: "new new new"},
+		"drop": {change: func(t *testing.T, c *Cache, _ *int64) {
+			_, err := c.Drop(85*hour, 85*hour)
+			require.NoError(t, err)
+		}, want: "same new same"},
+		"evict one": {change: func(_ *testing.T, c *Cache, _ *int64) {
+			require.True(t, c.shed(c.entries[selectorKey(m)], spans{{80 * hour, 82 * hour}}))
+		}, want: "new same same"},
+		"evict all": {change: func(_ *testing.T, c *Cache, _ *int64) {
+			require.True(t, c.shed(c.entries[selectorKey(m)], spans{{80 * hour, 90 * hour}}))
+		}, want: "new new new"},
+		"age": {options: Options{MaxAge: 6 * time.Hour}, change: func(_ *testing.T, _ *Cache, clock *int64) { *clock += 7 * hour }, want: "new new new"},
+		"age of some": {options: Options{MaxAge: 6 * time.Hour}, change: func(t *testing.T, c *Cache, clock *int64) {
+			*clock += 4 * hour
+			_, err := c.Drop(88*hour, 88*hour)
+			require.NoError(t, err)
+			query(t, c, 88*hour, to, "m")
+			revisionsAt(t, c, from, to, m, 80)
+			*clock += 3 * hour
+		}, want: "new new later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, clock := clocked(t, newMinutely(t, 2), test.options)
+			first := revisionsAt(t, c, from, to, m, 80, 84, 88)
+			require.NotContains(t, first, uint64(0))
+			require.Equal(t, first, revisionsAt(t, c, from, to, m, 80, 84, 88), "from what is kept")
+			test.change(t, c, clock)
+			last := revisions.Load()
+			for range 2 {
+				got := ""
+				for i, rev := range revisionsAt(t, c, from, to, m, 80, 84, 88) {
+					switch {
+					case rev == first[i]:
+						got += " same"
+					case rev > last:
+						got += " new"
+					case rev > first[i]:
+						got += " later"
+					}
+				}
+				require.Equal(t, " "+test.want, got)
+			}
+		})
+	}
+}
+
+// What is younger than the horizon is never settled, nor what a chunk of it that
+// reaches back may have changed, nor what comes with warnings.
+func TestNotSettled(t *testing.T) {
+	c, clock := clocked(t, newMinutely(t, 1), Options{})
+	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, now, named("m"), 96, 98, 100)), "in one fetch")
+	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, now, named("m"), 96, 98, 100)), "joined")
+	*clock += 2 * hour
+	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, *clock, named("m"), 96, 98, 100)), "its fetch is not the others'")
+	require.Equal(t, []bool{true, true, true}, settled(revisionsAt(t, c, 90*hour, *clock, named("m"), 96, 98, 100)))
+	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, *clock, named("m"), 96, 98, 102)))
+
+	whole := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, 1, mint-3*hour, maxt), nil, nil // as if chunks were that long
+	}}
+	c, _ = clocked(t, whole, Options{})
+	for range 2 {
+		query(t, c, 90*hour, now, "m")
+	}
+	require.Equal(t, []bool{true, false, false}, settled(revisionsAt(t, c, 90*hour, now, named("m"), 94, 98, 100)), "the tail reaches back")
+	require.Equal(t, []bool{true, true, false}, settled(revisionsAt(t, c, 90*hour, horizon-1, named("m"), 94, 98, 100)), "without the tail")
+
+	warning := &fake{fetch: func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, 1, mint, maxt), annotations.New().Add(fmt.Errorf("not all is here")), nil
+	}}
+	c, _ = clocked(t, warning, Options{})
+	require.Equal(t, []bool{false, false}, settled(revisionsAt(t, c, 90*hour, now, named("m"), 94, 98)))
+}
+
+func settled(revisions []uint64) (out []bool) {
+	for _, rev := range revisions {
+		out = append(out, rev != 0)
+	}
+	return out
+}
+
+// What was dropped while it was fetched has a revision that nobody sees again.
+func TestRevisionDroppedDuringAFetch(t *testing.T) {
+	g := newGate(newMinutely(t, 1))
+	c, _ := clocked(t, g.fake, Options{})
+	got := make(chan uint64, 1)
+	go func() { got <- revisionsAt(t, c, 80*hour, 90*hour-1, named("m"), 84)[0] }()
+	<-g.entered
+	_, err := c.Drop(85*hour, 86*hour)
+	require.NoError(t, err)
+	close(g.open)
+	before := <-got
+	require.NotZero(t, before)
+	after := revisionsAt(t, c, 80*hour, 90*hour-1, named("m"), 84)[0]
+	require.NotZero(t, after)
+	require.NotEqual(t, before, after)
+}
+
+// What comes from disk, or from a wider selector, has revisions of its own.
+func TestRevisionsFromElsewhere(t *testing.T) {
+	path, up := t.TempDir(), newMinutely(t, 1)
+	c := onDisk(t, up, path, Options{})
+	before := revisionsAt(t, c, 80*hour, 90*hour-1, named("m"), 80, 84)
+	require.NoError(t, c.Close())
+	c = onDisk(t, up, path, Options{})
+	up.asked()
+	after := revisionsAt(t, c, 80*hour, 90*hour-1, named("m"), 80, 84)
+	require.Empty(t, up.asked())
+	require.NotZero(t, after[0])
+	require.NotEqual(t, before, after)
+	require.Equal(t, after, revisionsAt(t, c, 80*hour, 90*hour-1, named("m"), 80, 84))
+
+	narrow := []*labels.Matcher{named("m")[0], labels.MustNewMatcher(labels.MatchEqual, "i", "000000")}
+	taken := revisionsAt(t, c, 80*hour, 90*hour-1, narrow, 80, 84)
+	require.Empty(t, up.asked())
+	require.NotZero(t, taken[0])
+	require.NotEqual(t, after, taken)
+	require.Equal(t, taken, revisionsAt(t, c, 80*hour, 90*hour-1, narrow, 80, 84))
+}
+
+// witness remembers what samples tiles of each revision had, and fails when others
+// claim to be the same.
+type witness struct {
+	mu   sync.Mutex
+	seen map[claim]uint64
+	// again is how often a claim was seen another time.
+	again int
+}
+
+type claim struct {
+	selector string
+	revision uint64
+	tile     int64 // its start, ms
+}
+
+// check looks at an answer for mint to maxt (ms, both included), whose samples are
+// got.
+func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint, maxt, tile int64) error {
+	p := sel.Provenance()
+	if p == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen == nil {
+		w.seen = map[claim]uint64{}
+	}
+	names := slices.Sorted(maps.Keys(got))
+	for _, s := range p.Settled {
+		for from := floor(max(s.From, mint)+tile-1, tile); from+tile <= min(s.To, maxt+1); from += tile {
+			h := fnv.New64a()
+			for _, name := range names {
+				ss := got[name]
+				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.t - t) })
+				for _, s := range ss[lo:] {
+					if s.t >= from+tile {
+						break
+					}
+					fmt.Fprint(h, name, s)
+				}
+			}
+			c := claim{p.Selector, s.Revision, from}
+			was, ok := w.seen[c]
+			if ok && was != h.Sum64() {
+				return fmt.Errorf("revision %d of %q from %d on is not what it was", s.Revision, p.Selector, from)
+			}
+			if ok {
+				w.again++
+			}
+			w.seen[c] = h.Sum64()
+		}
+	}
+	return nil
+}
+
+func TestWitness(t *testing.T) {
+	var w witness
+	from := &selection.Provenance{Settled: []selection.Settled{{From: 0, To: 3 * hour, Revision: 7}}}
+	a, b := minutely(t, 1, 0, 3*hour).From(from), minutely(t, 2, 0, 3*hour).From(from)
+	samples := func(s *selection.Selection) map[string][]sample {
+		got, _ := read(t, s.SeriesSet(0, 3*hour, nil))
+		return got
+	}
+	for range 2 {
+		require.NoError(t, w.check(a, samples(a), 0, 3*hour, hour))
+	}
+	require.Equal(t, 3, w.again)
+	require.Error(t, w.check(b, samples(b), 0, 3*hour, hour))
+}

@@ -1,0 +1,106 @@
+package cpuexec
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// rememberable is an aggregation over a window whose values at a step depend on
+// nothing but the samples that the step reads.
+type rememberable struct {
+	window  *plan.Window
+	maps    chain
+	form    string // everything that its values depend on besides samples and time
+	ordered bool   // whether the order of its rows shows
+}
+
+// findRememberable collects the aggregations at and below n whose results may be
+// remembered. ordered says that the order of n's rows shows in what is above it.
+func findRememberable(n plan.Node, ordered bool, into map[*plan.Aggregate]rememberable) {
+	switch n := n.(type) {
+	case *plan.Aggregate:
+		if leaf, ok := rememberableOf(n, ordered); ok {
+			into[n] = leaf
+			return
+		}
+		// What is equal, or added up, is so in the order of its input.
+		ordered = true
+	case *plan.Histogram:
+		// The counts of several buckets with the same bound are added up in their order.
+		ordered = true
+	}
+	for _, in := range n.Inputs() {
+		findRememberable(in, ordered, into)
+	}
+}
+
+// rememberableOf reports whether the results of n may be remembered. Where their
+// order shows, they are those of operators that add value to value: of these alone it
+// is known which series of a group was the first with a value, by which Prometheus's
+// engine orders groups.
+func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
+	switch {
+	case n.Func.Adds():
+	case !ordered && (n.Func.Name == "quantile" || n.Func.Name == "topk" || n.Func.Name == "bottomk"):
+	default:
+		return rememberable{}, false
+	}
+	bottom, above := underChain(n.Input)
+	w, ok := bottom.(*plan.Window)
+	// The last bits of functions that are not exact depend on how much else is
+	// evaluated.
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil {
+		return rememberable{}, false
+	}
+	for _, node := range above {
+		if _, ok := node.(*plan.Map); !ok {
+			return rememberable{}, false
+		}
+	}
+	return rememberable{window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}, true
+}
+
+// formOf encodes everything that the values of an aggregation depend on besides its
+// selector, its steps and its samples. Different ones have different forms.
+func formOf(n *plan.Aggregate, above chain, w *plan.Window, ordered bool) string {
+	var f form
+	f.text(strconv.FormatBool(ordered))
+	f.text(n.Func.Name)
+	f.text(strconv.FormatBool(n.Without))
+	f.int(int64(len(n.Grouping)))
+	for _, l := range n.Grouping {
+		f.text(l)
+	}
+	f.number(n.Param)
+	f.int(int64(len(above)))
+	for _, node := range above {
+		m := node.(*plan.Map)
+		f.text(m.Func.Name)
+		f.int(int64(len(m.Args)))
+		for _, arg := range m.Args {
+			f.number(arg)
+		}
+		f.text(strconv.FormatBool(m.Swap))
+		f.text(strconv.FormatBool(m.Bool))
+	}
+	f.text(w.Func.Name)
+	f.int(w.Width)
+	f.int(w.Scan.Offset)
+	f.number(w.Param)
+	f.number(w.Trend)
+	return string(f.b)
+}
+
+// form is a list of things, encoded so that no two lists look alike.
+type form struct{ b []byte }
+
+func (f *form) int(n int64)      { f.b = binary.AppendVarint(f.b, n) }
+func (f *form) number(v float64) { f.b = binary.BigEndian.AppendUint64(f.b, math.Float64bits(v)) }
+
+func (f *form) text(s string) {
+	f.int(int64(len(s)))
+	f.b = append(f.b, s...)
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// stretch is a series with a sample every 15 s in a stretch of minutes.
+type stretch struct {
+	labels   labels.Labels
+	from, to int64 // minutes, to excluded
+	value    func(ts int64) float64
+}
+
+func lineOf(from, to int64, ls ...string) stretch {
+	return stretch{labels.FromStrings(ls...), from, to, func(ts int64) float64 { return float64(ts) / 7 }}
+}
+
+// settledLines is a selection of lines, settled up to a minute in a revision.
+func settledLines(t testing.TB, until int64, revision uint64, lines ...stretch) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for _, l := range lines {
+		b.Series(l.labels)
+		for from := l.from * minute; from < l.to*minute; from += 30 * minute {
+			c := chunkenc.NewXORChunk()
+			app, err := c.Appender()
+			require.NoError(t, err)
+			last := from
+			for ts := from; ts < min(from+30*minute, l.to*minute); ts += 15_000 {
+				app.Append(0, ts, l.value(ts))
+				last = ts
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, from, last, c.Bytes()))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: until * minute, Revision: revision}}})
+}
+
+// asking asks an engine with a memory the same as one without.
+type asking struct {
+	remembers, plain *Engine
+	ctx              context.Context
+}
+
+func newAsking(maxSamples int) *asking {
+	opts := plainOpts()
+	opts.MaxSamples, opts.Reg = maxSamples, prometheus.NewRegistry()
+	return &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plainOptsOf(maxSamples)}), context.Background()}
+}
+
+func plainOptsOf(maxSamples int) promql.EngineOpts {
+	opts := plainOpts()
+	opts.MaxSamples = maxSamples
+	return opts
+}
+
+// ask asks for the steps from one minute to another and returns the answer, and how
+// many steps were remembered.
+func (a *asking) ask(t *testing.T, sel *selection.Selection, qs string, from, to int64) (answer string, kept int) {
+	t.Helper()
+	data := queryable{func() (*selection.Selection, error) { return sel, nil }}
+	var answers [2]string
+	for i, e := range []*Engine{a.plain, a.remembers} {
+		q, err := e.NewRangeQuery(a.ctx, data, nil, qs, time.UnixMilli(from*minute), time.UnixMilli(to*minute), time.Minute)
+		require.NoError(t, err)
+		res := q.Exec(a.ctx)
+		answers[i] = summary(res, qs)
+		if res.Err == nil {
+			s := q.Stats().Samples
+			answers[i] += fmt.Sprintf("%d samples, %d read", s.TotalSamples, s.SamplesRead)
+			if statisticsAsked(a.ctx) {
+				answers[i] += fmt.Sprintf(", at most %d at once", s.PeakSamples)
+			}
+		}
+		if q.(*query).root != nil {
+			q.(*query).root.Walk(func(d *plan.Decision) {
+				if d.Remembered != nil {
+					kept += d.Remembered.Kept
+				}
+			})
+		}
+		q.Close()
+	}
+	requireSameText(t, answers[0], answers[1], question{query: qs, start: from, end: to})
+	return answers[1], kept
+}
+
+// What only some steps tell must be told when those are remembered.
+func TestRememberedHidesNothing(t *testing.T) {
+	other := lineOf(0, 240, "__name__", "m_total", "i", "2")
+	other.value = func(ts int64) float64 { return math.Mod(float64(ts)/15_000, 7) }
+	for name, test := range map[string]struct {
+		lines []stretch
+		query string
+		first [2]int64
+		kept  int
+		says  string
+	}{
+		"plain":          {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m]))", [2]int64{10, 190}, 180, "samples"},
+		"several leaves": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m])) / count(m_total)", [2]int64{10, 190}, 360, "samples"},
+		"new series":     {[]stretch{lineOf(195, 240, "__name__", "m_total", "i", "0"), other}, "sum by (i) (rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
+		"gone series":    {[]stretch{lineOf(0, 100, "__name__", "m_total", "i", "0"), other}, "topk(1, rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
+		"no counter":     {[]stretch{lineOf(0, 100, "__name__", "m", "i", "1")}, "sum(rate(m[5m]))", [2]int64{10, 190}, 0, "metric might not be a counter"},
+		"the same later": {[]stretch{lineOf(0, 90, "__name__", "a_total"), lineOf(110, 240, "__name__", "b_total")}, "sum(rate(m[5m]))", [2]int64{10, 100}, 0, "same labelset"},
+		"order shows":    {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "topk(1, sum by (i) (rate(m_total[5m])))", [2]int64{10, 190}, 180, "samples"},
+		"bounds":         {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 240, "__name__", "b", "le", "+Inf")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
+		"equal bounds":   {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 100, "__name__", "b", "le", "1.0")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
+		"ties": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1", "g", "a"), lineOf(0, 240, "__name__", "m_total", "i", "2", "g", "b")},
+			"topk(1, count by (g) (m_total))", [2]int64{10, 190}, 180, `{g="a"}`},
+		"order is of the range": {[]stretch{lineOf(0, 9, "__name__", "m_total", "a", "0", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "2", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "1", "g", "b")},
+			"topk(1, count by (g) (count_over_time(m_total[1m])))", [2]int64{9, 190}, 181, `{g="b"} 600000=1/0 660000=1/0`},
+		"not to the bit":   {[]stretch{other}, "sum(avg_over_time(m[5m]))", [2]int64{10, 190}, 0, "samples"},
+		"not aggregated":   {[]stretch{other}, "rate(m[5m])", [2]int64{10, 190}, 0, "samples"},
+		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "samples"},
+		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "samples"},
+		"at":               {[]stretch{other}, "sum(rate(m_total[5m] @ 6000))", [2]int64{10, 190}, 0, "{}"},
+		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "samples"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsking(50_000_000)
+			sel := settledLines(t, 200, 1, test.lines...)
+			_, kept := a.ask(t, sel, test.query, test.first[0], test.first[1])
+			require.Zero(t, kept)
+			answer, kept := a.ask(t, sel, test.query, test.first[0]+1, 210)
+			require.Equal(t, test.kept, kept)
+			require.Contains(t, answer, test.says)
+		})
+	}
+}
+
+// Steps are remembered as long as every sample that they read has its revision.
+func TestRememberedRevisions(t *testing.T) {
+	const qs = "sum by (i) (rate(m_total[5m]))"
+	one := lineOf(0, 240, "__name__", "m_total", "i", "1")
+	a := newAsking(50_000_000)
+	ask := func(revision uint64, from, to int64, want int, lines ...stretch) {
+		t.Helper()
+		_, kept := a.ask(t, settledLines(t, 200, revision, lines...), qs, from, to)
+		require.Equal(t, want, kept)
+	}
+	ask(1, 10, 190, 0, one)
+	ask(1, 10, 190, 181, one)
+	ask(1, 11, 191, 180, one)
+	ask(1, 20, 230, 172, one) // up to 191
+	ask(1, 20, 230, 180, one) // up to 199
+	ask(1, 5, 230, 189, one)  // from 11 on: which samples are new at 10 was not known
+	ask(1, 5, 230, 195, one)
+	changed := one
+	changed.value = func(ts int64) float64 { return float64(ts) / 3 }
+	ask(2, 5, 230, 0, changed)
+	ask(2, 5, 230, 195, changed)
+
+	// One tile was fetched again.
+	sel := settledLines(t, 200, 2, changed)
+	sel = sel.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{
+		{To: 60 * minute, Revision: 2}, {From: 60 * minute, To: 80 * minute, Revision: 3}, {From: 80 * minute, To: 200 * minute, Revision: 2},
+	}})
+	_, kept := a.ask(t, sel, qs, 5, 230)
+	require.Equal(t, 199-85+1, kept, "the first step that reads nothing of it is that at 84:59.999")
+	_, kept = a.ask(t, sel, qs, 5, 230)
+	require.Equal(t, 195, kept)
+
+	// Another selector, and steps between those that are known.
+	_, kept = a.ask(t, sel.From(&selection.Provenance{Selector: "other", Settled: sel.Provenance().Settled}), qs, 5, 230)
+	require.Zero(t, kept)
+	require.LessOrEqual(t, a.remembers.results.Bytes(), int64(1<<20))
+}
+
+// Nothing is remembered for those who want all of it done, or counted.
+func TestRememberedNotFor(t *testing.T) {
+	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total", "i", "1"), lineOf(30, 90, "__name__", "m_total", "i", "2"))
+	for name, ctx := range map[string]context.Context{
+		"cpu": WithMode(context.Background(), CPU, false), "gpu": WithMode(context.Background(), GPU, false), "statistics": WithStatistics(context.Background()),
+	} {
+		a := newAsking(50_000_000)
+		_, kept := a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
+		require.Zero(t, kept)
+		a.ctx = ctx
+		if name != "gpu" {
+			_, kept = a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
+			require.Zero(t, kept, name)
+		}
+		a.ctx = context.Background()
+		_, kept = a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
+		require.Equal(t, 181, kept)
+	}
+}
+
+// The sample limit is Prometheus's, with results remembered or not.
+func TestRememberedSampleLimit(t *testing.T) {
+	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total", "i", "1"), lineOf(30, 90, "__name__", "m_total", "i", "2"))
+	for _, qs := range []string{"sum(rate(m_total[5m]))", "sum(rate(m_total[5m]) * 2) / 3", "quantile(0.5, m_total)", "sum(rate(m_total[5m])) > sum(m_total)"} {
+		passed, remembered := 0, 0
+		for limit := 1; limit < 3000; limit += 7 {
+			a := newAsking(limit)
+			answer, _ := a.ask(t, sel, qs, 10, 180)
+			_, kept := a.ask(t, sel, qs, 11, 190)
+			if answer[0] == '[' {
+				passed++
+			}
+			if kept > 0 {
+				remembered++
+			}
+		}
+		require.Positive(t, remembered, qs)
+		require.Less(t, remembered, passed, qs)
+		require.Less(t, passed, 3000/7, qs)
+	}
+}
+
+// The samples of each step are those that a whole evaluation counts.
+func TestRememberedSamples(t *testing.T) {
+	lines := []stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), lineOf(30, 90, "__name__", "m_total", "i", "2"), lineOf(195, 240, "__name__", "m_total", "i", "3")}
+	sel := settledLines(t, 200, 1, lines...)
+	for _, qs := range []string{"sum(rate(m_total[5m]))", "sum(count_over_time(m_total[20s]))", "sum(m_total)", "avg(rate(m_total[5m])) or sum(m_total offset 3m)"} {
+		a := newAsking(0)
+		for _, g := range [][2]int64{{10, 150}, {11, 151}, {11, 230}, {5, 120}, {40, 60}, {3, 235}} {
+			var m [2]*plan.Matrix
+			for i, memory := range []bool{false, true} {
+				expr, err := parser.NewParser(parser.Options{}).ParseExpr(qs)
+				require.NoError(t, err)
+				stmt := &parser.EvalStmt{Expr: expr, Start: time.UnixMilli(g[0] * minute), End: time.UnixMilli(g[1] * minute), Interval: time.Minute, LookbackDelta: 5 * time.Minute}
+				parts, _ := planner.Plan(stmt, planner.Env{})
+				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+					return sel, nil, nil
+				}}
+				if memory {
+					job.Results = a.remembers.results
+				}
+				m[i], err = a.plain.cpu.Run(t.Context(), job)
+				require.NoError(t, err)
+			}
+			require.Equal(t, m[0].SamplesAtStep, m[1].SamplesAtStep, "%s %v", qs, g)
+			require.Equal(t, m[0].NewSamplesAtStep, m[1].NewSamplesAtStep, "%s %v", qs, g)
+			require.Equal(t, m[0].Rows, m[1].Rows, "%s %v", qs, g)
+			require.Equal(t, m[0].Work.Series, m[1].Work.Series)
+		}
+	}
+}
+
+// What is all remembered needs no samples.
+func TestRememberedWhole(t *testing.T) {
+	a := newAsking(50_000_000)
+	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total"))
+	for range 2 {
+		a.ask(t, sel, "sum(rate(m_total[5m]))", 10, 190)
+	}
+	x, err := a.remembers.Explain(t.Context(), queryable{func() (*selection.Selection, error) { return sel, nil }}, nil,
+		"sum(rate(m_total[5m]))", time.UnixMilli(10*minute), time.UnixMilli(190*minute), time.Minute, true)
+	require.NoError(t, err)
+	require.Equal(t, &plan.KeptSteps{Kept: 181}, x.Root.Remembered)
+	require.Zero(t, x.Root.Work.Samples)
+	require.Contains(t, x.Tree(), "[181 steps kept from earlier queries, 0 evaluated]")
+}

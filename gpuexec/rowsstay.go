@@ -1,0 +1,69 @@
+package gpuexec
+
+import (
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+)
+
+// This file is how rows come to memory that they may stay in.
+
+// each is how many rows a stretch has room for.
+func (p *rows) each(j *job) int { return stretchValues / j.l.Grid.Steps }
+
+// room returns memory for the rows of a slot's batch, if there is enough, and for what
+// goes with them.
+func (p *rows) room(j *job, s *slot) []*stretch {
+	d, each := s.batch, p.each(j)
+	if _, size := p.copied(j, rowsPiece{tiles: len(d.tiles)}, false); each == 0 || size > len(s.staging) {
+		return nil
+	}
+	return j.x.lender.lend((len(d.series) + each - 1) / each)
+}
+
+// sendAll puts copying the rows of a slot's batch to where they may stay on its stream.
+func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
+	d, each := s.batch, p.each(j)
+	for k, to := range d.lent {
+		n := min(each, len(d.series)-k*each)
+		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
+		if err := c.CopyOut(to.bytes()[:8*n*j.l.Grid.Steps], from, s.stream); err != nil {
+			return err
+		}
+	}
+	k := p.pieces(j, d)[0]
+	at, _ := p.copied(j, k, false)
+	if err := p.sendRest(j, c, s, k, at, s.staging); err != nil {
+		return err
+	}
+	return c.Record(s.back, s.stream)
+}
+
+// receiveAll lets the leaf take the rows of a slot's batch, which are there.
+func (p *rows) receiveAll(j *job, s *slot) error {
+	d, lent := s.batch, s.batch.lent
+	k := p.pieces(j, d)[0]
+	at, size := p.copied(j, k, false)
+	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.giveBack(lent, true) }}
+	for _, s := range lent {
+		x.Values = append(x.Values, s[:])
+	}
+	// The next batch may have the staging memory before the leaf is done.
+	j.seat.beside = append(j.seat.beside[:0], s.staging[:size]...)
+	if err := p.rest(j, &x, k, at, j.seat.beside); err != nil {
+		return err
+	}
+	d.lent = nil // it is the leaf's
+	p.taking = make(chan error, 1)
+	go func(done chan<- error) { done <- j.l.TakeRows(x) }(p.taking)
+	return nil
+}
+
+// settle waits for the leaf to have taken what it was given.
+func (p *rows) settle() error {
+	if p.taking == nil {
+		return nil
+	}
+	err := <-p.taking
+	p.taking = nil
+	return err
+}

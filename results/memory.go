@@ -1,0 +1,201 @@
+package results
+
+import (
+	"container/list"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Key tells leaves apart, and the steps at which they are evaluated. Equal keys come
+// to equal values at steps whose samples are the same.
+type Key struct {
+	Selector string // see selection.Provenance
+	Leaf     string // everything else that the leaf's values depend on
+	Interval int64  // ms between steps
+	Phase    int64  // ms from a multiple of that to the next step
+}
+
+// Memory remembers values of leaves, within a limit. What was used least recently
+// makes room. It is safe for concurrent use.
+type Memory struct {
+	limit int64 // bytes
+
+	mu    sync.Mutex
+	bytes int64
+	byKey map[Key]*list.Element // of *entry
+	order list.List             // least recently used first
+
+	kept, evaluated, evicted prometheus.Counter
+}
+
+// entry is what is remembered of one leaf. It is never changed, but for asked.
+type entry struct {
+	key     Key
+	values  *Values
+	settled []selection.Settled // what the windows of the steps lie in
+	size    int64               // bytes
+	// asked is the earliest step (ms) that was asked for since values were made, and
+	// in the time before. It is guarded by the memory's mutex.
+	asked [2]int64
+}
+
+// largest is the part of the limit, one in so many bytes, that one leaf may take.
+const largest = 4
+
+// New returns a memory of limit bytes, or nil if that is 0. r receives its metrics;
+// nil means none.
+func New(limit int64, r prometheus.Registerer) *Memory {
+	if limit <= 0 {
+		return nil
+	}
+	auto := promauto.With(r)
+	m := &Memory{limit: limit, byKey: map[Key]*list.Element{}}
+	count := func(name, help string) prometheus.Counter {
+		return auto.NewCounter(prometheus.CounterOpts{Name: "promwarp_results_" + name, Help: help})
+	}
+	gauge := func(name, help string, f func() float64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_results_" + name, Help: help}, f)
+	}
+	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
+	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
+	m.evicted = count("evictions_total", "Aggregations forgotten to stay within the limit.")
+	gauge("bytes", "Memory that remembered results take, in bytes.", func() float64 { return float64(m.Bytes()) })
+	gauge("limit_bytes", "Most memory that remembered results may take, in bytes.", func() float64 { return float64(limit) })
+	gauge("entries", "Aggregations of which results are remembered.", func() float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return float64(len(m.byKey))
+	})
+	return m
+}
+
+// Bytes is the memory that is taken, in bytes.
+func (m *Memory) Bytes() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes
+}
+
+// Count counts steps that were remembered and those that were evaluated.
+func (m *Memory) Count(kept, evaluated int) {
+	m.kept.Add(float64(kept))
+	m.evaluated.Add(float64(evaluated))
+}
+
+// Recall returns what is remembered of a leaf with the given reach at steps of g, and
+// which of these, from from on. They are consecutive, and every sample that they
+// read has the revision that it had when they were evaluated. It returns nil if there
+// are none.
+func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (piece *Piece, from int) {
+	e, _ := m.find(key, g.Start)
+	if e == nil {
+		return nil, 0
+	}
+	lo, hi := r.run(e.values.Grid, common(e.settled, p.Settled))
+	ahead := int((g.Start - e.values.Grid.Start) / g.Interval) // steps of e before those of g
+	lo, hi = max(lo, ahead), min(hi, ahead+g.Steps)
+	if lo == 0 && lo > ahead && e.values.Fresh[0] < 0 {
+		lo++ // of the first step of g alone it does not matter
+	}
+	if lo >= hi {
+		return nil, 0
+	}
+	return &Piece{Values: e.values, From: lo, To: hi}, lo - ahead
+}
+
+// find returns what is remembered, now the most recently used, or nil, and the
+// earliest step that was asked for lately, of which start is one (ms).
+func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.byKey[key]
+	if !ok {
+		return nil, start
+	}
+	m.order.MoveToBack(at)
+	e = at.Value.(*entry)
+	e.asked[0] = min(e.asked[0], start)
+	return e, min(e.asked[0], e.asked[1])
+}
+
+// Remember keeps what v, the values of a leaf with the given reach, has of steps whose
+// samples p knows the revision of, together with the steps beside them that are
+// remembered already, if these are still right and were asked for lately.
+func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) {
+	from, to := r.Settled(v.Grid, p)
+	if from == to {
+		return
+	}
+	pieces := []Piece{{v, from, to}}
+	if e, earliest := m.find(key, v.Grid.Start); e != nil {
+		old := e.values
+		lo, hi := r.run(old.Grid, common(e.settled, p.Settled))
+		ahead := int((v.Grid.Start - old.Grid.Start) / v.Grid.Interval)
+		first, last := from+ahead, to+ahead // as steps of old
+		if lo < hi && old.Fresh[lo] < 0 && (first < lo || first == lo && v.Fresh[from] >= 0) {
+			lo++ // v has more of it
+		}
+		switch {
+		case lo <= first && last <= hi:
+			return // nothing is new
+		case lo < hi && (first < hi || first == hi && v.Fresh[from] >= 0) && lo <= last:
+			// Dashboards move on.
+			lo = max(lo, min(first, int((earliest-old.Grid.Start)/old.Grid.Interval)))
+			pieces = pieces[:0]
+			if first < lo {
+				pieces = append(pieces, Piece{v, from, lo - ahead})
+			}
+			pieces = append(pieces, Piece{old, lo, hi})
+			if hi < last {
+				pieces = append(pieces, Piece{v, hi - ahead, to})
+			}
+		case hi-lo >= to-from:
+			return // of two stretches apart the longer one stays
+		}
+	}
+	kept := Join(pieces...)
+	kept.ownLabels()
+	m.put(key, r, kept, v.Grid.Start, p)
+}
+
+// put remembers v, all of which is settled, in place of what was remembered. It was
+// made when steps from start on (ms) were asked for.
+func (m *Memory) put(key Key, r Reach, v *Values, start int64, p *selection.Provenance) {
+	e := &entry{key: key, values: v, settled: clip(p.Settled, v.Grid.Start-r.Offset-r.Width+1, v.Grid.End()-r.Offset+1)}
+	e.asked = [2]int64{math.MaxInt64, start}
+	e.size = v.size() + int64(unsafe.Sizeof(*e)+unsafe.Sizeof(list.Element{})) + int64(len(key.Leaf)+len(key.Selector)) +
+		int64(cap(e.settled))*int64(unsafe.Sizeof(selection.Settled{})) + perKey
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.byKey[key]; ok {
+		e.asked[1] = min(start, at.Value.(*entry).asked[0])
+		m.drop(at)
+	}
+	if e.size > m.limit/largest {
+		return
+	}
+	for m.bytes+e.size > m.limit {
+		m.drop(m.order.Front())
+		m.evicted.Inc()
+	}
+	m.byKey[key] = m.order.PushBack(e)
+	m.bytes += e.size
+}
+
+// perKey is the memory of a key's place in the map, about, in bytes.
+const perKey = 2 * int64(unsafe.Sizeof(Key{}))
+
+// drop forgets an entry. The mutex must be held.
+func (m *Memory) drop(at *list.Element) {
+	e := at.Value.(*entry)
+	m.order.Remove(at)
+	delete(m.byKey, e.key)
+	m.bytes -= e.size
+}

@@ -1,0 +1,224 @@
+// Package results remembers what leaves of plans, windows with what aggregates
+// them, came to at steps whose samples are settled, so that a dashboard that is
+// looked at again, a little later, needs only its newest steps evaluated.
+package results
+
+import (
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Values are what a leaf came to at consecutive steps, and the samples that it read.
+// They are never changed.
+type Values struct {
+	Grid plan.Grid
+	Rows []plan.Row // in any order; no two have the same labels
+	// All are the samples in the windows of each step, and Fresh those of them that
+	// no earlier step had. Of the first step that may be unknown, which is -1.
+	All, Fresh []int64
+	// First says which series was the first of its group with a value, for each value
+	// of each row, by its place in Series. It is nil where nobody needs it.
+	First  [][]int32
+	Series []labels.Labels
+}
+
+// Piece is some of the steps of values: from From to To, the end excluded.
+type Piece struct {
+	*Values
+	From, To int
+}
+
+// Join returns what pieces that follow one another come to together, in memory of
+// its own. There must be at least one step. All have First, or none has.
+func Join(pieces ...Piece) *Values {
+	steps := 0
+	for _, p := range pieces {
+		steps += p.To - p.From
+	}
+	first := pieces[0]
+	out := &Values{
+		Grid: plan.Grid{Start: first.Grid.At(first.From), Interval: first.Grid.Interval, Steps: steps},
+		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
+	}
+	var x index
+	for _, p := range pieces {
+		x.add(p)
+	}
+	out.Rows = x.makeRows()
+	if first.First != nil {
+		out.First = x.makeFirst()
+	}
+	var series numbers
+	at := 0
+	for n, p := range pieces {
+		out.All = append(out.All, p.All[p.From:p.To]...)
+		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
+		number := series.of(p)
+		for i, row := range x.row[n] {
+			if row < 0 {
+				continue
+			}
+			appendRow(&out.Rows[row], &p.Rows[i], p.From, p.To, at, func(from, to int) {
+				if out.First == nil {
+					return
+				}
+				for _, s := range p.First[i][from:to] {
+					out.First[row] = append(out.First[row], number(s))
+				}
+			})
+		}
+		at += p.To - p.From
+	}
+	out.Series = series.labels
+	return out
+}
+
+// numbers gives labels numbers, equal ones the same.
+type numbers struct {
+	byLabels map[string]int32
+	labels   []labels.Labels // by number
+	buf      []byte
+}
+
+func (n *numbers) number(l labels.Labels) int32 {
+	n.buf = l.Bytes(n.buf)
+	k, ok := n.byLabels[string(n.buf)]
+	if !ok {
+		if n.byLabels == nil {
+			n.byLabels = map[string]int32{}
+		}
+		k = int32(len(n.labels))
+		n.byLabels[string(n.buf)] = k
+		n.labels = append(n.labels, l)
+	}
+	return k
+}
+
+// of returns the function from the places of series in a piece to their numbers.
+func (n *numbers) of(p Piece) func(int32) int32 {
+	known := map[int32]int32{}
+	last, number := int32(-1), int32(0) // mostly it is the same again
+	return func(at int32) int32 {
+		if at == last {
+			return number
+		}
+		k, ok := known[at]
+		if !ok {
+			k = n.number(p.Series[at])
+			known[at] = k
+		}
+		last, number = at, k
+		return k
+	}
+}
+
+// index says which rows of pieces become one.
+type index struct {
+	numbers           // of the result's rows
+	values  []int     // their number of values
+	row     [][]int32 // of the result, by piece and its row; -1 for none
+}
+
+// add adds the rows of a piece.
+func (x *index) add(p Piece) {
+	row := make([]int32, len(p.Rows))
+	for i := range p.Rows {
+		n := 0
+		for _, run := range p.Rows[i].Runs {
+			n += max(0, min(int(run.First+run.Len), p.To)-max(int(run.First), p.From))
+		}
+		if row[i] = -1; n == 0 {
+			continue
+		}
+		row[i] = x.number(p.Rows[i].Labels)
+		if len(x.values) < len(x.labels) {
+			x.values = append(x.values, 0)
+		}
+		x.values[row[i]] += n
+	}
+	x.row = append(x.row, row)
+}
+
+func (x *index) total() (n int) {
+	for _, k := range x.values {
+		n += k
+	}
+	return n
+}
+
+// makeRows makes the result's rows, without values but with room for them.
+func (x *index) makeRows() []plan.Row {
+	room := make([]float64, x.total())
+	rows := make([]plan.Row, len(x.labels))
+	for k, n := range x.values {
+		rows[k] = plan.Row{Labels: x.labels[k], Values: room[:0:n]}
+		room = room[n:]
+	}
+	return rows
+}
+
+// makeFirst makes room for the first series of all values.
+func (x *index) makeFirst() [][]int32 {
+	room := make([]int32, x.total())
+	first := make([][]int32, len(x.values))
+	for k, n := range x.values {
+		first[k], room = room[:0:n], room[n:]
+	}
+	return first
+}
+
+// appendRow appends the values of in at steps from from to to, the end excluded, to
+// row, as those from step at on. It calls also with the places of the values.
+func appendRow(row, in *plan.Row, from, to, at int, also func(from, to int)) {
+	base := 0
+	for _, run := range in.Runs {
+		lo, hi := max(int(run.First), from), min(int(run.First+run.Len), to)
+		if lo < hi {
+			begin, end := base+lo-int(run.First), base+hi-int(run.First)
+			row.Values = append(row.Values, in.Values[begin:end]...)
+			also(begin, end)
+			first, n := int32(at+lo-from), int32(hi-lo)
+			if k := len(row.Runs) - 1; k >= 0 && row.Runs[k].First+row.Runs[k].Len == first {
+				row.Runs[k].Len += n
+			} else {
+				row.Runs = append(row.Runs, plan.Run{First: first, Len: n})
+			}
+		}
+		base += int(run.Len)
+	}
+}
+
+// ownLabels copies all labels, which may lie in memory together with those of many
+// other series.
+func (v *Values) ownLabels() {
+	for i := range v.Rows {
+		v.Rows[i].Labels = v.Rows[i].Labels.Copy()
+	}
+	for i, l := range v.Series {
+		v.Series[i] = l.Copy()
+	}
+}
+
+// size is the memory of v in bytes.
+func (v *Values) size() int64 {
+	n := int64(unsafe.Sizeof(*v)) + 8*int64(cap(v.All)+cap(v.Fresh)) + int64(cap(v.Rows))*int64(unsafe.Sizeof(plan.Row{}))
+	for i := range v.Rows {
+		row := &v.Rows[i]
+		n += 8*int64(cap(row.Values)) + int64(cap(row.Runs))*int64(unsafe.Sizeof(plan.Run{})) + labelBytes(row.Labels)
+	}
+	for _, first := range v.First {
+		n += 4*int64(cap(first)) + int64(unsafe.Sizeof(first))
+	}
+	for _, l := range v.Series {
+		n += labelBytes(l) + int64(unsafe.Sizeof(l))
+	}
+	return n
+}
+
+func labelBytes(l labels.Labels) (n int64) {
+	l.Range(func(l labels.Label) { n += int64(len(l.Name)+len(l.Value)) + 2 })
+	return n
+}
