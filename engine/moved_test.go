@@ -116,7 +116,9 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	onGPUs := seed%3 == 0
 	if onGPUs {
 		gpus, metrics := testGPUs(t, func(o *fleet.Options) {
-			o.Constants = &cost.Constants{Link: 10e9, DeviceSamples: 10e9, DeviceWindows: 10e9, CoreSamples: 1e3, CoreWindows: 1e3, Workers: 2}
+			o.Constants = &cost.Constants{
+				Cores: cost.Costs{Sample: 1e6, Window: 1e6, Slow: 1}, Device: cost.Costs{Sample: 0.1, Window: 0.1, Slow: 1}, Link: 10e9,
+			}
 		})
 		remembers.opts.GPUs = gpus
 		defer func() { require.Positive(t, metric(t, metrics, "promwarp_gpu_jobs_total")) }()
