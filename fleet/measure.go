@@ -33,7 +33,7 @@ const (
 const enough = 15 * time.Millisecond
 
 // shows is how many times longer than others one leaf takes whose work shows.
-const shows = 2
+const shows = 3
 
 // measure finds the constants, from whole leaves.
 func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c cost.Constants, err error) {
@@ -90,11 +90,11 @@ func (m *measuring) costs(run evaluator) cost.Costs {
 // copying measures what a leaf takes longer of which no chunk is on the device, but
 // for copying their bytes.
 func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
-	s := m.selection(someSeries, usualSamples)
+	s := m.selection(someSeries, someSamples)
 	if m.err != nil {
 		return 0
 	}
-	job := rates(s, grid(usualSamples, usualStep))
+	job := rates(s, grid(someSamples, usualStep))
 	there := m.median(func() error { _, err := x.Run(m.ctx, job); return err })
 	missing := m.median(func() error { x.Forget(s); _, err := x.Run(m.ctx, job); return err })
 	bytes := 0
