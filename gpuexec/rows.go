@@ -17,6 +17,7 @@ type rows struct {
 	tiles int // of a piece
 	half  int // bytes
 
+	back   cuda.Event // the last batch whose rows may stay was copied back; or 0
 	taking chan error // the leaf is taking rows, and this is what it says; or nil
 }
 

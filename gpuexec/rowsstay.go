@@ -21,8 +21,16 @@ func (p *rows) room(j *job, s *slot) []*stretch {
 }
 
 // sendAll puts copying the rows of a slot's batch to where they may stay on its stream.
+// It comes behind those of the batch before: if batches were copied side by side, they
+// would all be done late, and nothing would be copied while the next are computed.
 func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
 	d, each := s.batch, p.each(j)
+	if p.back != 0 {
+		if err := c.WaitEvent(s.stream, p.back); err != nil {
+			return err
+		}
+	}
+	p.back = s.back
 	for k, to := range d.lent {
 		n := min(each, len(d.series)-k*each)
 		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
