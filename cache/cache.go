@@ -6,8 +6,8 @@
 // selection has the samples of those tiles and no others. What is older than the
 // freshness horizon is kept, up to a greatest age; what is younger, or so old that
 // it may vanish upstream, is fetched for every query and joined to what is kept, but
-// not kept itself. The horizon advances in steps of less than a tile: the tile that
-// it is in is kept in pieces until it is complete, and then fetched as a whole.
+// not kept itself. Where that would be longer than a tile, the newest tile is kept in
+// pieces until it is complete, and then fetched as a whole.
 package cache
 
 import (

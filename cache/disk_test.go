@@ -306,3 +306,29 @@ func TestRestoreIsShared(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+// A drop fails as long as there are files that should have gone before: what is in
+// them would come back.
+func TestDropAfterFailedRemoval(t *testing.T) {
+	path := t.TempDir()
+	files := &mortal{OS: disk.OS(path)}
+	files.left.Store(1 << 30)
+	store, err := disk.Open(disk.Options{Limit: 1 << 30, Files: files})
+	require.NoError(t, err)
+	c := New(newMinutely(t, 3), Options{HostBytes: DefaultHostBytes, Tile: testTile, Disk: store, Now: at(now)})
+	defer func() { _ = c.Close() }()
+	query(t, c, 80*hour, 90*hour, "m")
+	require.Eventually(t, func() bool { return len(store.Keys()) > 0 }, 10*time.Second, time.Millisecond)
+	files.left.Store(0)
+	for range 2 { // the second time there is nothing to be dropped any more
+		_, err = c.Drop(80*hour, 85*hour)
+		require.ErrorContains(t, err, "could not be removed")
+		require.Empty(t, store.Keys())
+	}
+	files.left.Store(1 << 30)
+	_, err = c.Drop(80*hour, 85*hour)
+	require.NoError(t, err)
+	names, err := filepath.Glob(filepath.Join(path, "*.tiles"))
+	require.NoError(t, err)
+	require.Empty(t, names)
+}

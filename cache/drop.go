@@ -45,10 +45,11 @@ func (c *Cache) Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (Dropped,
 
 // dropFiles removes the files that have something of s of what any of the
 // selectors may match. What of them is still kept in memory is written again.
-func (c *Cache) dropFiles(s span, selectors [][]*labels.Matcher) (err error) {
+func (c *Cache) dropFiles(s span, selectors [][]*labels.Matcher) error {
 	if c.disk == nil {
 		return nil
 	}
+	var gone []error
 	for _, key := range c.disk.Keys() {
 		ms, bad := matchersOf(key)
 		if bad == nil && !meetAny(ms, selectors) {
@@ -60,14 +61,17 @@ func (c *Cache) dropFiles(s span, selectors [][]*labels.Matcher) (err error) {
 		if !has {
 			continue
 		}
-		err = errors.Join(err, c.disk.Drop(key))
+		gone = append(gone, c.disk.Drop(key))
 		c.mu.Lock()
 		if e := c.entries[key]; e != nil {
 			c.saver.save(e)
 		}
 		c.mu.Unlock()
 	}
-	return err
+	if len(gone) == 0 {
+		return c.disk.Tidy() // for what could not be removed before may have something of s
+	}
+	return errors.Join(gone...)
 }
 
 // affected lists the entries that may hold something of what the selectors

@@ -10,17 +10,18 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 )
 
-// The newest tile is kept in pieces while it grows. Once it is complete it is
-// fetched again, as a whole, and its chunks are whole again, too.
+// The newest tile is kept in pieces once fetching all of it with each query would be
+// too much. When it is complete it is fetched again, as a whole, and its chunks are
+// whole again, too.
 func TestGrowingTile(t *testing.T) {
 	const minute = hour / 60
 	up := newMinutely(t, 3)
-	clock := 100*hour + 10*minute
+	clock := 100*hour + 40*minute
 	start := func(path string) *Cache {
 		files, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30})
 		require.NoError(t, err)
 		return New(up, Options{
-			HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 5 * time.Minute, Disk: files,
+			HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 30 * time.Minute, Disk: files,
 			Now: func() time.Time { return time.UnixMilli(clock) },
 		})
 	}
@@ -32,15 +33,14 @@ func TestGrowingTile(t *testing.T) {
 		asked  []request
 		chunks int // of a series that are kept
 	}{
-		{"the first", 0, []request{{96 * hour, 100*hour + 10*minute}}, 4},
-		{"nothing new is old enough", 4 * minute, []request{{100 * hour, 100*hour + 14*minute}}, 4},
-		{"a piece", 2 * minute, []request{{100 * hour, 100*hour + 16*minute}}, 5},
-		{"only the tail", 1 * minute, []request{{100*hour + 10*minute, 100*hour + 17*minute}}, 5},
-		{"two steps at once", 18 * minute, []request{{100*hour + 10*minute, 100*hour + 35*minute}}, 6},
-		{"the last piece", 22 * minute, []request{{100*hour + 30*minute, 100*hour + 57*minute}}, 7},
-		{"complete", 8 * minute, []request{{100 * hour, 101*hour + 5*minute}}, 5},
-		{"the next one", 10 * minute, []request{{101 * hour, 101*hour + 15*minute}}, 6},
-		{"hours later", 3 * hour, []request{{101 * hour, 104*hour + 15*minute}}, 9},
+		{"the first", 0, []request{{96 * hour, 100*hour + 40*minute}}, 4},
+		{"not too much", 20 * minute, []request{{100 * hour, 101 * hour}}, 4},
+		{"a piece", 2 * minute, []request{{100 * hour, 101*hour + 2*minute}}, 5},
+		{"nothing new is old enough", 1 * minute, []request{{100*hour + 30*minute, 101*hour + 3*minute}}, 5},
+		{"two steps at once", 18 * minute, []request{{100*hour + 30*minute, 101*hour + 21*minute}}, 6},
+		{"complete", 9 * minute, []request{{100 * hour, 101*hour + 30*minute}}, 5},
+		{"the next one", 35 * minute, []request{{101 * hour, 102*hour + 5*minute}}, 6},
+		{"hours later", 3 * hour, []request{{101 * hour, 105*hour + 5*minute}}, 9},
 	} {
 		clock += look.after
 		requireMinutely(t, query(t, c, 96*hour, clock, "m"), 3, 96*hour, clock)
@@ -65,9 +65,9 @@ func TestGrowingTile(t *testing.T) {
 func TestTileLeftGrowing(t *testing.T) {
 	const minute = hour / 60
 	up := newMinutely(t, 2)
-	clock := 100*hour + 30*minute
+	clock := 101*hour + 10*minute
 	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: -1,
+		HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 40 * time.Minute,
 		Now: func() time.Time { return time.UnixMilli(clock) },
 	})
 	requireMinutely(t, query(t, c, 99*hour, clock, "m"), 2, 99*hour, clock)
@@ -75,8 +75,9 @@ func TestTileLeftGrowing(t *testing.T) {
 	up.asked()
 	requireMinutely(t, query(t, c, 104*hour, clock, "m"), 2, 104*hour, clock)
 	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
-	require.Equal(t, spans{{99 * hour, 100 * hour}, {104 * hour, clock}}, c.entries[selectorKey(named("m"))].covered.all())
-	requireMinutely(t, query(t, c, 99*hour, clock-1, "m"), 2, 99*hour, clock-1)
+	require.Equal(t, spans{{99 * hour, 100 * hour}, {104 * hour, 105*hour + 30*minute}}, c.entries[selectorKey(named("m"))].covered.all())
+	old := 105*hour + 30*minute - 1
+	requireMinutely(t, query(t, c, 99*hour, old, "m"), 2, 99*hour, old)
 	require.Equal(t, []request{{100 * hour, 104*hour - 1}}, up.asked())
 	require.EqualValues(t, 7, c.Stats().Tiles, "the one that grows counts")
 }

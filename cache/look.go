@@ -20,12 +20,18 @@ func (c *Cache) settled() span {
 	return span{from, to}
 }
 
-// horizon is the end of what is kept, in ms.
+// horizon is the end of what is kept, in ms: that of a tile as long as what is
+// younger is no longer than one, as an upstream sends whole chunks best, and
+// otherwise that of a step.
 func (c *Cache) horizon() int64 {
 	if c.limit == 0 {
 		return minTime
 	}
-	return floor(c.now().UnixMilli()-c.fresh, c.step)
+	now := c.now().UnixMilli()
+	if whole := floor(now-c.fresh, c.tile); now-whole <= c.tile {
+		return whole
+	}
+	return floor(now-c.fresh, c.step)
 }
 
 // oldest is the earliest time of fetching (ms) of what still answers.

@@ -18,8 +18,7 @@ import (
 // fetch that begins there costs that Prometheus about half as much as one that
 // begins within a chunk, which has to be decoded and encoded again, and what is
 // kept has no chunks cut in two. Chunks of samples further apart end at every
-// second or fourth tile. The step is short so that little besides what is fresh is
-// fetched for every query.
+// second or fourth tile. The step bounds what is fetched for every query.
 const (
 	DefaultHostBytes = 1 << 30 // bytes
 	DefaultTile      = 30 * time.Minute
@@ -38,10 +37,10 @@ type Options struct {
 	// DefaultTile. A chunk that crosses the edge at which one fetch ends and the
 	// next begins is cut in two, so a short tile makes many small chunks.
 	Tile time.Duration
-	// Step is by how much the newest tile grows at a time: a divisor of Tile. What
-	// of it is old enough is kept in memory, in pieces; once all of it is, it is
-	// fetched again, as a whole. What lies between the last whole step and now is
-	// fetched for every query. 0 means Tile, or DefaultStep where Tile is 0, too.
+	// Step is by how much the newest tile grows at a time, a divisor of Tile: where
+	// what is fetched for every query would be longer than a tile, what of it is old
+	// enough is kept in memory, in pieces, until the tile is complete and fetched as
+	// a whole. 0 means Tile, or DefaultStep where Tile is 0, too.
 	Step time.Duration
 	// Fresh is how long samples may still arrive or change; what is not older than
 	// it is fetched again each time. It must be at least the

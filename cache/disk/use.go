@@ -180,6 +180,19 @@ func (s *Store) Drop(key string) error {
 	for _, f := range s.forget(key, anyFile) {
 		s.remove(f.name)
 	}
+	return s.tidy()
+}
+
+// Tidy removes the files that should have gone before. It fails if one cannot be
+// removed.
+func (s *Store) Tidy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tidy()
+}
+
+// tidy is Tidy with the mutex held.
+func (s *Store) tidy() error {
 	for name := range maps.Clone(s.left) {
 		s.remove(name)
 	}
