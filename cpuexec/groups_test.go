@@ -14,7 +14,9 @@ import (
 // TestGroupsSize: groups say how much memory they take, as notes on a selection.
 func TestGroupsSize(t *testing.T) {
 	const series, perGroup = 6000, 3
-	at := func(i int) labels.Labels { return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup)) }
+	at := func(i int) labels.Labels {
+		return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup))
+	}
 	g := group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
 	require.Len(t, g.labels, series/perGroup)
 	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
