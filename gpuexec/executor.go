@@ -71,13 +71,16 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	}
 	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
-	err := dev.Do(func(c *cuda.Context) error {
-		err := x.take(c, o)
-		if err != nil {
-			err = errors.Join(err, x.release(c))
-		}
-		return err
-	})
+	var err error
+	if x.k, err = LoadKernels(dev); err == nil {
+		err = dev.Do(func(c *cuda.Context) error {
+			err := x.take(c, o)
+			if err != nil {
+				err = errors.Join(err, x.release(c))
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, err)
 	}
@@ -91,9 +94,6 @@ const (
 )
 
 func (x *Executor) take(c *cuda.Context, o Options) (err error) {
-	if x.k, err = LoadKernels(c); err != nil {
-		return err
-	}
 	if x.memory = o.Memory; x.memory == 0 {
 		free, _, err := c.MemoryInfo()
 		if err != nil {

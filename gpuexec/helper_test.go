@@ -26,9 +26,9 @@ type bench struct {
 // onBench runs f on the first device.
 func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
+	k, err := LoadKernels(dev)
+	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
-		k, err := LoadKernels(c)
-		require.NoError(t, err)
 		s, err := c.NewStream()
 		require.NoError(t, err)
 		f(&bench{t, c, k, s})

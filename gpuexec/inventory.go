@@ -102,17 +102,18 @@ func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 	}
 	d.OpenSeconds = time.Since(start).Seconds()
 	defer func() { err = errors.Join(err, dev.Close()) }()
+	free := func(c *cuda.Context) (err error) { d.FreeBytes, _, err = c.MemoryInfo(); return err }
+	if err := dev.Do(free); err != nil {
+		return err
+	}
+	start = time.Now()
+	k, err := LoadKernels(dev)
+	if err != nil {
+		return err
+	}
+	d.LoadSeconds = time.Since(start).Seconds()
 	return dev.Do(func(c *cuda.Context) (err error) {
-		if d.FreeBytes, _, err = c.MemoryInfo(); err != nil {
-			return err
-		}
-		start := time.Now()
-		k, err := LoadKernels(c)
-		if err != nil {
-			return err
-		}
 		defer func() { err = errors.Join(err, k.Unload(c)) }()
-		d.LoadSeconds = time.Since(start).Seconds()
 		if d.LaunchSeconds, err = checkKernels(c, k); err != nil {
 			return err
 		}

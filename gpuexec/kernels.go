@@ -9,9 +9,12 @@ package gpuexec
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/parallel"
 )
 
 // Kernels holds the kernels loaded on one device.
@@ -28,11 +31,11 @@ type Kernels struct {
 	fusedAll, fusedEnds, fusedRate fusedKernel
 }
 
-// LoadKernels compiles and loads all kernels. The driver keeps what it compiled,
-// so only the first start on a machine takes more than a few ms.
-func LoadKernels(c *cuda.Context) (*Kernels, error) {
+// LoadKernels compiles and loads all kernels, beside each other. The driver keeps what it
+// compiled, so only the first start on a machine takes more than some ms.
+func LoadKernels(dev *cuda.Device) (*Kernels, error) {
 	k := &Kernels{}
-	for name, f := range map[string]*cuda.Function{
+	all := map[string]*cuda.Function{
 		kernels.DecodeXOR: &k.decode,
 		kernels.FoldXOR:   &k.fold,
 		kernels.GroupSum:  &k.groupSum,
@@ -64,15 +67,21 @@ func LoadKernels(c *cuda.Context) (*Kernels, error) {
 		kernels.Quantile:    &k.groupQuantile,
 		kernels.MapValues:   &k.mapValues,
 		kernels.SeriesRows:  &k.seriesRows,
-	} {
-		m, err := c.Load(kernels.PTX(name))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("kernel %s: %w", name, err), k.Unload(c))
-		}
-		k.modules = append(k.modules, m)
-		if *f, err = c.Function(m, name); err != nil {
-			return nil, errors.Join(err, k.Unload(c))
-		}
+	}
+	names := slices.Sorted(maps.Keys(all))
+	modules, errs := make([]cuda.Module, len(names)), make([]error, len(names))
+	parallel.For(len(names), func(i int) {
+		errs[i] = dev.Do(func(c *cuda.Context) (err error) {
+			if modules[i], err = c.Load(kernels.PTX(names[i])); err != nil {
+				return fmt.Errorf("kernel %s: %w", names[i], err)
+			}
+			*all[names[i]], err = c.Function(modules[i], names[i])
+			return err
+		})
+	})
+	k.modules = slices.DeleteFunc(modules, func(m cuda.Module) bool { return m == 0 })
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, dev.Do(k.Unload))
 	}
 	return k, nil
 }

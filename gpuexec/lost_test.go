@@ -35,9 +35,9 @@ func TestLostDevice(t *testing.T) {
 	driver := cudatest.Open(t)
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
+	k, err := LoadKernels(dev)
+	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
-		k, err := LoadKernels(c)
-		require.NoError(t, err)
 		s, err := c.NewStream()
 		require.NoError(t, err)
 		err = spoil(&bench{t, c, k, s}, h)

@@ -12,4 +12,13 @@
 // A corrupt chunk is reported as decode_series does.
 #include "over.h"
 
-KERNEL FUSED_THREADS fused_all(FUSED_PARAMETERS, u32 op) { fused_over<false>(FUSED_JOB, op); }
+KERNEL FUSED_THREADS fused_all(FUSED_PARAMETERS, u32 op) {
+  auto job = FUSED_JOB;
+  switch (op) {
+    case kSum: fused_over<kSum>(job); break;
+    case kMin: fused_over<kMin>(job); break;
+    case kMax: fused_over<kMax>(job); break;
+    default:
+      if (!fused_over<kAvg>(job)) fused_over_any<false>(job, kAvg);
+  }
+}

@@ -35,15 +35,6 @@ struct Over<kAvg> {
   DEVICE bool failed() const { return overflow; }
 };
 
-// Means of whatever there is.
-struct AnyMean {
-  State s;
-  DEVICE void begin(const u64*) { s = State{0, 0, 0, 0}; }
-  DEVICE void add(u32, i64, double v) { add_over_time<kAvg>(s, v); }
-  DEVICE Found found(u32 n, i64, i64) const { return Found{as_bits(result<kAvg>(s)), n, n}; }
-  DEVICE bool failed() const { return false; }
-};
-
 template <u32 op>
 struct Over {
   double v;
@@ -55,22 +46,34 @@ struct Over {
   DEVICE bool failed() const { return false; }
 };
 
-template <bool mixed, u32 op>
-DEVICE bool fused_over(const FusedJob& job) {
-  Over<op> f{};
-  return fused<mixed>(job, f);
-}
+// Any of them, of whatever there is.
+struct AnyOver {
+  u32 op;
+  State s;
+  DEVICE void begin(const u64*) { s = State{0, 0, 0, 0}; }
+  DEVICE void add(u32, i64, double v) {
+    switch (op) {
+      case kSum: add_over_time<kSum>(s, v); break;
+      case kAvg: add_over_time<kAvg>(s, v); break;
+      case kMin: add_over_time<kMin>(s, v); break;
+      default: add_over_time<kMax>(s, v);
+    }
+  }
+  DEVICE Found found(u32 n, i64, i64) const {
+    double v = op == kSum ? result<kSum>(s) : op == kAvg ? result<kAvg>(s) : s.value;
+    return Found{as_bits(v), n, n};
+  }
+  DEVICE bool failed() const { return false; }
+};
 
 template <bool mixed>
-DEVICE void fused_over(const FusedJob& job, u32 op) {
-  switch (op) {
-    case kSum: fused_over<mixed, kSum>(job); break;
-    case kMin: fused_over<mixed, kMin>(job); break;
-    case kMax: fused_over<mixed, kMax>(job); break;
-    default:
-      if (!fused_over<mixed, kAvg>(job)) {
-        AnyMean f{};
-        fused<mixed>(job, f);
-      }
-  }
+DEVICE void fused_over_any(const FusedJob& job, u32 op) {
+  AnyOver f{op, State{0, 0, 0, 0}};
+  fused<mixed>(job, f);
+}
+
+template <u32 op>
+DEVICE bool fused_over(const FusedJob& job) {
+  Over<op> f{};
+  return fused<false>(job, f);
 }
