@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +17,14 @@ import (
 func TestGrowingTile(t *testing.T) {
 	const minute = hour / 60
 	up := newMinutely(t, 3)
-	clock := 100*hour + 40*minute
+	var clock atomic.Int64 // the cache writes to disk behind our back
+	clock.Store(100*hour + 40*minute)
 	start := func(path string) *Cache {
 		files, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30})
 		require.NoError(t, err)
 		return New(up, Options{
 			HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 30 * time.Minute, Disk: files,
-			Now: func() time.Time { return time.UnixMilli(clock) },
+			Now: func() time.Time { return time.UnixMilli(clock.Load()) },
 		})
 	}
 	path := t.TempDir()
@@ -42,8 +44,8 @@ func TestGrowingTile(t *testing.T) {
 		{"the next one", 35 * minute, []request{{101 * hour, 102*hour + 5*minute}}, 6},
 		{"hours later", 3 * hour, []request{{101 * hour, 105*hour + 5*minute}}, 9},
 	} {
-		clock += look.after
-		requireMinutely(t, query(t, c, 96*hour, clock, "m"), 3, 96*hour, clock)
+		now := clock.Add(look.after)
+		requireMinutely(t, query(t, c, 96*hour, now, "m"), 3, 96*hour, now)
 		require.Equal(t, look.asked, up.asked(), look.name)
 		c.mu.Lock()
 		e := c.entries[selectorKey(named("m"))]
@@ -57,8 +59,8 @@ func TestGrowingTile(t *testing.T) {
 	require.NoError(t, c.Close())
 	c = start(path)
 	defer func() { require.NoError(t, c.Close()) }()
-	requireMinutely(t, query(t, c, 96*hour, clock, "m"), 3, 96*hour, clock)
-	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
+	requireMinutely(t, query(t, c, 96*hour, clock.Load(), "m"), 3, 96*hour, clock.Load())
+	require.Equal(t, []request{{104 * hour, clock.Load()}}, up.asked())
 }
 
 // Pieces that were left when their tile had not grown to its end do not spoil it.
