@@ -421,7 +421,7 @@ func TestExplainCache(t *testing.T) {
 		}
 	}
 	w := do(t, a, httptest.NewRequest(http.MethodGet, "/explain?query=m&time=1800&analyze=true&format=text", nil))
-	require.Contains(t, w.Body.String(), "cache     1 tiles kept, 0 of a wider selector, 0 fetched; 0 fetches brought 0 bytes")
+	require.Contains(t, w.Body.String(), "cache     2 tiles kept, 0 of a wider selector, 0 fetched; 0 fetches brought 0 bytes")
 }
 
 func TestBuildInfo(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 func TestDevicesTable(t *testing.T) {
 	h := cudatest.Control(t)
-	// Each of the four threads of a device retains its context: the fifth call is the
-	// second device's first.
-	h.Configure("devices=2,memory=1073741824,cuDevicePrimaryCtxRetain:5=46")
+	// A device retains its context once: the second call is the
+	// second device's.
+	h.Configure("devices=2,memory=1073741824,cuDevicePrimaryCtxRetain:2=46")
 	var out bytes.Buffer
 	require.NoError(t, runDevices(cudatest.Library(t), "table", &out))
 	require.Regexp(t, `^driver +(\S+, )?CUDA 12.8
