@@ -23,6 +23,7 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) (plan.Node, string
 	}
 	slices.Sort(a.Grouping)
 	sc.selectorRefused = ""
+	sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
 	var reason string
 	if a.Input, reason = w.compile(e.Expr, sc); a.Input == nil {
 		return nil, inputStays + reason

@@ -139,6 +139,7 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 		if e.Param != nil {
 			down(&e.Param, sc)
 		}
+		sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
 		down(&e.Expr, sc)
 	case *parser.StepInvariantExpr:
 		if sc.outer == 0 {

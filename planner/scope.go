@@ -14,6 +14,7 @@ type scope struct {
 	subqueries int  // enclosing subqueries
 	moved      bool // an enclosing subquery has an offset or an @
 	refused    string
+	labels     bool // values become labels, so they must be Prometheus's to the last bit
 	// selectorRefused is why a bare selector here must stay: its parent reads
 	// the selector itself.
 	selectorRefused string
