@@ -56,7 +56,7 @@ func uncached(ask asking) asking {
 
 // askFirst asks a promwarp that has just started.
 func (f *field) askFirst(ctx context.Context, form url.Values, buf *bytes.Buffer) (answer.Answer, error) {
-	p, err := peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, f.decoded)
+	p, err := peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, f.decoded, f.results)
 	if err != nil {
 		return answer.Answer{}, err
 	}

@@ -20,6 +20,7 @@ type field struct {
 	prometheus, promwarp, vm *peers.Process // the last two nil if they are not asked
 	promwarpProgram          peers.Program  // for those that answer one query
 	decoded                  string         // most memory for promwarp's decoded samples
+	results                  string         // and for its results
 	firstPeak                int64          // the largest peak of memory of those
 	contenders               []contender
 }
@@ -40,7 +41,7 @@ func (f *field) start(ctx context.Context, o options) error {
 		return err
 	}
 	f.setup.Versions["Prometheus"] = prometheus.Version
-	f.decoded = o.decoded
+	f.decoded, f.results = o.decoded, o.results
 	if o.promwarp {
 		f.say("building promwarp")
 		if f.promwarpProgram, err = repo.Promwarp(ctx, f.dir); err != nil {
@@ -68,9 +69,9 @@ func (f *field) start(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	f.decoded = o.decoded
+	f.decoded, f.results = o.decoded, o.results
 	if o.promwarp {
-		if f.promwarp, err = peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, o.decoded); err != nil {
+		if f.promwarp, err = peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, o.decoded, o.results); err != nil {
 			return err
 		}
 	}

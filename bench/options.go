@@ -26,6 +26,7 @@ type options struct {
 	promwarp, vm  bool // the peers to ask besides Prometheus
 	cgo           bool
 	decoded       string
+	results       string
 	out, markdown string
 	docs          string
 	unusual       string // a flag that makes the run another than that of the docs
@@ -49,6 +50,7 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	only := f.String("only", "promwarp,victoriametrics", "peers to compare with Prometheus, which is always asked")
 	f.BoolVar(&o.cgo, "cgo", false, "build VictoriaMetrics with cgo, as its releases are; needs a C compiler")
 	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")
+	f.StringVar(&o.results, "results", "0", "most memory that promwarp may remember results in; 0 has it evaluate every query, as VictoriaMetrics does, which is asked with nocache")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	f.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
 	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")

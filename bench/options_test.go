@@ -50,7 +50,7 @@ func TestDocs(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, document(r, o, func(string) {}), os.ErrNotExist, "it would be written")
 	}
-	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-decoded", "0"}, {"-rounds", "1"}, {"-only", "promwarp"}} {
+	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-decoded", "0"}, {"-results", "64MiB"}, {"-rounds", "1"}, {"-only", "promwarp"}} {
 		o, err := parseOptions(append([]string{"-docs", filepath.Join(t.TempDir(), "none.md")}, args...), now, io.Discard)
 		require.NoError(t, err)
 		var said string

@@ -4,12 +4,12 @@ import "context"
 
 // StartPromwarp starts a promwarp, with nothing in its cache, in front of the
 // server at the URL upstream. decoded is the most memory for decoded samples, as
-// --cache.decoded-bytes takes it. It remembers no results: every query is evaluated.
-func StartPromwarp(ctx context.Context, program Program, upstream, decoded string) (*Process, error) {
+// --cache.decoded-bytes takes it, and results that for results.
+func StartPromwarp(ctx context.Context, program Program, upstream, decoded, results string) (*Process, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
 	return start(ctx, "promwarp", addr, "/-/ready", program.Path,
-		"serve", "--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded, "--cache.results-bytes=0")
+		"serve", "--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
 }
