@@ -27,10 +27,9 @@ var fusedWidest = 1.0
 
 // chunkSpan is how long a chunk is on average, in ms, by those of some series.
 func chunkSpan(l *cpuexec.Leaf) int64 {
-	series := l.Selection.NumSeries()
 	var span, chunks int64
-	for i := 0; i < series; i += max(1, series/64) {
-		if cs := l.Selection.Chunks(i); len(cs) > 0 {
+	for cs := range someSeries(l) {
+		if len(cs) > 0 {
 			span += cs[len(cs)-1].MaxT - cs[0].MinT
 			chunks += int64(len(cs))
 		}

@@ -2,11 +2,13 @@ package gpuexec
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Unsuited is the error of a job that the executor does not take.
@@ -79,13 +81,23 @@ func suitsData(l *cpuexec.Leaf) string {
 	return ""
 }
 
+// someSeries yields the chunks of some of a leaf's series, from first to last.
+func someSeries(l *cpuexec.Leaf) iter.Seq[[]selection.Chunk] {
+	return func(yield func([]selection.Chunk) bool) {
+		n := l.Selection.NumSeries()
+		for i := 0; i < n; i += max(1, n/64) {
+			if !yield(l.Selection.Chunks(i)) {
+				return
+			}
+		}
+	}
+}
+
 // inWindow is the number of samples that a window of a leaf holds, by the average
 // distance of samples in some of its series.
 func inWindow(l *cpuexec.Leaf) (n float64) {
-	series := l.Selection.NumSeries()
-	for i := 0; i < series; i += max(1, series/64) {
+	for cs := range someSeries(l) {
 		samples := 0
-		cs := l.Selection.Chunks(i)
 		for k := range cs {
 			samples += int(cs[k].Samples)
 		}
