@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -35,6 +36,8 @@ type cells struct {
 	comp []float64 // of sum and avg the compensation
 	n    []float64
 	incr []bool // avg: the sum would have overflowed, val is a running mean
+	// running says that one of incr is set: by whoever adds at that step, too.
+	running atomic.Bool
 }
 
 // slabCells is the number of cells above which a slab has one group alone.
@@ -98,19 +101,15 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 	cells, base := a.of(group)
 	seen := a.seen[group*a.words : (group+1)*a.words]
 	for w := w0; w < w1; w++ {
-		p := r.present[w]
-		if p == 0 {
+		// The common case: every step has a value and is not the first.
+		if end := a.fullWords(seen, r.present, w, w1); end > w {
+			cells.full(base, w<<6, min(end<<6, a.steps), r.vals)
+			w = end - 1
 			continue
 		}
-		old := seen[w]
+		p, old := r.present[w], seen[w]
 		seen[w] |= p
 		lo := w << 6
-		hi := min(lo+64, a.steps)
-		if p&^old == 0 && bits.OnesCount64(p) == hi-lo {
-			// The common case: every step has a value and is not the first.
-			cells.full(base, lo, hi, r.vals)
-			continue
-		}
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
 			p &= p - 1
@@ -122,6 +121,21 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 			}
 		}
 	}
+}
+
+// fullWords returns the end of the words from w on, below end, at all of whose steps
+// there is a value, and was one before.
+func (a *accumulator) fullWords(seen, present []uint64, w, end int) int {
+	for ; w < end; w++ {
+		all := ^uint64(0)
+		if left := a.steps - w<<6; left < 64 {
+			all = 1<<left - 1
+		}
+		if seen[w]&present[w] != all {
+			break
+		}
+	}
+	return w
 }
 
 // first starts a group at one step.
@@ -155,6 +169,7 @@ func (a *cells) next(c int, f float64) {
 			}
 			// The sum overflows: go on with a running mean, as Prometheus does.
 			a.incr[c] = true
+			a.running.Store(true)
 			a.val[c] /= a.n[c] - 1
 			a.comp[c] /= a.n[c] - 1
 		}

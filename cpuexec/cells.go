@@ -9,6 +9,9 @@ import (
 // This file adds stretches of values to cells that all have one already: what an
 // aggregation does most. Each loop does what cells.next does to one of them.
 
+// lanes is the number of values that finiteSums adds at once.
+const lanes = 4
+
 // notFinite reports whether f is infinite or NaN.
 func notFinite(f float64) bool {
 	const exponent = 0x7ff << 52
@@ -43,37 +46,37 @@ func (a *cells) full(base, lo, hi int, vals []float64) {
 // the error, and the value is added anew as Prometheus does.
 func (a *cells) sums(from, to int, in []float64) {
 	val, comp := a.val[from:to], a.comp[from:to]
-	val, comp = val[:len(in)], comp[:len(in)]
-	for k, f := range in {
-		s := val[k]
-		t := s + f
-		b := t - s
-		e := (s - (t - b)) + (f - b)
-		if notFinite(e) {
-			val[k], comp[k] = kahansum.Inc(f, s, comp[k])
-			continue
+	for k := 0; k < len(in); {
+		k += finiteSums(val[k:], comp[k:], in[k:])
+		for end := min(k+lanes, len(in)); k < end; k++ {
+			s, f := val[k], in[k]
+			t := s + f
+			b := t - s
+			e := (s - (t - b)) + (f - b)
+			if notFinite(e) {
+				val[k], comp[k] = kahansum.Inc(f, s, comp[k])
+				continue
+			}
+			val[k] = t
+			comp[k] += e
 		}
-		val[k] = t
-		comp[k] += e
 	}
 }
 
 // means adds values to the sums and counts that means are made of.
 func (a *cells) means(from, to int, in []float64) {
-	val, comp, n, incr := a.val[from:to], a.comp[from:to], a.n[from:to], a.incr[from:to]
-	val, comp, n, incr = val[:len(in)], comp[:len(in)], n[:len(in)], incr[:len(in)]
-	for k, f := range in {
-		s := val[k]
-		t := s + f
-		b := t - s
-		e := (s - (t - b)) + (f - b)
-		if incr[k] || notFinite(e) {
-			a.next(from+k, f)
-			continue
+	val, comp, n := a.val[from:to], a.comp[from:to], a.n[from:to]
+	for k := 0; k < len(in); {
+		if !a.running.Load() {
+			added := finiteSums(val[k:], comp[k:], in[k:])
+			for i := range added {
+				n[k+i]++
+			}
+			k += added
 		}
-		val[k] = t
-		comp[k] += e
-		n[k]++
+		for end := min(k+lanes, len(in)); k < end; k++ {
+			a.next(from+k, in[k])
+		}
 	}
 }
 
