@@ -44,18 +44,21 @@ func (sh *shape) extrapolate(toStart float64) float64 {
 	return f
 }
 
-// difference says what extrapolated makes of a window's first and last sample.
+// difference says what extrapolated makes of a window's first and last sample, or
+// lastPairs of its last two.
 type difference int
 
 const (
 	gaugeDelta      difference = iota // their difference
 	counterIncrease                   // the same, with resets made up for and never below zero
 	counterRate                       // that, per second
+	gaugeLast                         // the difference of the last two samples
+	counterLast                       // the same, per second and with resets made up for
 )
 
 // extrapolation is what the windows of a frame are extrapolated by.
 type extrapolation struct {
-	factor []float64 // of each step
+	factor []float64 // of each step; of lastPairs the seconds to divide by
 	shape  []int32   // of each step, an index into shapes
 	shapes []shape
 	far    bool     // a shape extrapolates further before its first sample than it covers
@@ -93,6 +96,14 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		if n < 2 {
 			continue
 		}
+		e.pairs[k>>6] |= 1 << (k & 63)
+		e.points++
+		if kind == counterLast {
+			e.factor[k] = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
+		}
+		if kind >= gaugeLast {
+			continue
+		}
 		end := f.span.scan.Times(f.span.grid.At(k))
 		first, final := f.ts[lo], f.ts[f.hi[k]-1]
 		last = e.find(last, n, first-(end-f.span.width), end-final)
@@ -102,8 +113,6 @@ func (e *extrapolation) make(f *frame, kind difference) {
 			e.far = e.far || sh.toStart > sh.covered
 		}
 		e.shape[k], e.factor[k] = int32(last), e.shapes[last].factor
-		e.pairs[k>>6] |= 1 << (k & 63)
-		e.points++
 	}
 }
 
@@ -129,12 +138,12 @@ func (e *extrapolation) find(guess, n int, lead, trail int64) int {
 // extrapolated fills out with the difference between the first and the last
 // sample of each step's window, extrapolated to the window's ends. It is
 // Prometheus's extrapolatedRate for floats, operation by operation. resets are
-// the samples that are less than the one before; a gauge has none. It returns
-// the number of steps with a value.
+// the samples that are less than the one before; a gauge has none. Steps before
+// split have packed samples. It returns the number of steps with a value.
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
-func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out row) (points int) {
+func extrapolated(fr *frame, in *samples, split int, kind difference, resets []int32, out row) (points int) {
 	e := fr.extrapolation(kind)
 	copy(out.present, e.pairs)
 	vals, his := out.vals[:len(fr.hi)], fr.hi
@@ -143,7 +152,9 @@ func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out 
 		if r < len(resets) {
 			plain = k + sort.Search(fr.to-k, func(n int) bool { return his[k+n] > resets[r] })
 		}
-		e.differences(fr, vs, kind, vals, k, plain)
+		mid := min(max(split, k), plain)
+		e.packedDifferences(fr, &in.packed, kind, vals, k, mid)
+		e.differences(fr, in.vs, kind, vals, mid, plain)
 		for k = plain; k < fr.to; k++ {
 			lo, hi := fr.lo[k], his[k]
 			for r < len(resets) && resets[r] <= lo {
@@ -152,11 +163,12 @@ func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out 
 			if r == len(resets) || resets[r] >= hi {
 				break
 			}
-			increase := vs[hi-1] - vs[lo]
+			first := in.at(lo)
+			increase := in.at(hi-1) - first
 			for q := r; q < len(resets) && resets[q] < hi; q++ {
-				increase += vs[resets[q]-1]
+				increase += in.at(resets[q] - 1)
 			}
-			vals[k] = float64(increase * e.factorOf(k, vs[lo], increase))
+			vals[k] = float64(increase * e.factorOf(k, first, increase))
 		}
 	}
 	return e.points
@@ -165,21 +177,40 @@ func extrapolated(fr *frame, vs []float64, kind difference, resets []int32, out 
 // differences fills out with what extrapolated does for steps from to to, the end
 // excluded, in whose windows there is no reset.
 func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, out []float64, from, to int) {
-	out, los, his, factors := out[from:to], fr.lo[from:to], fr.hi[from:to], e.factor[from:to]
-	counter := kind != gaugeDelta
-	for k, hi := range his {
-		lo := los[k]
-		if hi-lo < 2 {
-			continue
+	for k := from; k < to; {
+		if kind != gaugeDelta && !e.far {
+			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
 		}
-		first := vs[lo]
-		increase := vs[hi-1] - first
-		factor := factors[k]
-		if counter && (first < increase || e.far) {
-			factor = e.factorOf(from+k, first, increase)
+		for end := min(k+lanes, to); k < end; k++ {
+			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
+				out[k] = e.difference(kind, k, vs[lo], vs[hi-1])
+			}
 		}
-		out[k] = float64(increase * factor)
 	}
+}
+
+// packedDifferences is differences for packed samples.
+func (e *extrapolation) packedDifferences(fr *frame, p *packed, kind difference, out []float64, from, to int) {
+	for k := from; k < to; {
+		if kind != gaugeDelta && !e.far {
+			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
+		}
+		for end := min(k+lanes, to); k < end; k++ {
+			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
+				out[k] = e.difference(kind, k, p.value(lo), p.value(hi-1))
+			}
+		}
+	}
+}
+
+// difference is the value of step k, between whose first and last sample there is no
+// reset.
+func (e *extrapolation) difference(kind difference, k int, first, last float64) float64 {
+	increase := last - first
+	if kind == gaugeDelta {
+		return float64(increase * e.factor[k])
+	}
+	return float64(increase * e.factorOf(k, first, increase))
 }
 
 // factorOf is the factor of step k for a counter. That is never negative, so it is

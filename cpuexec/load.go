@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -16,6 +17,9 @@ type samples struct {
 	col   *column // of which the shared times are the part from lo on, nil if decoded just now
 	lo    int
 	lent  bool // the values behind those of col are in its spare memory, to be given back
+	// Where windows are looked at from their ends alone, the values of a packed column
+	// stay so: those of the shared times are here, and in vs is what comes then.
+	packed
 }
 
 // sampleTimes are the times of a series' samples in ms, in two parts.
@@ -39,10 +43,10 @@ func (in samples) release() {
 }
 
 // load returns the samples of series i that lie in mint to maxt (ms, both
-// included), and possibly some before and after. With dropStale, stale markers
-// are left out. They come from decoded columns as far as such are kept. The
-// caller must release them.
-func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mint, maxt int64, dropStale bool) (samples, error) {
+// included), and possibly some before and after, as f wants them. They come from
+// decoded columns as far as such are kept. The caller must release them.
+func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mint, maxt int64, f *plan.WindowFunc) (samples, error) {
+	dropStale := !f.Instant
 	cs := sel.Overlapping(i, mint, maxt)
 	if len(cs) == 0 {
 		return samples{}, nil
@@ -69,7 +73,7 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 	} else {
 		s.read.hot += count(cs[:stays])
 	}
-	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), dropStale, &s.joined)
+	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), f, &s.joined)
 	if stays == len(cs) {
 		return in, nil
 	}
@@ -87,6 +91,10 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 // values is in scratch already.
 func (in *samples) append(tail samples, scratch *[]float64) {
 	in.times.own, in.stale = tail.times.own, in.stale || tail.stale
+	if in.units != nil {
+		in.vs = tail.vs
+		return
+	}
 	end := in.lo + len(in.vs)
 	if in.col.units != nil {
 		*scratch = append(in.vs, tail.vs...)
@@ -218,16 +226,22 @@ func (h *hotColumns) match(sel *selection.Selection, cs []selection.Chunk) int {
 	return n
 }
 
-// part returns the samples from mint to maxt (ms, both included). Their values may
-// be in scratch.
-func (h *hotColumns) part(mint, maxt int64, dropStale bool, scratch *[]float64) samples {
-	c := h.all
-	if dropStale {
-		c = h.clean
+// part returns the samples from mint to maxt (ms, both included) for f, with stale
+// markers if that is an instant selector. Their values may be in scratch.
+func (h *hotColumns) part(mint, maxt int64, f *plan.WindowFunc, scratch *[]float64) samples {
+	c := h.clean
+	if f.Instant {
+		c = h.all
 	}
 	lo, hi := within(c.ts, mint, maxt)
 	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
-	return samples{times: t, vs: c.values(lo, hi, scratch), stale: h.all != h.clean && !dropStale, col: c, lo: lo}
+	in := samples{times: t, stale: h.all != h.clean && f.Instant, col: c, lo: lo}
+	if c.units != nil && lo < hi && atEnds(f) {
+		in.packed = packed{c.units[lo:hi], c.base, c.unit}
+	} else {
+		in.vs = c.values(lo, hi, scratch)
+	}
+	return in
 }
 
 // count is the number of samples in chunks.

@@ -38,23 +38,37 @@ func findChanges(vs []float64, changes []int32) []int32 {
 
 // lastPairs fills out with the difference of the last two samples of each window;
 // as the rate of a counter it is per second, and after a reset the last sample
-// itself. It returns the number of steps with a value.
-func lastPairs(ts []int64, vs []float64, b *bounds, rate bool, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
-	for k, hi := range b.hi {
-		if hi-b.lo[k] < 2 {
-			continue
+// itself. Steps before split have packed samples. It returns the number of steps
+// with a value.
+func lastPairs(fr *frame, in *samples, split int, kind difference, out row) (points int) {
+	e := fr.extrapolation(kind)
+	copy(out.present, e.pairs)
+	all := e.points == fr.to-fr.from // of these steps have a value
+	for k := fr.from; k < split; {
+		if kind == counterLast && all {
+			k += packedPairs(out.vals[k:split], &in.packed, fr.hi[k:split], e.factor[k:split])
 		}
-		v := vs[hi-1]
-		if last := vs[hi-2]; !rate || !(v < last) {
-			v -= last
+		for end := min(k+lanes, split); k < end; k++ {
+			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
+				out.vals[k] = lastPair(kind, in.value(hi-2), in.value(hi-1), e.factor[k])
+			}
 		}
-		if rate {
-			v /= float64(ts[hi-1]-ts[hi-2]) / 1000
-		}
-		cur.set(k, v)
-		points++
 	}
-	return points
+	for k := split; k < fr.to; k++ {
+		if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
+			out.vals[k] = lastPair(kind, in.vs[hi-2], in.vs[hi-1], e.factor[k])
+		}
+	}
+	return e.points
+}
+
+func lastPair(kind difference, last, v, seconds float64) float64 {
+	switch {
+	case kind == gaugeLast:
+		return v - last
+	case v < last:
+		return v / seconds
+	default:
+		return float64(v-last) / seconds
+	}
 }

@@ -84,12 +84,22 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 // value.
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
-func lastSample(fr *frame, vs []float64, stale []int32, out row, sc stepCounts) counts {
+//
+// Steps before split have packed samples.
+func lastSample(fr *frame, in *samples, split int, stale []int32, out row, sc stepCounts) counts {
 	fr.used.Add(1)
 	copy(out.present, fr.any)
-	vals := out.vals[:len(fr.hi)]
-	for k := fr.from; k < fr.to; k++ {
-		if hi := fr.hi[k]; fr.lo[k] < hi {
+	for k := fr.from; k < split; {
+		k += packedLast(out.vals[k:split], &in.packed, fr.hi[k:split])
+		for end := min(k+lanes, split); k < end; k++ {
+			if hi := fr.hi[k]; hi > 0 {
+				out.vals[k] = in.value(hi - 1)
+			}
+		}
+	}
+	vals, vs := out.vals[split:fr.to], in.vs
+	for k, hi := range fr.hi[split:fr.to] {
+		if hi > 0 {
 			vals[k] = vs[hi-1]
 		}
 	}

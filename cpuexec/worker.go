@@ -58,7 +58,7 @@ func (x *Executor) borrow(n int, sp span, maps int) (scratch []*worker, release 
 // eval applies the window function to one series.
 func (s *worker) eval(r *run, frames *frames, tick int64, w *plan.Window, sel *selection.Selection, i int, out row, c *counts) error {
 	mint, maxt := w.Reads(r.job.Grid)
-	in, err := s.load(r.x.hot, tick, sel, i, mint, maxt, !w.Func.Instant)
+	in, err := s.load(r.x.hot, tick, sel, i, mint, maxt, w.Func)
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,13 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 		return nil
 	}
 	fr := frames.over(in.times, &s.single, s.sc)
+	split := s.split(&in, fr)
 	if f.Instant {
 		if f == plan.Timestamp {
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
 			in.vs = s.values
 		}
-		*c = lastSample(fr, in.vs, s.stale(in), out, s.sc)
+		*c = lastSample(fr, &in, split, s.stale(in), out, s.sc)
 		return nil
 	}
 	fr.used.Add(1)
@@ -88,11 +89,11 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 	s.bounds.watch = watch{done: fr.span.done}
 	switch f.Name {
 	case "rate":
-		c.points = extrapolated(fr, in.vs, counterRate, s.resets(in), out)
+		c.points = extrapolated(fr, &in, split, counterRate, s.resets(in), out)
 	case "increase":
-		c.points = extrapolated(fr, in.vs, counterIncrease, s.resets(in), out)
+		c.points = extrapolated(fr, &in, split, counterIncrease, s.resets(in), out)
 	case "delta":
-		c.points = extrapolated(fr, in.vs, gaugeDelta, nil, out)
+		c.points = extrapolated(fr, &in, split, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
 		if mean := f.Name == "avg_over_time"; s.slide(in.vs, sumCost) {
 			slidingSums(in.vs, &s.bounds, mean, &s.fixed, out)
@@ -121,8 +122,10 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 	case "changes":
 		s.indices = findChanges(in.vs, s.indices[:0])
 		countBetween(s.indices, &s.bounds, out)
-	case "irate", "idelta":
-		c.points = lastPairs(fr.ts, in.vs, &s.bounds, f.Name == "irate", out)
+	case "irate":
+		c.points = lastPairs(fr, &in, split, counterLast, out)
+	case "idelta":
+		c.points = lastPairs(fr, &in, split, gaugeLast, out)
 	case "double_exponential_smoothing":
 		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(param, trend), out)
 	case "quantile_over_time":

@@ -1,0 +1,54 @@
+package cpuexec
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// This file is for functions that look at one or two samples at the ends of each
+// window and, where a counter was reset, at those around that. Of a packed column,
+// which may have many more samples than there are steps, only these are unpacked.
+
+// atEnds reports whether f is such a function.
+func atEnds(f *plan.WindowFunc) bool {
+	switch f.Name {
+	case "rate", "increase", "delta", "irate", "idelta":
+		return true
+	}
+	return f == plan.Last
+}
+
+// split returns the first step of fr with samples behind the packed ones of in, and
+// puts all samples into in.vs that this and later steps read, and the last packed
+// one: at their places, what is before them means nothing. The memory is the
+// worker's.
+func (s *worker) split(in *samples, fr *frame) int {
+	if in.units == nil {
+		return fr.from
+	}
+	known := len(in.units)
+	split := fr.from + sort.Search(fr.to-fr.from, func(k int) bool { return int(fr.hi[fr.from+k]) > known })
+	from := known - 1
+	if split < fr.to {
+		from = min(from, int(fr.lo[split]))
+	}
+	tail := in.vs
+	in.vs = slices.Grow(s.joined[:0], known+len(tail))[:known+len(tail)]
+	s.joined = in.vs
+	widen(in.vs[from:known], in.units[from:], in.base, in.unit)
+	copy(in.vs[known:], tail)
+	return split
+}
+
+// at is the value of sample i, which a step reads that is given to split's caller.
+func (in *samples) at(i int32) float64 {
+	if int(i) < len(in.units) {
+		return in.value(i)
+	}
+	return in.vs[i]
+}
+
+// value is base + units[i]*unit.
+func (p *packed) value(i int32) float64 { return p.base + float64(float64(p.units[i])*p.unit) }

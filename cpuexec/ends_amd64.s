@@ -1,0 +1,182 @@
+#include "textflag.h"
+
+// UNPACK makes four units of X(n) the values of Y(n): a 32-bit integer in the low bits
+// of the float64 2^52 is that much more than 2^52, exactly. Y13 is 2^52, Y14 the unit,
+// Y15 the base.
+#define UNPACK(X, Y) \
+	VPMOVZXDQ X, Y; \
+	VPOR Y13, Y, Y; \
+	VSUBPD Y13, Y, Y; \
+	VMULPD Y14, Y, Y; \
+	VADDPD Y15, Y, Y
+
+// UNITS loads the four units at the indices at idx into X. What the instruction that
+// gathers does is slower where the units come from memory.
+#define UNITS(idx, units, X) \
+	MOVLQSX 0(idx)(AX*4), R11; \
+	MOVLQSX 4(idx)(AX*4), R12; \
+	MOVLQSX 8(idx)(AX*4), R13; \
+	MOVLQSX 12(idx)(AX*4), BX; \
+	VMOVD (units)(R11*4), X; \
+	VPINSRD $1, (units)(R12*4), X, X; \
+	VPINSRD $2, (units)(R13*4), X, X; \
+	VPINSRD $3, (units)(BX*4), X, X
+
+// FLOATS loads the four values at the indices at idx into Y, whose lower half X is.
+#define FLOATS(idx, vs, X, Y) \
+	MOVLQSX 0(idx)(AX*4), R11; \
+	MOVLQSX 4(idx)(AX*4), R12; \
+	MOVLQSX 8(idx)(AX*4), R13; \
+	MOVLQSX 12(idx)(AX*4), BX; \
+	VMOVSD (vs)(R11*8), X; \
+	VMOVHPD (vs)(R12*8), X, X; \
+	VMOVSD (vs)(R13*8), X9; \
+	VMOVHPD (vs)(BX*8), X9, X9; \
+	VINSERTF128 $1, X9, Y, Y
+
+#define PACKING(base, unit) \
+	VBROADCASTSD base, Y15; \
+	VBROADCASTSD unit, Y14; \
+	MOVQ $0x4330000000000000, AX; \
+	VMOVQ AX, X13; \
+	VPBROADCASTQ X13, Y13
+
+// func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+TEXT ·packedIncreasesAVX2(SB), NOSPLIT, $0-72
+	PACKING(base+48(FP), unit+56(FP))
+	MOVQ out+0(FP), DI
+	MOVQ units+8(FP), SI
+	LEAQ -4(SI), DX
+	MOVQ lo+16(FP), R8
+	MOVQ hi+24(FP), R9
+	MOVQ factors+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+	VPCMPEQD X12, X12, X12
+	VPSRLD $31, X12, X12
+
+loop:
+	VMOVDQU (R8)(AX*4), X0
+	VMOVDQU (R9)(AX*4), X1
+	VPSUBD X0, X1, X2
+	VPCMPGTD X12, X2, X2
+	VMOVMSKPS X2, R11
+	CMPL R11, $15
+	JNE done
+	UNITS(R8, SI, X4)
+	UNITS(R9, DX, X5)
+	UNPACK(X4, Y4)
+	UNPACK(X5, Y5)
+	VSUBPD Y4, Y5, Y5
+	VCMPPD $1, Y5, Y4, Y6
+	VPTEST Y6, Y6
+	JNZ done
+	VMULPD (R10)(AX*8), Y5, Y5
+	VMOVUPD Y5, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+64(FP)
+	RET
+
+// func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+TEXT ·floatIncreasesAVX2(SB), NOSPLIT, $0-56
+	MOVQ out+0(FP), DI
+	MOVQ vs+8(FP), SI
+	LEAQ -8(SI), DX
+	MOVQ lo+16(FP), R8
+	MOVQ hi+24(FP), R9
+	MOVQ factors+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+	VPCMPEQD X12, X12, X12
+	VPSRLD $31, X12, X12
+
+loop:
+	VMOVDQU (R8)(AX*4), X0
+	VMOVDQU (R9)(AX*4), X1
+	VPSUBD X0, X1, X2
+	VPCMPGTD X12, X2, X2
+	VMOVMSKPS X2, R11
+	CMPL R11, $15
+	JNE done
+	FLOATS(R8, SI, X4, Y4)
+	FLOATS(R9, DX, X5, Y5)
+	VSUBPD Y4, Y5, Y5
+	VCMPPD $1, Y5, Y4, Y6
+	VPTEST Y6, Y6
+	JNZ done
+	VMULPD (R10)(AX*8), Y5, Y5
+	VMOVUPD Y5, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+48(FP)
+	RET
+
+// func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
+TEXT ·packedLastAVX2(SB), NOSPLIT, $0-56
+	PACKING(base+32(FP), unit+40(FP))
+	MOVQ out+0(FP), DI
+	MOVQ units+8(FP), SI
+	LEAQ -4(SI), DX
+	MOVQ hi+16(FP), R9
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	VPXOR X12, X12, X12
+
+loop:
+	VMOVDQU (R9)(AX*4), X1
+	VPCMPGTD X12, X1, X2
+	VMOVMSKPS X2, R11
+	CMPL R11, $15
+	JNE done
+	UNITS(R9, DX, X4)
+	UNPACK(X4, Y4)
+	VMOVUPD Y4, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+48(FP)
+	RET
+
+// func packedPairsAVX2(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
+TEXT ·packedPairsAVX2(SB), NOSPLIT, $0-64
+	PACKING(base+40(FP), unit+48(FP))
+	MOVQ out+0(FP), DI
+	MOVQ units+8(FP), SI
+	LEAQ -4(SI), DX
+	LEAQ -8(SI), SI
+	MOVQ hi+16(FP), R9
+	MOVQ seconds+24(FP), R10
+	MOVQ n+32(FP), CX
+	XORQ AX, AX
+
+loop:
+	UNITS(R9, SI, X4)
+	UNITS(R9, DX, X5)
+	UNPACK(X4, Y4)
+	UNPACK(X5, Y5)
+	VCMPPD $1, Y4, Y5, Y6
+	VPTEST Y6, Y6
+	JNZ done
+	VSUBPD Y4, Y5, Y5
+	VDIVPD (R10)(AX*8), Y5, Y5
+	VMOVUPD Y5, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+56(FP)
+	RET

@@ -1,0 +1,96 @@
+package cpuexec
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// TestEnds: from packed samples and some that come then, functions of windows' ends
+// have the bits that they have from plain ones, on every step.
+func TestEnds(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	functions := []*plan.WindowFunc{plan.Last}
+	for _, name := range []string{"rate", "increase", "delta", "irate", "idelta"} {
+		functions = append(functions, plan.Windows[name])
+	}
+	outside := 0 // values in steps that the packed samples end before
+	for range 4000 {
+		ts, vs := endsData(r)
+		sp := span{
+			grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
+			scan: &plan.Scan{}, width: 1 + r.Int64N(600_000), totals: r.IntN(2) == 0,
+		}
+		if r.IntN(10) == 0 {
+			at := ts[len(ts)-1]
+			sp.scan.Fixed = &at
+		}
+		known := 1 + r.IntN(len(ts))
+		if r.IntN(4) == 0 {
+			known = len(ts)
+		}
+		base, unit, ok := rangeOf(vs[:known])
+		require.True(t, ok)
+		times := &sharedTimes{ts: slices.Clone(ts[:known]), even: findRuns(ts[:known])}
+		c := &column{sharedTimes: times, packed: pack(vs[:known], base, unit)}
+		in := samples{
+			times: sampleTimes{shared: times.ts, own: ts[known:], list: times},
+			vs:    vs[known:], col: c, packed: c.packed,
+		}
+		plain := samples{times: sampleTimes{own: ts}, vs: vs}
+		for _, f := range functions {
+			sp.instant = f.Instant
+			want, got := newRow(sp.grid.Steps), newRow(sp.grid.Steps)
+			var wantCounts, gotCounts counts
+			evaluateAlone(t, sp, f, plain, want, &wantCounts)
+			evaluateAlone(t, sp, f, in, got, &gotCounts)
+			require.Equal(t, wantCounts, gotCounts, f.Name)
+			require.Equal(t, want.present, got.present, f.Name)
+			for k := range want.vals {
+				if want.present[k>>6]>>(k&63)&1 == 0 {
+					continue
+				}
+				require.Equal(t, math.Float64bits(want.vals[k]), math.Float64bits(got.vals[k]), "%s at step %d: %g, %g", f.Name, k, want.vals[k], got.vals[k])
+				if end := sp.scan.Times(sp.grid.At(k)); end > times.ts[known-1] {
+					outside++
+				}
+			}
+		}
+	}
+	require.Greater(t, outside, 10_000)
+}
+
+func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out row, c *counts) {
+	w, frames := &worker{}, newFrames(sp)
+	w.reset(sp, 0)
+	defer func() { frames.settle(w.sc) }()
+	require.NoError(t, w.compute(frames, f, 0, 0, in, out, c))
+}
+
+// endsData is a counter or a gauge of whole numbers.
+func endsData(r *rand.Rand) (ts []int64, vs []float64) {
+	jitter, reset, gauge := r.IntN(2) == 0, r.IntN(20), r.IntN(4) == 0
+	at, v := int64(1_700_000_000_000), float64(r.IntN(1000))*float64(r.IntN(1000))
+	for range 1 + r.IntN(1000) {
+		at += 15_000
+		ts, vs = append(ts, at), append(vs, v)
+		if jitter {
+			ts[len(ts)-1] += r.Int64N(2000)
+		}
+		if r.IntN(50) == 0 {
+			at += r.Int64N(500_000) // a gap
+		}
+		switch v += float64(r.IntN(300)); {
+		case gauge:
+			v = float64(r.IntN(5000) - 2500)
+		case reset > 0 && r.IntN(reset*10) == 0:
+			v = float64(r.IntN(30))
+		}
+	}
+	return ts, vs
+}
