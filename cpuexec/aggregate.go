@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/prometheus/util/kahansum"
@@ -22,7 +23,8 @@ type accumulator struct {
 	// The cells of many groups take long to allocate, so that is done as series
 	// come, some groups at a time.
 	slabs []*cells
-	each  int      // groups a slab
+	mu    sync.Mutex // guards who makes a slab
+	each  int        // groups a slab
 	seen  []uint64 // bitmap, words a group
 	// given are results that were computed elsewhere, and then all there is: steps
 	// a group, kernels.Absent where there is no value.
@@ -52,6 +54,8 @@ func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 
 // reserve makes room for a group. It must be called before add.
 func (a *accumulator) reserve(group int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if slab := &a.slabs[group/a.each]; *slab == nil {
 		*slab = newCells(a.op, a.each*a.steps)
 	}

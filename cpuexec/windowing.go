@@ -88,26 +88,29 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	frames := newFrames(sp)
 	defer func() { frames.settle(e.scratch[0].sc) }() // in any case
 	tick := r.x.hot.clock.Add(1)
+	eval := func(k, i int, out row, c *counts) bool {
+		s := e.scratch[k]
+		if s.err == nil && r.ctx.Err() == nil {
+			s.err = s.eval(r, frames, tick, w, src.sel, i, out, c)
+			s.apply(e.mappers, out, c)
+		}
+		return s.err == nil
+	}
+	if a, ok := e.out.(*aggregator); ok {
+		if members := a.groups.shared(e.next, e.workers); members != nil {
+			if err := e.byGroup(a, members, eval); err != nil {
+				return err
+			}
+		}
+	}
 	for b.lo = e.next; b.lo < n; b.lo = e.next {
 		if err := r.done(); err != nil {
 			return err
 		}
 		b.n = min(size, n-b.lo)
 		clear(b.present)
-		parallel(e.workers, b.n, func(k, i int) bool {
-			s := e.scratch[k]
-			if s.err == nil && r.ctx.Err() == nil {
-				s.err = s.eval(r, frames, tick, w, src.sel, b.lo+i, b.row(i), &b.counts[i])
-				s.apply(e.mappers, b.row(i), &b.counts[i])
-			}
-			return s.err == nil
-		})
-		for _, s := range e.scratch {
-			if s.err != nil {
-				return s.err
-			}
-		}
-		if err := r.done(); err != nil {
+		parallel(e.workers, b.n, func(k, i int) bool { return eval(k, b.lo+i, b.row(i), &b.counts[i]) })
+		if err := e.failed(); err != nil {
 			return err
 		}
 		if err := e.take(b); err != nil {
@@ -127,6 +130,16 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		}
 	}
 	return nil
+}
+
+// failed returns what went wrong with series, or for the whole query.
+func (e *windowing) failed() error {
+	for _, s := range e.scratch {
+		if s.err != nil {
+			return s.err
+		}
+	}
+	return e.r.done()
 }
 
 // take hands the next series to the sink.
