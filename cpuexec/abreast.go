@@ -30,7 +30,8 @@ func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) counts {
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
 	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
-	if end := s.scan.Times(s.grid.At(b.from)); len(even) > 0 && s.scan.Fixed == nil && s.grid.Interval > 0 {
+	end := s.scan.Times(s.grid.At(b.from))
+	if even = s.useful(even); even != nil {
 		even.notAfter(end, s.grid.Interval, hi)
 		even.notAfter(end-s.width, s.grid.Interval, lo)
 	} else {
@@ -44,7 +45,15 @@ func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) counts {
 	for k := b.to; k < steps; k++ {
 		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
 	}
-	return b.count(any)
+	return b.count(any, even, s.grid.Interval)
+}
+
+// useful returns those of the runs that windows can be found from.
+func (s *span) useful(even evenRuns) evenRuns {
+	if s.scan.Fixed != nil || s.grid.Interval <= 0 || len(even) == 0 {
+		return nil
+	}
+	return even
 }
 
 // notAfter fills lo and hi with the number of samples that are not later than the
@@ -68,10 +77,18 @@ func (s *span) notAfter(ts []int64, end int64, lo, hi []int32) {
 }
 
 // count counts the windows with samples, and these, and notes the former in any.
-func (b *bounds) count(any []uint64) (c counts) {
+func (b *bounds) count(any []uint64, even evenRuns, interval int64) (c counts) {
 	clear(any)
 	most, total := int32(0), 0
 	for k := b.from; k < b.to; {
+		if same := b.alike(k, &even, interval); same > 1 {
+			if n := b.hi[k] - b.lo[k]; n > 0 {
+				row{present: any}.mark(k, same)
+				most, total, c.points = max(most, n), total+int(n)*same, c.points+same
+			}
+			k += same
+			continue
+		}
 		w := k >> 6
 		end := min(b.to, (w+1)<<6)
 		word, bit := uint64(0), uint64(1)<<(k&63)

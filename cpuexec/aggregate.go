@@ -25,7 +25,7 @@ type accumulator struct {
 	slabs []*cells
 	mu    sync.Mutex // guards who makes a slab
 	each  int        // groups a slab
-	seen  []uint64 // bitmap, words a group
+	seen  []uint64   // bitmap, words a group
 	// given are results that were computed elsewhere, and then all there is: steps
 	// a group, kernels.Absent where there is no value.
 	given []float64

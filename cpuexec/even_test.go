@@ -42,7 +42,7 @@ func TestEvenRuns(t *testing.T) {
 		s := span{
 			grid: plan.Grid{
 				Start:    all[0] + int64(rapid.IntRange(-500, 500).Draw(t, "start")),
-				Interval: int64(rapid.IntRange(1, 90).Draw(t, "interval")),
+				Interval: drawInterval(t),
 				Steps:    rapid.IntRange(1, 200).Draw(t, "steps"),
 			},
 			scan:    &plan.Scan{},
@@ -57,6 +57,20 @@ func TestEvenRuns(t *testing.T) {
 		require.Equal(t, wantAny, gotAny)
 		require.Equal(t, wantCounts, gotCounts)
 		require.Equal(t, want.total, got.total)
+		rest, next := even, got.from
+		for k := got.from; k < got.to; k++ {
+			if k == next {
+				next += got.alike(k, &rest, s.grid.Interval)
+				continue
+			}
+			for _, at := range []func(int) int64{
+				func(k int) int64 { return int64(got.hi[k] - got.lo[k]) },
+				func(k int) int64 { return all[got.lo[k]] - s.grid.At(k) },
+				func(k int) int64 { return all[got.hi[k]-1] - s.grid.At(k) },
+			} {
+				require.Equal(t, at(k-1), at(k), "step %d", k)
+			}
+		}
 		for k := range want.lo {
 			end := s.grid.At(k)
 			hi := countNotAfter(all, end)
@@ -109,4 +123,13 @@ func TestUnevenTimes(t *testing.T) {
 		ts[i] = int64(i+i/500) * 15_000
 	}
 	require.Equal(t, evenRuns{{0, 500, 0, 15_000}, {500, 1000, 501 * 15_000, 15_000}}, findRuns(ts))
+}
+
+// drawInterval draws a distance of steps: any, or one that many distances of samples
+// are a divisor of.
+func drawInterval(t *rapid.T) int64 {
+	if rapid.Bool().Draw(t, "divisible") {
+		return 60
+	}
+	return int64(rapid.IntRange(1, 90).Draw(t, "interval"))
 }

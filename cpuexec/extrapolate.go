@@ -90,30 +90,43 @@ func (e *extrapolation) make(f *frame, kind difference) {
 	e.shapes = e.shapes[:0]
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
-	last := 0
-	for k, lo := range f.lo {
-		n := int(f.hi[k] - lo)
+	even, last := f.span.useful(f.even), 0
+	for k, same := f.from, 1; k < f.to; k += same {
+		same = f.alike(k, &even, f.span.grid.Interval)
+		n := int(f.hi[k] - f.lo[k])
 		if n < 2 {
 			continue
 		}
-		e.pairs[k>>6] |= 1 << (k & 63)
-		e.points++
-		if kind == counterLast {
-			e.factor[k] = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
+		row{present: e.pairs}.mark(k, same)
+		e.points += same
+		factor := 0.0
+		switch kind {
+		case gaugeLast:
+		case counterLast:
+			factor = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
+		default:
+			last = e.shapeOf(f, k, n, last, seconds)
+			factor = e.shapes[last].factor
 		}
-		if kind >= gaugeLast {
-			continue
+		factors, shapes := e.factor[k:k+same], e.shape[k:k+same]
+		for i := range factors {
+			factors[i], shapes[i] = factor, int32(last)
 		}
-		end := f.span.scan.Times(f.span.grid.At(k))
-		first, final := f.ts[lo], f.ts[f.hi[k]-1]
-		last = e.find(last, n, first-(end-f.span.width), end-final)
-		if last == len(e.shapes) {
-			sh := newShape(n, first-(end-f.span.width), end-final, final-first, seconds)
-			e.shapes = append(e.shapes, sh)
-			e.far = e.far || sh.toStart > sh.covered
-		}
-		e.shape[k], e.factor[k] = int32(last), e.shapes[last].factor
 	}
+}
+
+// shapeOf returns the index of the shape of step k, in whose window there are n
+// samples; guess is tried first.
+func (e *extrapolation) shapeOf(f *frame, k, n, guess int, seconds float64) int {
+	end := f.span.scan.Times(f.span.grid.At(k))
+	first, final := f.ts[f.lo[k]], f.ts[f.hi[k]-1]
+	i := e.find(guess, n, first-(end-f.span.width), end-final)
+	if i == len(e.shapes) {
+		sh := newShape(n, first-(end-f.span.width), end-final, final-first, seconds)
+		e.shapes = append(e.shapes, sh)
+		e.far = e.far || sh.toStart > sh.covered
+	}
+	return i
 }
 
 // find returns the index of the shape of n samples with the given lead and trail
