@@ -14,10 +14,15 @@ import (
 // atEnds reports whether f is such a function.
 func atEnds(f *plan.WindowFunc) bool {
 	switch f.Name {
-	case "rate", "increase", "delta", "irate", "idelta":
+	case "rate", "increase", "delta", "irate", "idelta", "resets":
 		return true
 	}
 	return f == plan.Last
+}
+
+// takesPacked reports whether f takes packed values as they are.
+func takesPacked(f *plan.WindowFunc) bool {
+	return atEnds(f) || f.Name == "sum_over_time" || f.Name == "avg_over_time"
 }
 
 // split returns the first step of fr with samples behind the packed ones of in, and
@@ -40,6 +45,14 @@ func (s *worker) split(in *samples, fr *frame) int {
 	widen(in.vs[from:known], in.units[from:], in.base, in.unit)
 	copy(in.vs[known:], tail)
 	return split
+}
+
+// unpack puts all values of in into in.vs. The memory is the worker's.
+func (s *worker) unpack(in *samples) {
+	if in.units != nil {
+		s.joined = append(in.packed.append(s.joined[:0], 0, len(in.units)), in.vs...)
+		in.vs, in.packed = s.joined, packed{}
+	}
 }
 
 // at is the value of sample i, which a step reads that is given to split's caller.

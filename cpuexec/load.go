@@ -236,7 +236,7 @@ func (h *hotColumns) part(mint, maxt int64, f *plan.WindowFunc, scratch *[]float
 	lo, hi := within(c.ts, mint, maxt)
 	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
 	in := samples{times: t, stale: h.all != h.clean && f.Instant, col: c, lo: lo}
-	if c.units != nil && lo < hi && atEnds(f) {
+	if c.units != nil && lo < hi && takesPacked(f) {
 		in.packed = packed{c.units[lo:hi], c.base, c.unit}
 	} else {
 		in.vs = c.values(lo, hi, scratch)

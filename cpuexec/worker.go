@@ -18,6 +18,7 @@ type worker struct {
 	fixed   fixed
 	order   order
 	indices []int32   // of samples
+	upTo    []int64   // sums of the values before each
 	values  []float64 // for functions that sort
 	times   []int64   // of the points of a subquery
 	sc      stepCounts
@@ -74,7 +75,10 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 		return nil
 	}
 	fr := frames.over(in.times, &s.single, s.sc)
-	split := s.split(&in, fr)
+	split := fr.from // steps before it have packed samples
+	if atEnds(f) {
+		split = s.split(&in, fr)
+	}
 	if f.Instant {
 		if f == plan.Timestamp {
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
@@ -95,7 +99,11 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 	case "delta":
 		c.points = extrapolated(fr, &in, split, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
-		if mean := f.Name == "avg_over_time"; s.slide(in.vs, sumCost) {
+		mean := f.Name == "avg_over_time"
+		if s.integerSums(fr, &in, mean, out) {
+			break
+		}
+		if s.unpack(&in); s.slide(in.vs, sumCost) {
 			slidingSums(in.vs, &s.bounds, mean, &s.fixed, out)
 		} else {
 			sums(in.vs, &s.bounds, mean, out)

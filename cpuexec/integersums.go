@@ -1,0 +1,61 @@
+package cpuexec
+
+import (
+	"math"
+	"slices"
+)
+
+// integerSums fills out with the sum of each window of fr, or with its mean, from the
+// packed values of in and those that come then. It reports false, with nothing filled
+// in, where these are not integers or the largest sum may be none that a float64 holds.
+//
+// A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
+// it is added up, and its compensation is 0. So a window's is the difference of two
+// sums of all samples up to its ends; that these wrap around does not matter.
+func (s *worker) integerSums(fr *frame, in *samples, mean bool, out row) bool {
+	if in.units == nil {
+		return false
+	}
+	first, end := int(fr.first()), int(fr.end())
+	known := min(len(in.units), end)
+	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
+	upTo, sum := s.upTo, int64(0)
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
+	if first < known {
+		base, unit := int64(in.base), int64(in.unit)
+		units, to := in.units[first:known], upTo[first:known]
+		least, most := units[0], units[0]
+		for i, u := range units {
+			to[i] = sum
+			sum += base + int64(u)*unit
+			least, most = min(least, u), max(most, u)
+		}
+		low, high = base+int64(least)*unit, base+int64(most)*unit
+	}
+	for i := max(known, first); i < end; i++ {
+		v := in.vs[i-len(in.units)]
+		if !integer(v) {
+			return false
+		}
+		upTo[i] = sum
+		sum += int64(v)
+		low, high = min(low, int64(v)), max(high, int64(v))
+	}
+	upTo[end] = sum
+	if float64(max(high, -low))*float64(fr.counts.maxWindow) > exact {
+		return false
+	}
+	copy(out.present, fr.any)
+	for k := fr.from; k < fr.to; k++ {
+		lo, hi := fr.lo[k], fr.hi[k]
+		if lo == hi {
+			continue
+		}
+		v := float64(upTo[hi] - upTo[lo])
+		if mean {
+			v /= float64(hi - lo)
+		}
+		out.vals[k] = v
+	}
+	return true
+}
