@@ -34,13 +34,13 @@ func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) counts {
 	if even = s.useful(even); even != nil {
 		even.notAfter(end, s.grid.Interval, hi)
 		even.notAfter(end-s.width, s.grid.Interval, lo)
+		if s.instant {
+			for k, j := range hi {
+				lo[k] = max(lo[k], j-1)
+			}
+		}
 	} else {
 		s.notAfter(ts, end, lo, hi)
-	}
-	if s.instant {
-		for k, j := range hi {
-			lo[k] = max(lo[k], j-1)
-		}
 	}
 	for k := b.to; k < steps; k++ {
 		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
