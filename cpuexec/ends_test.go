@@ -74,7 +74,7 @@ func TestEnds(t *testing.T) {
 func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out row, c *counts) {
 	w, frames := &worker{}, newFrames(sp)
 	w.reset(sp, 0)
-	defer func() { frames.settle(w.sc) }()
+	defer func() { frames.settle(w.sc); frames.release() }()
 	require.NoError(t, w.compute(frames, f, 0, 0, in, out, c))
 }
 

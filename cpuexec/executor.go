@@ -88,8 +88,9 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 		job.remembered, job.TotalsOnly = map[*plan.Aggregate]rememberable{}, false
 		findRememberable(job.Node, false, job.remembered)
 	}
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job)}
+	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &latest{}}
 	defer func() {
+		r.latest.release()
 		if m == nil { // whether it failed or panicked
 			r.m.Release()
 		}
@@ -129,8 +130,9 @@ type run struct {
 	m   *plan.Matrix
 	// held is the number of samples that Prometheus's engine would hold besides
 	// those of the node being evaluated.
-	held int
-	got  got // what was fetched last
+	held   int
+	got    got     // what was fetched last
+	latest *latest // shared with evaluations below
 	// firsts, if it is there, takes the first series of the node's groups.
 	firsts *firsts
 }

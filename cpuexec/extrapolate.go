@@ -91,6 +91,9 @@ func (e *extrapolation) make(f *frame, kind difference) {
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
 	even, last := f.span.useful(f.even), 0
+	if even == nil {
+		e.shapes = slices.Grow(e.shapes, f.to-f.from) // each may be another
+	}
 	for k, same := f.from, 1; k < f.to; k += same {
 		same = f.alike(k, &even, f.span.grid.Interval)
 		n := int(f.hi[k] - f.lo[k])

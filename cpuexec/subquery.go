@@ -24,7 +24,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	scratch, release := r.x.borrow(workers, sp, 0)
 	defer release()
 	frames := newFrames(sp)
-	defer func() { frames.settle(scratch[0].sc) }() // in any case
+	defer frames.release()
 	buffers := make([]row, workers)
 	for i := range buffers {
 		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
@@ -112,7 +112,7 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
 // released with what r does.
 func (r *run) on(g plan.Grid, n plan.Node) *run {
-	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held}
+	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held, latest: r.latest}
 	sub.job.Node, sub.job.Grid = n, g
 	sub.m = newMatrix(sub.job)
 	r.m.Lend(sub.m.Release)

@@ -85,8 +85,7 @@ func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
 func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	r, b := e.r, e.b
 	n, size := len(src.labels), len(b.counts)
-	frames := newFrames(sp)
-	defer func() { frames.settle(e.scratch[0].sc) }() // in any case
+	frames := r.latest.take(w.Func, sp)
 	tick := r.x.hot.clock.Add(1)
 	eval := func(k, i int, out row, c *counts) bool {
 		s := e.scratch[k]

@@ -1,0 +1,126 @@
+package cpuexec
+
+import (
+	"slices"
+	"sync"
+)
+
+// frames are the frames that come up while a window is evaluated over many
+// series. Several goroutines use them.
+type frames struct {
+	span span
+
+	mu        sync.Mutex
+	byAddress map[*int64][]*frame // over times that many series share
+	byContent map[timesKey]*frame // over times that were decoded for one series
+	all       []*frame            // those in the maps
+	hits      int                 // of byContent
+	misses    int
+}
+
+// timesKey tells lists of times apart quickly, if not for certain.
+type timesKey struct {
+	n                   int
+	first, middle, last int64
+}
+
+// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
+// bytes each.
+const maxFrameSteps = 1 << 20
+
+var framePool = sync.Pool{New: func() any { return new(frame) }}
+
+func newFrames(s span) *frames {
+	return &frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
+}
+
+// over returns the frame over t, of which there must be at least one. single is
+// the caller's own, for times that no other series is expected to have; what is
+// in it is settled first.
+func (f *frames) over(t sampleTimes, single *frame, sc stepCounts) *frame {
+	fr := f.known(t)
+	if fr == nil {
+		single.settle(sc)
+		single.join(t, t.own, false, f.span)
+		return single
+	}
+	fr.made.Do(func() { fr.join(t, fr.tail, true, f.span) })
+	return fr
+}
+
+// known returns the frame that series with times t share, or nil if they have
+// none.
+func (f *frames) known(t sampleTimes) *frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(t.shared) == 0 {
+		return f.decoded(t.own)
+	}
+	for _, fr := range f.byAddress[&t.shared[0]] {
+		if fr.shared == len(t.shared) && slices.Equal(fr.tail, t.own) {
+			return fr
+		}
+	}
+	fr := f.take()
+	if fr != nil {
+		fr.shared, fr.tail = len(t.shared), append(fr.tail[:0], t.own...)
+		f.byAddress[&t.shared[0]] = append(f.byAddress[&t.shared[0]], fr)
+	}
+	return fr
+}
+
+// decoded returns the frame over ts, which is scratch memory. It looks for
+// another series with equal times as long as that has been worth it.
+func (f *frames) decoded(ts []int64) *frame {
+	if f.misses > 64 && f.hits < f.misses {
+		return nil
+	}
+	key := timesKey{len(ts), ts[0], ts[len(ts)/2], ts[len(ts)-1]}
+	fr, ok := f.byContent[key]
+	if ok && slices.Equal(fr.tail, ts) {
+		f.hits++
+		return fr
+	}
+	f.misses++
+	if ok {
+		return nil
+	}
+	if fr = f.take(); fr != nil {
+		fr.shared, fr.tail = 0, append(fr.tail[:0], ts...)
+		f.byContent[key] = fr
+	}
+	return fr
+}
+
+// take returns a frame to keep, or nil if there are enough.
+func (f *frames) take() *frame {
+	if len(f.all) >= 16 && len(f.all)*f.span.grid.Steps >= maxFrameSteps {
+		return nil
+	}
+	fr := framePool.Get().(*frame)
+	fr.made = sync.Once{}
+	f.all = append(f.all, fr)
+	return fr
+}
+
+// settle adds the samples of all series evaluated to the statistics.
+func (f *frames) settle(sc stepCounts) {
+	for _, fr := range f.all {
+		fr.settle(sc)
+	}
+}
+
+// release gives back what the frames have borrowed, and them. None may be used any
+// more.
+func (f *frames) release() {
+	for _, fr := range f.all {
+		if fr.lender != nil {
+			fr.lender.spare.Unlock()
+			fr.lender = nil
+		}
+		fr.used.Store(0)
+		fr.ts = nil
+		framePool.Put(fr)
+	}
+	f.all, f.byAddress, f.byContent = nil, nil, nil
+}
