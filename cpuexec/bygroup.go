@@ -15,7 +15,7 @@ import (
 
 // unequal is how much more than its share, in percent, a core may get for its groups
 // to be left to it.
-const unequal = 10
+const unequal = 25
 
 // shared returns the series from the given one on by group, the groups with the most
 // series first; and nil if so many workers, each of which takes the next group when it
