@@ -203,8 +203,14 @@ func regression(ts []int64, vs []float64, origin int64) (slope, intercept float6
 }
 
 // finiteRegression is regression for values that are not all the same, and too
-// small for their sums to overflow. See twoSum.
+// small for their sums to overflow.
 func finiteRegression(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
+	m := finiteMoments(ts, vs, origin)
+	return m.line(float64(len(vs)))
+}
+
+// eachMoment is finiteMoments, sum by sum.
+func eachMoment(ts []int64, vs []float64, origin int64) moments {
 	var x, y, xy, x2, cX, cY, cXY, cX2 float64
 	ts = ts[:len(vs)]
 	for k, v := range vs {
@@ -214,8 +220,7 @@ func finiteRegression(ts []int64, vs []float64, origin int64) (slope, intercept 
 		xy, cXY = twoSum(xy, float64(t*v), cXY)
 		x2, cX2 = twoSum(x2, float64(t*t), cX2)
 	}
-	m := moments{x, y, xy, x2, cX, cY, cXY, cX2}
-	return m.line(float64(len(vs)))
+	return moments{x, y, xy, x2, cX, cY, cXY, cX2}
 }
 
 // moments are the compensated sums of a regression.
