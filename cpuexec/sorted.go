@@ -35,12 +35,62 @@ func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out row) {
 	}
 }
 
-// quantileOf sorts vs, NaN first, and interpolates between its neighbours of
-// rank q·(n-1). q is within [0, 1].
+// quantileOf interpolates between the neighbours of rank q·(n-1) of the values in
+// order, NaN first. q is within [0, 1]. It changes vs.
 func quantileOf(q float64, vs []float64) float64 {
-	slices.Sort(vs)
 	lower, upper, weight := position(q, len(vs))
-	return between(vs[lower], vs[upper], weight)
+	above, below := len(vs)-lower, upper+1 // how many the two are among on either side
+	if min(above, below) > fewLargest || !ordinary(vs) {
+		slices.Sort(vs)
+		return between(vs[lower], vs[upper], weight)
+	}
+	var few [fewLargest]float64
+	if above <= below {
+		l := largest(vs, few[:above])
+		return between(l[0], l[upper-lower], weight)
+	}
+	for k := range vs {
+		vs[k] = -vs[k]
+	}
+	l := largest(vs, few[:below])
+	return between(-l[upper-lower], -l[0], weight)
+}
+
+// fewLargest is of how many values it is worth to find the largest rather than to sort
+// all.
+const fewLargest = 16
+
+// ordinary reports whether values of the same size are the same: there is neither a
+// NaN nor a zero below zero.
+func ordinary(vs []float64) bool {
+	for _, v := range vs {
+		if v != v || v == 0 && math.Signbit(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// largest fills best with the largest values of vs, in order. There are that many.
+func largest(vs, best []float64) []float64 {
+	for n, v := range vs {
+		k := n
+		if n >= len(best) {
+			if v <= best[0] {
+				continue
+			}
+			for k = 0; k+1 < len(best) && best[k+1] < v; k++ {
+				best[k] = best[k+1]
+			}
+			best[k] = v
+			continue
+		}
+		for ; k > 0 && best[k-1] > v; k-- {
+			best[k] = best[k-1]
+		}
+		best[k] = v
+	}
+	return best
 }
 
 // position says between which two of n sorted values a quantile lies, and how
