@@ -57,7 +57,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
 	if e.sel != nil {
-		ctx = selection.Expect(ctx, e.sel.Series())
+		ctx = selection.Expect(ctx, selection.Expectation{Series: e.sel.Series()})
 	}
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f

@@ -24,7 +24,7 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
-	d.expected = selection.Expected(ctx)
+	d.expected = selection.Expected(ctx).Series
 	w := walker{sink: d}
 	for {
 		frame, err := f.next()

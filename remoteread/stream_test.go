@@ -253,7 +253,7 @@ func BenchmarkStream(b *testing.B) {
 			})
 		}
 		run(b.Context(), "")
-		run(selection.Expect(b.Context(), read(b, b.Context()).Series()), "/expected")
+		run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), "/expected")
 		b.Run(fmt.Sprintf("series=%d/chunks=%d/prompb", shape.series, shape.chunks), func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
