@@ -26,7 +26,7 @@ func sampledAnswer(series, samples int, shuffled bool) []byte {
 			{Name: "job", Value: "job-1"}, {Name: "method", Value: "GET"}, {Name: "namespace", Value: "default"},
 			{Name: "pod", Value: fmt.Sprintf("api-6d4cf56db6-%05d", i)},
 		}}
-		v := float64(1000 * i)
+		v := float64(1000 * (i + 1))
 		for n := range samples {
 			v += float64((n*7+i)%13) / 4
 			ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: 1_700_000_000_000 + int64(n)*15_000 + int64(n*i%3), Value: v})
@@ -49,14 +49,14 @@ func BenchmarkSamples(b *testing.B) {
 			require.NoError(b, err)
 			read := func(b *testing.B, ctx context.Context) *selection.Selection {
 				sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-				s, err := c.readSamples(ctx, bytes.NewReader(data), sh)
+				s, err := c.readSamples(ctx, bytes.NewReader(data), sh, false)
 				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
 					b.Fatal(s, err)
 				}
 				return s
 			}
 			run := func(ctx context.Context, name string) {
-				b.Run(fmt.Sprintf("series=%d/samples=%d/shuffled=%v%s", shape.series, shape.samples, shuffled, name), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%dx%d,shuffled=%v%s", shape.series, shape.samples, shuffled, name), func(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
 						read(b, ctx)
@@ -64,8 +64,8 @@ func BenchmarkSamples(b *testing.B) {
 					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(shape.series), "ns/series")
 				})
 			}
-			run(b.Context(), "")
-			run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), "/expected")
+			run(b.Context(), ",new")
+			run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), ",expected")
 		}
 	}
 }

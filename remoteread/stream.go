@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
-	"unicode/utf8"
-	"unsafe"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -42,9 +38,6 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 		}
 	}
 }
-
-// wireLabel is a label as it lies in a frame.
-type wireLabel struct{ name, value []byte }
 
 // wireChunk is a chunk as it lies in a frame.
 type wireChunk struct {
@@ -164,39 +157,6 @@ func (w *walker) series(b []byte) error {
 	return nil
 }
 
-// walkLabel goes through a prompb.Label.
-func walkLabel(b []byte) (l wireLabel, err error) {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return l, malformedField("a label", n)
-		}
-		b = b[n:]
-		if num > 2 {
-			n := protowire.ConsumeFieldValue(num, typ, b)
-			if n < 0 {
-				return l, malformedField("a label", n)
-			}
-			b = b[n:]
-			continue
-		}
-		if typ != protowire.BytesType {
-			return l, wrongType("a label", num, typ)
-		}
-		v, n := protowire.ConsumeBytes(b)
-		if n < 0 {
-			return l, malformedField("a label", n)
-		}
-		b = b[n:]
-		if num == 1 {
-			l.name = v
-		} else {
-			l.value = v
-		}
-	}
-	return l, nil
-}
-
 // walkChunk goes through a prompb.Chunk.
 func walkChunk(b []byte) (c wireChunk, err error) {
 	for len(b) > 0 {
@@ -240,18 +200,10 @@ func walkChunk(b []byte) (c wireChunk, err error) {
 	return c, nil
 }
 
-func malformedField(where string, n int) error {
-	return fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(n))
-}
-
-func wrongType(where string, num protowire.Number, typ protowire.Type) error {
-	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", num, where, typ)
-}
-
 // streamBuilder puts the series of frames into a selection.
 type streamBuilder struct {
 	b          *selection.Builder
-	scratch    labels.ScratchBuilder
+	maker      labelMaker
 	labels     labels.Labels // of the current series
 	expected   expected
 	labelBytes int64
@@ -259,10 +211,7 @@ type streamBuilder struct {
 }
 
 func newStreamBuilder(limit int64) *streamBuilder {
-	d := &streamBuilder{b: selection.NewBuilder(limit), scratch: labels.NewScratchBuilder(0)}
-	// What it is given lies in a frame and must be copied.
-	d.scratch.SetUnsafeAdd(true)
-	return d
+	return &streamBuilder{b: selection.NewBuilder(limit), maker: newLabelMaker()}
 }
 
 // queryIndex implements frameSink. A request holds one query.
@@ -282,7 +231,7 @@ func (d *streamBuilder) startSeries(ls []wireLabel) error {
 	var err error
 	known := false
 	if d.labels, known = d.expected.find(ls); !known {
-		if d.labels, err = d.make(ls); err != nil {
+		if d.labels, err = d.maker.make(ls); err != nil {
 			return err
 		}
 	}
@@ -290,26 +239,6 @@ func (d *streamBuilder) startSeries(ls []wireLabel) error {
 	d.series++
 	d.b.Series(d.labels)
 	return nil
-}
-
-// make makes labels of ls, which it checks.
-func (d *streamBuilder) make(ls []wireLabel) (labels.Labels, error) {
-	d.scratch.Reset()
-	for i, l := range ls {
-		if err := checkLabel(str(l.name), str(l.value)); err != nil {
-			return labels.Labels{}, fmt.Errorf("series %s: %w", describe(ls), err)
-		}
-		if i > 0 {
-			switch prev := ls[i-1].name; strings.Compare(str(prev), str(l.name)) {
-			case 0:
-				return labels.Labels{}, fmt.Errorf("series %s: label %q appears twice", describe(ls), l.name)
-			case 1:
-				return labels.Labels{}, fmt.Errorf("series %s: labels are not sorted: %q comes after %q", describe(ls), l.name, prev)
-			}
-		}
-		d.scratch.Add(str(l.name), str(l.value))
-	}
-	return d.scratch.Labels(), nil
 }
 
 // chunk implements frameSink.
@@ -321,57 +250,3 @@ func (d *streamBuilder) chunk(c wireChunk) error {
 	}
 	return d.b.Chunk(chunkenc.Encoding(c.encoding), c.minT, c.maxT, c.data)
 }
-
-// maxLabel is the most bytes of a label's name or value that labels.Labels can
-// hold; it panics on longer ones.
-const maxLabel = 1<<24 - 1
-
-// checkLabel checks one label as Prometheus does on what it reads.
-func checkLabel(name, value string) error {
-	switch {
-	case name == "":
-		return errors.New("a label has no name")
-	case len(name) > maxLabel || len(value) > maxLabel:
-		return fmt.Errorf("label %q is longer than %d bytes", short([]byte(name)), maxLabel)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("label name %q is not valid UTF-8", name)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("the value of label %q is not valid UTF-8", name)
-	case name == model.MetricNameLabel && value == "":
-		return errors.New("the metric name is empty")
-	}
-	return nil
-}
-
-// maxSeriesText is the most bytes of a series in a message, about.
-const maxSeriesText = 512
-
-// describe is the text of labels that may not be valid.
-func describe(ls []wireLabel) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, l := range ls {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if b.Len() > maxSeriesText {
-			b.WriteString("…")
-			break
-		}
-		fmt.Fprintf(&b, "%s=%q", short(l.name), short(l.value))
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-// short is b, or the beginning of a very long one.
-func short(b []byte) string {
-	const most = 128
-	if len(b) > most {
-		return strings.ToValidUTF8(string(b[:most]), "�") + "…"
-	}
-	return strings.ToValidUTF8(string(b), "�")
-}
-
-// str is b as a string that shares its bytes.
-func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -161,21 +160,6 @@ func FuzzStream(f *testing.F) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(want, got))
 		}
-	})
-}
-
-// FuzzSamples checks that nothing in an answer of samples makes the client
-// panic.
-func FuzzSamples(f *testing.F) {
-	f.Add(marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: []*prompb.TimeSeries{floats("a", 1, 2, 3)}}}}))
-	f.Add([]byte{0x0a, 4, 0x0a, 2, 0x22, 0}) // a series of an empty histogram
-	f.Add([]byte{0x0a, 10, 0x0a, 8, 0x22, 6, 0x20, 40, 0x5a, 2, 0x08, 3})
-	c, err := NewClient(readConfig(f, "http://x"), Options{MaxBytes: 1 << 20, MaxFrameBytes: 1 << 20})
-	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		sh := &share{of: newTally(context.Background(), 1, 1<<20)}
-		s, err := c.readSamples(context.Background(), bytes.NewReader(snappy.Encode(nil, data)), sh)
-		require.True(t, (s == nil) == (err != nil) || err != nil)
 	})
 }
 

@@ -17,6 +17,9 @@ type Expectation struct {
 	// plain XOR chunks, so that nothing is lost with a source that sends times and
 	// values instead.
 	Samples int
+	// AnyZero says that a sample of -0 may come as one of 0, as most sources send both
+	// alike among times and values. Else chunks are fetched where there is either.
+	AnyZero bool
 }
 
 type expectKey struct{}
