@@ -17,14 +17,14 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	entry   *entry
-	whole   span  // what is fetched
-	old     span  // the tiles of it that will be kept
-	settled span  // what was kept of all time when it started
-	files   bool  // whether whole is on disk
-	wide    *wide // what is kept of a wider selector that covers whole; nil if there is none
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when it has landed
+	entry  *entry
+	whole  span   // what is fetched
+	old    span   // the tiles of it that will be kept
+	moment moment // when it started
+	files  bool   // whether whole is on disk
+	wide   *wide  // what is kept of a wider selector that covers whole; nil if there is none
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has landed
 
 	revision uint64 // of what it brings
 
@@ -33,10 +33,22 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has coverage // when old was fetched
-	sel *selection.Selection
-	ws  annotations.Annotations
-	err error
+	has   coverage // when old and young were fetched
+	young span     // what comes behind old and is kept, too; see young.go
+	sel   *selection.Selection
+	ws    annotations.Annotations
+	err   error
+}
+
+// kept is what of f is kept.
+func (f *flight) kept() span {
+	switch {
+	case f.young.empty():
+		return f.old
+	case f.old.empty():
+		return f.young
+	}
+	return span{f.old.from, f.young.to}
 }
 
 // wide is what is kept of a selector that matches all that another does.
@@ -53,12 +65,10 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
 	f.revision = revisions.Add(1)
-	f.old = span{max(f.whole.from, f.settled.from), min(f.whole.to, f.settled.to)}
+	f.old = span{max(f.whole.from, f.moment.settled.from), min(f.whole.to, f.moment.settled.to)}
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
-	if e.sel != nil {
-		ctx = selection.Expect(ctx, selection.Expectation{Series: e.sel.Series()})
-	}
+	ctx = selection.Expect(ctx, c.expected(e, f.whole))
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
 }
@@ -94,9 +104,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 	}
-	f.has = f.has.of(f.revision)
+	c.settle(f)
+	f.has = f.has.revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
-	if f.old.empty() || len(f.ws) > 0 {
+	if f.kept().empty() || len(f.ws) > 0 {
 		return
 	}
 	if err := c.keep(f.entry, f); err != nil {
