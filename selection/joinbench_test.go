@@ -53,12 +53,12 @@ func BenchmarkJoinTail(b *testing.B) {
 			tail *Selection
 		}{
 			{"expected", build(expected, chunks, 1)},
-			{"equal labels", build(equal, chunks, 1)},
-			{"two chunks", build(expected, chunks, 2)},
-			{"other series", build(others, chunks, 1)},
-			{"last chunk again", build(expected, chunks-1, 2)},
+			{"equal", build(equal, chunks, 1)},
+			{"two", build(expected, chunks, 2)},
+			{"others", build(others, chunks, 1)},
+			{"again", build(expected, chunks-1, 2)},
 		} {
-			b.Run(fmt.Sprintf("chunks=%d/%s", chunks, c.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%d,%s", chunks, c.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := Join(kept, c.tail); err != nil {
