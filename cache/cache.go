@@ -71,6 +71,8 @@ type Cache struct {
 
 	remembered remembered
 
+	flying atomic.Int64 // flights that have not ended
+
 	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
 

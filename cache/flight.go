@@ -33,11 +33,12 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has   coverage // when old and young were fetched
-	young span     // what comes behind old and is kept, too; see young.go
-	sel   *selection.Selection
-	ws    annotations.Annotations
-	err   error
+	has    coverage // when old and young were fetched
+	young  span     // what comes behind old and is kept, too; see young.go
+	narrow bool     // whether it is of nothing but what is newer than what is young already
+	sel    *selection.Selection
+	ws     annotations.Annotations
+	err    error
 }
 
 // kept is what of f is kept.
@@ -69,6 +70,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
 	ctx = selection.Expect(ctx, c.expected(e, f.whole))
+	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
 }
@@ -77,6 +79,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
 	defer c.enter()()
+	defer c.flying.Add(-1)
+	late := func() {} // what queries need not wait for
+	defer func() { late() }()
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {
@@ -85,12 +90,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		f.leaveEntry()
 		c.tidy(f.entry)
 	}()
-	defer func() {
-		if p := recover(); p != nil {
-			c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
-			f.sel, f.err = nil, fmt.Errorf("panic while fetching: %v", p)
-		}
-	}()
+	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
 	if !c.restore(f) && !c.subsume(f, matchers, qs) {
 		if f.files {
@@ -107,9 +107,28 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	c.settle(f)
 	f.has = f.has.revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
-	if f.kept().empty() || len(f.ws) > 0 {
-		return
+	switch {
+	case f.kept().empty() || len(f.ws) > 0:
+	case f.narrow:
+		late = func() {
+			defer c.rescue(func(error) { c.discard(f.entry) })
+			c.keepOrDiscard(f)
+		}
+	default:
+		c.keepOrDiscard(f)
 	}
+}
+
+// rescue turns a panic into an error. It is to be deferred.
+func (c *Cache) rescue(failed func(error)) {
+	if p := recover(); p != nil {
+		c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
+		failed(fmt.Errorf("panic while fetching: %v", p))
+	}
+}
+
+// keepOrDiscard keeps what f brought.
+func (c *Cache) keepOrDiscard(f *flight) {
 	if err := c.keep(f.entry, f); err != nil {
 		c.log.Warn("Could not keep what was fetched", "err", err)
 		c.discard(f.entry)

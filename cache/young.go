@@ -3,6 +3,7 @@ package cache
 import (
 	"math"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -21,31 +22,47 @@ import (
 // freshness window, a minute of ten.
 const latest = 10
 
+// worthKeeping is how much more a fetch of what is newer must have for that to be
+// kept, too, so that looks that follow one another fetch no more each time. It is a
+// part of the freshness window, half a minute of ten.
+const worthKeeping = 20
+
 // settle finds out how much of what f has brought beyond what is settled may be kept
 // as young.
 func (c *Cache) settle(f *flight) {
 	at := f.moment.now
-	if c.recheck == 0 || f.whole.from > at-c.fresh || f.whole.to <= f.moment.settled.to || len(f.ws) > 0 {
-		return // what it brought does not show which series there are
+	if c.recheck == 0 || f.whole.to <= f.moment.settled.to || len(f.ws) > 0 {
+		return
 	}
-	to, ok := complete(f.sel, at-c.fresh, min(f.whole.to, at-c.fresh/latest))
-	if !ok {
+	alive, until := at-c.fresh, min(f.whole.to, at-c.fresh/latest)
+	before := selection.Empty()
+	if f.narrow = f.whole.from > alive; f.narrow {
+		c.mu.Lock()
+		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment).all()
+		c.mu.Unlock()
+		if sel == nil || len(usable.missing(span{alive, f.whole.from})) > 0 {
+			return // it is not known which series there are
+		}
+		before = sel
+	}
+	to, ok := complete(before, f.sel, alive, until)
+	if !ok || f.narrow && to < f.whole.from+c.fresh/worthKeeping {
 		return
 	}
 	f.young = span{max(f.whole.from, f.moment.settled.to), to}
 	f.has = f.has.having(stretch{span: f.young, at: at, young: true})
 }
 
-// complete returns the end of the stretch that every series of sel has newer samples
-// than, but at most until, and whether there is one: of the series that go on, which
+// complete returns the end of the stretch that every series of before and sel, which
+// is newer, has newer samples than, but at most until, and whether there is one: of the series that go on, which
 // have a sample since alive. Histograms whose chunks are cut lose what their store
 // knew of resets, so with them there is none. Times are in ms.
-func complete(sel *selection.Selection, alive, until int64) (int64, bool) {
-	if !sel.OnlyFloats() {
+func complete(before, sel *selection.Selection, alive, until int64) (int64, bool) {
+	if !sel.OnlyFloats() || !before.OnlyFloats() {
 		return 0, false
 	}
 	any := false
-	for i := range sel.NumSeries() {
+	look := func(sel *selection.Selection, i int) {
 		cs := sel.Chunks(i)
 		k := cs[len(cs)-1]
 		switch {
@@ -56,6 +73,24 @@ func complete(sel *selection.Selection, alive, until int64) (int64, bool) {
 			any = true
 			until = k.MaxT + 1
 		}
+	}
+	i := 0
+	for k := range sel.NumSeries() {
+		l := sel.Labels(k)
+		for ; i < before.NumSeries(); i++ {
+			if labels.Equal(before.Labels(i), l) {
+				i++
+				break
+			}
+			if labels.Compare(before.Labels(i), l) > 0 {
+				break
+			}
+			look(before, i)
+		}
+		look(sel, k)
+	}
+	for ; i < before.NumSeries(); i++ {
+		look(before, i)
 	}
 	return until, any
 }

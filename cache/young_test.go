@@ -38,8 +38,11 @@ func TestYoung(t *testing.T) {
 		{"at once", 0, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 35*minute + 30_000}}},
 		{"what is kept, alone", 0, 2 * minute, nil},
 		{"a minute later", minute, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 36*minute + 30_000}}},
+		{"which is kept, too", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 30_000}}},
+		{"but not a few seconds", 20_000, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
+		{"only that", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
 		// Meanwhile the tile before has become old, and is fetched as a whole.
-		{"before it is fetched again", 4 * minute, 0, []request{{100 * hour, 100*hour + 30*minute - 1}, {100*hour + 34*minute + 30_000, 100*hour + 40*minute + 30_000}}},
+		{"before it is fetched again", 4*minute - 20_000, 0, []request{{100 * hour, 100*hour + 30*minute - 1}, {100*hour + 35*minute + 30_000, 100*hour + 40*minute + 30_000}}},
 		{"after five minutes", 1, 0, []request{{100*hour + 30*minute, 100*hour + 40*minute + 30_001}}},
 		{"narrow again", 10_000, 0, []request{{100*hour + 39*minute + 30_001, 100*hour + 40*minute + 40_001}}},
 		{"after a long time", 30 * minute, 0, []request{{100*hour + 30*minute, 101*hour + 10*minute + 40_001}}},
@@ -48,6 +51,7 @@ func TestYoung(t *testing.T) {
 		clock += look.after
 		end := clock - look.back
 		requireMinutely(t, query(t, c, 96*hour, end, "m"), 3, 96*hour, end)
+		require.Eventually(t, func() bool { return c.flying.Load() == 0 }, 10*time.Second, 100*time.Microsecond)
 		require.Equal(t, look.asked, sorted(up.asked()), look.name)
 	}
 	// Only tiles that are old count as kept until then.
@@ -133,14 +137,14 @@ func TestComplete(t *testing.T) {
 			}
 			sel, err := b.Finish()
 			require.NoError(t, err)
-			got, ok := complete(sel, alive, until)
+			got, ok := complete(selection.Empty(), sel, alive, until)
 			require.Equal(t, test.ok, ok)
 			if ok {
 				require.Equal(t, test.want, got)
 			}
 		})
 	}
-	_, ok := complete(histograms(t), alive, until)
+	_, ok := complete(selection.Empty(), histograms(t), alive, until)
 	require.False(t, ok, "histograms")
 }
 
