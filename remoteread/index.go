@@ -1,6 +1,7 @@
 package remoteread
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"unsafe"
@@ -27,9 +28,13 @@ const lookAhead = 3
 
 func (x *index) reset() { *x = index{table: x.table[:0]} }
 
-// expect makes x find the given series.
+// expect makes x find the given series, which come as o knows, or, if that is nil, in
+// label order.
 func (x *index) expect(series []labels.Labels, o *orders) {
-	*x = index{series: series, last: -1, order: o.of(series), table: x.table[:0]}
+	*x = index{series: series, last: -1, table: x.table[:0]}
+	if o != nil {
+		x.order = o.of(series)
+	}
 }
 
 // after returns the number of the series that is likely to come after that with number
@@ -60,6 +65,8 @@ func (x *index) match(wire []byte) (i, n int) {
 	}
 	return -1, 0
 }
+
+var errDiffer = errors.New("labels differ")
 
 // startsWith returns how many bytes the labels take that wire starts with, if they are l
 // and each is encoded in the usual way, and otherwise 0.

@@ -85,12 +85,17 @@ func (m *labelMaker) make(ls []wireLabel) (labels.Labels, error) {
 }
 
 // overwrite makes out what ls are, unchecked, in memory that the next call uses again.
-func (m *labelMaker) overwrite(ls []wireLabel, out *labels.Labels) {
+// It does not if one is too long.
+func (m *labelMaker) overwrite(ls []wireLabel, out *labels.Labels) bool {
 	m.scratch.Reset()
 	for _, l := range ls {
+		if len(l.name) > maxLabel || len(l.value) > maxLabel {
+			return false
+		}
 		m.scratch.Add(str(l.name), str(l.value))
 	}
 	m.scratch.Overwrite(out)
+	return true
 }
 
 // maxLabel is the most bytes of a label's name or value that labels.Labels can

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -101,10 +103,18 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 		{"dropped", func(http.ResponseWriter, *http.Request, int64) { panic(http.ErrAbortHandler) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var asked []bool
+			var mu sync.Mutex
+			var all []bool
+			asked := func() []bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(all)
+			}
 			base, _ := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
 				samples := asksSamples(t, r)
-				asked = append(asked, samples)
+				mu.Lock()
+				all = append(all, samples)
+				mu.Unlock()
 				if samples {
 					test.answer(w, r, n)
 					return
@@ -118,25 +128,25 @@ func TestSamplesAreOfNoUse(t *testing.T) {
 			var first Progress
 			sel, _, err := c.Fetch(WithProgress(ctx, func(p Progress) { first = p }), 0, 3000, anything)
 			if !test.again {
-				require.Equal(t, []bool{true}, asked)
+				require.Equal(t, []bool{true}, asked())
 				_, _, _ = c.Fetch(ctx, 0, 3000, anything)
-				require.Equal(t, []bool{true, true}, asked)
+				require.Equal(t, []bool{true, true}, asked())
 				return
 			}
 			require.NoError(t, err)
 			require.EqualValues(t, 3, sel.NumSamples())
 			require.EqualValues(t, 1, first.Series)
 			require.Equal(t, 1, first.PiecesDone)
-			require.Equal(t, []bool{true, false}, asked)
+			require.Equal(t, []bool{true, false}, asked())
 			_, _, err = c.Fetch(ctx, 1000, 4000, anything)
 			require.NoError(t, err)
-			require.Equal(t, []bool{true, false, false}, asked)
+			require.Equal(t, []bool{true, false, false}, asked())
 
 			// Other selectors are asked for as before.
 			other := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}
 			_, _, err = c.Fetch(ctx, 0, 3000, other)
 			require.NoError(t, err)
-			require.Equal(t, []bool{true, false, false, true, false}, asked)
+			require.Equal(t, []bool{true, false, false, true, false}, asked())
 		})
 	}
 }

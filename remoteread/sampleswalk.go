@@ -147,10 +147,9 @@ func (s *samplesReader) find(wire []byte) (int, error) {
 		}
 		s.labels = append(s.labels, l)
 	}
-	if len(wire) > maxLabel { // so may be a label
+	if !s.maker.overwrite(s.labels, &s.current) {
 		return -1, nil
 	}
-	s.maker.overwrite(s.labels, &s.current)
 	return s.expected.find(s.current), nil
 }
 

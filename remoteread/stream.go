@@ -20,7 +20,7 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
-	d.expected = selection.Expected(ctx).Series
+	d.expected.expect(selection.Expected(ctx).Series, nil)
 	w := walker{sink: d}
 	for {
 		frame, err := f.next()
@@ -49,6 +49,10 @@ type wireChunk struct {
 // frameSink takes what a walker finds. What it is given is valid during the
 // call only.
 type frameSink interface {
+	// match returns how many bytes the labels take that a prompb.ChunkedSeries starts
+	// with, if they are likely ones, and otherwise 0.
+	match(series []byte) int
+	startMatched()
 	startSeries([]wireLabel) error
 	chunk(wireChunk) error
 	queryIndex(int64) error
@@ -104,48 +108,33 @@ func (w *walker) frame(b []byte) error {
 // series goes through a prompb.ChunkedSeries, twice: nothing says that all
 // labels come before the first chunk.
 func (w *walker) series(b []byte) error {
-	w.labels = w.labels[:0]
-	for rest := b; len(rest) > 0; {
-		num, typ, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return malformedField("a series", n)
+	matched := w.sink.match(b)
+	if err := w.findLabels(b[matched:]); err != nil {
+		return err
+	}
+	switch {
+	case matched > 0 && len(w.labels) == 0:
+		w.sink.startMatched()
+		b = b[matched:]
+	case matched > 0:
+		if err := w.findLabels(b); err != nil {
+			return err
 		}
-		rest = rest[n:]
-		if num <= 2 && typ != protowire.BytesType {
-			return wrongType("a series", num, typ)
+		fallthrough
+	default:
+		if err := w.sink.startSeries(w.labels); err != nil {
+			return err
 		}
-		if num != 1 {
-			n := protowire.ConsumeFieldValue(num, typ, rest)
-			if n < 0 {
-				return malformedField("a series", n)
-			}
-			rest = rest[n:]
-			continue
-		}
-		v, n := protowire.ConsumeBytes(rest)
-		if n < 0 {
-			return malformedField("a label", n)
-		}
-		rest = rest[n:]
-		l, err := walkLabel(v)
+	}
+	for len(b) > 0 {
+		num, v, n, err := nextField(b, "a series", 2)
 		if err != nil {
 			return err
 		}
-		w.labels = append(w.labels, l)
-	}
-	if err := w.sink.startSeries(w.labels); err != nil {
-		return err
-	}
-	for len(b) > 0 {
-		// The first pass has been through all of this without an error.
-		num, typ, n := protowire.ConsumeTag(b)
 		b = b[n:]
 		if num != 2 {
-			b = b[protowire.ConsumeFieldValue(num, typ, b):]
 			continue
 		}
-		v, n := protowire.ConsumeBytes(b)
-		b = b[n:]
 		c, err := walkChunk(v)
 		if err != nil {
 			return err
@@ -153,6 +142,31 @@ func (w *walker) series(b []byte) error {
 		if err := w.sink.chunk(c); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// findLabels goes through fields of a prompb.ChunkedSeries for its labels.
+func (w *walker) findLabels(b []byte) error {
+	w.labels = w.labels[:0]
+	for len(b) > 0 {
+		where := "a series"
+		if b[0] == 0x0a {
+			where = "a label"
+		}
+		num, v, n, err := nextField(b, where, 2)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+		if num != 1 {
+			continue
+		}
+		l, err := walkLabel(v)
+		if err != nil {
+			return err
+		}
+		w.labels = append(w.labels, l)
 	}
 	return nil
 }
@@ -205,7 +219,9 @@ type streamBuilder struct {
 	b          *selection.Builder
 	maker      labelMaker
 	labels     labels.Labels // of the current series
-	expected   expected
+	overwrite  labels.Labels // those that were looked for last
+	expected   index
+	matched    int // the expected series that matched; -1 for the current one
 	labelBytes int64
 	series     int64
 }
@@ -222,23 +238,50 @@ func (d *streamBuilder) queryIndex(i int64) error {
 	return nil
 }
 
-// startSeries implements frameSink. A series whose chunks did not fit into one
-// frame goes on in the next one, which repeats the labels.
-func (d *streamBuilder) startSeries(ls []wireLabel) error {
-	if d.series > 0 && compareWire(d.labels, ls) == 0 {
-		return nil
-	}
-	var err error
-	known := false
-	if d.labels, known = d.expected.find(ls); !known {
-		if d.labels, err = d.maker.make(ls); err != nil {
-			return err
+// match implements frameSink. A series whose chunks did not fit into one frame goes on
+// in the next one, which repeats the labels.
+func (d *streamBuilder) match(series []byte) (n int) {
+	if d.series > 0 {
+		if n = startsWith(series, d.labels); n > 0 {
+			d.matched = -1
+			return n
 		}
 	}
-	d.labelBytes += int64(d.labels.ByteSize())
-	d.series++
-	d.b.Series(d.labels)
+	d.matched, n = d.expected.match(series)
+	return n
+}
+
+// startMatched implements frameSink.
+func (d *streamBuilder) startMatched() {
+	if d.matched >= 0 {
+		d.start(d.expected.series[d.matched])
+	}
+}
+
+// startSeries implements frameSink.
+func (d *streamBuilder) startSeries(ls []wireLabel) error {
+	if len(d.expected.series) > 0 && d.maker.overwrite(ls, &d.overwrite) {
+		if i := d.expected.find(d.overwrite); i >= 0 {
+			d.start(d.expected.series[i])
+			return nil
+		}
+	}
+	l, err := d.maker.make(ls)
+	if err != nil {
+		return err
+	}
+	d.start(l)
 	return nil
+}
+
+func (d *streamBuilder) start(l labels.Labels) {
+	if d.series > 0 && labels.Equal(d.labels, l) {
+		return
+	}
+	d.labels = l
+	d.labelBytes += int64(l.ByteSize())
+	d.series++
+	d.b.Series(l)
 }
 
 // chunk implements frameSink.
