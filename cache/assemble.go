@@ -21,8 +21,8 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 		}
 	}
 	if !l.more {
-		if sel, covered, ok := c.covering(l.entry, l.old, l.oldest); ok {
-			return l.usable(covered).from(l.entry.key, sel), ws, nil
+		if sel, covered, ok := c.covering(l.entry, l.kept, l.moment); ok {
+			return covered.from(l.entry.key, sel), ws, nil
 		}
 	}
 	sel, own, err := l.join(want)
@@ -46,7 +46,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 			base = base.Slice(want.from, want.to-1) // there is less to join
 		}
 		// The rest has been fetched again.
-		if base, err = restrict(base, l.covered.all(), l.usable(l.covered).all()); err != nil {
+		if base, err = restrict(base, l.covered.all(), l.covered.usable(l.moment).all()); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})
@@ -93,13 +93,11 @@ func join(parts []part) (*selection.Selection, error) {
 	return selection.Join(sels...)
 }
 
-// covering returns e's selection, and what that covers, if it covers s with what
-// was fetched since oldest (ms).
-func (c *Cache) covering(e *entry, s span, oldest int64) (*selection.Selection, coverage, bool) {
+// covering returns e's selection, and what it covers that answers at m, if that
+// covers s.
+func (c *Cache) covering(e *entry, s span, m moment) (*selection.Selection, coverage, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(e.covered.since(oldest).missing(s)) > 0 {
-		return nil, nil, false
-	}
-	return e.sel, e.covered, true
+	usable := e.covered.usable(m)
+	return e.sel, usable, len(usable.all().missing(s)) == 0
 }

@@ -45,6 +45,7 @@ type Cache struct {
 	tile      int64 // ms
 	step      int64 // ms, what a tile is a multiple of
 	fresh     int64 // ms
+	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
 	maxAge    int64 // ms; 0 means no end
 	retention int64 // ms; 0 means no end
 	now       func() time.Time
@@ -70,6 +71,8 @@ type Cache struct {
 
 	remembered remembered
 
+	flying atomic.Int64 // flights that have not ended
+
 	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
 
@@ -83,6 +86,7 @@ func New(up Upstream, o Options) *Cache {
 		tile:      o.Tile.Milliseconds(),
 		step:      o.Step.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
+		recheck:   o.Recheck.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
 		retention: o.Retention.Milliseconds(),
 		now:       o.Now,
@@ -159,7 +163,7 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 	key := selectorKey(matchers)
 	l := c.look(ctx, h, want, key, matchers)
 	if len(l.flights) == 0 {
-		return l.usable(l.covered).from(key, l.sel), nil, nil
+		return l.covered.usable(l.moment).from(key, l.sel), nil, nil
 	}
 	start := time.Now()
 	err := c.await(ctx, l.flights)

@@ -88,9 +88,23 @@ func byTime(answer map[string][]sample) map[string]map[int64]sample {
 	return out
 }
 
+// pass lets up to d ms pass in front of c.
+func (m *changing) pass(c *Cache, d int64) {
+	if c.recheck > 0 {
+		m.note()
+	}
+	m.advance(m.r.Int64N(d))
+	m.clock.Store(m.now)
+}
+
+// note remembers the present state.
+func (m *changing) note() {
+	m.states = append(m.states, state{m.now, m.direct(math.MinInt64, math.MaxInt64, everything())})
+}
+
 // change deletes or backfills something older than the freshness window.
 func (m *changing) change() {
-	m.states = append(m.states, state{m.now, m.direct(math.MinInt64, math.MaxInt64, everything())})
+	m.note()
 	mint := modelStart + m.r.Int64N(m.now-m.fresh-modelStart)
 	maxt := min(mint+m.r.Int64N(2*hour), m.now-m.fresh)
 	if m.r.IntN(2) == 0 {
@@ -129,12 +143,17 @@ func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms
 		if is[name][ts] == s {
 			return true
 		}
-		if ts < settled.from || ts >= settled.to {
-			return false
-		}
 		since := ts + m.fresh
 		if m.maxAge > 0 {
 			since = max(since, m.now-m.maxAge.Milliseconds())
+		}
+		switch {
+		case ts < settled.from || ts >= settled.to && c.recheck == 0:
+			return false
+		case c.recheck > 0 && ts >= settled.to:
+			since = m.now - c.recheck
+		case c.recheck > 0:
+			since = min(since, m.now-c.recheck)
 		}
 		for _, d := range m.drops {
 			if d.series[name] && d.mint <= ts && ts <= d.maxt {
@@ -213,17 +232,19 @@ func TestAgainstChangingTSDB(t *testing.T) {
 		maxAge, retention time.Duration
 		limit             int64
 		disk              int64 // most bytes
+		recheck           time.Duration
 	}
 	for n, v := range []variant{
 		{}, {whole: true, maxAge: time.Hour}, {maxAge: 20 * time.Minute}, {retention: 3 * time.Hour},
 		{whole: true, maxAge: 2 * time.Hour, retention: 4 * time.Hour}, {maxAge: time.Hour, limit: 150_000},
 		{disk: 1 << 30}, {disk: 1 << 30, maxAge: time.Hour, limit: 150_000}, {disk: 300_000, retention: 4 * time.Hour, whole: true},
+		{recheck: 10 * time.Minute, disk: 1 << 30}, {recheck: 5 * time.Minute, maxAge: time.Hour, limit: 150_000}, {recheck: 5 * time.Minute, whole: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", v), func(t *testing.T) {
 			t.Parallel()
 			m := &changing{maxAge: v.maxAge, model: &model{
 				t: t, r: rand.New(rand.NewPCG(11, uint64(n))), now: modelStart, fresh: (10 * time.Minute).Milliseconds(),
-				last: make([]int64, 20), whole: v.whole,
+				last: make([]int64, 20), whole: v.whole, order: v.recheck > 0,
 			}}
 			m.db = teststorage.New(t, func(o *tsdb.Options) { o.OutOfOrderTimeWindow = 1000 * hour })
 			for i := range m.last {
@@ -236,7 +257,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			path := t.TempDir()
 			start := func() *Cache {
 				o := Options{
-					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], Step: []time.Duration{0, 5 * time.Minute}[n/2%2], MaxAge: v.maxAge, Retention: v.retention,
+					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], Step: []time.Duration{0, 5 * time.Minute}[n/2%2], MaxAge: v.maxAge, Retention: v.retention, Recheck: v.recheck,
 					Now: func() time.Time { return time.UnixMilli(m.clock.Load()) },
 				}
 				if v.disk > 0 {
@@ -254,8 +275,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			m.advance(5 * hour)
 			m.clock.Store(m.now)
 			for range 40 {
-				m.advance(m.r.Int64N(hour / 5))
-				m.clock.Store(m.now)
+				m.pass(c, hour/[]int64{5, 40}[m.r.IntN(2)])
 				switch m.r.IntN(4) {
 				case 0:
 					m.change()

@@ -8,16 +8,23 @@ type stretch struct {
 	span
 	at       int64
 	revision uint64 // of the samples; 0 where that does not matter. See selection.Settled
+	young    bool   // whether it was fetched before it was old enough to be settled
 }
 
 // coverage is what an entry covers: stretches in time order, none overlapping
-// another, and those that touch of different times or revisions. The methods leave it
+// another, and those that touch of different times, revisions or ages. The methods leave it
 // unchanged, so it may be shared.
 type coverage []stretch
 
 // with returns cs with s fetched at the given time (ms).
 func (cs coverage) with(s span, at int64) coverage {
 	return cs.having(stretch{span: s, at: at})
+}
+
+// on is s with another span.
+func (s stretch) on(other span) stretch {
+	s.span = other
+	return s
 }
 
 // having returns cs with s.
@@ -51,7 +58,7 @@ func (cs coverage) append(s stretch) coverage {
 	if s.empty() {
 		return cs
 	}
-	if k := len(cs) - 1; k >= 0 && cs[k].to == s.from && cs[k].at == s.at && cs[k].revision == s.revision {
+	if k := len(cs) - 1; k >= 0 && cs[k].to == s.from && cs[k].on(s.span) == s {
 		cs[k].to = s.to
 		return cs
 	}
@@ -66,7 +73,7 @@ func (cs coverage) without(s span) coverage {
 	var out coverage
 	for _, c := range cs {
 		for _, rest := range (spans{c.span}).without(s) {
-			out = append(out, stretch{rest, c.at, c.revision})
+			out = append(out, c.on(rest))
 		}
 	}
 	return out
@@ -96,7 +103,7 @@ func (cs coverage) within(s span, at int64) coverage {
 	var out coverage
 	for _, c := range cs {
 		if both := (span{max(c.from, s.from), min(c.to, s.to)}); c.at >= at && !both.empty() {
-			out = append(out, stretch{both, c.at, c.revision})
+			out = append(out, c.on(both))
 		}
 	}
 	return out
@@ -116,12 +123,39 @@ func (cs coverage) whole(tile, growing int64) coverage {
 	return out
 }
 
-// usable returns what of cs may answer when settled is kept: what was fetched at
-// oldest (ms) or later. The newest tile is kept piece by piece; once it has grown to
-// its end the pieces are of no use any more, so that it is fetched again as a whole.
-func (cs coverage) usable(settled span, oldest, tile int64) coverage {
-	return cs.within(settled, oldest).whole(tile, floor(settled.to, tile))
+// old returns what of cs was old enough to be settled when it was fetched.
+func (cs coverage) old() coverage { return cs.of(false) }
+
+// young returns the rest of cs.
+func (cs coverage) young() coverage { return cs.of(true) }
+
+func (cs coverage) of(young bool) coverage {
+	var out coverage
+	for _, c := range cs {
+		if c.young == young {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
-// until is the end of the whole tiles of cs, which is not empty.
-func (cs coverage) until(tile int64) int64 { return floor(cs[len(cs)-1].to, tile) }
+// usable returns what of cs may answer at m. The newest tile is kept piece by piece;
+// once it has grown to its end the pieces are of no use any more, so that it is
+// fetched again as a whole.
+func (cs coverage) usable(m moment) coverage {
+	growing := floor(m.settled.to, m.tile)
+	out := cs.old().within(m.settled, m.oldest).whole(m.tile, growing)
+	for _, s := range cs.young().within(span{growing, maxTime}, m.recent) {
+		out = out.having(s)
+	}
+	return out
+}
+
+// until is the end of the whole tiles of cs that are old.
+func (cs coverage) until(tile int64) int64 {
+	old := cs.old()
+	if len(old) == 0 {
+		return math.MinInt64
+	}
+	return floor(old[len(old)-1].to, tile)
+}

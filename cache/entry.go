@@ -141,10 +141,11 @@ func (c *Cache) tidy(e *entry) {
 	}
 }
 
-// keep joins the old tiles that f brought to e, in place of what e has of them,
-// if there is room for them. What is too old goes. Queries that hold e's former selection are not disturbed.
+// keep joins what f brought and is to be kept to e, in place of what e has of that,
+// if there is room for it. What is too old goes. Queries that hold e's former selection are not disturbed.
 func (c *Cache) keep(e *entry, f *flight) error {
-	brought, err := f.sel.Slice(f.old.from, f.old.to-1).Cut(f.old.from, f.old.to-1)
+	fresh := f.kept()
+	brought, err := f.sel.Slice(fresh.from, fresh.to-1).Cut(fresh.from, fresh.to-1)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (c *Cache) keep(e *entry, f *flight) error {
 	e.merging.Lock()
 	defer e.merging.Unlock()
 	c.mu.Lock()
-	base, had, void, worth := e.sel, e.covered, f.void, e.used.worthOf(f.old)
+	base, had, void, worth := e.sel, e.covered, f.void, e.used.worthOf(fresh)
 	c.mu.Unlock()
 	if void {
 		return nil
@@ -160,13 +161,13 @@ func (c *Cache) keep(e *entry, f *flight) error {
 
 	sel, covered := brought, coverage(nil)
 	if base != nil {
-		left := had.without(f.old).usable(f.settled, c.oldest(), c.tile)
+		left := had.without(fresh).usable(f.moment)
 		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err
 		}
 		if len(left) > 0 {
-			if sel, err = join([]part{{left[0].from, rest}, {f.old.from, brought}}); err != nil {
+			if sel, err = join([]part{{left[0].from, rest}, {fresh.from, brought}}); err != nil {
 				return err
 			}
 		}
@@ -176,12 +177,12 @@ func (c *Cache) keep(e *entry, f *flight) error {
 		covered = covered.having(s)
 	}
 	sel = sel.Remember(covered.until(c.tile))
-	kept, err := c.put(e, sel, covered, spans{f.old}, worth)
+	kept, err := c.put(e, sel, covered, spans{fresh}, worth)
 	if err != nil {
 		return err
 	}
 	if !kept {
-		c.metrics.refused.add(spans{f.old}.tiles(c.tile))
+		c.metrics.refused.add(spans{fresh}.tiles(c.tile))
 		return nil
 	}
 	if !f.files {

@@ -17,14 +17,14 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	entry   *entry
-	whole   span  // what is fetched
-	old     span  // the tiles of it that will be kept
-	settled span  // what was kept of all time when it started
-	files   bool  // whether whole is on disk
-	wide    *wide // what is kept of a wider selector that covers whole; nil if there is none
-	cancel  context.CancelFunc
-	done    chan struct{} // closed when it has landed
+	entry  *entry
+	whole  span   // what is fetched
+	old    span   // the tiles of it that will be kept
+	moment moment // when it started
+	files  bool   // whether whole is on disk
+	wide   *wide  // what is kept of a wider selector that covers whole; nil if there is none
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has landed
 
 	revision uint64 // of what it brings
 
@@ -33,10 +33,23 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has coverage // when old was fetched
-	sel *selection.Selection
-	ws  annotations.Annotations
-	err error
+	has    coverage // when old and young were fetched
+	young  span     // what comes behind old and is kept, too; see young.go
+	narrow bool     // whether it is of nothing but what is newer than what is young already
+	sel    *selection.Selection
+	ws     annotations.Annotations
+	err    error
+}
+
+// kept is what of f is kept.
+func (f *flight) kept() span {
+	switch {
+	case f.young.empty():
+		return f.old
+	case f.old.empty():
+		return f.young
+	}
+	return span{f.old.from, f.young.to}
 }
 
 // wide is what is kept of a selector that matches all that another does.
@@ -53,12 +66,11 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
 	f.revision = revisions.Add(1)
-	f.old = span{max(f.whole.from, f.settled.from), min(f.whole.to, f.settled.to)}
+	f.old = span{max(f.whole.from, f.moment.settled.from), min(f.whole.to, f.moment.settled.to)}
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
-	if e.sel != nil {
-		ctx = selection.Expect(ctx, e.sel.Series())
-	}
+	ctx = selection.Expect(ctx, c.expected(e, f.whole))
+	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
 }
@@ -67,6 +79,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
 	defer c.enter()()
+	defer c.flying.Add(-1)
+	late := func() {} // what queries need not wait for
+	defer func() { late() }()
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {
@@ -75,12 +90,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		f.leaveEntry()
 		c.tidy(f.entry)
 	}()
-	defer func() {
-		if p := recover(); p != nil {
-			c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
-			f.sel, f.err = nil, fmt.Errorf("panic while fetching: %v", p)
-		}
-	}()
+	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
 	if !c.restore(f) && !c.subsume(f, matchers, qs) {
 		if f.files {
@@ -94,11 +104,31 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 	}
-	f.has = f.has.of(f.revision)
+	c.settle(f)
+	f.has = f.has.revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
-	if f.old.empty() || len(f.ws) > 0 {
-		return
+	switch {
+	case f.kept().empty() || len(f.ws) > 0:
+	case f.narrow:
+		late = func() {
+			defer c.rescue(func(error) { c.discard(f.entry) })
+			c.keepOrDiscard(f)
+		}
+	default:
+		c.keepOrDiscard(f)
 	}
+}
+
+// rescue turns a panic into an error. It is to be deferred.
+func (c *Cache) rescue(failed func(error)) {
+	if p := recover(); p != nil {
+		c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
+		failed(fmt.Errorf("panic while fetching: %v", p))
+	}
+}
+
+// keepOrDiscard keeps what f brought.
+func (c *Cache) keepOrDiscard(f *flight) {
 	if err := c.keep(f.entry, f); err != nil {
 		c.log.Warn("Could not keep what was fetched", "err", err)
 		c.discard(f.entry)

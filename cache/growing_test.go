@@ -15,7 +15,6 @@ import (
 // too much. When it is complete it is fetched again, as a whole, and its chunks are
 // whole again, too.
 func TestGrowingTile(t *testing.T) {
-	const minute = hour / 60
 	up := newMinutely(t, 3)
 	var clock atomic.Int64 // the cache writes to disk behind our back
 	clock.Store(100*hour + 40*minute)
@@ -65,7 +64,6 @@ func TestGrowingTile(t *testing.T) {
 
 // Pieces that were left when their tile had not grown to its end do not spoil it.
 func TestTileLeftGrowing(t *testing.T) {
-	const minute = hour / 60
 	up := newMinutely(t, 2)
 	clock := 101*hour + 10*minute
 	c := New(up, Options{

@@ -24,6 +24,7 @@ const (
 	DefaultTile      = 30 * time.Minute
 	DefaultStep      = 5 * time.Minute
 	DefaultFresh     = 10 * time.Minute
+	DefaultRecheck   = 5 * time.Minute
 	DefaultMaxAge    = 24 * time.Hour
 )
 
@@ -50,6 +51,11 @@ type Options struct {
 	// OutOfOrder is the upstream's out-of-order window, by how much a sample may
 	// be older than the newest of its series. It counts on top of Fresh.
 	OutOfOrder time.Duration
+	// Recheck is how long what is not older than Fresh may be answered from what is
+	// kept, as far as all series have newer samples; then it is fetched again. It has
+	// no effect where there is an out-of-order window, and is at most Fresh. 0 means
+	// that nothing of that is kept, and all of it is fetched for every query.
+	Recheck time.Duration
 	// MaxAge is how long after they were fetched tiles are answered from what is
 	// kept; then they are fetched again. So it is the longest that deletions and
 	// backfills upstream stay unseen. 0 means no end.
@@ -88,6 +94,10 @@ func (o Options) withDefaults() Options {
 		o.Fresh = DefaultFresh
 	}
 	o.Fresh = max(o.Fresh, 0) + max(o.OutOfOrder, 0)
+	o.Recheck = min(max(o.Recheck, 0), o.Fresh)
+	if o.OutOfOrder > 0 {
+		o.Recheck = 0
+	}
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)
 	if o.saveRetry == 0 {

@@ -139,12 +139,12 @@ func (c *Cache) wanted() (out []*entry) {
 // lag is what e lacks between what it covers and the newest tile that is kept.
 // The cache's mutex must be held.
 func (c *Cache) lag(e *entry) span {
-	settled := c.settled()
-	covered := e.covered.usable(settled, c.oldest(), c.tile)
+	m := c.moment()
+	covered := e.covered.usable(m).old()
 	if len(covered) == 0 || len(e.flights) > 0 {
 		return span{}
 	}
-	s := span{covered[len(covered)-1].to, floor(settled.to, c.tile)}
+	s := span{covered[len(covered)-1].to, floor(m.settled.to, c.tile)}
 	if s.to-s.from > longestPrefetch {
 		return span{}
 	}
@@ -161,7 +161,7 @@ func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
 		return nil // others were quicker
 	}
 	e.used = e.used.with(s, max(e.tail, e.used.worthOf(s)))
-	f := c.start(ctx, e, &flight{whole: s, settled: c.settled()}, e.matchers)
+	f := c.start(ctx, e, &flight{whole: s, moment: c.moment()}, e.matchers)
 	c.mu.Unlock()
 	if err := c.await(ctx, []*flight{f}); err != nil {
 		return err

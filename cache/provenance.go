@@ -15,11 +15,12 @@ import (
 // revisions is the last revision given away, in all caches.
 var revisions atomic.Uint64
 
-// of returns cs with the given revision.
-func (cs coverage) of(revision uint64) coverage {
+// revised returns cs with the given revision.
+func (cs coverage) revised(revision uint64) coverage {
 	var out coverage
 	for _, c := range cs {
-		out = out.append(stretch{c.span, c.at, revision})
+		c.revision = revision
+		out = out.append(c)
 	}
 	return out
 }
@@ -37,16 +38,11 @@ func (cs coverage) from(key string, sel *selection.Selection) *selection.Selecti
 	return sel.From(p)
 }
 
-// usable is what was kept that still answers.
-func (l *lookup) usable(covered coverage) coverage {
-	return covered.usable(l.settled, l.oldest, l.tile)
-}
-
 // untouched is what a selection joined from what was kept and what the flights
 // brought has of the former alone. Chunks of the latter may reach back into it, with
 // samples that the upstream has got since.
 func (l *lookup) untouched() coverage {
-	left := l.usable(l.covered)
+	left := l.covered.usable(l.moment)
 	for _, f := range l.flights {
 		left = left.without(f.whole).without(extent(f.sel))
 	}
@@ -58,7 +54,7 @@ func (f *flight) brought() coverage {
 	if len(f.ws) > 0 {
 		return nil // nothing is
 	}
-	return f.has.within(f.old, math.MinInt64)
+	return f.has.within(f.kept(), math.MinInt64)
 }
 
 // extent is the span from the start of sel's earliest chunk to the end of its

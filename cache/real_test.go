@@ -187,9 +187,9 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	r := rand.New(rand.NewPCG(5, seed))
 	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
 	maxAge, retention := pick(0, 20*time.Minute, 2*time.Hour), pick(0, 0, 3*time.Hour)
-	window := pick(0, time.Hour)
+	window, recheck := pick(0, time.Hour), pick(0, 5*time.Minute, 10*time.Minute)
 	m := &changing{maxAge: maxAge, blocks: true, model: &model{
-		t: t, r: r, now: modelStart, fresh: (10*time.Minute + window).Milliseconds(), last: make([]int64, 20), late: r.IntN(2) == 0,
+		t: t, r: r, now: modelStart, fresh: (10*time.Minute + window).Milliseconds(), last: make([]int64, 20), late: r.IntN(2) == 0, order: recheck > 0,
 	}}
 	m.db = teststorage.New(t, func(o *tsdb.Options) { o.OutOfOrderTimeWindow = 1000 * hour })
 	for i := range m.last {
@@ -213,7 +213,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	var life *mortal
 	start := func() *Cache {
 		o := Options{
-			HostBytes: limit, Tile: 20 * time.Minute, Step: []time.Duration{0, 4 * time.Minute}[seed/2%2], OutOfOrder: window, MaxAge: maxAge, Retention: retention,
+			HostBytes: limit, Tile: 20 * time.Minute, Step: []time.Duration{0, 4 * time.Minute}[seed/2%2], OutOfOrder: window, Recheck: recheck, MaxAge: maxAge, Retention: retention,
 			Now: func() time.Time { return time.UnixMilli(m.clock.Load()) }, saveRetry: time.Millisecond,
 		}
 		if onDisk > 0 {
@@ -244,8 +244,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	m.advance(5 * hour)
 	m.clock.Store(m.now)
 	for range 60 {
-		m.advance(r.Int64N(hour / 5))
-		m.clock.Store(m.now)
+		m.pass(c, hour/[]int64{5, 40}[r.IntN(2)])
 		switch r.IntN(5) {
 		case 0:
 			m.change()

@@ -14,17 +14,17 @@ func (c *Cache) onDisk(e *entry, missing spans) (out spans) {
 	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].from, missing[len(missing)-1].to) {
 		return nil
 	}
-	settled, oldest := c.settled(), c.oldest()
+	m := c.moment()
 	var there coverage
 	for _, f := range c.disk.Files(e.key) {
-		for _, s := range coverageOf(f.Covered).within(settled, oldest) {
+		for _, s := range coverageOf(f.Covered).within(m.settled, m.oldest) {
 			there = there.with(s.span, s.at)
 		}
 	}
 	for _, f := range e.flights {
 		there = there.without(f.old)
 	}
-	for _, s := range without(there, e.covered.usable(settled, oldest, c.tile).all()).all() {
+	for _, s := range without(there, e.covered.usable(m).all()).all() {
 		if slices.ContainsFunc(missing, func(m span) bool { return m.from < s.to && s.from < m.to }) {
 			out = append(out, s)
 		}
@@ -63,9 +63,10 @@ func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
 	var parts []part
 	var covered coverage
 	files := c.disk.Load(key)
+	m := c.moment()
 	for _, f := range slices.Backward(files) { // the newest first: it is right
 		has := coverageOf(f.Covered)
-		use := has.within(c.settled(), c.oldest())
+		use := has.within(m.settled, m.oldest)
 		for _, s := range covered {
 			use = use.without(s.span)
 		}

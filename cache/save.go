@@ -154,8 +154,8 @@ func (c *Cache) write(e *entry) (wrote bool, err error) {
 	if sel == nil {
 		return false, nil // evicted meanwhile
 	}
-	// What grows is not worth a file.
-	plan := c.planWrite(covered.whole(c.tile, math.MinInt64), c.disk.Files(e.key))
+	// What grows or is young is not worth a file.
+	plan := c.planWrite(covered.old().whole(c.tile, math.MinInt64), c.disk.Files(e.key))
 	if len(plan.spans) == 0 {
 		return false, nil
 	}

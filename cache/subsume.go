@@ -32,11 +32,10 @@ type Answerer interface {
 // wider finds an entry that covers something of what is missing for a selector
 // and matches all that it does, and what it covers of it. The cache's mutex must
 // be held.
-func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has coverage) {
+func (c *Cache) wider(e *entry, missing spans, m moment) (from *entry, has coverage) {
 	if !c.answers(e) {
 		return nil, nil
 	}
-	settled := c.settled()
 	var most int64
 	for _, name := range slices.Compact([]string{fixedName(e.matchers), ""}) {
 		for w := range c.byName[name] {
@@ -45,7 +44,7 @@ func (c *Cache) wider(e *entry, missing spans, oldest int64) (from *entry, has c
 			}
 			var both coverage
 			for _, s := range missing {
-				both = append(both, w.covered.usable(settled, oldest, c.tile).within(s, oldest)...)
+				both = append(both, w.covered.usable(m).old().within(s, m.oldest)...)
 			}
 			n := both.all().tiles(c.tile)
 			if n > most && impliesAll(e.matchers, w.matchers) && c.answers(w) {

@@ -18,16 +18,16 @@ type writePlan struct {
 // planWrite finds out what is kept and not, or not as new, in files.
 func (c *Cache) planWrite(covered coverage, files []disk.File) *writePlan {
 	p := &writePlan{covered: covered, files: files}
-	settled, oldest := c.settled(), c.oldest()
+	m := c.moment()
 	missing := covered
 	for _, f := range files {
-		old := coverageOf(f.Covered).within(settled, oldest)
+		old := coverageOf(f.Covered).within(m.settled, m.oldest)
 		p.old = append(p.old, old)
 		for _, s := range old {
 			// What was kept at the same time or before is there.
-			for _, m := range missing.within(s.span, math.MinInt64) {
-				if m.at <= s.at {
-					missing = missing.without(m.span)
+			for _, k := range missing.within(s.span, math.MinInt64) {
+				if k.at <= s.at {
+					missing = missing.without(k.span)
 				}
 			}
 		}
@@ -59,7 +59,7 @@ func (p *writePlan) merge(size int64) bool {
 // stretches is what the file will cover.
 func (p *writePlan) stretches() (out []disk.Stretch) {
 	for _, s := range p.spans {
-		for _, k := range p.covered.within(s, math.MinInt64).of(0) {
+		for _, k := range p.covered.within(s, math.MinInt64).revised(0) {
 			out = append(out, disk.Stretch{From: k.from, To: k.to, At: k.at})
 		}
 	}

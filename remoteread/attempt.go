@@ -22,7 +22,7 @@ const (
 
 // attempt sends one request and reads its answer to the end. Once it returns
 // the body is closed and nothing goes on.
-func (c *Client) attempt(ctx context.Context, body []byte, sh *share) (*selection.Selection, error) {
+func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
 	select {
 	case c.inFlight <- struct{}{}:
 		defer func() { <-c.inFlight }()
@@ -31,7 +31,7 @@ func (c *Client) attempt(ctx context.Context, body []byte, sh *share) (*selectio
 	}
 	c.metrics.inFlight.Inc()
 	start := time.Now()
-	sel, err := c.send(ctx, body, sh)
+	sel, err := c.send(ctx, q, sh)
 	c.metrics.inFlight.Dec()
 	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
@@ -53,7 +53,7 @@ func outcomeOf(err error) outcome {
 	}
 }
 
-func (c *Client) send(parent context.Context, body []byte, sh *share) (*selection.Selection, error) {
+func (c *Client) send(parent context.Context, q question, sh *share) (*selection.Selection, error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	dog := newWatchdog(c.timeout, func() { cancel(errStalled) })
@@ -71,7 +71,7 @@ func (c *Client) send(parent context.Context, body []byte, sh *share) (*selectio
 		return nil
 	}
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, c.connection(err)
 	}
@@ -112,7 +112,7 @@ func (c *Client) send(parent context.Context, body []byte, sh *share) (*selectio
 	if streamed {
 		sel, err = c.readStream(ctx, in, sh)
 	} else {
-		sel, err = c.readSamples(ctx, in, sh)
+		sel, err = c.readSamples(ctx, in, sh, q.samples)
 	}
 	if err != nil {
 		if e := stopped("further bytes of the answer"); e != nil {

@@ -2,8 +2,8 @@
 // Prometheus-compatible store, over Prometheus's remote-read protocol.
 //
 // Stores that stream chunks are read frame by frame, and the encoded chunks go
-// into a selection as they came; answers of samples are encoded into chunks on
-// arrival. A long range is fetched in several pieces at once.
+// into a selection as they came; answers of samples, which are preferred where few are
+// expected, are encoded into chunks on arrival. A long range is fetched in several pieces at once.
 package remoteread
 
 import (
@@ -141,6 +141,8 @@ type Client struct {
 	inFlight      chan struct{} // one element for each request in flight
 	log           *slog.Logger
 	metrics       *metrics
+	orders        orders
+	onlyChunks    memory // selectors not to be asked for as samples
 }
 
 // NewClient returns a client for an entry of remote_read in Prometheus's

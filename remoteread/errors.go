@@ -68,6 +68,7 @@ const (
 	outcomeCorrupt     outcome = "corrupt"      // a checksum or the compression is wrong
 	outcomeMalformed   outcome = "malformed"    // intact, but does not make sense
 	outcomeTooLarge    outcome = "too_large"    // over a limit of ours
+	outcomeUnfit       outcome = "unfit"        // samples that only chunks would tell for certain
 )
 
 const checkURL = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
@@ -218,6 +219,8 @@ func (c *Client) content(err error) *Error {
 		case errors.As(err, &large):
 			return c.fail(outcomeTooLarge, false,
 				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.size, c.maxFrame), "raise "+c.maxFrameSetBy)
+		case errors.Is(err, errUnfit):
+			return c.fail(outcomeUnfit, false, err, "")
 		case errors.Is(err, selection.ErrTooLarge):
 			return c.fail(outcomeTooLarge, false, fmt.Errorf("the answer: %w", err),
 				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")

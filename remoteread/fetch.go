@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gogo/protobuf/proto"
-	"github.com/golang/snappy"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
@@ -33,9 +30,13 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 		return nil, nil, c.canceled(ctx)
 	}
 	spans := split(mint, maxt, c.piece)
-	parts := make([]*selection.Selection, len(spans))
 	all := newTally(ctx, len(spans), c.maxBytes)
+	if len(spans) == 1 {
+		sel, err := c.fetchOnly(ctx, spans[0], ms, all)
+		return sel, nil, err
+	}
 
+	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.
 	g, gctx := errgroup.WithContext(ctx)
@@ -45,11 +46,11 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 			break
 		}
 		g.Go(func() error {
-			body, err := request(s, ms)
+			q, err := ask(s, ms, false)
 			if err != nil {
 				return err
 			}
-			parts[i], err = c.fetchPiece(gctx, body, all)
+			parts[i], err = c.fetchPiece(gctx, q, all)
 			return err
 		})
 	}
@@ -84,23 +85,6 @@ func contains(matchers []*labels.Matcher, name model.LabelName, value model.Labe
 		}
 	}
 	return false
-}
-
-// request is the compressed body of a request for one piece. It always holds
-// one query: which series of an answer belong to which query would otherwise
-// have to be sorted out again.
-func request(s span, ms []*prompb.LabelMatcher) ([]byte, error) {
-	data, err := proto.Marshal(&prompb.ReadRequest{
-		Queries: []*prompb.Query{{StartTimestampMs: s.mint, EndTimestampMs: s.maxt, Matchers: ms}},
-		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{
-			prompb.ReadRequest_STREAMED_XOR_CHUNKS,
-			prompb.ReadRequest_SAMPLES,
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("remote read: encoding the request: %w", err)
-	}
-	return snappy.Encode(nil, data), nil
 }
 
 // span is a time range in ms since the epoch, both ends included.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
@@ -190,4 +191,12 @@ func query(t testing.TB, q storage.Queryable, mint, maxt int64, ms ...*labels.Ma
 
 func samplesOf(t testing.TB, s *selection.Selection, mint, maxt int64) map[string][]sample {
 	return expand(t, s.SeriesSet(mint, maxt, nil))
+}
+
+// sameString reports whether a and b are the same in memory, not only equal.
+func sameString(a, b labels.Labels) bool {
+	var x, y *byte
+	_ = a.Validate(func(l labels.Label) error { x = unsafe.StringData(l.Name); return errDiffer })
+	_ = b.Validate(func(l labels.Label) error { y = unsafe.StringData(l.Name); return errDiffer })
+	return x == y
 }

@@ -23,11 +23,11 @@ const (
 // there was no answer, a status of 5xx or 429, or an answer cut off or damaged.
 // A store that made no progress within the timeout is not asked again, as that
 // would double the work of one that is overloaded.
-func (c *Client) fetchPiece(ctx context.Context, body []byte, all *tally) (*selection.Selection, error) {
+func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selection.Selection, error) {
 	corrupt := 0
 	for n := 1; ; n++ {
 		sh := &share{of: all}
-		sel, err := c.attempt(ctx, body, sh)
+		sel, err := c.attempt(ctx, q, sh)
 		if err == nil {
 			sh.done()
 			return sel, nil

@@ -1,59 +1,136 @@
 package remoteread
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"github.com/golang/snappy"
-	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/storage/remote"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/annotations"
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/selection"
 )
 
-// readSamples reads an answer of samples, from a store that cannot stream
-// chunks, and encodes them into chunks.
-func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share) (*selection.Selection, error) {
-	compressed, err := io.ReadAll(io.LimitReader(r, c.maxAnswer+1))
+// readSamples reads an answer of samples and encodes them into chunks. Where chunks
+// could have been had, it fails with errUnfit on one that does not say all that they
+// would.
+func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, chunksToo bool) (*selection.Selection, error) {
+	s := samplesReaders.Get().(*samplesReader)
+	defer s.release()
+	data, err := s.read(r, c)
 	if err != nil {
-		return nil, &cutOffError{err}
+		return nil, err
 	}
-	if n := int64(len(compressed)); n > c.maxAnswer {
-		return nil, c.answerTooLarge(fmt.Sprintf("more than %d", c.maxAnswer))
+	result, err := onlyResult(data)
+	if err != nil {
+		return nil, err
+	}
+	e := selection.Expected(ctx)
+	s.expected.expect(e.Series, &c.orders)
+	s.onlyFloats, s.exactZeros = chunksToo, chunksToo && !e.AnyZero
+	b := selection.NewBuilder(c.maxBytes)
+	b.Grow(len(s.expected.series))
+	for n := 0; len(result) > 0; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if result, err = s.next(result, b); err != nil {
+			return nil, err
+		}
+	}
+	c.orders.keep(&s.expected)
+	s.arrange(b)
+	sel, err := b.Finish()
+	if err != nil {
+		return nil, err
+	}
+	return sel, sh.set(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
+}
+
+// errUnfit is for an answer of samples of which chunks would say more: samples of
+// value 0 that may be -0, as most stores write them alike, or native histograms.
+var errUnfit = errors.New("what the samples are is only certain from chunks")
+
+// samplesReader reads answers of samples. It is used again for the sake of its memory.
+type samplesReader struct {
+	compressed, data []byte
+	expected         index
+	onlyFloats       bool // whether native histograms are unfit
+	exactZeros       bool // whether values that may be 0 or -0 are
+
+	labels     []wireLabel
+	maker      labelMaker
+	current    labels.Labels
+	times      []int64
+	values     []float64
+	labelBytes int64
+
+	came   []came  // the series in the builder
+	known  []int32 // by number of the expected series: which of those it is, from 1; 0 for none
+	others []int32
+	order  []int32
+}
+
+// came is a series that came.
+type came struct {
+	labels   labels.Labels
+	expected int // its number among the expected series; -1 for none
+}
+
+// keepSamples is the most bytes of a buffer that is kept for other answers.
+const keepSamples = 4 << 20
+
+var samplesReaders = sync.Pool{New: func() any { return &samplesReader{maker: newLabelMaker()} }}
+
+// release hands the memory back. Nothing that was read may be used after.
+func (s *samplesReader) release() {
+	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
+		return
+	}
+	clear(s.came)
+	s.came, s.labelBytes, s.current = s.came[:0], 0, labels.Labels{}
+	s.expected.reset()
+	samplesReaders.Put(s)
+}
+
+// read reads the answer and decompresses it.
+func (s *samplesReader) read(r io.Reader, c *Client) ([]byte, error) {
+	b := slices.Grow(s.compressed[:0], 64<<10)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		s.compressed = b
+		if int64(len(b)) > c.maxAnswer {
+			return nil, c.answerTooLarge(fmt.Sprintf("more than %d", c.maxAnswer))
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, &cutOffError{err}
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
 	}
 	// The length comes first in the bytes, before anything is allocated for it.
-	n, err := snappy.DecodedLen(compressed)
+	n, err := snappy.DecodedLen(b)
 	if err != nil {
 		return nil, &corruptError{fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
 	}
 	if int64(n) > c.maxAnswer {
 		return nil, c.answerTooLarge(fmt.Sprint(n))
 	}
-	data, err := snappy.Decode(nil, compressed)
+	s.data = slices.Grow(s.data[:0], n)[:n]
+	data, err := snappy.Decode(s.data, b)
 	if err != nil {
 		return nil, &corruptError{fmt.Sprintf("the answer cannot be decompressed: %v", err)}
 	}
-	result, err := onlyResult(data)
-	if err != nil {
-		return nil, err
-	}
-	set := &samplesSet{rest: result}
-	sel, _, err := selection.FromSeriesSet(ctx, set, c.maxBytes)
-	if err != nil {
-		return nil, err
-	}
-	var chunkBytes int64
-	for i := range sel.NumSeries() {
-		for _, k := range sel.Chunks(i) {
-			chunkBytes += int64(k.Len)
-		}
-	}
-	return sel, sh.set(chunkBytes+set.labelBytes, int64(sel.NumSeries()))
+	return data, nil
 }
 
 func (c *Client) answerTooLarge(size string) *Error {
@@ -62,150 +139,34 @@ func (c *Client) answerTooLarge(size string) *Error {
 		"raise --"+FlagMaxFrameBytes+", or narrow the selector or the time range")
 }
 
-// onlyResult finds the one prompb.QueryResult of a prompb.ReadResponse.
-func onlyResult(b []byte) ([]byte, error) {
-	var result []byte
-	n := 0
-	err := walkRepeated(b, "an answer", func(v []byte) error {
-		result = v
-		n++
-		return nil
-	})
-	if err != nil {
-		return nil, err
+// arrange puts the series in b into label order, equal ones as they came. A Prometheus
+// need not send them in that order.
+func (s *samplesReader) arrange(b *selection.Builder) {
+	if slices.IsSortedFunc(s.came, func(a, b came) int { return cmp.Compare(a.expected, b.expected) }) &&
+		(len(s.came) == 0 || s.came[0].expected >= 0) {
+		return
 	}
-	if n != 1 {
-		return nil, fmt.Errorf("the answer holds %d results for one query", n)
-	}
-	return result, nil
-}
-
-// walkRepeated calls f for every message in field 1 of b.
-func walkRepeated(b []byte, where string, f func([]byte) error) error {
-	for len(b) > 0 {
-		v, n, err := nextRepeated(b, where)
-		if err != nil {
-			return err
+	s.known = slices.Grow(s.known[:0], len(s.expected.series))[:len(s.expected.series)]
+	clear(s.known)
+	s.others, s.order = s.others[:0], s.order[:0]
+	for i, c := range s.came {
+		if c.expected >= 0 && s.known[c.expected] == 0 {
+			s.known[c.expected] = int32(i + 1)
+		} else {
+			s.others = append(s.others, int32(i))
 		}
-		b = b[n:]
-		if v == nil {
+	}
+	compare := func(a, b int32) int { return labels.Compare(s.came[a].labels, s.came[b].labels) }
+	slices.SortStableFunc(s.others, compare)
+	others := s.others
+	for _, i := range s.known {
+		if i == 0 {
 			continue
 		}
-		if err := f(v); err != nil {
-			return err
+		for len(others) > 0 && compare(others[0], i-1) < 0 {
+			s.order, others = append(s.order, others[0]), others[1:]
 		}
+		s.order = append(s.order, i-1)
 	}
-	return nil
-}
-
-// nextRepeated reads one field of b, n bytes long. v is its bytes when it is
-// field 1, else nil.
-func nextRepeated(b []byte, where string) (v []byte, n int, err error) {
-	num, typ, n := protowire.ConsumeTag(b)
-	if n < 0 {
-		return nil, 0, malformedField(where, n)
-	}
-	if num != 1 {
-		m := protowire.ConsumeFieldValue(num, typ, b[n:])
-		if m < 0 {
-			return nil, 0, malformedField(where, m)
-		}
-		return nil, n + m, nil
-	}
-	if typ != protowire.BytesType {
-		return nil, 0, wrongType(where, num, typ)
-	}
-	v, m := protowire.ConsumeBytes(b[n:])
-	if m < 0 {
-		return nil, 0, malformedField(where, m)
-	}
-	return v[:len(v):len(v)], n + m, nil
-}
-
-// samplesSet decodes the series of a prompb.QueryResult one at a time, so that
-// samples take the space of one series before they are encoded, not of all.
-type samplesSet struct {
-	rest       []byte
-	at         storage.Series
-	labelBytes int64
-	err        error
-}
-
-// Next implements storage.SeriesSet.
-func (s *samplesSet) Next() bool {
-	for s.err == nil && len(s.rest) > 0 {
-		v, n, err := nextRepeated(s.rest, "a result")
-		if err != nil {
-			s.err = err
-			return false
-		}
-		s.rest = s.rest[n:]
-		if v == nil {
-			continue
-		}
-		s.at, s.err = s.series(v)
-		return s.err == nil
-	}
-	return false
-}
-
-func (s *samplesSet) series(b []byte) (storage.Series, error) {
-	var ts prompb.TimeSeries
-	if err := ts.Unmarshal(b); err != nil {
-		return nil, fmt.Errorf("the answer is not valid protobuf: in a series: %w", err)
-	}
-	for _, l := range ts.Labels {
-		if err := checkLabel(l.Name, l.Value); err != nil {
-			return nil, fmt.Errorf("series %s: %w", describeLabels(ts.Labels), err)
-		}
-		s.labelBytes += int64(len(l.Name) + len(l.Value))
-	}
-	// It sorts the labels, and presents samples and histograms as one.
-	set := remote.FromQueryResult(false, &prompb.QueryResult{Timeseries: []*prompb.TimeSeries{&ts}})
-	if !set.Next() {
-		return nil, fmt.Errorf("series %s: %w", describeLabels(ts.Labels), set.Err())
-	}
-	series := set.At()
-	if name, twice := series.Labels().HasDuplicateLabelNames(); twice {
-		return nil, fmt.Errorf("series %s: label %q appears twice", series.Labels(), name)
-	}
-	return named{series}, nil
-}
-
-// named is a series whose iterator names it when it fails.
-type named struct{ storage.Series }
-
-// Iterator implements storage.Series.
-func (s named) Iterator(chunkenc.Iterator) chunkenc.Iterator {
-	return namedIterator{s.Series.Iterator(nil), s}
-}
-
-type namedIterator struct {
-	chunkenc.Iterator
-	series named
-}
-
-// Err implements chunkenc.Iterator.
-func (it namedIterator) Err() error {
-	if err := it.Iterator.Err(); err != nil {
-		return fmt.Errorf("series %s: %w", it.series.Labels(), err)
-	}
-	return nil
-}
-
-// At implements storage.SeriesSet.
-func (s *samplesSet) At() storage.Series { return s.at }
-
-// Err implements storage.SeriesSet.
-func (s *samplesSet) Err() error { return s.err }
-
-// Warnings implements storage.SeriesSet.
-func (*samplesSet) Warnings() annotations.Annotations { return nil }
-
-func describeLabels(ls []prompb.Label) string {
-	wire := make([]wireLabel, 0, len(ls))
-	for _, l := range ls {
-		wire = append(wire, wireLabel{name: []byte(l.Name), value: []byte(l.Value)})
-	}
-	return describe(wire)
+	b.Arrange(append(s.order, others...))
 }

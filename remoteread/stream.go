@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
-	"unicode/utf8"
-	"unsafe"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -24,7 +20,7 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
-	d.expected = selection.Expected(ctx)
+	d.expected.expect(selection.Expected(ctx).Series, nil)
 	w := walker{sink: d}
 	for {
 		frame, err := f.next()
@@ -43,9 +39,6 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 	}
 }
 
-// wireLabel is a label as it lies in a frame.
-type wireLabel struct{ name, value []byte }
-
 // wireChunk is a chunk as it lies in a frame.
 type wireChunk struct {
 	minT, maxT int64 // ms since the epoch
@@ -56,6 +49,10 @@ type wireChunk struct {
 // frameSink takes what a walker finds. What it is given is valid during the
 // call only.
 type frameSink interface {
+	// match returns how many bytes the labels take that a prompb.ChunkedSeries starts
+	// with, if they are likely ones, and otherwise 0.
+	match(series []byte) int
+	startMatched()
 	startSeries([]wireLabel) error
 	chunk(wireChunk) error
 	queryIndex(int64) error
@@ -111,48 +108,33 @@ func (w *walker) frame(b []byte) error {
 // series goes through a prompb.ChunkedSeries, twice: nothing says that all
 // labels come before the first chunk.
 func (w *walker) series(b []byte) error {
-	w.labels = w.labels[:0]
-	for rest := b; len(rest) > 0; {
-		num, typ, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return malformedField("a series", n)
+	matched := w.sink.match(b)
+	if err := w.findLabels(b[matched:]); err != nil {
+		return err
+	}
+	switch {
+	case matched > 0 && len(w.labels) == 0:
+		w.sink.startMatched()
+		b = b[matched:]
+	case matched > 0:
+		if err := w.findLabels(b); err != nil {
+			return err
 		}
-		rest = rest[n:]
-		if num <= 2 && typ != protowire.BytesType {
-			return wrongType("a series", num, typ)
+		fallthrough
+	default:
+		if err := w.sink.startSeries(w.labels); err != nil {
+			return err
 		}
-		if num != 1 {
-			n := protowire.ConsumeFieldValue(num, typ, rest)
-			if n < 0 {
-				return malformedField("a series", n)
-			}
-			rest = rest[n:]
-			continue
-		}
-		v, n := protowire.ConsumeBytes(rest)
-		if n < 0 {
-			return malformedField("a label", n)
-		}
-		rest = rest[n:]
-		l, err := walkLabel(v)
+	}
+	for len(b) > 0 {
+		num, v, n, err := nextField(b, "a series", 2)
 		if err != nil {
 			return err
 		}
-		w.labels = append(w.labels, l)
-	}
-	if err := w.sink.startSeries(w.labels); err != nil {
-		return err
-	}
-	for len(b) > 0 {
-		// The first pass has been through all of this without an error.
-		num, typ, n := protowire.ConsumeTag(b)
 		b = b[n:]
 		if num != 2 {
-			b = b[protowire.ConsumeFieldValue(num, typ, b):]
 			continue
 		}
-		v, n := protowire.ConsumeBytes(b)
-		b = b[n:]
 		c, err := walkChunk(v)
 		if err != nil {
 			return err
@@ -164,37 +146,29 @@ func (w *walker) series(b []byte) error {
 	return nil
 }
 
-// walkLabel goes through a prompb.Label.
-func walkLabel(b []byte) (l wireLabel, err error) {
+// findLabels goes through fields of a prompb.ChunkedSeries for its labels.
+func (w *walker) findLabels(b []byte) error {
+	w.labels = w.labels[:0]
 	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return l, malformedField("a label", n)
+		where := "a series"
+		if b[0] == 0x0a {
+			where = "a label"
+		}
+		num, v, n, err := nextField(b, where, 2)
+		if err != nil {
+			return err
 		}
 		b = b[n:]
-		if num > 2 {
-			n := protowire.ConsumeFieldValue(num, typ, b)
-			if n < 0 {
-				return l, malformedField("a label", n)
-			}
-			b = b[n:]
+		if num != 1 {
 			continue
 		}
-		if typ != protowire.BytesType {
-			return l, wrongType("a label", num, typ)
+		l, err := walkLabel(v)
+		if err != nil {
+			return err
 		}
-		v, n := protowire.ConsumeBytes(b)
-		if n < 0 {
-			return l, malformedField("a label", n)
-		}
-		b = b[n:]
-		if num == 1 {
-			l.name = v
-		} else {
-			l.value = v
-		}
+		w.labels = append(w.labels, l)
 	}
-	return l, nil
+	return nil
 }
 
 // walkChunk goes through a prompb.Chunk.
@@ -240,29 +214,20 @@ func walkChunk(b []byte) (c wireChunk, err error) {
 	return c, nil
 }
 
-func malformedField(where string, n int) error {
-	return fmt.Errorf("the answer is not valid protobuf: in %s: %w", where, protowire.ParseError(n))
-}
-
-func wrongType(where string, num protowire.Number, typ protowire.Type) error {
-	return fmt.Errorf("the answer is not valid protobuf: field %d of %s has wire type %d", num, where, typ)
-}
-
 // streamBuilder puts the series of frames into a selection.
 type streamBuilder struct {
 	b          *selection.Builder
-	scratch    labels.ScratchBuilder
+	maker      labelMaker
 	labels     labels.Labels // of the current series
-	expected   expected
+	overwrite  labels.Labels // those that were looked for last
+	expected   index
+	matched    int // the expected series that matched; -1 for the current one
 	labelBytes int64
 	series     int64
 }
 
 func newStreamBuilder(limit int64) *streamBuilder {
-	d := &streamBuilder{b: selection.NewBuilder(limit), scratch: labels.NewScratchBuilder(0)}
-	// What it is given lies in a frame and must be copied.
-	d.scratch.SetUnsafeAdd(true)
-	return d
+	return &streamBuilder{b: selection.NewBuilder(limit), maker: newLabelMaker()}
 }
 
 // queryIndex implements frameSink. A request holds one query.
@@ -273,43 +238,50 @@ func (d *streamBuilder) queryIndex(i int64) error {
 	return nil
 }
 
-// startSeries implements frameSink. A series whose chunks did not fit into one
-// frame goes on in the next one, which repeats the labels.
-func (d *streamBuilder) startSeries(ls []wireLabel) error {
-	if d.series > 0 && compareWire(d.labels, ls) == 0 {
-		return nil
-	}
-	var err error
-	known := false
-	if d.labels, known = d.expected.find(ls); !known {
-		if d.labels, err = d.make(ls); err != nil {
-			return err
+// match implements frameSink. A series whose chunks did not fit into one frame goes on
+// in the next one, which repeats the labels.
+func (d *streamBuilder) match(series []byte) (n int) {
+	if d.series > 0 {
+		if n = startsWith(series, d.labels); n > 0 {
+			d.matched = -1
+			return n
 		}
 	}
-	d.labelBytes += int64(d.labels.ByteSize())
-	d.series++
-	d.b.Series(d.labels)
+	d.matched, n = d.expected.match(series)
+	return n
+}
+
+// startMatched implements frameSink.
+func (d *streamBuilder) startMatched() {
+	if d.matched >= 0 {
+		d.start(d.expected.series[d.matched])
+	}
+}
+
+// startSeries implements frameSink.
+func (d *streamBuilder) startSeries(ls []wireLabel) error {
+	if len(d.expected.series) > 0 && d.maker.overwrite(ls, &d.overwrite) {
+		if i := d.expected.find(d.overwrite); i >= 0 {
+			d.start(d.expected.series[i])
+			return nil
+		}
+	}
+	l, err := d.maker.make(ls)
+	if err != nil {
+		return err
+	}
+	d.start(l)
 	return nil
 }
 
-// make makes labels of ls, which it checks.
-func (d *streamBuilder) make(ls []wireLabel) (labels.Labels, error) {
-	d.scratch.Reset()
-	for i, l := range ls {
-		if err := checkLabel(str(l.name), str(l.value)); err != nil {
-			return labels.Labels{}, fmt.Errorf("series %s: %w", describe(ls), err)
-		}
-		if i > 0 {
-			switch prev := ls[i-1].name; strings.Compare(str(prev), str(l.name)) {
-			case 0:
-				return labels.Labels{}, fmt.Errorf("series %s: label %q appears twice", describe(ls), l.name)
-			case 1:
-				return labels.Labels{}, fmt.Errorf("series %s: labels are not sorted: %q comes after %q", describe(ls), l.name, prev)
-			}
-		}
-		d.scratch.Add(str(l.name), str(l.value))
+func (d *streamBuilder) start(l labels.Labels) {
+	if d.series > 0 && labels.Equal(d.labels, l) {
+		return
 	}
-	return d.scratch.Labels(), nil
+	d.labels = l
+	d.labelBytes += int64(l.ByteSize())
+	d.series++
+	d.b.Series(l)
 }
 
 // chunk implements frameSink.
@@ -321,57 +293,3 @@ func (d *streamBuilder) chunk(c wireChunk) error {
 	}
 	return d.b.Chunk(chunkenc.Encoding(c.encoding), c.minT, c.maxT, c.data)
 }
-
-// maxLabel is the most bytes of a label's name or value that labels.Labels can
-// hold; it panics on longer ones.
-const maxLabel = 1<<24 - 1
-
-// checkLabel checks one label as Prometheus does on what it reads.
-func checkLabel(name, value string) error {
-	switch {
-	case name == "":
-		return errors.New("a label has no name")
-	case len(name) > maxLabel || len(value) > maxLabel:
-		return fmt.Errorf("label %q is longer than %d bytes", short([]byte(name)), maxLabel)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("label name %q is not valid UTF-8", name)
-	case !utf8.ValidString(value):
-		return fmt.Errorf("the value of label %q is not valid UTF-8", name)
-	case name == model.MetricNameLabel && value == "":
-		return errors.New("the metric name is empty")
-	}
-	return nil
-}
-
-// maxSeriesText is the most bytes of a series in a message, about.
-const maxSeriesText = 512
-
-// describe is the text of labels that may not be valid.
-func describe(ls []wireLabel) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, l := range ls {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if b.Len() > maxSeriesText {
-			b.WriteString("…")
-			break
-		}
-		fmt.Fprintf(&b, "%s=%q", short(l.name), short(l.value))
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-// short is b, or the beginning of a very long one.
-func short(b []byte) string {
-	const most = 128
-	if len(b) > most {
-		return strings.ToValidUTF8(string(b[:most]), "�") + "…"
-	}
-	return strings.ToValidUTF8(string(b), "�")
-}
-
-// str is b as a string that shares its bytes.
-func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

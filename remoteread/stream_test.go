@@ -7,9 +7,11 @@ import (
 	"io"
 	"math"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -47,6 +49,9 @@ func (r *recorder) queryIndex(i int64) error {
 	r.m.QueryIndex = i
 	return nil
 }
+
+func (*recorder) match([]byte) int { return 0 }
+func (*recorder) startMatched()    {}
 
 func (r *recorder) startSeries(ls []wireLabel) error {
 	s := &prompb.ChunkedSeries{}
@@ -130,6 +135,16 @@ func FuzzFrame(f *testing.F) {
 		if err != nil {
 			return
 		}
+		again := newStreamBuilder(1 << 20)
+		again.expected.expect(s.Series(), nil)
+		w.sink = again
+		require.NoError(t, w.frame(data))
+		known, err := again.b.Finish()
+		require.NoError(t, err)
+		require.Equal(t, chunksOf(s), chunksOf(known))
+		require.Equal(t, d.series, again.series)
+		require.Equal(t, d.labelBytes, again.labelBytes)
+
 		// Decoding may fail, but not panic.
 		for set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil); set.Next(); {
 			it := set.At().Iterator(nil)
@@ -164,21 +179,6 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzSamples checks that nothing in an answer of samples makes the client
-// panic.
-func FuzzSamples(f *testing.F) {
-	f.Add(marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: []*prompb.TimeSeries{floats("a", 1, 2, 3)}}}}))
-	f.Add([]byte{0x0a, 4, 0x0a, 2, 0x22, 0}) // a series of an empty histogram
-	f.Add([]byte{0x0a, 10, 0x0a, 8, 0x22, 6, 0x20, 40, 0x5a, 2, 0x08, 3})
-	c, err := NewClient(readConfig(f, "http://x"), Options{MaxBytes: 1 << 20, MaxFrameBytes: 1 << 20})
-	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		sh := &share{of: newTally(context.Background(), 1, 1<<20)}
-		s, err := c.readSamples(context.Background(), bytes.NewReader(snappy.Encode(nil, data)), sh)
-		require.True(t, (s == nil) == (err != nil) || err != nil)
-	})
-}
-
 func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
 	var b bytes.Buffer
 	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
@@ -199,6 +199,71 @@ func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
 		}
 		require.True(t, bytes.Equal(want, got))
 	}
+}
+
+// Of the series that are expected those are found that come, whatever else does, in
+// frames of whatever shape.
+func TestStreamOfExpectedSeries(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	series := func(i int) labels.Labels {
+		l := []string{"__name__", "m", "i", fmt.Sprint(i)}
+		if i%2 == 0 {
+			l = append(l, "long", long)
+		}
+		return labels.FromStrings(l...)
+	}
+	for _, test := range []struct {
+		name            string
+		expected, comes []int
+	}{
+		{"the same", []int{1, 2, 3}, []int{1, 2, 3}},
+		{"fewer", []int{1, 2, 3, 4}, []int{2, 4}},
+		{"many fewer", []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, []int{1, 8, 9}},
+		{"more", []int{2, 4}, []int{1, 2, 3, 4, 5}},
+		{"others", []int{1, 3}, []int{2, 4}},
+		{"out of order", []int{1, 2, 3}, []int{3, 1, 2}},
+		{"none expected", nil, []int{1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var expected []labels.Labels
+			for _, i := range test.expected {
+				expected = append(expected, series(i))
+			}
+			d := newStreamBuilder(1 << 20)
+			d.expected.expect(expected, nil)
+			w := walker{sink: d}
+			for n, i := range test.comes {
+				chunk := wireSeries(0, 5).Chunks
+				ls := prompb.FromLabels(series(i), nil)
+				whole := marshal(&prompb.ChunkedSeries{Labels: ls, Chunks: chunk})
+				late := append(append(marshal(&prompb.ChunkedSeries{Labels: ls[:1]}), marshal(&prompb.ChunkedSeries{Chunks: chunk})...),
+					marshal(&prompb.ChunkedSeries{Labels: ls[1:]})...)
+				for _, b := range [][]byte{whole, late, whole} { // which are one series
+					require.NoError(t, w.series(b))
+				}
+				require.True(t, labels.Equal(series(i), d.labels), d.labels)
+				require.EqualValues(t, n+1, d.series)
+				if at := slices.Index(test.expected, i); at >= 0 {
+					require.True(t, sameString(expected[at], d.labels), "made anew")
+				}
+			}
+			require.EqualValues(t, 3*len(test.comes)*len(wireSeries(0, 5).Chunks[0].Data), d.b.Bytes())
+		})
+	}
+}
+
+// A label behind the chunks makes another series of one that seems to be known.
+func TestLateLabel(t *testing.T) {
+	known := wireSeries(0, 5, "a", "b")
+	b := append(marshal(known), marshal(&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "c", Value: "d"}}})...)
+	d := newStreamBuilder(1 << 20)
+	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, nil)
+	w := walker{sink: d}
+	require.NoError(t, w.series(marshal(known)))
+	require.NoError(t, w.series(b))
+	s, err := d.b.Finish()
+	require.NoError(t, err)
+	require.Equal(t, []labels.Labels{labels.FromStrings("a", "b"), labels.FromStrings("a", "b", "c", "d")}, s.Series())
 }
 
 // stream is one answer as a Prometheus sends it: a frame a series, each of
@@ -253,7 +318,7 @@ func BenchmarkStream(b *testing.B) {
 			})
 		}
 		run(b.Context(), "")
-		run(selection.Expect(b.Context(), read(b, b.Context()).Series()), "/expected")
+		run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), "/expected")
 		b.Run(fmt.Sprintf("series=%d/chunks=%d/prompb", shape.series, shape.chunks), func(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()

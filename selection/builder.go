@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -33,18 +34,28 @@ func NewBuilder(limit int64) *Builder {
 	return &Builder{limit: limit, nextSlab: firstSlab}
 }
 
+// Grow makes room for further series, with a chunk each.
+func (b *Builder) Grow(series int) {
+	b.sel.series = slices.Grow(b.sel.series, series)
+	b.sel.first = slices.Grow(b.sel.first, series+1)
+	b.sel.chunks = slices.Grow(b.sel.chunks, series)
+}
+
 // Series starts a series; the chunks added next belong to it.
 func (b *Builder) Series(l labels.Labels) {
 	b.sel.series = append(b.sel.series, l)
 	b.sel.first = append(b.sel.first, uint32(len(b.sel.chunks)))
 }
 
+// current returns the labels of the current series.
+func (b *Builder) current() labels.Labels { return b.sel.series[len(b.sel.series)-1] }
+
 // Chunk copies data, a chunk of the current series in encoding e with samples
 // from minT to maxT (ms since the epoch, both included), into the slabs.
 // A maxT of math.MaxInt64, as a store gives for a chunk still being written, is
 // replaced by the time of the chunk's last sample.
 func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
-	l := b.sel.series[len(b.sel.series)-1]
+	l := b.current()
 	if !chunkenc.IsValidEncoding(e) {
 		return fmt.Errorf("series %s: unknown chunk encoding %d; promwarp knows XOR, XOR2 and the histogram encodings", l, e)
 	}
@@ -68,8 +79,8 @@ func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) erro
 	if n == 0 {
 		return nil
 	}
-	slab, off, err := b.reserve(len(data))
-	if err != nil {
+	slab, off := b.room(len(data))
+	if err := b.take(len(data)); err != nil {
 		return fmt.Errorf("series %s: %w", l, err)
 	}
 	copy(b.sel.slabs[slab].b[off:], data)
@@ -79,28 +90,50 @@ func (b *Builder) Chunk(e chunkenc.Encoding, minT, maxT int64, data []byte) erro
 	return nil
 }
 
-// reserve finds room for n bytes, with Pad more behind the last chunk of a slab.
-func (b *Builder) reserve(n int) (slab, off uint32, err error) {
-	b.used += int64(n)
-	if b.limit > 0 && b.used > b.limit {
-		return 0, 0, fmt.Errorf("%w of %d bytes", ErrTooLarge, b.limit)
-	}
+// room finds room for n bytes, with Pad more behind the last chunk of a slab. What is
+// put there must be taken.
+func (b *Builder) room(n int) (slab, off uint32) {
 	need := Room(uint32(n))
 	if k := len(b.sel.slabs); k > 0 {
 		if s := b.sel.slabs[k-1]; cap(s.b)-len(s.b) >= need+Pad {
-			off = uint32(len(s.b))
-			s.b = s.b[:len(s.b)+need]
-			return uint32(k - 1), off, nil
+			return uint32(k - 1), uint32(len(s.b))
 		}
 	}
 	size := max(b.nextSlab, need+Pad)
 	b.nextSlab = min(2*b.nextSlab, maxSlab)
-	b.sel.slabs = append(b.sel.slabs, newSlab(need, size))
-	return uint32(len(b.sel.slabs) - 1), 0, nil
+	b.sel.slabs = append(b.sel.slabs, newSlab(0, size))
+	return uint32(len(b.sel.slabs) - 1), 0
+}
+
+// take takes n bytes of the room that was found last.
+func (b *Builder) take(n int) error {
+	b.used += int64(n)
+	if b.limit > 0 && b.used > b.limit {
+		return fmt.Errorf("%w of %d bytes", ErrTooLarge, b.limit)
+	}
+	s := b.sel.slabs[len(b.sel.slabs)-1]
+	s.b = s.b[:len(s.b)+Room(uint32(n))]
+	return nil
 }
 
 // Bytes is the number of chunk bytes added so far.
 func (b *Builder) Bytes() int64 { return b.used }
+
+// Arrange puts the series into another order: that which was added as number order[0],
+// from 0, comes first, and so on. Finish is faster on series in label order.
+func (b *Builder) Arrange(order []int32) {
+	s := &b.sel
+	from := *s
+	from.first = append(from.first, uint32(len(s.chunks)))
+	s.series = make([]labels.Labels, 0, len(order))
+	s.first = make([]uint32, 0, len(order)+1)
+	s.chunks = make([]Chunk, 0, len(from.chunks))
+	for _, i := range order {
+		s.series = append(s.series, from.series[i])
+		s.first = append(s.first, uint32(len(s.chunks)))
+		s.chunks = append(s.chunks, from.Chunks(int(i))...)
+	}
+}
 
 // Finish sorts the series, joins those that came more than once, puts their
 // chunks in time order without overlaps and returns the selection. The builder

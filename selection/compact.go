@@ -4,9 +4,10 @@ import "slices"
 
 // Compact returns a selection of the same chunks in which every slab is used to at
 // least the given share: the chunks of others are copied into slabs that fit. Those
-// in mapped files stay where they are. It is s itself if nothing is to be copied;
+// in mapped files stay where they are. It is s itself if nothing is to be copied and its chunks are in one table;
 // a copy calls what s calls on Discard.
 func (s *Selection) Compact(share float64) *Selection {
+	s = s.flat()
 	used := make([]int64, len(s.slabs))
 	for i := range s.chunks {
 		used[s.chunks[i].Slab] += int64(s.chunks[i].room())

@@ -16,8 +16,8 @@ func (s *Selection) CutAfter(maxt int64) (*Selection, error) { return s.Cut(math
 func (s *Selection) Cut(mint, maxt int64) (*Selection, error) {
 	whole := true
 	for i := 0; i < s.NumSeries() && whole; i++ {
-		cs := s.Chunks(i)
-		whole = cs[0].MinT >= mint && cs[len(cs)-1].MaxT <= maxt
+		first, last := s.ends(i)
+		whole = first.MinT >= mint && last.MaxT <= maxt
 	}
 	if whole {
 		out := *s

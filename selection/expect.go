@@ -6,17 +6,31 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-type expectKey struct{}
-
-// Expect returns a context in which a fetch is expected to bring the given series,
-// in label order, or some of them: whoever makes its selection may use these labels
-// instead of making equal ones.
-func Expect(ctx context.Context, series []labels.Labels) context.Context {
-	return context.WithValue(ctx, expectKey{}, series)
+// Expectation is what is known beforehand of what a fetch will bring.
+type Expectation struct {
+	// Series are those that it brings, in label order, or those and others, or some
+	// of them: whoever makes its selection may use these labels instead of making
+	// equal ones.
+	Series []labels.Labels
+	// Samples is about how many samples a series has in the time range; 0 when that
+	// is not known. It is more only where everything known of the series lies in
+	// plain XOR chunks, so that nothing is lost with a source that sends times and
+	// values instead.
+	Samples int
+	// AnyZero says that a sample of -0 may come as one of 0, as most sources send both
+	// alike among times and values. Else chunks are fetched where there is either.
+	AnyZero bool
 }
 
-// Expected returns the series that a fetch is expected to bring.
-func Expected(ctx context.Context) []labels.Labels {
-	series, _ := ctx.Value(expectKey{}).([]labels.Labels)
-	return series
+type expectKey struct{}
+
+// Expect returns a context in which a fetch is expected to bring e.
+func Expect(ctx context.Context, e Expectation) context.Context {
+	return context.WithValue(ctx, expectKey{}, e)
+}
+
+// Expected returns what a fetch is expected to bring.
+func Expected(ctx context.Context) Expectation {
+	e, _ := ctx.Value(expectKey{}).(Expectation)
+	return e
 }

@@ -46,7 +46,7 @@ func FromSeriesSet(ctx context.Context, set storage.SeriesSet, limit int64) (*Se
 		series := set.At()
 		b.Series(series.Labels())
 		it = series.Iterator(it)
-		return b.encode(&inOrder{Iterator: it, series: series.Labels()})
+		return b.Samples(it)
 	})
 }
 
@@ -73,8 +73,10 @@ func collect(ctx context.Context, set interface {
 	return s, set.Warnings(), err
 }
 
-// encode adds all samples of it to the current series.
-func (b *Builder) encode(it *inOrder) error {
+// Samples adds samples of any kind, which must be in time order, to the current
+// series. Floats is faster where it will do.
+func (b *Builder) Samples(from chunkenc.Iterator) error {
+	it := &inOrder{Iterator: from, series: b.current()}
 	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)
 	for enc.Next() {
 		m := enc.At()
@@ -107,11 +109,15 @@ func (it *inOrder) Next() chunkenc.ValueType {
 	}
 	t := it.AtT()
 	if it.any && t <= it.last {
-		it.err = fmt.Errorf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", it.series, t, it.last)
+		it.err = notAscending(it.series, t, it.last)
 		return chunkenc.ValNone
 	}
 	it.last, it.any = t, true
 	return v
+}
+
+func notAscending(l labels.Labels, t, last int64) error {
+	return fmt.Errorf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", l, t, last)
 }
 
 func (it *inOrder) Err() error {

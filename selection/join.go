@@ -17,6 +17,11 @@ func Join(parts ...*Selection) (*Selection, error) {
 	for _, p := range parts {
 		kept = max(kept, p.kept)
 	}
+	if len(parts) == 2 {
+		if out, err := extend(parts[0], parts[1], kept); out != nil || err != nil {
+			return out, err
+		}
+	}
 	return union(parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
 		return out.separate(l, cs, merged)
 	})
@@ -43,25 +48,11 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 		return parts[0], nil
 	}
 	out := Selection{kept: kept}
-	slabIndex := map[*Slab]uint32{}
-	renumber := make([][]uint32, len(parts)) // nil where slabs keep their numbers
 	for p, part := range parts {
-		same := true
-		numbers := make([]uint32, len(part.slabs))
-		for i, s := range part.slabs {
-			k, ok := slabIndex[s]
-			if !ok {
-				k = uint32(len(out.slabs))
-				slabIndex[s] = k
-				out.slabs = append(out.slabs, s)
-			}
-			numbers[i] = k
-			same = same && int(k) == i
-		}
-		if !same {
-			renumber[p] = numbers
-		}
+		parts[p] = part.flat()
 	}
+	var renumber [][]uint32
+	out.slabs, renumber = shareSlabs(parts)
 
 	series, chunks := 0, 0
 	for _, part := range parts {
@@ -127,6 +118,31 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 		out.data += part.data
 	}
 	return out.measure(), nil
+}
+
+// shareSlabs returns the slabs of all parts, each once, and for each part which of those
+// its own are, or nil where they keep their numbers.
+func shareSlabs(parts []*Selection) (slabs []*Slab, renumber [][]uint32) {
+	index := map[*Slab]uint32{}
+	renumber = make([][]uint32, len(parts))
+	for p, part := range parts {
+		same := true
+		numbers := make([]uint32, len(part.slabs))
+		for i, s := range part.slabs {
+			k, ok := index[s]
+			if !ok {
+				k = uint32(len(slabs))
+				index[s] = k
+				slabs = append(slabs, s)
+			}
+			numbers[i] = k
+			same = same && int(k) == i
+		}
+		if !same {
+			renumber[p] = numbers
+		}
+	}
+	return slabs, renumber
 }
 
 // least appends to have which parts have the least of the series at next.

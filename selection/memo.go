@@ -15,6 +15,7 @@ type Memo struct{ atomic.Value }
 // kept of times before until (ms). It is for the keeper of selections (a cache):
 // what is used once needs no memory.
 func (s *Selection) Remember(until int64) *Selection {
+	s = s.flat() // it will be joined again and again
 	missing := len(s.series)
 	for _, m := range s.memos {
 		if m != nil {

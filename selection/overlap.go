@@ -99,7 +99,7 @@ func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]C
 func (s *Selection) encodeInto(merged *Builder, l labels.Labels, it chunkenc.Iterator) ([]Chunk, error) {
 	merged.Series(l)
 	start := len(merged.sel.chunks)
-	if err := merged.encode(&inOrder{Iterator: it, series: l}); err != nil {
+	if err := merged.Samples(it); err != nil {
 		return nil, err
 	}
 	out := slices.Clone(merged.sel.chunks[start:])

@@ -40,6 +40,7 @@ type Selection struct {
 	series []labels.Labels
 	first  []uint32 // chunks of series i are chunks[first[i]:first[i+1]]
 	chunks []Chunk
+	behind *behind // further chunks, or nil
 	slabs  []*Slab
 	memos  []*Memo // of the series, or nil
 	kept   int64   // see KeptUntil
@@ -62,7 +63,13 @@ func Empty() *Selection { return &Selection{first: []uint32{0}, notes: &Notes{}}
 func (s *Selection) NumSeries() int { return len(s.series) }
 
 // NumChunks is the number of chunks of all series together.
-func (s *Selection) NumChunks() int { return len(s.chunks) }
+func (s *Selection) NumChunks() int {
+	n := len(s.chunks)
+	if b := s.behind; b != nil {
+		n += len(b.chunks) - b.hidden
+	}
+	return n
+}
 
 // NumSamples is the number of samples of all chunks together.
 func (s *Selection) NumSamples() int64 { return s.samples }
@@ -75,7 +82,26 @@ func (s *Selection) Labels(i int) labels.Labels { return s.series[i] }
 
 // Chunks returns the chunks of series i in time order. The slice must not be
 // changed.
-func (s *Selection) Chunks(i int) []Chunk { return s.chunks[s.first[i]:s.first[i+1]] }
+func (s *Selection) Chunks(i int) []Chunk {
+	if s.behind == nil {
+		return s.chunks[s.first[i]:s.first[i+1]]
+	}
+	return concat(s.inTable(i), s.behind.of(i))
+}
+
+// ends returns the first and the last chunk of series i.
+func (s *Selection) ends(i int) (first, last *Chunk) {
+	a := s.inTable(i)
+	b := a
+	if s.behind != nil {
+		if b = s.behind.of(i); len(b) == 0 {
+			b = a
+		} else if len(a) == 0 {
+			a = b
+		}
+	}
+	return &a[0], &b[len(b)-1]
+}
 
 // Bytes returns the encoded bytes of c. The slice must not be changed; its
 // capacity leaves at least Pad further readable bytes.
@@ -123,7 +149,7 @@ func (s *Selection) Discard() {
 	}
 }
 
-// finish computes the derived fields.
+// finish computes the derived fields of a selection whose chunks are all in the table.
 func (s *Selection) finish() *Selection {
 	s.encodings, s.samples, s.data = 0, 0, 0
 	for i := range s.chunks {
@@ -141,7 +167,7 @@ func (s *Selection) measure() *Selection {
 	for _, l := range s.series {
 		s.text += int64(l.ByteSize())
 	}
-	s.size = int64(cap(s.chunks))*int64(unsafe.Sizeof(Chunk{})) + int64(cap(s.first))*4
+	s.size = s.tableBytes()
 	for _, l := range s.slabs {
 		s.size += l.SizeBytes()
 	}

@@ -29,23 +29,18 @@ func (s *Selection) ChunkSeriesSet(mint, maxt int64, ws annotations.Annotations)
 type set struct {
 	sel        *Selection
 	i          int
+	chunks     []Chunk // of series i that are in range
 	mint, maxt int64
 	ws         annotations.Annotations
 }
 
 func (s *set) Next() bool {
 	for s.i++; s.i < s.sel.NumSeries(); s.i++ {
-		if len(s.inRange()) > 0 {
+		if s.chunks = s.sel.Overlapping(s.i, s.mint, s.maxt); len(s.chunks) > 0 {
 			return true
 		}
 	}
 	return false
-}
-
-func (s *set) inRange() []Chunk {
-	cs := s.sel.Chunks(s.i)
-	lo, hi := inRange(cs, s.mint, s.maxt)
-	return cs[lo:hi]
 }
 
 func (s *set) Err() error                        { return nil }
@@ -54,13 +49,13 @@ func (s *set) Warnings() annotations.Annotations { return s.ws }
 type seriesSet struct{ set }
 
 func (s *seriesSet) At() storage.Series {
-	return &series{sel: s.sel, labels: s.sel.series[s.i], chunks: s.inRange(), mint: s.mint, maxt: s.maxt}
+	return &series{sel: s.sel, labels: s.sel.series[s.i], chunks: s.chunks, mint: s.mint, maxt: s.maxt}
 }
 
 type chunkSeriesSet struct{ set }
 
 func (s *chunkSeriesSet) At() storage.ChunkSeries {
-	sel, l, cs := s.sel, s.sel.series[s.i], s.inRange()
+	sel, l, cs := s.sel, s.sel.series[s.i], s.chunks
 	return &storage.ChunkSeriesEntry{Lset: l, ChunkIteratorFn: func(chunks.Iterator) chunks.Iterator {
 		metas := make([]chunks.Meta, 0, len(cs))
 		for _, c := range cs {

@@ -14,14 +14,15 @@ import (
 func (s *Selection) Slice(mint, maxt int64) *Selection {
 	all := true
 	for i := 0; i < s.NumSeries() && all; i++ {
-		cs := s.Chunks(i)
-		all = cs[0].MaxT >= mint && cs[len(cs)-1].MinT <= maxt
+		first, last := s.ends(i)
+		all = first.MaxT >= mint && last.MinT <= maxt
 	}
 	if all {
 		out := *s
 		return &out
 	}
 
+	s = s.flat()
 	out := &Selection{slabs: s.slabs, discard: s.discard, kept: s.kept}
 	n := 0
 	for i := range s.series {
@@ -46,6 +47,7 @@ func (s *Selection) Slice(mint, maxt int64) *Selection {
 // Filter returns the series of s that keep says true of. They share their slabs
 // with s, but no memos. keep is asked once for each series, in order.
 func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
+	s = s.flat()
 	out := &Selection{slabs: s.slabs, discard: s.discard}
 	var which []int
 	n := 0

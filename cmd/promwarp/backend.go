@@ -89,6 +89,7 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 		Disk:       files,
 		HostBytes:  int64(k.cache.HostBytes - k.cache.decoded()),
 		Fresh:      fresh,
+		Recheck:    time.Duration(k.cache.Recheck),
 		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
 		MaxAge:     time.Duration(k.cache.MaxAge),
 		Retention:  time.Duration(k.fetch.Retention),

@@ -117,7 +117,8 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.parsed(to, "cache.results-bytes", "64MiB", "Most memory for results of aggregations, which spare a dashboard that is looked at again all but its newest steps; 0 keeps none.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.ResultsBytes })
 	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *settings) *string { return &s.Cache.Path })
 	f.parsed(to, "cache.disk-bytes", "10GiB", "Most bytes of files in cache.path.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DiskBytes })
-	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is fetched for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
+	f.parsed(to, "cache.fresh", "10m", "How long samples may still arrive or change: what is younger is not kept for long.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Fresh })
+	f.parsed(to, "cache.recheck", "5m", "How long samples younger than cache.fresh, of series that have newer ones, are answered from what was fetched; then they are fetched again. Not where there is an out-of-order window. 0 fetches all of them for every query.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.Recheck })
 	f.parsed(to, "cache.out-of-order-window", "0s", "The upstream's out_of_order_time_window; it counts on top of cache.fresh.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.OutOfOrderWindow })
 	f.parsed(to, "cache.max-age", "1d", "How long older samples are answered from what was fetched; then they are fetched again, which shows deletions and backfills. 0 means without end.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.MaxAge })
 	f.number(to, "cache.prefetch-requests", "1", "Most requests a second that fetch the newest samples of selectors that keep being asked for, before they are asked for again; 0 fetches nothing ahead.", func(s *settings) *int { return &s.Cache.PrefetchRequests })
@@ -184,6 +185,7 @@ func (s *settings) values() map[string]string {
 		"cache.decoded-bytes":        s.Cache.decoded().String(),
 		"cache.results-bytes":        s.Cache.ResultsBytes.String(),
 		"cache.fresh":                s.Cache.Fresh.String(),
+		"cache.recheck":              s.Cache.Recheck.String(),
 		"cache.path":                 s.Cache.Path,
 		"cache.disk-bytes":           s.Cache.DiskBytes.String(),
 		"cache.out-of-order-window":  s.Cache.OutOfOrderWindow.String(),

@@ -26,6 +26,7 @@ type remoteReadExtras struct {
 	APIURL           string          `yaml:"api_url"`
 	Retention        *model.Duration `yaml:"retention"`
 	Fresh            *model.Duration `yaml:"fresh"`
+	Recheck          *model.Duration `yaml:"recheck"`
 	OutOfOrderWindow *model.Duration `yaml:"out_of_order_window"`
 	MaxAge           *model.Duration `yaml:"max_age"`
 }
@@ -51,7 +52,7 @@ func (f *onFailure) UnmarshalYAML(unmarshal func(any) error) error {
 }
 
 // extraKeys are the keys of remoteReadExtras.
-var extraKeys = []string{"on_failure", "api_url", "retention", "fresh", "out_of_order_window", "max_age"}
+var extraKeys = []string{"on_failure", "api_url", "retention", "fresh", "recheck", "out_of_order_window", "max_age"}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {

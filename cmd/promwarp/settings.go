@@ -76,6 +76,9 @@ type cacheSettings struct {
 	DiskBytes byteSize `yaml:"disk_bytes"`
 	// Fresh is how long samples may still arrive or change.
 	Fresh model.Duration `yaml:"fresh"`
+	// Recheck is how long samples younger than Fresh, of series that have newer ones,
+	// are answered from what was fetched; 0 means that they are fetched for every query.
+	Recheck model.Duration `yaml:"recheck"`
 	// OutOfOrderWindow is the upstream's out_of_order_time_window.
 	OutOfOrderWindow model.Duration `yaml:"out_of_order_window"`
 	// MaxAge is how long old samples are answered from what was fetched; 0 means
@@ -132,6 +135,7 @@ func defaultSettings() settings {
 			ResultsBytes: defaultResultsBytes,
 			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
+			Recheck:      model.Duration(cache.DefaultRecheck),
 			MaxAge:       model.Duration(cache.DefaultMaxAge),
 
 			PrefetchRequests: 1, PrefetchBytes: 8 << 20, PrefetchConcurrency: 1,
@@ -185,6 +189,8 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.disk_bytes must be more than 0; the default is 10GiB")
 	case s.Cache.Fresh < 0:
 		return errors.New("cache.fresh must not be negative; the default is 10m")
+	case s.Cache.Recheck < 0:
+		return errors.New("cache.recheck must not be negative; 0 fetches all that is younger than cache.fresh for every query, the default is 5m")
 	case s.Cache.OutOfOrderWindow < 0:
 		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
 	case s.Cache.MaxAge < 0:

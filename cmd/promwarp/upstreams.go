@@ -68,6 +68,7 @@ func storeKeys(s settings, up upstream) (keys []storeKey, optional []bool, err e
 		}
 		override(&k.fetch.Retention, extra.Retention)
 		override(&k.cache.Fresh, extra.Fresh)
+		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)
 		override(&k.cache.MaxAge, extra.MaxAge)
 		keys = append(keys, k)

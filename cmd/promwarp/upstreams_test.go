@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/cache"
 )
 
 func TestStoreKeys(t *testing.T) {
@@ -26,6 +28,7 @@ remote_read:
   url: http://q/custom
   api_url: http://q/prometheus
   fresh: 0s
+  recheck: 1m
   max_age: 30d
   read_recent: true
 upstream: {retention: 1y}
@@ -44,6 +47,8 @@ cache: {host_bytes: 3GiB, decoded_bytes: 1GiB, disk_bytes: 8GiB, path: kept, fre
 	require.Equal(t, model.Duration(365*24*time.Hour), q.fetch.Retention)
 	require.Equal(t, model.Duration(5*time.Minute), p.cache.Fresh)
 	require.Zero(t, q.cache.Fresh)
+	require.Equal(t, model.Duration(cache.DefaultRecheck), p.cache.Recheck)
+	require.Equal(t, model.Duration(time.Minute), q.cache.Recheck)
 	require.Equal(t, model.Duration(time.Hour), p.cache.OutOfOrderWindow)
 	require.Zero(t, q.cache.OutOfOrderWindow)
 	require.Equal(t, model.Duration(24*time.Hour), p.cache.MaxAge)

@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Where an upstream takes no samples out of order, a series gets no sample that is
+// older than the newest it has. So what was fetched up to the newest sample of the
+// series that has fallen behind most will not change, but for series that are new,
+// or that begin again, with samples that come late. It is young: it is kept, and
+// fetched again when it is older than Options.Recheck. Meanwhile only what is newer
+// is fetched with every query: a minute or some instead of a tile.
+
+// latest is how much younger than the time of the fetch samples are that are never
+// kept: so series may begin with samples that are as late. It is a part of the
+// freshness window, a minute of ten.
+const latest = 10
+
+// worthKeeping is how much more a fetch of what is newer must have for that to be
+// kept, too, so that looks that follow one another fetch no more each time. It is a
+// part of the freshness window, half a minute of ten.
+const worthKeeping = 20
+
+// settle finds out how much of what f has brought beyond what is settled may be kept
+// as young.
+func (c *Cache) settle(f *flight) {
+	at := f.moment.now
+	if c.recheck == 0 || f.whole.to <= f.moment.settled.to || len(f.ws) > 0 {
+		return
+	}
+	alive, until := at-c.fresh, min(f.whole.to, at-c.fresh/latest)
+	before := selection.Empty()
+	if f.narrow = f.whole.from > alive; f.narrow {
+		c.mu.Lock()
+		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment).all()
+		c.mu.Unlock()
+		if sel == nil || len(usable.missing(span{alive, f.whole.from})) > 0 {
+			return // it is not known which series there are
+		}
+		before = sel
+	}
+	to, ok := complete(before, f.sel, alive, until)
+	if !ok || f.narrow && to < f.whole.from+c.fresh/worthKeeping {
+		return
+	}
+	f.young = span{max(f.whole.from, f.moment.settled.to), to}
+	f.has = f.has.having(stretch{span: f.young, at: at, young: true})
+}
+
+// complete returns the end of the stretch that every series of before and sel, which
+// is newer, has newer samples than, but at most until, and whether there is one: of the series that go on, which
+// have a sample since alive. Histograms whose chunks are cut lose what their store
+// knew of resets, so with them there is none. Times are in ms.
+func complete(before, sel *selection.Selection, alive, until int64) (int64, bool) {
+	if !sel.OnlyFloats() || !before.OnlyFloats() {
+		return 0, false
+	}
+	any := false
+	look := func(sel *selection.Selection, i int) {
+		cs := sel.Chunks(i)
+		k := cs[len(cs)-1]
+		switch {
+		case k.MaxT < alive:
+		case k.MaxT+1 >= until:
+			any = true
+		case !ended(sel, k):
+			any = true
+			until = k.MaxT + 1
+		}
+	}
+	i := 0
+	for k := range sel.NumSeries() {
+		l := sel.Labels(k)
+		for ; i < before.NumSeries(); i++ {
+			if labels.Equal(before.Labels(i), l) {
+				i++
+				break
+			}
+			if labels.Compare(before.Labels(i), l) > 0 {
+				break
+			}
+			look(before, i)
+		}
+		look(sel, k)
+	}
+	for ; i < before.NumSeries(); i++ {
+		look(before, i)
+	}
+	return until, any
+}
+
+// ended reports whether the series whose last chunk is k has been said to have ended.
+func ended(sel *selection.Selection, k selection.Chunk) bool {
+	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
+	if err != nil {
+		return false
+	}
+	last := math.NaN()
+	it := c.Iterator(nil)
+	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
+		_, last = it.At()
+	}
+	return it.Err() == nil && value.IsStaleNaN(last)
+}
+
+// fewest is how many series tell how far apart samples are.
+const fewest = 8
+
+// expected is what a fetch of s is likely to bring of e's series. The cache's mutex
+// must be held.
+func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
+	if e.sel == nil {
+		return x
+	}
+	x.Series = e.sel.Series()
+	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
+		return x // samples alone would lack something
+	}
+	length, n := min(s.to, c.now().UnixMilli())-s.from, len(x.Series)
+	for i := range min(fewest, n) {
+		cs := e.sel.Chunks(i * n / min(fewest, n))
+		if k := cs[len(cs)-1]; k.Samples > 1 {
+			between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
+			x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
+		}
+	}
+	return x
+}

@@ -1,0 +1,189 @@
+package cache
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+const minute = hour / 60 // ms
+
+// Between two looks at all that is young only what is newer than the newest samples
+// of all series is fetched.
+func TestYoung(t *testing.T) {
+	up := newMinutely(t, 3)
+	clock := 100*hour + 35*minute + 30_000
+	c := New(up, Options{
+		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Step: 5 * time.Minute, Recheck: 5 * time.Minute,
+		Now: func() time.Time { return time.UnixMilli(clock) },
+	})
+	for _, look := range []struct {
+		name  string
+		after int64 // ms after the look before
+		back  int64 // ms before now that its range ends
+		asked []request
+	}{
+		{"the first", 0, 0, []request{{96 * hour, 100*hour + 35*minute + 30_000}}},
+		// All have a sample at 35:00, but those of the last minute are not kept.
+		{"at once", 0, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 35*minute + 30_000}}},
+		{"what is kept, alone", 0, 2 * minute, nil},
+		{"a minute later", minute, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 36*minute + 30_000}}},
+		{"which is kept, too", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 30_000}}},
+		{"but not a few seconds", 20_000, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
+		{"only that", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
+		// Meanwhile the tile before has become old, and is fetched as a whole.
+		{"before it is fetched again", 4*minute - 20_000, 0, []request{{100 * hour, 100*hour + 30*minute - 1}, {100*hour + 35*minute + 30_000, 100*hour + 40*minute + 30_000}}},
+		{"after five minutes", 1, 0, []request{{100*hour + 30*minute, 100*hour + 40*minute + 30_001}}},
+		{"narrow again", 10_000, 0, []request{{100*hour + 39*minute + 30_001, 100*hour + 40*minute + 40_001}}},
+		{"after a long time", 30 * minute, 0, []request{{100*hour + 30*minute, 101*hour + 10*minute + 40_001}}},
+		{"the tile after that", 0, 0, []request{{101*hour + 9*minute + 40_001, 101*hour + 10*minute + 40_001}}},
+	} {
+		clock += look.after
+		end := clock - look.back
+		requireMinutely(t, query(t, c, 96*hour, end, "m"), 3, 96*hour, end)
+		require.Eventually(t, func() bool { return c.flying.Load() == 0 }, 10*time.Second, 100*time.Microsecond)
+		require.Equal(t, look.asked, sorted(up.asked()), look.name)
+	}
+	// Only tiles that are old count as kept until then.
+	require.Equal(t, 101*hour, c.entries[selectorKey(named("m"))].sel.KeptUntil())
+}
+
+// Nothing young is kept where samples come out of order, or where that is not wanted.
+func TestNothingYoung(t *testing.T) {
+	for _, o := range []Options{{}, {Recheck: 5 * time.Minute, OutOfOrder: time.Minute}, {Recheck: 5 * time.Minute, Fresh: -1}} {
+		up := newMinutely(t, 1)
+		o.HostBytes, o.Tile, o.Now = DefaultHostBytes, time.Hour, at(100*hour+35*minute)
+		c := New(up, o)
+		for range 2 {
+			query(t, c, 96*hour, 100*hour+35*minute, "m")
+		}
+		require.Len(t, up.asked(), 2)
+		require.Empty(t, c.entries[selectorKey(named("m"))].covered.young())
+	}
+}
+
+// A fetch that does not go back as far as samples may come late does not tell which
+// series there are.
+func TestYoungOfAShortRange(t *testing.T) {
+	up := newMinutely(t, 1)
+	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
+	for range 2 {
+		query(t, c, now-5*minute, now, "m")
+		require.Equal(t, []request{{now - 5*minute, now}}, up.asked())
+	}
+}
+
+func TestYoungIsDropped(t *testing.T) {
+	series := 2
+	up := &fake{}
+	up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		return minutely(t, series, mint, maxt), nil, nil
+	}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
+	query(t, c, now-hour, now, "m")
+	series = 1
+	require.Len(t, query(t, c, now-hour, now, "m"), 2, "the deletion shows within five minutes")
+	_, err := c.Drop(now-2*minute, now)
+	require.NoError(t, err)
+	up.asked()
+	got := query(t, c, now-hour, now, "m")
+	require.Equal(t, []request{{now - hour/2, now}}, up.asked())
+	require.Len(t, got[`{__name__="m", i="000001"}`], 30)
+}
+
+func TestComplete(t *testing.T) {
+	stale := math.Float64frombits(value.StaleNaN)
+	const alive, until = 1000, 5000
+	for _, test := range []struct {
+		name   string
+		series map[string][]sample // by the value of a label; floats
+		want   int64
+		ok     bool
+	}{
+		{name: "nothing"},
+		{name: "nothing that goes on", series: map[string][]sample{"a": {{t: 999, v: 1}}}},
+		{"newer than that", map[string][]sample{"a": {{t: 4000, v: 1}, {t: 6000, v: 1}}, "b": {{t: 4999, v: 1}}}, until, true},
+		{"behind", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: 1}}, "c": {{t: 3500, v: 1}}}, 3001, true},
+		{"just alive", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: alive, v: 1}}}, alive + 1, true},
+		{"ended", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: math.Float64bits(stale)}}}, until, true},
+		{"all ended", map[string][]sample{"b": {{t: 2000, v: 1}, {t: 3000, v: math.Float64bits(stale)}}}, 0, false},
+		{"goes on after its end", map[string][]sample{"b": {{t: 2000, v: math.Float64bits(stale)}, {t: 3000, v: 1}}}, 3001, true},
+		{"long ago", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 100, v: 1}}}, until, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := selection.NewBuilder(0)
+			for _, name := range []string{"a", "b", "c"} {
+				if test.series[name] == nil {
+					continue
+				}
+				b.Series(labels.FromStrings("__name__", "m", "i", name))
+				k := chunkenc.NewXORChunk()
+				app, err := k.Appender()
+				require.NoError(t, err)
+				for _, s := range test.series[name] {
+					app.Append(0, s.t, math.Float64frombits(s.v))
+				}
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, test.series[name][0].t, test.series[name][len(test.series[name])-1].t, k.Bytes()))
+			}
+			sel, err := b.Finish()
+			require.NoError(t, err)
+			got, ok := complete(selection.Empty(), sel, alive, until)
+			require.Equal(t, test.ok, ok)
+			if ok {
+				require.Equal(t, test.want, got)
+			}
+		})
+	}
+	_, ok := complete(selection.Empty(), histograms(t), alive, until)
+	require.False(t, ok, "histograms")
+}
+
+// histograms is a selection of one series of them.
+func histograms(t *testing.T) *selection.Selection {
+	k := chunkenc.NewHistogramChunk()
+	app, err := k.Appender()
+	require.NoError(t, err)
+	_, _, _, err = app.AppendHistogram(nil, 0, 4000, tsdbutil.GenerateTestHistogram(1), false)
+	require.NoError(t, err)
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	require.NoError(t, b.Chunk(chunkenc.EncHistogram, 4000, 4000, k.Bytes()))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	return sel
+}
+
+// A fetch is told what to expect where that is certain to be samples alone.
+func TestExpected(t *testing.T) {
+	var got selection.Expectation
+	answer := func(mint, maxt int64) *selection.Selection { return minutely(t, 20, mint, maxt) }
+	up := &fake{fetch: func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+		got = selection.Expected(ctx)
+		return answer(mint, maxt), nil, nil
+	}}
+	c := New(up, Options{HostBytes: DefaultHostBytes, Recheck: 5 * time.Minute, Now: at(now)})
+	query(t, c, now-hour, now, "m")
+	require.Empty(t, got.Series)
+	require.Zero(t, got.Samples)
+	query(t, c, now-hour, now, "m")
+	require.Len(t, got.Series, 20)
+	require.Equal(t, 2, got.Samples, "of a minute, one each minute")
+	query(t, c, now-hour, now+hour, "m")
+	require.Equal(t, 2, got.Samples, "there is nothing after now")
+
+	answer = func(int64, int64) *selection.Selection { return histograms(t) }
+	query(t, c, 1000, now, "h")
+	query(t, c, 1000, now, "h")
+	require.Len(t, got.Series, 1)
+	require.Zero(t, got.Samples)
+}

@@ -1,0 +1,213 @@
+package remoteread
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// asksSamples reports whether a request prefers samples to chunks.
+func asksSamples(t testing.TB, r *http.Request) bool {
+	req, err := remote.DecodeReadRequest(r)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	require.ElementsMatch(t, remote.AcceptedResponseTypes, req.AcceptedResponseTypes)
+	return req.AcceptedResponseTypes[0] == prompb.ReadRequest_SAMPLES
+}
+
+func series(n int) (out []labels.Labels) {
+	for i := range n {
+		out = append(out, labels.FromStrings("__name__", "a", "i", fmt.Sprintf("%04d", i)))
+	}
+	return out
+}
+
+// Samples are asked for first where few are expected.
+func TestPrefersSamples(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		expect selection.Expectation
+		limit  int64 // bytes of an answer; 0 for the default
+		pieces int64
+		want   bool
+	}{
+		{"nothing is expected", selection.Expectation{}, 0, 1, false},
+		{"no series", selection.Expectation{Samples: 4}, 0, 1, false},
+		{"not known how many", selection.Expectation{Series: series(5)}, 0, 1, false},
+		{"few", selection.Expectation{Series: series(5), Samples: 1}, 0, 1, true},
+		{"as many as may be", selection.Expectation{Series: series(5), Samples: samplesFirst}, 0, 1, true},
+		{"too many", selection.Expectation{Series: series(5), Samples: samplesFirst + 1}, 0, 1, false},
+		{"negative", selection.Expectation{Series: series(5), Samples: -1}, 0, 1, false},
+		{"several pieces", selection.Expectation{Series: series(5), Samples: 4}, 0, 2, false},
+		{"many series", selection.Expectation{Series: make([]labels.Labels, samplesFirstInAll/10), Samples: 10}, 0, 1, true},
+		{"too many series", selection.Expectation{Series: make([]labels.Labels, samplesFirstInAll/10+1), Samples: 10}, 0, 1, false},
+		{"near the limit of an answer", selection.Expectation{Series: series(10), Samples: 10}, 4000, 1, false},
+		{"within the limit of an answer", selection.Expectation{Series: series(10), Samples: 10}, 8000, 1, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var asked bool
+			base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
+				asked = asksSamples(t, r)
+				streamed(w, nil)
+			})
+			c := newClient(t, readConfig(t, base), Options{MaxFrameBytes: test.limit})
+			_, _, err := c.Fetch(selection.Expect(t.Context(), test.expect), 0, test.pieces*c.piece-1, anything)
+			require.NoError(t, err)
+			require.Equal(t, test.want, asked)
+			require.Equal(t, test.pieces, requests.Load())
+		})
+	}
+}
+
+// Where samples are refused, or of no use, chunks are fetched; and from then on at once.
+func TestSamplesAreOfNoUse(t *testing.T) {
+	long := floats("a", 5)
+	long.Labels = append(long.Labels, prompb.Label{Name: "z", Value: string(make([]byte, 20_000))})
+	for _, test := range []struct {
+		name   string
+		answer func(http.ResponseWriter, *http.Request, int64)
+		again  bool // whether chunks are asked for
+	}{
+		{"sample limit", status(400, "exceeded sample limit (10)"), true},
+		{"too large a request", status(413, ""), true},
+		{"unprocessable", status(422, ""), true},
+		{"out of order", answerSamples(floats("a", 5, 4)), true},
+		{"garbage", answerBytes("application/x-protobuf", []byte{1, 0, 1}), true},
+		{"too large an answer", answerSamples(long), true},
+		{"zeros", answerSamples(&prompb.TimeSeries{Samples: []prompb.Sample{{Timestamp: 1}}}), true},
+		{"chunks all the same", answer(frames(wireSeries(0, 3, "__name__", "a"))), false},
+		{"samples", answerSamples(floats("a", 0, 1000, 2000)), false},
+		{"unauthorized", status(401, ""), false},
+		{"forbidden", status(403, ""), false},
+		{"not found", status(404, ""), false},
+		{"gone", status(410, ""), false},
+		{"redirect", status(304, ""), false},
+		{"overloaded", status(503, ""), false},
+		{"rate limit", status(429, ""), false},
+		{"not remote read", answerBytes("text/html", nil), false},
+		{"dropped", func(http.ResponseWriter, *http.Request, int64) { panic(http.ErrAbortHandler) }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var all []bool
+			asked := func() []bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Clone(all)
+			}
+			base, _ := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {
+				samples := asksSamples(t, r)
+				mu.Lock()
+				all = append(all, samples)
+				mu.Unlock()
+				if samples {
+					test.answer(w, r, n)
+					return
+				}
+				streamed(w, frames(wireSeries(0, 3, "__name__", "a")))
+			})
+			o := quick()
+			o.Retries, o.MaxFrameBytes = -1, 10_000
+			c := newClient(t, readConfig(t, base), o)
+			ctx := selection.Expect(t.Context(), selection.Expectation{Series: series(3), Samples: 4})
+			var first Progress
+			sel, _, err := c.Fetch(WithProgress(ctx, func(p Progress) { first = p }), 0, 3000, anything)
+			if !test.again {
+				require.Equal(t, []bool{true}, asked())
+				_, _, _ = c.Fetch(ctx, 0, 3000, anything)
+				require.Equal(t, []bool{true, true}, asked())
+				return
+			}
+			require.NoError(t, err)
+			require.EqualValues(t, 3, sel.NumSamples())
+			require.EqualValues(t, 1, first.Series)
+			require.Equal(t, 1, first.PiecesDone)
+			require.Equal(t, []bool{true, false}, asked())
+			_, _, err = c.Fetch(ctx, 1000, 4000, anything)
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, false, false}, asked())
+
+			// Other selectors are asked for as before.
+			other := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "a")}
+			_, _, err = c.Fetch(ctx, 0, 3000, other)
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, false, false, true, false}, asked())
+		})
+	}
+}
+
+// An error of both is that of chunks, and is one.
+func TestBothAreRefused(t *testing.T) {
+	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
+		http.Error(w, fmt.Sprint("samples: ", asksSamples(t, r)), http.StatusBadRequest)
+	})
+	ctx := selection.Expect(t.Context(), selection.Expectation{Series: series(3), Samples: 4})
+	_, _, err := newClient(t, readConfig(t, base), quick()).Fetch(ctx, 0, 1, anything)
+	require.ErrorContains(t, err, "400 Bad Request: samples: false; the store refuses the request")
+	require.EqualValues(t, 2, requests.Load())
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	var m memory
+	for i := range 3 * maxRemembered {
+		m.add(fmt.Sprint(i))
+		require.True(t, m.has(fmt.Sprint(i)))
+	}
+	require.LessOrEqual(t, len(m.until), maxRemembered)
+	require.NotEqual(t, selectorKey([]*prompb.LabelMatcher{{Name: "a", Value: `b"1"c`}}), selectorKey([]*prompb.LabelMatcher{{Name: `a"b`, Value: "c"}}))
+}
+
+// A Prometheus's head sends samples in the order in which series were first seen; what
+// is fetched as samples is what is fetched as chunks.
+func TestSamplesFirstFromPrometheus(t *testing.T) {
+	store := teststorage.New(t)
+	last := int64(1_700_000_000_000)
+	app := store.Appender(t.Context())
+	for i := range 50 {
+		for k := range int64(4) {
+			_, err := app.Append(0, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i*7%50)), last-15_000*(3-k), math.Sqrt(float64(i)+1)*float64(k+1))
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	h := promHandler(store, 1<<20, 1000)
+	var samples int
+	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
+		b, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if asksSamples(t, r) {
+			samples++
+		}
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		h.ServeHTTP(w, r)
+	})
+	c := newClient(t, readConfig(t, base), quick())
+	chunks, _, err := c.Fetch(t.Context(), last-minute, last, anything)
+	require.NoError(t, err)
+	require.Zero(t, samples)
+	ctx := selection.Expect(t.Context(), selection.Expectation{Series: chunks.Series(), Samples: 4})
+	for range 3 {
+		got, _, err := c.Fetch(ctx, last-minute, last, anything)
+		require.NoError(t, err)
+		require.Equal(t, chunksOf(chunks), chunksOf(got))
+	}
+	require.Equal(t, 3, samples)
+	require.EqualValues(t, 4, requests.Load())
+	require.Len(t, c.orders.orders, 1)
+}
