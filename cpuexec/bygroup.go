@@ -43,7 +43,7 @@ func (g *groups) shared(from, workers int) [][]int32 {
 		}
 		loads[least] += len(m)
 	}
-	if share := (len(g.of) - from) / workers; slices.Max(loads) > share+share*unequal/100 {
+	if share := (len(g.of) - from + workers - 1) / workers; slices.Max(loads) > share+share*unequal/100 {
 		return nil
 	}
 	return members

@@ -1,9 +1,11 @@
 // Package cpuexec evaluates plan nodes on the CPU's cores.
 //
-// Series are decoded and windowed in batches, one series a goroutine; then the
-// batch is aggregated, one stretch of steps a goroutine. So every addition
-// happens in the order in which Prometheus's engine makes it, and the answer
-// has the same bits on any number of cores.
+// Where an aggregation has groups enough for all cores, a goroutine decodes and
+// windows all series of a group, one after another, and adds each to it. Else series
+// are decoded and windowed in batches, one series a goroutine; then the batch is
+// aggregated, one stretch of steps a goroutine. So every addition happens in the
+// order in which Prometheus's engine makes it, and the answer has the same bits on
+// any number of cores.
 package cpuexec
 
 import (
