@@ -97,16 +97,8 @@ func complete(before, sel *selection.Selection, alive, until int64) (int64, bool
 
 // ended reports whether the series whose last chunk is k has been said to have ended.
 func ended(sel *selection.Selection, k selection.Chunk) bool {
-	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
-	if err != nil {
-		return false
-	}
-	last := math.NaN()
-	it := c.Iterator(nil)
-	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
-		_, last = it.At()
-	}
-	return it.Err() == nil && value.IsStaleNaN(last)
+	last, err := floats(sel, k, func(float64) {})
+	return err == nil && value.IsStaleNaN(last)
 }
 
 // fewest is how many series tell how far apart samples are.
@@ -122,6 +114,7 @@ func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
 	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
 		return x // samples alone would lack something
 	}
+	x.Signed = signed(e.sel)
 	length, n := min(s.to, c.now().UnixMilli())-s.from, len(x.Series)
 	for i := range min(fewest, n) {
 		cs := e.sel.Chunks(i * n / min(fewest, n))
@@ -131,4 +124,30 @@ func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
 		}
 	}
 	return x
+}
+
+// signed returns a function that reports whether the last chunk of a series of sel
+// has a value below 0, or -0.
+func signed(sel *selection.Selection) func(series int) bool {
+	return func(series int) bool {
+		cs := sel.Chunks(series)
+		found := false
+		_, err := floats(sel, cs[len(cs)-1], func(v float64) { found = found || math.Signbit(v) && !math.IsNaN(v) })
+		return found || err != nil
+	}
+}
+
+// floats calls f with all values of chunk k of sel and returns the last one, NaN for none.
+func floats(sel *selection.Selection, k selection.Chunk, f func(float64)) (last float64, err error) {
+	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
+	if err != nil {
+		return 0, err
+	}
+	last = math.NaN()
+	it := c.Iterator(nil)
+	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
+		_, last = it.At()
+		f(last)
+	}
+	return last, it.Err()
 }
