@@ -15,7 +15,8 @@ import (
 // series that has fallen behind most will not change, but for series that are new,
 // or that begin again, with samples that come late. It is young: it is kept, and
 // fetched again when it is older than Options.Recheck. Meanwhile only what is newer
-// is fetched with every query: a minute or some instead of a tile.
+// is fetched with every query: a minute or some instead of a tile. Of that what all
+// series that go on have newer samples than becomes young, too.
 
 // latest is how much younger than the time of the fetch samples are that are never
 // kept: so series may begin with samples that are as late. It is a part of the
@@ -26,6 +27,11 @@ const latest = 10
 // kept, too, so that looks that follow one another fetch no more each time. It is a
 // part of the freshness window, half a minute of ten.
 const worthKeeping = 20
+
+// pause is for how long a series has no sample that holds nothing back any more,
+// however late its samples are. It is a part of the freshness window, a minute of ten,
+// which is as long as nearly all scrapes are apart.
+const pause = 10
 
 // settle finds out how much of what f has brought beyond what is settled may be kept
 // as young.
@@ -38,12 +44,16 @@ func (c *Cache) settle(f *flight) {
 	before := selection.Empty()
 	if f.narrow = f.whole.from > alive; f.narrow {
 		c.mu.Lock()
-		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment).all()
+		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment)
 		c.mu.Unlock()
-		if sel == nil || len(usable.missing(span{alive, f.whole.from})) > 0 {
+		if sel == nil || len(usable.all().missing(span{alive, f.whole.from})) > 0 {
 			return // it is not known which series there are
 		}
-		before = sel
+		// A series that was behind by then and has got no sample since is not behind but
+		// pauses.
+		if last := usable.within(span{f.whole.from - 1, f.whole.from}, math.MinInt64); at-last[0].at < c.fresh/pause {
+			before = sel
+		}
 	}
 	to, ok := complete(before, f.sel, alive, until)
 	if !ok || f.narrow && to < f.whole.from+c.fresh/worthKeeping {
