@@ -15,7 +15,8 @@ import (
 // series that has fallen behind most will not change, but for series that are new,
 // or that begin again, with samples that come late. It is young: it is kept, and
 // fetched again when it is older than Options.Recheck. Meanwhile only what is newer
-// is fetched with every query: a minute or some instead of a tile.
+// is fetched with every query: a minute or some instead of a tile. Of that what all
+// series that go on have newer samples than becomes young, too.
 
 // latest is how much younger than the time of the fetch samples are that are never
 // kept: so series may begin with samples that are as late. It is a part of the
@@ -26,6 +27,11 @@ const latest = 10
 // kept, too, so that looks that follow one another fetch no more each time. It is a
 // part of the freshness window, half a minute of ten.
 const worthKeeping = 20
+
+// pause is for how long a series has no sample that holds nothing back any more,
+// however late its samples are. It is a part of the freshness window, a minute of ten,
+// which is as long as nearly all scrapes are apart.
+const pause = 10
 
 // settle finds out how much of what f has brought beyond what is settled may be kept
 // as young.
@@ -38,12 +44,16 @@ func (c *Cache) settle(f *flight) {
 	before := selection.Empty()
 	if f.narrow = f.whole.from > alive; f.narrow {
 		c.mu.Lock()
-		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment).all()
+		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment)
 		c.mu.Unlock()
-		if sel == nil || len(usable.missing(span{alive, f.whole.from})) > 0 {
+		if sel == nil || len(usable.all().missing(span{alive, f.whole.from})) > 0 {
 			return // it is not known which series there are
 		}
-		before = sel
+		// A series that was behind by then and has got no sample since is not behind but
+		// pauses.
+		if last := usable.within(span{f.whole.from - 1, f.whole.from}, math.MinInt64); at-last[0].at < c.fresh/pause {
+			before = sel
+		}
 	}
 	to, ok := complete(before, f.sel, alive, until)
 	if !ok || f.narrow && to < f.whole.from+c.fresh/worthKeeping {
@@ -97,16 +107,8 @@ func complete(before, sel *selection.Selection, alive, until int64) (int64, bool
 
 // ended reports whether the series whose last chunk is k has been said to have ended.
 func ended(sel *selection.Selection, k selection.Chunk) bool {
-	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
-	if err != nil {
-		return false
-	}
-	last := math.NaN()
-	it := c.Iterator(nil)
-	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
-		_, last = it.At()
-	}
-	return it.Err() == nil && value.IsStaleNaN(last)
+	last, err := floats(sel, k, func(float64) {})
+	return err == nil && value.IsStaleNaN(last)
 }
 
 // fewest is how many series tell how far apart samples are.
@@ -122,6 +124,7 @@ func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
 	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
 		return x // samples alone would lack something
 	}
+	x.Signed = signed(e.sel)
 	length, n := min(s.to, c.now().UnixMilli())-s.from, len(x.Series)
 	for i := range min(fewest, n) {
 		cs := e.sel.Chunks(i * n / min(fewest, n))
@@ -131,4 +134,30 @@ func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
 		}
 	}
 	return x
+}
+
+// signed returns a function that reports whether the last chunk of a series of sel
+// has a value below 0, or -0.
+func signed(sel *selection.Selection) func(series int) bool {
+	return func(series int) bool {
+		cs := sel.Chunks(series)
+		found := false
+		_, err := floats(sel, cs[len(cs)-1], func(v float64) { found = found || math.Signbit(v) && !math.IsNaN(v) })
+		return found || err != nil
+	}
+}
+
+// floats calls f with all values of chunk k of sel and returns the last one, NaN for none.
+func floats(sel *selection.Selection, k selection.Chunk, f func(float64)) (last float64, err error) {
+	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
+	if err != nil {
+		return 0, err
+	}
+	last = math.NaN()
+	it := c.Iterator(nil)
+	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
+		_, last = it.At()
+		f(last)
+	}
+	return last, it.Err()
 }

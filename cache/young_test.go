@@ -181,9 +181,35 @@ func TestExpected(t *testing.T) {
 	query(t, c, now-hour, now+hour, "m")
 	require.Equal(t, 2, got.Samples, "there is nothing after now")
 
+	require.False(t, got.Signed(0), "times are not negative")
+
 	answer = func(int64, int64) *selection.Selection { return histograms(t) }
 	query(t, c, 1000, now, "h")
 	query(t, c, 1000, now, "h")
 	require.Len(t, got.Series, 1)
 	require.Zero(t, got.Samples)
+}
+
+func TestSigned(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	for _, test := range []struct {
+		values []float64
+		want   bool
+	}{
+		{[]float64{0, 1, 2}, false}, {[]float64{0, -1, 2}, true}, {[]float64{zero}, true}, {[]float64{math.Inf(-1), 1}, true},
+		{[]float64{math.Inf(1), math.Float64frombits(value.StaleNaN), math.Copysign(math.NaN(), -1)}, false},
+	} {
+		k := chunkenc.NewXORChunk()
+		app, err := k.Appender()
+		require.NoError(t, err)
+		for i, v := range test.values {
+			app.Append(0, int64(i), v)
+		}
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("a", "b"))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, int64(len(test.values)-1), k.Bytes()))
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		require.Equal(t, test.want, signed(sel)(0), "%v", test.values)
+	}
 }

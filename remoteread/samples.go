@@ -31,7 +31,7 @@ func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, chunks
 	}
 	e := selection.Expected(ctx)
 	s.expected.expect(e.Series, &c.orders)
-	s.onlyFloats, s.exactZeros = chunksToo, chunksToo && !e.AnyZero
+	s.exact, s.signed = chunksToo, e.Signed
 	b := selection.NewBuilder(c.maxBytes)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {
@@ -59,12 +59,13 @@ var errUnfit = errors.New("what the samples are is only certain from chunks")
 type samplesReader struct {
 	compressed, data []byte
 	expected         index
-	onlyFloats       bool // whether native histograms are unfit
-	exactZeros       bool // whether values that may be 0 or -0 are
+	exact            bool                  // whether native histograms, and values that may be 0 or -0, are unfit
+	signed           func(series int) bool // see selection.Expectation
 
 	labels     []wireLabel
 	maker      labelMaker
 	current    labels.Labels
+	zero       bool // whether one of the values that follow may be 0 or -0
 	times      []int64
 	values     []float64
 	labelBytes int64

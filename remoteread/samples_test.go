@@ -189,8 +189,8 @@ func TestSamplesLikePrometheus(t *testing.T) {
 	}
 }
 
-// Zeros may be of either sign, so they are no good where chunks tell, and so are native
-// histograms.
+// Zeros of series that may be negative may be of either sign, so they are no good where
+// chunks tell, and so are native histograms.
 func TestUnfitSamples(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{})
 	series := func(v float64) *prompb.TimeSeries {
@@ -204,7 +204,14 @@ func TestUnfitSamples(t *testing.T) {
 	explicit := data(series(1))
 	at := bytes.LastIndexByte(explicit, 0x09)
 	copy(explicit[at+1:], make([]byte, 8))
-	anyZero := selection.Expect(t.Context(), selection.Expectation{AnyZero: true})
+	expect := func(signed bool, value string) context.Context {
+		return selection.Expect(t.Context(), selection.Expectation{
+			Series: []labels.Labels{labels.FromStrings("a", "a"), labels.FromStrings("a", value)},
+			Signed: func(i int) bool { return signed && i == 1 },
+		})
+	}
+	below := series(0)
+	below.Samples[0].Value = -1
 	for _, test := range []struct {
 		name  string
 		data  []byte
@@ -215,9 +222,13 @@ func TestUnfitSamples(t *testing.T) {
 		{"zero", data(series(0)), t.Context(), true},
 		{"minus zero", data(series(math.Copysign(0, -1))), t.Context(), true},
 		{"zero that is sent", explicit, t.Context(), false},
-		{"any zero", data(series(0)), anyZero, false},
+		{"zero of a series that is never negative", data(series(0)), expect(false, "b"), false},
+		{"zero of a series that may be negative", data(series(0)), expect(true, "b"), true},
+		{"other value of that", data(series(1)), expect(true, "b"), false},
+		{"zero of another series", data(series(0)), expect(true, "c"), false},
+		{"zero of another series that is negative, too", data(below), expect(true, "c"), true},
 		{"histogram", data(h), t.Context(), true},
-		{"histogram and any zero", data(h), anyZero, true},
+		{"histogram of a series that is never negative", data(h), expect(false, "b"), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := readData(c, test.ctx, test.data, false)

@@ -79,7 +79,7 @@ func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
 	if floats && len(s.times) == 0 {
 		return nil
 	}
-	if s.onlyFloats && !floats {
+	if s.exact && (!floats || s.zero && s.maySign(i)) {
 		return errUnfit
 	}
 	b.Series(l)
@@ -91,10 +91,22 @@ func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
 	return b.Floats(s.times, s.values)
 }
 
+// maySign reports whether a value of 0 of the expected series i, or of one that was not
+// expected if that is -1, may be -0.
+func (s *samplesReader) maySign(i int) bool {
+	switch {
+	case s.signed == nil:
+		return true
+	case i >= 0:
+		return s.signed(i)
+	}
+	return slices.ContainsFunc(s.values, math.Signbit)
+}
+
 // samples goes through fields of a prompb.TimeSeries for its samples. It reports
 // whether there is nothing but floats, and whether there are labels.
 func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err error) {
-	s.times, s.values = s.times[:0], s.values[:0]
+	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
 	floats = true
 	for len(fields) > 0 {
 		if t, v, ok := plainSample(fields); ok {
@@ -115,9 +127,7 @@ func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err err
 			if err != nil {
 				return false, false, err
 			}
-			if !certain && s.exactZeros {
-				return false, false, errUnfit
-			}
+			s.zero = s.zero || !certain
 			// To Prometheus the end of time is the end of the series.
 			floats = floats && t < math.MaxInt64
 			s.times, s.values = append(s.times, t), append(s.values, v)

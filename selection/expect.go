@@ -17,9 +17,11 @@ type Expectation struct {
 	// plain XOR chunks, so that nothing is lost with a source that sends times and
 	// values instead.
 	Samples int
-	// AnyZero says that a sample of -0 may come as one of 0, as most sources send both
-	// alike among times and values. Else chunks are fetched where there is either.
-	AnyZero bool
+	// Signed reports of a series, by its place in Series, whether it has had values
+	// below 0 lately, or -0. Only of one that has, a sample of value 0 may be -0, which most
+	// sources send alike among times and values; then chunks are fetched. Nil means that
+	// any series may have had.
+	Signed func(series int) bool
 }
 
 type expectKey struct{}
