@@ -127,7 +127,7 @@ func (g oneGroup) SizeBytes() int64 { return 4 * int64(len(g)) }
 // rowsLeaf is the leaf of the window alone.
 func (r *run) rowsLeaf(src *source, w *plan.Window) *Leaf {
 	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, Groups: 1, start: time.Now()}
-	l.GroupOf = selection.Note(src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(src.labels)) })
+	l.GroupOf = selection.SeriesNote(src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(src.labels)) })
 	return l
 }
 

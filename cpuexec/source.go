@@ -94,7 +94,7 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	values, relabels := above.split()
 	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
-	s.oneName = s.drops && selection.Note(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
+	s.oneName = s.drops && selection.SeriesNote(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
@@ -126,7 +126,7 @@ func (s *source) groups(a *plan.Aggregate) groups {
 		return find()
 	}
 	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && namesMatter(a)}
-	return selection.Note(s.sel.Notes(), key, find)
+	return selection.SeriesNote(s.sel.Notes(), key, find)
 }
 
 // hasStartTimes looks at the header byte in which XOR2 chunks say so.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -60,15 +61,15 @@ func TestPrefersSamples(t *testing.T) {
 		{"within the limit of an answer", selection.Expectation{Series: series(10), Samples: 10}, 8000, 1, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var asked bool
+			var asked atomic.Bool
 			base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
-				asked = asksSamples(t, r)
+				asked.Store(asksSamples(t, r))
 				streamed(w, nil)
 			})
 			c := newClient(t, readConfig(t, base), Options{MaxFrameBytes: test.limit})
 			_, _, err := c.Fetch(selection.Expect(t.Context(), test.expect), 0, test.pieces*c.piece-1, anything)
 			require.NoError(t, err)
-			require.Equal(t, test.want, asked)
+			require.Equal(t, test.want, asked.Load())
 			require.Equal(t, test.pieces, requests.Load())
 		})
 	}
@@ -186,13 +187,13 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 	}
 	require.NoError(t, app.Commit())
 	h := promHandler(store, 1<<20, 1000)
-	var samples int
+	var samples atomic.Int64
 	base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
 		b, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		if asksSamples(t, r) {
-			samples++
+			samples.Add(1)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		h.ServeHTTP(w, r)
@@ -200,14 +201,14 @@ func TestSamplesFirstFromPrometheus(t *testing.T) {
 	c := newClient(t, readConfig(t, base), quick())
 	chunks, _, err := c.Fetch(t.Context(), last-minute, last, anything)
 	require.NoError(t, err)
-	require.Zero(t, samples)
+	require.Zero(t, samples.Load())
 	ctx := selection.Expect(t.Context(), selection.Expectation{Series: chunks.Series(), Samples: 4})
 	for range 3 {
 		got, _, err := c.Fetch(ctx, last-minute, last, anything)
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(chunks), chunksOf(got))
 	}
-	require.Equal(t, 3, samples)
+	require.EqualValues(t, 3, samples.Load())
 	require.EqualValues(t, 4, requests.Load())
 	require.Len(t, c.orders.orders, 1)
 }

@@ -26,6 +26,9 @@ func extend(base, tail *Selection, kept int64) (*Selection, error) {
 		merged: NewBuilder(0), // its slabs come behind those there are
 	}
 	at := e.addSeries(base, tail.series)
+	if len(e.out.series) == len(base.series) {
+		e.out.notes = base.notes // of which those on the series are good
+	}
 	e.first = make([]uint32, 0, len(e.out.series)+1)
 	e.chunks = make([]Chunk, 0, len(tail.chunks))
 	for j, i := range at {

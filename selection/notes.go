@@ -7,8 +7,10 @@ import (
 
 // Notes are what those who evaluate a selection found out about its series and
 // chunks as a whole and want to find again. They go with the selection. A selection
-// that Slice or CutAfter left whole shares those of the one it was made of.
+// that Slice or CutAfter left whole shares those of the one it was made of, and one
+// that has the very same series, if with other chunks, shares those on the series.
 type Notes struct {
+	series  *Notes // those on the series alone; nil in those themselves
 	mu      sync.Mutex
 	notes   map[any]note
 	order   []any         // keys, oldest first
@@ -47,13 +49,34 @@ func Note[T any](n *Notes, key any, find func() T) T {
 	return n.put(key, find()).(T)
 }
 
+// SeriesNote is Note for what depends on nothing but the labels of the series and their
+// order.
+func SeriesNote[T any](n *Notes, key any, find func() T) T { return Note(n.series, key, find) }
+
+// newNotes returns notes, with those on the series if they are known.
+func newNotes(series *Notes) *Notes {
+	if series == nil {
+		series = &Notes{}
+	}
+	return &Notes{series: series}
+}
+
 // SizeBytes is the memory that the notes take, in bytes, about.
-func (n *Notes) SizeBytes() int64 { return n.size.Load() }
+func (n *Notes) SizeBytes() int64 {
+	size := n.size.Load()
+	if n.series != nil {
+		size += n.series.SizeBytes()
+	}
+	return size
+}
 
 // CountIn adds the memory that the notes take to an account, and from now on what it
 // grows and shrinks by. It takes it off the former account. Either may be nil. It is for
 // the keeper of the selection (a cache).
 func (n *Notes) CountIn(account *atomic.Int64) {
+	if n.series != nil {
+		n.series.CountIn(account)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	size := n.size.Load()

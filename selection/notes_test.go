@@ -69,3 +69,54 @@ func TestNotesSize(t *testing.T) {
 	require.Zero(t, second.Load())
 	require.EqualValues(t, maxNotes*noteBytes, n.SizeBytes())
 }
+
+// TestSeriesNotes: notes on the series alone go with them where a selection gets other
+// chunks, but not where it gets other series.
+func TestSeriesNotes(t *testing.T) {
+	build := func(series, from, chunks int) *Selection {
+		b := NewBuilder(0)
+		for i := range series {
+			b.Series(name(i))
+			for k := range chunks {
+				add(t, b, chunkenc.EncXOR, timesBetween(int64(from+k)*1000, int64(from+k)*1000+900, 100), rising)
+			}
+		}
+		return finish(t, b)
+	}
+	type key int
+	noted := func(s *Selection) bool {
+		found := true
+		SeriesNote(s.Notes(), key(0), func() int { found = false; return 1 })
+		return found
+	}
+	kept := build(10, 0, 9).Remember(1000)
+	require.False(t, noted(kept))
+	Note(kept.Notes(), key(0), func() bool { return true })
+	require.EqualValues(t, 2*noteBytes, kept.Notes().SizeBytes())
+	var account atomic.Int64
+	kept.Notes().CountIn(&account)
+	require.EqualValues(t, 2*noteBytes, account.Load())
+
+	for _, s := range []*Selection{
+		mustJoin(t, kept, build(10, 9, 1)), mustJoin(t, kept, build(4, 9, 1)),
+		kept.Remember(2000), kept.Compact(1), kept.Slice(0, 10_000), mustJoin(t, kept, build(10, 8, 2)).flat(),
+	} {
+		require.True(t, noted(s))
+	}
+	cut, err := kept.Cut(0, 5000)
+	require.NoError(t, err)
+	for _, s := range []*Selection{
+		mustJoin(t, kept, build(11, 9, 1)), kept.Filter(func(labels.Labels) bool { return true }), kept.Slice(0, 1000), cut,
+		mustJoin(t, kept, build(10, 9, 9)),
+	} {
+		require.False(t, noted(s))
+	}
+
+	// The memory of those that are shared is counted once, wherever they are made.
+	joined := mustJoin(t, kept, build(10, 9, 1))
+	SeriesNote(joined.Notes(), key(1), func() bool { return true })
+	require.EqualValues(t, 3*noteBytes, account.Load())
+	kept.Notes().CountIn(nil)
+	joined.Notes().CountIn(&account)
+	require.EqualValues(t, 2*noteBytes, account.Load())
+}

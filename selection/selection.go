@@ -57,7 +57,7 @@ type Selection struct {
 }
 
 // Empty returns a selection of no series.
-func Empty() *Selection { return &Selection{first: []uint32{0}, notes: &Notes{}} }
+func Empty() *Selection { return &Selection{first: []uint32{0}, notes: newNotes(nil)} }
 
 // NumSeries is the number of series.
 func (s *Selection) NumSeries() int { return len(s.series) }
@@ -161,9 +161,15 @@ func (s *Selection) finish() *Selection {
 	return s.measure()
 }
 
-// measure computes the derived fields that are not sums over chunks.
+// measure computes the derived fields that are not sums over chunks. If s has notes,
+// those on the series stay.
 func (s *Selection) measure() *Selection {
-	s.notes, s.text = &Notes{}, 0
+	if s.notes == nil {
+		s.notes = newNotes(nil)
+	} else {
+		s.notes = newNotes(s.notes.series)
+	}
+	s.text = 0
 	for _, l := range s.series {
 		s.text += int64(l.ByteSize())
 	}
