@@ -3,25 +3,25 @@ package cpuexec
 import "golang.org/x/sys/cpu"
 
 // packedIncreases fills out with the increases between packed samples lo[k] and
-// hi[k]-1 times factors[k], four at a time, as long as there are two samples and no
-// increase is more than the first of them. It returns how many it has filled in.
-func packedIncreases(out []float64, p *packed, lo, hi []int32, factors []float64) int {
+// hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
+// first is beyond near[k] times the increase. It returns how many it has filled in.
+func packedIncreases(out []float64, p *packed, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return 0
 	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], p.units[:hi[n-1]]
-	return packedIncreasesAVX2(&out[0], &p.units[0], &lo[0], &hi[0], &factors[0], n, p.base, p.unit)
+	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.units[:hi[n-1]]
+	return packedIncreasesAVX2(&out[0], &p.units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.base, p.unit, tiny)
 }
 
 // floatIncreases is packedIncreases for samples that are not packed.
-func floatIncreases(out, vs []float64, lo, hi []int32, factors []float64) int {
+func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return 0
 	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], vs[:hi[n-1]]
-	return floatIncreasesAVX2(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], n)
+	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
+	return floatIncreasesAVX2(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
 }
 
 // packedLast fills out with packed samples hi[k]-1, four at a time, as long as there
@@ -50,10 +50,10 @@ func packedPairs(out []float64, p *packed, hi []int32, seconds []float64) int {
 // These do so for n steps, a positive multiple of 4.
 
 //go:noescape
-func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
 
 //go:noescape
-func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
 
 //go:noescape
 func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int

@@ -41,16 +41,18 @@
 	VMOVQ AX, X13; \
 	VPBROADCASTQ X13, Y13
 
-// func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
-TEXT ·packedIncreasesAVX2(SB), NOSPLIT, $0-72
-	PACKING(base+48(FP), unit+56(FP))
+// func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+TEXT ·packedIncreasesAVX2(SB), NOSPLIT, $0-88
+	PACKING(base+56(FP), unit+64(FP))
+	VBROADCASTSD tiny+72(FP), Y11
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
 	LEAQ -4(SI), DX
 	MOVQ lo+16(FP), R8
 	MOVQ hi+24(FP), R9
 	MOVQ factors+32(FP), R10
-	MOVQ n+40(FP), CX
+	MOVQ near+40(FP), R15
+	MOVQ n+48(FP), CX
 	XORQ AX, AX
 	VPCMPEQD X12, X12, X12
 	VPSRLD $31, X12, X12
@@ -68,7 +70,9 @@ loop:
 	UNPACK(X4, Y4)
 	UNPACK(X5, Y5)
 	VSUBPD Y4, Y5, Y5
-	VCMPPD $1, Y5, Y4, Y6
+	VMULPD (R15)(AX*8), Y5, Y6
+	VADDPD Y11, Y6, Y6
+	VCMPPD $2, Y6, Y4, Y6
 	VPTEST Y6, Y6
 	JNZ done
 	VMULPD (R10)(AX*8), Y5, Y5
@@ -79,18 +83,20 @@ loop:
 
 done:
 	VZEROUPPER
-	MOVQ AX, ret+64(FP)
+	MOVQ AX, ret+80(FP)
 	RET
 
-// func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
-TEXT ·floatIncreasesAVX2(SB), NOSPLIT, $0-56
+// func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
+TEXT ·floatIncreasesAVX2(SB), NOSPLIT, $0-72
+	VBROADCASTSD tiny+56(FP), Y11
 	MOVQ out+0(FP), DI
 	MOVQ vs+8(FP), SI
 	LEAQ -8(SI), DX
 	MOVQ lo+16(FP), R8
 	MOVQ hi+24(FP), R9
 	MOVQ factors+32(FP), R10
-	MOVQ n+40(FP), CX
+	MOVQ near+40(FP), R15
+	MOVQ n+48(FP), CX
 	XORQ AX, AX
 	VPCMPEQD X12, X12, X12
 	VPSRLD $31, X12, X12
@@ -106,7 +112,9 @@ loop:
 	FLOATS(R8, SI, X4, Y4)
 	FLOATS(R9, DX, X5, Y5)
 	VSUBPD Y4, Y5, Y5
-	VCMPPD $1, Y5, Y4, Y6
+	VMULPD (R15)(AX*8), Y5, Y6
+	VADDPD Y11, Y6, Y6
+	VCMPPD $2, Y6, Y4, Y6
 	VPTEST Y6, Y6
 	JNZ done
 	VMULPD (R10)(AX*8), Y5, Y5
@@ -117,7 +125,7 @@ loop:
 
 done:
 	VZEROUPPER
-	MOVQ AX, ret+48(FP)
+	MOVQ AX, ret+64(FP)
 	RET
 
 // func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int

@@ -4,9 +4,9 @@ package cpuexec
 
 // These fill in as many steps as they can at once: none.
 
-func packedIncreases(out []float64, p *packed, lo, hi []int32, factors []float64) int { return 0 }
+func packedIncreases(out []float64, p *packed, lo, hi []int32, factors, near []float64) int { return 0 }
 
-func floatIncreases(out, vs []float64, lo, hi []int32, factors []float64) int { return 0 }
+func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int { return 0 }
 
 func packedLast(out []float64, p *packed, hi []int32) int { return 0 }
 

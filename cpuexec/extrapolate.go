@@ -61,9 +61,9 @@ type extrapolation struct {
 	factor []float64 // of each step; of lastPairs the seconds to divide by
 	shape  []int32   // of each step, an index into shapes
 	shapes []shape
-	far    bool     // a shape extrapolates further before its first sample than it covers
-	pairs  []uint64 // bitmap of the steps with two samples or more
-	points int      // number of them
+	near   []float64 // of each step, see factorOf
+	pairs  []uint64  // bitmap of the steps with two samples or more
+	points int       // number of them
 }
 
 // recent is the number of shapes that a new window is compared with: where
@@ -84,9 +84,10 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		seconds = (time.Duration(f.span.width) * time.Millisecond).Seconds()
 	}
 	steps := len(f.lo)
-	e.far, e.points = false, 0
+	e.points = 0
 	e.factor = slices.Grow(e.factor[:0], steps)[:steps]
 	e.shape = slices.Grow(e.shape[:0], steps)[:steps]
+	e.near = slices.Grow(e.near[:0], steps)[:steps]
 	e.shapes = e.shapes[:0]
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
@@ -102,18 +103,18 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		}
 		row{present: e.pairs}.mark(k, same)
 		e.points += same
-		factor := 0.0
+		factor, near := 0.0, 0.0
 		switch kind {
 		case gaugeLast:
 		case counterLast:
 			factor = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
 		default:
 			last = e.shapeOf(f, k, n, last, seconds)
-			factor = e.shapes[last].factor
+			factor, near = e.shapes[last].factor, e.shapes[last].toStart/e.shapes[last].covered*(1+slack)
 		}
-		factors, shapes := e.factor[k:k+same], e.shape[k:k+same]
+		factors, shapes, nears := e.factor[k:k+same], e.shape[k:k+same], e.near[k:k+same]
 		for i := range factors {
-			factors[i], shapes[i] = factor, int32(last)
+			factors[i], shapes[i], nears[i] = factor, int32(last), near
 		}
 	}
 }
@@ -127,7 +128,6 @@ func (e *extrapolation) shapeOf(f *frame, k, n, guess int, seconds float64) int 
 	if i == len(e.shapes) {
 		sh := newShape(n, first-(end-f.span.width), end-final, final-first, seconds)
 		e.shapes = append(e.shapes, sh)
-		e.far = e.far || sh.toStart > sh.covered
 	}
 	return i
 }
@@ -194,8 +194,8 @@ func extrapolated(fr *frame, in *samples, split int, kind difference, resets []i
 // excluded, in whose windows there is no reset.
 func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind != gaugeDelta && !e.far {
-			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
+		if kind != gaugeDelta {
+			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
 		for end := min(k+lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
@@ -208,8 +208,8 @@ func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, ou
 // packedDifferences is differences for packed samples.
 func (e *extrapolation) packedDifferences(fr *frame, p *packed, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind != gaugeDelta && !e.far {
-			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
+		if kind != gaugeDelta {
+			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
 		for end := min(k+lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
@@ -230,11 +230,14 @@ func (e *extrapolation) difference(kind difference, k int, first, last float64) 
 }
 
 // factorOf is the factor of step k for a counter. That is never negative, so it is
-// not extrapolated below zero; which needs a look only where the first value is
-// less than the increase, unless the way to the start is longer than all that is
-// covered.
+// not extrapolated below zero: not further than the way to there,
+//
+//	covered * (first / increase) < to start
+//
+// Whether that may be so is asked without dividing, with some slack for what is
+// rounded on either side.
 func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
-	if increase > 0 && first >= 0 && (first < increase || e.far) {
+	if first <= float64(increase*e.near[k])+tiny && increase > 0 && first >= 0 {
 		sh := &e.shapes[e.shape[k]]
 		if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
 			return sh.extrapolate(toZero)
@@ -242,6 +245,9 @@ func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
 	}
 	return e.factor[k]
 }
+
+// The slack is relative, but for products that are not normal numbers.
+const slack, tiny = 1e-12, 1e-290
 
 // findResets appends the indices, at least from, of the samples that are less
 // than the one before to resets.
