@@ -22,8 +22,9 @@
 //     the page cache, for every query is asked once before it is timed.
 //   - promwarp first: a promwarp process started for this one query.
 //   - promwarp repeated: a promwarp process that runs all the time and has been
-//     asked this query, and those before it. The newest ten minutes of data it
-//     fetches anew each time, as long as they are that new: the data ends when
+//     asked this query, and those before it. The newest minute of data it
+//     fetches anew each time, as long as it is that new, the newest ten if the last
+//     time is five minutes ago: the data ends when
 //     the run begins unless -end says otherwise.
 //   - victoriametrics: asked with nocache=1, because its cache is one of answers
 //     and would be all that is measured. It was sent the samples over remote

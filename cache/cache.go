@@ -4,10 +4,11 @@
 // Time is cut into tiles. For every selector the cache holds one selection and
 // the stretches of tiles that it covers, with the time that each was fetched. The
 // selection has the samples of those tiles and no others. What is older than the
-// freshness horizon is kept, up to a greatest age; what is younger, or so old that
-// it may vanish upstream, is fetched for every query and joined to what is kept, but
-// not kept itself. Where that would be longer than a tile, the newest tile is kept in
-// pieces until it is complete, and then fetched as a whole.
+// freshness horizon is kept, up to a greatest age; what is younger is not, or for some
+// minutes only (young.go), and what is so old that it may vanish upstream never: it is
+// fetched for every query and joined to what is kept. Where what is younger is longer
+// than a tile, the newest tile is kept in pieces until it is complete, and then fetched
+// as a whole.
 package cache
 
 import (
