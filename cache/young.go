@@ -64,9 +64,9 @@ func (c *Cache) settle(f *flight) {
 }
 
 // complete returns the end of the stretch that every series of before and sel, which
-// is newer, has newer samples than, but at most until, and whether there is one: of the series that go on, which
-// have a sample since alive. Histograms whose chunks are cut lose what their store
-// knew of resets, so with them there is none. Times are in ms.
+// is newer, has newer samples than, but at most until, and whether there is one. Only
+// series that go on count, which have a sample since alive. Histograms whose chunks are
+// cut lose what their store knew of resets, so with them there is none. Times are in ms.
 func complete(before, sel *selection.Selection, alive, until int64) (int64, bool) {
 	if !sel.OnlyFloats() || !before.OnlyFloats() {
 		return 0, false
