@@ -18,7 +18,7 @@ func BenchmarkEnds(b *testing.B) {
 	}
 	sp := span{
 		grid: plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps},
-		scan: &plan.Scan{}, width: 300_000, totals: true,
+		scan: &plan.Scan{}, width: 300_000,
 	}
 	for _, columns := range []int{1, 4096} {
 		base, unit, _ := rangeOf(vs)

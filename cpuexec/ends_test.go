@@ -24,7 +24,7 @@ func TestEnds(t *testing.T) {
 		ts, vs := endsData(r)
 		sp := span{
 			grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
-			scan: &plan.Scan{}, width: 1 + r.Int64N(600_000), totals: r.IntN(2) == 0,
+			scan: &plan.Scan{}, width: 1 + r.Int64N(600_000),
 		}
 		if r.IntN(2) == 0 {
 			sp.grid.Interval = 15_000 * (1 + r.Int64N(8))

@@ -73,7 +73,6 @@ type Job struct {
 
 	Budget             *Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
-	TotalsOnly         bool // of the samples read at each step only the sums over all steps mean something
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
@@ -87,7 +86,7 @@ type Job struct {
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
-		job.remembered, job.TotalsOnly = map[*plan.Aggregate]rememberable{}, false
+		job.remembered = map[*plan.Aggregate]rememberable{}
 		findRememberable(job.Node, false, job.remembered)
 	}
 	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &latest{}}

@@ -64,11 +64,6 @@ func (f *frame) settle(sc stepCounts) {
 	if used == 0 {
 		return
 	}
-	if f.span.totals {
-		sc.all[0] += used * int64(f.total)
-		sc.fresh[0] += used * int64(f.fresh())
-		return
-	}
 	seen := int32(0)
 	for k, hi := range f.hi {
 		lo := f.lo[k]
@@ -83,16 +78,6 @@ func (f *frame) settle(sc stepCounts) {
 		}
 		seen = hi
 	}
-}
-
-// fresh is the number of samples in the windows that no earlier one had, over all
-// steps. An instant selector's newest sample is read anew at each.
-func (f *frame) fresh() int {
-	apart := f.span.scan.Fixed == nil && f.span.width < f.span.grid.Interval
-	if f.span.instant || apart || f.from == f.to {
-		return f.total
-	}
-	return int(f.hi[f.to-1] - f.lo[f.from])
 }
 
 // within returns the part of ts, which ascend, that lies in mint to maxt (ms,

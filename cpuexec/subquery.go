@@ -20,7 +20,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	defer r.take(-rowsBytes(in))
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
-	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, totals: r.job.TotalsOnly, done: r.ctx.Done()}
+	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, sp, 0)
 	defer release()
 	frames := newFrames(sp)

@@ -49,8 +49,7 @@ type counts struct {
 	lastWindow int // samples in the window of the last step
 }
 
-// stepCounts add up samples per step over the series of a worker. With span.totals, all
-// are counted at the first.
+// stepCounts add up samples per step over the series of a worker.
 type stepCounts struct {
 	all, fresh []int64 // samples in the step's window; those no earlier step had
 }
@@ -61,7 +60,6 @@ type span struct {
 	scan    *plan.Scan
 	width   int64
 	instant bool            // only the window's newest sample counts
-	totals  bool            // samples are counted at any step, see Job.TotalsOnly
 	done    <-chan struct{} // see watch
 }
 

@@ -35,7 +35,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
-	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, totals: r.job.TotalsOnly, done: r.ctx.Done()}
+	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
 	b, free := newBatch(n, steps, workers)
 	defer free()
 	e := &windowing{
