@@ -135,7 +135,7 @@ func (m *changing) change() {
 func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms []*labels.Matcher) {
 	m.t.Helper()
 	is := m.direct(mint, maxt, ms)
-	settled := c.settled()
+	settled := c.moment().settled
 	has := byTime(got)
 	// allowed reports whether the sample of a series at ts may be as s says, a
 	// zero s standing for none.

@@ -49,8 +49,8 @@ func TestGrowingTile(t *testing.T) {
 		c.mu.Lock()
 		e := c.entries[selectorKey(named("m"))]
 		require.Len(t, e.sel.Chunks(0), look.chunks, look.name)
-		require.Equal(t, spans{{96 * hour, c.horizon()}}, e.covered.all(), look.name)
-		require.Equal(t, floor(c.horizon(), hour), e.sel.KeptUntil(), "pieces go again")
+		require.Equal(t, spans{{96 * hour, c.moment().settled.to}}, e.covered.all(), look.name)
+		require.Equal(t, floor(c.moment().settled.to, hour), e.sel.KeptUntil(), "pieces go again")
 		c.mu.Unlock()
 	}
 

@@ -220,7 +220,7 @@ func TestAgainstTSDB(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, qs.TilesFetched.Load())
 				wantFetches := int64(0)
-				if maxt >= c.horizon() {
+				if maxt >= c.moment().settled.to {
 					wantFetches = 1
 				}
 				if !m.order { // and nothing young is kept

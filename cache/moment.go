@@ -14,7 +14,7 @@ type moment struct {
 // moment is the present one.
 func (c *Cache) moment() moment {
 	now := c.now().UnixMilli()
-	m := moment{now: now, settled: c.settledAt(now), oldest: math.MinInt64, recent: math.MaxInt64, tile: c.tile}
+	m := moment{now: now, settled: c.settled(now), oldest: math.MinInt64, recent: math.MaxInt64, tile: c.tile}
 	if c.maxAge > 0 {
 		m.oldest = now - c.maxAge
 	}
@@ -24,11 +24,9 @@ func (c *Cache) moment() moment {
 	return m
 }
 
-// settled is the stretch of time whose tiles are kept.
-func (c *Cache) settled() span { return c.settledAt(c.now().UnixMilli()) }
-
-func (c *Cache) settledAt(now int64) span {
-	to := c.horizonAt(now)
+// settled is the stretch of time whose tiles are kept at the given time (ms).
+func (c *Cache) settled(now int64) span {
+	to := c.horizon(now)
 	from := int64(2 * minTime) // before all that is asked for
 	if c.retention > 0 {
 		from = min(to, floor(now-c.retention+c.tile-1, c.tile))
@@ -38,10 +36,8 @@ func (c *Cache) settledAt(now int64) span {
 
 // horizon is the end of what is kept, in ms: that of a tile as long as what is
 // younger is no longer than one, as an upstream sends whole chunks best, and
-// otherwise that of a step.
-func (c *Cache) horizon() int64 { return c.horizonAt(c.now().UnixMilli()) }
-
-func (c *Cache) horizonAt(now int64) int64 {
+// otherwise that of a step. The time is now (ms).
+func (c *Cache) horizon(now int64) int64 {
 	if c.limit == 0 {
 		return minTime
 	}
