@@ -30,8 +30,10 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	if prometheusBin, err = buildPrometheus(); err != nil {
-		return 1, fmt.Errorf("build Prometheus: %w", err)
+	if prometheusBin = os.Getenv("E2E_PROMETHEUS"); prometheusBin == "" {
+		if prometheusBin, err = buildPrometheus(); err != nil {
+			return 1, fmt.Errorf("build Prometheus: %w", err)
+		}
 	}
 	if promwarpBin = os.Getenv("E2E_PROMWARP"); promwarpBin == "" {
 		dir, err := os.MkdirTemp("", "promwarp-e2e-")
