@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -61,25 +60,27 @@ func (c counted) Read(b []byte) (int, error) {
 }
 
 // What a dashboard over 24 h that moves on by a minute costs beside its first look. The
-// looks come one after another and end ten minutes ago and later; with E2E_LIVE=1 each
-// comes when its minute has ended, as those of a dashboard that is looked at.
+// looks come one after another and end ten minutes ago and later; with E2E_LIVE=n
+// there are n, each of which comes when its minute has ended, as those of a dashboard
+// that is looked at.
 func TestMovedDashboard(t *testing.T) {
-	const (
-		query = `sum by (job) (rate(http_requests_total[5m]))`
-		looks = 10
-	)
+	const query = `sum by (job) (rate(http_requests_total[5m]))`
 	series, err := envInt("E2E_SERIES", 6800)
 	require.NoError(t, err)
+	live, err := envInt("E2E_LIVE", 0)
+	require.NoError(t, err)
+	looks := 10
 	up := startLive(t, int(series))
 	via, bytes := countingProxy(t, up.url)
 	pw := promwarp(t, via)
-	slow := os.Getenv("E2E_LIVE") == "1"
 	at := time.Now().Truncate(time.Minute)
-	if !slow {
-		at = at.Add(-looks * time.Minute)
+	if live > 0 {
+		looks = int(live)
+	} else {
+		at = at.Add(time.Duration(-looks) * time.Minute)
 	}
 	look := func(compare bool) (took time.Duration, brought int64) {
-		if slow {
+		if live > 0 {
 			time.Sleep(time.Until(at))
 		}
 		form := grid{at.Add(-24 * time.Hour), at, time.Minute}.rangeForm(query)

@@ -112,7 +112,7 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 	if streamed {
 		sel, err = c.readStream(ctx, in, sh)
 	} else {
-		sel, err = c.readSamples(ctx, in, sh, q.samples)
+		sel, err = c.readSamples(ctx, in, sh, q)
 	}
 	if err != nil {
 		if e := stopped("further bytes of the answer"); e != nil {

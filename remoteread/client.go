@@ -142,7 +142,8 @@ type Client struct {
 	log           *slog.Logger
 	metrics       *metrics
 	orders        orders
-	onlyChunks    memory // selectors not to be asked for as samples
+	onlyChunks    memory[struct{}] // selectors not to be asked for as samples
+	divisions     memory[division]
 }
 
 // NewClient returns a client for an entry of remote_read in Prometheus's

@@ -30,12 +30,12 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 		return nil, nil, c.canceled(ctx)
 	}
 	spans := split(mint, maxt, c.piece)
-	all := newTally(ctx, len(spans), c.maxBytes)
 	if len(spans) == 1 {
-		sel, err := c.fetchOnly(ctx, spans[0], ms, all)
+		sel, err := c.fetchParts(ctx, spans[0], ms)
 		return sel, nil, err
 	}
 
+	all := newTally(ctx, len(spans), c.maxBytes)
 	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.
@@ -46,7 +46,7 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 			break
 		}
 		g.Go(func() error {
-			q, err := ask(s, ms, false)
+			q, err := ask(s, ms, 0, false)
 			if err != nil {
 				return err
 			}

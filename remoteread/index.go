@@ -14,6 +14,7 @@ import (
 // same one every time.
 type index struct {
 	series []labels.Labels
+	part   int     // see orderKey
 	last   int     // number of the series that was found last; -1 for none
 	order  []int32 // see orders; nil for label order
 	own    bool    // whether order may be changed
@@ -28,12 +29,12 @@ const lookAhead = 3
 
 func (x *index) reset() { *x = index{table: x.table[:0]} }
 
-// expect makes x find the given series, which come as o knows, or, if that is nil, in
-// label order.
-func (x *index) expect(series []labels.Labels, o *orders) {
-	*x = index{series: series, last: -1, table: x.table[:0]}
+// expect makes x find the given series, of which those of a part come as o knows, or, if
+// that is nil, in label order.
+func (x *index) expect(series []labels.Labels, part int, o *orders) {
+	*x = index{series: series, part: part, last: -1, table: x.table[:0]}
 	if o != nil {
-		x.order = o.of(series)
+		x.order = o.of(series, part)
 	}
 }
 
@@ -150,21 +151,22 @@ type orders struct {
 type orderKey struct {
 	first  uintptr
 	series int
+	part   int // of those that come when a fetch is divided
 }
 
 // maxOrders is the most elements that orders holds, of four bytes each.
 const maxOrders = 1 << 20
 
-func keyOf(series []labels.Labels) orderKey {
-	return orderKey{uintptr(unsafe.Pointer(unsafe.SliceData(series))), len(series)}
+func keyOf(series []labels.Labels, part int) orderKey {
+	return orderKey{uintptr(unsafe.Pointer(unsafe.SliceData(series))), len(series), part}
 }
 
-// of returns the order of the given series, or nil if it is not known. It must not be
-// changed.
-func (o *orders) of(series []labels.Labels) []int32 {
+// of returns the order of a part of the given series, or nil if it is not known. It must
+// not be changed.
+func (o *orders) of(series []labels.Labels, part int) []int32 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.orders[keyOf(series)]
+	return o.orders[keyOf(series, part)]
 }
 
 // keep keeps what x learned.
@@ -172,7 +174,7 @@ func (o *orders) keep(x *index) {
 	if x.misses == 0 || len(x.order) > maxOrders {
 		return
 	}
-	k := keyOf(x.series)
+	k := keyOf(x.series, x.part)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.size += len(x.order) - len(o.orders[k])

@@ -44,7 +44,7 @@ func TestIndex(t *testing.T) {
 		var o orders
 		for pass := range 3 {
 			var x index
-			x.expect(all, &o)
+			x.expect(all, 0, &o)
 			for _, k := range comes {
 				i, matched := look(&x, all[k])
 				require.Equal(t, k, i)
@@ -58,7 +58,7 @@ func TestIndex(t *testing.T) {
 		}
 		// Some end, and what is not in its place is found all the same.
 		var x index
-		x.expect(all, &o)
+		x.expect(all, 0, &o)
 		for _, k := range comes {
 			if r.IntN(4) > 0 {
 				i, _ := look(&x, all[k])
@@ -67,7 +67,7 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	var none index
-	none.expect(nil, &orders{})
+	none.expect(nil, 0, &orders{})
 	i, _ := look(&none, labels.EmptyLabels())
 	require.Equal(t, -1, i)
 }
@@ -86,7 +86,7 @@ func TestOrdersAreShared(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(g)))
 			for range 50 {
 				var x index
-				x.expect(all, &o)
+				x.expect(all, 0, &o)
 				for _, k := range r.Perm(len(all)) {
 					if i, _ := look(&x, all[k]); i != k {
 						t.Errorf("series %d found as %d", k, i)
@@ -113,7 +113,7 @@ func TestOrdersAreFew(t *testing.T) {
 	}
 	x := index{series: make([]labels.Labels, 2*maxOrders), order: make([]int32, 2*maxOrders), misses: 1}
 	o.keep(&x)
-	require.Nil(t, o.of(x.series))
+	require.Nil(t, o.of(x.series, 0))
 }
 
 func TestStartsWith(t *testing.T) {
@@ -152,7 +152,7 @@ func TestMatchIsNotMade(t *testing.T) {
 	var o orders
 	require.Zero(t, testing.AllocsPerRun(10, func() {
 		var x index
-		x.expect(all, &o)
+		x.expect(all, 0, &o)
 		for _, w := range wires {
 			if i, _ := x.match(w); i < 0 {
 				t.Fail()

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
@@ -37,11 +34,12 @@ const (
 type question struct {
 	body    []byte // compressed
 	samples bool   // whether samples are preferred to chunks
+	part    int    // number of the part of a fetch that it is for
 }
 
 // ask makes a question. It always holds one query: which series of an answer belong to
 // which query would otherwise have to be sorted out again.
-func ask(s span, ms []*prompb.LabelMatcher, samples bool) (question, error) {
+func ask(s span, ms []*prompb.LabelMatcher, part int, samples bool) (question, error) {
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES}
 	if samples {
 		types[0], types[1] = types[1], types[0]
@@ -53,7 +51,7 @@ func ask(s span, ms []*prompb.LabelMatcher, samples bool) (question, error) {
 	if err != nil {
 		return question{}, fmt.Errorf("remote read: encoding the request: %w", err)
 	}
-	return question{snappy.Encode(nil, data), samples}, nil
+	return question{snappy.Encode(nil, data), samples, part}, nil
 }
 
 // prefersSamples reports whether what is expected had better come as samples, if that is
@@ -69,12 +67,12 @@ func (c *Client) prefersSamples(e selection.Expectation) bool {
 	return size <= c.maxAnswer/2
 }
 
-// fetchOnly fetches a range of one piece.
-func (c *Client) fetchOnly(ctx context.Context, s span, ms []*prompb.LabelMatcher, all *tally) (*selection.Selection, error) {
+// fetchOnly fetches one part of a range of one piece.
+func (c *Client) fetchOnly(ctx context.Context, s span, ms []*prompb.LabelMatcher, part int, all *tally) (*selection.Selection, error) {
 	if c.prefersSamples(selection.Expected(ctx)) {
 		key := selectorKey(ms)
-		if !c.onlyChunks.has(key) {
-			q, err := ask(s, ms, true)
+		if _, only := c.onlyChunks.get(key); !only {
+			q, err := ask(s, ms, part, true)
 			if err != nil {
 				return nil, err
 			}
@@ -82,11 +80,11 @@ func (c *Client) fetchOnly(ctx context.Context, s span, ms []*prompb.LabelMatche
 			if !chunksMayDo(err) {
 				return sel, err
 			}
-			c.onlyChunks.add(key)
+			c.onlyChunks.add(key, struct{}{})
 			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 		}
 	}
-	q, err := ask(s, ms, false)
+	q, err := ask(s, ms, part, false)
 	if err != nil {
 		return nil, err
 	}
@@ -112,41 +110,4 @@ func chunksMayDo(err error) bool {
 		return e.StatusCode >= 400
 	}
 	return false
-}
-
-// memory holds selectors whose answers of samples were of no use. It forgets: whether
-// they are depends on the selector, on how many samples there are and on what they are,
-// all of which may change, and being wrong costs one request.
-type memory struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-const (
-	remembered    = 10 * time.Minute
-	maxRemembered = 4096 // selectors
-)
-
-func (m *memory) has(key string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Now().Before(m.until[key])
-}
-
-func (m *memory) add(key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.until == nil || len(m.until) >= maxRemembered {
-		m.until = map[string]time.Time{}
-	}
-	m.until[key] = time.Now().Add(remembered)
-}
-
-// selectorKey is the same for equal matchers alone.
-func selectorKey(ms []*prompb.LabelMatcher) string {
-	var b strings.Builder
-	for _, m := range ms {
-		fmt.Fprintf(&b, "%d%q%q", m.Type, m.Name, m.Value)
-	}
-	return b.String()
 }

@@ -163,16 +163,6 @@ func TestBothAreRefused(t *testing.T) {
 	require.EqualValues(t, 2, requests.Load())
 }
 
-func TestMemoryIsBounded(t *testing.T) {
-	var m memory
-	for i := range 3 * maxRemembered {
-		m.add(fmt.Sprint(i))
-		require.True(t, m.has(fmt.Sprint(i)))
-	}
-	require.LessOrEqual(t, len(m.until), maxRemembered)
-	require.NotEqual(t, selectorKey([]*prompb.LabelMatcher{{Name: "a", Value: `b"1"c`}}), selectorKey([]*prompb.LabelMatcher{{Name: `a"b`, Value: "c"}}))
-}
-
 // A Prometheus's head sends samples in the order in which series were first seen; what
 // is fetched as samples is what is fetched as chunks.
 func TestSamplesFirstFromPrometheus(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // readSamples reads an answer of samples and encodes them into chunks. Where chunks
 // could have been had, it fails with errUnfit on one that does not say all that they
 // would.
-func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, chunksToo bool) (*selection.Selection, error) {
+func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, q question) (*selection.Selection, error) {
 	s := samplesReaders.Get().(*samplesReader)
 	defer s.release()
 	data, err := s.read(r, c)
@@ -30,8 +30,8 @@ func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, chunks
 		return nil, err
 	}
 	e := selection.Expected(ctx)
-	s.expected.expect(e.Series, &c.orders)
-	s.exact, s.signed = chunksToo, e.Signed
+	s.expected.expect(e.Series, q.part, &c.orders)
+	s.exact, s.signed = q.samples, e.Signed
 	b := selection.NewBuilder(c.maxBytes)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {

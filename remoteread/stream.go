@@ -20,7 +20,7 @@ func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selec
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
-	d.expected.expect(selection.Expected(ctx).Series, nil)
+	d.expected.expect(selection.Expected(ctx).Series, 0, nil)
 	w := walker{sink: d}
 	for {
 		frame, err := f.next()

@@ -136,7 +136,7 @@ func FuzzFrame(f *testing.F) {
 			return
 		}
 		again := newStreamBuilder(1 << 20)
-		again.expected.expect(s.Series(), nil)
+		again.expected.expect(s.Series(), 0, nil)
 		w.sink = again
 		require.NoError(t, w.frame(data))
 		known, err := again.b.Finish()
@@ -230,7 +230,7 @@ func TestStreamOfExpectedSeries(t *testing.T) {
 				expected = append(expected, series(i))
 			}
 			d := newStreamBuilder(1 << 20)
-			d.expected.expect(expected, nil)
+			d.expected.expect(expected, 0, nil)
 			w := walker{sink: d}
 			for n, i := range test.comes {
 				chunk := wireSeries(0, 5).Chunks
@@ -257,7 +257,7 @@ func TestLateLabel(t *testing.T) {
 	known := wireSeries(0, 5, "a", "b")
 	b := append(marshal(known), marshal(&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "c", Value: "d"}}})...)
 	d := newStreamBuilder(1 << 20)
-	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, nil)
+	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, 0, nil)
 	w := walker{sink: d}
 	require.NoError(t, w.series(marshal(known)))
 	require.NoError(t, w.series(b))
