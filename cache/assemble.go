@@ -45,8 +45,13 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 		if first, last := l.covered[0].from, l.covered[len(l.covered)-1].to; last-first > 2*(want.to-want.from) {
 			base = base.Slice(want.from, want.to-1) // there is less to join
 		}
-		// The rest has been fetched again.
-		if base, err = restrict(base, l.covered.all(), l.covered.usable(l.moment).all()); err != nil {
+		// The rest has been fetched again, and so may some of that have been which is
+		// usable, beside what is not.
+		keep := l.covered.usable(l.moment).all()
+		for _, f := range l.flights {
+			keep = keep.without(f.whole)
+		}
+		if base, err = restrict(base, l.covered.all(), keep); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})

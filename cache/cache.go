@@ -47,6 +47,7 @@ type Cache struct {
 	step      int64 // ms, what a tile is a multiple of
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
+	grace     int64 // ms; for how long prefetching may fetch a complete tile before queries do
 	maxAge    int64 // ms; 0 means no end
 	retention int64 // ms; 0 means no end
 	now       func() time.Time

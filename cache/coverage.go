@@ -140,12 +140,11 @@ func (cs coverage) of(young bool) coverage {
 }
 
 // usable returns what of cs may answer at m. The newest tile is kept piece by piece;
-// once it has grown to its end the pieces are of no use any more, so that it is
-// fetched again as a whole.
+// once it has grown to its end, and there was time to prefetch it, the pieces are of no
+// use any more, so that it is fetched again as a whole.
 func (cs coverage) usable(m moment) coverage {
-	growing := floor(m.settled.to, m.tile)
-	out := cs.old().within(m.settled, m.oldest).whole(m.tile, growing)
-	for _, s := range cs.young().within(span{growing, maxTime}, m.recent) {
+	out := cs.old().within(m.settled, m.oldest).whole(m.tile, m.growing)
+	for _, s := range cs.young().within(span{m.growing, maxTime}, m.recent) {
 		out = out.having(s)
 	}
 	return out

@@ -21,6 +21,7 @@ type entry struct {
 	flights  []*flight            // in the air
 	used     coverage             // how much what it was asked for is worth; see usedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
+	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
 	held     []*span              // what running queries hold
 	removed  bool                 // no longer in the cache; nothing is to be kept any more

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -19,12 +20,14 @@ import (
 type flight struct {
 	entry  *entry
 	whole  span   // what is fetched
+	end    int64  // that of the query which it was started for
 	old    span   // the tiles of it that will be kept
 	moment moment // when it started
 	files  bool   // whether whole is on disk
 	wide   *wide  // what is kept of a wider selector that covers whole; nil if there is none
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it has landed
+	done   chan struct{}   // closed when it has landed
+	read   <-chan struct{} // closed when the query which it was started for is done; nil for never
 
 	revision uint64 // of what it brings
 
@@ -111,6 +114,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	case f.kept().empty() || len(f.ws) > 0:
 	case f.narrow:
 		late = func() {
+			select {
+			case <-f.read: // it may want all cores until then
+			case <-time.After(patience):
+			}
 			defer c.rescue(func(error) { c.discard(f.entry) })
 			c.keepOrDiscard(f)
 		}
@@ -171,6 +178,9 @@ func (c *Cache) countFetch(f *flight, qs *QueryStats) {
 		qs.Fetches.Add(1)
 	}
 }
+
+// patience is how long what a query need not wait for waits for the query.
+const patience = time.Second
 
 // leaveEntry takes f off the list of flights that new queries may join. The
 // cache's mutex must be held.

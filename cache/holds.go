@@ -4,7 +4,10 @@ import "slices"
 
 // holds are what one querier got and may still read. Its memory would not be free
 // if it were evicted. They are guarded by the cache's mutex.
-type holds []hold
+type holds struct {
+	all   []hold
+	ended chan struct{} // closed when they have; nil when nobody waits for that
+}
 
 type hold struct {
 	entry *entry
@@ -16,18 +19,40 @@ func (h *holds) add(e *entry, s span) {
 	if h == nil || s.empty() {
 		return
 	}
-	*h = append(*h, hold{e, &s})
+	h.all = append(h.all, hold{e, &s})
 	e.held = append(e.held, &s)
+}
+
+// noHolds have ended.
+var noHolds = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// end returns a channel that is closed when the holds end. The cache's mutex must be
+// held.
+func (h *holds) end() <-chan struct{} {
+	if h == nil {
+		return noHolds
+	}
+	if h.ended == nil {
+		h.ended = make(chan struct{})
+	}
+	return h.ended
 }
 
 // release ends all holds.
 func (c *Cache) release(h *holds) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range *h {
+	for _, one := range h.all {
 		if i := slices.Index(one.entry.held, one.span); i >= 0 {
 			one.entry.held = slices.Delete(one.entry.held, i, i+1)
 		}
 	}
-	*h = nil
+	if h.ended != nil {
+		close(h.ended)
+	}
+	*h = holds{}
 }

@@ -35,7 +35,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	asked := span{want.from, min(want.to, m.now+1)}.widen(c.tile) // with what is going to be kept
 	e.used = e.used.used(asked, m.now)
 	if !tail.empty() {
-		e.tail = usedAgain(e.tail, m.now)
+		e.tail, e.looked = usedAgain(e.tail, m.now), m.now
 	}
 	usable := e.covered.usable(m).all()
 	missing := usable.missing(old)
@@ -60,9 +60,9 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	for _, f := range e.flights {
 		rest := missing.without(f.old)
 		helps := !slices.Equal(rest, missing)
-		// A flight that ends elsewhere may be of another moment; its youngest
-		// stretch is only shared with queries for the very same end.
-		if !tail.empty() && f.whole.to == tail.to && f.whole.from <= tail.from {
+		// A flight may be of another moment; its youngest stretch is only shared with
+		// queries for the very same end, or for one before it began.
+		if !tail.empty() && (f.end == want.to || f.moment.now >= want.to) && f.whole.to >= tail.to && f.whole.from <= tail.from {
 			tail, helps = span{}, true
 		}
 		if !ancient.empty() && f.whole.from <= ancient.from && f.whole.to >= ancient.to {
@@ -94,9 +94,13 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	}
 
 	// Start what is not; what is not kept together with the tiles beside it.
+	if c.recheck > 0 && !tail.empty() {
+		tail.to = max(tail.to, m.now+1) // what is young then answers queries that end later, too
+	}
 	missing = missing.with(ancient).with(tail)
 	for _, s := range missing {
-		l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m}, matchers))
+		f := c.start(ctx, e, &flight{whole: s, end: want.to, moment: m, read: h.end()}, matchers)
+		l.flights = append(l.flights, f)
 	}
 	if len(l.flights) == 0 && l.sel == nil {
 		l.sel = selection.Empty()

@@ -8,6 +8,7 @@ type moment struct {
 	settled span  // the stretch of time whose tiles are kept
 	oldest  int64 // the earliest time of fetching (ms) of what still answers
 	recent  int64 // the same of what was not old enough to be settled then
+	growing int64 // the start of the tile whose pieces still answer (ms)
 	tile    int64 // ms
 }
 
@@ -21,6 +22,13 @@ func (c *Cache) moment() moment {
 	if c.recheck > 0 {
 		m.recent = now - c.recheck
 	}
+	m.growing = floor(m.settled.to-c.grace, c.tile)
+	return m
+}
+
+// complete is m when pieces answer no more as soon as their tile is complete.
+func (m moment) complete() moment {
+	m.growing = floor(m.settled.to, m.tile)
 	return m
 }
 

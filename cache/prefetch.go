@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Prefetch is the budget of fetching what has not been asked for yet: the newest
-// tiles of selectors that are asked for again and again with the newest samples.
-// It protects the upstream, and comes on top of what queries fetch.
+// Prefetch is the budget of fetching what has not been asked for yet, of selectors that
+// are asked for again and again with the newest samples: the newest tiles, and what is
+// young when it is about to be fetched again. It protects the upstream, and comes on top
+// of what queries fetch.
 type Prefetch struct {
 	Requests    float64 // a second; 0 means no prefetching
 	Bytes       int64   // of chunks and labels, a second; 0 means no bound
@@ -40,11 +41,16 @@ func newPrefetcher(c *Cache, budget Prefetch) *prefetcher {
 	budget.Concurrency = max(budget.Concurrency, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &prefetcher{c: c, budget: budget, cancel: cancel, done: make(chan struct{})}
-	// There is something to do when a tile has become old enough.
-	every := max(time.Duration(c.tile)*time.Millisecond/20, time.Second)
+	// There is something to do when a tile has become old enough, or what is young too
+	// old.
+	every := c.tile / 20
+	if c.recheck > 0 {
+		every = min(every, c.recheck/20)
+		c.grace = 4 * every
+	}
 	go func() {
 		defer close(p.done)
-		for p.sleep(ctx, every) {
+		for p.sleep(ctx, max(time.Duration(every)*time.Millisecond, time.Second)) {
 			p.round(ctx)
 		}
 	}()
@@ -120,13 +126,13 @@ func (p *prefetcher) spend(d time.Duration) {
 }
 
 // wanted lists the entries that are asked for again and again with the newest
-// samples and lack tiles that are old enough, the most wanted first.
+// samples and for which there is something to fetch, the most wanted first.
 func (c *Cache) wanted() (out []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now().UnixMilli()
 	for _, e := range c.entries {
-		if e.tail > now && !c.lag(e).empty() {
+		if e.tail > now && !c.due(e).empty() {
 			out = append(out, e)
 		}
 	}
@@ -136,12 +142,23 @@ func (c *Cache) wanted() (out []*entry) {
 	return out
 }
 
-// lag is what e lacks between what it covers and the newest tile that is kept.
-// The cache's mutex must be held.
-func (c *Cache) lag(e *entry) span {
+// due is what to fetch of e before it is asked for; empty for nothing. The cache's mutex
+// must be held.
+func (c *Cache) due(e *entry) span {
 	m := c.moment()
-	covered := e.covered.usable(m).old()
-	if len(covered) == 0 || len(e.flights) > 0 {
+	usable := e.covered.usable(m)
+	if len(usable) == 0 || len(e.flights) > 0 {
+		return span{}
+	}
+	if s := c.lag(e.covered.usable(m.complete()).old(), m); !s.empty() {
+		return s
+	}
+	return c.ageing(e, usable, m)
+}
+
+// lag is what is lacking between what is covered and the newest tile that is kept.
+func (c *Cache) lag(covered coverage, m moment) span {
+	if len(covered) == 0 {
 		return span{}
 	}
 	s := span{covered[len(covered)-1].to, floor(m.settled.to, c.tile)}
@@ -151,11 +168,26 @@ func (c *Cache) lag(e *entry) span {
 	return s
 }
 
+// ageing is all that was not settled when it was fetched, until now, if some of that
+// will soon be too old to answer, and e was looked at lately: so no look has to wait for
+// it.
+func (c *Cache) ageing(e *entry, usable coverage, m moment) span {
+	soon := func(s stretch) bool { return s.at < m.recent+c.recheck/4 }
+	if e.looked < m.now-2*c.recheck || !slices.ContainsFunc(usable.young(), soon) {
+		return span{}
+	}
+	from := m.settled.to
+	if old := usable.old(); len(old) > 0 {
+		from = min(from, old[len(old)-1].to)
+	}
+	return span{from, m.now + 1}
+}
+
 // fetch brings e up to date.
 func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
 	c := p.c
 	c.mu.Lock()
-	s := c.lag(e)
+	s := c.due(e)
 	if e.removed || s.empty() {
 		c.mu.Unlock()
 		return nil // others were quicker

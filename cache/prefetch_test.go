@@ -46,6 +46,54 @@ func TestPrefetch(t *testing.T) {
 	})
 }
 
+// What is young is fetched again before it is too old, so that each look at a dashboard
+// fetches no more than what has come since the one before; as long as there are looks.
+func TestPrefetchYoung(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ahead=%v", ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				clock := func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) }
+				up := &fake{}
+				up.fetch = func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+					return minutely(t, 3, mint, min(maxt, clock().UnixMilli())), nil, nil
+				}
+				o := Options{HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Fresh: 10 * time.Minute, Recheck: 5 * time.Minute, Now: clock}
+				if ahead {
+					o.Prefetch = Prefetch{Requests: 10}
+				}
+				c := New(up, o)
+				defer func() { require.NoError(t, c.Close()) }()
+				ms := func() int64 { return clock().UnixMilli() }
+				time.Sleep(7 * time.Second) // not when what is to be prefetched is looked for
+				wide, behind := 0, 0        // looks that fetched more, and fetches behind their backs
+				for i := range 60 {
+					time.Sleep(time.Minute)
+					behind += len(up.asked())
+					requireMinutely(t, query(t, c, ms()-6*hour, ms(), "m"), 3, ms()-6*hour, ms())
+					for _, r := range up.asked() {
+						if i > 2 && r.mint < ms()-3*hour/60 {
+							wide++
+						}
+					}
+				}
+				if !ahead {
+					require.Greater(t, wide, 8)
+					require.Zero(t, behind)
+					return
+				}
+				require.Zero(t, wide)
+				require.GreaterOrEqual(t, behind, 60/5)
+				require.LessOrEqual(t, behind, 60/3)
+				time.Sleep(11 * time.Minute)
+				up.asked()
+				time.Sleep(time.Hour)
+				require.Len(t, up.asked(), 2, "a tile each half an hour")
+			})
+		})
+	}
+}
+
 // The upstream gets no more than the budget allows, and is left alone when it
 // fails.
 func TestPrefetchBudget(t *testing.T) {
