@@ -21,6 +21,7 @@ type flight struct {
 	entry  *entry
 	whole  span   // what is fetched
 	end    int64  // that of the query which it was started for
+	ahead  bool   // whether it was started for none
 	old    span   // the tiles of it that will be kept
 	moment moment // when it started
 	files  bool   // whether whole is on disk
@@ -72,7 +73,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	f.old = span{max(f.whole.from, f.moment.settled.from), min(f.whole.to, f.moment.settled.to)}
 	f.has = coverage(nil).with(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
-	ctx = selection.Expect(ctx, c.expected(e, f.whole))
+	x := c.expected(e, f.whole)
+	x.Ahead = f.ahead
+	ctx = selection.Expect(ctx, x)
 	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f

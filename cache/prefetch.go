@@ -22,6 +22,9 @@ type Prefetch struct {
 // more was not looked at for long.
 const longestPrefetch = 6 * halfLife
 
+// afterFailure is for how long nothing is prefetched after a request that failed.
+const afterFailure = time.Minute
+
 // prefetcher fetches behind the queries' backs.
 type prefetcher struct {
 	c      *Cache
@@ -50,8 +53,11 @@ func newPrefetcher(c *Cache, budget Prefetch) *prefetcher {
 	}
 	go func() {
 		defer close(p.done)
-		for p.sleep(ctx, max(time.Duration(every)*time.Millisecond, time.Second)) {
-			p.round(ctx)
+		pause := max(time.Duration(every)*time.Millisecond, time.Second)
+		for next := pause; p.sleep(ctx, next); {
+			if next = pause; !p.round(ctx) {
+				next = max(pause, afterFailure)
+			}
 		}
 	}()
 	return p
@@ -74,11 +80,18 @@ func (p *prefetcher) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// round fetches what there is to be, the most wanted first, until a request
-// fails: then the upstream is left alone until the next round.
-func (p *prefetcher) round(ctx context.Context) {
+// round fetches what there is to be, the most wanted first, until a request fails. It
+// reports whether none did.
+func (p *prefetcher) round(ctx context.Context) bool {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	p.fetchAll(ctx, stop)
+	return ctx.Err() == nil
+}
+
+// fetchAll fetches what there is to be until ctx ends, and calls failed when a request
+// does.
+func (p *prefetcher) fetchAll(ctx context.Context, failed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	slots := make(chan struct{}, p.budget.Concurrency)
@@ -94,7 +107,7 @@ func (p *prefetcher) round(ctx context.Context) {
 		all.Go(func() {
 			defer func() { <-slots }()
 			if err := p.fetch(ctx, e); err != nil {
-				stop()
+				failed()
 			}
 		})
 	}
@@ -193,7 +206,7 @@ func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
 		return nil // others were quicker
 	}
 	e.used = e.used.with(s, max(e.tail, e.used.worthOf(s)))
-	f := c.start(ctx, e, &flight{whole: s, moment: c.moment()}, e.matchers)
+	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()}, e.matchers)
 	c.mu.Unlock()
 	if err := c.await(ctx, []*flight{f}); err != nil {
 		return err

@@ -155,7 +155,7 @@ func partition(counts map[string]int, all, n int) []string {
 
 // division returns how to divide a fetch by ms.
 func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) division {
-	if len(e.Series) < 2*partSeries {
+	if e.Ahead || len(e.Series) < 2*partSeries {
 		return division{}
 	}
 	key := selectorKey(ms)

@@ -145,6 +145,11 @@ func TestDividedFetch(t *testing.T) {
 			require.EqualValues(t, 2, requests.Load())
 			require.Equal(t, Progress{Pieces: 2, PiecesDone: 2, Bytes: got.PayloadBytes(), Series: int64(got.NumSeries())}, progress)
 		}
+		requests.Store(0)
+		got, _, err := c.Fetch(selection.Expect(t.Context(), selection.Expectation{Series: known, Samples: samples, Ahead: true}), last-minute, last, anything)
+		require.NoError(t, err)
+		require.Equal(t, chunksOf(whole), chunksOf(got))
+		require.EqualValues(t, 1, requests.Load(), "nobody waits for it")
 	}
 }
 

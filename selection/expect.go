@@ -22,6 +22,9 @@ type Expectation struct {
 	// sources send alike among times and values; then chunks are fetched. Nil means that
 	// any series may have had.
 	Signed func(series int) bool
+	// Ahead says that nobody waits for the fetch, so that its source is not to be asked
+	// for parts of it at once.
+	Ahead bool
 }
 
 type expectKey struct{}
