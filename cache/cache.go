@@ -89,6 +89,7 @@ func New(up Upstream, o Options) *Cache {
 		step:      o.Step.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
+		grace:     o.grace.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
 		retention: o.Retention.Milliseconds(),
 		now:       o.Now,
@@ -103,7 +104,7 @@ func New(up Upstream, o Options) *Cache {
 		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry)
 		registerDisk(o.Registerer, c)
 	}
-	c.prefetch = newPrefetcher(c, o.Prefetch)
+	c.prefetch = newPrefetcher(c, o.Prefetch, o.prefetchPause())
 	return c
 }
 

@@ -257,7 +257,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			path := t.TempDir()
 			start := func() *Cache {
 				o := Options{
-					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], Step: []time.Duration{0, 5 * time.Minute}[n/2%2], MaxAge: v.maxAge, Retention: v.retention, Recheck: v.recheck,
+					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], Step: []time.Duration{0, 5 * time.Minute}[n/2%2], MaxAge: v.maxAge, Retention: v.retention, Recheck: v.recheck, grace: time.Duration(n/3%2) * time.Minute,
 					Now: func() time.Time { return time.UnixMilli(m.clock.Load()) },
 				}
 				if v.disk > 0 {
@@ -274,8 +274,9 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			var seen witness
 			m.advance(5 * hour)
 			m.clock.Store(m.now)
-			for range 40 {
+			for step := range 40 {
 				m.pass(c, hour/[]int64{5, 40}[m.r.IntN(2)])
+				prefetched(t, c, step)
 				switch m.r.IntN(4) {
 				case 0:
 					m.change()
@@ -304,6 +305,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 				got, _ := read(t, sel.SeriesSet(mint, maxt, ws))
 				m.check(c, got, mint, maxt, ms)
 				require.NoError(t, seen.check(sel, got, mint, maxt, c.tile))
+				require.NoError(t, q.Close())
 			}
 			require.Positive(t, seen.again)
 			s := c.Stats()

@@ -162,7 +162,11 @@ func (c *Cache) keep(e *entry, f *flight) error {
 
 	sel, covered := brought, coverage(nil)
 	if base != nil {
-		left := had.without(fresh).usable(f.moment)
+		m := c.moment() // what was kept since f started stays
+		if f.narrow && len(had.usable(m).all().missing(fresh)) == 0 {
+			return nil // others were quicker
+		}
+		left := had.without(fresh).usable(m)
 		rest, err := restrict(base, had.all(), left.all())
 		if err != nil {
 			return err

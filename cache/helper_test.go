@@ -191,6 +191,20 @@ func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt in
 	}
 }
 
+// landed waits until nothing is being fetched or kept any more.
+func landed(c *Cache) {
+	for c.flying.Load() > 0 {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// prefetched does at some steps what the prefetcher of a cache without one would do now.
+func prefetched(t testing.TB, c *Cache, step int) {
+	if step%3 < 2 {
+		(&prefetcher{c: c, budget: Prefetch{Requests: 1e9, Concurrency: 2}}).round(t.Context())
+	}
+}
+
 var errUpstream = errors.New("upstream is down")
 
 // gate is an upstream that waits until it is opened.

@@ -182,10 +182,11 @@ func TestAgainstTSDB(t *testing.T) {
 			if limit == 0 {
 				limit = DefaultHostBytes
 			}
-			c := New(m, Options{HostBytes: limit, Tile: tile, Step: []time.Duration{0, 10 * time.Minute}[n/3%2], Recheck: v.recheck, Now: func() time.Time { return time.UnixMilli(m.now) }})
+			c := New(m, Options{HostBytes: limit, Tile: tile, Step: []time.Duration{0, 10 * time.Minute}[n/3%2], Recheck: v.recheck, grace: time.Duration(n%2) * time.Minute, Now: func() time.Time { return time.UnixMilli(m.now) }})
 			m.advance(5 * hour)
 			for step := range 60 {
 				m.advance(m.r.Int64N(hour / []int64{5, 60}[m.r.IntN(2)]))
+				prefetched(t, c, step)
 				var mint, maxt int64
 				switch m.r.IntN(4) {
 				case 0: // a dashboard
@@ -209,6 +210,8 @@ func TestAgainstTSDB(t *testing.T) {
 						require.Equal(t, want[name], got[name], "step %d, series %s, %d to %d ms, now %d", step, name, mint, maxt, m.now)
 					}
 				}
+				require.NoError(t, q.Close())
+				landed(c)
 
 				// Asked again, the kept part comes from memory.
 				if limit != DefaultHostBytes {
@@ -229,6 +232,7 @@ func TestAgainstTSDB(t *testing.T) {
 				require.LessOrEqual(t, qs.Fetches.Load(), wantFetches)
 				again, _ := read(t, sel.SeriesSet(mint, maxt, nil))
 				require.True(t, maps.EqualFunc(want, again, slices.Equal[[]sample]))
+				landed(c)
 			}
 			t.Logf("%d short fetches, %+v", m.short.Load(), c.Stats())
 		})

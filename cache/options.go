@@ -78,6 +78,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 
 	saveRetry time.Duration // 0 means saveRetry
+	grace     time.Duration // see Cache.grace; 0 means what suits prefetchPause
 }
 
 // withDefaults fills in defaults.
@@ -98,6 +99,9 @@ func (o Options) withDefaults() Options {
 	if o.OutOfOrder > 0 {
 		o.Recheck = 0
 	}
+	if o.Prefetch.Requests > 0 && o.Recheck > 0 && o.grace == 0 {
+		o.grace = 4 * o.prefetchPause()
+	}
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)
 	if o.saveRetry == 0 {
@@ -110,4 +114,14 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// prefetchPause is how often there may be something to prefetch: when a tile has become
+// old enough, or what is young too old.
+func (o Options) prefetchPause() time.Duration {
+	pause := o.Tile / 20
+	if o.Recheck > 0 {
+		pause = min(pause, o.Recheck/20)
+	}
+	return max(pause, time.Second)
 }

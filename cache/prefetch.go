@@ -36,24 +36,17 @@ type prefetcher struct {
 	next time.Time // when the budget has room for the next request
 }
 
-// newPrefetcher starts one, or returns nil if there is no budget.
-func newPrefetcher(c *Cache, budget Prefetch) *prefetcher {
+// newPrefetcher starts one, or returns nil if there is no budget. pause is how often it
+// looks for something to do.
+func newPrefetcher(c *Cache, budget Prefetch, pause time.Duration) *prefetcher {
 	if budget.Requests <= 0 || c.limit == 0 {
 		return nil
 	}
 	budget.Concurrency = max(budget.Concurrency, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &prefetcher{c: c, budget: budget, cancel: cancel, done: make(chan struct{})}
-	// There is something to do when a tile has become old enough, or what is young too
-	// old.
-	every := c.tile / 20
-	if c.recheck > 0 {
-		every = min(every, c.recheck/20)
-		c.grace = 4 * every
-	}
 	go func() {
 		defer close(p.done)
-		pause := max(time.Duration(every)*time.Millisecond, time.Second)
 		for next := pause; p.sleep(ctx, next); {
 			if next = pause; !p.round(ctx) {
 				next = max(pause, afterFailure)

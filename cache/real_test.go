@@ -213,7 +213,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	var life *mortal
 	start := func() *Cache {
 		o := Options{
-			HostBytes: limit, Tile: 20 * time.Minute, Step: []time.Duration{0, 4 * time.Minute}[seed/2%2], OutOfOrder: window, Recheck: recheck, MaxAge: maxAge, Retention: retention,
+			HostBytes: limit, Tile: 20 * time.Minute, Step: []time.Duration{0, 4 * time.Minute}[seed/2%2], OutOfOrder: window, Recheck: recheck, grace: time.Duration(seed%2) * time.Minute, MaxAge: maxAge, Retention: retention,
 			Now: func() time.Time { return time.UnixMilli(m.clock.Load()) }, saveRetry: time.Millisecond,
 		}
 		if onDisk > 0 {
@@ -243,7 +243,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	c := start()
 	m.advance(5 * hour)
 	m.clock.Store(m.now)
-	for range 60 {
+	for step := range 60 {
 		m.pass(c, hour/[]int64{5, 40}[r.IntN(2)])
 		switch r.IntN(5) {
 		case 0:
@@ -300,6 +300,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 			})
 		}
 		all.Wait()
+		prefetched(t, c, step)
 		for _, q := range queries {
 			if q.err != nil {
 				require.True(t, failing, "%v", q.err)
