@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +58,48 @@ func TestYoung(t *testing.T) {
 	}
 	// Only tiles that are old count as kept until then.
 	require.Equal(t, 101*hour, c.entries[selectorKey(named("m"))].sel.KeptUntil())
+}
+
+// A fetch of the newest samples goes on until now, for queries that end elsewhere. They
+// share it if they end before it began.
+func TestUntilNow(t *testing.T) {
+	up := newGate(newMinutely(t, 3))
+	var clock atomic.Int64
+	begin := 100*hour + 35*minute + 30_000
+	clock.Store(begin)
+	c := New(up, Options{
+		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Step: 5 * time.Minute, Recheck: 5 * time.Minute,
+		Now: func() time.Time { return time.UnixMilli(clock.Load()) },
+	})
+	var all sync.WaitGroup
+	ask := func(end, shared int64) {
+		all.Go(func() {
+			sel, _, err := c.get(t.Context(), 99*hour, end, named("m"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got, _ := read(t, sel.SeriesSet(99*hour, end, nil))
+			requireMinutely(t, got, 3, 99*hour, end)
+		})
+		require.Eventually(t, func() bool { return c.Stats().Shared == shared && c.metrics.misses.value()+c.Stats().Shared > 0 }, 10*time.Second, time.Millisecond)
+	}
+	ask(begin-2*minute, 0)
+	<-up.entered
+	ask(begin-minute, 1)
+	ask(begin-1, 2)
+	clock.Add(minute)
+	ask(begin-3*minute, 3)
+	require.Equal(t, []request{{99 * hour, begin}}, up.asked())
+	ask(begin, 4) // the tiles alone: until this very moment there may be more by now
+	select {
+	case <-up.entered:
+	case <-time.After(10 * time.Second):
+		t.Error("it shared a fetch that began before")
+	}
+	require.Equal(t, []request{{100*hour + 25*minute, begin + minute}}, up.asked())
+	close(up.open)
+	all.Wait()
 }
 
 // Nothing young is kept where samples come out of order, or where that is not wanted.
