@@ -47,11 +47,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 		}
 		// The rest has been fetched again, and so may some of that have been which is
 		// usable, beside what is not.
-		keep := l.covered.usable(l.moment).all()
-		for _, f := range l.flights {
-			keep = keep.without(f.whole)
-		}
-		if base, err = restrict(base, l.covered.all(), keep); err != nil {
+		if base, err = restrict(base, l.covered.all(), l.left().all()); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})
@@ -63,6 +59,15 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 		return nil, false, err
 	}
 	return sel, !slices.ContainsFunc(parts, func(p part) bool { return p.sel == sel }), nil
+}
+
+// left is what was kept that is usable and that no flight was for.
+func (l *lookup) left() coverage {
+	left := l.covered.usable(l.moment)
+	for _, f := range l.flights {
+		left = left.without(f.whole)
+	}
+	return left
 }
 
 // restrict returns of sel, which covers have, what it has in keep, a part of

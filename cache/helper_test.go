@@ -192,9 +192,12 @@ func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt in
 }
 
 // landed waits until nothing is being fetched or kept any more.
-func landed(c *Cache) {
-	for c.flying.Load() > 0 {
-		time.Sleep(100 * time.Microsecond)
+func landed(t testing.TB, c *Cache) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); c.flying.Load() > 0; time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d flights have not ended", c.flying.Load())
+		}
 	}
 }
 

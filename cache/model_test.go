@@ -211,7 +211,7 @@ func TestAgainstTSDB(t *testing.T) {
 					}
 				}
 				require.NoError(t, q.Close())
-				landed(c)
+				landed(t, c)
 
 				// Asked again, the kept part comes from memory.
 				if limit != DefaultHostBytes {
@@ -232,7 +232,7 @@ func TestAgainstTSDB(t *testing.T) {
 				require.LessOrEqual(t, qs.Fetches.Load(), wantFetches)
 				again, _ := read(t, sel.SeriesSet(mint, maxt, nil))
 				require.True(t, maps.EqualFunc(want, again, slices.Equal[[]sample]))
-				landed(c)
+				landed(t, c)
 			}
 			t.Logf("%d short fetches, %+v", m.short.Load(), c.Stats())
 		})

@@ -39,7 +39,7 @@ func BenchmarkMoved(b *testing.B) {
 		require.NoError(b, err)
 		looking += time.Since(start)
 		start = time.Now()
-		landed(c)
+		landed(b, c)
 		keeping += time.Since(start)
 	}
 	look()

@@ -42,9 +42,9 @@ func (cs coverage) from(key string, sel *selection.Selection) *selection.Selecti
 // brought has of the former alone. Chunks of the latter may reach back into it, with
 // samples that the upstream has got since.
 func (l *lookup) untouched() coverage {
-	left := l.covered.usable(l.moment)
+	left := l.left()
 	for _, f := range l.flights {
-		left = left.without(f.whole).without(extent(f.sel))
+		left = left.without(extent(f.sel))
 	}
 	return left
 }

@@ -53,7 +53,7 @@ func TestYoung(t *testing.T) {
 		clock += look.after
 		end := clock - look.back
 		requireMinutely(t, query(t, c, 96*hour, end, "m"), 3, 96*hour, end)
-		require.Eventually(t, func() bool { return c.flying.Load() == 0 }, 10*time.Second, 100*time.Microsecond)
+		landed(t, c)
 		require.Equal(t, look.asked, sorted(up.asked()), look.name)
 	}
 	// Only tiles that are old count as kept until then.
