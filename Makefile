@@ -12,10 +12,10 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache/... ./remoteread ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost
+RACE    := ./selection ./cache/... ./remoteread/... ./cpuexec ./tsdbdir ./jsonout ./refcount ./gpuexec/cuda ./fleet ./cost ./internal/...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak e2e bench gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients bench gpubench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -47,8 +47,39 @@ SOAK ?= 10m
 soak:           ## have the cache work for SOAK (10m) under the race detector: memory, goroutines and mapped files must not grow
 	CGO_ENABLED=1 PROMWARP_SOAK=$(SOAK) $(GO) test -race -count=1 -timeout 1h -v -run TestSoak ./cache
 
+FUZZ ?= 10s
+fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
+	@set -e; for d in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$d/*_test.go | cut -d' ' -f2); do \
+			echo "$$d $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ) $$d; \
+		done; \
+	done
+
 e2e:            ## real Prometheus binaries against the real promwarp
-	cd e2e && $(GO) test -count=1 ./...
+	cd e2e && $(GO) test -count=1 -timeout 20m ./...
+
+ATTACK ?= 3m
+attack:         ## attack a freshly started promwarp in all ways that are known, about ten minutes; ATTACK is how long everything is done at once, ARGS are the attack's
+	cd e2e && $(GO) build -o ../$(BUILD)/attack ./attack
+	cd e2e && ../$(BUILD)/attack -start -for $(ATTACK) $(ARGS)
+	cd e2e && ../$(BUILD)/attack restart -promwarp-bin ../bin/promwarp
+
+RACELOAD ?= 1m
+raceload:       ## the attack's load, everything at once for RACELOAD (1m), on a promwarp under the race detector; any report fails
+	CGO_ENABLED=1 $(GO) build -race -o $(BUILD)/promwarp-race ./cmd/promwarp
+	cd e2e && $(GO) run ./attack -start -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -singly=false -bars=false -for $(RACELOAD) -crowd 0 -dashboards 0 $(ARGS)
+
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB names a mirror of https://vuln.go.dev
+	@curl -fsS -m 20 -o /dev/null $${GOVULNDB:-https://vuln.go.dev}/index/db.json || \
+		{ echo "NOT CHECKED: the database of vulnerabilities cannot be reached; name a mirror in GOVULNDB"; exit 1; }
+	$(GO) run $(GOVULNCHECK) ./cmd/promwarp
+
+licences:       ## the licences of all modules that are linked into promwarp
+	cd e2e && $(GO) test -count=1 ./licences
+
+clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp
+	cd e2e && $(GO) test -count=1 -tags clients -run 'TestThanos|TestVmctl' .
 
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes, and write docs/performance.md's tables; ARGS=-smoke for a quick look
 	cd bench && $(GO) run . -docs ../docs/performance.md $(ARGS)
@@ -78,7 +109,7 @@ asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under Address
 lint:           ## formatting, vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet $(VET) ./...
-	cd e2e && $(GO) vet $(VET) ./...
+	cd e2e && $(GO) vet $(VET) -tags clients ./...
 	cd bench && $(GO) vet $(VET) ./...
 	$(GO) run $(STATICCHECK) ./...
 

@@ -1,7 +1,8 @@
 // Package api holds promwarp's HTTP doors: Prometheus's own API, remote read
 // included, promwarp's /query and /explain, and those for operating it.
 //
-// Prometheus's web/api/v1 is mounted for everything that is evaluated here.
+// Prometheus's web/api/v1 is mounted for everything that is evaluated here; remote read
+// is answered by remoteread/serve.
 // What remote read cannot answer (labels, series, metadata, rules, targets) is
 // forwarded to the upstream's HTTP API, or answered from the queryable when
 // there is no upstream. Everything else is refused with an error that says
@@ -11,8 +12,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -20,12 +23,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
 	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
 )
 
 // Engine evaluates queries and explains how.
@@ -41,6 +49,8 @@ type Options struct {
 	Queryable storage.SampleAndChunkQueryable
 	// Parser is the engine's; nil is Prometheus's default.
 	Parser parser.Parser
+	// Limits bound the text of queries and selectors; the zero value has the defaults.
+	Limits planner.Limits
 
 	// Remotes are the servers that samples come from; none when they come from
 	// here.
@@ -52,6 +62,20 @@ type Options struct {
 	RuntimeInfo func() (v1.RuntimeInfo, error)
 	// ListenAddress is the server's, host:port.
 	ListenAddress string
+	// Features are those of the engine and its parser, by category, for
+	// /api/v1/features; nil is the parser's alone.
+	Features func() map[string]map[string]bool
+
+	// LookbackDelta is how old the samples may be that /federate gives; 0 is
+	// Prometheus's default.
+	LookbackDelta time.Duration
+	// PagesURL is where browsers find the upstream's pages; nil is the Base of the
+	// only one of Remotes.
+	PagesURL *url.URL
+
+	// Known says how the upstreams are set, as far as answers depend on it, and what is
+	// not known of that, a line each; may be nil.
+	Known func() []string
 
 	// Ready says why the server is not ready, or nil. A nil Ready is always
 	// ready.
@@ -64,18 +88,44 @@ type Options struct {
 
 	// CORSOrigin is what a browser's origin must match; nil is any.
 	CORSOrigin *regexp.Regexp
+	// MaxListBytes is the most bytes of labels, series or metadata that upstreams may answer
+	// one request with where promwarp puts the answer together; 0 is 512 MiB.
+	MaxListBytes int64
 	// Pprof opens /debug/pprof.
 	Pprof bool
+	// Memory is the process's memory, of which the bodies of requests take leases; nil is
+	// without limit.
+	Memory *memory.Pool
 	// MaxBodyBytes bounds a request's body; 0 is 10 MiB.
 	MaxBodyBytes int64
-	// Timeout bounds a forwarded request; 0 is two minutes.
+	// BodyTimeout is the longest that a body may take to arrive, and WriteTimeout the longest
+	// that a client may read nothing of its answer; 0 is five minutes, and one.
+	BodyTimeout, WriteTimeout time.Duration
+	// Timeout bounds a query with its time in the queue, a forwarded request and one of
+	// remote read; 0 is two minutes.
 	Timeout time.Duration
 
-	// ReadSamples, ReadConcurrency and ReadFrameBytes bound remote read as
-	// Prometheus's --storage.remote.read-* flags do; 0 is Prometheus's default.
-	ReadSamples     int
-	ReadConcurrency int
-	ReadFrameBytes  int
+	// Queue bounds how many queries are evaluated at once, and how many wait; nil does not.
+	Queue *queue.Queue
+	// ReadQueue is the same for requests of remote read.
+	ReadQueue *queue.Queue
+	// TenantHeader is the header that says whose a request is, for whose turn it is in the
+	// queues. Requests without it, and all if it is empty, are the remote address's.
+	TenantHeader string
+
+	// ReadSamples and ReadFrameBytes bound remote read as
+	// Prometheus's --storage.remote.read-* flags do; 0 is Prometheus's default, and
+	// less than 0 no limit. So with ReadQueries, the most queries of a request.
+	ReadSamples    int
+	ReadFrameBytes int
+	ReadQueries    int
+	// ReadStreamSamples bounds the samples of a query whose answer is chunks; 0 does not.
+	ReadStreamSamples int64
+	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
+	ReadChunks remoteserve.Chunks
+	// ExternalLabels are those that remote read and /federate add to series, as a
+	// Prometheus does with its external_labels; nil is none.
+	ExternalLabels func() labels.Labels
 
 	Logger *slog.Logger
 	// Metrics are shared by all APIs of one program; nil measures nothing.
@@ -86,13 +136,20 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 }
 
-// The defaults of Options, Prometheus's where it has one.
+// Defaults of Options.
 const (
-	defaultMaxBodyBytes    = 10 << 20
-	defaultTimeout         = 2 * time.Minute
-	defaultReadSamples     = 50_000_000
-	defaultReadConcurrency = 10
-	defaultReadFrameBytes  = 1 << 20
+	DefaultMaxBodyBytes = 10 << 20
+	DefaultWriteTimeout = time.Minute
+	DefaultMaxListBytes = 512 << 20
+	defaultBodyTimeout  = 5 * time.Minute
+)
+
+// More defaults of Options, Prometheus's where it has one.
+const (
+	defaultTimeout        = 2 * time.Minute
+	defaultReadSamples    = remoteserve.DefaultSampleLimit
+	defaultReadFrameBytes = remoteserve.DefaultFrameBytes
+	defaultReadQueries    = remoteserve.DefaultMaxQueries
 )
 
 var anyOrigin = regexp.MustCompile("^(?:.*)$")
@@ -103,7 +160,9 @@ type API struct {
 	logger  *slog.Logger
 	v1      http.Handler // Prometheus's own, paths from /api/v1
 	queries http.Handler // v1 for the doors that evaluate; large answers are streamed
+	read    http.Handler // remote read
 	router  *mux.Router
+	paths   http.Handler // the router, behind what puts paths into their usual form
 }
 
 // New returns the doors.
@@ -117,6 +176,7 @@ func New(o Options) (*API, error) {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
 	}
+	o.Parser = o.Limits.Parser(o.Parser)
 	if o.Config == nil {
 		o.Config = func() promconfig.Config { return promconfig.DefaultConfig }
 	}
@@ -127,8 +187,11 @@ func New(o Options) (*API, error) {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	if o.CORSOrigin == nil || o.CORSOrigin.String() == "^(?s:.*)$" {
+	if o.CORSOrigin == nil {
 		o.CORSOrigin = anyOrigin
+	}
+	if o.Known == nil {
+		o.Known = func() []string { return nil }
 	}
 	if o.Gatherer == nil {
 		o.Gatherer = prometheus.NewRegistry()
@@ -139,17 +202,26 @@ func New(o Options) (*API, error) {
 	if o.Flags == nil {
 		o.Flags = map[string]string{}
 	}
-	setDefault(&o.MaxBodyBytes, defaultMaxBodyBytes)
+	setDefault(&o.MaxBodyBytes, DefaultMaxBodyBytes)
+	setDefault(&o.MaxListBytes, DefaultMaxListBytes)
+	setDefault(&o.BodyTimeout, defaultBodyTimeout)
+	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.Timeout, defaultTimeout)
+	setDefault(&o.LookbackDelta, defaultLookbackDelta)
 	setDefault(&o.ReadSamples, defaultReadSamples)
-	setDefault(&o.ReadConcurrency, defaultReadConcurrency)
 	setDefault(&o.ReadFrameBytes, defaultReadFrameBytes)
+	setDefault(&o.ReadQueries, defaultReadQueries)
 
 	a := &API{o: o, logger: o.Logger}
 	ss := newStreams()
 	a.v1 = a.newV1(ss)
 	a.queries = ss.handler(a.v1)
+	var err error
+	if a.read, err = a.newRead(); err != nil {
+		return nil, err
+	}
 	a.router = a.routes()
+	a.paths = usualPath(a.router)
 	return a, nil
 }
 
@@ -159,5 +231,25 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
+// maxHeaderFields is the most fields of a request's header.
+const maxHeaderFields = 1000
+
+// fields counts the fields of a header.
+func fields(h http.Header) (n int) {
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
+}
+
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if fields(r.Header) > maxHeaderFields {
+		http.Error(w, fmt.Sprintf("the request's header has more than the %d fields that promwarp takes", maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge)
+		return
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = newTimedBody(w, r.Body, a.o.BodyTimeout)
+	}
+	a.paths.ServeHTTP(w, r)
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,7 +163,7 @@ func TestExecutorParameter(t *testing.T) {
 	}
 
 	// What the executor cannot take is a warning, or strictly an error.
-	form := url.Values{"query": {`day_of_week(m)`}, "time": {"60"}, "executor": {"cpu"}}
+	form := url.Values{"query": {`timestamp(m @ 60 offset 1s)`}, "time": {"60"}, "executor": {"cpu"}}
 	for _, door := range []string{"/api/v1/query", "/query"} {
 		form.Set("strict", "false")
 		code, got := postForm(t, a, door, form)
@@ -245,6 +246,7 @@ func TestErrorTable(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Engine, o.Queryable = now, now })
 	for _, c := range []struct {
 		name    string
+		method  string // empty: GET
 		path    string
 		storage error // nil: answers
 		open    bool
@@ -282,11 +284,10 @@ func TestErrorTable(t *testing.T) {
 		{name: "storage", path: "/query?query=m", storage: some, open: true, code: 422, typ: "execution", message: "connection refused"},
 		{name: "no such door", path: "/api/v2/query", code: 404, typ: "not_found", message: "/api/v2/query"},
 		{name: "no such door of the API", path: "/api/v1/nothing", code: 404, typ: "not_found", message: "/api/v1/nothing"},
-		{name: "remote write", path: "/api/v1/write", code: 404, typ: "not_found", message: "no remote write"},
-		{name: "OTLP", path: "/api/v1/otlp/v1/metrics", code: 404, typ: "not_found", message: "no OTLP"},
-		{name: "admin", path: "/api/v1/admin/tsdb/snapshot", code: 404, typ: "not_found", message: "administer"},
-		{name: "search", path: "/api/v1/search/metric_names", code: 404, typ: "not_found", message: "no search"},
-		{name: "wrong method", path: "/api/v1/read", code: 405, typ: "bad_data", message: "use POST"},
+		{name: "remote write", method: http.MethodPost, path: "/api/v1/write", code: 404, typ: "not_found", message: "no remote write"},
+		{name: "OTLP", method: http.MethodPost, path: "/api/v1/otlp/v1/metrics", code: 404, typ: "not_found", message: "no OTLP"},
+		{name: "admin", method: http.MethodPut, path: "/api/v1/admin/tsdb/snapshot", code: 500, typ: "unavailable", message: "administer"},
+		{name: "search", path: "/api/v1/search/metric_names", code: 404, typ: "not_found", message: "running Prometheus"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now.Engine = newEngine(t, c.opts)
@@ -298,7 +299,7 @@ func TestErrorTable(t *testing.T) {
 			default:
 				now.SampleAndChunkQueryable = failing{err: c.storage, open: c.open}
 			}
-			code, got := getJSON(t, a, c.path)
+			code, got := decode(t, do(t, a, httptest.NewRequest(cmp.Or(c.method, http.MethodGet), c.path, nil)))
 			require.Equal(t, c.code, code, got.Error)
 			require.Equal(t, "error", got.Status)
 			require.Equal(t, c.typ, got.ErrorType)
@@ -493,8 +494,11 @@ func TestOperating(t *testing.T) {
 	code, _ = text(http.MethodHead, "/-/healthy")
 	require.Equal(t, 200, code)
 
-	code, _ = text(http.MethodGet, "/-/reload")
-	require.Equal(t, 405, code)
+	for _, path := range []string{"/-/reload", "/-/quit"} {
+		code, body = text(http.MethodGet, path)
+		require.Equal(t, 405, code)
+		require.Equal(t, "Only POST or PUT requests allowed", body)
+	}
 	code, _ = text(http.MethodPost, "/-/reload")
 	require.Equal(t, 200, code)
 	bad = errors.New("unknown key")
@@ -508,7 +512,7 @@ func TestOperating(t *testing.T) {
 	code, _ = text(http.MethodGet, "/debug/pprof/")
 	require.Equal(t, 404, code)
 	code, _ = text(http.MethodPost, "/-/quit")
-	require.Equal(t, 404, code)
+	require.Equal(t, 403, code)
 }
 
 func TestCORS(t *testing.T) {
@@ -527,4 +531,45 @@ func TestCORS(t *testing.T) {
 func TestRequired(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "Engine and Queryable")
+}
+
+// TestLimitsOfQueries: every door that parses PromQL refuses what is too long or too deep, in
+// Prometheus's form of a query that does not parse.
+func TestLimitsOfQueries(t *testing.T) {
+	h := newTestAPI(t, func(o *Options) { o.Dropper = &dropper{} })
+	deep := url.QueryEscape(strings.Repeat("abs(", 20_000))
+	for path, parameter := range map[string]string{
+		"/api/v1/query?query=" + deep:                            "query",
+		"/api/v1/query_range?start=1&end=2&step=1&query=" + deep: "query",
+		"/query?query=" + deep:                                   "query",
+		"/explain?query=" + deep:                                 "query",
+		"/explain?analyze=true&query=" + deep:                    "query",
+		"/api/v1/format_query?query=" + deep:                     "query",
+		"/api/v1/parse_query?query=" + deep:                      "query",
+		"/api/v1/series?match[]=" + deep:                         "match[]",
+		"/api/v1/labels?match[]=" + deep:                         "match[]",
+		"/api/v1/label/job/values?match[]=" + deep:               "match[]",
+		"/api/v1/query_exemplars?start=1&end=2&query=" + deep:    "exemplars",
+		"/api/v1/admin/cache/drop?match[]=" + deep:               "match[]",
+		"/federate?match[]=" + deep:                              "",
+	} {
+		method := http.MethodGet
+		if strings.Contains(path, "/admin/") {
+			method = http.MethodPost
+		}
+		w := do(t, h, httptest.NewRequest(method, path, nil))
+		if w.Code == http.StatusNotFound {
+			t.Log("no such door here:", path[:30])
+			continue
+		}
+		require.Equal(t, http.StatusBadRequest, w.Code, path[:30])
+		require.Contains(t, w.Body.String(), "--query.max-depth allows is 2500", path[:30])
+		if parameter != "" {
+			require.Contains(t, w.Body.String(), `"errorType":"bad_data"`)
+		}
+		if parameter == "query" {
+			require.Contains(t, w.Body.String(), `invalid parameter \"`+parameter+`\": `)
+		}
+		require.Less(t, w.Body.Len(), 500)
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -17,23 +18,37 @@ import (
 // inside; promwarp's own is beside it. There must be no "features": Grafana
 // takes a server with one for Mimir.
 func (a *API) buildInfo(w http.ResponseWriter, r *http.Request) {
-	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	httputil.CompressionHandler{Handler: a.cors(http.HandlerFunc(buildInfo))}.ServeHTTP(w, r)
+}
+
+func buildInfo(w http.ResponseWriter, _ *http.Request) {
 	respondData(w, struct {
 		v1.PrometheusVersion
 		Application        string `json:"application"`
 		ApplicationVersion string `json:"applicationVersion"`
 	}{
-		PrometheusVersion: v1.PrometheusVersion{
-			Version:   PrometheusVersion(),
-			Revision:  version.GetRevision(),
-			Branch:    version.Branch,
-			BuildUser: version.BuildUser,
-			BuildDate: version.BuildDate,
-			GoVersion: runtime.Version(),
-		},
+		PrometheusVersion:  versionInfo(),
 		Application:        "promwarp",
 		ApplicationVersion: version.Version,
 	})
+}
+
+// version answers /version. Prometheus says nothing of its content type either.
+func (a *API) version(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_ = json.NewEncoder(w).Encode(versionInfo())
+}
+
+// versionInfo says what is running: the version is that of the Prometheus inside.
+func versionInfo() v1.PrometheusVersion {
+	return v1.PrometheusVersion{
+		Version:   PrometheusVersion(),
+		Revision:  version.GetRevision(),
+		Branch:    version.Branch,
+		BuildUser: version.BuildUser,
+		BuildDate: version.BuildDate,
+		GoVersion: runtime.Version(),
+	}
 }
 
 // releaseOf is the Prometheus release of a version of its Go module: v0.315.1

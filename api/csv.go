@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 
@@ -15,8 +17,9 @@ import (
 
 // csvCodec writes a query's answer as CSV: one column for each label, then
 // timestamp (seconds since the epoch) and value, one row for each sample.
-// Warnings have no place in it.
-type csvCodec struct{}
+// Warnings have no place in it. Of a large answer it encodes only the first row, with the
+// names; the request's stream writes the rest behind that.
+type csvCodec struct{ streams *streams }
 
 func (csvCodec) ContentType() v1.MIMEType { return v1.MIMEType{Type: "text", SubType: "csv"} }
 
@@ -39,81 +42,123 @@ func (csvCodec) CanEncode(resp *v1.Response) bool {
 }
 
 // Encode implements v1.Codec.
-func (csvCodec) Encode(resp *v1.Response) ([]byte, error) {
-	var buf bytes.Buffer
-	w := csv.NewWriter(&buf)
-	t := table{w: w}
-	switch r := resp.Data.(*v1.QueryData).Result.(type) {
-	case promql.Scalar:
-		t.header(nil)
-		t.row(labels.EmptyLabels(), r.T, r.V)
-	case promql.String:
-		t.header(nil)
-		t.cells(labels.EmptyLabels(), r.T, r.V)
-	case promql.Vector:
-		t.header(func(yield func(labels.Labels) bool) {
-			for i := range r {
-				if !yield(r[i].Metric) {
-					return
-				}
-			}
-		})
-		for i := range r {
-			t.row(r[i].Metric, r[i].T, r[i].F)
-		}
-	case promql.Matrix:
-		t.header(func(yield func(labels.Labels) bool) {
-			for i := range r {
-				if !yield(r[i].Metric) {
-					return
-				}
-			}
-		})
-		for i := range r {
-			for _, p := range r[i].Floats {
-				t.row(r[i].Metric, p.T, p.F)
-			}
+func (c csvCodec) Encode(resp *v1.Response) ([]byte, error) {
+	result := resp.Data.(*v1.QueryData).Result
+	t := newTable(result)
+	if t.rows >= minStreamed && c.streams != nil {
+		if s := c.streams.take(firstRow(result)); s != nil {
+			head := t.head()
+			s.rest = t
+			return head, nil
 		}
 	}
-	w.Flush()
-	return buf.Bytes(), w.Error()
+	buf := bytes.NewBuffer(t.head())
+	_, err := t.WriteRest(buf)
+	return buf.Bytes(), err
 }
 
-// table writes rows of labels, a time and a value.
+// table is a query's result as rows of labels, a time and a value.
 type table struct {
-	w     *csv.Writer
-	names []string
-	cell  []string
+	result any
+	rows   int
+	names  []string
+	cell   []string
 }
 
-// header finds all label names and writes the first row.
-func (t *table) header(metrics func(func(labels.Labels) bool)) {
+// newTable finds the names of all labels.
+func newTable(result any) *table {
+	t := &table{result: result}
 	seen := map[string]bool{}
-	if metrics != nil {
-		for m := range metrics {
-			m.Range(func(l labels.Label) {
-				if !seen[l.Name] {
-					seen[l.Name] = true
-					t.names = append(t.names, l.Name)
-				}
-			})
+	add := func(m labels.Labels, rows int) {
+		t.rows += rows
+		m.Range(func(l labels.Label) {
+			if !seen[l.Name] {
+				seen[l.Name] = true
+				t.names = append(t.names, l.Name)
+			}
+		})
+	}
+	switch r := result.(type) {
+	case promql.Vector:
+		for i := range r {
+			add(r[i].Metric, 1)
+		}
+	case promql.Matrix:
+		for i := range r {
+			add(r[i].Metric, len(r[i].Floats))
 		}
 	}
 	slices.Sort(t.names)
-	_ = t.w.Write(append(slices.Clone(t.names), "timestamp", "value"))
+	return t
 }
 
-func (t *table) row(m labels.Labels, ms int64, v float64) {
-	t.cells(m, ms, strconv.FormatFloat(v, 'f', -1, 64))
+// head is the first row, which names the columns.
+func (t *table) head() []byte {
+	var buf bytes.Buffer
+	w := csv.NewWriter(&buf)
+	_ = w.Write(append(slices.Clone(t.names), "timestamp", "value")) // a buffer takes all
+	w.Flush()
+	return buf.Bytes()
 }
 
-func (t *table) cells(m labels.Labels, ms int64, value string) {
+// csvBuffer is how many bytes of rows are collected before they are written.
+const csvBuffer = 32 << 10
+
+// WriteRest writes the rows behind the first, until writing fails.
+func (t *table) WriteRest(to io.Writer) (int64, error) {
+	counted := &writtenBytes{Writer: to}
+	w := csv.NewWriter(bufio.NewWriterSize(counted, csvBuffer)) // which uses that buffer
+	switch r := t.result.(type) {
+	case promql.Scalar:
+		_ = t.row(w, labels.EmptyLabels(), r.T, r.V)
+	case promql.String:
+		_ = t.cells(w, labels.EmptyLabels(), r.T, r.V)
+	case promql.Vector:
+		for i := range r {
+			if t.row(w, r[i].Metric, r[i].T, r[i].F) != nil {
+				break
+			}
+		}
+	case promql.Matrix:
+		t.matrix(w, r)
+	}
+	w.Flush()
+	return counted.n, w.Error()
+}
+
+func (t *table) matrix(w *csv.Writer, m promql.Matrix) {
+	for i := range m {
+		for _, p := range m[i].Floats {
+			if t.row(w, m[i].Metric, p.T, p.F) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *table) row(w *csv.Writer, m labels.Labels, ms int64, v float64) error {
+	return t.cells(w, m, ms, strconv.FormatFloat(v, 'f', -1, 64))
+}
+
+func (t *table) cells(w *csv.Writer, m labels.Labels, ms int64, value string) error {
 	t.cell = t.cell[:0]
 	for _, n := range t.names {
 		t.cell = append(t.cell, m.Get(n))
 	}
 	t.cell = append(t.cell, strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64), value)
-	_ = t.w.Write(t.cell) // errors stay with the writer
+	return w.Write(t.cell)
+}
+
+// writtenBytes counts the bytes that are written.
+type writtenBytes struct {
+	io.Writer
+	n int64
+}
+
+func (w *writtenBytes) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.n += int64(n)
+	return n, err
 }
 
 // CSV writes a query's answer as /query does with format=csv.

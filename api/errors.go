@@ -8,26 +8,35 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // Errors are JSON in Prometheus's form, whatever the door. These are their
 // types and statuses:
 //
 //	cause                                             errorType    status
-//	wrong parameter, PromQL that does not parse       bad_data     400
+//	wrong parameter, PromQL that does not parse, or
+//	is longer or deeper than the limits allow         bad_data     400
 //	request body too large                            bad_data     413
+//	request body too slow                             timeout      408
 //	evaluation failed: too many samples, many-to-many execution    422
 //	upstream refused what was asked (its 400 and 422) execution    422
 //	the request went away                             canceled     499
-//	query timeout, fetching from the upstream counted timeout      503
+//	query timeout, fetching and the queue counted     timeout      503
+//	too many queries: the queue is full or too slow   unavailable  503
 //	not ready, or draining                            unavailable  503
+//	no memory left for the moment (Retry-After)       unavailable  503
 //	upstream cannot be reached, answers 5xx or 429,
 //	rejects promwarp's credentials, breaks off        unavailable  502
 //	labels and metadata of an unknown upstream        unavailable  501
 //	no such door                                      not_found    404
 //	a panic                                           internal     500
 //
-// All but the upstream's are Prometheus's own. Prometheus itself never waits
+// All but the upstream's and the queue's are Prometheus's own. Prometheus itself never waits
 // for a store, so it has no status for one that fails; 502 tells clients and
 // load balancers that promwarp works and what is behind it does not.
 const (
@@ -80,17 +89,26 @@ func classify(err error) (code int, typ string) {
 		stored   promql.ErrStorage
 		syntax   *parser.ParseErr
 		syntaxes parser.ParseErrors
+		rejected *queue.Rejected
+		panicked *rescue.Panic
+		beyond   *planner.LimitError
 	)
 	switch {
+	case errors.As(err, &panicked):
+		return http.StatusInternalServerError, typeInternal
+	case errors.As(err, &rejected):
+		return http.StatusServiceUnavailable, typeUnavailable
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, typeTimeout
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
 		return statusClientClosed, typeCanceled
+	case errors.As(err, new(*memory.BusyError)):
+		return http.StatusServiceUnavailable, typeUnavailable
 	case isUnavailable(err):
 		return http.StatusBadGateway, typeUnavailable
 	case errors.As(err, &stored):
 		return http.StatusInternalServerError, typeInternal
-	case errors.As(err, &syntax), errors.As(err, &syntaxes):
+	case errors.As(err, &syntax), errors.As(err, &syntaxes), errors.As(err, &beyond):
 		return http.StatusBadRequest, typeBadData
 	}
 	return http.StatusUnprocessableEntity, typeExecution

@@ -3,38 +3,63 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // translating is an engine whose errors from the upstream come out as ones to
 // which Prometheus's API gives a fitting type: see errors.go.
-type translating struct{ promql.QueryEngine }
+type translating struct {
+	promql.QueryEngine
+	a *API
+}
 
 func (t translating) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
 	query, err := t.QueryEngine.NewInstantQuery(ctx, q, opts, qs, ts)
-	if err != nil {
-		return nil, err
-	}
-	return translated{query}, nil
+	return t.translated(query, err)
 }
 
 func (t translating) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (promql.Query, error) {
 	query, err := t.QueryEngine.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
-	if err != nil {
-		return nil, err
-	}
-	return translated{query}, nil
+	return t.translated(query, err)
 }
 
-type translated struct{ promql.Query }
+// translated wraps a new query. Prometheus's API calls every error of making one a wrong
+// parameter, so where the request's time was up before that, its evaluation fails instead.
+func (t translating) translated(query promql.Query, err error) (promql.Query, error) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return translated{ended{err: promql.ErrQueryTimeout("the queue")}, t.a}, nil
+	case errors.Is(err, context.Canceled):
+		return translated{ended{err: promql.ErrQueryCanceled("the queue")}, t.a}, nil
+	case err != nil:
+		return nil, err
+	}
+	return translated{query, t.a}, nil
+}
+
+// ended is a query whose time was up before it began.
+type ended struct {
+	promql.Query
+	err error
+}
+
+func (e ended) Exec(context.Context) *promql.Result { return &promql.Result{Err: e.err} }
+func (ended) Close()                                {}
+
+type translated struct {
+	promql.Query
+	a *API
+}
 
 func (t translated) Exec(ctx context.Context) *promql.Result {
 	r := t.Query.Exec(ctx)
+	evaluationEnded(ctx)
 	if r.Err != nil {
 		switch _, typ := classify(r.Err); typ {
 		case typeTimeout:
@@ -42,7 +67,16 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 			if !errors.As(r.Err, &timeout) {
 				r.Err = promql.ErrQueryTimeout("fetching: " + r.Err.Error())
 			}
+		case typeInternal:
+			t.a.notePanic(r.Err)
+			var stored promql.ErrStorage
+			if !errors.As(r.Err, &stored) {
+				r.Err = promql.ErrStorage{Err: r.Err} // of which Prometheus's API makes an internal error
+			}
 		case typeUnavailable:
+			if memory.Exhausted(r.Err) {
+				askLater(ctx)
+			}
 			r.Err = unavailable{r.Err}
 		}
 		return r
@@ -62,5 +96,9 @@ func (u unavailable) Is(target error) bool { return target == tsdb.ErrNotReady }
 // its first parameter has no name outside of Prometheus's package.
 func overrideStatus[N ~int](_ N, err error) (int, bool) {
 	var u unavailable
-	return http.StatusBadGateway, errors.As(err, &u)
+	if !errors.As(err, &u) {
+		return 0, false
+	}
+	code, _ := classify(u.error)
+	return code, true
 }

@@ -31,7 +31,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	analyze := false
 	if s := r.FormValue("analyze"); s != "" {
 		if analyze, err = strconv.ParseBool(s); err != nil {
-			respondInvalid(w, "analyze", fmt.Errorf("cannot parse %q: use true or false", s))
+			respondInvalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", s))
 			return
 		}
 	}
@@ -57,7 +57,9 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	var several fanout.QueryStats
 	ctx = fanout.WithStats(cache.WithStats(ctx, &fetched), &several)
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.lookback), p.query, p.start, p.end, p.step, analyze)
+	evaluationEnded(ctx)
 	if err != nil {
+		a.notePanic(err)
 		code, typ := classify(err)
 		if typ == typeBadData || (typ == typeExecution && !analyze) {
 			respondInvalid(w, "query", err)
@@ -68,6 +70,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e.Cache = cacheWork(&fetched)
 	e.Upstreams = upstreamWork(&several)
+	e.Settings = a.o.Known()
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, e.Tree())

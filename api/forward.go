@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-	promhttputil "github.com/prometheus/prometheus/util/httputil"
+	"github.com/prometheus/prometheus/model/labels"
 )
 
 // Remote is a server that samples are read from, and that answers what remote
@@ -26,10 +26,16 @@ type Remote struct {
 	// Transport sends requests, with promwarp's credentials and headers for the
 	// server. nil is http.DefaultTransport.
 	Transport http.RoundTripper
+	// Kept are labels that queries see on its series though it lists them without; nil is
+	// none.
+	Kept func() labels.Labels
 	// Optional says that where there are several servers, lists are answered
 	// without this one, with a warning, when it fails.
 	Optional bool
 }
+
+// errMissing says that an upstream does not have what is asked for.
+var errMissing = errors.New("the upstream does not have it")
 
 // forwardedHeaders are the only headers of a client that reach the upstream.
 // A client's credentials, cookies and tenant are meant for promwarp, which has
@@ -44,16 +50,26 @@ var forwardedHeaders = []string{
 func (a *API) listing() (list, only http.Handler) {
 	switch len(a.o.Remotes) {
 	case 0:
-		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus has these statistics")
+		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus answers this")
 	case 1:
-		p := a.forward(a.o.Remotes[0])
+		p := a.staying(a.cors(a.forward(a.o.Remotes[0])))
 		return p, p
 	}
-	return a.gather(), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads from several servers, each of which has statistics of its own; ask them")
+	return a.staying(a.gather()), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 }
 
 // forward returns what forwards requests to a server.
 func (a *API) forward(remote *Remote) http.Handler {
+	h := a.forwardOr(remote, nil)
+	if remote.Kept != nil && remote.Base != nil {
+		return a.keptLabels(remote, h)
+	}
+	return h
+}
+
+// forwardOr returns what forwards requests to a server. What it does not find there
+// otherwise answers, unless that is nil.
+func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
 	if remote.Base == nil {
 		return respondWith(http.StatusNotImplemented, typeUnavailable, fmt.Sprintf(
 			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set api_url of the remote_read entry, or upstream.url, to its base, such as http://prometheus:9090", remote.Name))
@@ -62,7 +78,7 @@ func (a *API) forward(remote *Remote) http.Handler {
 	user := base.User
 	base.User = nil
 	p := &httputil.ReverseProxy{
-		Transport: remote.Transport,
+		Transport: following(remote.Transport),
 		ErrorLog:  slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			h := http.Header{}
@@ -76,6 +92,8 @@ func (a *API) forward(remote *Remote) http.Handler {
 				password, _ := user.Password()
 				r.Out.SetBasicAuth(user.Username(), password)
 			}
+			// What is wrong with the parameters the upstream says.
+			r.Out.URL.RawQuery = r.In.URL.RawQuery
 			r.SetURL(&base)
 			r.Out.Host = base.Host
 		},
@@ -86,6 +104,14 @@ func (a *API) forward(remote *Remote) http.Handler {
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 				return fmt.Errorf("it refused promwarp's credentials with status %s; check those in the configuration", resp.Status)
 			}
+			if redirects(resp.StatusCode) {
+				// Where it leads is known to promwarp's network alone.
+				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+				return fmt.Errorf("it redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", resp.Status)
+			}
+			if otherwise != nil && resp.StatusCode == http.StatusNotFound {
+				return errMissing
+			}
 			for k := range resp.Header {
 				if k == "Set-Cookie" || strings.HasPrefix(k, "Access-Control-") {
 					delete(resp.Header, k)
@@ -93,10 +119,15 @@ func (a *API) forward(remote *Remote) http.Handler {
 			}
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { a.forwardFailed(w, r, remote.Name, err) },
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, errMissing) {
+				otherwise.ServeHTTP(w, r)
+				return
+			}
+			a.forwardFailed(w, r, remote.Name, err)
+		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, a.o.CORSOrigin, r)
 		ctx, cancel := context.WithTimeout(r.Context(), a.o.Timeout)
 		defer cancel()
 		p.ServeHTTP(w, r.WithContext(ctx))
@@ -109,6 +140,8 @@ func (a *API) forwardFailed(w http.ResponseWriter, r *http.Request, name string,
 	switch {
 	case errors.As(err, &large):
 		respondError(w, http.StatusRequestEntityTooLarge, typeBadData, tooLarge(large))
+	case errors.Is(err, errSlowBody):
+		respondError(w, http.StatusRequestTimeout, typeTimeout, err.Error())
 	case errors.Is(err, context.Canceled):
 		respondError(w, statusClientClosed, typeCanceled, "the request was cancelled")
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
@@ -127,7 +160,7 @@ func escapeName(h http.Handler) http.Handler {
 		name, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix+"/label/")
 		name, isLabel := strings.CutSuffix(name, "/values")
 		if ok && isLabel && strings.Contains(name, "%") {
-			if plain, err := url.PathUnescape(name); err == nil {
+			if plain, err := url.PathUnescape(name); err == nil && strings.Contains(plain, "/") {
 				if !strings.HasPrefix(plain, "U__") {
 					plain = model.EscapeName(plain, model.ValueEncodingEscaping)
 				}

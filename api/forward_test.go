@@ -99,7 +99,7 @@ func TestForwarding(t *testing.T) {
 	code, _ := getJSON(t, a, "/api/v1/query?query=1")
 	require.Equal(t, 200, code)
 	code, _ = postForm(t, a, "/api/v1/admin/tsdb/delete_series", form)
-	require.Equal(t, 404, code)
+	require.Equal(t, 500, code)
 	require.Nil(t, u.got)
 }
 

@@ -12,10 +12,9 @@ import (
 	"sync"
 
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
-)
 
-// maxListed is the most bytes of a list that one of several servers may answer.
-const maxListed = 512 << 20
+	"github.com/promwarp/promwarp/internal/rescue"
+)
 
 // listAnswer is what a server answered to a request for a list.
 type listAnswer struct {
@@ -51,10 +50,15 @@ func (a *API) gather() http.Handler {
 		}
 		answers := make([]*listAnswer, len(forwards))
 		var wg sync.WaitGroup
+		var panics rescue.Catcher
 		for i, h := range forwards {
-			wg.Go(func() { answers[i] = ask(h, r, body) })
+			wg.Go(func() {
+				defer panics.Catch()
+				answers[i] = ask(h, r, body, a.o.MaxListBytes/int64(len(forwards)))
+			})
 		}
 		wg.Wait()
+		panics.Rethrow()
 		a.respondList(w, r, answers, limit)
 	})
 }
@@ -77,22 +81,23 @@ func listLimit(r *http.Request, body []byte) (int, error) {
 	return limit, nil
 }
 
-// ask asks one server.
-func ask(h http.Handler, r *http.Request, body []byte) *listAnswer {
+// ask asks one server, which may answer with so many bytes.
+func ask(h http.Handler, r *http.Request, body []byte, limit int64) *listAnswer {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.Header.Del("Accept-Encoding") // to be read here
 	r.Header.Del("If-Modified-Since")
 	r.Header.Del("If-None-Match")
-	a := &listAnswer{recorded: recording{code: http.StatusOK}}
+	a := &listAnswer{recorded: recording{code: http.StatusOK, limit: int(limit)}}
 	broken := serve(h, &a.recorded, r)
 	switch err := json.Unmarshal(a.recorded.body.Bytes(), a); {
 	case a.recorded.tooLarge:
-		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes", maxListed)
+		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes; --upstream.max-bytes bounds what all upstreams answer together", limit)
 	case broken:
 		a.Status, a.Error = "error", "its answer broke off"
 	case err != nil:
-		a.Status, a.Error = "error", fmt.Sprintf("its answer with status %d is not that of a Prometheus: %.200q", a.recorded.code, a.recorded.body.Bytes())
+		// Its text is not quoted: a page that shows the request may repeat credentials.
+		a.Status, a.Error = "error", fmt.Sprintf("its answer with status %d, of %d bytes, is not that of a Prometheus", a.recorded.code, a.recorded.body.Len())
 	case a.Status != "success" && a.Error == "":
 		a.Error = fmt.Sprintf("its answer has status %d and no data", a.recorded.code)
 	}
@@ -147,12 +152,17 @@ func (a *API) respondList(w http.ResponseWriter, r *http.Request, answers []*lis
 		all = list[:limit]
 		warnings = append(warnings, "results truncated due to limit")
 	}
+	respondWarned(w, all, distinct(warnings), distinct(infos))
+}
+
+// respondWarned answers with data, and with warnings and infos where there are any.
+func respondWarned(w http.ResponseWriter, data any, warnings, infos []string) {
 	respondJSON(w, http.StatusOK, struct {
 		Status   string   `json:"status"`
 		Data     any      `json:"data"`
 		Warnings []string `json:"warnings,omitempty"`
 		Infos    []string `json:"infos,omitempty"`
-	}{"success", all, distinct(warnings), distinct(infos)})
+	}{"success", data, warnings, infos})
 }
 
 // respond passes on the error of the server of that name.
@@ -169,10 +179,11 @@ func distinct(s []string) []string {
 	return slices.Compact(s)
 }
 
-// recording is a http.ResponseWriter that keeps a response of up to maxListed bytes.
+// recording is a http.ResponseWriter that keeps a response of up to limit bytes.
 type recording struct {
 	header   http.Header
 	code     int
+	limit    int
 	body     bytes.Buffer
 	tooLarge bool
 }
@@ -187,7 +198,7 @@ func (r *recording) Header() http.Header {
 func (r *recording) WriteHeader(code int) { r.code = code }
 
 func (r *recording) Write(b []byte) (int, error) {
-	if r.body.Len()+len(b) > maxListed {
+	if r.body.Len()+len(b) > r.limit {
 		r.tooLarge = true
 		return 0, errors.New("the answer is too large")
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -8,6 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // Metrics measure requests, by door. They outlive an API, so that a reload
@@ -48,14 +52,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 func (a *API) instrument(door string, h http.Handler) http.Handler {
 	inFlight := a.o.Metrics.inFlight.WithLabelValues(door)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := &recorder{ResponseWriter: rw}
+		w := newRecorder(rw, r, a.o.WriteTimeout)
 		start := time.Now()
 		inFlight.Inc()
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler {
 				a.o.Metrics.panics.Inc()
-				a.logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				stack := debug.Stack()
+				if err, ok := p.(error); ok {
+					var thrown *rescue.Panic
+					if errors.As(err, &thrown) {
+						p, stack = thrown.Value, thrown.Stack
+					}
+				}
+				a.logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack))
 				if w.code == 0 {
 					respondError(w, http.StatusInternalServerError, typeInternal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
 					p = nil
@@ -63,6 +74,7 @@ func (a *API) instrument(door string, h http.Handler) http.Handler {
 					p = http.ErrAbortHandler // so that half an answer is not taken for all
 				}
 			}
+			w.deadline.move() // for what net/http still has to write
 			inFlight.Dec()
 			took := time.Since(start)
 			a.o.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
@@ -72,17 +84,39 @@ func (a *API) instrument(door string, h http.Handler) http.Handler {
 			}
 		}()
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBodyBytes)
+			lease := a.o.Memory.Lease(memory.Requests)
+			defer lease.Release()
+			r.Body = &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, a.o.MaxBodyBytes), ctx: r.Context(), lease: lease}
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// recorder notes what is written.
+// notePanic counts and logs the panic that err comes from, if it does.
+func (a *API) notePanic(err error) {
+	var p *rescue.Panic
+	if errors.As(err, &p) {
+		a.o.Metrics.panics.Inc()
+		a.logger.Error("a query panicked; please report this", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+	}
+}
+
+// recorder notes what is written, and sees to it that clients that read nothing do not hold
+// up the handler: after a write that failed, all fail.
 type recorder struct {
 	http.ResponseWriter
-	code  int
-	bytes int64
+	code     int
+	bytes    int64
+	err      error // of a write
+	body     *timedBody
+	deadline writeDeadline
+}
+
+func newRecorder(w http.ResponseWriter, r *http.Request, timeout time.Duration) *recorder {
+	body, _ := r.Body.(*timedBody)
+	return &recorder{ResponseWriter: w, body: body, deadline: writeDeadline{
+		c: http.NewResponseController(w), timeout: timeout, stream: r.ProtoMajor >= 2,
+	}}
 }
 
 // status is the status that was sent; net/http sends 200 where none is given.
@@ -106,9 +140,20 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
 	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
-	return n, err
+	if w.err != nil {
+		return 0, w.err
+	}
+	defer w.deadline.written()
+	for written := 0; ; {
+		piece := b[written:min(len(b), written+writePiece)]
+		w.deadline.move()
+		n, err := w.ResponseWriter.Write(piece)
+		written += n
+		w.bytes += int64(n)
+		if w.err = err; err != nil || written >= len(b) {
+			return written, err
+		}
+	}
 }
 
 // Flush implements http.Flusher, which remote read asks for.
@@ -116,7 +161,25 @@ func (w *recorder) Flush() {
 	if w.code == 0 {
 		w.code = http.StatusOK
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	w.deadline.move()
+	_ = w.deadline.c.Flush()
+	w.deadline.written()
+}
+
+// SetReadDeadline is for http.ResponseController. It does not give a body more time.
+func (w *recorder) SetReadDeadline(t time.Time) error {
+	if w.body == nil || t.IsZero() {
+		return w.deadline.c.SetReadDeadline(t)
+	}
+	w.body.bound(t)
+	return nil
+}
+
+// SetWriteDeadline is for http.ResponseController. It does not let a client read nothing
+// for longer than others.
+func (w *recorder) SetWriteDeadline(t time.Time) error {
+	w.deadline.bound(t)
+	return nil
 }
 
 // Unwrap is for http.ResponseController.

@@ -159,6 +159,21 @@ func TestLargeAnswersAreStreamed(t *testing.T) {
 		require.Greater(t, w.Body.Len(), 1_000_000)
 		require.Less(t, w.largest, w.Body.Len()/4)
 		require.True(t, strings.HasPrefix(w.Body.String(), `{"status":"success"`) && strings.HasSuffix(w.Body.String(), "}"))
+
+		w = &countingWriter{ResponseRecorder: httptest.NewRecorder()}
+		path = strings.Replace(path, "/api/v1/query_range", "/query", 1)
+		a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path+"&format=csv", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.LessOrEqual(t, w.largest, writePiece)
+		require.True(t, strings.HasPrefix(w.Body.String(), "__name__,"))
+		// The same with no stream to be found.
+		alone := a.newV1(newStreams())
+		whole := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, strings.Replace(path, "/query", "/api/v1/query_range", 1), nil)
+		r.Header.Set("Accept", "text/csv")
+		alone.ServeHTTP(whole, r)
+		require.Greater(t, whole.Body.Len(), 1_000_000)
+		require.Equal(t, whole.Body.String(), w.Body.String())
 	}
 }
 

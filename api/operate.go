@@ -17,7 +17,11 @@ func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 		respondText(w, http.StatusServiceUnavailable, fmt.Sprintf("promwarp is not ready: %v\n", err))
 		return
 	}
-	respondText(w, http.StatusOK, "promwarp is ready.\n")
+	text := "promwarp is ready.\n"
+	for _, line := range a.o.Known() {
+		text += line + "\n"
+	}
+	respondText(w, http.StatusOK, text)
 }
 
 // reload reads the configuration again.
@@ -33,6 +37,24 @@ func (a *API) reload(w http.ResponseWriter, _ *http.Request) {
 	respondText(w, http.StatusOK, "")
 }
 
+// quit refuses to end the program, as a Prometheus does whose lifecycle API is off.
+func (a *API) quit(w http.ResponseWriter, _ *http.Request) {
+	respondText(w, http.StatusForbidden, "Lifecycle API is not enabled.")
+}
+
+// postOrPut has h answer POST and PUT, and says to those who use GET that it takes
+// nothing else, in Prometheus's words.
+func postOrPut(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Allow", "OPTIONS, POST, PUT")
+			respondText(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // index names the doors.
 func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 	respondText(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
@@ -43,7 +65,10 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /api/v1/read          Prometheus remote read: list it under remote_read
 /query                PromQL; start, end and step make it a range; format=json|csv
 /explain              how a query is evaluated; analyze=true runs it; format=json|text
+/federate             the newest samples of series, for a Prometheus to scrape
+/graph                leads a browser to the upstream's page
 /metrics              promwarp's own metrics
+/version              whose engine it runs
 /-/healthy  /-/ready  for probes
 /-/reload             POST: read the configuration file again
 /api/v1/admin/cache/drop  POST: forget cached samples (--web.enable-admin-api)

@@ -1,12 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
@@ -15,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
@@ -71,4 +76,70 @@ func TestRemoteRead(t *testing.T) {
 		require.NoError(t, set.Err())
 		require.Equal(t, 2, n)
 	}
+}
+
+// postRead sends a remote-read request for m to a door.
+func postRead(t *testing.T, h http.Handler, url string, types ...prompb.ReadRequest_ResponseType) *httptest.ResponseRecorder {
+	t.Helper()
+	data, err := (&prompb.ReadRequest{AcceptedResponseTypes: types, Queries: []*prompb.Query{{
+		EndTimestampMs: 10 * 60_000, Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "m"}},
+	}}}).Marshal()
+	require.NoError(t, err)
+	return do(t, h, httptest.NewRequest(http.MethodPost, url, bytes.NewReader(snappy.Encode(nil, data))))
+}
+
+func TestRemoteReadOptions(t *testing.T) {
+	const chunks = prompb.ReadRequest_STREAMED_XOR_CHUNKS
+	for name, c := range map[string]struct {
+		change func(*Options)
+		types  []prompb.ReadRequest_ResponseType
+		url    string
+		code   int
+		want   string
+	}{
+		"as it is":         {types: nil, code: 200},
+		"too many samples": {change: func(o *Options) { o.ReadSamples = 21 }, code: 400, want: "exceeded sample limit (21)\n"},
+		"no limit":         {change: func(o *Options) { o.ReadSamples = -1 }, code: 200},
+		"not of chunks":    {change: func(o *Options) { o.ReadSamples = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 200},
+		"too many streamed": {change: func(o *Options) { o.ReadStreamSamples = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 400,
+			want: "exceeded sample limit (21) of streamed answers, which --storage.remote.read-stream-sample-limit sets\n"},
+		"unknown encodings": {url: "?chunks=all", code: 400, want: "parameter chunks: unknown chunk encodings \"all\"; there are auto, xor and as-is\n"},
+		"large":             {change: func(o *Options) { o.MaxBodyBytes = 3 }, code: 400, want: "http: request body too large\n"},
+	} {
+		w := postRead(t, newTestAPI(t, c.change), "/api/v1/read"+c.url, c.types...)
+		require.Equal(t, c.code, w.Code, "%s: %s", name, w.Body)
+		if c.want != "" {
+			require.Equal(t, c.want, w.Body.String(), name)
+		}
+	}
+	_, err := New(Options{Engine: newEngine(t, nil), Queryable: newStorage(t, someSeries), ReadChunks: "all"})
+	require.ErrorContains(t, err, `"all"`)
+	w := do(t, newTestAPI(t, nil), httptest.NewRequest(http.MethodGet, "/api/v1/read", nil))
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+// External labels are in what is read and in the configuration, where readers such as
+// Thanos's sidecar look for them.
+func TestExternalLabels(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) {
+		o.Config = func() promconfig.Config { return promconfig.Config{StorageConfig: promconfig.StorageConfig{}} }
+		o.ExternalLabels = func() labels.Labels { return labels.FromStrings("cluster", "eu", "replica", "a") }
+	})
+	w := postRead(t, a, "/api/v1/read")
+	require.Equal(t, http.StatusOK, w.Code)
+	data, err := snappy.Decode(nil, w.Body.Bytes())
+	require.NoError(t, err)
+	var resp prompb.ReadResponse
+	require.NoError(t, resp.Unmarshal(data))
+	require.Len(t, resp.Results[0].Timeseries, 2)
+	for _, ts := range resp.Results[0].Timeseries {
+		require.Contains(t, ts.Labels, prompb.Label{Name: "cluster", Value: "eu"})
+		require.Contains(t, ts.Labels, prompb.Label{Name: "replica", Value: "a"})
+	}
+	_, got := getJSON(t, a, "/api/v1/status/config")
+	var status struct{ YAML string }
+	require.NoError(t, json.Unmarshal(got.Data, &status))
+	var shown promconfig.Config
+	require.NoError(t, yaml.Unmarshal([]byte(status.YAML), &shown))
+	require.Equal(t, "{cluster=\"eu\", replica=\"a\"}", shown.GlobalConfig.ExternalLabels.String(), status.YAML)
 }

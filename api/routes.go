@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/pprof"
 	"slices"
@@ -21,7 +20,10 @@ var (
 	get     = []string{http.MethodGet}
 	getHead = []string{http.MethodGet, http.MethodHead}
 	getPost = []string{http.MethodGet, http.MethodPost}
-	post    = []string{http.MethodPost}
+
+	getPostPut = []string{http.MethodGet, http.MethodPost, http.MethodPut}
+	post       = []string{http.MethodPost}
+	postPut    = []string{http.MethodPost, http.MethodPut}
 )
 
 // The doors of Prometheus's API, below prefix.
@@ -31,14 +33,21 @@ var (
 		"/query":       getPost,
 		"/query_range": getPost,
 	}
+	// printed are answered by Prometheus's API with what a query's text means.
+	printed = map[string][]string{
+		"/format_query": getPost,
+		"/parse_query":  getPost,
+	}
 	// here are answered by Prometheus's API from what it was given.
 	here = map[string][]string{
-		"/format_query":        getPost,
-		"/parse_query":         getPost,
 		"/status/config":       get,
 		"/status/flags":        get,
 		"/status/runtimeinfo":  get,
 		"/status/self_metrics": get,
+		"/features":            get,
+		"/notifications":       get,
+		"/notifications/live":  get,
+		"/openapi.yaml":        get,
 	}
 	// listed are what remote read cannot answer: forwarded to an upstream, or
 	// answered from the queryable where there is none.
@@ -57,26 +66,31 @@ var (
 	}
 	// upstreamOnly are kept by a running Prometheus alone.
 	upstreamOnly = map[string][]string{
-		"/status/tsdb": get,
+		"/status/tsdb":                   get,
+		"/status/tsdb/blocks":            get,
+		"/status/walreplay":              get,
+		"/targets/relabel_steps":         get,
+		"/scrape_pools/config":           get,
+		"/search/{what:[a-z_]+(?:/.*)?}": getPost,
 	}
-	// refused are Prometheus's but not promwarp's, and why.
-	refused = map[string]string{
-		"/write":                         "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it",
-		"/otlp/v1/metrics":               "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it",
-		"/admin/tsdb/delete_series":      "promwarp stores nothing to administer; ask the Prometheus behind it",
-		"/admin/tsdb/clean_tombstones":   "promwarp stores nothing to administer; ask the Prometheus behind it",
-		"/admin/tsdb/snapshot":           "promwarp stores nothing to administer; ask the Prometheus behind it",
-		"/notifications":                 "promwarp sends no notifications; ask the Prometheus behind it",
-		"/notifications/live":            "promwarp sends no notifications; ask the Prometheus behind it",
-		"/features":                      "promwarp has no feature registry; /api/v1/status/buildinfo says whose engine it runs",
-		"/status/walreplay":              "promwarp has no write-ahead log; ask the Prometheus behind it",
-		"/status/tsdb/blocks":            "promwarp has no blocks of its own; ask the Prometheus behind it",
-		"/openapi.yaml":                  "promwarp publishes no OpenAPI description; Prometheus's holds for the doors that promwarp offers",
-		"/targets/relabel_steps":         "promwarp scrapes nothing; ask the Prometheus behind it",
-		"/scrape_pools/config":           "promwarp scrapes nothing; ask the Prometheus behind it",
-		"/search/{what:[a-z_]+(?:/.*)?}": "promwarp has no search; ask the Prometheus behind it",
+	// refused are Prometheus's but not promwarp's.
+	refused = map[string]refusal{
+		"/write":                       {post, http.StatusNotFound, typeNotFound, "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it"},
+		"/otlp/v1/metrics":             {post, http.StatusNotFound, typeNotFound, "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it"},
+		"/admin/tsdb/delete_series":    noAdmin,
+		"/admin/tsdb/clean_tombstones": noAdmin,
+		"/admin/tsdb/snapshot":         noAdmin,
 	}
+	// noAdmin has the status and type of a Prometheus whose admin API is off.
+	noAdmin = refusal{postPut, http.StatusInternalServerError, typeUnavailable, "promwarp stores nothing to administer; ask the Prometheus behind it"}
 )
+
+// refusal is how a door is refused to all who use a method of Prometheus's.
+type refusal struct {
+	methods      []string
+	code         int
+	typ, message string
+}
 
 // routes builds the router of all doors.
 func (a *API) routes() *mux.Router {
@@ -85,12 +99,15 @@ func (a *API) routes() *mux.Router {
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
 	for path, methods := range evaluated {
-		a.door(m, prefix+path, methods, a.withExecutor(a.queries))
+		a.door(m, prefix+path, methods, a.withExecutor(a.admitted(a.queries, a.respondNotAdmitted)))
+	}
+	for path, methods := range printed {
+		a.door(m, prefix+path, methods, a.notDeep(a.v1))
 	}
 	for path, methods := range here {
 		a.door(m, prefix+path, methods, a.v1)
 	}
-	a.door(m, prefix+"/read", post, whole(a.v1))
+	a.door(m, prefix+"/read", post, whole(a.read))
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
 	list, only := a.listing()
 	for path, methods := range listed {
@@ -99,17 +116,23 @@ func (a *API) routes() *mux.Router {
 	for path, methods := range upstreamOnly {
 		a.door(m, prefix+path, methods, only)
 	}
-	for path, why := range refused {
-		a.door(m, prefix+path, nil, respondWith(http.StatusNotFound, typeNotFound, why))
+	for path, r := range refused {
+		a.door(m, prefix+path, r.methods, httputil.CompressionHandler{Handler: a.cors(respondWith(r.code, r.typ, r.message))})
 	}
 
-	a.door(m, prefix+"/admin/cache/drop", []string{http.MethodPost, http.MethodPut}, http.HandlerFunc(a.drop))
-	a.door(m, "/query", getPost, a.withExecutor(http.HandlerFunc(a.query)))
-	a.door(m, "/explain", getPost, a.withExecutor(http.HandlerFunc(a.explain)))
+	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
+	a.door(m, "/query", getPost, a.orPage(a.withExecutor(a.admitted(http.HandlerFunc(a.query), a.respondNotAdmitted))))
+	a.door(m, "/explain", getPost, a.withExecutor(a.admitted(http.HandlerFunc(a.explain), a.respondNotAdmitted)))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
 	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))
-	a.door(m, "/-/reload", []string{http.MethodPost, http.MethodPut}, http.HandlerFunc(a.reload))
+	a.door(m, "/-/reload", getPostPut, postOrPut(http.HandlerFunc(a.reload)))
+	a.door(m, "/-/quit", getPostPut, postOrPut(http.HandlerFunc(a.quit)))
+	a.door(m, "/version", get, http.HandlerFunc(a.version))
+	a.door(m, "/federate", get, a.federation())
+	for _, page := range pages {
+		a.door(m, page, get, http.HandlerFunc(a.page))
+	}
 	a.door(m, "/metrics", getHead, promhttp.HandlerFor(a.o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	a.door(m, "/", getHead, http.HandlerFunc(a.index))
 	if a.o.Pprof {
@@ -119,32 +142,49 @@ func (a *API) routes() *mux.Router {
 		a.door(m, "/debug/pprof/trace", get, http.HandlerFunc(pprof.Trace))
 		a.door(m, "/debug/pprof/{profile:.*}", get, http.HandlerFunc(pprof.Index))
 	}
-	m.NotFoundHandler = a.instrument("unknown", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		respondError(w, http.StatusNotFound, typeNotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
-	}))
+	m.NotFoundHandler = a.instrument("unknown", a.elsewhere(m))
 	return m
 }
 
-// door opens path for the given methods, all when nil, and OPTIONS.
+// door opens path for the given methods, and OPTIONS.
 func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler) {
-	allow := strings.Join(append(slices.Clone(methods), http.MethodOptions), ", ")
+	allowed := append(slices.Clone(methods), http.MethodOptions)
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
 	name, _, pattern := strings.Cut(path, ":")
 	if pattern {
 		name += "}"
 	}
+	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain"
 	m.Handle(path, a.instrument(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.Method == http.MethodOptions && crossOrigin:
+			a.options(w, r)
 		case r.Method == http.MethodOptions:
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
 			w.Header().Set("Allow", allow)
-			w.WriteHeader(http.StatusNoContent)
-		case methods != nil && !slices.Contains(methods, r.Method):
+		case !slices.Contains(methods, r.Method):
 			w.Header().Set("Allow", allow)
-			respondError(w, http.StatusMethodNotAllowed, typeBadData, fmt.Sprintf("%s does not take %s; use %s", path, r.Method, strings.Join(methods, " or ")))
+			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		default:
 			h.ServeHTTP(w, r)
 		}
 	})))
+}
+
+// options tells a browser what a page of another origin may do, which is the same of
+// all doors that such pages may use.
+func (a *API) options(w http.ResponseWriter, r *http.Request) {
+	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	w.Header().Add("Vary", "Accept-Encoding")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// cors lets pages of other origins have h's answers.
+func (a *API) cors(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httputil.SetCORS(w, a.o.CORSOrigin, r)
+		h.ServeHTTP(w, r)
+	})
 }
 
 // whole has h answer with all upstreams or with an error: its answers cannot carry

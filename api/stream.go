@@ -2,14 +2,13 @@ package api
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/httputil"
-
-	"github.com/promwarp/promwarp/jsonout"
 )
 
 // streams lets Prometheus's API, which writes an answer as one slice of bytes,
@@ -48,6 +47,13 @@ func (ss *streams) handler(h http.Handler) http.Handler {
 	})
 }
 
+// askLater tells the client whose request has ctx to come back later.
+func askLater(ctx context.Context) {
+	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
+		s.Header().Set("Retry-After", retryAfter(nil))
+	}
+}
+
 // claim notes that a value is the answer to the request of ctx.
 func claim(ctx context.Context, v parser.Value) {
 	s, ok := ctx.Value(streamKey{}).(*stream)
@@ -77,8 +83,13 @@ func (ss *streams) take(row any) *stream {
 type stream struct {
 	http.ResponseWriter
 	streams *streams
-	row     any             // of the value it claims
-	rest    *jsonout.Answer // to be written after what is written next
+	row     any  // of the value it claims
+	rest    rest // to be written after what is written next
+}
+
+// rest is what of an answer is encoded as it is written.
+type rest interface {
+	WriteRest(to io.Writer) (int64, error)
 }
 
 // drop gives up the stream's claim.

@@ -27,7 +27,7 @@ func (a *API) newV1(ss *streams) http.Handler {
 	api := a.prometheusAPI()
 	api.ClearCodecs()
 	api.InstallCodec(jsonCodec{streams: ss})
-	api.InstallCodec(csvCodec{})
+	api.InstallCodec(csvCodec{streams: ss})
 	return handlerOf(api)
 }
 
@@ -39,18 +39,18 @@ func handlerOf(api *v1.API) http.Handler {
 }
 
 // prometheusAPI returns Prometheus's API over the engine and the queryable. Doors
-// that need a TSDB, an appender or a feature registry must not be routed to it.
+// that need a TSDB or an appender must not be routed to it.
 func (a *API) prometheusAPI() *v1.API {
 	var none nothing
 	return v1.NewAPI(
-		translating{a.o.Engine},
+		translating{a.o.Engine, a},
 		a.o.Queryable,
 		nil, nil, // appenders
 		none,
 		func(context.Context) v1.ScrapePoolsRetriever { return none },
 		func(context.Context) v1.TargetRetriever { return none },
 		func(context.Context) v1.AlertmanagerRetriever { return none },
-		a.o.Config,
+		a.config,
 		a.o.Flags,
 		v1.GlobalURLOptions{ListenAddress: a.o.ListenAddress, Host: a.o.ListenAddress, Scheme: "http"},
 		func(h http.HandlerFunc) http.HandlerFunc { return h },
@@ -59,15 +59,15 @@ func (a *API) prometheusAPI() *v1.API {
 		false, 0, // search
 		a.logger,
 		func(context.Context) v1.RulesRetriever { return none },
-		a.o.ReadSamples, a.o.ReadConcurrency, a.o.ReadFrameBytes,
+		0, 0, 0, // of its remote read, which is not routed to
 		false, // agent
 		a.o.CORSOrigin,
 		a.o.RuntimeInfo,
 		&v1.PrometheusVersion{},
-		func() []notifications.Notification { return nil },
+		func() []notifications.Notification { return []notifications.Notification{} },
 		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
 		a.o.Gatherer,
-		a.o.Registerer,
+		nil,        // registerer, for remote read alone
 		nil,        // stats renderer
 		false, nil, // remote write
 		false, false, false, // OTLP
@@ -76,8 +76,8 @@ func (a *API) prometheusAPI() *v1.API {
 		false, // type and unit labels
 		false, // metadata
 		overrideStatus,
-		nil, // features
-		v1.OpenAPIOptions{},
+		a.features(),
+		v1.OpenAPIOptions{Version: PrometheusVersion(), IncludePaths: a.described()},
 		a.o.Parser,
 	)
 }

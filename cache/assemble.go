@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/prometheus/prometheus/util/annotations"
@@ -10,7 +11,7 @@ import (
 )
 
 // assemble puts together the answer for want after all flights have landed.
-func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations.Annotations, error) {
+func (c *Cache) assemble(ctx context.Context, want span, l lookup) (*selection.Selection, annotations.Annotations, error) {
 	var ws annotations.Annotations
 	for _, f := range l.flights {
 		ws.Merge(f.ws) // into a map of its own; those of flights are shared
@@ -25,9 +26,11 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 			return covered.from(l.entry.key, sel), ws, nil
 		}
 	}
-	sel, own, err := l.join(want)
+	sel, own, err := l.join(ctx, want)
 	if err != nil {
-		c.discard(l.entry)
+		if ctx.Err() == nil {
+			c.discard(l.entry)
+		}
 		return nil, ws, err
 	}
 	if own {
@@ -38,7 +41,7 @@ func (c *Cache) assemble(want span, l lookup) (*selection.Selection, annotations
 
 // join joins what was kept of want with what the flights brought, and reports
 // whether that made a selection of its own.
-func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error) {
+func (l *lookup) join(ctx context.Context, want span) (sel *selection.Selection, own bool, err error) {
 	parts := make([]part, 0, len(l.flights)+1)
 	if l.sel != nil {
 		base := l.sel
@@ -47,7 +50,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 		}
 		// The rest has been fetched again, and so may some of that have been which is
 		// usable, beside what is not.
-		if base, err = restrict(base, l.covered.all(), l.left().all()); err != nil {
+		if base, err = restrict(ctx, base, l.covered.all(), l.left().all()); err != nil {
 			return nil, false, err
 		}
 		parts = append(parts, part{l.covered[0].from, base})
@@ -55,7 +58,7 @@ func (l *lookup) join(want span) (sel *selection.Selection, own bool, err error)
 	for _, f := range l.flights {
 		parts = append(parts, part{f.whole.from, f.sel})
 	}
-	if sel, err = join(parts); err != nil {
+	if sel, err = join(ctx, parts); err != nil {
 		return nil, false, err
 	}
 	return sel, !slices.ContainsFunc(parts, func(p part) bool { return p.sel == sel }), nil
@@ -72,19 +75,19 @@ func (l *lookup) left() coverage {
 
 // restrict returns of sel, which covers have, what it has in keep, a part of
 // that.
-func restrict(sel *selection.Selection, have, keep spans) (*selection.Selection, error) {
+func restrict(ctx context.Context, sel *selection.Selection, have, keep spans) (*selection.Selection, error) {
 	if slices.Equal(have, keep) {
 		return sel, nil
 	}
 	parts := make([]part, 0, len(keep))
 	for _, s := range keep {
-		cut, err := sel.Cut(s.from, s.to-1)
+		cut, err := sel.Cut(ctx, s.from, s.to-1)
 		if err != nil {
 			return nil, err
 		}
 		parts = append(parts, part{s.from, cut})
 	}
-	return join(parts)
+	return join(ctx, parts)
 }
 
 // part is a selection to be joined with others; from (ms) puts them in order.
@@ -94,13 +97,13 @@ type part struct {
 }
 
 // join joins parts in time order, which spares selection.Join the sorting.
-func join(parts []part) (*selection.Selection, error) {
+func join(ctx context.Context, parts []part) (*selection.Selection, error) {
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.from, b.from) })
 	sels := make([]*selection.Selection, len(parts))
 	for i, p := range parts {
 		sels[i] = p.sel
 	}
-	return selection.Join(sels...)
+	return selection.Join(ctx, sels...)
 }
 
 // covering returns e's selection, and what it covers that answers at m, if that

@@ -70,7 +70,7 @@ func BenchmarkTailJoin(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := join(append([]part(nil), parts...)); err != nil {
+				if _, err := join(b.Context(), append([]part(nil), parts...)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -85,7 +85,7 @@ func BenchmarkTailJoin(b *testing.B) {
 	b.Run("slice-1h", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := join([]part{{0, old.Slice(23*hour, 25*hour)}, {24 * hour, tail}}); err != nil {
+			if _, err := join(b.Context(), []part{{0, old.Slice(23*hour, 25*hour)}, {24 * hour, tail}}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -67,6 +67,7 @@ type Cache struct {
 	uses    uint64                         // queries so far
 	bytes   int64                          // of all entries, without notes, and what is remembered
 	slabs   map[*selection.Slab]int        // by how many entries each is used
+	text    atomic.Int64                   // bytes of the labels of all entries' selections
 	noted   atomic.Int64                   // bytes of the notes on all entries' selections
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
@@ -176,7 +177,7 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.assemble(want, l)
+	return c.assemble(ctx, want, l)
 }
 
 // discard forgets an entry whose content turned out to be unusable, and those

@@ -63,7 +63,7 @@ func (m *changing) Fetch(ctx context.Context, mint, maxt int64, matchers []*labe
 	if err != nil || m.whole {
 		return sel.Slice(mint, maxt), ws, err
 	}
-	sel, err = sel.Cut(mint, maxt)
+	sel, err = sel.Cut(context.Background(), mint, maxt)
 	return sel, ws, err
 }
 

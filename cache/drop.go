@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -110,7 +111,7 @@ func (c *Cache) dropFrom(e *entry, s span) (int64, error) {
 		return 0, nil
 	}
 	if len(left) > 0 {
-		rest, err := restrict(sel, had.all(), left.all())
+		rest, err := restrict(context.Background(), sel, had.all(), left.all())
 		if err != nil {
 			return n, err
 		}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"unsafe"
@@ -83,6 +84,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 		c.kept--
 	}
 	c.bytes -= e.size
+	c.text.Add(labelBytes(sel) - labelBytes(e.sel))
 	if sel != nil {
 		c.useSlabs(sel, 1) // first, as it may share them with the former
 	}
@@ -101,6 +103,18 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 		c.kept++
 	}
 }
+
+// labelBytes is the memory in bytes that the labels of sel take, which may be nil.
+func labelBytes(sel *selection.Selection) int64 {
+	if sel == nil {
+		return 0
+	}
+	return sel.TextBytes()
+}
+
+// LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that
+// several selectors share count for each.
+func (c *Cache) LabelBytes() int64 { return c.text.Load() }
 
 // useSlabs counts the slabs of sel as used by one entry more or less. The
 // cache's mutex must be held.
@@ -144,9 +158,9 @@ func (c *Cache) tidy(e *entry) {
 
 // keep joins what f brought and is to be kept to e, in place of what e has of that,
 // if there is room for it. What is too old goes. Queries that hold e's former selection are not disturbed.
-func (c *Cache) keep(e *entry, f *flight) error {
+func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	fresh := f.kept()
-	brought, err := f.sel.Slice(fresh.from, fresh.to-1).Cut(fresh.from, fresh.to-1)
+	brought, err := f.sel.Slice(fresh.from, fresh.to-1).Cut(ctx, fresh.from, fresh.to-1)
 	if err != nil {
 		return err
 	}
@@ -167,12 +181,12 @@ func (c *Cache) keep(e *entry, f *flight) error {
 			return nil // others were quicker
 		}
 		left := had.without(fresh).usable(m)
-		rest, err := restrict(base, had.all(), left.all())
+		rest, err := restrict(ctx, base, had.all(), left.all())
 		if err != nil {
 			return err
 		}
 		if len(left) > 0 {
-			if sel, err = join([]part{{left[0].from, rest}, {fresh.from, brought}}); err != nil {
+			if sel, err = join(ctx, []part{{left[0].from, rest}, {fresh.from, brought}}); err != nil {
 				return err
 			}
 		}

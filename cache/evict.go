@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -202,7 +203,7 @@ func (c *Cache) shed(e *entry, gone spans) bool {
 // part returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
 func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selection.Selection, error) {
-	rest, err := restrict(sel, covered.all(), left.all())
+	rest, err := restrict(context.Background(), sel, covered.all(), left.all())
 	if err != nil {
 		return nil, err
 	}

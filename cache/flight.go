@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -98,7 +99,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
-	if !c.restore(f) && !c.subsume(f, matchers, qs) {
+	if !c.restore(ctx, f) && !c.subsume(ctx, f, matchers, qs) {
 		if f.files {
 			c.countFetch(f, qs) // the files are gone or damaged
 		}
@@ -122,10 +123,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			case <-time.After(patience):
 			}
 			defer c.rescue(func(error) { c.discard(f.entry) })
-			c.keepOrDiscard(f)
+			c.keepOrDiscard(context.WithoutCancel(ctx), f)
 		}
 	default:
-		c.keepOrDiscard(f)
+		c.keepOrDiscard(ctx, f)
 	}
 }
 
@@ -133,13 +134,13 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 func (c *Cache) rescue(failed func(error)) {
 	if p := recover(); p != nil {
 		c.log.Error("Panic while fetching", "panic", p, "stack", string(debug.Stack()))
-		failed(fmt.Errorf("panic while fetching: %v", p))
+		failed(fmt.Errorf("fetching: %w", &rescue.Panic{Value: p, Stack: debug.Stack()}))
 	}
 }
 
-// keepOrDiscard keeps what f brought.
-func (c *Cache) keepOrDiscard(f *flight) {
-	if err := c.keep(f.entry, f); err != nil {
+// keepOrDiscard keeps what f brought, unless ctx ends before.
+func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
+	if err := c.keep(ctx, f.entry, f); err != nil && ctx.Err() == nil {
 		c.log.Warn("Could not keep what was fetched", "err", err)
 		c.discard(f.entry)
 	}
@@ -147,7 +148,7 @@ func (c *Cache) keepOrDiscard(f *flight) {
 
 // subsume answers f from the wider selector that it has, if it has one and that
 // is certain to be right.
-func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) bool {
+func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) bool {
 	if f.wide == nil {
 		return false
 	}
@@ -156,7 +157,7 @@ func (c *Cache) subsume(f *flight, matchers []*labels.Matcher, qs *QueryStats) b
 	if ok {
 		var err error
 		// Exactly, for beside it there may be what is too old.
-		if sel, err = sel.Slice(f.whole.from, f.whole.to-1).Cut(f.whole.from, f.whole.to-1); err == nil {
+		if sel, err = sel.Slice(f.whole.from, f.whole.to-1).Cut(ctx, f.whole.from, f.whole.to-1); err == nil {
 			f.sel, f.has = sel, f.wide.has
 			c.metrics.subsumed.add(tiles)
 			if qs != nil {

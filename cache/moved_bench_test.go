@@ -22,7 +22,7 @@ func BenchmarkMoved(b *testing.B) {
 	up := forgetful(func(_ context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
 		start := time.Now()
 		defer func() { fetching.Add(time.Since(start).Nanoseconds()) }()
-		sel, err := all.Slice(mint, maxt).Cut(mint, min(maxt, now.Load()))
+		sel, err := all.Slice(mint, maxt).Cut(context.Background(), mint, min(maxt, now.Load()))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // Prefetch is the budget of fetching what has not been asked for yet, of selectors that
@@ -99,7 +101,7 @@ func (p *prefetcher) fetchAll(ctx context.Context, failed func()) {
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if err := p.fetch(ctx, e); err != nil {
+			if err := rescue.Do(func() error { return p.fetch(ctx, e) }); err != nil {
 				failed()
 			}
 		})

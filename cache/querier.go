@@ -27,6 +27,7 @@ var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
 	_ selection.Querier               = (*querier)(nil)
 	_ selection.Querier               = (*chunkQuerier)(nil)
+	_ selection.Keeper                = (*querier)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
@@ -58,6 +59,16 @@ func (r *reader) bounds(hints *storage.SelectHints) (mint, maxt int64) {
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	mint, maxt := r.bounds(hints)
 	return r.c.getFor(ctx, r.holds, mint, maxt, matchers)
+}
+
+// Kept implements selection.Keeper.
+func (r *reader) Kept(matchers ...*labels.Matcher) []*selection.Selection {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if e := r.c.entries[selectorKey(matchers)]; e != nil && e.sel != nil {
+		return []*selection.Selection{e.sel}
+	}
+	return nil
 }
 
 // LabelValues implements storage.LabelQuerier.

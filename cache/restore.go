@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -33,13 +34,16 @@ func (c *Cache) onDisk(e *entry, missing spans) (out spans) {
 }
 
 // restore answers f from files, if they have all of it.
-func (c *Cache) restore(f *flight) bool {
+func (c *Cache) restore(ctx context.Context, f *flight) bool {
 	if !f.files {
 		return false
 	}
 	c.files.RLock()
 	defer c.files.RUnlock()
-	sel, covered, err := c.read(f.entry.key)
+	sel, covered, err := c.read(ctx, f.entry.key)
+	if ctx.Err() != nil {
+		return false
+	}
 	if err != nil {
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
@@ -49,7 +53,7 @@ func (c *Cache) restore(f *flight) bool {
 	if sel == nil || len(has.all().missing(f.whole)) > 0 {
 		return false
 	}
-	if f.sel, err = restrict(sel, covered.all(), has.all()); err != nil {
+	if f.sel, err = restrict(ctx, sel, covered.all(), has.all()); err != nil {
 		return false
 	}
 	f.has = has
@@ -59,7 +63,7 @@ func (c *Cache) restore(f *flight) bool {
 
 // read puts together what the files of a selector have that may still be used.
 // It returns nil if there is nothing.
-func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
+func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, coverage, error) {
 	var parts []part
 	var covered coverage
 	files := c.disk.Load(key)
@@ -74,7 +78,7 @@ func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
 			continue
 		}
 		f.Selection.SetDiscard(func() { c.forget(key) })
-		cut, err := restrict(f.Selection, has.all(), use.all())
+		cut, err := restrict(ctx, f.Selection, has.all(), use.all())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -86,7 +90,7 @@ func (c *Cache) read(key string) (*selection.Selection, coverage, error) {
 	if len(parts) == 0 {
 		return nil, nil, nil
 	}
-	sel, err := join(parts)
+	sel, err := join(ctx, parts)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync"
@@ -159,12 +160,12 @@ func (c *Cache) write(e *entry) (wrote bool, err error) {
 	if len(plan.spans) == 0 {
 		return false, nil
 	}
-	part, err := restrict(sel, covered.all(), plan.spans)
+	part, err := restrict(context.Background(), sel, covered.all(), plan.spans)
 	if err != nil {
 		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
 	if plan.merge(part.PayloadBytes()) {
-		if part, err = restrict(sel, covered.all(), plan.spans); err != nil {
+		if part, err = restrict(context.Background(), sel, covered.all(), plan.spans); err != nil {
 			return false, nil
 		}
 	}

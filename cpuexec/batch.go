@@ -28,7 +28,7 @@ const batchBytes = 1 << 20
 // newBatch returns a batch for some of so many series; release gives its memory
 // back. What is in its rows and counts is left from others.
 func newBatch(series, steps, workers int) (b *batch, release func()) {
-	n := min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
+	n := batchRows(series, steps, workers)
 	b = batchPool.Get().(*batch)
 	b.lo, b.steps, b.words, b.each = 0, steps, (steps+63)/64, n
 	if len(b.vals) == 0 {
@@ -41,6 +41,27 @@ func newBatch(series, steps, workers int) (b *batch, release func()) {
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+// newBatch is newBatch within the query's memory, of which only large batches take any:
+// those of many steps.
+func (r *run) newBatch(series, workers int) (b *batch, release func(), err error) {
+	steps := r.job.Grid.Steps
+	n := int64(8 * steps * batchRows(series, steps, workers))
+	if n <= 2*batchBytes {
+		b, release = newBatch(series, steps, workers)
+		return b, release, nil
+	}
+	if err := r.job.Budget.Take(n); err != nil {
+		return nil, nil, err
+	}
+	b, free := newBatch(series, steps, workers)
+	return b, func() { free(); r.take(-n) }, nil
+}
+
+// batchRows is how many of so many series a batch holds.
+func batchRows(series, steps, workers int) int {
+	return min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
+}
 
 func (b *batch) row(i int) row {
 	part, at := b.vals[0], i
@@ -61,10 +82,16 @@ type sink interface {
 // window evaluates w, and the chain above it, over all series, batch by batch,
 // into the sink that open makes once the series are known.
 func (r *run) window(w *plan.Window, above chain, open func(*source) sink) error {
+	vary, free, err := r.holdParams(w, w.Func, w.Params)
+	defer free()
+	if err != nil {
+		return err
+	}
 	src, err := r.open(w, above)
 	if err != nil {
 		return err
 	}
+	src.vary = vary
 	return r.evaluate(src, w, above, open(src))
 }
 

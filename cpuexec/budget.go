@@ -1,10 +1,12 @@
 package cpuexec
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -13,12 +15,18 @@ import (
 // does not count the samples that are read, which the cache and the limits of
 // fetching bound, nor scratch memory, which is a few MB a core.
 type Budget struct {
-	max  int64
-	used atomic.Int64
+	ctx    context.Context // of the query: how long it may wait for memory
+	max    int64
+	lease  *memory.Lease // of the process's memory; may be nil
+	used   atomic.Int64
+	failed atomic.Pointer[error] // why there is no more
 }
 
-// NewBudget returns a budget of max bytes; 0 means no bound.
-func NewBudget(max int64) *Budget { return &Budget{max: max} }
+// NewBudget returns a budget of max bytes, 0 for no bound, which come from lease, nil for
+// a process without a limit. The lease stays the caller's.
+func NewBudget(ctx context.Context, max int64, lease *memory.Lease) *Budget {
+	return &Budget{ctx: ctx, max: max, lease: lease}
+}
 
 // MemoryError is the error of a query that needs more than its budget.
 type MemoryError struct{ Max int64 }
@@ -27,16 +35,40 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("query needs more than %d MiB of memory for its result and what leads to it, the limit that query.max-memory sets: ask for fewer series or steps, or raise the limit", e.Max>>20)
 }
 
-// Take counts n more bytes, or less if n is negative, and fails if that makes
-// more than there may be.
+// Take counts n more bytes, or less if n is negative. It fails with a *MemoryError if
+// that makes more than the query may have, and with an error of package memory if the
+// process has no more. Once it has failed it always fails.
 func (b *Budget) Take(n int64) error {
-	if b == nil || b.max <= 0 {
+	if b == nil {
 		return nil
 	}
-	if b.used.Add(n) > b.max {
-		return &MemoryError{b.max}
+	if err := b.failed.Load(); err != nil {
+		return *err
+	}
+	if n == 0 {
+		return nil
+	}
+	used := b.used.Add(n)
+	if b.max > 0 && used > b.max {
+		return b.fail(&MemoryError{b.max})
+	}
+	if err := b.lease.Grow(b.ctx, n); err != nil {
+		return b.fail(err)
 	}
 	return nil
+}
+
+func (b *Budget) fail(err error) error {
+	b.failed.CompareAndSwap(nil, &err)
+	return *b.failed.Load()
+}
+
+// AtLeast counts so many more bytes that n are counted, if fewer are. It fails as Take does.
+func (b *Budget) AtLeast(n int64) error {
+	if b == nil {
+		return nil
+	}
+	return b.Take(max(n-b.used.Load(), 0))
 }
 
 // take counts n more bytes, or less if n is negative. What must not be allocated

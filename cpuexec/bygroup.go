@@ -79,7 +79,7 @@ func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int
 	}
 	for k := range all {
 		e.hasPoints[e.next+k] = all[k].points > 0
-		if !e.limit.add(all[k]) {
+		if !e.count(all[k]) {
 			return promql.ErrTooManySamples("query execution")
 		}
 	}

@@ -19,6 +19,10 @@ func underChain(n plan.Node) (bottom plan.Node, c chain) {
 	for {
 		switch x := n.(type) {
 		case *plan.Map, *plan.Relabel:
+			if merges(n) {
+				slices.Reverse(c)
+				return n, c
+			}
 		case *plan.Sort:
 			if !x.Ranged {
 				slices.Reverse(c)
@@ -31,6 +35,20 @@ func underChain(n plan.Node) (bottom plan.Node, c chain) {
 		c = append(c, n)
 		n = n.Inputs()[0]
 	}
+}
+
+// merges reports whether a node merges series that become the same, for which its
+// input must be rows.
+func merges(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Map:
+		return n.Merges
+	case *plan.Relabel:
+		return n.Merges
+	case *plan.StepMap:
+		return n.Merges
+	}
+	return false
 }
 
 // mappers are the maps of the chain.
@@ -121,7 +139,7 @@ func (r *run) labelsAfter(n int, at func(int) labels.Labels, c chain) (func(int)
 			unique = removeNames(ls)
 		}
 		if !unique {
-			return nil, &plan.Declined{At: node, Reason: reason}
+			return nil, &plan.Declined{At: node, Reason: reason, Merges: true}
 		}
 	}
 	return at, nil

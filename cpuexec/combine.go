@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -22,8 +23,10 @@ type combination interface {
 // combines reports whether r.combined can evaluate n.
 func combines(n plan.Node) bool {
 	switch n.(type) {
-	case *plan.Binary, *plan.Set, *plan.StepMap:
+	case *plan.Binary, *plan.Set:
 		return true
+	case *plan.StepMap:
+		return !merges(n)
 	}
 	return false
 }
@@ -49,6 +52,7 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 // combined evaluates n, and the chain above it, batch by batch into the sink that
 // open makes once the series are known.
 func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) sink) error {
+	release := r.releasing()
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
@@ -56,14 +60,18 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	var c combination
 	switch n := n.(type) {
 	case *plan.Binary:
-		c, err = r.match(n, in[0], in[1])
+		if fills(n) {
+			c, err = r.fillIn(n, in[0], in[1])
+		} else {
+			c, err = r.match(n, in[0], in[1])
+		}
 	case *plan.Set:
 		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
 	case *plan.StepMap:
 		c, err = r.stepMap(n, in)
 	}
 	if err != nil {
-		return err
+		return r.explained(n, in, samples, err)
 	}
 	at, err := r.labelsAfter(c.size(), c.labels, above)
 	if err != nil {
@@ -80,7 +88,7 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	}()
 	kept, err := r.fill(n, c, above.mappers(), out)
 	if err != nil {
-		return err
+		return r.explained(n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
@@ -90,7 +98,20 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	if err := r.checkHeld(n, least, least+present); err != nil {
 		return err
 	}
+	release()
 	return above.check(r, kept, c.size())
+}
+
+// explained is the error of Prometheus's engine in place of that of an operator that
+// was declined because several series match. It stays declined where the sample limit
+// might be reached first: inputs have so many samples, and the result no more.
+func (r *run) explained(n plan.Node, in [][]plan.Row, samples int, err error) error {
+	b, ok := n.(*plan.Binary)
+	var d *plan.Declined
+	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !r.mayHold(r.held+2*samples+len(in[0])+len(in[1])) {
+		return err
+	}
+	return r.ambiguity(b, in[0], in[1], err)
 }
 
 // collectCombined is combined into rows.
@@ -121,7 +142,10 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(mappers))
 	defer release()
 	kept = make([]int, len(mappers)+1)
-	b, free := newBatch(size, steps, workers)
+	b, free, err := r.newBatch(size, workers)
+	if err != nil {
+		return nil, err
+	}
 	defer free()
 	twice := make([]bool, workers)
 	for b.lo = 0; b.lo < size; b.lo += b.n {

@@ -58,7 +58,7 @@ func BenchmarkDecode(b *testing.B) {
 				})
 			}
 			run("promwarp", func(c []byte) {
-				if _, err := decode(e, c, ts, vs); err != nil {
+				if _, err := decode(e, c, ts, vs, nil, 0); err != nil {
 					b.Fatal(err)
 				}
 			})
@@ -74,5 +74,44 @@ func BenchmarkDecode(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkDecodeStarts decodes chunks of a counter with start timestamps: one for all
+// samples, or the time of the sample before, as deltas have it.
+func BenchmarkDecodeStarts(b *testing.B) {
+	for _, kind := range []string{"counter", "delta"} {
+		total := 0.0
+		ts, vs, sts := make([]int64, 120), make([]float64, 120), make([]int64, 120)
+		for i := range ts {
+			ts[i], vs[i], sts[i] = int64(i)*15_000, total, 7
+			if total += float64(i * i % 40); kind == "delta" {
+				sts[i] = ts[i] - 15_000
+			}
+		}
+		c := encode(b, chunkenc.EncXOR2, sts, ts, vs)
+		b.Run(kind+"/promwarp", func(b *testing.B) {
+			var runs startRuns
+			for b.Loop() {
+				runs = runs[:0]
+				if _, err := decode(chunkenc.EncXOR2, c, ts, vs, &runs, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(kind+"/prometheus", func(b *testing.B) {
+			var it chunkenc.Iterator
+			for b.Loop() {
+				x, err := chunkenc.FromData(chunkenc.EncXOR2, c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				it = x.Iterator(it)
+				for i := 0; it.Next() != chunkenc.ValNone; i++ {
+					ts[i], vs[i] = it.At()
+					sts[i] = it.AtST()
+				}
+			}
+		})
 	}
 }

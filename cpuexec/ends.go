@@ -17,7 +17,7 @@ func atEnds(f *plan.WindowFunc) bool {
 	case "rate", "increase", "delta", "irate", "idelta", "resets":
 		return true
 	}
-	return f == plan.Last
+	return f == plan.Last || f == plan.Interpolated
 }
 
 // takesPacked reports whether f takes packed values as they are.

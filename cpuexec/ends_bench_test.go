@@ -45,3 +45,37 @@ func BenchmarkEnds(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkExtended measures a rate over windows of five minutes at 1440 steps of a day
+// of samples, 15 s apart: as it is, extended, and with the start timestamps of a counter
+// that began anew every hour, and of deltas.
+func BenchmarkExtended(b *testing.B) {
+	const n, steps = 5760 + 20, 1440
+	ts, vs := make([]int64, n), make([]float64, n)
+	var hourly, deltas startRuns
+	for k := range ts {
+		ts[k], vs[k] = int64(k)*15_000, 0.25*float64(k*7+k%3)
+		hourly.add(k, int64(k/240)*240*15_000-3)
+		deltas.add(k, ts[k]-15_000)
+	}
+	for _, c := range []struct {
+		name      string
+		extension plan.Extension
+		starts    startRuns
+	}{
+		{name: "plain"}, {"anchored", plan.NewExtension(plan.Anchored, 300_000), nil}, {"smoothed", plan.NewExtension(plan.Smoothed, 300_000), nil},
+		{"hourly", plan.Extension{}, hourly}, {"deltas", plan.Extension{}, deltas},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Windows["rate"], Width: 300_000, Extension: c.extension}
+			frames := newFrames(spanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
+			s, out := &worker{}, newRow(steps)
+			var got counts
+			for b.Loop() {
+				if err := s.compute(frames, w.Func, 0, 0, samples{times: sampleTimes{own: ts}, vs: vs, starts: c.starts}, out, &got); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -98,6 +98,10 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	}()
 	rows, err := r.node(job.Node)
 	if err != nil {
+		var d *plan.Declined
+		if errors.As(err, &d) {
+			d.Lost += r.m.Work.Samples
+		}
 		return nil, err
 	}
 	if err := r.done(); err != nil {
@@ -117,7 +121,11 @@ func newMatrix(job Job) *plan.Matrix {
 }
 
 // SelectError wraps an error of Job.Select.
-type SelectError struct{ Err error }
+type SelectError struct {
+	Err error
+	// Bare says that Prometheus's engine passes the error on as it is.
+	Bare bool
+}
 
 func (e *SelectError) Error() string { return e.Err.Error() }
 
@@ -131,14 +139,18 @@ type run struct {
 	m   *plan.Matrix
 	// held is the number of samples that Prometheus's engine would hold besides
 	// those of the node being evaluated.
-	held   int
-	got    got     // what was fetched last
-	latest *latest // shared with evaluations below
+	held     int
+	got      got     // what was fetched last
+	latest   *latest // shared with evaluations below
+	overlaps bool    // start timestamps do, in some window
 	// firsts, if it is there, takes the first series of the node's groups.
 	firsts *firsts
 }
 
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
+	if releases(n) {
+		defer r.releasing()()
+	}
 	switch n := n.(type) {
 	case *plan.Window:
 		return r.collect(n, nil)
@@ -152,13 +164,25 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 		}
 		return r.aggregate(n)
 	case *plan.Binary, *plan.Set, *plan.StepMap:
-		return r.collectCombined(n, nil)
-	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector:
+		rows, err := r.collectCombined(n, nil)
+		if err == nil && merges(n) {
+			rows, err = r.mergeRows(rows)
+		}
+		return rows, err
+	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
 		return r.scalar(n)
+	case *plan.Once:
+		return r.once(n)
+	case *plan.Nothing:
+		return nil, nil
+	case *plan.Failure:
+		return nil, n.Err
 	case *plan.Histogram:
 		return r.histogram(n)
 	case *plan.Absent:
 		return r.absent(n)
+	case *plan.Info:
+		return r.info(n)
 	}
 	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
 }
@@ -194,7 +218,12 @@ func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
 }
 
 func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
+	var p parameter
 	if n.Func.Param {
+		var err error
+		if p, err = r.parameter(n); err != nil {
+			return nil, err
+		}
 		// Prometheus's engine holds the parameter's samples meanwhile.
 		r.held += r.job.Grid.Steps
 		defer func() { r.held -= r.job.Grid.Steps }()
@@ -204,7 +233,7 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	}
 	switch {
 	case n.Func.Keeps:
-		return r.selected(n)
+		return r.selected(n, p)
 	case n.Func.Adds():
 		a, err := r.accumulate(n)
 		if err != nil {
@@ -219,7 +248,7 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	}
 	if bottom, above := underChain(n.Input); r.job.Accelerator != nil && n.Label == "" {
 		if w, ok := bottom.(*plan.Window); ok {
-			return r.quantilesOver(n, w, above)
+			return r.quantilesOver(n, p, w, above)
 		}
 	}
 	in, err := r.node(n.Input)
@@ -230,11 +259,12 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	if n.Label != "" {
 		return r.countValues(n, in)
 	}
-	return r.quantiles(n, in)
+	return r.quantiles(n, p, in)
 }
 
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
+	defer r.releasing()()
 	err = r.feed(n, func(in input) sink {
 		a = newAggregator(n, r, in)
 		return a
@@ -255,14 +285,17 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 		kept += len(out[i].Values)
 		if !m.Filters() && !r.job.DelayedNameRemoval {
 			out[i].Labels = dropNames(out[i].Labels)
+			if m.Merges {
+				continue
+			}
 			h := out[i].Labels.Hash()
 			if _, ok := seen[h]; ok {
-				return nil, &plan.Declined{At: m, Reason: reasonCollide}
+				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
 			}
 			seen[h] = struct{}{}
 		}
 	}
-	return out, r.checkMapped(m, held, kept, series)
+	return r.mergedWithin(m, out, r.checkMapped(m, held, kept, series), m.Merges)
 }
 
 // done returns Prometheus's error for a query whose context has ended, and a

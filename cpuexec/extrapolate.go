@@ -81,7 +81,7 @@ func (f *frame) extrapolation(kind difference) *extrapolation {
 func (e *extrapolation) make(f *frame, kind difference) {
 	seconds := 0.0
 	if kind == counterRate {
-		seconds = (time.Duration(f.span.width) * time.Millisecond).Seconds()
+		seconds = secondsOf(f.span.width)
 	}
 	steps := len(f.lo)
 	e.points = 0
@@ -118,6 +118,9 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		}
 	}
 }
+
+// secondsOf is so many ms in seconds, rounded as Prometheus's engine does.
+func secondsOf(ms int64) float64 { return (time.Duration(ms) * time.Millisecond).Seconds() }
 
 // shapeOf returns the index of the shape of step k, in whose window there are n
 // samples; guess is tried first.

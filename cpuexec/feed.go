@@ -107,7 +107,10 @@ func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
 	if err := r.reserve(out); err != nil {
 		return err
 	}
-	b, free := newBatch(n, r.job.Grid.Steps, r.x.workers)
+	b, free, err := r.newBatch(n, r.x.workers)
+	if err != nil {
+		return err
+	}
 	defer free()
 	for b.lo = 0; b.lo < n; b.lo += b.n {
 		if err := r.done(); err != nil {

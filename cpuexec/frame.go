@@ -25,7 +25,8 @@ type frame struct {
 	joined []int64      // memory for ts where they are in no other
 	even   evenRuns     // of ts, where the shared list has some
 
-	extra     extrapolation // made when first needed
+	extra     extrapolation // made when first needed, or
+	ends      edges         // of extended windows
 	extraMade sync.Once
 	used      atomic.Int64 // series evaluated over it and not yet settled
 }

@@ -24,7 +24,7 @@ func (a *aggregator) given(x *Results, has []bool) {
 }
 
 // give lays the heaps out: where results are given, every group has some.
-func (a *ranker) give(given bool) { a.layOut(given || a.instant()) }
+func (a *ranker) give(given bool) { a.layOut(given || a.instant() || a.ks != nil) }
 
 func (a *ranker) aggregation() (*plan.Aggregate, []int32, int) { return a.node, a.of, len(a.size) }
 

@@ -24,16 +24,17 @@ type bucketSeries struct {
 // which buckets they hold is found once; then each histogram is evaluated on its
 // own, over the stretches of steps at which the same of its buckets have a value.
 func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
-	steps := r.job.Grid.Steps
-	r.held += n.Func.Args * steps // Prometheus's engine holds the constants meanwhile
-	in, err := r.node(n.Input)
-	r.held -= n.Func.Args * steps
+	args, free, err := r.histogramArgs(n)
+	defer free()
 	if err != nil {
 		return nil, err
 	}
-	if q := n.Args[0]; n.Func.Name == "histogram_quantile" && !(q >= 0 && q <= 1) {
-		r.m.Annotations.Add(annotations.NewInvalidQuantileWarning(q, n.ArgPos))
+	in, err := r.node(n.Input)
+	free() // checkSteps counts the arguments itself
+	if err != nil {
+		return nil, err
 	}
+	args.warnQuantiles(r, n)
 	hs := r.histogramsOf(n, in)
 	points := 0
 	for i := range in {
@@ -41,35 +42,51 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	}
 
 	defer r.take(-rowsBytes(in))
-	rows := make([]plan.Row, len(hs))
+	rows := make([]plan.Row, len(hs)*n.Results())
+	each := repairsOf(hs, n.Results())
 	workers := r.x.workersFor(points)
 	scratch := make([]histogramWorker, max(workers, 1))
 	parallel(workers, len(hs), func(k, i int) bool {
-		rows[i] = scratch[k].evaluate(n, &hs[i], in)
-		r.take(rowBytes(len(rows[i].Values)))
+		if n.Many() {
+			scratch[k].manyQuantiles(n, each, i, in, rows)
+		} else {
+			rows[i] = scratch[k].evaluate(n, args, &hs[i], in)
+		}
+		for at := i; at < len(rows); at += len(hs) {
+			r.take(rowBytes(len(rows[at].Values)))
+		}
 		return r.done() == nil
 	})
 	if err := r.done(); err != nil {
 		return nil, err
 	}
-	r.noteRepairs(n, hs)
+	r.noteRepairs(n, each)
 
+	formats := formatsOf(n)
 	out := 0
 	seen := map[uint64]struct{}{}
 	for i := range rows {
 		out += len(rows[i].Values)
-		if r.job.DelayedNameRemoval {
+		if r.job.DelayedNameRemoval && !n.Many() {
 			continue
 		}
-		rows[i].Labels = dropNames(rows[i].Labels)
+		if !r.job.DelayedNameRemoval {
+			rows[i].Labels = dropNames(rows[i].Labels)
+		}
+		if n.Many() {
+			rows[i].Labels = labels.NewBuilder(rows[i].Labels).Set(n.Label, formats[i/len(hs)]).Labels()
+		}
 		h := rows[i].Labels.Hash()
 		if _, ok := seen[h]; ok {
-			// Prometheus's engine merges them or fails, step by step.
-			return nil, &plan.Declined{At: n, Reason: reasonCollide}
+			// Where names go later, Prometheus's engine lets them pass at an instant.
+			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
+			if !n.Merges || passes {
+				return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: !passes}
+			}
 		}
 		seen[h] = struct{}{}
 	}
-	return rows, r.checkSteps(n, n.Func.Args, points, out, len(in))
+	return r.mergedWithin(n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
 // histogramsOf groups rows into histograms, in the order of their first rows.
@@ -116,12 +133,19 @@ type histogramWorker struct {
 	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
 	cursors []runCursor
 	columns []bucketColumn
+	part    []bucketColumn // of columns, at some of their steps
 	buckets promql.Buckets
 	block   quantileBlock
 }
 
 // evaluate computes one histogram.
-func (s *histogramWorker) evaluate(n *plan.Histogram, h *bucketSeries, in []plan.Row) plan.Row {
+func (s *histogramWorker) evaluate(n *plan.Histogram, args histogramArgs, h *bucketSeries, in []plan.Row) plan.Row {
+	return s.walk(h, in, func(first int, out []float64) { s.stretch(n, args, first, out, &h.repairs) })
+}
+
+// walk makes a row of the values that compute fills in from the columns of a histogram,
+// for each stretch of steps at which these have a value.
+func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(first int, out []float64)) plan.Row {
 	s.cuts, s.cursors = s.cuts[:0], s.cursors[:0]
 	for _, i := range h.rows {
 		for _, run := range in[i].Runs {
@@ -150,11 +174,7 @@ func (s *histogramWorker) evaluate(n *plan.Histogram, h *bucketSeries, in []plan
 		}
 		at := len(out.Values)
 		out.Values = out.Values[:at+int(length)]
-		if n.Func.Name == "histogram_fraction" {
-			s.fractions(n.Args[0], n.Args[1], out.Values[at:])
-		} else {
-			s.block.quantiles(n.Args[0], s.columns, out.Values[at:], int(first), &h.repairs)
-		}
+		compute(int(first), out.Values[at:])
 	}
 	return out
 }

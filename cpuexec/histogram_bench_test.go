@@ -42,7 +42,7 @@ func BenchmarkHistogramQuantile(b *testing.B) {
 	for b.Loop() {
 		var s histogramWorker
 		for _, h := range run.histogramsOf(n, in) {
-			if got := s.evaluate(n, &h, in); len(got.Values) != steps {
+			if got := s.evaluate(n, histogramArgs{constants: n.Args}, &h, in); len(got.Values) != steps {
 				b.Fatal(len(got.Values))
 			}
 		}

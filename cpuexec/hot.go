@@ -47,6 +47,7 @@ type column struct {
 	packed            // the values, where they can be
 	vs     []float64  // the values where they can't, with some spare memory behind
 	spare  sync.Mutex // held by who uses that
+	starts startRuns  // start timestamps, if they were wanted
 	resets found      // samples that are less than the one before
 	stale  found      // stale markers
 }
@@ -61,6 +62,7 @@ type hotColumns struct {
 	chunks []selection.Origin
 	all    *column
 	clean  *column // the same without stale markers
+	starts bool    // start timestamps were wanted
 }
 
 // hotSeries is what a memo holds.
@@ -108,17 +110,19 @@ func isHot(m *selection.Memo) bool {
 	return ok && s.cols.Load() != nil
 }
 
-// keep puts the samples at ts, vs, decoded from the given chunks, into s if there
-// is room for them. They are copied.
-func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts []int64, vs []float64, stale bool) *hotColumns {
-	c := &hotColumns{chunks: chunks, all: newColumn(vs)}
+// keep puts samples decoded from the given chunks into s if there is room for them. They
+// are copied.
+func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, from *columns) *hotColumns {
+	ts, vs := from.ts, from.vs
+	c := &hotColumns{chunks: chunks, all: newColumn(vs, from.starts), starts: from.wantStarts}
 	c.clean = c.all
 	size := leastSize(len(chunks), 0) + c.all.size()
 	lists := []*sharedTimes{h.newTimes(ts)}
-	if stale {
-		ts, vs := slices.Clone(ts), slices.Clone(vs)
+	if from.stale {
+		ts, vs, starts := slices.Clone(ts), slices.Clone(vs), slices.Clone(from.starts)
+		starts.dropStale(0, vs)
 		n := len(vs) - removeStale(ts, vs)
-		c.clean = newColumn(vs[:n])
+		c.clean = newColumn(vs[:n], starts)
 		size += c.clean.size()
 		lists = append(lists, h.newTimes(ts[:n]))
 	}
@@ -144,9 +148,9 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, ts 
 	return c
 }
 
-// newColumn returns a column of values, still without times.
-func newColumn(vs []float64) *column {
-	c := &column{}
+// newColumn returns a column of values and their start timestamps, still without times.
+func newColumn(vs []float64, starts startRuns) *column {
+	c := &column{starts: slices.Clone(starts)}
 	if base, unit, ok := rangeOf(vs); ok {
 		c.packed = pack(vs, base, unit)
 	} else {
@@ -155,8 +159,8 @@ func newColumn(vs []float64) *column {
 	return c
 }
 
-// size is the memory of the values in bytes.
-func (c *column) size() int64 { return 8*int64(cap(c.vs)) + 4*int64(cap(c.units)) }
+// size is the memory of the values and start timestamps in bytes.
+func (c *column) size() int64 { return 8*int64(cap(c.vs)) + 4*int64(cap(c.units)) + c.starts.size() }
 
 // values returns the values of samples lo to hi, the end excluded: those that are
 // kept, or a copy in scratch.

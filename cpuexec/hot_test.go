@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -25,7 +26,7 @@ func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
 	const perChunk = 20
 	for from := lo; from < hi; {
 		to := min(from-from%perChunk+perChunk, hi)
-		var ts []int64
+		var ts, sts []int64
 		var vs []float64
 		for k := from; k < to; k++ {
 			r := rand.New(rand.NewPCG(uint64(series), uint64(k)))
@@ -40,10 +41,29 @@ func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
 				continue // a gap
 			}
 			ts, vs = append(ts, int64(k)*15_000+int64(series%2)), append(vs, v)
+			sts = append(sts, startOf(series, k, ts[len(ts)-1]))
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], encode(t, chunkenc.EncXOR, nil, ts, vs)))
+		e := chunkenc.EncXOR
+		if series%2 == 0 {
+			e = chunkenc.EncXOR2
+		}
+		require.NoError(t, b.Chunk(e, ts[0], ts[len(ts)-1], encode(t, e, sts, ts, vs)))
 		from = to
 	}
+}
+
+// startOf is the start timestamp of sample k, at ts, of a series: that of a counter, of
+// a delta, one that is there only in some stretches, or none.
+func startOf(series, k int, ts int64) int64 {
+	switch {
+	case series%6 == 0:
+		return int64(k/70)*70*15_000 - 7
+	case series%6 == 2:
+		return ts - 15_000
+	case series%6 == 4 && k/90%2 == 0:
+		return ts - int64(k%13)*4000
+	}
+	return 0
 }
 
 func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
@@ -62,18 +82,21 @@ func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
 func TestDecodedColumns(t *testing.T) {
 	const all = 600
 	kept := seriesUpTo(t, 0, all).Remember(math.MaxInt64)
-	funcs := append(slices.Sorted(maps.Keys(plan.Windows)), plan.Last.Name)
+	funcs := slices.Collect(maps.Values(plan.Windows))
+	slices.SortFunc(funcs, func(f, g *plan.WindowFunc) int { return strings.Compare(f.Name, g.Name) })
+	funcs = append(funcs, plan.Last, plan.Timestamp, plan.StartTimestamp, plan.Interpolated)
 	for _, limit := range []int64{1 << 20, 30_000, 80_000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			cold, hot := New(Options{Workers: 2}), New(Options{Workers: 2, DecodedBytes: limit})
 			r := rand.New(rand.NewPCG(uint64(limit), 5))
 			var fromColumns, decoded int64
 			for range 150 {
-				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Param: 0.5}
-				if name := funcs[r.IntN(len(funcs))]; name == plan.Last.Name {
-					w.Func = plan.Last
-				} else {
-					w.Func = plan.Windows[name]
+				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Param: 0.5, Trend: 0.5}
+				w.Func = funcs[r.IntN(len(funcs))]
+				if w.Func == plan.Interpolated {
+					w.Extension = plan.Extension{Modifier: plan.Smoothed, After: w.Width}
+				} else if n := len(w.Func.Modifiers); n > 0 && r.IntN(2) == 0 {
+					w.Extension = plan.NewExtension(w.Func.Modifiers[r.IntN(n)], 300_000)
 				}
 				start := int64(r.IntN(all)) * 15_000
 				grid := plan.NewGrid(start, start+int64(r.IntN(all*15_000)), int64(10+r.IntN(100))*1000)
@@ -88,10 +111,10 @@ func TestDecodedColumns(t *testing.T) {
 					if r.IntN(2) == 0 {
 						head = head.Remember(int64(at) * 15_000)
 					}
-					sel, err = selection.Join(head, seriesUpTo(t, at, all))
+					sel, err = selection.Join(context.Background(), head, seriesUpTo(t, at, all))
 					require.NoError(t, err)
 				}
-				job := Job{Node: w, Grid: grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+				job := Job{Node: w, Grid: grid, StartTimestamps: r.IntN(3) > 0, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					return sel, nil, nil
 				}}
 				want, err := cold.Run(t.Context(), job)
@@ -101,6 +124,7 @@ func TestDecodedColumns(t *testing.T) {
 					got, err := hot.Run(t.Context(), job)
 					require.NoError(t, err)
 					require.Equal(t, bitsOf(want.Rows), bitsOf(got.Rows), "%s over %d steps", w.Func.Name, grid.Steps)
+					require.Equal(t, said(want), said(got), "%s over %d steps", w.Func.Name, grid.Steps)
 					require.Equal(t, want.SamplesAtStep, got.SamplesAtStep)
 					require.Equal(t, want.NewSamplesAtStep, got.NewSamplesAtStep)
 					require.Equal(t, want.Peak, got.Peak)
@@ -113,6 +137,14 @@ func TestDecodedColumns(t *testing.T) {
 			require.Greater(t, fromColumns, decoded/200)
 		})
 	}
+}
+
+// said is what a matrix has to say.
+func said(m *plan.Matrix) []string {
+	warnings, infos := m.Annotations.AsStrings("q", 0, 0)
+	slices.Sort(warnings)
+	slices.Sort(infos)
+	return append(warnings, infos...)
 }
 
 // TestDecodedColumnsGo: columns go with the selection that they belong to.

@@ -24,6 +24,8 @@ type Leaf struct {
 	GroupOf   []int32 // the group of each series
 	Groups    int
 	Rooms     []int // of topk and bottomk, how many series each group keeps at a step
+	// Starts says that some samples have start timestamps that the window reads.
+	Starts bool
 	// WindowOnly is set where an aggregation cannot be computed, but perhaps its window.
 	WindowOnly bool
 
@@ -98,7 +100,7 @@ func (r *run) leafInto(out sink, src *source, w *plan.Window, above chain) *Leaf
 	if !ok {
 		return nil
 	}
-	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, out: g, start: time.Now()}
+	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), r: r, src: src, out: g, start: time.Now()}
 	for _, n := range above {
 		m, ok := n.(*plan.Map)
 		if !ok {
@@ -126,7 +128,7 @@ func (g oneGroup) SizeBytes() int64 { return 4 * int64(len(g)) }
 
 // rowsLeaf is the leaf of the window alone.
 func (r *run) rowsLeaf(src *source, w *plan.Window) *Leaf {
-	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, r: r, src: src, Groups: 1, start: time.Now()}
+	l := &Leaf{Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), r: r, src: src, Groups: 1, start: time.Now()}
 	l.GroupOf = selection.SeriesNote(src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(src.labels)) })
 	return l
 }

@@ -38,6 +38,25 @@ func (r *run) checkHeld(n plan.Node, least, most int) error {
 	return &plan.Declined{At: n, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
 }
 
+// releases reports whether Prometheus's engine, when it has evaluated n, counts as held no
+// more than it did before and the result. The function info goes on to count its input and
+// the info series, until something above it does so.
+func releases(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Window, *plan.Relabel, *plan.Subwindow, *plan.Info:
+		return false
+	case *plan.Map:
+		return n.Func.Name != "neg"
+	}
+	return true
+}
+
+// releasing notes what is held. What it returns sets that back.
+func (r *run) releasing() (release func()) {
+	held := r.held
+	return func() { r.held = held }
+}
+
 // sampleLimit follows the number of samples that Prometheus's engine would hold
 // while it evaluates series one after another: the points of the results so far
 // and the samples in the current window.
@@ -57,4 +76,27 @@ func (l *sampleLimit) add(c counts) bool {
 	l.held += c.points
 	l.peak = max(l.peak, most)
 	return l.max <= 0 || most <= l.max
+}
+
+// leak follows the same of a smoothed instant selector, of which Prometheus's engine
+// holds each series' last window until what is above the selector is evaluated, but
+// not the points of the result.
+type leak struct {
+	leaks      bool // whether the window is such a selector
+	held, most int
+}
+
+// add counts one more series.
+func (l *leak) add(c counts) {
+	l.most = max(l.most, l.held+c.maxWindow)
+	l.held += c.lastWindow
+}
+
+// check raises Prometheus's error for a selector of so many points and series. How
+// much is held above it is left to that engine where it decides.
+func (l *leak) check(r *run, w *plan.Window, points, series int) error {
+	if !l.leaks {
+		return nil
+	}
+	return r.checkHeld(w, r.held+l.most, r.held+l.most+l.held+2*points+series)
 }

@@ -12,15 +12,16 @@ import (
 type countLimiter struct {
 	members
 	limited
-	room []int32  // series that each group keeps at a step
-	n    []int32  // of them found, by group and step
-	full []uint64 // bitmap of the steps where a group has them all
+	room []int32   // series that each group keeps at a step, at most
+	ks   []float64 // of each step, where they vary
+	n    []int32   // of them found, by group and step
+	full []uint64  // bitmap of the steps where a group has them all
 }
 
-func newCountLimiter(n *plan.Aggregate, r *run, in input) *countLimiter {
-	l := &countLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}}
+func newCountLimiter(n *plan.Aggregate, p parameter, r *run, in input) *countLimiter {
+	l := &countLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
 	for _, size := range l.size {
-		l.room = append(l.room, int32(atMost(n.Param, size)))
+		l.room = append(l.room, int32(atMost(p.high, size)))
 	}
 	return l
 }
@@ -36,14 +37,20 @@ func (l *countLimiter) bytes() int64 { return 4 * int64(len(l.size)*l.steps) }
 
 func (l *countLimiter) open() {
 	l.n = make([]int32, len(l.size)*l.steps)
-	l.full = make([]uint64, len(l.size)*((l.steps+63)/64))
+	words := (l.steps + 63) / 64
+	l.full = make([]uint64, len(l.size)*words)
+	for k, v := range l.ks {
+		for g := 0; v < 1 && g < len(l.size); g++ {
+			l.full[g*words+k>>6] |= 1 << (k & 63)
+		}
+	}
 }
 
 func (l *countLimiter) take(r *run, b *batch) {
 	noteFirst(l.first, l.of, b)
 	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
-			if g := l.of[b.lo+i]; b.counts[i].kept > 0 && l.room[g] < l.size[g] {
+			if g := l.of[b.lo+i]; b.counts[i].kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
 				l.limit(int(g), b.row(i), w0, w1)
 			}
 		}
@@ -64,6 +71,9 @@ func (l *countLimiter) limit(group int, r row, w0, w1 int) {
 		r.present[w] &^= full[w]
 		for p := r.present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
+			if l.ks != nil {
+				room = int32(atStep(l.ks[k], int(l.room[group])))
+			}
 			if n[k]++; n[k] == room {
 				full[w] |= 1 << (k & 63)
 			}
@@ -78,31 +88,48 @@ func (l *countLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }
 type ratioLimiter struct {
 	members
 	limited
-	ratio float64
+	ratio parameter
 }
 
-func newRatioLimiter(n *plan.Aggregate, r *run, in input) *ratioLimiter {
-	return &ratioLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ratio: n.Param}
+func newRatioLimiter(n *plan.Aggregate, p parameter, r *run, in input) *ratioLimiter {
+	return &ratioLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ratio: p}
 }
 
 func (l *ratioLimiter) take(r *run, b *batch) {
 	noteFirst(l.first, l.of, b)
 	for i := range b.n {
-		if b.counts[i].kept > 0 && !l.keeps(b.lo+i) {
-			b.counts[i].kept = 0
+		if b.counts[i].kept > 0 {
+			l.limit(b, i)
 		}
 	}
 	l.collect.take(r, b)
 }
 
-// keeps reports whether a series falls into the ratio: from the start of the
-// range of hashes if it is positive, from its end if it is negative.
-func (l *ratioLimiter) keeps(i int) bool {
-	offset := float64(l.labels(i).Hash()) / math.MaxUint64
-	if l.ratio < 0 {
-		return offset >= 1+l.ratio
+// limit takes the values of a series out of a batch that do not fall into the ratio.
+func (l *ratioLimiter) limit(b *batch, i int) {
+	offset := float64(l.labels(b.lo+i).Hash()) / math.MaxUint64
+	if l.ratio.values == nil {
+		if !inRatio(l.ratio.constant, offset) {
+			b.counts[i].kept = 0
+		}
+		return
 	}
-	return offset < l.ratio
+	present := b.row(i).present
+	for k, ratio := range l.ratio.values {
+		if !inRatio(ratio, offset) {
+			present[k>>6] &^= 1 << (k & 63)
+		}
+	}
+	b.counts[i].kept = countBits(present)
+}
+
+// inRatio reports whether a hash, as a share of the largest, falls into a ratio: from
+// the start of the range of hashes if it is positive, from its end if it is negative.
+func inRatio(ratio, offset float64) bool {
+	if ratio = max(-1, min(ratio, 1)); ratio < 0 {
+		return offset >= 1+ratio
+	}
+	return offset < ratio
 }
 
 func (l *ratioLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }

@@ -20,6 +20,7 @@ type samples struct {
 	// Where windows are looked at from their ends alone, the values of a packed column
 	// stay so: those of the shared times are here, and in vs is what comes then.
 	packed
+	starts startRuns // start timestamps, if they are wanted
 }
 
 // sampleTimes are the times of a series' samples in ms, in two parts.
@@ -60,6 +61,9 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 		return s.decode(sel, i, cs, dropStale)
 	}
 	cols, known := hot.cols.Load(), 0
+	if cols != nil && s.cols.wantStarts && !cols.starts {
+		cols = nil
+	}
 	if cols != nil {
 		known = cols.match(sel, cs[:stays])
 	}
@@ -67,13 +71,17 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 		if err := s.keep(h, hot, before, cols, sel, i, cs[:stays]); err != nil {
 			return samples{}, err
 		}
-		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays {
+		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.cols.wantStarts && !cols.starts {
 			return s.decode(sel, i, cs, dropStale)
 		}
 	} else {
 		s.read.hot += count(cs[:stays])
 	}
 	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), f, &s.joined)
+	if s.cols.wantStarts && len(in.col.starts) > 0 {
+		s.starts = in.col.starts.cut(in.lo, in.lo+len(in.times.shared), s.starts)
+		in.starts = s.starts
+	}
 	if stays == len(cs) {
 		return in, nil
 	}
@@ -81,6 +89,11 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 	tail, err := s.decode(sel, i, cs[stays:], dropStale)
 	if err != nil {
 		return samples{}, err
+	}
+	if len(in.starts) > 0 || len(tail.starts) > 0 {
+		s.starts = append(s.starts[:0], in.starts...)
+		s.starts.join(len(in.times.shared), tail.starts)
+		in.starts = s.starts
 	}
 	in.append(tail, &s.joined)
 	return in, nil
@@ -135,17 +148,20 @@ func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 			from, to = 0, 0
 		}
 	}
-	got, err := s.more(sel, i, cs[:from], false)
+	_, err := s.more(sel, i, cs[:from], false)
 	if err == nil && to > 0 {
+		if len(s.cols.starts) > 0 || len(cols.all.starts) > 0 {
+			s.cols.starts.join(len(s.cols.ts), cols.all.starts)
+		}
 		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
 		s.cols.stale = s.cols.stale || cols.all != cols.clean
 		s.read.hot += count(cs[from : from+to])
 	}
 	if err == nil {
-		got, err = s.more(sel, i, cs[from+to:], false)
+		_, err = s.more(sel, i, cs[from+to:], false)
 	}
 	if err == nil {
-		h.keep(hot, before, list, got.times.own, got.vs, got.stale)
+		h.keep(hot, before, list, &s.cols)
 	}
 	return err
 }
@@ -164,7 +180,7 @@ func (s *worker) more(sel *selection.Selection, i int, cs []selection.Chunk, dro
 		sel.Discard()
 		return samples{}, err
 	}
-	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale}, nil
+	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale, starts: s.cols.starts}, nil
 }
 
 // resets returns the samples that are less than the one before, as indices; the

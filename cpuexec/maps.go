@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/bits"
+	"time"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -41,6 +42,8 @@ var arithmetic = map[string]func(a, b float64) float64{
 	"%":     math.Mod,
 	"^":     math.Pow,
 	"atan2": math.Atan2,
+
+	"min_of": math.Min, "max_of": math.Max, // of two scalars
 }
 
 // comparisons are the operators of plan.Maps that keep a value or drop it.
@@ -58,6 +61,9 @@ var comparisons = map[string]func(a, b float64) bool{
 func valueFunc(m *plan.Map) func(float64) float64 {
 	if f, ok := unary[m.Func.Name]; ok {
 		return f
+	}
+	if f, ok := dates[m.Func.Name]; ok {
+		return func(v float64) float64 { return f(time.Unix(int64(v), 0).UTC()) }
 	}
 	if f, ok := arithmetic[m.Func.Name]; ok {
 		c := m.Args[0]

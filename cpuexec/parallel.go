@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // inlineSamples is the number of samples below which starting goroutines costs
@@ -29,16 +31,12 @@ func parallel(workers, n int, f func(worker, i int) bool) {
 		return
 	}
 	var next atomic.Int64
-	var panicked atomic.Pointer[any]
+	var panics rescue.Catcher
 	var wg sync.WaitGroup
 	for k := range workers {
 		wg.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					panicked.Store(&p)
-				}
-			}()
-			for panicked.Load() == nil {
+			defer panics.Catch()
+			for !panics.Caught() {
 				i := int(next.Add(1)) - 1
 				if i >= n || !f(k, i) {
 					return
@@ -47,7 +45,5 @@ func parallel(workers, n int, f func(worker, i int) bool) {
 		})
 	}
 	wg.Wait()
-	if p := panicked.Load(); p != nil {
-		panic(*p)
-	}
+	panics.Rethrow()
 }

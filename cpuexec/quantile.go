@@ -11,7 +11,8 @@ import (
 // quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
 // Steps are split over the cores, 64 at a time.
-func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
+	p.warnQuantiles(r, n)
 	steps := r.job.Grid.Steps
 	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
 	if tooManyCells(len(g.labels), steps, r.job.MaxSamples) {
@@ -42,7 +43,7 @@ func (r *run) quantiles(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 			}
 			for b := range lists {
 				if len(lists[b]) > 0 {
-					vals[k*steps+w*64+b] = quantileOf(n.Param, lists[b])
+					vals[k*steps+w*64+b] = quantileAt(p.at(w*64+b), lists[b])
 					present[k*words+w] |= 1 << b
 					lists[b] = lists[b][:0]
 				}
@@ -89,7 +90,7 @@ func (q *quantiler) bytes() int64 {
 
 // quantilesOver evaluates the quantile operator over a window and the chain above
 // that.
-func (r *run) quantilesOver(n *plan.Aggregate, w *plan.Window, above chain) ([]plan.Row, error) {
+func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, above chain) ([]plan.Row, error) {
 	var q *quantiler
 	err := r.window(w, above, func(s *source) sink {
 		in := input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s}
@@ -101,7 +102,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, w *plan.Window, above chain) ([]p
 	}
 	if !q.elsewhere {
 		defer r.take(-rowsBytes(q.in.rows))
-		return r.quantiles(n, q.in.rows)
+		return r.quantiles(n, p, q.in.rows)
 	}
 	rows := q.rows()
 	r.free(q, rows)

@@ -36,6 +36,7 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *fixed, l line, o
 			break
 		}
 		lo, hi := b.lo[k], b.hi[k]
+		l.at(k)
 		for ; next < hi; next++ {
 			t, x := ts[next]-base, f.x[next]
 			times += t
@@ -90,7 +91,15 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *fixed, l line, o
 type line struct {
 	predict bool // its value at a time, rather than its slope
 	seconds float64
+	each    []float64 // seconds by step, where they vary
 	grid    plan.Grid
+}
+
+// at sets how far to predict at step k.
+func (l *line) at(k int) {
+	if l.each != nil {
+		l.seconds = l.each[k]
+	}
 }
 
 // origin is the time that Prometheus's x counts from, in ms, for a window of
@@ -175,6 +184,7 @@ func regressions(ts []int64, vs []float64, b *bounds, l line, out row) (points i
 			continue
 		}
 		points++
+		l.at(k)
 		cur.set(k, l.value(regression(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
 	}
 	return points

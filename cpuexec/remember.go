@@ -38,14 +38,20 @@ func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error)
 	}
 
 	memory := r.job.Results
-	reach := results.Reach{Width: leaf.window.Width, Offset: leaf.window.Scan.Offset}
+	var reach results.Reach
+	reach.Width, reach.Offset = leaf.window.Reach()
 	key := results.Key{Selector: p.Selector, Leaf: leaf.form, Interval: g.Interval, Phase: phase(g)}
 	known, from := memory.Recall(key, reach, g, p)
+	r.overlaps = false
 	v, kept, err := r.complete(n, leaf.ordered, known, from)
 	if err != nil {
 		return nil, err
 	}
-	memory.Remember(key, reach, v, p)
+	// Prometheus's engine notes at how many steps start timestamps overlap, so steps are
+	// only known at which none do.
+	if !r.overlaps {
+		memory.Remember(key, reach, v, p)
+	}
 	if leaf.ordered && kept > 0 {
 		v.Order()
 	}
@@ -114,6 +120,7 @@ func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Valu
 	}
 	rows, err := sub.aggregate(n)
 	r.absorb(sub.m)
+	r.overlaps = r.overlaps || sub.overlaps
 	if err == nil {
 		err = r.done() // rows may be only some of those there are
 	}
@@ -152,9 +159,9 @@ func (r *run) mayHold(samples int) bool {
 // values: how many samples Prometheus's engine would hold is not remembered.
 func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 	g, sel := r.job.Grid, src.sel
-	constants := 1 // that of the aggregation
+	constants := 1 + leaf.window.Func.Param.Count() // that of the aggregation, and the window's
 	for _, n := range leaf.maps {
-		constants = max(constants, 1+n.(*plan.Map).Scalars)
+		constants = max(constants, 1+leaf.window.Func.Param.Count()+n.(*plan.Map).Scalars)
 	}
 	rest := r.held + constants*(g.Steps+1) + sel.NumSeries()
 	results := 1 // held at once
@@ -165,6 +172,7 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 		return true
 	}
 	mint, maxt := leaf.window.Reads(g)
+	width, _ := leaf.window.Reach()
 	points, most := 0, 0
 	for i := range sel.NumSeries() {
 		cs := sel.Overlapping(i, mint, maxt)
@@ -172,7 +180,7 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 			continue
 		}
 		from, to := max(cs[0].MinT, mint), min(cs[len(cs)-1].MaxT, maxt)
-		points += int(min((to-from+leaf.window.Width)/g.Interval+1, int64(g.Steps)))
+		points += int(min((to-from+width)/g.Interval+1, int64(g.Steps)))
 		most = max(most, int(count(cs)))
 	}
 	return r.mayHold(rest + results*points + most)

@@ -52,7 +52,7 @@ func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated.
-	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil {
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !plainParams(n, w) {
 		return rememberable{}, false
 	}
 	for _, node := range above {
@@ -61,6 +61,22 @@ func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
 		}
 	}
 	return rememberable{window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}, true
+}
+
+// plainParams reports whether the parameters of an aggregation and a window are
+// constants of which Prometheus's engine says nothing.
+func plainParams(n *plan.Aggregate, w *plan.Window) bool {
+	switch {
+	case n.ParamNode != nil || len(w.Params) > 0:
+		return false
+	case n.Func.Name == "quantile" && !quantileIsValid(n.Param):
+		return false
+	case n.Func.Param && math.IsNaN(n.Param):
+		return false
+	case w.Func.Name == "quantile_over_time" && !quantileIsValid(w.Param):
+		return false
+	}
+	return w.Func.Param != plan.TwoParamsAfter || factorsFail(w.Param, w.Trend) == nil
 }
 
 // formOf encodes everything that the values of an aggregation depend on besides its
@@ -89,6 +105,9 @@ func formOf(n *plan.Aggregate, above chain, w *plan.Window, ordered bool) string
 	f.text(w.Func.Name)
 	f.int(w.Width)
 	f.int(w.Scan.Offset)
+	f.int(int64(w.Extension.Modifier))
+	f.int(w.Extension.Before)
+	f.int(w.Extension.After)
 	f.number(w.Param)
 	f.number(w.Trend)
 	return string(f.b)

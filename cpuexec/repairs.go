@@ -20,6 +20,12 @@ type repairs struct {
 // add notes that the bucket with the given upper bound held diff less than the
 // one below it.
 func (r *repairs) add(step int, bound, diff float64) {
+	r.mark(step)
+	r.widen(bound, bound, diff)
+}
+
+// mark notes that counts decreased at a step.
+func (r *repairs) mark(step int) {
 	if r.steps == nil {
 		r.minBound, r.maxBound = math.Inf(1), math.Inf(-1)
 	}
@@ -27,7 +33,6 @@ func (r *repairs) add(step int, bound, diff float64) {
 		r.steps = append(r.steps, 0)
 	}
 	r.steps[step>>6] |= 1 << (step & 63)
-	r.widen(bound, bound, diff)
 }
 
 func (r *repairs) widen(minBound, maxBound, diff float64) {

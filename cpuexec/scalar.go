@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -34,9 +35,10 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 		only(in[0], out)
 	case *plan.Vector:
 		copy(out, in[0][0].Values)
-		if _, ok := n.Input.(*plan.Number); ok {
-			// Prometheus's engine evaluates it once and repeats the result.
-			samples, present = 0, 0
+	case *plan.Date:
+		f := dates[n.Func.Name]
+		for k := range out {
+			out[k] = f(time.Unix(r.job.Grid.At(k)/1000, 0).UTC())
 		}
 	case *plan.ScalarOp:
 		f := scalarFunc(n.Func)

@@ -9,27 +9,31 @@ import (
 )
 
 // selected evaluates an operator that keeps some of its input's series.
-func (r *run) selected(n *plan.Aggregate) ([]plan.Row, error) {
+func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 	type selector interface {
 		sink
 		rows() []plan.Row
 	}
 	var s selector
+	none, fails := p.selects(r, n)
 	err := r.feed(n, func(in input) sink {
 		switch {
-		case n.Func.Name == "limit_ratio":
-			s = newRatioLimiter(n, r, in)
-		case n.Param < 1:
+		case none || fails != nil:
 			s = nothing{}
+		case n.Func.Name == "limit_ratio":
+			s = newRatioLimiter(n, p, r, in)
 		case n.Func.Name == "limitk":
-			s = newCountLimiter(n, r, in)
+			s = newCountLimiter(n, p, r, in)
 		default:
-			s = newRanker(n, r, in)
+			s = newRanker(n, p, r, in)
 		}
 		return s
 	})
 	if err != nil {
 		return nil, err
+	}
+	if fails != nil {
+		return nil, fails // once the input has been evaluated without an error
 	}
 	rows := s.rows()
 	if _, ok := s.(*ranker); ok {
@@ -70,6 +74,10 @@ func (m *members) owner() plan.Node { return m.node }
 // instant reports whether the order of the result is that of Prometheus's heaps.
 // Over several steps Prometheus's engine forgets it.
 func (m *members) instant() bool { return m.steps == 1 }
+
+// atStep is atMost at a step at which k is less than its largest value, which room
+// was made for.
+func atStep(k float64, room int) int { return min(max(int(k), 0), room) }
 
 // atMost is the number of series that an operator with parameter k keeps of a
 // group of the given size.

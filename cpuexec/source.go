@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
@@ -24,6 +23,7 @@ type source struct {
 	// mayCollide says that two series may have the same labels once the
 	// function has dropped their names.
 	mayCollide bool
+	vary       varying // parameters of the window
 	drops      bool
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.
@@ -67,7 +67,7 @@ func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
 		return nil, d
 	}
 	if err != nil {
-		return nil, &SelectError{err}
+		return nil, &SelectError{Err: err}
 	}
 	r.got = got{w, sel}
 	return sel, nil
@@ -85,11 +85,8 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !sel.OnlyFloats() {
-		return nil, &plan.Declined{At: w.Scan, Reason: "it selects native histograms, which are not on an executor yet"}
-	}
-	if w.Func.StartTime && r.job.StartTimestamps && hasStartTimes(sel) {
-		return nil, &plan.Declined{At: w.Scan, Reason: "it selects samples with start timestamps, which are not on an executor yet"}
+	if reason := Refuses(w, r.job.Grid, sel); reason != "" {
+		return nil, &plan.Declined{At: w.Scan, Reason: reason}
 	}
 	values, relabels := above.split()
 	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
@@ -99,6 +96,11 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 		if w.Func.KeepsName || w.Func.Instant {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
+			for _, n := range values {
+				if removesNames(n) && !w.DropsName() {
+					return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
+				}
+			}
 			return nil, &plan.Declined{At: w.Scan, Reason: reasonCollide}
 		}
 		s.mayCollide = true
@@ -129,19 +131,9 @@ func (s *source) groups(a *plan.Aggregate) groups {
 	return selection.SeriesNote(s.sel.Notes(), key, find)
 }
 
-// hasStartTimes looks at the header byte in which XOR2 chunks say so.
-func hasStartTimes(s *selection.Selection) bool {
-	if !s.Has(chunkenc.EncXOR2) {
-		return false
-	}
-	for i := range s.NumSeries() {
-		for _, c := range s.Chunks(i) {
-			if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {
-				return true
-			}
-		}
-	}
-	return false
+// readsStarts reports whether start timestamps matter to w, of the samples of s.
+func (r *run) readsStarts(w *plan.Window, s *selection.Selection) bool {
+	return r.job.StartTimestamps && w.ReadsStarts() && hasStartTimes(s)
 }
 
 // namesDiffer reports whether the series differ in labels that a range function

@@ -23,8 +23,8 @@ func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 	s := &stepMapped{rows: in[n.Vector]}
 	if !n.Filters() && !r.job.DelayedNameRemoval {
 		var ok bool
-		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok {
-			return nil, &plan.Declined{At: n, Reason: reasonCollide}
+		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
+			return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
 		}
 	}
 	if n.Func.Compares || arithmetic[n.Func.Name] != nil {
@@ -39,6 +39,11 @@ func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 	}
 	s.at = make([]mapper, r.job.Grid.Steps)
 	for k := range s.at {
+		if n.Func == plan.StepTime {
+			t := float64(r.job.Grid.At(k)) / 1000
+			s.at[k].value = func(float64) float64 { return t }
+			continue
+		}
 		args := make([]float64, 0, len(in)-1)
 		for _, scalar := range in[1:] {
 			args = append(args, scalar[0].Values[k])

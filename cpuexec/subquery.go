@@ -18,11 +18,25 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		return nil, err
 	}
 	defer r.take(-rowsBytes(in))
+	samples := 0
+	for i := range in {
+		samples += len(in[i].Values)
+	}
+	r.held += samples
+	defer func() { r.held -= samples }()
+	vary, free, err := r.holdParams(n, n.Func, n.Params)
+	defer free()
+	if err != nil {
+		return nil, err
+	}
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
 	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, sp, 0)
 	defer release()
+	for _, s := range scratch {
+		s.vary = vary
+	}
 	frames := newFrames(sp)
 	defer frames.release()
 	buffers := make([]row, workers)
@@ -39,7 +53,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.present)
-		if s.err = s.compute(frames, n.Func, n.Param, n.Trend, samples{times: sampleTimes{own: s.times}, vs: in[i].Values}, out, &counted[i]); s.err != nil {
+		if s.err = s.compute(frames, n.Func, n.Param, n.Trend, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].points > 0 {
@@ -62,10 +76,9 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 	}
 
+	r.noteQuantiles(scratch, n.Param, n.ParamPos)
+
 	limit := sampleLimit{max: r.job.MaxSamples, window: true, held: r.held}
-	for i := range in {
-		limit.held += len(in[i].Values)
-	}
 	rows := all[:0]
 	seen := map[uint64]struct{}{}
 	var ls []labels.Labels
@@ -101,6 +114,7 @@ var errSameLabels = errors.New("vector cannot contain metrics with the same labe
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	sub := r.on(n.Inner, n.Input)
 	in, err := sub.node(n.Input)
+	r.held = sub.held // see releases
 	r.absorb(sub.m)
 	for _, k := range sub.m.NewSamplesAtStep {
 		// Which of the query's steps they are for, the statistics do not need.
@@ -132,6 +146,11 @@ func (r *run) absorb(m *plan.Matrix) {
 	w.AddDevice(v.Device)
 	r.m.Peak = max(r.m.Peak, m.Peak)
 	r.m.Annotations.Merge(m.Annotations)
+}
+
+// givenSamples are samples that are not in chunks.
+func givenSamples(ts []int64, vs []float64) samples {
+	return samples{times: sampleTimes{own: ts}, vs: vs}
 }
 
 // times appends the times of the steps in runs to ts.

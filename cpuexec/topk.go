@@ -19,13 +19,14 @@ import (
 // steps no heap is needed for that.
 type ranker struct {
 	members
-	k      float64
-	bottom bool    // keys are values with their sign changed, so that the best are the largest
-	heap   []int32 // number of each group's heaps, -1 for none
-	room   []int   // size of a full heap, by heap number
-	base   []int   // where the heap of the first step begins in keys and series
-	cells  int     // elements of all heaps at all steps
-	filled []int32 // elements of a heap, by heap number and step
+	k      float64   // the largest one
+	ks     []float64 // of each step, where they vary
+	bottom bool      // keys are values with their sign changed, so that the best are the largest
+	heap   []int32   // number of each group's heaps, -1 for none
+	room   []int     // size of a full heap, by heap number
+	base   []int     // where the heap of the first step begins in keys and series
+	cells  int       // elements of all heaps at all steps
+	filled []int32   // elements of a heap, by heap number and step
 	floor  []float64
 	// floor is what a value must not be worse than, as a value, by heap number
 	// and step. It is NaN until the heap is full.
@@ -33,9 +34,9 @@ type ranker struct {
 	kept []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, r *run, in input) *ranker {
-	a := &ranker{members: newMembers(n, r, in), k: n.Param, bottom: n.Func.Name == "bottomk"}
-	a.layOut(a.instant())
+func newRanker(n *plan.Aggregate, p parameter, r *run, in input) *ranker {
+	a := &ranker{members: newMembers(n, r, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
+	a.layOut(a.instant() || a.ks != nil)
 	a.kept = make([]plan.Row, in.n)
 	return a
 }
@@ -161,6 +162,11 @@ func below(vals, floors []float64) int {
 func (a *ranker) offer(heap, step int, series int32, v float64) {
 	cell := heap*a.steps + step
 	h, room := a.at(heap, step), a.room[heap]
+	if a.ks != nil {
+		if room = atStep(a.ks[step], room); room == 0 {
+			return
+		}
+	}
 	key := v
 	if a.bottom {
 		key = -v

@@ -109,7 +109,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				run := denseRun(workers, steps)
-				a := newRanker(node, run, numbered(n, inGroup))
+				a := newRanker(node, constantParameter(node.Param), run, numbered(n, inGroup))
 				err := run.batches(a, n, func(i int, out row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
@@ -173,9 +173,9 @@ func BenchmarkRanker(b *testing.B) {
 						var s interface {
 							sink
 							rows() []plan.Row
-						} = newRanker(node, run, in)
+						} = newRanker(node, constantParameter(node.Param), run, in)
 						if name == "limitk" {
-							s = newCountLimiter(node, run, in)
+							s = newCountLimiter(node, constantParameter(node.Param), run, in)
 						}
 						err := run.batches(s, n, func(i int, out row) int {
 							copy(out.vals, vals[i])

@@ -56,11 +56,22 @@ type stepCounts struct {
 
 // span is the window function's view of the grid: what each step reads.
 type span struct {
-	grid    plan.Grid
-	scan    *plan.Scan
-	width   int64
-	instant bool            // only the window's newest sample counts
-	done    <-chan struct{} // see watch
+	grid      plan.Grid
+	scan      *plan.Scan
+	width     int64
+	instant   bool            // only the window's newest sample counts
+	done      <-chan struct{} // see watch
+	extension plan.Extension  // that width and scan are extended by
+}
+
+// spanOf is what steps of g read of w.
+func spanOf(w *plan.Window, g plan.Grid, done <-chan struct{}) span {
+	s := span{grid: g, scan: w.Scan, instant: w.Func.Instant, done: done, extension: w.Extension}
+	offset := int64(0)
+	if s.width, offset = w.Reach(); offset != w.Scan.Offset {
+		s.scan = &plan.Scan{Offset: offset, Fixed: w.Scan.Fixed}
+	}
+	return s
 }
 
 // after returns the index of the first sample later than t, at or after from,

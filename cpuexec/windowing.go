@@ -21,6 +21,7 @@ type windowing struct {
 	next      int // the first series that was not taken yet
 	hasPoints []bool
 	limit     sampleLimit
+	leak      leak
 }
 
 // windowed evaluates w, and the chain above it, over the series of src into out.
@@ -29,21 +30,31 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	if err := r.reserve(out); err != nil {
 		return err
 	}
-	n, steps := len(src.labels), r.job.Grid.Steps
+	n := len(src.labels)
 	r.m.Work.Series += n
 	workers := r.x.workers
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
-	sp := span{grid: r.job.Grid, scan: w.Scan, width: w.Width, instant: w.Func.Instant, done: r.ctx.Done()}
-	b, free := newBatch(n, steps, workers)
+	sp := spanOf(w, r.job.Grid, r.ctx.Done())
+	b, free, err := r.newBatch(n, workers)
+	if err != nil {
+		return err
+	}
 	defer free()
 	e := &windowing{
 		r: r, out: out, workers: workers, mappers: above.mappers(), b: b, hasPoints: make([]bool, n),
 		limit: sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held},
+		leak:  leak{leaks: w.Func == plan.Interpolated},
+	}
+	if e.leak.leaks {
+		e.limit.max = 0 // of points
 	}
 	scratch, release := r.x.borrow(workers, sp, len(e.mappers))
 	defer release()
+	for _, s := range scratch {
+		s.cols.wantStarts = r.job.StartTimestamps
+	}
 	e.scratch = scratch
 	if elsewhere != nil {
 		if err := elsewhere(e); err != nil {
@@ -56,6 +67,9 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 		}
 	}
 	r.m.Peak = max(r.m.Peak, e.limit.peak)
+	if err := e.leak.check(r, w, e.limit.held-r.held, n); err != nil {
+		return err
+	}
 	if err := r.check(w, src, e.hasPoints); err != nil {
 		return err
 	}
@@ -73,9 +87,9 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 }
 
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
-// function timestamp, which it makes step by step, from nothing that it holds.
+// functions timestamp and start_timestamp, which it makes step by step, from nothing that it holds.
 func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
-	if w.Func != plan.Timestamp {
+	if w.Func != plan.Timestamp && w.Func != plan.StartTimestamp {
 		return nil
 	}
 	return r.checkSteps(w, 0, 0, points, series)
@@ -87,6 +101,9 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	n, size := len(src.labels), len(b.counts)
 	frames := r.latest.take(w.Func, sp)
 	tick := r.x.hot.clock.Add(1)
+	for _, s := range e.scratch {
+		s.vary = src.vary
+	}
 	eval := func(k, i int, out row, c *counts) bool {
 		s := e.scratch[k]
 		if s.err == nil && r.ctx.Err() == nil {
@@ -117,6 +134,8 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		}
 	}
 	frames.settle(e.scratch[0].sc)
+	r.noteQuantiles(e.scratch, w.Param, w.ParamPos)
+	e.warnOverlaps(w)
 	for _, s := range e.scratch {
 		r.m.Work.Chunks += s.read.chunks
 		r.m.Work.Samples += s.read.samples
@@ -145,13 +164,23 @@ func (e *windowing) failed() error {
 func (e *windowing) take(b *batch) error {
 	for i := range b.n {
 		e.hasPoints[b.lo+i] = b.counts[i].points > 0
-		if !e.limit.add(b.counts[i]) {
+		if !e.count(b.counts[i]) {
 			return promql.ErrTooManySamples("query execution")
 		}
 	}
 	e.out.take(e.r, b)
 	e.next += b.n
 	return nil
+}
+
+// count counts the samples of one more series and reports whether the limit still holds.
+func (e *windowing) count(c counts) bool {
+	if !e.leak.leaks {
+		return e.limit.add(c)
+	}
+	e.leak.add(c)
+	e.limit.held += c.points
+	return true
 }
 
 // Rows are the values of consecutive series, from the first that was not taken yet

@@ -18,17 +18,28 @@ type worker struct {
 	fixed   fixed
 	order   order
 	indices []int32   // of samples
-	upTo    []int64   // sums of the values before each
-	values  []float64 // for functions that sort
-	times   []int64   // of the points of a subquery
-	sc      stepCounts
-	kept    []int // values after each map
-	read    readStats
-	err     error
+	starts  startRuns // of a column and the samples behind it
+	began   []int32   // samples that start timestamps say something of
+	merged  []int32   // indices of two kinds
+	// Steps of the series evaluated last that have start timestamps which overlap, and of
+	// all series by name.
+	overlaps    uint64
+	overlapping map[string]uint64
+	upTo        []int64   // sums of the values before each
+	values      []float64 // for functions that sort
+	times       []int64   // of the points of a subquery
+	sc          stepCounts
+	kept        []int // values after each map
+	vary        varying
+	noted       []uint64 // bitmap of the steps with a quantile that may be none
+	read        readStats
+	err         error
 }
 
 func (w *worker) reset(sp span, maps int) {
 	w.read, w.err = readStats{}, nil
+	w.vary, w.noted = varying{}, nil
+	w.cols.wantStarts, w.overlapping = false, nil
 	w.single.used.Store(0)
 	steps := sp.grid.Steps
 	w.kept = make([]int, maps)
@@ -65,6 +76,9 @@ func (s *worker) eval(r *run, frames *frames, tick int64, w *plan.Window, sel *s
 	}
 	err = s.compute(frames, w.Func, w.Param, w.Trend, in, out, c)
 	in.release()
+	if s.overlaps > 0 {
+		s.noteOverlaps(sel.Labels(i))
+	}
 	return err
 }
 
@@ -80,17 +94,31 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 		split = s.split(&in, fr)
 	}
 	if f.Instant {
-		if f == plan.Timestamp {
+		switch f {
+		case plan.Timestamp, plan.InfoTime:
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
+			in.vs = s.values
+		case plan.StartTimestamp:
+			s.values = in.starts.seconds(s.values[:0], in.vs)
 			in.vs = s.values
 		}
 		*c = lastSample(fr, &in, split, s.stale(in), out, s.sc)
 		return nil
 	}
-	fr.used.Add(1)
+	if f != plan.Interpolated { // of which Prometheus's engine counts no samples
+		fr.used.Add(1)
+	}
 	*c = fr.counts
+	if fr.span.extension.Modifier != plan.Unmodified {
+		c.points = s.extended(fr, f, &in, out)
+		return nil
+	}
 	s.bounds = fr.bounds
 	s.bounds.watch = watch{done: fr.span.done}
+	if f.StartTime && len(in.starts) > 0 {
+		c.points = s.computeStarted(fr, f, &in, split, out, c.points)
+		return nil
+	}
 	switch f.Name {
 	case "rate":
 		c.points = extrapolated(fr, &in, split, counterRate, s.resets(in), out)
@@ -115,7 +143,7 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 			variances(in.vs, &s.bounds, root, out)
 		}
 	case "deriv", "predict_linear":
-		l := line{predict: f.Name == "predict_linear", seconds: param, grid: fr.span.grid}
+		l := line{predict: f.Name == "predict_linear", seconds: param, each: s.vary[0], grid: fr.span.grid}
 		if s.slide(in.vs, regressionCost) {
 			c.points = slidingRegressions(fr.ts, in.vs, &s.bounds, &s.fixed, l, out)
 		} else {
@@ -135,9 +163,18 @@ func (s *worker) compute(frames *frames, f *plan.WindowFunc, param, trend float6
 	case "idelta":
 		c.points = lastPairs(fr, &in, split, gaugeLast, out)
 	case "double_exponential_smoothing":
+		if s.vary[0] != nil {
+			c.points = s.vary.smoothings(fr.ts, in.vs, &s.bounds, out)
+			break
+		}
+		if err := factorsFail(param, trend); err != nil && c.maxWindow > 0 {
+			return err
+		}
 		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(param, trend), out)
 	case "quantile_over_time":
-		if s.bounds.overlap(quantileCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+		if s.vary[0] != nil || !quantileIsValid(param) {
+			s.steppedQuantiles(in.vs, param, out)
+		} else if s.bounds.overlap(quantileCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
 			slidingQuantiles(&s.bounds, &s.order, param, out)
 		} else {
 			sortedQuantiles(in.vs, &s.bounds, param, &s.values, out)

@@ -38,11 +38,26 @@ import (
 // startBits is how many bits a start timestamp takes, by its number of ones.
 var startBits = [...]uint{1, 2 + 3, 3 + 6, 4 + 9, 5 + 12, 6 + 18, 7 + 25, 8 + 56, 8 + 64}
 
+// startNumber reads the number for a start timestamp at bit pos that begins with so
+// many ones.
+func startNumber(b []byte, pos uint, size, ones int) int64 {
+	prefix := uint(min(ones+1, 8))
+	n := startBits[ones] - prefix
+	switch n {
+	case 0:
+		return 0
+	case 64:
+		return int64(load64(b, pos+prefix, size))
+	}
+	return signed(load64(b, pos+prefix, size)>>(64-n), n)
+}
+
 // decodeXOR2 decodes the first len(ts) samples of an XOR2 chunk into ts, ms,
-// and vs, and passes over start timestamps. b is the whole chunk and must have
-// selection.Pad readable bytes behind its end. It reports whether a stale marker
-// is among the values.
-func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
+// and vs. b is the whole chunk and must have selection.Pad readable bytes behind its
+// end. It reports whether a stale marker is among the values. Start timestamps are
+// added to starts, in which the first sample is sample first, or passed over if that
+// is nil.
+func decodeXOR2(b []byte, ts []int64, vs []float64, starts *startRuns, first int) (stale bool, err error) {
 	n := len(ts)
 	if n == 0 {
 		return false, nil
@@ -55,10 +70,16 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	start := int64(0)
 	if b[2]&0x80 != 0 {
-		if _, at, err = varint(b, at); err != nil {
+		var before int64
+		if before, at, err = varint(b, at); err != nil {
 			return false, err
 		}
+		start = t - before
+	}
+	if starts != nil {
+		starts.add(first, start)
 	}
 	ts[0], vs[0] = t, float(v)
 	if v == value.StaleNaN {
@@ -67,10 +88,11 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	if n == 1 {
 		return stale, nil
 	}
-	// Samples from index starts on have start timestamps.
-	starts := n
+	// Samples from index changing on have start timestamps of their own: how long
+	// before the sample before them they are, as how much longer than that one's.
+	changing, before := n, int64(0)
 	if k := int(b[2] & 0x7f); k > 0 {
-		starts = min(k, n)
+		changing = min(k, n)
 	}
 	delta, at, err := firstDistance(b, at)
 	if err != nil {
@@ -120,8 +142,12 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 			stale = true
 		}
 		ts[i], vs[i] = t, float(out)
-		if i >= starts {
+		if i >= changing {
 			ones := bits.LeadingZeros64(^load64(b, pos, size) | 1<<55)
+			if starts != nil {
+				before += startNumber(b, pos, size, ones)
+				starts.add(first+i, ts[i-1]-before)
+			}
 			pos += startBits[ones]
 		}
 		i++
@@ -140,7 +166,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				return false, errTruncated
 			}
 			w = load(b, at) << (pos & 7)
-			if i >= starts {
+			if i >= changing {
 				break
 			}
 			if w>>61 == 0b100 { // a value with bits in the same range
@@ -179,7 +205,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 				break
 			}
 			// The value repeats for as many samples as there are zeros.
-			same := min(bits.LeadingZeros64(w|1<<(64-windowBits)), starts-i)
+			same := min(bits.LeadingZeros64(w|1<<(64-windowBits)), changing-i)
 			t = repeat(ts[i:i+same], vs[i:i+same], t, delta, float(v))
 			pos += uint(same)
 			i += same

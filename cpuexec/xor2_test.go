@@ -49,7 +49,7 @@ func TestDecodeXOR2AgainstIterator(t *testing.T) {
 
 func requireDecodes(t testing.TB, b []byte, ts []int64, vs []float64) {
 	gt, gv := make([]int64, len(ts)), make([]float64, len(ts))
-	stale, err := decodeXOR2(b, gt, gv)
+	stale, err := decodeXOR2(b, gt, gv, nil, 0)
 	require.NoError(t, err)
 	require.Equal(t, ts, gt)
 	for i := range vs {
@@ -101,7 +101,7 @@ func TestDecodeXOR2Corrupt(t *testing.T) {
 			n := int(binary.BigEndian.Uint16(good))
 			ts, vs := make([]int64, n), make([]float64, n)
 			for at := range good {
-				_, err := decodeXOR2(padded(good[:at]), ts, vs)
+				_, err := decodeXOR2(padded(good[:at]), ts, vs, nil, 0)
 				require.Error(t, err, "cut to %d bytes", at)
 				for bit := range 8 {
 					b := padded(good)
@@ -137,12 +137,13 @@ func checkXOR2(b []byte) error {
 		n = int(binary.BigEndian.Uint16(b))
 	}
 	ts, vs := make([]int64, n), make([]float64, n)
-	stale, err := decodeXOR2(b, ts, vs)
+	var runs startRuns
+	stale, err := decodeXOR2(b, ts, vs, &runs, 0)
 
 	// What lies behind the chunk must not matter.
 	behind := slices.Concat(b, slices.Repeat([]byte{0xff}, selection.Pad))
 	ts2, vs2 := make([]int64, n), make([]float64, n)
-	_, err2 := decodeXOR2(behind[:len(b):len(behind)], ts2, vs2)
+	_, err2 := decodeXOR2(behind[:len(b):len(behind)], ts2, vs2, nil, 0)
 	if (err == nil) != (err2 == nil) {
 		return errors.New("the padding decides whether it decodes")
 	}
@@ -152,13 +153,16 @@ func checkXOR2(b []byte) error {
 		}
 		return nil
 	}
-	wt, wv, _ := iterateXOR2(b, n)
+	wt, wv, ws := iterateXOR2(b, n)
 	if err == nil {
 		if !slices.Equal(ts, ts2) || !sameBits(vs, vs2) {
 			return errors.New("the padding changes the samples")
 		}
 		if !slices.Equal(ts, wt) || !sameBits(vs, wv) {
 			return errors.New("differs from Prometheus's iterator")
+		}
+		if !slices.Equal(runs.all(n), ws) {
+			return errors.New("other start timestamps than Prometheus's iterator")
 		}
 		if stale != slices.ContainsFunc(vs, value.IsStaleNaN) {
 			return errors.New("wrong about stale markers")
@@ -197,8 +201,8 @@ func checkXOR2(b []byte) error {
 // on them.
 func endsInIgnoredBits(b []byte, n int) bool {
 	ts, vs := make([]int64, n), make([]float64, n)
-	_, before := decodeXOR2(b, ts[:n-1], vs)
-	_, longer := decodeXOR2(padded(slices.Concat(b, make([]byte, 64))), ts, vs)
+	_, before := decodeXOR2(b, ts[:n-1], vs, nil, 0)
+	_, longer := decodeXOR2(padded(slices.Concat(b, make([]byte, 64))), ts, vs, nil, 0)
 	return before == nil && longer == nil
 }
 
@@ -255,11 +259,11 @@ func TestDecodeTimesWrap(t *testing.T) {
 		require.Positive(t, ts[i]-ts[i-1])
 	}
 	for _, e := range []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR2} {
-		_, err := decode(e, encode(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6))
+		_, err := decode(e, encode(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6), nil, 0)
 		require.ErrorIs(t, err, errBackwards, e)
 		for _, good := range [][]int64{ts[:3], {math.MinInt64 + 1, -1, 0, math.MaxInt64 - 1, math.MaxInt64}} {
 			got := make([]int64, len(good))
-			_, err := decode(e, encode(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)))
+			_, err := decode(e, encode(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)), nil, 0)
 			require.NoError(t, err, e)
 			require.Equal(t, good, got)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // With an older Prometheus as upstream the answers are still those of the
@@ -54,7 +56,7 @@ func olderPrometheus() (string, error) {
 	if bin, err := exec.LookPath("prometheus"); err == nil {
 		return bin, nil
 	}
-	dir, err := filepath.Abs(filepath.Join(buildDir, "debian"))
+	dir, err := filepath.Abs(filepath.Join(programs.BuildDir, "debian"))
 	if err != nil {
 		return "", err
 	}
@@ -104,4 +106,35 @@ func linkBlocks(from, to string) error {
 		}
 		return os.Link(path, filepath.Join(to, rel))
 	})
+}
+
+// An older Prometheus that reads from promwarp answers what it answers when it reads
+// from promwarp's upstream itself.
+func TestOlderReader(t *testing.T) {
+	bin, err := olderPrometheus()
+	if err != nil {
+		t.Skipf("no other Prometheus: %v; install one as prometheus on PATH or name one in E2E_UPSTREAM", err)
+	}
+	g := smallGrid(6)
+	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 6), "")
+	pw := promwarp(t, up.url)
+	reading := func(from string) *process {
+		addr := mustFreeAddr(t)
+		config := writeConfig(t, fmt.Sprintf("remote_read:\n- url: %s/api/v1/read\n  read_recent: true\n", from))
+		return runServer(t, "older Prometheus", addr, bin, prometheusArgs(addr, t.TempDir(), config)...)
+	}
+	direct, through := reading(up.url), reading(pw.url)
+	for _, q := range dashboard {
+		t.Run(q, func(t *testing.T) {
+			form := g.rangeForm(q)
+			want := ask(t, direct.url, rangePath, form)
+			require.Equal(t, http.StatusOK, want.code, "%s", want.body)
+			requireSame(t, want, ask(t, through.url, rangePath, form), false, "first")
+			requireSame(t, want, ask(t, through.url, rangePath, form), false, "repeated")
+		})
+	}
+	for _, q := range instant {
+		form := instantForm(q.query, g.end)
+		requireSame(t, ask(t, direct.url, queryPath, form), ask(t, through.url, queryPath, form), q.ordered, q.query)
+	}
 }

@@ -13,4 +13,7 @@
 //	E2E_PROMETHEUS  the Prometheus to test with instead of one built from here
 //	E2E_UPSTREAM    the other Prometheus to test as an upstream: a program's path;
 //	                without it prometheus on PATH, else Debian's package
+//
+// With the build tag clients, as make clients has it, also clients that take long to
+// build read through promwarp.
 package e2e

@@ -1,101 +1,47 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
 )
 
 // process is a server that was started as a program of its own.
 type process struct {
+	*programs.Process
 	name string
 	url  string // of its HTTP API
 	cmd  *exec.Cmd
 	log  output
-	gone chan struct{} // closed once it has ended
+	gone <-chan struct{} // closed once it has ended
 }
 
-// output collects what a process prints.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
+// output is what a process prints.
+type output struct{ *programs.Output }
 
 // tail is the end of the output.
-func (o *output) tail() string {
-	lines := strings.SplitAfter(o.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-30):], "")
-}
+func (o output) tail() string { return o.Tail() }
 
 // start runs a program that will serve HTTP on addr.
 func start(name, addr, bin string, args ...string) (*process, error) {
-	p := &process{name: name, url: "http://" + addr, gone: make(chan struct{})}
-	p.cmd = exec.Command(bin, args...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	dieWithParent(p.cmd)
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	p, err := programs.Start(name, addr, bin, args...)
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.gone)
-	}()
-	return p, nil
+	return &process{Process: p, name: p.Name, url: p.URL, cmd: p.Cmd, log: output{&p.Log}, gone: p.Gone}, nil
 }
 
 // waitReady waits until the server says that it is ready.
-func (p *process) waitReady() error {
-	deadline := time.Now().Add(time.Minute)
-	for {
-		resp, err := http.Get(p.url + "/-/ready")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(resp.Status)
-		}
-		select {
-		case <-p.gone:
-			return fmt.Errorf("%s ended (%s) before it was ready:\n%s", p.name, p.cmd.ProcessState, p.log.tail())
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is not ready after a minute: %w\n%s", p.name, err, p.log.tail())
-		}
-	}
-}
+func (p *process) waitReady() error { return p.WaitReady() }
 
 // kill ends the process at once.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.gone
-}
+func (p *process) kill() { p.Kill() }
 
 // signal sends s.
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
@@ -127,14 +73,7 @@ func runServer(t *testing.T, name, addr, bin string, args ...string) *process {
 }
 
 // freeAddr is a loopback address that was free a moment ago.
-func freeAddr() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
+func freeAddr() (string, error) { return programs.FreeAddr() }
 
 func mustFreeAddr(t *testing.T) string {
 	t.Helper()
@@ -146,14 +85,7 @@ func mustFreeAddr(t *testing.T) string {
 // prometheusArgs are the arguments of a Prometheus that keeps its data
 // directory as it is.
 func prometheusArgs(addr, dataDir, configFile string) []string {
-	return []string{
-		"--config.file=" + configFile,
-		"--storage.tsdb.path=" + dataDir,
-		"--storage.tsdb.retention.time=10y",
-		"--storage.tsdb.min-block-duration=2h",
-		"--storage.tsdb.max-block-duration=2h",
-		"--web.listen-address=" + addr,
-	}
+	return programs.PrometheusArgs(addr, dataDir, configFile)
 }
 
 // prometheus starts a Prometheus.

@@ -58,7 +58,6 @@ func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
 	switch n := n.(type) {
 	case *plan.Window:
 		f(n)
-		return
 	case *plan.Aggregate:
 		if a.Aggregates(n) {
 			f(n)
@@ -129,8 +128,8 @@ func (a *accelerator) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	}
 }
 
-// foresee says of the leaves of a query that is not run who may evaluate them.
-func (q *query) foresee() {
+// foreseeDevices says of the leaves of a query that is not run who may evaluate them.
+func (q *query) foreseeDevices() {
 	for _, p := range q.parts {
 		a := q.accelerates(p)
 		if a == nil {

@@ -273,7 +273,7 @@ func BenchmarkMoved(b *testing.B) {
 	whole := counters()
 	kept, err := whole.CutAfter(horizon - 1)
 	require.NoError(b, err)
-	tail, err := whole.Cut(horizon, math.MaxInt64)
+	tail, err := whole.Cut(b.Context(), horizon, math.MaxInt64)
 	require.NoError(b, err)
 	kept = kept.Remember(horizon)
 	from := &selection.Provenance{Selector: "http_requests_total", Settled: []selection.Settled{{To: horizon, Revision: 1}}}
@@ -289,7 +289,7 @@ func BenchmarkMoved(b *testing.B) {
 				e := New(Options{Prometheus: plainOpts(), DecodedBytes: 1 << 30, ResultsBytes: bytes})
 				run := func(k int) {
 					b.StopTimer()
-					sel, err := selection.Join(kept, tail) // as the cache does it
+					sel, err := selection.Join(context.Background(), kept, tail) // as the cache does it
 					require.NoError(b, err)
 					q := queryable{select_: func() (*selection.Selection, error) { return sel.From(from), nil }}
 					start := time.UnixMilli(7_200_000 + int64(k%30)*60_000)

@@ -102,10 +102,24 @@ func blocksSeries() (out []labels.Labels) {
 }
 
 // blocksSamples makes one series: a counter with resets, or a gauge with NaN and
-// infinities; either with gaps, stale markers and samples off the scrape grid.
+// infinities; either with gaps, stale markers and samples off the scrape grid. Some
+// have start timestamps.
 func blocksSamples(r *rand.Rand, l labels.Labels) (out []chunks.Sample) {
 	name := l.Get(model.MetricNameLabel)
-	add := func(t int64, v float64) { out = append(out, floatSample{t, v}) }
+	began := int64(0) // of a counter
+	add := func(t int64, v float64) {
+		start := int64(0)
+		switch n := len(out); {
+		case name == "reqs_total" && n > 0 && v < out[n-1].F():
+			began = t - 7
+			start = began
+		case name == "reqs_total":
+			start = began
+		case name == "errs_total" && l.Get("job") == "db" && n > 0: // a delta
+			start = out[n-1].T()
+		}
+		out = append(out, floatSample{start, t, v})
+	}
 	if name == "once" {
 		add(r.Int64N(blocksLength), float64(r.IntN(5)))
 		return out
@@ -144,12 +158,12 @@ func blocksSamples(r *rand.Rand, l labels.Labels) (out []chunks.Sample) {
 
 // floatSample is a sample that is a float.
 type floatSample struct {
-	t int64
-	v float64
+	start, t int64
+	v        float64
 }
 
 func (s floatSample) T() int64                      { return s.t }
-func (s floatSample) ST() int64                     { return 0 }
+func (s floatSample) ST() int64                     { return s.start }
 func (s floatSample) F() float64                    { return s.v }
 func (s floatSample) H() *histogram.Histogram       { return nil }
 func (s floatSample) FH() *histogram.FloatHistogram { return nil }
@@ -213,7 +227,7 @@ func (q blocksQuerier) SelectChunks(ctx context.Context, _ *storage.SelectHints,
 	if together {
 		return selection.FromChunkSeriesSet(ctx, &set[storage.ChunkSeries]{list: all}, 0)
 	}
-	s, err := selection.Join(parts...)
+	s, err := selection.Join(context.Background(), parts...)
 	return s, nil, err
 }
 

@@ -84,7 +84,7 @@ func TestCancelSoon(t *testing.T) {
 			opts.MaxSamples = 1 << 30
 			e := New(Options{Prometheus: opts, Workers: 2})
 			cancelled, slowest := 0, time.Duration(0)
-			for after := 4 * time.Millisecond; after < time.Second; after *= 2 {
+			for after := time.Millisecond; after < time.Second; after *= 2 {
 				took, err := cancelAfter(t, e, q, c.query, int64(c.samples)*15, c.step, after)
 				if err == nil {
 					break
@@ -121,7 +121,7 @@ func cancelAfter(t *testing.T, e *Engine, q queryable, qs string, end, step int6
 }
 
 // processorTime is the time that this process has kept processors busy.
-func processorTime(t *testing.T) time.Duration {
+func processorTime(t testing.TB) time.Duration {
 	var u syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -159,7 +159,7 @@ func TestSampleLimitSoon(t *testing.T) {
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 1000, 900_000, []byte{0, 50, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}))
 	bad, err := b.Finish()
 	require.NoError(t, err)
-	sel, err := selection.Join(good, bad)
+	sel, err := selection.Join(context.Background(), good, bad)
 	require.NoError(t, err)
 	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
 	opts := plainOpts()

@@ -41,11 +41,14 @@ type comparison struct {
 	answered, failed int
 }
 
-func newComparison(delayedNameRemoval bool, workers int) *comparison {
+func newComparison(delayedNameRemoval bool, workers int, options ...func(*promql.EngineOpts)) *comparison {
 	opts := promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		EnableDelayedNameRemoval: delayedNameRemoval, NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 },
 		Parser: parser.NewParser(promqltest.TestParserOpts), EnablePerStepStats: true,
+	}
+	for _, set := range options {
+		set(&opts)
 	}
 	c := &comparison{stock: promql.NewEngine(opts)}
 	opts.Reg = prometheus.NewRegistry()
@@ -54,12 +57,18 @@ func newComparison(delayedNameRemoval bool, workers int) *comparison {
 	return c
 }
 
+// useStarts makes the engines use start timestamps, or not.
+func useStarts(use bool) func(*promql.EngineOpts) {
+	return func(o *promql.EngineOpts) { o.UseStartTimestamps = use }
+}
+
 // question is a query and the times, in ms, that it is asked for; a step of 0
 // makes it an instant query at start.
 type question struct {
 	query            string
 	start, end, step int64
 	allowed          float64 // how far values may be from Prometheus's, relative
+	lookback         time.Duration
 }
 
 func (q question) String() string {
@@ -69,7 +78,7 @@ func (q question) String() string {
 // on makes the query on an engine. Statistics of each step are asked for every other
 // time.
 func (q question) on(e promql.QueryEngine, st storage.Queryable) (promql.Query, error) {
-	opts := promql.NewPrometheusQueryOpts(len(q.query)%2 == 0, 0)
+	opts := promql.NewPrometheusQueryOpts(len(q.query)%2 == 0, q.lookback)
 	if q.step == 0 {
 		return e.NewInstantQuery(context.Background(), st, opts, q.query, time.UnixMilli(q.start))
 	}

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"sort"
 	"sync"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -17,8 +20,7 @@ import (
 // the part is computed when it reads that, and the result put in place when it
 // has ended.
 func (q *query) direct(p *planner.Part) bool {
-	return p.Slot == &q.stmt.Expr && p.Outer == 0 && q.stmt.Interval > 0 &&
-		p.Expr.Type() == parser.ValueTypeVector && !q.e.opts.Prometheus.EnableDelayedNameRemoval
+	return p.Slot == &q.stmt.Expr && p.Outer == 0 && q.stmt.Interval > 0 && !q.e.opts.Prometheus.EnableDelayedNameRemoval
 }
 
 // remembers reports whether the results of part p may come from earlier queries, and
@@ -38,7 +40,7 @@ func (q *query) takeDirect(m *plan.Matrix) (*plan.Matrix, error) {
 		return nil, &evalError{err}
 	}
 	q.whole = m
-	q.Query.Stats().Samples.UpdatePeak(int(m.Points()))
+	q.peak = max(q.peak, int(m.Points()))
 	return &plan.Matrix{Grid: m.Grid, Annotations: m.Annotations}, nil
 }
 
@@ -49,7 +51,7 @@ var pointsPool = sync.Pool{New: func() any { return new(points) }}
 
 // matrix returns m as the result of a range query, sorted as those are. The
 // points are q's until it is closed.
-func (q *query) matrix(m *plan.Matrix) promql.Matrix {
+func (q *query) matrix(m *plan.Matrix) (promql.Matrix, error) {
 	n := int(m.Points())
 	q.points = pointsPool.Get().(*points)
 	if cap(q.points.p) < n {
@@ -73,10 +75,32 @@ func (q *query) matrix(m *plan.Matrix) promql.Matrix {
 			}
 		}
 	})
-	if !sort.IsSorted(out) {
-		sort.Sort(out)
+	if sort.IsSorted(out) {
+		return out, nil
 	}
-	return out
+	return out, q.sort(out)
+}
+
+// sort sorts a result by labels. Where the query's context ends meanwhile, it gives up and
+// returns the error of that.
+func (q *query) sort(out promql.Matrix) error {
+	calls, ended := 0, false
+	slices.SortFunc(out, func(a, b promql.Series) int {
+		if calls++; calls%(1<<14) == 0 && q.ctx.Err() != nil {
+			ended = true
+		}
+		if ended {
+			return 0 // any order will do
+		}
+		return labels.Compare(a.Metric, b.Metric)
+	})
+	switch {
+	case !ended:
+		return nil
+	case errors.Is(q.ctx.Err(), context.DeadlineExceeded):
+		return promql.ErrQueryTimeout("expression evaluation")
+	}
+	return promql.ErrQueryCanceled("expression evaluation")
 }
 
 // Close implements promql.Query. The result must not be used any more.
@@ -86,4 +110,5 @@ func (q *query) Close() {
 		pointsPool.Put(q.points)
 		q.points = nil
 	}
+	q.lease.Release()
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/results"
@@ -35,6 +38,11 @@ type Options struct {
 	// MaxMemory bounds the memory in bytes that one query takes for its result
 	// and for what executors make on the way to it; 0 means no bound.
 	MaxMemory int64
+	// Memory is the process's memory, of which queries take leases until they are
+	// closed; nil means that there is no limit.
+	Memory *memory.Pool
+	// Limits bound the text of queries; the zero value has the defaults.
+	Limits planner.Limits
 	// GPUs evaluate what they are expected to be faster at; nil means none are
 	// used. They stay the caller's.
 	GPUs *fleet.Fleet
@@ -47,6 +55,9 @@ type Engine struct {
 	cpu     *cpuexec.Executor
 	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
+
+	turns     *semaphore.Weighted // of evaluations of many samples
+	surprises surprises
 }
 
 // New returns an engine.
@@ -54,12 +65,27 @@ func New(o Options) *Engine {
 	if o.Prometheus.NoStepSubqueryIntervalFn == nil {
 		o.Prometheus.NoStepSubqueryIntervalFn = func(int64) int64 { return time.Minute.Milliseconds() }
 	}
+	if o.Prometheus.Parser == nil {
+		o.Prometheus.Parser = parser.NewParser(parser.Options{})
+	}
+	o.Prometheus.Parser = o.Limits.Parser(o.Prometheus.Parser)
 	cpu := cpuexec.New(cpuexec.Options{Workers: o.Workers, DecodedBytes: o.DecodedBytes})
 	return &Engine{
 		stock: promql.NewEngine(o.Prometheus), opts: o,
 		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
-		metrics: newMetrics(o.Prometheus.Reg, cpu),
+		metrics: newMetrics(o.Prometheus.Reg, cpu), turns: newTurns(),
 	}
+}
+
+// DecodedBytes is the memory in bytes that decoded columns of hot series take.
+func (e *Engine) DecodedBytes() int64 { return e.cpu.DecodedBytes() }
+
+// ResultsBytes is the memory in bytes that remembered results take.
+func (e *Engine) ResultsBytes() int64 {
+	if e.results == nil {
+		return 0
+	}
+	return e.results.Bytes()
 }
 
 // Close releases what the Prometheus engine inside holds.
@@ -119,6 +145,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		return nil, err
 	}
 	defer query.Close()
+	query.explained = true
 	x := &plan.Explanation{
 		Query: qs, Executor: string(query.mode), Analyzed: analyze,
 		Start: start.UnixMilli(), End: end.UnixMilli(), Interval: interval.Milliseconds(),
@@ -131,11 +158,9 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		x.Total = time.Since(began).Microseconds()
 	}
 	if query.root == nil {
-		query.parts, query.root = planner.Plan(query.stmt, planner.Env{
-			NoStepSubqueryInterval: e.opts.Prometheus.NoStepSubqueryIntervalFn,
-			DelayedNameRemoval:     e.opts.Prometheus.EnableDelayedNameRemoval,
-		})
-		query.foresee()
+		if err := query.foresee(ctx); err != nil {
+			return nil, err
+		}
 	}
 	x.Root = query.root
 	if query.mode == Prometheus {

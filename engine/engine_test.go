@@ -61,6 +61,8 @@ func TestSampleLimit(t *testing.T) {
 		"absent(odd)", "absent_over_time(odd[1m])", "sum(absent(reqs_total > 1))", "timestamp(temp)", "abs(timestamp(odd))",
 		"sort(temp)", "sort_desc(sum by (job) (rate(reqs_total[5m]))) * 2", `label_replace(temp, "x", "$1", "job", "(.*)")`, `sum by (x) (label_join(sort(temp) * 2, "x", "-", "job"))`,
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
+		"rate(reqs_total[5m] smoothed)", "sum(delta(temp[5m] anchored)) * 2", "changes(odd[10m] anchored)", "max_over_time(rate(reqs_total[2m] smoothed)[10m:1m])",
+		"temp smoothed", "sum by (job) (temp smoothed)", "abs(odd smoothed) * 2", "topk(2, temp smoothed)",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
 			opts := plainOpts()
@@ -275,17 +277,19 @@ func TestForcedMode(t *testing.T) {
 		w, _ := res.Warnings.AsStrings(qs, 0, 0)
 		return w, res.Err
 	}
+	const odd = "timestamp(temp @ 600.000 offset 5m)"
+	const reason = "timestamp of a selector with @ and an offset is evaluated by Prometheus's engine, which leaves the offset out"
 	w, err := warnings(CPU, true, "sum(rate(reqs_total[5m]))")
 	require.NoError(t, err)
 	require.Empty(t, w)
-	w, err = warnings(CPU, false, `day_of_week(rate(reqs_total[5m]))`)
+	w, err = warnings(CPU, false, odd)
 	require.NoError(t, err)
-	require.Len(t, w, 1)
-	require.Contains(t, w[0], `evaluated by Prometheus's engine: day_of_week(rate(reqs_total[5m])): the function day_of_week is not on an executor yet`)
-	w, err = warnings(Auto, false, `day_of_week(rate(reqs_total[5m]))`)
+	require.Len(t, w, 2) // and the selector in it
+	require.Contains(t, strings.Join(w, "\n"), "evaluated by Prometheus's engine: "+odd+": "+reason)
+	w, err = warnings(Auto, false, odd)
 	require.NoError(t, err)
 	require.Empty(t, w)
-	_, err = warnings(CPU, true, `day_of_week(rate(reqs_total[5m]))`)
+	_, err = warnings(CPU, true, odd)
 	require.ErrorAs(t, err, new(*NotTakenError))
 
 	before := testutil.ToFloat64(e.metrics.nodes.WithLabelValues("cpu", "window"))
@@ -298,13 +302,13 @@ func TestExplain(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	e := New(Options{Prometheus: plainOpts()})
 	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
-	x, err := e.Explain(t.Context(), st, nil, "day_of_week(sum by (job) (rate(reqs_total[5m]))) / 2", start, end, time.Minute, true)
+	x, err := e.Explain(t.Context(), st, nil, "histogram_fraction(0, 1, histogram_quantile(0.9, lat_bucket)) / 2", start, end, time.Minute, true)
 	require.NoError(t, err)
 	tree := x.Tree()
-	require.Contains(t, tree, "its input stays with Prometheus's engine: the function day_of_week is not on an executor yet")
-	require.Contains(t, tree, "cpu         sum by (job) (rate(reqs_total[5m]))  [12 series, ")
+	require.Contains(t, tree, "its input stays with Prometheus's engine: a histogram function over another is evaluated by Prometheus's engine")
+	require.Contains(t, tree, "cpu         histogram_quantile(0.9, lat_bucket)  [34 series, ")
 	require.True(t, x.Analyzed)
-	leaf := x.Root.Children[0].Children[0]
+	leaf := x.Root.Children[0].Children[2]
 	require.Equal(t, plan.OnCPU, leaf.Executor)
 	require.Positive(t, leaf.Work.Samples)
 	require.Equal(t, 41, leaf.Steps)
@@ -354,13 +358,7 @@ func TestStatementRestored(t *testing.T) {
 	require.False(t, strings.Contains(fmt.Sprint(q.Statement()), standInLabel))
 }
 
-// declined is the number of parts declined after seeing their data.
-func declined(e *Engine) (n float64) {
-	for _, reason := range []string{
-		"it selects native histograms, which are not on an executor yet",
-		"it selects samples with start timestamps, which are not on an executor yet",
-	} {
-		n += testutil.ToFloat64(e.metrics.declined.WithLabelValues(reason))
-	}
-	return n
+// declined is the number of parts declined after seeing native histograms.
+func declined(e *Engine) float64 {
+	return testutil.ToFloat64(e.metrics.declined.WithLabelValues("it selects native histograms, which are not on an executor yet"))
 }

@@ -116,7 +116,7 @@ func TestGPUForced(t *testing.T) {
 		{with, "topk(2, exp(temp)) + on (job, instance) stdvar(deriv(temp[5m]))", nil},
 		{with, "max(abs(temp)) + sum(timestamp(temp)) + absent_over_time(odd[5m])", nil},
 		{with, "max(mad_over_time(temp[30m])) + count(temp)", []string{"max(mad_over_time(temp[30m])): windows of more than 64 samples are not sorted on the GPU yet"}},
-		{with, "day_of_week(sum(temp))", []string{"day_of_week(sum(temp)): the function day_of_week is not on an executor yet"}},
+		{with, "timestamp(temp @ 600.000 offset 5m)", []string{"timestamp(temp @ 600.000 offset 5m): timestamp of a selector with @ and an offset", "temp @ 600.000 offset 5m: "}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},
 	} {
 		res := ranged(t, c.e, WithMode(t.Context(), GPU, false), st, c.qs)

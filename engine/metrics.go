@@ -17,6 +17,7 @@ type metrics struct {
 	samples  prometheus.Counter
 	bytes    prometheus.Counter
 	kept     prometheus.Counter
+	lost     prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
@@ -28,7 +29,7 @@ func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 	return &metrics{
 		queries: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_queries_total",
-			Help: "Queries by how much of them ran on an executor: whole, part or none.",
+			Help: "Queries by how much of them ran on an executor: whole, part, none, or idle where no samples are read.",
 		}, []string{"accelerated"}),
 		nodes: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_plan_nodes_total",
@@ -54,6 +55,10 @@ func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
 			Name: "promwarp_cpu_samples_kept_total",
 			Help: "Samples that the CPU executor took from columns decoded for earlier queries.",
 		}),
+		lost: f.NewCounter(prometheus.CounterOpts{
+			Name: "promwarp_cpu_samples_lost_total",
+			Help: "Samples that the CPU executor decoded for parts of queries that it then declined.",
+		}),
 	}
 }
 
@@ -65,6 +70,9 @@ func (m *metrics) count(q *query) {
 	}
 	taken, other := 0, 0
 	q.root.Walk(func(d *plan.Decision) {
+		if d.Idle {
+			return
+		}
 		m.nodes.WithLabelValues(d.Executor, d.Kind).Inc()
 		if w := d.Work; w != nil {
 			m.samples.Add(float64(w.Samples))
@@ -81,6 +89,8 @@ func (m *metrics) count(q *query) {
 		}
 	})
 	switch {
+	case taken == 0 && other == 0:
+		m.queries.WithLabelValues("idle").Inc()
 	case taken == 0:
 		m.queries.WithLabelValues("none").Inc()
 	case other == 0:

@@ -212,7 +212,7 @@ func mixinSamples(l labels.Labels) (out []chunks.Sample) {
 		default:
 			v = []float64{0, 1, 0.25, 2, 100, -0.1}[(pick+step/(20+pick%13))%6]
 		}
-		out = append(out, floatSample{t, v})
+		out = append(out, floatSample{t: t, v: v})
 	}
 	return out
 }

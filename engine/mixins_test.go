@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v2"
 
@@ -29,12 +30,13 @@ const (
 	mostly              // every selector, and some of what is above
 	partly              // some selectors
 	none
+	idle // no samples are read
 )
 
 // tally counts the expressions of one kind in one mixin by share.
 type tally struct {
 	mixin, kind string
-	of          [none + 1]int
+	of          [idle + 1]int
 }
 
 func (t tally) total() (n int) {
@@ -76,7 +78,7 @@ func TestMixins(t *testing.T) {
 	t.Logf("%d expressions; of their answers %d have series, %d are errors, %d undecided", expressions, c.answered, c.failed, c.undecided)
 	require.Greater(t, c.answered, 2*expressions*9/10)
 	require.LessOrEqual(t, c.failed, 4) // of two where data has either of two metrics, but never both
-	requireInDoc(t, "../docs/coverage.md", coverage(tallies, left))
+	requireInDoc(t, "../docs/coverage.md", "mixins", coverage(tallies, left), "TestMixins")
 }
 
 // runExpression compares the answers to a query over a range, with and without
@@ -84,13 +86,23 @@ func TestMixins(t *testing.T) {
 func runExpression(t *testing.T, c, delayed *comparison, query string) (share, []string) {
 	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
 	require.NoError(t, err, query)
-	st := dataFor(t, expr)
-	const start, end, step = 3_600_000, 7_200_000, 60_000
-	require.NoError(t, c.compare(t, st, question{query: query, start: start, end: end, step: step}))
-	require.NoError(t, delayed.compare(t, st, question{query: query, start: start, end: end, step: step}))
+	return runOver(t, c, delayed, dataFor(t, expr), query, times{start: 3_600_000, end: 7_200_000, step: 60_000})
+}
+
+// times are those of a range query, in ms.
+type times struct{ start, end, step int64 }
+
+// runOver is runExpression over a storage.
+func runOver(t *testing.T, c, delayed *comparison, st storage.Queryable, query string, at times) (share, []string) {
+	ranged := question{query: query, start: at.start, end: at.end, step: at.step}
 	failed := c.failed
-	require.NoError(t, c.compare(t, st, question{query: query, start: end, end: end}))
-	x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(start), time.UnixMilli(end), step*time.Millisecond, c.failed == failed)
+	wholly, _, _ := c.taken()
+	require.NoError(t, c.compare(t, st, ranged), query)
+	failed = c.failed - failed
+	require.NoError(t, c.compare(t, st, question{query: query, start: at.end, end: at.end}), query)
+	took, _, _ := c.taken()
+	require.NoError(t, delayed.compare(t, st, ranged), query)
+	x, err := c.ours.Explain(t.Context(), st, nil, query, time.UnixMilli(at.start), time.UnixMilli(at.end), time.Duration(at.step)*time.Millisecond, failed == 0)
 	require.NoError(t, err, query)
 	var reasons []string
 	taken, read, unread := 0, 0, 0
@@ -111,8 +123,12 @@ func runExpression(t *testing.T, c, delayed *comparison, query string) (share, [
 	slices.Sort(reasons)
 	reasons = slices.Compact(reasons)
 	switch {
-	case x.Root.Executor != plan.OnPrometheus:
+	case x.Root.Idle:
+		return idle, nil
+	case x.Root.Executor != plan.OnPrometheus && took == wholly+2:
 		return whole, nil
+	case x.Root.Executor != plan.OnPrometheus:
+		return partly, []string{"an executor has declined it after all, at an instant or because of an error"}
 	case taken == 0:
 		return none, reasons
 	case read > 0 && unread == 0:
@@ -133,7 +149,17 @@ func coverage(tallies []tally, left map[string][]string) string {
 		}
 	}
 	line(&b, sum)
-	b.WriteString("\n| why the rest is left to Prometheus's engine | expressions | the shortest of them |\n| --- | ---: | --- |\n")
+	b.WriteString("\n" + leftTable(left, "expressions"))
+	return b.String()
+}
+
+// leftTable lists the reasons for which expressions are left to Prometheus's engine.
+func leftTable(left map[string][]string, what string) string {
+	if len(left) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| why the rest is left to Prometheus's engine | %s | the shortest of them |\n| --- | ---: | --- |\n", what)
 	reasons := slices.SortedFunc(maps.Keys(left), func(x, y string) int {
 		if d := len(left[y]) - len(left[x]); d != 0 {
 			return d
@@ -156,10 +182,10 @@ func line(b *strings.Builder, row tally) {
 	fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d | %d |\n", row.mixin, row.kind, row.total(), row.of[whole], row.of[mostly], row.of[partly], row.of[none])
 }
 
-// requireInDoc holds text against what a document has between its markers, or
+// requireInDoc holds text against what a document has between the markers of a name, or
 // puts it there if asked to.
-func requireInDoc(t *testing.T, path, text string) {
-	const begin, end = "<!-- generated: begin -->\n", "<!-- generated: end -->"
+func requireInDoc(t *testing.T, path, name, text, test string) {
+	begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->"
 	doc, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(doc), begin)
@@ -170,5 +196,5 @@ func requireInDoc(t *testing.T, path, text string) {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+text+end+after), 0o644))
 		return
 	}
-	require.Equal(t, old, text, "%s is out of date: go test -run TestMixins ./engine -update", path)
+	require.Equal(t, old, text, "%s is out of date: go test -run %s ./engine -update", path, test)
 }

@@ -29,7 +29,7 @@ func ParseMode(s string) (Mode, error) {
 	case Auto, CPU, GPU, Prometheus:
 		return m, nil
 	}
-	return "", fmt.Errorf("unknown executor %q: use auto, cpu, gpu or prometheus", s)
+	return "", fmt.Errorf("unknown executor %.100q: use auto, cpu, gpu or prometheus", s)
 }
 
 // thing is what a mode forces, in words.

@@ -47,6 +47,8 @@ func remembering(r *rand.Rand) string {
 			in = anyMap(r, in)
 		case 2, 3:
 			in = "rate(" + pick("reqs_total", "errs_total") + "[5m])"
+		case 4:
+			in = anyExtended(r, arg, pick("[1m]", "[5m]", "[17m]"), mod)
 		}
 		by := pick("", " by (job)", " by (instance)", " without (job)", " without (instance)")
 		switch op := pick("sum", "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar", "quantile", "topk", "bottomk"); op {
@@ -106,6 +108,7 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	opts := promql.EngineOpts{
 		MaxSamples: []int{50_000_000, 50_000_000, 30_000, 3000}[r.IntN(4)], Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
+		UseStartTimestamps: r.IntN(2) == 0,
 	}
 	c := &comparison{stock: promql.NewEngine(opts)}
 	opts.Reg = prometheus.NewRegistry()

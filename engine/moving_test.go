@@ -44,8 +44,10 @@ type moving struct {
 	up    *remoteread.Client
 	cache *cache.Cache
 	limit int64 // bytes of the cache
-	path  string
-	clock atomic.Int64 // now in ms
+	// starts says that some samples have start timestamps.
+	starts bool
+	path   string
+	clock  atomic.Int64 // now in ms
 
 	now    int64
 	series []labels.Labels
@@ -57,8 +59,9 @@ func newMoving(t *testing.T, r *rand.Rand) *moving {
 	w := &moving{t: t, r: r, now: movedStart}
 	w.db = teststorage.New(t, func(o *tsdb.Options) {
 		o.OutOfOrderTimeWindow = 1000 * hour
-		if r.IntN(3) == 0 {
-			o.FloatChunkEncoding = chunkenc.EncXOR2
+		if r.IntN(2) == 0 {
+			o.FloatChunkEncoding, o.EnableSTStorage = chunkenc.EncXOR2, true
+			w.starts = r.IntN(3) > 0
 		}
 	})
 	for job := range 3 {
@@ -112,7 +115,7 @@ func (w *moving) add(ls ...string) {
 
 // advance lets d ms pass.
 func (w *moving) advance(d int64) {
-	app := w.db.Appender(w.t.Context())
+	app := w.db.AppenderV2(w.t.Context())
 	w.now += d
 	for i, l := range w.series {
 		for w.last[i]+15_000 <= w.now {
@@ -149,9 +152,17 @@ func (w *moving) advance(d int64) {
 	w.clock.Store(w.now)
 }
 
-func (w *moving) write(app storage.Appender, i int, ts int64, v float64) {
+func (w *moving) write(app storage.AppenderV2, i int, ts int64, v float64) {
+	start := int64(0)
+	switch {
+	case !w.starts || value.IsStaleNaN(v):
+	case i%4 == 1: // of a counter that begins anew every half an hour
+		start = ts - ts%(30*minute)
+	case i%4 == 2 && w.r.IntN(20) > 0: // of deltas, most of the time
+		start = ts - 15_000
+	}
 	if ts <= w.now {
-		_, _ = app.Append(0, w.series[i], ts, v) // may be there already, with another value
+		_, _ = app.Append(0, w.series[i], start, ts, v, nil, nil, storage.AppendV2Options{}) // may be there already, with another value
 	}
 }
 
@@ -180,7 +191,7 @@ func (w *moving) happen() {
 			drop()
 		}
 	case 1: // backfilled
-		app := w.db.Appender(w.t.Context())
+		app := w.db.AppenderV2(w.t.Context())
 		for range 50 {
 			i := w.r.IntN(len(w.series))
 			w.write(app, i, min(mint+w.r.Int64N(2*hour), w.now), w.value[i]+2)

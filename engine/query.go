@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
-	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -35,27 +31,38 @@ type query struct {
 	mode   Mode
 	strict bool
 	stats  bool // whether its statistics are asked for
+	// explained says that the plan is to be shown.
+	explained bool
+	attempts  int // that ended with something declined
+	// abandoned is why all of the query is left to Prometheus's engine, if it is.
+	abandoned string
 	// again makes a fresh query of Prometheus's engine over a queryable.
 	again func(storage.Queryable) (promql.Query, error)
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
 
+	ctx      context.Context // of Exec
+	fetches  *fetches        // of all attempts; nil before the first asks for a querier
 	stmt     *parser.EvalStmt
 	excluded map[posrange.PositionRange]string
+	merging  map[posrange.PositionRange]bool
 	parts    []*planner.Part
 	root     *plan.Decision
 	reads    []reads
-	whole    *plan.Matrix   // the result, where it goes around Prometheus's engine
-	computed []*plan.Matrix // of the parts
-	points   *points        // memory of the result
-	budget   *cpuexec.Budget
+	whole    *plan.Matrix    // the result, where it goes around Prometheus's engine
+	computed []*plan.Matrix  // of the parts
+	points   *points         // memory of the result
+	lease    *memory.Lease   // of what the query holds until it is closed
+	budget   *cpuexec.Budget // of an attempt
+	peak     int             // samples that Prometheus's engine would have held in parts
 }
 
 // newQuery makes a query by calling again with the wrapper of q.
 func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again func(storage.Queryable) (promql.Query, error)) (*query, error) {
 	mode, strict := modeOf(ctx)
-	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}}
+	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}, merging: map[posrange.PositionRange]bool{}}
+	wq.lease = e.opts.Memory.Lease(memory.Evaluation)
 	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
 	return wq, wq.prepare()
 }
@@ -69,7 +76,7 @@ func (q *query) prepare() error {
 	q.Query = stock
 	q.stmt = stock.Statement().(*parser.EvalStmt)
 	q.parts, q.root, q.reads = nil, nil, nil
-	q.budget = cpuexec.NewBudget(q.e.opts.MaxMemory)
+	q.budget, q.peak = nil, 0
 	return nil
 }
 
@@ -82,7 +89,12 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 	q.mu.Lock()
 	q.cancel = cancel
 	q.mu.Unlock()
+	q.ctx = ctx
+	defer q.closeFetches()
 	for {
+		if err := q.beginBudget(ctx); err != nil {
+			return q.finish(&promql.Result{Err: err})
+		}
 		res := q.Query.Exec(ctx)
 		q.restore()
 		var d *plan.Declined
@@ -91,15 +103,26 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		case res.Err == nil:
 			return q.finish(res)
 		case errors.As(res.Err, &again):
+			q.closeFetches()
 			q.q = again.Queryable
 		case errors.As(res.Err, &d):
+			if d.Merges && !q.merging[d.At.Range()] {
+				q.merging[d.At.Range()] = true
+				break
+			}
 			if _, ok := q.excluded[d.At.Range()]; ok {
 				return &promql.Result{Err: fmt.Errorf("declined twice: %w", d)}
 			}
-			q.excluded[d.At.Range()] = d.Reason
-			q.e.metrics.declined.WithLabelValues(d.Reason).Inc()
+			q.exclude(d.At.Range(), d.Reason)
+			q.e.metrics.lost.Add(float64(d.Lost))
+			if scan, ok := d.At.(*plan.Scan); ok {
+				q.e.surprises.add(scan.String())
+			}
 		default:
 			return q.finish(res)
+		}
+		if q.attempts++; q.attempts >= mostAttempts {
+			q.abandoned = reasonAbandoned
 		}
 		q.Query.Close()
 		if err := q.prepare(); err != nil {
@@ -107,6 +130,16 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		}
 	}
 }
+
+// mostMerging is the number of expressions found to merge series beyond which all are taken
+// to, rather than that each runs the query once more.
+const mostMerging = 1
+
+// mostAttempts is how often a query is run with parts on executors. Each part that is declined
+// runs it once more; after so many all of it is left to Prometheus's engine.
+const mostAttempts = 10
+
+const reasonAbandoned = "executors declined too many parts of the query"
 
 // Cancel implements promql.Query. It may be called while Exec runs.
 func (q *query) Cancel() {
@@ -126,12 +159,20 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 		res.Err = ee.err
 	}
 	q.e.metrics.count(q)
+	q.Query.Stats().Samples.UpdatePeak(q.peak)
 	if res.Err == nil {
 		for _, r := range q.reads {
 			r.add(q.Query.Stats().Samples)
 		}
 		if q.whole != nil {
-			res.Value = q.matrix(q.whole)
+			m, err := q.matrix(q.whole)
+			if err != nil {
+				return &promql.Result{Err: err}
+			}
+			res.Value = m
+		}
+		if err := q.keepResult(res.Value); err != nil {
+			return &promql.Result{Err: err}
 		}
 	}
 	if q.mode != CPU && q.mode != GPU || res.Err != nil {
@@ -151,22 +192,6 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 	return res
 }
 
-// leftOver lists what is not on the executor that the request forced: of the nodes
-// that stayed with Prometheus's engine the highest that read samples, and, with
-// the GPU forced, the windows that the cores evaluated.
-func (q *query) leftOver() []string {
-	var out []string
-	if q.root == nil {
-		return nil
-	}
-	q.root.Walk(func(d *plan.Decision) {
-		if d.Own || q.mode == GPU && d.Executor == plan.OnCPU && d.Reason != "" {
-			out = append(out, fmt.Sprintf("%s: %s", d.Expr, d.Reason))
-		}
-	})
-	return slices.Compact(out)
-}
-
 // spoil, if it is set, changes values before they are released, for tests of who looks
 // at them later.
 var spoil func(*plan.Matrix)
@@ -183,124 +208,9 @@ func (q *query) release() {
 	q.computed, q.whole = nil, nil
 }
 
-// NotTakenError is the error of a strict request whose forced executor could
-// not evaluate all of the query.
-type NotTakenError struct {
-	Mode  Mode
-	Parts []string // expression and reason
-}
-
-func (e *NotTakenError) Error() string {
-	return fmt.Sprintf("executor=%s with strict=true: parts of the query are not on %s: %s", e.Mode, e.Mode.thing(), strings.Join(e.Parts, "; "))
-}
-
-// NotTakenWarning says which part of a query a forced executor could not take.
-type NotTakenWarning struct {
-	Mode Mode
-	Part string
-}
-
-func (w NotTakenWarning) Error() string {
-	if w.Mode == GPU {
-		return "PromQL warning: not evaluated on a GPU: " + w.Part
-	}
-	return "PromQL warning: evaluated by Prometheus's engine: " + w.Part
-}
-
-// Unwrap makes the warning one that Prometheus's API lists under warnings.
-func (NotTakenWarning) Unwrap() error { return annotations.PromQLWarning }
-
 // restore puts the planned parts back in place of their stand-ins.
 func (q *query) restore() {
 	for _, p := range q.parts {
 		*p.Slot = p.Expr
 	}
-}
-
-// evalError marks an error raised by an executor rather than by the storage, so
-// that the engine's "expanding series" prefix can be taken off again.
-type evalError struct{ err error }
-
-func (e *evalError) Error() string { return e.err.Error() }
-func (e *evalError) Unwrap() error { return e.err }
-
-// wrapper is the queryable that Prometheus's engine sees.
-type wrapper struct{ q *query }
-
-func (w wrapper) Querier(mint, maxt int64) (storage.Querier, error) {
-	inner, err := w.q.q.Querier(mint, maxt)
-	if err != nil || w.q.mode == Prometheus {
-		return inner, err
-	}
-	q := w.q
-	q.parts, q.root = planner.Plan(q.stmt, planner.Env{
-		NoStepSubqueryInterval: q.e.opts.Prometheus.NoStepSubqueryIntervalFn,
-		DelayedNameRemoval:     q.e.opts.Prometheus.EnableDelayedNameRemoval,
-		Excluded:               q.excluded,
-	})
-	if len(q.parts) == 0 {
-		return inner, nil
-	}
-	for i, p := range q.parts {
-		*p.Slot = standIn(i, p, q.e.opts.Prometheus.EnableDelayedNameRemoval)
-	}
-	return &querier{Querier: inner, q: q, mint: mint, maxt: maxt}, nil
-}
-
-// querier answers for stand-ins and passes every other selector on.
-type querier struct {
-	storage.Querier
-	q          *query
-	mint, maxt int64
-}
-
-func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	i, ok := standInIndex(ms)
-	if !ok {
-		return qr.Querier.Select(ctx, sortSeries, hints, ms...)
-	}
-	p := qr.q.parts[i]
-	return &lazySet{
-		ctx:     ctx,
-		asFloat: qr.q.e.opts.Prometheus.EnableDelayedNameRemoval,
-		compute: func(ctx context.Context) (*plan.Matrix, error) { return qr.compute(ctx, p) },
-	}
-}
-
-func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, error) {
-	o := &qr.q.e.opts.Prometheus
-	src := &chunkSource{querier: qr.Querier, queryable: qr.q.q, mint: qr.mint, maxt: qr.maxt, part: p}
-	start := time.Now()
-	stop := src.prefetch(ctx)
-	defer stop()
-	job := cpuexec.Job{
-		Node: p.Node, Grid: p.Grid, Select: src.selectChunks,
-		Accelerator:        qr.q.accelerator(p),
-		Budget:             qr.q.budget,
-		MaxSamples:         o.MaxSamples,
-		DelayedNameRemoval: o.EnableDelayedNameRemoval,
-		TypeAndUnitLabels:  o.EnableTypeAndUnitLabels,
-		StartTimestamps:    o.UseStartTimestamps,
-	}
-	if qr.q.remembers(p) {
-		job.Results = qr.q.e.results
-		job.Noted = func(n plan.Node, steps plan.KeptSteps) { p.Of[n].Remembered = &steps }
-	}
-	m, err := qr.q.e.cpu.Run(ctx, job)
-	if err != nil {
-		var sel *cpuexec.SelectError
-		if errors.As(err, &sel) {
-			return nil, sel.Err
-		}
-		return nil, &evalError{err}
-	}
-	qr.q.computed = append(qr.q.computed, m)
-	m.Work.EvalMicros = time.Since(start).Microseconds() - m.Work.FetchMicros
-	p.Decision.Work = &m.Work
-	if qr.q.direct(p) {
-		qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, true))
-		return qr.q.takeDirect(m)
-	}
-	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, false))
-	return m, nil
 }

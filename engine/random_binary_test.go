@@ -21,10 +21,12 @@ func anyBinary(r *rand.Rand, lhs, rhs string) string {
 	if matching != "" && r.IntN(2) == 0 {
 		matching += oneOf(r, " group_left ", " group_right ") + oneOf(r, "()", "()", "(version)", "(nope)")
 	}
-	if r.IntN(20) == 0 {
-		matching += oneOf(r, " fill (0)", " fill_left (1)", " fill_right (NaN)")
-	}
-	return "(" + lhs + ") " + oneOf(r, binaryOps...) + " " + matching + " (" + rhs + ")"
+	return "(" + lhs + ") " + oneOf(r, binaryOps...) + " " + matching + anyFill(r) + " (" + rhs + ")"
+}
+
+// anyFill is mostly empty, and else says what to fill in for series without a match.
+func anyFill(r *rand.Rand) string {
+	return oneOf(r, "", "", "", "", "", " fill (0)", " fill (7)", " fill_left (1)", " fill_right (NaN)", " fill_right (-2) fill_left (3)")
 }
 
 // likelyBinary applies an operator to two vectors that are likely to fit.
@@ -39,17 +41,17 @@ func likelyBinary(r *rand.Rand, leaf func() string) string {
 	case 0:
 		by := oneOf(r, "by (job)", "by (instance)", "without (instance)", "by (job, instance)", "")
 		agg := func() string { return oneOf(r, "sum", "avg", "max") + " " + by + " (" + leaf() + ")" }
-		return agg() + " " + op + " " + agg()
+		return agg() + " " + op + anyFill(r) + " " + agg()
 	case 1:
-		return "(" + one() + ") " + op + oneOf(r, "", " on (job, instance)", " ignoring (version)", " ignoring (version, nope)") + " (" + one() + ")"
+		return "(" + one() + ") " + op + oneOf(r, "", " on (job, instance)", " ignoring (version)", " ignoring (version, nope)") + anyFill(r) + " (" + one() + ")"
 	case 2:
-		return "(" + one() + ") " + op + " on (job, instance) group_left (" + oneOf(r, "version", "version", "", "version, nope") + ") build_info"
+		return "(" + one() + ") " + op + " on (job, instance) group_left (" + oneOf(r, "version", "version", "", "version, nope") + ")" + anyFill(r) + " build_info"
 	case 3:
-		return "build_info " + op + " on (job, instance) group_right (" + oneOf(r, "version", "version", "", "__name__") + ") (" + one() + ")"
+		return "build_info " + op + " on (job, instance) group_right (" + oneOf(r, "version", "version", "", "__name__") + ")" + anyFill(r) + " (" + one() + ")"
 	case 4:
-		return "(" + one() + ") " + op + " on (job) group_left () " + oneOf(r, "sum", "count", "stdvar") + " by (job) (" + leaf() + ")"
+		return "(" + one() + ") " + op + " on (job) group_left () " + anyFill(r) + " " + oneOf(r, "sum", "count", "stdvar") + " by (job) (" + leaf() + ")"
 	case 5:
-		return "sum by (job) (" + leaf() + ") " + op + " ignoring (instance) group_right (" + oneOf(r, "", "nope") + ") (" + one() + ")"
+		return "sum by (job) (" + leaf() + ") " + op + " ignoring (instance) group_right (" + oneOf(r, "", "nope") + ")" + anyFill(r) + " (" + one() + ")"
 	default:
 		return "(" + one() + ") " + op + " ignoring (version) group_left () build_info"
 	}
@@ -58,9 +60,11 @@ func likelyBinary(r *rand.Rand, leaf func() string) string {
 // anyScalar writes a scalar; vector writes vectors to take one of.
 func anyScalar(r *rand.Rand, vector func() string, depth int) string {
 	sub := func() string { return anyScalar(r, vector, depth-1) }
-	switch k := r.IntN(8); {
+	switch k := r.IntN(9); {
 	case k < 2 || depth == 0:
-		return oneOf(r, "time()", "time()", "2", "0.5", "-(3)", "pi()", "NaN")
+		return oneOf(r, "time()", "time()", "2", "0.5", "-(3)", "pi()", "NaN", "step()", "start()", "range()", "end()")
+	case k == 8:
+		return oneOf(r, "min_of", "max_of") + "(" + sub() + ", " + sub() + ")"
 	case k < 4:
 		return "scalar(" + oneOf(r, "sum", "max", "") + "(" + vector() + "))"
 	case k < 5:
@@ -80,7 +84,7 @@ func anyScalarMap(r *rand.Rand, vector func() string, in string) string {
 	case 1:
 		return fmt.Sprintf("%s(%s, %s)", oneOf(r, "clamp_min", "clamp_max", "round"), in, scalar())
 	case 2:
-		return "vector(" + scalar() + ")"
+		return oneOf(r, "vector("+scalar()+")", "minute()", "hour()", "day_of_week()", "days_in_month()", "year()")
 	case 3:
 		return fmt.Sprintf("(%s) %s %s vector(%s)", in, oneOf(r, "or", "and", "unless", "+", ">"), oneOf(r, "", "on ()"), scalar())
 	case 4:

@@ -169,6 +169,9 @@ func randomHistograms(r *rand.Rand, sel, window, in string) string {
 // Prometheus's its values may be, relative. Functions that are not bit-identical
 // stand only under operators that do not make the distance larger.
 func randomQuery(r *rand.Rand) (string, float64) {
+	if r.IntN(16) == 0 {
+		return anyScalar(r, func() string { return identicalQuery(r, r.IntN(3)) }, 2), 0
+	}
 	if r.IntN(8) > 0 {
 		return identicalQuery(r, r.IntN(4)), 0
 	}
@@ -179,6 +182,16 @@ func randomQuery(r *rand.Rand) (string, float64) {
 	}
 	qs := anyWindow(r, plan.Compensated, arg)
 	return pick("", "", "min by (job) ", "max ", "abs", "-", "2 * ", "count by (instance) ", "sgn") + "(" + qs + ")", 1e-12
+}
+
+// anyParam is mostly one of the numbers, else a scalar that varies by step.
+func anyParam(r *rand.Rand, numbers ...string) string {
+	if r.IntN(4) > 0 {
+		return oneOf(r, numbers...)
+	}
+	varies := oneOf(r, "scalar(count(odd))", "time() / 60", "scalar(sum(build_info))", `scalar(reqs_total{job="j0",instance="i0"})`, "step()", "scalar(minute())",
+		`scalar(temp{job="j1",instance="i2"} @ end())`)
+	return oneOf(r, varies, varies+" % 3", varies+" % 1", "min_of("+varies+" % 7 / 7, "+oneOf(r, numbers...)+")", "0.01 + "+varies+" % 0.9")
 }
 
 // identicalQuery writes an expression whose values are Prometheus's bit by bit.
@@ -196,7 +209,9 @@ func identicalQuery(r *rand.Rand, depth int) string {
 	}
 	window := func() string { return pick("[1m]", "[5m]", "[17m]", "[90s]", "[15s]", "[1ms]") }
 	if depth <= 0 {
-		switch r.IntN(3) {
+		switch r.IntN(4) {
+		case 3:
+			return anyExtended(r, sel(), window(), mod())
 		case 0:
 			return sel() + mod()
 		case 1:
@@ -222,10 +237,14 @@ func identicalQuery(r *rand.Rand, depth int) string {
 		return anyLabels(r, in())
 	case 25:
 		return anySort(r, in())
-	case 18, 19:
-		return "histogram_quantile(" + pick("0.5", "0.9", "0.99", "0", "1", "1 - 0.7", "-1", "2", "NaN") + ", " + buckets() + ")"
+	case 18:
+		qs := [][]string{{"0.5"}, {"0.5", "0.9"}, {"0", "-0", "1"}, {"0.99", "0.1"}}[r.IntN(4)]
+		label := pick(`"q"`, `"q"`, `"q"`, `"job"`, `"le"`, `"__name__"`, `""`)
+		return "histogram_quantiles(" + buckets() + ", " + label + ", " + strings.Join(qs, ", ") + pick("", ", -1, 2", ", NaN", ", 0.5") + ")"
+	case 19:
+		return "histogram_quantile(" + anyParam(r, "0.5", "0.9", "0.99", "0", "1", "1 - 0.7", "-1", "2", "NaN") + ", " + buckets() + ")"
 	case 20:
-		return "histogram_fraction(" + pick("0", "-Inf", "0.3", "NaN", "-1") + ", " + pick("0.1", "7", "Inf", "0") + ", " + buckets() + ")"
+		return "histogram_fraction(" + anyParam(r, "0", "-Inf", "0.3", "NaN", "-1") + ", " + anyParam(r, "0.1", "7", "Inf", "0") + ", " + buckets() + ")"
 	case 21:
 		if r.IntN(4) == 0 {
 			return "timestamp(" + sel() + mod() + ")"
@@ -252,7 +271,7 @@ func identicalQuery(r *rand.Rand, depth int) string {
 	case 8, 14:
 		return anySelection(r, by)
 	case 9:
-		return "quantile" + by() + "(" + pick("0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
+		return "quantile" + by() + "(" + anyParam(r, "0.7", "0", "1", "0.25", "-1", "NaN") + ", " + in() + ")"
 	case 10, 26:
 		return "(" + in() + ")" + pick(" or ", " and ", " unless ") + pick("", "", "on (job) ", "on (instance) ", "on () ", "ignoring (version) ", "ignoring (job) ") + "(" + in() + ")"
 	default:
@@ -266,12 +285,12 @@ func anyWindow(r *rand.Rand, exact plan.Exactness, arg string) string {
 	names = slices.DeleteFunc(names, func(n string) bool { return plan.Windows[n].Exactness != exact })
 	switch f := plan.Windows[names[r.IntN(len(names))]]; f.Param {
 	case plan.ParamBefore:
-		return fmt.Sprintf("%s(%v, %s)", f.Name, []float64{0, 0.5, 0.9, 1, -0.1, 1.5}[r.IntN(6)], arg)
+		return fmt.Sprintf("%s(%s, %s)", f.Name, anyParam(r, "0", "0.5", "0.9", "1", "-0.1", "1.5", "NaN"), arg)
 	case plan.ParamAfter:
-		return fmt.Sprintf("%s(%s, %v)", f.Name, arg, []float64{0, 3600, -60}[r.IntN(3)])
+		return fmt.Sprintf("%s(%s, %s)", f.Name, arg, anyParam(r, "0", "3600", "-60"))
 	case plan.TwoParamsAfter:
-		factor := func() float64 { return []float64{0.5, 0.1, 0.9, 0.3, 0.999, 1}[r.IntN(6)] }
-		return fmt.Sprintf("%s(%s, %v, %v)", f.Name, arg, factor(), factor())
+		factor := func() string { return anyParam(r, "0.5", "0.1", "0.9", "0.3", "0.999", "1", "NaN") }
+		return fmt.Sprintf("%s(%s, %s, %s)", f.Name, arg, factor(), factor())
 	default:
 		return f.Name + "(" + arg + ")"
 	}
@@ -290,7 +309,7 @@ func anySelection(r *rand.Rand, by func() string) string {
 		in = "-(" + in + ")"
 	}
 	number := func() string {
-		return pick("1", "1", "2", "2", "2", "3", "5", "10", "100", "2.9", "0.5", "0", "-1", "-Inf", "-(1)", "(1 + 1)", "9e18", "Inf", "NaN")
+		return anyParam(r, "1", "1", "2", "2", "2", "3", "5", "10", "100", "2.9", "0.5", "0", "-1", "-Inf", "-(1)", "(1 + 1)", "9e18", "Inf", "NaN")
 	}
 	switch r.IntN(7) {
 	case 0:
@@ -299,7 +318,7 @@ func anySelection(r *rand.Rand, by func() string) string {
 		if r.IntN(2) == 0 {
 			in = anyMap(r, in)
 		}
-		return "limit_ratio" + by() + "(" + pick("0.5", "-0.5", "0.1", "-0.9", "1", "-1", "0", "-0", "1.1", "-2", "NaN") + ", " + in + ")"
+		return "limit_ratio" + by() + "(" + anyParam(r, "0.5", "-0.5", "0.1", "-0.9", "1", "-1", "0", "-0", "1.1", "-2", "NaN") + ", " + in + ")"
 	case 2:
 		if r.IntN(2) == 0 {
 			in = anyMap(r, in)
@@ -340,16 +359,17 @@ func anyMap(r *rand.Rand, in string) string {
 // see comparison.
 // PROMWARP_RANDOM sets the number of queries.
 func TestRandomQueries(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 4000)
-	for _, delayed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(7, 11))
+	n := fromEnv(t, "PROMWARP_RANDOM", 4000) / 2
+	for k := range 4 {
+		delayed, starts := k&1 > 0, k&2 > 0
+		t.Run(fmt.Sprintf("delayed=%v/starts=%v", delayed, starts), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 11+uint64(k)))
 			seed := r.Uint64()
 			xor := randomStorage(t, rand.New(rand.NewPCG(seed, 0)))
 			xor2 := randomStorage(t, rand.New(rand.NewPCG(seed, 0)), asXOR2)
 			requireEncoding(t, xor, chunkenc.EncXOR)
 			requireEncoding(t, xor2, chunkenc.EncXOR2)
-			c := newComparison(delayed, 3)
+			c := newComparison(delayed, 3, useStarts(starts))
 			for range n {
 				ask := question{start: int64(r.IntN(3600)) * 1000}
 				ask.query, ask.allowed = randomQuery(r)
@@ -362,10 +382,9 @@ func TestRandomQueries(t *testing.T) {
 			require.Zero(t, c.undecided)
 			whole, part, _ := c.taken()
 			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
-			require.Greater(t, whole+part, 0.8*float64(n))
-			ambiguous := testutil.ToFloat64(c.ours.metrics.declined.WithLabelValues("series match several others at one step, or become the same, which Prometheus's engine reports"))
-			t.Logf("%v operators declined as ambiguous", ambiguous)
-			require.Greater(t, ambiguous, 0.02*float64(n))
+			require.Greater(t, whole, 0.85*float64(n))
+			t.Logf("%d answers have series, %d are errors", c.answered, c.failed)
+			require.Greater(t, c.failed, n/50)
 			for _, kind := range []string{"window", "subquery window", "map", "aggregate", "binary", "set", "scalar", "histogram", "absent", "labels", "sort"} {
 				nodes := testutil.ToFloat64(c.ours.metrics.nodes.WithLabelValues("cpu", kind))
 				t.Logf("%v of kind %s on cpuexec", nodes, kind)

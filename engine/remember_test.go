@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,10 @@ func TestRememberedHidesNothing(t *testing.T) {
 		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "samples"},
 		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "samples"},
 		"at":               {[]stretch{other}, "sum(rate(m_total[5m] @ 6000))", [2]int64{10, 190}, 0, "{}"},
+		"anchored":         {[]stretch{other}, "sum(rate(m_total[5m] anchored))", [2]int64{10, 199}, 189, "samples"},
+		"smoothed":         {[]stretch{other}, "sum(rate(m_total[5m] smoothed))", [2]int64{10, 199}, 184, "samples"}, // read five minutes ahead
+		"smoothed, moved":  {[]stretch{other}, "sum(rate(m_total[5m] smoothed offset 3m))", [2]int64{10, 199}, 185, "samples"},
+		"smoothed instant": {[]stretch{other}, "sum(m_total smoothed)", [2]int64{10, 199}, 184, "samples"},
 		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "samples"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,6 +148,49 @@ func TestRememberedHidesNothing(t *testing.T) {
 			require.Equal(t, test.kept, kept)
 			require.Contains(t, answer, test.says)
 		})
+	}
+}
+
+// Steps at which start timestamps overlap are not remembered, as Prometheus's engine
+// says how many they are.
+func TestRememberedStarts(t *testing.T) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m_total"))
+	c := chunkenc.NewXOR2Chunk()
+	app, err := c.Appender()
+	require.NoError(t, err)
+	last := int64(0)
+	for ts := int64(0); ts < 240*minute; ts += 15_000 {
+		start := ts - 15_000
+		if ts > 100*minute && ts < 110*minute {
+			start -= 7
+		}
+		app.Append(start, ts, 3)
+		last = ts
+	}
+	require.NoError(t, b.Chunk(chunkenc.EncXOR2, 0, last, c.Bytes()))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	sel = sel.From(&selection.Provenance{Selector: "s", Settled: []selection.Settled{{To: 200 * minute, Revision: 1}}})
+	opts, plain := plainOpts(), plainOpts()
+	opts.UseStartTimestamps, plain.UseStartTimestamps = true, true
+	a := &asking{New(Options{Prometheus: opts, ResultsBytes: 1 << 20}), New(Options{Prometheus: plain}), t.Context()}
+	for _, qs := range []string{"sum(rate(m_total[5m]))", "sum(irate(m_total[5m]))", "sum(rate(m_total[5m] anchored))", "sum(resets(m_total[5m]))"} {
+		for i, ask := range []struct {
+			from, to int64
+			kept     int // of the rate
+			overlaps int
+		}{{10, 190, 0, 14}, {11, 191, 0, 14}, {120, 190, 0, 0}, {121, 191, 70, 0}, {112, 192, 71, 3}, {112, 192, 71, 3}} {
+			answer, kept := a.ask(t, sel, qs, ask.from, ask.to)
+			note := fmt.Sprintf(`overlaps with previous sample timestamp for metric "m_total" (%d occurrences)`, ask.overlaps)
+			if strings.Contains(qs, "sum(rate(m_total[5m]))") {
+				require.Equal(t, ask.kept, kept, "%d", i)
+				require.Equal(t, ask.overlaps > 0, strings.Contains(answer, note), "%d: %.300s", i, answer)
+			} else {
+				require.NotContains(t, answer, "overlaps")
+				require.Equal(t, i > 0, kept > 0, "%s %d", qs, i)
+			}
+		}
 	}
 }
 
@@ -238,7 +286,8 @@ func TestRememberedSamples(t *testing.T) {
 				expr, err := parser.NewParser(parser.Options{}).ParseExpr(qs)
 				require.NoError(t, err)
 				stmt := &parser.EvalStmt{Expr: expr, Start: time.UnixMilli(g[0] * minute), End: time.UnixMilli(g[1] * minute), Interval: time.Minute, LookbackDelta: 5 * time.Minute}
-				parts, _ := planner.Plan(stmt, planner.Env{})
+				parts, _, err := planner.Plan(t.Context(), stmt, planner.Env{})
+				require.NoError(t, err)
 				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					return sel, nil, nil
 				}}

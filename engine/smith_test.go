@@ -18,15 +18,16 @@ import (
 )
 
 // TestSmith compares the answers to queries that promqlsmith makes up, over
-// blocks that overlap. PROMWARP_RANDOM sets the number of queries with and
-// without delayed name removal, PROMWARP_SEED the first of their seeds, of which
-// every query has its own: with PROMWARP_RANDOM=1 one of them is asked alone.
+// blocks that overlap, with start timestamps used where names are removed late.
+// PROMWARP_RANDOM sets the number of queries with and without delayed name removal,
+// PROMWARP_SEED the first of their seeds, of which every query has its own: with
+// PROMWARP_RANDOM=1 one of them is asked alone.
 func TestSmith(t *testing.T) {
 	n, first := fromEnv(t, "PROMWARP_RANDOM", 10_000), fromEnv(t, "PROMWARP_SEED", 0)
 	for _, delayed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
 			t.Parallel()
-			c := newComparison(delayed, 2)
+			c := newComparison(delayed, 2, useStarts(delayed))
 			s := newSmith()
 			drawn := map[string]int{}
 			var data *blocks

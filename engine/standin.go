@@ -32,21 +32,30 @@ const standInLabel = "__promwarp_node__"
 // With delayed name removal the engine must also be told to drop the metric
 // names in the end, which a selector cannot say. The stand-in is then
 // last_over_time over a window of 1 ms, which holds just the step's own point,
-// of series that carry the flag.
+// of series that carry the flag. So it is of a scalar, too: a call can be told what
+// type it has, and Prometheus's engine treats both sides of an operator by their types.
 func standIn(i int, p *planner.Part, delayedNameRemoval bool) parser.Expr {
 	pos := p.Expr.PositionRange()
 	sel := &parser.VectorSelector{
 		LabelMatchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, standInLabel, strconv.Itoa(i))},
 		PosRange:      pos,
 	}
-	if !delayedNameRemoval {
+	if !asStorageSeries(p, delayedNameRemoval) {
 		return &parser.ParenExpr{Expr: sel, PosRange: pos}
 	}
+	f := *parser.Functions["last_over_time"]
+	f.ReturnType = p.Expr.Type()
 	return &parser.Call{
-		Func:     parser.Functions["last_over_time"],
+		Func:     &f,
 		Args:     parser.Expressions{&parser.MatrixSelector{VectorSelector: sel, Range: time.Millisecond, EndPos: pos.End}},
 		PosRange: pos,
 	}
+}
+
+// asStorageSeries reports whether the stand-in of p takes its points from a
+// promql.StorageSeries.
+func asStorageSeries(p *planner.Part, delayedNameRemoval bool) bool {
+	return delayedNameRemoval || p.Expr.Type() == parser.ValueTypeScalar
 }
 
 // standInIndex returns the index that a stand-in's matchers name.
@@ -64,6 +73,7 @@ type lazySet struct {
 	ctx     context.Context
 	compute func(context.Context) (*plan.Matrix, error)
 	asFloat bool // yield promql.StorageSeries
+	meter   *meter
 
 	started bool
 	m       *plan.Matrix
@@ -87,7 +97,7 @@ func (s *lazySet) Next() bool {
 func (s *lazySet) At() storage.Series {
 	row := &s.m.Rows[s.i]
 	if !s.asFloat {
-		return &standInSeries{row: row, grid: s.m.Grid}
+		return &standInSeries{row: row, grid: s.m.Grid, meter: s.meter}
 	}
 	floats := make([]promql.FPoint, 0, len(row.Values))
 	for _, run := range row.Runs {
@@ -111,13 +121,17 @@ func (s *lazySet) Warnings() annotations.Annotations {
 // and a stale marker at the first step that has none, so that the engine's
 // lookback finds no value there either.
 type standInSeries struct {
-	row  *plan.Row
-	grid plan.Grid
+	row   *plan.Row
+	grid  plan.Grid
+	meter *meter
 }
 
 func (s *standInSeries) Labels() labels.Labels { return s.row.Labels }
 
 func (s *standInSeries) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
+	if err := s.meter.check(int64(len(s.row.Values))); err != nil {
+		return failedIterator{chunkenc.NewNopIterator(), err}
+	}
 	it, ok := reuse.(*standInIterator)
 	if !ok {
 		it = &standInIterator{}

@@ -62,7 +62,6 @@ func countSamples(s *stats.QuerySamples, p *planner.Part, m *plan.Matrix, direct
 			add(k, k)
 		}
 	}
-	s.UpdatePeak(m.Peak)
 	for k := range points {
 		r.extra[k] -= points[k]
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -217,4 +218,25 @@ func TestCorruptChunks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, a.fetches)
 	require.Equal(t, 2, b.fetches)
+}
+
+// panicking is an upstream with a bug.
+type panicking struct{ storage.LabelQuerier }
+
+// A panic while an upstream is asked is its failure.
+func TestPanicIsAFailure(t *testing.T) {
+	f := New(nil, up("a", &source{value: 1}, true), up("b", &source{value: 2}, true))
+	q, err := f.Querier(0, 10_000)
+	require.NoError(t, err)
+	defer q.Close()
+	answers := q.(*querier).ask(t.Context(), func(_ context.Context, in storage.LabelQuerier) answer {
+		_, _, _ = panicking{}.LabelNames(t.Context(), nil) // of nothing
+		return answer{}
+	})
+	require.Len(t, answers, 2)
+	for _, a := range answers {
+		var p *rescue.Panic
+		require.ErrorAs(t, a.err, &p)
+		require.Contains(t, string(p.Stack), "TestPanicIsAFailure")
+	}
 }

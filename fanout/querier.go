@@ -38,6 +38,16 @@ func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return &chunkQuerier{r}, nil
 }
 
+// Kept implements selection.Keeper.
+func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection) {
+	for _, q := range r.in {
+		if k, ok := q.(selection.Keeper); ok {
+			kept = append(kept, k.Kept(matchers...)...)
+		}
+	}
+	return kept
+}
+
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	answers := r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
@@ -57,9 +67,11 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 			p.Discard()
 		}
 	}
-	sel, err := selection.Merge(parts...)
+	sel, err := selection.Merge(ctx, parts...)
 	if err != nil {
-		discard()
+		if ctx.Err() == nil {
+			discard()
+		}
 		return nil, ws, err
 	}
 	if !slices.Contains(parts, sel) {

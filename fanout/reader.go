@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -64,7 +65,10 @@ func (r *reader) ask(ctx context.Context, ask func(context.Context, storage.Labe
 			ctx = cache.WithStats(ctx, &s.of(r.f.ups)[i].Cache)
 		}
 		wg.Go(func() {
-			answers[i] = ask(ctx, q)
+			err := rescue.Do(func() error { answers[i] = ask(ctx, q); return nil })
+			if err != nil {
+				answers[i].err = err
+			}
 			if answers[i].err != nil && !r.optional(ctx, i) {
 				cancel()
 			}

@@ -111,9 +111,10 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond)
 }
 
-// OnCores tells how long the cores took for a leaf.
+// OnCores tells how long the cores took for a leaf. Those with start timestamps, which
+// no device evaluates, say nothing of others.
 func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
-	if m := f.model.Load(); m != nil {
+	if m := f.model.Load(); m != nil && !l.Starts {
 		m.Observe(cost.Cores, SizeOf(l), took)
 	}
 }
@@ -152,7 +153,7 @@ func first(l *cpuexec.Leaf) int {
 		return 0
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(l.Window.Scan.Text))
+	_, _ = h.Write([]byte(l.Window.Scan.String()))
 	return int(h.Sum32() >> 1)
 }
 

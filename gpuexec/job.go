@@ -12,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -266,7 +267,11 @@ func (j *job) batches() error {
 	go func() {
 		defer close(ready)
 		for n := 0; ; n++ {
-			p, err := j.prepare(n, free, stop)
+			var p *prepared
+			err := rescue.Do(func() (err error) {
+				p, err = j.prepare(n, free, stop)
+				return err
+			})
 			if planned = err; p == nil || err != nil {
 				return
 			}

@@ -197,7 +197,7 @@ func TestRowsGivenBack(t *testing.T) {
 		require.ErrorContains(t, err, "query processing would load too many samples")
 		require.Equal(t, made, x.lender.all(), "%d of %d", most, points)
 	}
-	job.MaxSamples, job.Budget = 0, cpuexec.NewBudget(4*points)
+	job.MaxSamples, job.Budget = 0, cpuexec.NewBudget(t.Context(), 4*points, nil)
 	var e *cpuexec.MemoryError
 	_, err = x.Run(t.Context(), job)
 	require.ErrorAs(t, err, &e)

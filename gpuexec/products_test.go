@@ -40,7 +40,8 @@ var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f strin
 	return f == "quantile_over_time" || plan.Windows[f] != nil && plan.Windows[f].Exactness != plan.BitIdentical
 })
 
-// TestTable: plan's table of functions says what is on the GPU.
+// TestTable: plan's table of functions says what is on the GPU. Windows that are
+// extended never are.
 func TestTable(t *testing.T) {
 	window := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
 	for name, f := range plan.Aggregates {
@@ -51,7 +52,12 @@ func TestTable(t *testing.T) {
 		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: m}) == "", name)
 	}
 	for _, f := range slices.Concat(slices.Collect(maps.Values(plan.Windows)), []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present}) {
-		require.Empty(t, Suits(&plan.Window{Func: f}), f.Name)
+		require.Empty(t, Suits(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}), f.Name)
+		for _, m := range f.Modifiers {
+			extended := &plan.Window{Func: f, Param: 0.5, Trend: 0.5, Extension: plan.NewExtension(m, 300_000)}
+			require.NotEmpty(t, Suits(extended), f.Name)
+			require.NotEmpty(t, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: extended}), f.Name)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func settled(t testing.TB, x *Executor) {
 func TestStays(t *testing.T) {
 	x := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	one, two := stretchOf(t, 60, 0, 6), stretchOf(t, 60, 6, 3)
-	both, err := selection.Join(one, two)
+	both, err := selection.Join(context.Background(), one, two)
 	require.NoError(t, err)
 	chunks := func(s *selection.Selection) (n int64) {
 		for k := range s.NumSlabs() {
@@ -289,7 +289,7 @@ func TestResidencyModel(t *testing.T) {
 			from := rapid.IntRange(0, 5).Draw(rt, "from")
 			n := rapid.IntRange(1, 6-from).Draw(rt, "tiles")
 			if sel == nil || rapid.Bool().Draw(rt, "another") {
-				joined, err := selection.Join(tiles[from : from+n]...)
+				joined, err := selection.Join(context.Background(), tiles[from:from+n]...)
 				require.NoError(t, err)
 				sel = joined
 			}

@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // This file is how rows come to memory that they may stay in.
@@ -62,7 +63,7 @@ func (p *rows) receiveAll(j *job, s *slot) error {
 	}
 	d.lent = nil // it is the leaf's
 	p.taking = make(chan error, 1)
-	go func(done chan<- error) { done <- j.l.TakeRows(x) }(p.taking)
+	go func(done chan<- error) { done <- rescue.Do(func() error { return j.l.TakeRows(x) }) }(p.taking)
 	return nil
 }
 

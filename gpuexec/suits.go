@@ -25,6 +25,11 @@ var operators = map[string]kernels.Operator{
 // selecting are the operators that look at all values of a group at once.
 var selecting = []string{"topk", "bottomk", "quantile"}
 
+const (
+	reasonVaries   = "a parameter that is not a constant is not on the GPU yet"
+	reasonQuantile = "a quantile outside 0 to 1 is not on the GPU"
+)
+
 // Suits says why a node, with all below it, cannot be evaluated on the GPU, or
 // nothing.
 func Suits(n plan.Node) string {
@@ -34,6 +39,12 @@ func Suits(n plan.Node) string {
 	}
 	if _, ok := operators[a.Func.Name]; !ok && !slices.Contains(selecting, a.Func.Name) {
 		return fmt.Sprintf("the operator %s is not on the GPU yet", a.Func.Name)
+	}
+	switch {
+	case a.ParamNode != nil:
+		return reasonVaries
+	case a.Func.Name == "quantile" && !(a.Param >= 0 && a.Param <= 1):
+		return reasonQuantile
 	}
 	n = a.Input
 	for {
@@ -53,8 +64,19 @@ func suitsWindow(n plan.Node) string {
 	if !ok {
 		return "only windows, and what aggregates them, are on the GPU yet"
 	}
+	if w.Extension.Modifier != plan.Unmodified {
+		return "anchored and smoothed selectors are not on the GPU yet"
+	}
 	if _, ok := functions[w.Func.Name]; !ok {
 		return fmt.Sprintf("the function %s is not on the GPU yet", w.Func.Name)
+	}
+	switch {
+	case len(w.Params) > 0:
+		return reasonVaries
+	case w.Func.Name == "quantile_over_time" && !(w.Param >= 0 && w.Param <= 1):
+		return reasonQuantile
+	case w.Func.Param == plan.TwoParamsAfter && !(w.Param > 0 && w.Param < 1 && w.Trend > 0 && w.Trend < 1):
+		return "a smoothing or trend factor outside 0 to 1 is not on the GPU"
 	}
 	return ""
 }
@@ -73,6 +95,8 @@ var sortedMost float64 = kernels.OrderMost
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsData(l *cpuexec.Leaf) string {
 	switch {
+	case l.Starts:
+		return "samples with start timestamps are not on the GPU yet"
 	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", kernels.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:

@@ -5,10 +5,13 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // For calls f for every i below n, from a goroutine a core, and returns when all
-// calls have. Where there is one core or one call it makes no goroutine.
+// calls have. Where there is one core or one call it makes no goroutine. A panic in f is
+// raised again in the caller's goroutine, once the calls under way have returned.
 func For(n int, f func(i int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	if workers <= 1 {
@@ -19,12 +22,15 @@ func For(n int, f func(i int)) {
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	var panics rescue.Catcher
 	for range workers {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			defer panics.Catch()
+			for i := int(next.Add(1)) - 1; i < n && !panics.Caught(); i = int(next.Add(1)) - 1 {
 				f(i)
 			}
 		})
 	}
 	wg.Wait()
+	panics.Rethrow()
 }

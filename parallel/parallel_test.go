@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 func TestFor(t *testing.T) {
@@ -20,4 +22,24 @@ func TestFor(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A panic reaches whoever called, after the other calls.
+func TestForPanics(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	var under atomic.Int32
+	var p *rescue.Panic
+	require.ErrorAs(t, rescue.Do(func() error {
+		For(1000, func(i int) {
+			under.Add(1)
+			defer under.Add(-1)
+			if i == 7 {
+				panic("a bug")
+			}
+		})
+		return nil
+	}), &p)
+	require.Equal(t, "a bug", p.Value)
+	require.Contains(t, string(p.Stack), "TestForPanics")
+	require.Zero(t, under.Load())
 }

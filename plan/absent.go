@@ -13,7 +13,7 @@ type Absent struct {
 	// Present.
 	OverTime bool
 	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Present is the window function below absent_over_time: 1 where a window has a
@@ -29,4 +29,4 @@ func (a *Absent) Inputs() []Node { return []Node{a.Input} }
 // DropsName implements Node.
 func (a *Absent) DropsName() bool { return a.OverTime }
 
-func (a *Absent) String() string { return a.Text }
+func (a *Absent) String() string { return render(a.Text) }

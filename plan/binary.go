@@ -12,10 +12,10 @@ type Binary struct {
 	LHS, RHS Node
 	Bool     bool // a comparison yields 0 or 1
 	// Matching says which series match, which side may have several for one of
-	// the other, and which labels it takes from that one. It has no fill values.
+	// the other, and which labels it takes from that one.
 	Matching *parser.VectorMatching
 	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -31,7 +31,7 @@ func (b *Binary) DropsName() bool { return b.Bool }
 // Filters reports whether the operator drops values rather than change them.
 func (b *Binary) Filters() bool { return b.Func.Compares && !b.Bool }
 
-func (b *Binary) String() string { return b.Text }
+func (b *Binary) String() string { return render(b.Text) }
 
 // SetOp is an operator on two sets of series.
 type SetOp int
@@ -53,7 +53,7 @@ type Set struct {
 	LHS, RHS Node
 	Matching *parser.VectorMatching
 	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -66,4 +66,4 @@ func (s *Set) Inputs() []Node { return []Node{s.LHS, s.RHS} }
 // in this, where it matters.
 func (s *Set) DropsName() bool { return s.LHS.DropsName() }
 
-func (s *Set) String() string { return s.Text }
+func (s *Set) String() string { return render(s.Text) }

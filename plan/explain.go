@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 )
 
 // Explanation says how a query is evaluated. It marshals to JSON.
@@ -19,7 +21,9 @@ type Explanation struct {
 	Cache *CacheWork `json:"cache,omitempty"`
 	// Upstreams says the same of each upstream where there are several.
 	Upstreams []UpstreamWork `json:"upstreams,omitempty"`
-	Root      *Decision      `json:"plan"`
+	// Settings say how the upstreams are set, a line each, and what is not known of that.
+	Settings []string  `json:"settings,omitempty"`
+	Root     *Decision `json:"plan"`
 }
 
 // UpstreamWork is what getting samples of one of several upstreams took.
@@ -43,7 +47,7 @@ type CacheWork struct {
 
 // Decision says who evaluates one node of the query's expression, and why.
 type Decision struct {
-	Expr     string  `json:"expr"`
+	Expr     string  `json:"expr"` // see Render
 	Kind     string  `json:"kind"`
 	Executor string  `json:"executor"`
 	Reason   string  `json:"reason,omitempty"` // one plain sentence; always there when the executor is Prometheus's engine
@@ -55,9 +59,14 @@ type Decision struct {
 	Remembered *KeptSteps  `json:"remembered,omitempty"`
 	Children   []*Decision `json:"children,omitempty"`
 
+	// Text is what Expr is rendered from, and Pos where it stands in the query.
+	Text Text                   `json:"-"`
+	Pos  posrange.PositionRange `json:"-"`
 	// Own says that Prometheus's engine evaluates the node for a reason of its
 	// own, rather than because of what is below it.
 	Own bool `json:"-"`
+	// Idle says that the node reads no samples, so that there is nothing for an executor.
+	Idle bool `json:"-"`
 }
 
 // KeptSteps are the steps of an aggregation of which the results were kept from
@@ -94,6 +103,9 @@ func (e *Explanation) Tree() string {
 		}
 		b.WriteByte('\n')
 	}
+	for _, s := range e.Settings {
+		fmt.Fprintf(&b, "settings  %s\n", s)
+	}
 	b.WriteByte('\n')
 	if e.Root != nil {
 		e.Root.tree(&b, 0)
@@ -107,7 +119,7 @@ func (c *CacheWork) String() string {
 }
 
 func (d *Decision) tree(b *strings.Builder, depth int) {
-	fmt.Fprintf(b, "%s%-10s  %s", strings.Repeat("  ", depth), d.Executor, d.Expr)
+	fmt.Fprintf(b, "%s%-10s  %s", strings.Repeat("  ", min(depth, maxIndent)), d.Executor, d.Expr)
 	if d.Reason != "" {
 		fmt.Fprintf(b, "  -- %s", d.Reason)
 	}
@@ -134,6 +146,27 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	for _, c := range d.Children {
 		c.tree(b, depth+1)
 	}
+}
+
+const (
+	// MaxText is the most bytes that an expression may take up in a query to be printed
+	// whole in an explanation.
+	MaxText = 1000
+	// maxIndent is the most levels by which a line of the tree is indented.
+	maxIndent = 200
+)
+
+// Render sets the expressions of d and of all below it. One that takes up more than MaxText
+// bytes of the query is cut: it is as much of the query itself, and an ellipsis.
+func (d *Decision) Render(query string) {
+	d.Walk(func(d *Decision) {
+		start, end := int(d.Pos.Start), int(d.Pos.End)
+		if end-start <= MaxText || start < 0 || end > len(query) {
+			d.Expr = render(d.Text)
+			return
+		}
+		d.Expr = strings.ToValidUTF8(query[start:start+MaxText], "") + "…"
+	})
 }
 
 // Walk calls f for d and everything below it.

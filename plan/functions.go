@@ -22,10 +22,11 @@ func (e Exactness) String() string {
 type WindowFunc struct {
 	Name      string
 	Exactness Exactness
-	Instant   bool // an instant selector: the newest sample within the lookback delta
-	Counter   bool // warns about metrics that do not look like counters
-	KeepsName bool // the result keeps the metric name
-	StartTime bool // reads start timestamps where the engine uses them
+	Instant   bool       // an instant selector: the newest sample within the lookback delta
+	Modifiers []Modifier // those of range selectors that the function takes
+	Counter   bool       // warns about metrics that do not look like counters
+	KeepsName bool       // the result keeps the metric name
+	StartTime bool       // reads start timestamps where the engine uses them
 	Param     Param
 }
 
@@ -41,11 +42,16 @@ const (
 	TwoParamsAfter
 )
 
+// Count is the number of parameters.
+func (p Param) Count() int {
+	return [...]int{NoParam: 0, ParamBefore: 1, ParamAfter: 1, TwoParamsAfter: 2}[p]
+}
+
 // AggregateFunc describes an aggregation operator.
 type AggregateFunc struct {
 	Name      string
 	Exactness Exactness
-	Param     bool // has a constant number as its parameter
+	Param     bool // has a scalar as its parameter
 	Keeps     bool // keeps some of its input's series as they are
 	Device    bool // GPUs compute it together with the window below it
 }
@@ -57,15 +63,15 @@ func (f *AggregateFunc) Adds() bool { return !f.Param && f.Name != "count_values
 // Windows is the table of window functions, by PromQL name. The instant
 // selector, which has no name in PromQL, is Last. GPUs compute all of them.
 var Windows = table(
-	&WindowFunc{Name: "rate", Counter: true, StartTime: true},
-	&WindowFunc{Name: "increase", Counter: true, StartTime: true},
-	&WindowFunc{Name: "delta"},
+	&WindowFunc{Name: "rate", Counter: true, StartTime: true, Modifiers: []Modifier{Anchored, Smoothed}},
+	&WindowFunc{Name: "increase", Counter: true, StartTime: true, Modifiers: []Modifier{Anchored, Smoothed}},
+	&WindowFunc{Name: "delta", Modifiers: []Modifier{Anchored, Smoothed}},
 	&WindowFunc{Name: "irate", StartTime: true},
 	&WindowFunc{Name: "idelta"},
 	&WindowFunc{Name: "deriv", Exactness: Compensated},
 	&WindowFunc{Name: "predict_linear", Param: ParamAfter, Exactness: Compensated},
-	&WindowFunc{Name: "changes"},
-	&WindowFunc{Name: "resets", StartTime: true},
+	&WindowFunc{Name: "changes", Modifiers: []Modifier{Anchored}},
+	&WindowFunc{Name: "resets", StartTime: true, Modifiers: []Modifier{Anchored}},
 	&WindowFunc{Name: "sum_over_time"},
 	&WindowFunc{Name: "avg_over_time", Exactness: Compensated},
 	&WindowFunc{Name: "min_over_time"},
@@ -91,6 +97,14 @@ var Last = &WindowFunc{Name: "last", Instant: true, KeepsName: true}
 // Timestamp is the function timestamp of an instant selector: the time of the
 // sample that the selector yields.
 var Timestamp = &WindowFunc{Name: "timestamp", Instant: true}
+
+// StartTimestamp is the function start_timestamp of an instant selector: the start
+// timestamp of the sample that the selector yields.
+var StartTimestamp = &WindowFunc{Name: "start_timestamp", Instant: true, StartTime: true}
+
+// Interpolated is a smoothed instant selector: the value at the step on the line
+// between the samples around it, or of the newest one if none comes after.
+var Interpolated = &WindowFunc{Name: "interpolated", KeepsName: true}
 
 func table(fs ...*WindowFunc) map[string]*WindowFunc {
 	t := make(map[string]*WindowFunc, len(fs))

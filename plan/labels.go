@@ -17,9 +17,10 @@ type Relabel struct {
 	Regexp    *regexp.Regexp // what the source must match, wholly
 	Template  string         // of the value, with groups of Regexp
 	Separator string         // of label_join
+	Merges    bool           // see Map
 
 	Pos  posrange.PositionRange
-	Text string // the expression as Prometheus prints it
+	Text Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -31,4 +32,4 @@ func (r *Relabel) Inputs() []Node { return []Node{r.Input} }
 // DropsName implements Node. A name that is set stays.
 func (r *Relabel) DropsName() bool { return r.Label != model.MetricNameLabel && r.Input.DropsName() }
 
-func (r *Relabel) String() string { return r.Text }
+func (r *Relabel) String() string { return render(r.Text) }

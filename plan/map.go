@@ -32,7 +32,12 @@ var Maps = mapTable(
 	&MapFunc{Name: "sinh"}, &MapFunc{Name: "cosh"}, &MapFunc{Name: "tanh"},
 	&MapFunc{Name: "asinh"}, &MapFunc{Name: "acosh"}, &MapFunc{Name: "atanh"},
 	&MapFunc{Name: "deg", Device: true}, &MapFunc{Name: "rad", Device: true},
+	&MapFunc{Name: "minute"}, &MapFunc{Name: "hour"}, &MapFunc{Name: "month"}, &MapFunc{Name: "year"}, &MapFunc{Name: "days_in_month"},
+	&MapFunc{Name: "day_of_week"}, &MapFunc{Name: "day_of_month"}, &MapFunc{Name: "day_of_year"},
 )
+
+// StepTime is the function timestamp of anything but a selector: the time of the step.
+var StepTime = &MapFunc{Name: "timestamp"}
 
 func mapTable(fs ...*MapFunc) map[string]*MapFunc {
 	t := make(map[string]*MapFunc, len(fs))
@@ -52,8 +57,11 @@ type Map struct {
 	// Scalars is the number of constants that the query writes as expressions
 	// of their own; Prometheus's engine holds their samples beside the input's.
 	Scalars int
-	Pos     posrange.PositionRange
-	Text    string // the expression as Prometheus prints it
+	// Merges says that series of the result may be the same, which Prometheus's engine
+	// merges.
+	Merges bool
+	Pos    posrange.PositionRange
+	Text   Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -68,4 +76,4 @@ func (m *Map) DropsName() bool { return !m.Filters() || m.Input.DropsName() }
 // Filters reports whether the map drops values rather than change them.
 func (m *Map) Filters() bool { return m.Func.Compares && !m.Bool }
 
-func (m *Map) String() string { return m.Text }
+func (m *Map) String() string { return render(m.Text) }

@@ -57,13 +57,13 @@ type Scan struct {
 	Offset   int64  // ms, as written in the query
 	Fixed    *int64 // the @ time in ms since the epoch, nil without one
 	Pos      posrange.PositionRange
-	Text     string // the selector as Prometheus prints it
+	Text     Text // the selector as Prometheus prints it
 }
 
 // Range implements Expression.
 func (s *Scan) Range() posrange.PositionRange { return s.Pos }
 
-func (s *Scan) String() string { return s.Text }
+func (s *Scan) String() string { return render(s.Text) }
 
 // Times is the time that step at of the grid reads the selector at, in ms.
 func (s *Scan) Times(at int64) int64 {
@@ -80,28 +80,35 @@ type Window struct {
 	Func  *WindowFunc
 	Width int64   // ms; a window is (t-Width, t]. The lookback delta for Last.
 	Param float64 // of functions that have one
-	Trend float64 // the second one of double_exponential_smoothing
+	// Extension says which samples beside its window a step reads.
+	Extension Extension
+	Trend     float64 // the second one of double_exponential_smoothing
+	// Params are the parameters as scalars where they are not all constants.
+	Params   []Node
+	ParamPos posrange.PositionRange // of the first parameter, for annotations
 	// ArgPos is the position of the function's range argument, for annotations.
 	ArgPos posrange.PositionRange
 	Pos    posrange.PositionRange
-	Text   string // the expression as Prometheus prints it
+	Text   Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
 func (w *Window) Range() posrange.PositionRange { return w.Pos }
 
 // Inputs implements Node.
-func (w *Window) Inputs() []Node { return nil }
+func (w *Window) Inputs() []Node { return w.Params }
 
 // DropsName implements Node.
 func (w *Window) DropsName() bool { return !w.Func.KeepsName }
 
-func (w *Window) String() string { return w.Text }
+func (w *Window) String() string { return render(w.Text) }
 
 // Reads is the time range in ms, both ends included, that the window reads when
 // evaluated on g.
 func (w *Window) Reads(g Grid) (mint, maxt int64) {
-	return w.Scan.Times(g.Start) - w.Width + 1, w.Scan.Times(g.End())
+	width, _ := w.Reach()
+	maxt = w.Scan.Times(g.End()) + w.Extension.After
+	return w.Scan.Times(g.Start) + w.Extension.After - width + 1, maxt
 }
 
 // Aggregate combines the series of its input into groups.
@@ -111,21 +118,29 @@ type Aggregate struct {
 	Grouping []string // sorted
 	Without  bool
 	Param    float64 // of operators that have one
-	Label    string  // of count_values: what takes the value; unless Without, Grouping names it too
-	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	// ParamNode is the parameter as a scalar where it is no constant.
+	ParamNode Node
+	ParamPos  posrange.PositionRange // for annotations
+	Label     string                 // of count_values: what takes the value; unless Without, Grouping names it too
+	Pos       posrange.PositionRange
+	Text      Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
 func (a *Aggregate) Range() posrange.PositionRange { return a.Pos }
 
 // Inputs implements Node.
-func (a *Aggregate) Inputs() []Node { return []Node{a.Input} }
+func (a *Aggregate) Inputs() []Node {
+	if a.ParamNode != nil {
+		return []Node{a.ParamNode, a.Input}
+	}
+	return []Node{a.Input}
+}
 
 // DropsName implements Node. What count_values makes is series of its own.
 func (a *Aggregate) DropsName() bool { return a.Label == "" && a.Input.DropsName() }
 
-func (a *Aggregate) String() string { return a.Text }
+func (a *Aggregate) String() string { return render(a.Text) }
 
 // ReadsSamples reports whether there is a window below n, or n is one.
 func ReadsSamples(n Node) bool {
@@ -155,11 +170,24 @@ func Path(n Node, w *Window) []Node {
 type Declined struct {
 	At     Expression // the selector or the node
 	Reason string     // one plain sentence
+	Lost   int64      // samples that were decoded before this was found out
+	// Merges says that an executor can evaluate it, if the node is told that it merges
+	// series.
+	Merges bool
 }
 
-func (d *Declined) Error() string { return fmt.Sprintf("%s: %s", d.At, d.Reason) }
+// Error is cheap: Prometheus's engine asks for it whenever a part is declined, and the text of
+// a deep expression is not.
+func (d *Declined) Error() string {
+	at := d.At.Range()
+	if at.End-at.Start > MaxText {
+		return fmt.Sprintf("an expression of %d bytes: %s", at.End-at.Start, d.Reason)
+	}
+	return fmt.Sprintf("%s: %s", d.At, d.Reason)
+}
 
 var _ = []Node{
 	(*Window)(nil), (*Aggregate)(nil), (*Map)(nil), (*Subwindow)(nil), (*Binary)(nil), (*Set)(nil), (*Histogram)(nil), (*Absent)(nil),
-	(*Relabel)(nil), (*Sort)(nil), (*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
+	(*Relabel)(nil), (*Sort)(nil), (*Info)(nil), (*StepMap)(nil), (*Number)(nil), (*Time)(nil), (*Scalar)(nil), (*ScalarOp)(nil), (*Vector)(nil),
+	(*Once)(nil), (*Nothing)(nil), (*Date)(nil), (*Failure)(nil),
 }

@@ -3,13 +3,13 @@ package plan
 import "github.com/prometheus/prometheus/promql/parser/posrange"
 
 // The nodes below that stand for scalars have one series, without labels, with a
-// value at every step. They are operands of other nodes, never a whole part.
+// value at every step.
 
 // Number is a scalar that is the same at every step.
 type Number struct {
 	Value float64
 	Pos   posrange.PositionRange
-	Text  string // the expression as Prometheus prints it
+	Text  Text // the expression as Prometheus prints it
 }
 
 // Time is the time of the step in seconds since the epoch.
@@ -20,22 +20,26 @@ type Time struct{ Pos posrange.PositionRange }
 type Scalar struct {
 	Input Node
 	Pos   posrange.PositionRange
-	Text  string // the expression as Prometheus prints it
+	Text  Text // the expression as Prometheus prints it
 }
 
-// ScalarOp applies an operator to two scalars. A comparison yields 0 or 1.
+// ScalarFuncs are the functions of two scalars, by PromQL name.
+var ScalarFuncs = mapTable(&MapFunc{Name: "min_of", Args: 1}, &MapFunc{Name: "max_of", Args: 1})
+
+// ScalarOp applies an operator, or one of ScalarFuncs, to two scalars. A comparison
+// yields 0 or 1.
 type ScalarOp struct {
 	Func     *MapFunc
 	LHS, RHS Node
 	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Vector is a scalar as a vector.
 type Vector struct {
 	Input Node
 	Pos   posrange.PositionRange
-	Text  string // the expression as Prometheus prints it
+	Text  Text // the expression as Prometheus prints it
 }
 
 // StepMap is a map whose scalars are not all constants.
@@ -45,8 +49,9 @@ type StepMap struct {
 	Operands []Node
 	Vector   int  // which of them is the vector
 	Bool     bool // a comparison yields 0 or 1
+	Merges   bool // see Map
 	Pos      posrange.PositionRange
-	Text     string // the expression as Prometheus prints it
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Filters reports whether the map drops values rather than change them.
@@ -106,14 +111,14 @@ func (v *Vector) DropsName() bool { return false }
 // DropsName implements Node. A comparison that filters leaves names alone.
 func (m *StepMap) DropsName() bool { return !m.Filters() || m.Operands[m.Vector].DropsName() }
 
-func (n *Number) String() string { return n.Text }
+func (n *Number) String() string { return render(n.Text) }
 
 func (t *Time) String() string { return "time()" }
 
-func (s *Scalar) String() string { return s.Text }
+func (s *Scalar) String() string { return render(s.Text) }
 
-func (o *ScalarOp) String() string { return o.Text }
+func (o *ScalarOp) String() string { return render(o.Text) }
 
-func (v *Vector) String() string { return v.Text }
+func (v *Vector) String() string { return render(v.Text) }
 
-func (m *StepMap) String() string { return m.Text }
+func (m *StepMap) String() string { return render(m.Text) }

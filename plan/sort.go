@@ -14,7 +14,7 @@ type Sort struct {
 	// case Prometheus's engine warns and series come in any order.
 	Ranged bool
 	Pos    posrange.PositionRange
-	Text   string // the expression as Prometheus prints it
+	Text   Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
@@ -26,4 +26,4 @@ func (s *Sort) Inputs() []Node { return []Node{s.Input} }
 // DropsName implements Node.
 func (s *Sort) DropsName() bool { return s.Input.DropsName() }
 
-func (s *Sort) String() string { return s.Text }
+func (s *Sort) String() string { return render(s.Text) }

@@ -13,17 +13,29 @@ type Subwindow struct {
 	Fixed  *int64 // the @ time in ms since the epoch, nil without one
 	Param  float64
 	Trend  float64 // the second parameter of double_exponential_smoothing
-	Pos    posrange.PositionRange
-	Text   string // the expression as Prometheus prints it
+	// Params are the parameters as scalars where they are not all constants, on the grid
+	// of the node itself.
+	Params   []Node
+	ParamPos posrange.PositionRange // of the first parameter, for annotations
+	Pos      posrange.PositionRange
+	Text     Text // the expression as Prometheus prints it
 }
 
 // Range implements Node.
 func (s *Subwindow) Range() posrange.PositionRange { return s.Pos }
 
 // Inputs implements Node.
-func (s *Subwindow) Inputs() []Node { return []Node{s.Input} }
+func (s *Subwindow) Inputs() []Node { return append([]Node{s.Input}, s.Params...) }
+
+// GridOf is the grid of one of the inputs when the node is on g.
+func (s *Subwindow) GridOf(input Node, g Grid) Grid {
+	if input == s.Input {
+		return s.Inner
+	}
+	return g
+}
 
 // DropsName implements Node.
 func (s *Subwindow) DropsName() bool { return !s.Func.KeepsName || s.Input.DropsName() }
 
-func (s *Subwindow) String() string { return s.Text }
+func (s *Subwindow) String() string { return render(s.Text) }

@@ -2,11 +2,11 @@ package planner
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -17,32 +17,38 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) (plan.Node, string
 	if !ok {
 		return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
 	}
-	a := &plan.Aggregate{Func: f, Without: e.Without, Grouping: slices.Clone(e.Grouping), Pos: e.PosRange, Text: e.String()}
-	if reason := parameter(a, e); reason != "" {
+	a := &plan.Aggregate{Func: f, Without: e.Without, Grouping: slices.Clone(e.Grouping), Pos: e.PosRange, Text: e}
+	if name, ok := e.Param.(*parser.StringLiteral); ok && !model.UTF8Validation.IsValidLabelName(name.Val) {
+		return &plan.Failure{Err: fmt.Errorf("invalid label name %s", name), Pos: e.PosRange, Text: e}, ""
+	}
+	if reason := w.parameter(a, e, sc); reason != "" {
 		return nil, reason
 	}
 	slices.Sort(a.Grouping)
 	sc.selectorRefused = ""
 	sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
+	sc.anyName = sc.anyName || !a.Func.Keeps && !groupsByName(a)
 	var reason string
 	if a.Input, reason = w.compile(e.Expr, sc); a.Input == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	return a, ""
 }
 
+// groupsByName reports whether a groups by what belongs to a name.
+func groupsByName(a *plan.Aggregate) bool {
+	return !a.Without && slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
+}
+
 // parameter puts the operator's parameter, if it has one, into a, or says why
 // that cannot be.
-func parameter(a *plan.Aggregate, e *parser.AggregateExpr) string {
+func (w *walker) parameter(a *plan.Aggregate, e *parser.AggregateExpr, sc scope) string {
 	if e.Op == parser.COUNT_VALUES {
 		name, ok := e.Param.(*parser.StringLiteral)
 		if !ok {
 			return "count_values with a label name in parentheses is not on an executor yet"
 		}
 		a.Label = name.Val
-		if !model.UTF8Validation.IsValidLabelName(a.Label) {
-			return "the name of its label is not valid, which is for Prometheus's engine to say"
-		}
 		if !a.Without {
 			a.Grouping = append(a.Grouping, a.Label)
 		}
@@ -52,26 +58,13 @@ func parameter(a *plan.Aggregate, e *parser.AggregateExpr) string {
 		return ""
 	}
 	var ok bool
-	if a.Param, ok = constant(e.Param); !ok {
-		return fmt.Sprintf("%s with a parameter that is not a constant is not on an executor yet", e.Op)
+	a.ParamPos = w.pos(e.Param)
+	if a.Param, ok = w.constant(e.Param); ok {
+		return ""
 	}
-	switch e.Op {
-	case parser.QUANTILE:
-		if !(a.Param >= 0 && a.Param <= 1) {
-			return reasonQuantile
-		}
-	case parser.LIMIT_RATIO:
-		if !(a.Param >= -1 && a.Param <= 1) {
-			return "a ratio outside -1 to 1 is evaluated, with its warning, by Prometheus's engine"
-		}
-	default:
-		if math.IsNaN(a.Param) || a.Param >= largestInt {
-			return "a number of series that is not an integer of 64 bits is an error, which is for Prometheus's engine to raise"
-		}
+	var reason string
+	if a.ParamNode, reason = w.scalar(e.Param, sc); a.ParamNode == nil {
+		return stays(reason)
 	}
 	return ""
 }
-
-// largestInt is the largest sample value that an int64 can hold, where
-// Prometheus's limit is.
-const largestInt = 1<<63 - 1<<10

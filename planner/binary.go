@@ -13,7 +13,7 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 	sc.selectorRefused = ""
 	vectors := 0
 	for _, side := range []parser.Expr{e.LHS, e.RHS} {
-		if side.Type() == parser.ValueTypeVector {
+		if w.of(side).typ == parser.ValueTypeVector {
 			vectors++
 		}
 	}
@@ -28,52 +28,51 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", op)
 	case vectors == 1:
 		return w.withScalar(f, e, sc)
-	case e.VectorMatching.FillValues.LHS != nil || e.VectorMatching.FillValues.RHS != nil:
-		return nil, "fill values for series without a match are not on an executor yet"
 	}
+	sc.anyName = sc.anyName || !isSet // names are removed here, or flags forgotten
 	lhs, reason := w.compile(e.LHS, sc)
 	if lhs == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	rhs, reason := w.compile(e.RHS, sc)
 	if rhs == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	if isSet {
-		if set == plan.Or && w.env.DelayedNameRemoval && lhs.DropsName() != rhs.DropsName() {
+		if set == plan.Or && !sc.anyName && w.env.DelayedNameRemoval && lhs.DropsName() != rhs.DropsName() {
 			return nil, "names are to be removed later from the series of one of its sides only"
 		}
-		return &plan.Set{Op: set, LHS: lhs, RHS: rhs, Matching: e.VectorMatching, Pos: e.PositionRange(), Text: e.String()}, ""
+		return &plan.Set{Op: set, LHS: lhs, RHS: rhs, Matching: e.VectorMatching, Pos: w.pos(e), Text: e}, ""
 	}
 	return &plan.Binary{
 		Func: f, LHS: lhs, RHS: rhs, Bool: e.ReturnBool, Matching: e.VectorMatching,
-		Pos: e.PositionRange(), Text: e.String(),
+		Pos: w.pos(e), Text: e,
 	}, ""
 }
 
 // withScalar compiles an operator between a vector and a scalar.
 func (w *walker) withScalar(f *plan.MapFunc, e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 	vector, scalar, at := e.LHS, e.RHS, 0
-	if e.LHS.Type() != parser.ValueTypeVector {
+	if w.of(e.LHS).typ != parser.ValueTypeVector {
 		vector, scalar, at = e.RHS, e.LHS, 1
 	}
-	if c, ok := constant(scalar); ok {
+	if c, ok := w.constant(scalar); ok {
 		return w.mapped(&plan.Map{
 			Func: f, Args: []float64{c}, Swap: at == 1, Bool: e.ReturnBool, Scalars: 1,
-			Pos: e.PositionRange(), Text: e.String(),
+			Pos: w.pos(e), Text: e,
 		}, vector, sc)
 	}
-	m := &plan.StepMap{Func: f, Vector: at, Bool: e.ReturnBool, Pos: e.PositionRange(), Text: e.String()}
+	m := &plan.StepMap{Func: f, Vector: at, Bool: e.ReturnBool, Pos: w.pos(e), Text: e}
 	return w.stepMapped(m, []parser.Expr{e.LHS, e.RHS}, sc)
 }
 
 // mapCall compiles a function of one vector and scalars.
 func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, string) {
-	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Pos: e.PosRange, Text: e.String()}
+	m := &plan.Map{Func: f, Scalars: len(e.Args) - 1, Pos: e.PosRange, Text: e}
 	for _, a := range e.Args[1:] {
-		c, ok := constant(a)
+		c, ok := w.constant(a)
 		if !ok {
-			return w.stepMapped(&plan.StepMap{Func: f, Pos: e.PosRange, Text: e.String()}, e.Args, sc)
+			return w.stepMapped(&plan.StepMap{Func: f, Pos: e.PosRange, Text: e}, e.Args, sc)
 		}
 		m.Args = append(m.Args, c)
 	}
@@ -81,14 +80,15 @@ func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, 
 		m.Args = append(m.Args, f.Default)
 	}
 	if f.Name == "clamp" && m.Args[1] < m.Args[0] {
-		return nil, "clamp to an empty range has no result"
+		return w.stepMapped(&plan.StepMap{Func: f, Pos: e.PosRange, Text: e}, e.Args, sc)
 	}
 	return w.mapped(m, e.Args[0], sc)
 }
 
 // stepMapped compiles the operands of m.
 func (w *walker) stepMapped(m *plan.StepMap, operands []parser.Expr, sc scope) (plan.Node, string) {
-	sc.selectorRefused = ""
+	sc.selectorRefused, sc.anyName = "", sc.anyName || !m.Filters()
+	m.Merges = w.merges(m.Pos)
 	for i, e := range operands {
 		compile := w.scalar
 		if i == m.Vector {
@@ -96,7 +96,7 @@ func (w *walker) stepMapped(m *plan.StepMap, operands []parser.Expr, sc scope) (
 		}
 		n, reason := compile(e, sc)
 		if n == nil {
-			return nil, inputStays + reason
+			return nil, stays(reason)
 		}
 		m.Operands = append(m.Operands, n)
 	}

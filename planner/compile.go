@@ -5,19 +5,18 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 
 	"github.com/promwarp/promwarp/plan"
 )
 
 // compile returns expr as a node of a plan, or why it cannot be one.
 func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
-	switch {
-	case sc.refused != "":
-		return nil, sc.refused
-	case sc.grid.Steps == 0:
-		return nil, "it is evaluated at no step"
-	}
-	if reason, ok := w.env.Excluded[expr.PositionRange()]; ok {
+	return w.try(expr, sc, false)
+}
+
+func (w *walker) vectorNode(expr parser.Expr, sc scope) (plan.Node, string) {
+	if reason := w.refused(expr, sc); reason != "" {
 		return nil, reason
 	}
 	switch e := expr.(type) {
@@ -31,7 +30,11 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 		if scan == nil {
 			return nil, reason
 		}
-		return &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: scan.Text}, ""
+		n := &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: e}
+		if e.Smoothed { // anchored means nothing there
+			n.Func, n.Extension = plan.Interpolated, plan.Extension{Modifier: plan.Smoothed, After: w.lookback}
+		}
+		return n, ""
 	case *parser.Call:
 		return w.call(e, sc)
 	case *parser.AggregateExpr:
@@ -39,27 +42,57 @@ func (w *walker) compile(expr parser.Expr, sc scope) (plan.Node, string) {
 	case *parser.MatrixSelector:
 		return nil, "a range selector is read by the function above it"
 	case *parser.SubqueryExpr:
-		return nil, "subqueries are not on an executor yet"
+		return nil, "a subquery is read by the function above it"
 	case *parser.StepInvariantExpr:
-		if v := w.constantVector(e.Expr); v != nil {
-			return v, ""
-		}
-		return nil, "it is evaluated once and repeated at every step"
+		return w.invariant(e, sc)
 	case *parser.NumberLiteral, *parser.StringLiteral:
 		return nil, "it is a constant"
 	case *parser.BinaryExpr:
 		return w.binary(e, sc)
 	case *parser.UnaryExpr:
-		if e.Type() == parser.ValueTypeScalar {
+		if w.of(e).typ == parser.ValueTypeScalar {
 			return nil, reasonScalar
 		}
 		sc.selectorRefused = ""
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
 		}
-		return w.mapped(&plan.Map{Func: plan.Maps["neg"], Pos: e.PositionRange(), Text: e.String()}, e.Expr, sc)
+		return w.mapped(&plan.Map{Func: plan.Maps["neg"], Pos: w.pos(e), Text: e}, e.Expr, sc)
 	}
 	return nil, "it is not on an executor yet"
+}
+
+// refused says why nothing of expr can be a node, or nothing.
+func (w *walker) refused(expr parser.Expr, sc scope) string {
+	switch {
+	case sc.refused != "":
+		return sc.refused
+	case sc.grid.Steps == 0:
+		return reasonNoStep
+	}
+	if len(w.env.Excluded) == 0 {
+		return ""
+	}
+	return w.env.Excluded[w.pos(expr)]
+}
+
+// merges reports whether series of the result of the expression at pos may be the same.
+func (w *walker) merges(pos posrange.PositionRange) bool {
+	return w.env.MergingAll || w.env.Merging[pos]
+}
+
+// invariant compiles an expression that does not depend on the step.
+func (w *walker) invariant(e *parser.StepInvariantExpr, sc scope) (plan.Node, string) {
+	repeated := sc.grid.Steps > 1
+	sc.grid.Steps, sc.instant, sc.selectorRefused = 1, true, ""
+	in, reason := w.typed(e.Expr, sc)
+	if in == nil {
+		return nil, stays(reason)
+	}
+	if !repeated {
+		return in, ""
+	}
+	return &plan.Once{Input: in, Pos: w.pos(e), Text: e}, ""
 }
 
 func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
@@ -70,6 +103,9 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 		return w.vector(e, sc)
 	}
 	if f, ok := plan.Maps[e.Func.Name]; ok {
+		if len(e.Args) == 0 {
+			return &plan.Date{Func: f, Pos: e.PosRange, Text: e}, ""
+		}
 		return w.mapCall(f, e, sc)
 	}
 	if f, ok := plan.Histograms[e.Func.Name]; ok {
@@ -78,10 +114,12 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	switch e.Func.Name {
 	case "absent", "absent_over_time":
 		return w.absent(e, sc)
-	case "timestamp":
+	case "timestamp", "start_timestamp":
 		return w.timestamp(e, sc)
 	case "label_replace", "label_join":
 		return w.relabel(e, sc)
+	case "info":
+		return w.info(e, sc)
 	}
 	if plan.Sorts[e.Func.Name] {
 		return w.sort(e, sc)
@@ -98,53 +136,80 @@ func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node
 	if sc.labels && f.Exactness != plan.BitIdentical {
 		return nil, fmt.Sprintf("count_values makes labels of values, and those of %s may differ in their last bits", f.Name)
 	}
-	arg, param, trend := 0, math.NaN(), math.NaN()
-	if f.Param != plan.NoParam {
-		at := 1
-		if f.Param == plan.ParamBefore {
-			arg, at = 1, 0
-		}
-		var ok bool
-		if param, ok = constant(e.Args[at]); !ok {
-			return nil, reasonNotConstant(f.Name)
-		}
-		if f.Name == "quantile_over_time" && !(param >= 0 && param <= 1) {
-			return nil, reasonQuantile
-		}
-		if f.Param == plan.TwoParamsAfter {
-			if trend, ok = constant(e.Args[2]); !ok {
-				return nil, reasonNotConstant(f.Name)
-			}
-			if !(param > 0 && param < 1 && trend > 0 && trend < 1) {
-				return nil, "a smoothing or trend factor outside 0 to 1 is an error that Prometheus's engine raises"
-			}
-		}
+	p, reason := w.parameters(f, e, sc)
+	if reason != "" {
+		return nil, reason
+	}
+	arg := 0
+	if f.Param == plan.ParamBefore {
+		arg = 1
 	}
 	if sub, ok := e.Args[arg].(*parser.SubqueryExpr); ok {
-		return w.subwindow(f, param, trend, e, sub, sc)
+		return w.subwindow(f, p, e, sub, sc)
 	}
 	m, ok := e.Args[arg].(*parser.MatrixSelector)
 	if !ok {
 		return nil, fmt.Sprintf("%s over anything but a range selector or a subquery is not on an executor yet", f.Name)
 	}
-	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), sc)
+	extension, reason := w.extension(f, m)
+	if reason != "" {
+		return nil, reason
+	}
+	// With @ the window is the same at every step.
+	at := sc
+	at.grid.Steps = 1
+	scan, reason := w.scan(m.VectorSelector.(*parser.VectorSelector), at)
 	if scan == nil {
 		return nil, reason
 	}
 	return &plan.Window{
-		Scan: scan, Func: f, Width: m.Range.Milliseconds(), Param: param, Trend: trend,
-		ArgPos: m.PositionRange(), Pos: e.PosRange, Text: e.String(),
+		Scan: scan, Func: f, Width: m.Range.Milliseconds(),
+		Param: p.first, Trend: p.second, Params: p.nodes, ParamPos: p.pos,
+		Extension: extension,
+		ArgPos:    w.pos(m), Pos: e.PosRange, Text: e,
 	}, ""
 }
 
-func reasonNotConstant(function string) string {
-	return function + " with a parameter that is not a constant is not on an executor yet"
+// parameters are the scalar parameters of a window function.
+type parameters struct {
+	first, second float64
+	nodes         []plan.Node // where they are not all constants
+	pos           posrange.PositionRange
 }
 
-const reasonQuantile = "a quantile outside 0 to 1 is evaluated, with its warning, by Prometheus's engine"
+// parameters compiles the scalar parameters of a window function.
+func (w *walker) parameters(f *plan.WindowFunc, e *parser.Call, sc scope) (parameters, string) {
+	p := parameters{first: math.NaN(), second: math.NaN()}
+	var args parser.Expressions
+	switch f.Param {
+	case plan.NoParam:
+		return p, ""
+	case plan.ParamBefore:
+		args = e.Args[:1]
+	default:
+		args = e.Args[1 : 1+f.Param.Count()]
+	}
+	p.pos = w.pos(args[0])
+	constants := true
+	for i, v := range []*float64{&p.first, &p.second}[:len(args)] {
+		c, ok := w.constant(args[i])
+		*v, constants = c, constants && ok
+	}
+	if constants {
+		return p, ""
+	}
+	for _, a := range args {
+		n, reason := w.scalar(a, sc)
+		if n == nil {
+			return p, stays(reason)
+		}
+		p.nodes = append(p.nodes, n)
+	}
+	return p, ""
+}
 
 // subwindow compiles a window function over a subquery.
-func (w *walker) subwindow(f *plan.WindowFunc, param, trend float64, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
+func (w *walker) subwindow(f *plan.WindowFunc, p parameters, e *parser.Call, sub *parser.SubqueryExpr, sc scope) (plan.Node, string) {
 	if sub.Timestamp != nil && sc.grid.Steps > 1 {
 		return nil, "a subquery with @ is read at every step"
 	}
@@ -152,34 +217,37 @@ func (w *walker) subwindow(f *plan.WindowFunc, param, trend float64, e *parser.C
 		return nil, reasonMetadata
 	}
 	inner := w.subquery(sub, sc)
-	inner.selectorRefused = ""
-	input, reason := w.compile(sub.Expr, inner)
-	if input == nil {
-		return nil, inputStays + reason
+	inner.selectorRefused, inner.anyName = "", inner.anyName || !f.KeepsName
+	var input plan.Node = &plan.Nothing{Pos: w.pos(sub.Expr), Text: sub.Expr}
+	if inner.grid.Steps > 0 || inner.refused != "" {
+		var reason string
+		if input, reason = w.compile(sub.Expr, inner); input == nil {
+			return nil, stays(reason)
+		}
 	}
 	return &plan.Subwindow{
-		Input: input, Inner: inner.grid, Func: f, Param: param, Trend: trend,
+		Input: input, Inner: inner.grid, Func: f,
+		Param: p.first, Trend: p.second, Params: p.nodes, ParamPos: p.pos,
 		Width: sub.Range.Milliseconds(), Offset: sub.OriginalOffset.Milliseconds(), Fixed: sub.Timestamp,
-		Pos: e.PosRange, Text: e.String(),
+		Pos: e.PosRange, Text: e,
 	}, ""
 }
 
 // mapped compiles the input of m.
 func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, string) {
-	sc.selectorRefused = ""
+	sc.selectorRefused, sc.anyName = "", sc.anyName || !m.Filters()
+	m.Merges = w.merges(m.Pos)
 	var reason string
 	if m.Input, reason = w.compile(input, sc); m.Input == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	return m, ""
 }
 
 func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {
 	switch {
-	case v.Anchored || v.Smoothed:
-		return nil, "anchored and smoothed selectors are not on an executor yet"
-	case v.Timestamp != nil && sc.moved:
-		return nil, "a selector with @ lies under a subquery with an offset or @"
+	case v.Timestamp != nil && sc.moved && sc.asAbove:
+		return nil, reasonAsAbove
 	case v.Timestamp != nil && sc.grid.Steps > 1:
 		return nil, "a selector with @ is read at every step"
 	}
@@ -188,8 +256,6 @@ func (w *walker) scan(v *parser.VectorSelector, sc scope) (*plan.Scan, string) {
 	}
 	return &plan.Scan{
 		Matchers: v.LabelMatchers, Offset: v.OriginalOffset.Milliseconds(), Fixed: v.Timestamp,
-		Pos: v.PosRange, Text: v.String(),
+		Pos: v.PosRange, Text: v,
 	}, ""
 }
-
-const inputStays = "its input stays with Prometheus's engine: "

@@ -9,34 +9,42 @@ import (
 // histogram compiles a function of classic histograms.
 func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (plan.Node, string) {
 	h := &plan.Histogram{
-		Func: f, ArgPos: e.Args[0].PositionRange(), InputPos: e.Args[f.Args].PositionRange(), Pos: e.PosRange, Text: e.String(),
+		Func: f, ArgPos: w.pos(e.Args[0]), InputPos: w.pos(e.Args[f.Args]), Pos: e.PosRange, Text: e,
+		Merges: w.merges(e.PosRange),
 	}
-	for _, a := range e.Args[:f.Args] {
-		c, ok := constant(a)
-		if !ok {
-			return nil, reasonNotConstant(f.Name)
+	if f.Name == "histogram_quantiles" {
+		h.Label = e.Args[1].(*parser.StringLiteral).Val
+		if h.Label == "" {
+			return nil, "a label without a name is for Prometheus's engine to complain of"
 		}
+		for _, a := range e.Args[2:] {
+			c, ok := w.constant(a)
+			if !ok {
+				return nil, "histogram_quantiles with a parameter that is not a constant is not on an executor yet"
+			}
+			h.Args, h.ArgsPos = append(h.Args, c), append(h.ArgsPos, w.pos(a))
+		}
+	}
+	constants := true
+	for _, a := range e.Args[:f.Args] {
+		c, ok := w.constant(a)
+		constants = constants && ok
 		h.Args = append(h.Args, c)
 	}
-	if callsHistogram(e.Args[f.Args]) {
+	for i := 0; i < f.Args && !constants; i++ {
+		n, reason := w.scalar(e.Args[i], sc)
+		if n == nil {
+			return nil, stays(reason)
+		}
+		h.ArgNodes = append(h.ArgNodes, n)
+	}
+	if w.of(e.Args[f.Args]).histogram { // that engine adds the notes of the inner one to those of the outer
 		return nil, "a histogram function over another is evaluated by Prometheus's engine"
 	}
-	sc.selectorRefused = ""
+	sc.selectorRefused, sc.anyName = "", true
 	var reason string
 	if h.Input, reason = w.compile(e.Args[f.Args], sc); h.Input == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	return h, ""
-}
-
-// callsHistogram reports whether a function of classic histograms is called in
-// e. Prometheus's engine adds the notes of the inner one to those of the outer.
-func callsHistogram(e parser.Expr) (found bool) {
-	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		if c, ok := n.(*parser.Call); ok && plan.Histograms[c.Func.Name] != nil {
-			found = true
-		}
-		return nil
-	})
-	return found
 }

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"fmt"
+
 	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -14,27 +16,32 @@ func (w *walker) relabel(e *parser.Call, sc scope) (plan.Node, string) {
 	if !ok {
 		return nil, reasonNotLiteral(e)
 	}
-	r := &plan.Relabel{Name: e.Func.Name, Label: args[0], Pos: e.PosRange, Text: e.String()}
-	names := args[:1] // those that must be valid
+	fails := func(format, arg string) (plan.Node, string) {
+		return &plan.Failure{Err: fmt.Errorf(format+e.Func.Name+"(): %s", arg), Pos: e.PosRange, Text: e}, ""
+	}
+	const wrongSource, wrongLabel = "invalid source label name in ", "invalid destination label name in "
+	r := &plan.Relabel{Name: e.Func.Name, Label: args[0], Pos: e.PosRange, Text: e, Merges: w.merges(e.PosRange)}
 	if e.Func.Name == "label_replace" {
 		r.Template, r.Source = args[1], args[2:3]
 		var err error
 		if r.Regexp, err = regexp.Compile("^(?s:" + args[3] + ")$"); err != nil {
-			return nil, "its regular expression is not valid, which is for Prometheus's engine to say"
+			return fails("invalid regular expression in ", args[3])
 		}
 	} else {
 		r.Separator, r.Source = args[1], args[2:]
-		names = append(r.Source[:len(r.Source):len(r.Source)], r.Label)
-	}
-	for _, name := range names {
-		if !model.UTF8Validation.IsValidLabelName(name) {
-			return nil, "the name of a label is not valid, which is for Prometheus's engine to say"
+		for _, name := range r.Source {
+			if !model.UTF8Validation.IsValidLabelName(name) {
+				return fails(wrongSource, name)
+			}
 		}
 	}
-	sc.selectorRefused = ""
+	if !model.UTF8Validation.IsValidLabelName(r.Label) {
+		return fails(wrongLabel, r.Label)
+	}
+	sc.selectorRefused, sc.anyName = "", false
 	var reason string
 	if r.Input, reason = w.compile(e.Args[0], sc); r.Input == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	if w.env.DelayedNameRemoval && r.Regexp != nil && r.Input.DropsName() && !r.DropsName() {
 		return nil, "names are to be removed later from those series only whose label does not match"
@@ -48,11 +55,11 @@ func (w *walker) sort(e *parser.Call, sc scope) (plan.Node, string) {
 	if !ok {
 		return nil, reasonNotLiteral(e)
 	}
-	s := &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Pos: e.PosRange, Text: e.String()}
+	s := &plan.Sort{Name: e.Func.Name, Labels: names, Ranged: !sc.instant, Pos: e.PosRange, Text: e}
 	sc.selectorRefused = ""
 	var reason string
 	if s.Input, reason = w.compile(e.Args[0], sc); s.Input == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
 	return s, ""
 }

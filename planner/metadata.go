@@ -1,11 +1,7 @@
 package planner
 
 import (
-	"slices"
-
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -18,17 +14,5 @@ const reasonMetadata = "Prometheus's engine may remove the type or unit that is 
 // Stand-ins do not say so, so that all of it is for that engine.
 func (w *walker) losesMetadata(e *parser.Call) bool {
 	f := plan.Windows[e.Func.Name]
-	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && setsMetadata(e)
-}
-
-// setsMetadata reports whether e or what is below it is a function that sets a type
-// or unit.
-func setsMetadata(e parser.Node) bool {
-	if call, ok := e.(*parser.Call); ok && (call.Func.Name == "label_replace" || call.Func.Name == "label_join") {
-		label, ok := literals(call.Args[1:2])
-		if !ok || label[0] != model.MetricNameLabel && schema.IsMetadataLabel(label[0]) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(slices.Collect(parser.ChildrenIter(e)), setsMetadata)
+	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata
 }

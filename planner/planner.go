@@ -6,6 +6,7 @@
 package planner
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -21,9 +22,18 @@ type Env struct {
 	NoStepSubqueryInterval func(rangeMillis int64) int64
 	// DelayedNameRemoval says that metric names are removed when the query ends.
 	DelayedNameRemoval bool
+	// StartTimestamps says that the engine uses start timestamps.
+	StartTimestamps bool
 	// Excluded holds expressions, by position, that an executor has declined
 	// after seeing their data, and the reason.
 	Excluded map[posrange.PositionRange]string
+	// Merging holds expressions, by position, of which series of the result may be the
+	// same.
+	Merging map[posrange.PositionRange]bool
+	// MergingAll says that Merging holds all expressions.
+	MergingAll bool
+	// Refused is why all of the query stays with Prometheus's engine, if it does.
+	Refused string
 }
 
 // Part is a subtree for an executor.
@@ -44,28 +54,55 @@ type Part struct {
 
 // Plan returns the parts of stmt's expression that an executor can evaluate,
 // and for every node of it who evaluates it and why. The statement is not
-// changed.
-func Plan(stmt *parser.EvalStmt, env Env) ([]*Part, *plan.Decision) {
-	w := walker{env: env, lookback: stmt.LookbackDelta.Milliseconds()}
+// changed. When the context ends first, the error is that of Prometheus's engine.
+func Plan(ctx context.Context, stmt *parser.EvalStmt, env Env) ([]*Part, *plan.Decision, error) {
+	w := newWalker(ctx, stmt, env)
+	root := w.plan(stmt)
+	if w.ended != nil {
+		return nil, nil, w.ended
+	}
+	return w.parts, root, nil
+}
+
+func newWalker(ctx context.Context, stmt *parser.EvalStmt, env Env) *walker {
+	return &walker{
+		ctx: ctx, env: env, lookback: stmt.LookbackDelta.Milliseconds(),
+		facts: map[parser.Expr]*facts{}, failed: map[attempt]string{},
+	}
+}
+
+func (w *walker) plan(stmt *parser.EvalStmt) *plan.Decision {
 	start, end := millis(stmt.Start), millis(stmt.End)
 	grid := plan.NewGrid(start, end, stmt.Interval.Milliseconds())
-	root := w.walk(&stmt.Expr, scope{grid: grid, instant: start == end})
-	return w.parts, root
+	return w.walk(&stmt.Expr, scope{grid: grid, instant: start == end, refused: w.env.Refused})
 }
 
 func millis(t time.Time) int64 { return t.UnixNano() / int64(time.Millisecond) }
 
 type walker struct {
+	ctx      context.Context
 	env      Env
 	lookback int64
 	parts    []*Part
+	facts    map[parser.Expr]*facts
+	// failed are the reasons why expressions could not be compiled, so that they are not
+	// compiled again on the way down.
+	failed map[attempt]string
+	steps  int   // compiled nodes and visited ones
+	ended  error // of the context
 }
 
 func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 	expr := *slot
-	node, reason := w.compile(expr, sc)
-	if node != nil && !plan.ReadsSamples(node) {
-		node, reason = nil, "it reads no samples"
+	if w.stopped() {
+		return &plan.Decision{}
+	}
+	var node plan.Node
+	reason := reasonIdle
+	if w.of(expr).selects {
+		if node, reason = w.typed(expr, sc); node != nil && !plan.ReadsSamples(node) {
+			node, reason, sc.refused = nil, reasonIdle, reasonIdle
+		}
 	}
 	if node != nil {
 		of := map[plan.Node]*plan.Decision{}
@@ -78,16 +115,25 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 		return d
 	}
 	d := &plan.Decision{
-		Expr: expr.String(), Kind: kind(expr), Executor: plan.OnPrometheus,
+		Text: expr, Pos: w.pos(expr), Kind: kind(expr), Executor: plan.OnPrometheus,
 		Reason: reason, Steps: sc.grid.Steps, Own: ownReason(expr, reason),
+		Idle: isIdle(reason),
 	}
 	w.children(d, expr, sc)
 	return d
 }
 
+// typed compiles a scalar or a vector.
+func (w *walker) typed(expr parser.Expr, sc scope) (plan.Node, string) {
+	if w.of(expr).typ == parser.ValueTypeScalar {
+		return w.scalar(expr, sc)
+	}
+	return w.compile(expr, sc)
+}
+
 // describe renders a planned node and those below it, and notes them in of.
 func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
-	d := &plan.Decision{Expr: n.String(), Executor: plan.OnCPU}
+	d := &plan.Decision{Text: n, Pos: n.Range(), Executor: plan.OnCPU}
 	of[n] = d
 	switch n.(type) {
 	case *plan.Aggregate:
@@ -110,6 +156,12 @@ func describe(n plan.Node, of map[plan.Node]*plan.Decision) *plan.Decision {
 		d.Kind = "labels"
 	case *plan.Sort:
 		d.Kind = "sort"
+	case *plan.Once:
+		d.Kind = "step invariant"
+	case *plan.Nothing, *plan.Failure:
+		d.Kind = "constant"
+	case *plan.Info:
+		d.Kind = "info"
 	default:
 		d.Kind = "scalar"
 	}
@@ -153,7 +205,8 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 	case *parser.Call:
 		switch e.Func.Name {
 		case "info":
-			sc.refused = "info() selects series of its own from what its arguments select"
+			w.insideInfo(d, e, sc)
+			return
 		case "absent", "timestamp", "start_timestamp", "absent_over_time":
 			sc.selectorRefused = e.Func.Name + "() reads the selector itself"
 		}
@@ -170,10 +223,10 @@ func (w *walker) children(d *plan.Decision, expr parser.Expr, sc scope) {
 // for a reason of its own.
 func ownReason(e parser.Expr, reason string) bool {
 	switch e.(type) {
-	case *parser.NumberLiteral, *parser.StringLiteral, *parser.StepInvariantExpr, *parser.ParenExpr, *parser.MatrixSelector:
+	case *parser.NumberLiteral, *parser.StringLiteral, *parser.StepInvariantExpr, *parser.ParenExpr, *parser.MatrixSelector, *parser.SubqueryExpr:
 		return false
 	}
-	return !strings.HasPrefix(reason, inputStays)
+	return !isIdle(reason) && !strings.HasPrefix(reason, inputStays)
 }
 
 func kind(e parser.Expr) string {

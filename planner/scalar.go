@@ -6,78 +6,76 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-const reasonScalar = "a scalar is evaluated by Prometheus's engine unless it is an operand"
-
-// scalar compiles an expression that is a scalar, which is not a part by itself.
+// scalar compiles an expression that is a scalar.
 func (w *walker) scalar(expr parser.Expr, sc scope) (plan.Node, string) {
-	if c, ok := constant(expr); ok {
-		return &plan.Number{Value: c, Pos: expr.PositionRange(), Text: expr.String()}, ""
+	return w.try(expr, sc, true)
+}
+
+func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
+	if c, ok := w.constant(expr); ok {
+		return &plan.Number{Value: c, Pos: w.pos(expr), Text: expr}, ""
 	}
-	if reason, ok := w.env.Excluded[expr.PositionRange()]; ok {
+	if reason := w.refused(expr, sc); reason != "" {
 		return nil, reason
 	}
 	sc.selectorRefused = ""
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
 		return w.scalar(e.Expr, sc)
+	case *parser.StepInvariantExpr:
+		return w.invariant(e, sc)
 	case *parser.UnaryExpr:
 		in, reason := w.scalar(e.Expr, sc)
 		if in == nil || e.Op == parser.ADD {
 			return in, reason
 		}
-		return &plan.Map{Func: plan.Maps["neg"], Input: in, Pos: e.PositionRange(), Text: e.String()}, ""
+		return &plan.Map{Func: plan.Maps["neg"], Input: in, Pos: w.pos(e), Text: e}, ""
 	case *parser.BinaryExpr:
 		f, ok := plan.Maps[e.Op.String()]
 		if !ok {
 			break
 		}
-		lhs, reason := w.scalar(e.LHS, sc)
-		if lhs == nil {
-			return nil, reason
-		}
-		rhs, reason := w.scalar(e.RHS, sc)
-		if rhs == nil {
-			return nil, reason
-		}
-		return &plan.ScalarOp{Func: f, LHS: lhs, RHS: rhs, Pos: e.PositionRange(), Text: e.String()}, ""
+		return w.scalarOp(f, e.LHS, e.RHS, e, sc)
 	case *parser.Call:
 		switch e.Func.Name {
 		case "time":
 			return &plan.Time{Pos: e.PosRange}, ""
 		case "scalar":
+			sc.anyName = true
 			in, reason := w.compile(e.Args[0], sc)
 			if in == nil {
-				return nil, inputStays + reason
+				return nil, stays(reason)
 			}
-			return &plan.Scalar{Input: in, Pos: e.PosRange, Text: e.String()}, ""
+			return &plan.Scalar{Input: in, Pos: e.PosRange, Text: e}, ""
+		}
+		if f, ok := plan.ScalarFuncs[e.Func.Name]; ok {
+			return w.scalarOp(f, e.Args[0], e.Args[1], e, sc)
 		}
 	}
+	if pos := w.pos(expr); pos.End-pos.Start > maxReasonText {
+		return nil, "a long scalar stays with Prometheus's engine"
+	}
 	return nil, "the scalar " + expr.String() + " stays with Prometheus's engine"
+}
+
+// scalarOp compiles f of two scalars, which e is.
+func (w *walker) scalarOp(f *plan.MapFunc, lhs, rhs, e parser.Expr, sc scope) (plan.Node, string) {
+	o := &plan.ScalarOp{Func: f, Pos: w.pos(e), Text: e}
+	var reason string
+	if o.LHS, reason = w.scalar(lhs, sc); o.LHS == nil {
+		return nil, stays(reason)
+	}
+	if o.RHS, reason = w.scalar(rhs, sc); o.RHS == nil {
+		return nil, stays(reason)
+	}
+	return o, ""
 }
 
 // vector compiles a scalar made a vector.
 func (w *walker) vector(e *parser.Call, sc scope) (plan.Node, string) {
 	in, reason := w.scalar(e.Args[0], sc)
 	if in == nil {
-		return nil, inputStays + reason
+		return nil, stays(reason)
 	}
-	return &plan.Vector{Input: in, Pos: e.PosRange, Text: e.String()}, ""
-}
-
-// constantVector compiles a constant made a vector, which Prometheus's engine
-// evaluates once and repeats, and returns nil for anything else.
-func (w *walker) constantVector(e parser.Expr) plan.Node {
-	switch e := e.(type) {
-	case *parser.ParenExpr:
-		return w.constantVector(e.Expr)
-	case *parser.Call:
-		if e.Func.Name != "vector" {
-			break
-		}
-		if c, ok := constant(e.Args[0]); ok {
-			n := &plan.Number{Value: c, Pos: e.Args[0].PositionRange(), Text: e.Args[0].String()}
-			return &plan.Vector{Input: n, Pos: e.PosRange, Text: e.String()}
-		}
-	}
-	return nil
+	return &plan.Vector{Input: in, Pos: e.PosRange, Text: e}, ""
 }

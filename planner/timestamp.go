@@ -6,19 +6,28 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// timestamp compiles timestamp of a bare selector, which reads the samples' own
-// times; of anything else it is the time of the step.
+// timestamp compiles timestamp and start_timestamp of a bare selector, which read the
+// samples' own times; of anything else timestamp is the time of the step. Neither
+// function cares whether the selector is anchored or smoothed.
 func (w *walker) timestamp(e *parser.Call, sc scope) (plan.Node, string) {
-	v, ok := e.Args[0].(*parser.VectorSelector)
-	if !ok {
-		return nil, "timestamp of anything but a selector is not on an executor yet"
+	f := plan.Timestamp
+	if e.Func.Name == plan.StartTimestamp.Name {
+		f = plan.StartTimestamp
 	}
-	if v.Timestamp != nil && v.OriginalOffset != 0 {
-		return nil, "timestamp of a selector with @ and an offset is evaluated by Prometheus's engine, which leaves the offset out"
+	v, ok := e.Args[0].(*parser.VectorSelector)
+	switch {
+	case !ok && f == plan.Timestamp:
+		return w.stepMapped(&plan.StepMap{Func: plan.StepTime, Pos: e.PosRange, Text: e}, e.Args, sc)
+	case !ok:
+		return nil, f.Name + " of anything but a selector is not on an executor yet"
+	case v.Timestamp != nil && v.OriginalOffset != 0:
+		return nil, f.Name + " of a selector with @ and an offset is evaluated by Prometheus's engine, which leaves the offset out"
+	case f.StartTime && !w.env.StartTimestamps:
+		return nil, "start_timestamp has no result where the engine does not use start timestamps"
 	}
 	scan, reason := w.scan(v, sc)
 	if scan == nil {
 		return nil, reason
 	}
-	return &plan.Window{Scan: scan, Func: plan.Timestamp, Width: w.lookback, ArgPos: v.PosRange, Pos: e.PosRange, Text: e.String()}, ""
+	return &plan.Window{Scan: scan, Func: f, Width: w.lookback, ArgPos: v.PosRange, Pos: e.PosRange, Text: e}, ""
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -23,12 +25,10 @@ const (
 // attempt sends one request and reads its answer to the end. Once it returns
 // the body is closed and nothing goes on.
 func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
-	select {
-	case c.inFlight <- struct{}{}:
-		defer func() { <-c.inFlight }()
-	case <-ctx.Done():
+	if c.lanes.enter(ctx, q) != nil {
 		return nil, c.canceled(ctx)
 	}
+	defer c.lanes.leave()
 	c.metrics.inFlight.Inc()
 	start := time.Now()
 	sel, err := c.send(ctx, q, sh)
@@ -90,7 +90,7 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 		return nil, c.connection(err)
 	}
 	defer resp.Body.Close()
-	in := &progressReader{from: resp.Body, dog: dog}
+	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.maxBytes + wireSlack}
 	defer func() { c.metrics.bytes.Add(float64(in.bytes)) }()
 
 	typ, message := mediaType(resp.Header)
@@ -108,15 +108,32 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 		return nil, c.contentType(resp, text)
 	}
 
+	var labelled <-chan confirmed
+	if q.view != nil && q.view.witness == nil {
+		labelled = c.confirm(ctx)
+	}
 	var sel *selection.Selection
+	var testified bool
 	if streamed {
-		sel, err = c.readStream(ctx, in, sh)
+		sel, testified, err = c.readStream(ctx, in, sh, q)
 	} else {
-		sel, err = c.readSamples(ctx, in, sh, q)
+		sel, testified, err = c.readSamples(ctx, in, sh, q)
+	}
+	if err == nil && q.view != nil && !testified {
+		gone := labelled == nil
+		if gone {
+			labelled = c.confirm(ctx)
+		}
+		if err = q.view.check(ctx, labelled); err == nil && gone {
+			c.witness.series.Store(nil) // it is no more
+		}
 	}
 	if err != nil {
 		if e := stopped("further bytes of the answer"); e != nil {
 			return nil, e
+		}
+		if memory.Exhausted(err) {
+			return nil, err // the store is not to blame
 		}
 		return nil, c.content(err)
 	}
@@ -155,9 +172,17 @@ type progressReader struct {
 	from  io.Reader
 	dog   *watchdog
 	bytes int64
+	most  int64 // bytes, after which reading fails
 }
 
+// wireSlack is how many bytes an answer may have beyond twice what a fetch may bring: labels
+// are repeated where a series does not fit into a frame.
+const wireSlack = 1 << 20
+
 func (r *progressReader) Read(p []byte) (int, error) {
+	if r.bytes > r.most {
+		return 0, fmt.Errorf("%w: %d bytes have come", selection.ErrTooLarge, r.bytes)
+	}
 	r.dog.wake()
 	n, err := r.from.Read(p)
 	r.dog.rest()

@@ -290,8 +290,8 @@ func TestBadAnswers(t *testing.T) {
 		},
 		{
 			name: "too many labels", handler: answer(frames(
-				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "a", Value: strings.Repeat("x", 600)}}},
-				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "b", Value: strings.Repeat("x", 600)}}})),
+				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "__name__", Value: "a" + strings.Repeat("x", 600)}}},
+				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "__name__", Value: "b" + strings.Repeat("x", 600)}}})),
 			options: func(o *Options) { o.MaxBytes = 1000 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 1000 bytes"},
 		},
 		{
@@ -594,19 +594,20 @@ func TestRetryAfter(t *testing.T) {
 func TestSlowButSteady(t *testing.T) {
 	b := frames(wireSeries(0, 100, "__name__", "a"))
 	base, _ := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) {
-		for i := 0; i < len(b); i += 40 {
-			streamed(w, b[i:min(i+40, len(b))])
+		n := (len(b) + 14) / 15
+		for i := 0; i < len(b); i += n {
+			streamed(w, b[i:min(i+n, len(b))])
 			w.(http.Flusher).Flush()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 	})
 	cfg := readConfig(t, base)
-	cfg.RemoteTimeout = model.Duration(200 * time.Millisecond)
+	cfg.RemoteTimeout = model.Duration(time.Second)
 	start := time.Now()
 	sel, _, err := newClient(t, cfg, quick()).Fetch(t.Context(), 0, hour, anything)
 	require.NoError(t, err)
 	require.Equal(t, 1, sel.NumSeries())
-	require.Greater(t, time.Since(start), 200*time.Millisecond)
+	require.Greater(t, time.Since(start), time.Second)
 }
 
 func TestCancel(t *testing.T) {

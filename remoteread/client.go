@@ -7,11 +7,13 @@
 package remoteread
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,12 +21,17 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // Flags of the program that set the options errors may ask to raise.
 const (
 	FlagMaxBytes      = "upstream.max-bytes"       // Options.MaxBytes
 	FlagMaxFrameBytes = "upstream.max-frame-bytes" // Options.MaxFrameBytes
+	// FlagExternalLabels says where Options.External knows them from.
+	FlagExternalLabels = "upstream.external-labels"
 )
 
 // The defaults of Options.
@@ -64,6 +71,9 @@ type Options struct {
 	// Past it the fetch fails with selection.ErrTooLarge. What is held may be
 	// one frame for each request in flight more. Default DefaultMaxBytes.
 	MaxBytes int64
+	// Memory is the process's memory: a fetch that finds none left fails with an error
+	// of package memory. nil is without limit.
+	Memory *memory.Pool
 	// Retries is how many times a failed request is sent again; negative means
 	// never. Default DefaultRetries.
 	Retries int
@@ -71,6 +81,10 @@ type Options struct {
 	// further one, up to MaxBackoff; half of it is random. Defaults
 	// DefaultMinBackoff and DefaultMaxBackoff.
 	MinBackoff, MaxBackoff time.Duration
+	// External tells which labels the store adds to its series; they are taken off, or
+	// with KeepExternal matched as if they were stored. nil leaves series as they come.
+	External     External
+	KeepExternal bool
 	// Logger gets a warning for each retry. Default none.
 	Logger *slog.Logger
 	// Registerer gets the client's metrics. Clients may share one; their
@@ -138,12 +152,22 @@ type Client struct {
 	retries       int
 	minBackoff    time.Duration
 	maxBackoff    time.Duration
-	inFlight      chan struct{} // one element for each request in flight
+	memory        *memory.Pool // or nil
+	lanes         *lanes
+	concurrency   int // most requests in flight
 	log           *slog.Logger
 	metrics       *metrics
 	orders        orders
-	onlyChunks    memory[struct{}] // selectors not to be asked for as samples
-	divisions     memory[division]
+	onlyChunks    recent[struct{}] // selectors not to be asked for as samples
+	chunksAlone   atomic.Bool      // see PreferSamples
+	external      External         // or nil
+	keepExternal  bool
+	witness       witness
+	background    context.Context // of what nobody waits for
+	stop          context.CancelFunc
+	running       sync.WaitGroup
+	clashes       recent[string] // an external label that some series of a selector have of their own
+	divisions     recent[division]
 }
 
 // NewClient returns a client for an entry of remote_read in Prometheus's
@@ -151,7 +175,8 @@ type Client struct {
 //
 // read_recent has no effect: it makes a Prometheus leave to its own storage
 // what that covers, and promwarp has none beside the store. Nor has
-// filter_external_labels, as promwarp has no external labels.
+// filter_external_labels, which is about the reader's own; those of the store are
+// what Options.External is for.
 func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -162,19 +187,24 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	}
 	u := cfg.URL.URL
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("remote read: URL %q: write an http or https URL such as http://prometheus:9090/api/v1/read", withoutCredentials(u))
+		return nil, fmt.Errorf("remote read: URL %q: write an http or https URL such as http://prometheus:9090/api/v1/read", urltext.Of(u))
 	}
 	h, err := commonconfig.NewClientFromConfig(cfg.HTTPClientConfig, "promwarp_remote_read", commonconfig.WithUserAgent(version.ComponentUserAgent("promwarp")))
 	if err != nil {
-		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", withoutCredentials(u), err)
+		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
 	}
-	if len(cfg.Headers) > 0 {
-		h.Transport = &headers{next: h.Transport, set: cfg.Headers}
+	if cfg.HTTPClientConfig.FollowRedirects {
+		h.CheckRedirect = checkRedirect
 	}
+	foreign, err := commonconfig.NewRoundTripperFromConfig(withoutCredentials(cfg.HTTPClientConfig), "promwarp_remote_read_redirected")
+	if err != nil {
+		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
+	}
+	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers}
 	c := &Client{
 		name:          cfg.Name,
 		url:           u.String(),
-		upstream:      withoutCredentials(u),
+		upstream:      urltext.Of(u),
 		http:          h,
 		secrets:       newRedactor(cfg),
 		required:      cfg.RequiredMatchers,
@@ -184,12 +214,17 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		maxFrameSetBy: "--" + FlagMaxFrameBytes,
 		maxAnswer:     o.MaxFrameBytes,
 		maxBytes:      o.MaxBytes,
+		memory:        o.Memory,
 		retries:       o.Retries,
 		minBackoff:    o.MinBackoff,
 		maxBackoff:    o.MaxBackoff,
-		inFlight:      make(chan struct{}, o.Concurrency),
+		lanes:         newLanes(o.Concurrency),
+		concurrency:   o.Concurrency,
+		external:      o.External,
+		keepExternal:  o.KeepExternal,
 		log:           o.Logger,
 	}
+	c.background, c.stop = context.WithCancel(context.Background())
 	if c.timeout <= 0 {
 		c.timeout = defaultRemoteTimeout
 	}
@@ -208,48 +243,22 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 // Name is the configured name of the store, or its URL without credentials.
 func (c *Client) Name() string { return c.name }
 
+// PreferSamples says whether samples may be asked for instead of chunks where that is
+// less. They come without start timestamps, so not where those count.
+func (c *Client) PreferSamples(may bool) { c.chunksAlone.Store(!may) }
+
+// SetExternal sets Options.External, for one that needs the client to be made. There must
+// have been no fetch.
+func (c *Client) SetExternal(e External) { c.external = e }
+
 // HTTPClient returns the HTTP client that requests go through, with the
 // configured authentication, TLS and headers. It is for other requests to the
 // same store.
 func (c *Client) HTTPClient() *http.Client { return c.http }
 
-// CloseIdle closes connections that are not in use.
-func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
-
-// withoutCredentials is u as messages show it. The query goes as well, as
-// stores behind gateways take tokens there.
-func withoutCredentials(u *url.URL) string {
-	v := *u
-	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
-	return v.String()
-}
-
-// headers adds configured headers to requests.
-type headers struct {
-	next http.RoundTripper
-	set  map[string]string
-}
-
-// RoundTrip implements http.RoundTripper. A request that a redirect sends to
-// another host does not get the headers: they may hold credentials.
-func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
-	first := req
-	for first.Response != nil && first.Response.Request != nil {
-		first = first.Response.Request
-	}
-	if first.URL.Hostname() == req.URL.Hostname() {
-		req = req.Clone(req.Context())
-		for k, v := range h.set {
-			req.Header.Set(k, v)
-		}
-	}
-	return h.next.RoundTrip(req)
-}
-
-// CloseIdleConnections makes http.Client.CloseIdleConnections reach the
-// transport.
-func (h *headers) CloseIdleConnections() {
-	if t, ok := h.next.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
+// CloseIdle closes connections that are not in use, and ends what nobody waits for.
+func (c *Client) CloseIdle() {
+	c.stop()
+	c.running.Wait()
+	c.http.CloseIdleConnections()
 }

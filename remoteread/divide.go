@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -58,14 +59,10 @@ func (d division) matchers(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 		return [][]*prompb.LabelMatcher{ms}
 	}
 	var out [][]*prompb.LabelMatcher
-	with := func(typ prompb.LabelMatcher_Type, value string) {
-		out = append(out, append(slices.Clip(ms), &prompb.LabelMatcher{Type: typ, Name: d.label, Value: value}))
-	}
 	for _, v := range d.values {
-		with(prompb.LabelMatcher_RE, v)
+		out = append(out, with(ms, prompb.LabelMatcher_RE, d.label, v))
 	}
-	with(prompb.LabelMatcher_NRE, strings.Join(d.values, "|"))
-	return out
+	return append(out, with(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
 }
 
 // divide returns how to divide a fetch that is likely to bring the given series.
@@ -169,26 +166,26 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 
 // fetchParts fetches a range of one piece, in several requests at once where many series
 // are expected.
-func (c *Client) fetchParts(ctx context.Context, s span, ms []*prompb.LabelMatcher) (*selection.Selection, error) {
-	parts := c.division(selection.Expected(ctx), ms).matchers(ms)
-	all := newTally(ctx, len(parts), c.maxBytes)
+func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection, error) {
+	parts := c.division(selection.Expected(ctx), p.ms).matchers(p.ms)
+	all := c.tally(ctx, len(parts))
 	if len(parts) == 1 {
-		return c.fetchOnly(ctx, s, ms, 0, all)
+		return c.fetchOnly(ctx, p, all)
 	}
 	sels := make([]*selection.Selection, len(parts))
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	for i, ms := range parts {
-		g.Go(func() (err error) {
-			sels[i], err = c.fetchOnly(ctx, s, ms, i, all)
-			return err
+		p.ms, p.part = ms, i
+		p := p
+		g.Go(func() error {
+			return rescue.Do(func() (err error) {
+				sels[i], err = c.fetchOnly(gctx, p, all)
+				return err
+			})
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	sel, err := selection.Join(sels...)
-	if err != nil {
-		return nil, c.malformed(err)
-	}
-	return sel, nil
+	return c.join(ctx, sels...)
 }

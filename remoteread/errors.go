@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/prometheus/config"
 
+	"github.com/promwarp/promwarp/remoteread/urltext"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -69,6 +70,8 @@ const (
 	outcomeMalformed   outcome = "malformed"    // intact, but does not make sense
 	outcomeTooLarge    outcome = "too_large"    // over a limit of ours
 	outcomeUnfit       outcome = "unfit"        // samples that only chunks would tell for certain
+	outcomeRelabelled  outcome = "relabelled"   // external labels are not what they were known to be
+	outcomeClash       outcome = "clash"        // series have an external label of their own and must be asked for apart
 )
 
 const checkURL = "check that the URL ends in /api/v1/read of a Prometheus-compatible store"
@@ -101,14 +104,20 @@ func (c *Client) malformed(err error) *Error {
 	return c.fail(outcomeMalformed, false, err, "the store's answer is unusable; check the store and what lies between")
 }
 
+// unasked is for an answer with a series that was not asked for.
+func (c *Client) unasked(err *unaskedError) *Error {
+	advice := "the store's answer is unusable; check the store and what lies between"
+	if err.external {
+		advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
+	}
+	return c.fail(outcomeMalformed, false, err, advice)
+}
+
 // connection is for a request that got no HTTP answer.
 func (c *Client) connection(err error) *Error {
 	// http.Client wraps errors together with the URL, which is named already,
 	// and which may hold a token.
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
+	err = urltext.Err(err)
 	host := c.upstream
 	if u, e := url.Parse(c.upstream); e == nil {
 		host = u.Host
@@ -177,7 +186,7 @@ func (c *Client) status(resp *http.Response, body []byte) *Error {
 	case code >= 300 && code < 400:
 		e.advice = "set the URL to where the redirect leads, or follow_redirects to true"
 		if u, err := resp.Location(); err == nil {
-			e.Err = fmt.Errorf("HTTP status %d %s to %s", code, http.StatusText(code), withoutCredentials(u))
+			e.Err = fmt.Errorf("HTTP status %d %s to %s", code, http.StatusText(code), urltext.Of(u))
 		}
 	case code < 300:
 		e.advice = checkURL
@@ -211,6 +220,7 @@ func (c *Client) content(err error) *Error {
 		text    *errorText
 		corrupt *corruptError
 		cut     *cutOffError
+		unasked *unaskedError
 	)
 	e := func() *Error {
 		switch {
@@ -219,6 +229,14 @@ func (c *Client) content(err error) *Error {
 		case errors.As(err, &large):
 			return c.fail(outcomeTooLarge, false,
 				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.size, c.maxFrame), "raise "+c.maxFrameSetBy)
+		case errors.As(err, new(*unconfirmedError)):
+			return c.fail(outcomeConnection, true, err, adviceExternal)
+		case errors.Is(err, errRelabelled):
+			return c.fail(outcomeRelabelled, false, err, "")
+		case errors.As(err, new(*clashError)):
+			return c.fail(outcomeClash, false, err, "")
+		case errors.As(err, &unasked):
+			return c.unasked(unasked)
 		case errors.Is(err, errUnfit):
 			return c.fail(outcomeUnfit, false, err, "")
 		case errors.Is(err, selection.ErrTooLarge):

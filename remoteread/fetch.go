@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -29,42 +30,65 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 	if err := ctx.Err(); err != nil {
 		return nil, nil, c.canceled(ctx)
 	}
-	spans := split(mint, maxt, c.piece)
+	var sel *selection.Selection
+	if c.external != nil {
+		sel, err = c.fetchViewed(ctx, mint, maxt, matchers)
+	} else {
+		sel, err = c.fetchSpans(ctx, piece{span: span{mint, maxt}, ms: ms, matchers: matchers})
+	}
+	return sel, nil, err
+}
+
+// fetchSpans fetches a piece of any length, in pieces that are short enough. A nil view
+// leaves series as they come.
+func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection, error) {
+	spans := split(p.mint, p.maxt, c.piece)
 	if len(spans) == 1 {
-		sel, err := c.fetchParts(ctx, spans[0], ms)
-		return sel, nil, err
+		return c.fetchParts(ctx, p)
 	}
 
-	all := newTally(ctx, len(spans), c.maxBytes)
+	all := c.tally(ctx, len(spans))
 	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(cap(c.inFlight))
+	g.SetLimit(c.concurrency)
 	for i, s := range spans {
 		if gctx.Err() != nil {
 			break
 		}
+		p.span = s
+		p := p
 		g.Go(func() error {
-			q, err := ask(s, ms, 0, false)
-			if err != nil {
+			return rescue.Do(func() error {
+				q, err := ask(p, false)
+				if err != nil {
+					return err
+				}
+				parts[i], err = c.fetchPiece(gctx, q, all)
 				return err
-			}
-			parts[i], err = c.fetchPiece(gctx, q, all)
-			return err
+			})
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, c.canceled(ctx)
+	if ctx.Err() != nil {
+		return nil, c.canceled(ctx)
 	}
-	sel, err := selection.Join(parts...)
-	if err != nil {
-		return nil, nil, c.malformed(err)
+	return c.join(ctx, parts...)
+}
+
+// join joins what the parts of a fetch brought.
+func (c *Client) join(ctx context.Context, parts ...*selection.Selection) (*selection.Selection, error) {
+	sel, err := selection.Join(ctx, parts...)
+	if err == nil {
+		return sel, nil
 	}
-	return sel, nil, nil
+	if ctx.Err() != nil {
+		return nil, c.canceled(ctx)
+	}
+	return nil, c.malformed(err)
 }
 
 // Answers reports whether the selector contains the required matchers. As in

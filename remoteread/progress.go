@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -30,6 +31,7 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 type tally struct {
 	limit  int64 // bytes
 	report func(Progress)
+	room   func() error // waits for the process to have memory for more; or nil
 
 	mu sync.Mutex
 	p  Progress
@@ -39,6 +41,15 @@ func newTally(ctx context.Context, pieces int, limit int64) *tally {
 	t := &tally{limit: limit, p: Progress{Pieces: pieces}}
 	t.report, _ = ctx.Value(progressKey{}).(func(Progress))
 	t.change(func(*Progress) {})
+	return t
+}
+
+// tally returns one for a fetch in so many pieces.
+func (c *Client) tally(ctx context.Context, pieces int) *tally {
+	t := newTally(ctx, pieces, c.maxBytes)
+	if c.memory != nil {
+		t.room = func() error { return c.memory.Room(ctx, memory.Fetched) }
+	}
 	return t
 }
 
@@ -57,7 +68,11 @@ func (t *tally) change(f func(*Progress)) int64 {
 type share struct {
 	of            *tally
 	bytes, series int64
+	asked         int64 // bytes when room was asked for last
 }
+
+// askEvery is after how many bytes more room is asked for again.
+const askEvery = 1 << 20
 
 // set says how much the attempt has brought so far.
 func (s *share) set(bytes, series int64) error {
@@ -72,6 +87,10 @@ func (s *share) set(bytes, series int64) error {
 	})
 	if total > s.of.limit {
 		return fmt.Errorf("%w of %d bytes", selection.ErrTooLarge, s.of.limit)
+	}
+	if s.of.room != nil && bytes-s.asked >= askEvery {
+		s.asked = bytes
+		return s.of.room()
 	}
 	return nil
 }

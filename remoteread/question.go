@@ -8,6 +8,7 @@ import (
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/selection"
@@ -34,30 +35,46 @@ const (
 type question struct {
 	body    []byte // compressed
 	samples bool   // whether samples are preferred to chunks
-	part    int    // number of the part of a fetch that it is for
+	piece
 }
 
-// ask makes a question. It always holds one query: which series of an answer belong to
-// which query would otherwise have to be sorted out again.
-func ask(s span, ms []*prompb.LabelMatcher, part int, samples bool) (question, error) {
+// piece is what one request asks for.
+type piece struct {
+	span
+	ms       []*prompb.LabelMatcher // that the store is to match
+	matchers []*labels.Matcher      // that the series match which are to come out of it
+	view     *view                  // or nil
+	part     int                    // number of the part of a fetch that it is for
+}
+
+// selector returns what checks the series of an answer.
+func (p *piece) selector() selector { return newSelector(p.matchers, p.view == nil) }
+
+// ask makes a question. Of its queries the first alone is to have an answer: which series
+// belong to which query would otherwise have to be sorted out again.
+func ask(p piece, samples bool) (question, error) {
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES}
 	if samples {
 		types[0], types[1] = types[1], types[0]
 	}
-	data, err := proto.Marshal(&prompb.ReadRequest{
-		Queries:               []*prompb.Query{{StartTimestampMs: s.mint, EndTimestampMs: s.maxt, Matchers: ms}},
-		AcceptedResponseTypes: types,
-	})
+	req := &prompb.ReadRequest{AcceptedResponseTypes: types}
+	for _, ms := range p.view.queries(p.ms) {
+		req.Queries = append(req.Queries, &prompb.Query{StartTimestampMs: p.mint, EndTimestampMs: p.maxt, Matchers: ms})
+	}
+	if p.view.witnessIndex() > 0 {
+		req.Queries = append(req.Queries, p.view.witnessQuery())
+	}
+	data, err := proto.Marshal(req)
 	if err != nil {
 		return question{}, fmt.Errorf("remote read: encoding the request: %w", err)
 	}
-	return question{snappy.Encode(nil, data), samples, part}, nil
+	return question{body: snappy.Encode(nil, data), samples: samples, piece: p}, nil
 }
 
 // prefersSamples reports whether what is expected had better come as samples, if that is
 // certain to be the same.
 func (c *Client) prefersSamples(e selection.Expectation) bool {
-	if e.Samples <= 0 || e.Samples > samplesFirst || len(e.Series) == 0 || len(e.Series) > samplesFirstInAll/e.Samples {
+	if c.chunksAlone.Load() || e.Samples <= 0 || e.Samples > samplesFirst || len(e.Series) == 0 || len(e.Series) > samplesFirstInAll/e.Samples {
 		return false
 	}
 	size := int64(len(e.Series)) * int64(e.Samples) * sampleBytes
@@ -68,11 +85,11 @@ func (c *Client) prefersSamples(e selection.Expectation) bool {
 }
 
 // fetchOnly fetches one part of a range of one piece.
-func (c *Client) fetchOnly(ctx context.Context, s span, ms []*prompb.LabelMatcher, part int, all *tally) (*selection.Selection, error) {
+func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection.Selection, error) {
 	if c.prefersSamples(selection.Expected(ctx)) {
-		key := selectorKey(ms)
+		key := selectorKey(p.ms)
 		if _, only := c.onlyChunks.get(key); !only {
-			q, err := ask(s, ms, part, true)
+			q, err := ask(p, true)
 			if err != nil {
 				return nil, err
 			}
@@ -84,7 +101,7 @@ func (c *Client) fetchOnly(ctx context.Context, s span, ms []*prompb.LabelMatche
 			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 		}
 	}
-	q, err := ask(s, ms, part, false)
+	q, err := ask(p, false)
 	if err != nil {
 		return nil, err
 	}

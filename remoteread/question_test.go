@@ -71,6 +71,11 @@ func TestPrefersSamples(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.want, asked.Load())
 			require.Equal(t, test.pieces, requests.Load())
+			// Not where start timestamps count, which samples come without.
+			c.PreferSamples(false)
+			_, _, err = c.Fetch(selection.Expect(t.Context(), test.expect), 0, test.pieces*c.piece-1, anything)
+			require.NoError(t, err)
+			require.False(t, asked.Load())
 		})
 	}
 }

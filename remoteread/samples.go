@@ -17,38 +17,37 @@ import (
 
 // readSamples reads an answer of samples and encodes them into chunks. Where chunks
 // could have been had, it fails with errUnfit on one that does not say all that they
-// would.
-func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, q question) (*selection.Selection, error) {
+// would. It reports whether the witness testified.
+func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, q question) (sel *selection.Selection, testified bool, err error) {
 	s := samplesReaders.Get().(*samplesReader)
 	defer s.release()
 	data, err := s.read(r, c)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	result, err := onlyResult(data)
+	result, testified, err := firstResult(data, q.view)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	e := selection.Expected(ctx)
 	s.expected.expect(e.Series, q.part, &c.orders)
-	s.exact, s.signed = q.samples, e.Signed
-	b := selection.NewBuilder(c.maxBytes)
+	s.exact, s.signed, s.view, s.asked = q.samples, e.Signed, q.view, q.selector()
+	b := selection.NewBuilder(c.maxBytes).Within(ctx)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, false, ctx.Err()
 		}
 		if result, err = s.next(result, b); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	c.orders.keep(&s.expected)
 	s.arrange(b)
-	sel, err := b.Finish()
-	if err != nil {
-		return nil, err
+	if sel, err = b.Finish(); err != nil {
+		return nil, false, err
 	}
-	return sel, sh.set(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
+	return sel, testified, sh.set(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
 }
 
 // errUnfit is for an answer of samples of which chunks would say more: samples of
@@ -61,9 +60,11 @@ type samplesReader struct {
 	expected         index
 	exact            bool                  // whether native histograms, and values that may be 0 or -0, are unfit
 	signed           func(series int) bool // see selection.Expectation
+	view             *view                 // or nil
 
 	labels     []wireLabel
 	maker      labelMaker
+	asked      selector // expected series are known to be of it
 	current    labels.Labels
 	zero       bool // whether one of the values that follow may be 0 or -0
 	times      []int64
@@ -93,7 +94,8 @@ func (s *samplesReader) release() {
 		return
 	}
 	clear(s.came)
-	s.came, s.labelBytes, s.current = s.came[:0], 0, labels.Labels{}
+	s.came, s.labelBytes, s.current, s.view = s.came[:0], 0, labels.Labels{}, nil
+	s.asked = selector{}
 	s.expected.reset()
 	samplesReaders.Put(s)
 }

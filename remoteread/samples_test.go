@@ -74,7 +74,8 @@ func (*seriesList) Warnings() annotations.Annotations { return nil }
 // readData reads an answer of samples, not compressed.
 func readData(c *Client, ctx context.Context, data []byte, chunksToo bool) (*selection.Selection, error) {
 	sh := &share{of: newTally(context.Background(), 1, 1<<20)}
-	return c.readSamples(ctx, bytes.NewReader(snappy.Encode(nil, data)), sh, question{samples: chunksToo})
+	sel, _, err := c.readSamples(ctx, bytes.NewReader(snappy.Encode(nil, data)), sh, question{samples: chunksToo})
+	return sel, err
 }
 
 // chunksOf is all that is in a selection, in a form that can be compared.
@@ -247,7 +248,7 @@ func TestSamplesOfExpectedSeries(t *testing.T) {
 		data := sampledAnswer(300, 5, shuffled)
 		read := func(ctx context.Context) *selection.Selection {
 			sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-			s, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{samples: true})
+			s, _, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{samples: true})
 			require.NoError(t, err)
 			require.EqualValues(t, 300, sh.series)
 			require.EqualValues(t, s.PayloadBytes(), sh.bytes)

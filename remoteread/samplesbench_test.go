@@ -49,7 +49,7 @@ func BenchmarkSamples(b *testing.B) {
 			require.NoError(b, err)
 			read := func(b *testing.B, ctx context.Context) *selection.Selection {
 				sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-				s, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{})
+				s, _, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{})
 				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
 					b.Fatal(s, err)
 				}

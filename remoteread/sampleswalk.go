@@ -15,24 +15,43 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// onlyResult finds the one prompb.QueryResult of a prompb.ReadResponse.
-func onlyResult(b []byte) (result []byte, err error) {
-	results := 0
+// firstResult finds the prompb.QueryResult of the first query in a prompb.ReadResponse.
+// Those of further ones must be empty, but for that of the witness, of which it reports
+// whether it testified.
+func firstResult(b []byte, of *view) (result []byte, testified bool, err error) {
+	results, queries := 0, 1
+	if of != nil {
+		queries += len(of.open)
+		if of.witness != nil {
+			queries++
+		}
+	}
 	for len(b) > 0 {
 		num, v, n, err := nextField(b, "an answer", 1)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		b = b[n:]
-		if num == 1 {
-			result = v
-			results++
+		if num != 1 {
+			continue
 		}
+		switch {
+		case results == 0:
+			result = v
+		case int64(results) == of.witnessIndex():
+			testified = of.testified(v)
+		case len(v) > 0 && results < queries:
+			return nil, false, of.clash(int64(results))
+		}
+		results++
 	}
-	if results != 1 {
-		return nil, fmt.Errorf("the answer holds %d results for one query", results)
+	if results != queries {
+		if queries == 1 {
+			return nil, false, fmt.Errorf("the answer holds %d results for one query", results)
+		}
+		return nil, false, fmt.Errorf("the answer holds %d results for %d queries", results, queries)
 	}
-	return result, nil
+	return result, testified, nil
 }
 
 // next adds to b the series that the prompb.QueryResult starts with, and returns the
@@ -57,7 +76,10 @@ const (
 
 // add adds a prompb.TimeSeries to b.
 func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
-	i, n := s.expected.match(wire)
+	i, n := -1, 0
+	if !s.view.adds() {
+		i, n = s.expected.match(wire)
+	}
 	floats, late, err := s.samples(wire[n:])
 	if err != nil {
 		return err
@@ -157,16 +179,27 @@ func (s *samplesReader) find(wire []byte) (int, error) {
 		}
 		s.labels = append(s.labels, l)
 	}
+	if s.view.adds() {
+		ls, err := s.view.strip(s.labels)
+		if err != nil {
+			return -1, err
+		}
+		s.labels = ls
+	}
 	if !s.maker.overwrite(s.labels, &s.current) {
 		return -1, nil
 	}
 	return s.expected.find(s.current), nil
 }
 
-// make makes the labels that find found.
+// make makes the labels that find found, if they were asked for.
 func (s *samplesReader) make() (labels.Labels, error) {
 	slices.SortStableFunc(s.labels, func(a, b wireLabel) int { return bytes.Compare(a.name, b.name) })
-	return s.maker.make(s.labels)
+	l, err := s.maker.make(s.labels)
+	if err != nil {
+		return l, err
+	}
+	return l, s.asked.check(s.labels)
 }
 
 // plainSampleBytes is the length of a sample with a value, as a field of its series,

@@ -15,26 +15,29 @@ import (
 )
 
 // readStream reads a streamed answer: frames that hold series and their
-// encoded chunks.
-func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share) (*selection.Selection, error) {
+// encoded chunks. It reports whether the witness testified.
+func (c *Client) readStream(ctx context.Context, r io.Reader, sh *share, q question) (sel *selection.Selection, testified bool, err error) {
 	f := newFrameReader(r, c.maxFrame)
 	defer f.release()
 	d := newStreamBuilder(c.maxBytes)
+	d.b.Within(ctx)
+	d.asked = q.selector()
 	d.expected.expect(selection.Expected(ctx).Series, 0, nil)
-	w := walker{sink: d}
+	w := walker{sink: d, view: q.view}
 	for {
 		frame, err := f.next()
 		if errors.Is(err, io.EOF) {
-			return d.b.Finish()
+			sel, err := d.b.Finish()
+			return sel, w.testified, err
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := w.frame(frame); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := sh.set(d.b.Bytes()+d.labelBytes, d.series); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 }
@@ -62,11 +65,19 @@ type frameSink interface {
 // every chunk into an object of its own first.
 type walker struct {
 	sink   frameSink
+	view   *view       // or nil
 	labels []wireLabel // for reuse
+
+	testified bool // whether the witness came as it should
 }
 
 // frame goes through a prompb.ChunkedReadResponse.
 func (w *walker) frame(b []byte) error {
+	if w.view != nil && (len(w.view.open) > 0 || w.view.witness != nil) {
+		if first, err := w.others(b); !first || err != nil {
+			return err
+		}
+	}
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -105,9 +116,68 @@ func (w *walker) frame(b []byte) error {
 	return nil
 }
 
+// others goes through a prompb.ChunkedReadResponse that may answer another query than the
+// first, and reports whether it answers the first. Series of others are a clash, but for
+// the witness. Which query a frame answers comes last in it.
+func (w *walker) others(b []byte) (first bool, err error) {
+	query := int64(0)
+	var series [][]byte
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return false, malformedField("a frame", n)
+		}
+		b = b[n:]
+		if num == 2 && typ == protowire.VarintType {
+			if v, n := protowire.ConsumeVarint(b); n > 0 {
+				query = int64(v)
+			}
+		}
+		if num == 1 && typ == protowire.BytesType {
+			if v, n := protowire.ConsumeBytes(b); n > 0 {
+				series = append(series, v)
+			}
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return false, malformedField("a frame", n)
+		}
+		b = b[n:]
+	}
+	switch {
+	case query == 0:
+		return true, nil
+	case query == w.view.witnessIndex():
+		for _, s := range series {
+			w.testified = w.testified || w.view.testifies(s)
+		}
+		return false, nil
+	case len(series) > 0:
+		return false, w.view.clash(query)
+	}
+	return false, nil
+}
+
+// strippedSeries begins a series that has external labels.
+func (w *walker) strippedSeries(b []byte) error {
+	if err := w.findLabels(b); err != nil {
+		return err
+	}
+	ls, err := w.view.strip(w.labels)
+	if err != nil {
+		return err
+	}
+	return w.sink.startSeries(ls)
+}
+
 // series goes through a prompb.ChunkedSeries, twice: nothing says that all
 // labels come before the first chunk.
 func (w *walker) series(b []byte) error {
+	if w.view.adds() {
+		if err := w.strippedSeries(b); err != nil {
+			return err
+		}
+		return w.chunks(b)
+	}
 	matched := w.sink.match(b)
 	if err := w.findLabels(b[matched:]); err != nil {
 		return err
@@ -126,6 +196,11 @@ func (w *walker) series(b []byte) error {
 			return err
 		}
 	}
+	return w.chunks(b)
+}
+
+// chunks goes through fields of a prompb.ChunkedSeries for its chunks.
+func (w *walker) chunks(b []byte) error {
 	for len(b) > 0 {
 		num, v, n, err := nextField(b, "a series", 2)
 		if err != nil {
@@ -218,6 +293,7 @@ func walkChunk(b []byte) (c wireChunk, err error) {
 type streamBuilder struct {
 	b          *selection.Builder
 	maker      labelMaker
+	asked      selector      // expected series are known to be of it
 	labels     labels.Labels // of the current series
 	overwrite  labels.Labels // those that were looked for last
 	expected   index
@@ -230,7 +306,7 @@ func newStreamBuilder(limit int64) *streamBuilder {
 	return &streamBuilder{b: selection.NewBuilder(limit), maker: newLabelMaker()}
 }
 
-// queryIndex implements frameSink. A request holds one query.
+// queryIndex implements frameSink. Only the first query has an answer.
 func (d *streamBuilder) queryIndex(i int64) error {
 	if i != 0 {
 		return fmt.Errorf("the answer is for query %d of a request with one query", i)
@@ -270,6 +346,9 @@ func (d *streamBuilder) startSeries(ls []wireLabel) error {
 	if err != nil {
 		return err
 	}
+	if err := d.asked.check(ls); err != nil {
+		return err
+	}
 	d.start(l)
 	return nil
 }
@@ -291,5 +370,11 @@ func (d *streamBuilder) chunk(c wireChunk) error {
 	if c.encoding > math.MaxUint8 {
 		return fmt.Errorf("series %s: unknown chunk encoding %d", d.labels, c.encoding)
 	}
-	return d.b.Chunk(chunkenc.Encoding(c.encoding), c.minT, c.maxT, c.data)
+	e := chunkenc.Encoding(c.encoding)
+	if c.minT <= c.maxT { // the builder says otherwise
+		if err := selection.CheckHeader(e, c.minT, c.maxT, c.data); err != nil {
+			return &selection.CorruptError{Series: d.labels, MinT: c.minT, Err: err}
+		}
+	}
+	return d.b.Chunk(e, c.minT, c.maxT, c.data)
 }

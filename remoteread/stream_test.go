@@ -301,7 +301,7 @@ func BenchmarkStream(b *testing.B) {
 		require.NoError(b, err)
 		read := func(b *testing.B, ctx context.Context) *selection.Selection {
 			sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-			s, err := c.readStream(ctx, bytes.NewReader(data), sh)
+			s, _, err := c.readStream(ctx, bytes.NewReader(data), sh, question{})
 			if err != nil || s.NumSamples() != samples {
 				b.Fatal(s, err)
 			}

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -26,12 +27,19 @@ type Builder struct {
 	limit    int64
 	used     int64
 	nextSlab int
+	watch    watch
 }
 
 // NewBuilder returns a builder that fails with ErrTooLarge past limit bytes of
 // chunk data; 0 means no limit.
 func NewBuilder(limit int64) *Builder {
 	return &Builder{limit: limit, nextSlab: firstSlab}
+}
+
+// Within makes Samples and Finish fail with ctx's error soon after ctx has ended, and returns b.
+func (b *Builder) Within(ctx context.Context) *Builder {
+	b.watch.ctx = ctx
+	return b
 }
 
 // Grow makes room for further series, with a chunk each.
@@ -105,10 +113,16 @@ func (b *Builder) room(n int) (slab, off uint32) {
 	return uint32(len(b.sel.slabs) - 1), 0
 }
 
-// take takes n bytes of the room that was found last.
+const (
+	chunkEntry = 40      // bytes of a chunk in the table, and that its place in a slab is rounded up by
+	freeTable  = 1 << 20 // bytes of the table that count for nothing, however low the limit
+)
+
+// take takes n bytes of the room that was found last. The table is held to the limit of the
+// chunk bytes, as chunks of a sample or none would otherwise take many times as much.
 func (b *Builder) take(n int) error {
 	b.used += int64(n)
-	if b.limit > 0 && b.used > b.limit {
+	if b.limit > 0 && (b.used > b.limit || chunkEntry*int64(len(b.sel.chunks)) > max(b.limit, freeTable)) {
 		return fmt.Errorf("%w of %d bytes", ErrTooLarge, b.limit)
 	}
 	s := b.sel.slabs[len(b.sel.slabs)-1]
@@ -142,10 +156,11 @@ func (b *Builder) Finish() (*Selection, error) {
 	s := b.sel
 	s.first = append(s.first, uint32(len(s.chunks)))
 	if !s.normal() {
-		if err := s.normalise(); err != nil {
+		if err := s.normalise(b.watch.ctx); err != nil {
 			return nil, err
 		}
 	}
+	s.own = true
 	return s.finish(), nil
 }
 

@@ -1,19 +1,23 @@
 package selection
 
 import (
+	"context"
 	"math"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
 // CutAfter returns s without the samples after maxt (ms); see Cut.
-func (s *Selection) CutAfter(maxt int64) (*Selection, error) { return s.Cut(math.MinInt64, maxt) }
+func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
+	return s.Cut(context.Background(), math.MinInt64, maxt)
+}
 
 // Cut returns the samples of s from mint to maxt (ms, both included). Chunks
 // within that range share their slabs with s; those that reach beyond are
 // encoded again, in the same encoding. The result is a Selection of its own and
-// calls what s calls on Discard.
-func (s *Selection) Cut(mint, maxt int64) (*Selection, error) {
+// calls what s calls on Discard. It fails with ctx's error soon after ctx has ended.
+func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, error) {
 	whole := true
 	for i := 0; i < s.NumSeries() && whole; i++ {
 		first, last := s.ends(i)
@@ -25,11 +29,17 @@ func (s *Selection) Cut(mint, maxt int64) (*Selection, error) {
 	}
 
 	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
-	cut := NewBuilder(0)
+	cut := NewBuilder(0).Within(ctx)
 	for i, l := range s.series {
 		start := len(out.chunks)
+		if err := cut.watch.err(); err != nil {
+			return nil, err
+		}
 		for _, c := range s.Overlapping(i, mint, maxt) {
 			if c.MinT < mint || c.MaxT > maxt {
+				if err := cut.watch.err(); err != nil {
+					return nil, err
+				}
 				part, first, last, err := encodeAs(c.Enc, s.checked(l, c, mint, maxt))
 				if err != nil {
 					return nil, err
@@ -68,6 +78,7 @@ func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, firs
 	if err != nil {
 		return nil, 0, 0, err
 	}
+	gauge := false // whether the chunk is one of gauges, which a stale marker does not say
 	for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
 		st := it.AtST()
 		if c.NumSamples() == 0 {
@@ -81,10 +92,16 @@ func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, firs
 		case chunkenc.ValHistogram:
 			t, h := it.AtHistogram(nil)
 			last = t
+			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
+				h.CounterResetHint = histogram.GaugeType
+			}
 			_, _, app, err = app.AppendHistogram(nil, st, t, h, true)
 		default:
 			t, h := it.AtFloatHistogram(nil)
 			last = t
+			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
+				h.CounterResetHint = histogram.GaugeType
+			}
 			_, _, app, err = app.AppendFloatHistogram(nil, st, t, h, true)
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"math/bits"
 	"slices"
 	"sort"
@@ -11,7 +12,7 @@ import (
 // extend returns the union of base and tail, selections of one source, with the chunks
 // of tail behind the table of base, as what is kept until kept (ms); or nil where that
 // does not suit them.
-func extend(base, tail *Selection, kept int64) (*Selection, error) {
+func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection, error) {
 	// More than half as much again had better be one table.
 	if tail.memos != nil || 2*tail.NumChunks() > base.NumChunks() {
 		return nil, nil
@@ -23,7 +24,7 @@ func extend(base, tail *Selection, kept int64) (*Selection, error) {
 			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: base.memos, kept: kept,
 			encodings: base.encodings | tail.encodings, samples: base.samples + tail.samples, data: base.data + tail.data,
 		},
-		merged: NewBuilder(0), // its slabs come behind those there are
+		merged: NewBuilder(0).Within(ctx), // its slabs come behind those there are
 	}
 	at := e.addSeries(base, tail.series)
 	if len(e.out.series) == len(base.series) {
@@ -32,6 +33,9 @@ func extend(base, tail *Selection, kept int64) (*Selection, error) {
 	e.first = make([]uint32, 0, len(e.out.series)+1)
 	e.chunks = make([]Chunk, 0, len(tail.chunks))
 	for j, i := range at {
+		if err := e.merged.watch.err(); err != nil {
+			return nil, err
+		}
 		for len(e.first) <= i {
 			e.first = append(e.first, uint32(len(e.chunks)))
 		}

@@ -38,7 +38,7 @@ func drawPart(t testing.TB, r *rand.Rand, n, most int, start int64, overlap bool
 // byUnion is the union of two parts in one table.
 func byUnion(t testing.TB, a, b *Selection) *Selection {
 	t.Helper()
-	s, err := union(present([]*Selection{a, b}), max(a.kept, b.kept), func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
+	s, err := union(ctx, present([]*Selection{a, b}), max(a.kept, b.kept), func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
 		return out.separate(l, cs, merged)
 	})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestExtend(t *testing.T) {
 		if tail.NumSeries() == 0 || base.NumSeries() == 0 {
 			continue
 		}
-		got, err := extend(base, tail, max(base.kept, tail.kept))
+		got, err := extend(ctx, base, tail, max(base.kept, tail.kept))
 		require.NoError(t, err)
 		if got == nil {
 			continue
@@ -110,9 +110,9 @@ func TestExtend(t *testing.T) {
 		require.Equal(t, all(t, want), all(t, got))
 		requireSame(t, want.Slice(mint, maxt), got.Slice(mint, maxt))
 		requireSame(t, want.Slice(0, math.MaxInt64), got.Slice(0, math.MaxInt64))
-		a, err := want.Cut(mint, maxt)
+		a, err := want.Cut(ctx, mint, maxt)
 		require.NoError(t, err)
-		b, err := got.Cut(mint, maxt)
+		b, err := got.Cut(ctx, mint, maxt)
 		require.NoError(t, err)
 		requireSame(t, a, b)
 		some := func(l labels.Labels) bool { return l.Get("i") > "0005" }
@@ -126,9 +126,9 @@ func TestExtend(t *testing.T) {
 		if more.NumSeries() > 0 {
 			requireSame(t, byUnion(t, want, more), mustJoin(t, got, more))
 			requireSame(t, byUnion(t, more, want), mustJoin(t, more, got))
-			x, err := Merge(more, want)
+			x, err := Merge(ctx, more, want)
 			require.NoError(t, err)
-			y, err := Merge(more, got)
+			y, err := Merge(ctx, more, got)
 			require.NoError(t, err)
 			requireSame(t, x, y)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
@@ -29,10 +30,30 @@ func (b *Builder) Floats(times []int64, values []float64) error {
 	return nil
 }
 
-// floats adds one chunk. Its bytes are those that Prometheus's appender writes.
+// floats adds one chunk.
 func (b *Builder) floats(times []int64, values []float64) error {
+	for i := 1; i < len(times); i++ {
+		if times[i] <= times[i-1] {
+			return notAscending(b.current(), times[i], times[i-1])
+		}
+	}
 	slab, off := b.room(mostXORBytes(len(times)))
-	w := bitWriter{b: b.sel.slabs[slab].b[off : off : off+uint32(mostXORBytes(len(times)))]}
+	data := AppendXOR(b.sel.slabs[slab].b[off:off:off+uint32(mostXORBytes(len(times)))], times, values)
+	if err := b.take(len(data)); err != nil {
+		return fmt.Errorf("series %s: %w", b.current(), err)
+	}
+	b.sel.chunks = append(b.sel.chunks, Chunk{
+		MinT: times[0], MaxT: times[len(times)-1], Slab: slab, Off: off, Len: uint32(len(data)), Samples: uint16(len(times)), Enc: chunkenc.EncXOR,
+	})
+	return nil
+}
+
+// AppendXOR appends an XOR chunk of at least one sample and at most 65535. times are in ms
+// since the epoch and ascend; there is a value for each. The bytes are those that
+// Prometheus's appender writes.
+func AppendXOR(to []byte, times []int64, values []float64) []byte {
+	to = slices.Grow(to, mostXORBytes(len(times)))
+	w := bitWriter{b: to}
 	w.write(uint64(len(times)), 16)
 	t, v := times[0], math.Float64bits(values[0])
 	w.writeVarint(uint64(t)<<1 ^ uint64(t>>63))
@@ -41,9 +62,6 @@ func (b *Builder) floats(times []int64, values []float64) error {
 	var delta uint64                       // between the last two times
 	leading, trailing := uint(64), uint(0) // zeros around the bits that differ; at first more than there can be
 	for i := 1; i < len(times); i++ {
-		if times[i] <= t {
-			return notAscending(b.current(), times[i], t)
-		}
 		d := uint64(times[i] - t)
 		if i == 1 {
 			w.writeVarint(d)
@@ -63,19 +81,11 @@ func (b *Builder) floats(times []int64, values []float64) error {
 			w.write(0b10, 2)
 		} else {
 			leading, trailing = before, behind
-			// A length of 64 does not fit and is written as 0.
-			w.write(0b11<<11|uint64(leading)<<6|uint64(64-leading-trailing)&63, 13)
+			w.writeWindow(leading, 64-leading-trailing)
 		}
 		w.write(x>>trailing, 64-leading-trailing)
 	}
-	data := w.end()
-	if err := b.take(len(data)); err != nil {
-		return fmt.Errorf("series %s: %w", b.current(), err)
-	}
-	b.sel.chunks = append(b.sel.chunks, Chunk{
-		MinT: times[0], MaxT: t, Slab: slab, Off: off, Len: uint32(len(data)), Samples: uint16(len(times)), Enc: chunkenc.EncXOR,
-	})
-	return nil
+	return w.end()
 }
 
 // mostXORBytes is the most bytes that a bitWriter needs for an XOR chunk of n samples:
@@ -127,6 +137,12 @@ func (w *bitWriter) writeDelta(d int64) {
 		w.write(0b1111, 4)
 		w.write(uint64(d), 64)
 	}
+}
+
+// writeWindow writes that the bits of a value that differ are the length ones after so
+// many. A length of 64 does not fit and is written as 0.
+func (w *bitWriter) writeWindow(leading, length uint) {
+	w.write(0b11<<11|uint64(leading)<<6|uint64(length)&63, 13)
 }
 
 // end writes what is left and returns all bytes.

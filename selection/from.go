@@ -57,7 +57,7 @@ func collect(ctx context.Context, set interface {
 	Warnings() annotations.Annotations
 }, limit int64, add func(*Builder) error,
 ) (*Selection, annotations.Annotations, error) {
-	b := NewBuilder(limit)
+	b := NewBuilder(limit).Within(ctx)
 	for set.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, set.Warnings(), err
@@ -76,7 +76,7 @@ func collect(ctx context.Context, set interface {
 // Samples adds samples of any kind, which must be in time order, to the current
 // series. Floats is faster where it will do.
 func (b *Builder) Samples(from chunkenc.Iterator) error {
-	it := &inOrder{Iterator: from, series: b.current()}
+	it := &inOrder{Iterator: from, series: b.current(), watch: &b.watch}
 	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)
 	for enc.Next() {
 		m := enc.At()
@@ -94,6 +94,7 @@ func (b *Builder) Samples(from chunkenc.Iterator) error {
 type inOrder struct {
 	chunkenc.Iterator
 	series labels.Labels
+	watch  *watch
 	last   int64
 	any    bool
 	err    error
@@ -101,6 +102,9 @@ type inOrder struct {
 
 func (it *inOrder) Next() chunkenc.ValueType {
 	if it.err != nil {
+		return chunkenc.ValNone
+	}
+	if it.err = it.watch.err(); it.err != nil {
 		return chunkenc.ValNone
 	}
 	v := it.Iterator.Next()

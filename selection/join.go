@@ -2,6 +2,7 @@ package selection
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -10,19 +11,20 @@ import (
 // Join returns the union of parts, selections of one source: a series in several
 // of them appears once, with its chunks in time order. Chunks that appear more
 // than once, as they do in neighbouring time ranges, are kept once; no chunk bytes
-// are copied except where different chunks overlap, which are merged into new ones.
-func Join(parts ...*Selection) (*Selection, error) {
+// are copied except where different chunks overlap, which are merged into new ones. It fails
+// with ctx's error soon after ctx has ended.
+func Join(ctx context.Context, parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(0)
 	for _, p := range parts {
 		kept = max(kept, p.kept)
 	}
 	if len(parts) == 2 {
-		if out, err := extend(parts[0], parts[1], kept); out != nil || err != nil {
+		if out, err := extend(ctx, parts[0], parts[1], kept); out != nil || err != nil {
 			return out, err
 		}
 	}
-	return union(parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
+	return union(ctx, parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
 		return out.separate(l, cs, merged)
 	})
 }
@@ -40,7 +42,7 @@ type settle func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged
 // union returns the union of parts, none of them empty, as what is kept until kept
 // (ms); where chunks of a series are not in time order, or overlap, it has them
 // settled.
-func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
+func union(ctx context.Context, parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	switch len(parts) {
 	case 0:
 		return Empty(), nil
@@ -63,17 +65,19 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 	out.first = make([]uint32, 0, series+1)
 	out.chunks = make([]Chunk, 0, chunks)
 
-	// A k-way merge by labels; k is the handful of parts there are.
-	merged := NewBuilder(0) // its slabs come behind those there are
-	next := make([]int, len(parts))
-	have := make([]int, 0, len(parts)) // the parts that have the series
+	merged := NewBuilder(0).Within(ctx) // its slabs come behind those there are
+	order := newPartsOrder(parts)
 	ends := make([]int, 0, len(parts))
 	settled := false
 	for {
-		if have = least(parts, next, have[:0]); len(have) == 0 {
+		if err := merged.watch.err(); err != nil {
+			return nil, err
+		}
+		have := order.least() // the parts that have the series
+		if len(have) == 0 {
 			break
 		}
-		l := parts[have[0]].series[next[have[0]]]
+		l := parts[have[0]].series[order.next[have[0]]]
 		start := len(out.chunks)
 		out.series = append(out.series, l)
 		out.first = append(out.first, uint32(start))
@@ -81,8 +85,7 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 		var memo *Memo
 		apart := true // whether chunks are in time order without overlaps, as those of each part are
 		for _, p := range have {
-			i := next[p]
-			next[p]++
+			i := order.next[p]
 			memo = cmp.Or(memo, parts[p].Memo(i))
 			k := len(out.chunks)
 			out.chunks = append(out.chunks, parts[p].Chunks(i)...)
@@ -106,6 +109,7 @@ func union(parts []*Selection, kept int64, settle settle) (*Selection, error) {
 			out.chunks = append(out.chunks[:start], cs...)
 		}
 		out.keepMemo(memo)
+		order.advance()
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
 	out.slabs = append(out.slabs, merged.sel.slabs...)
@@ -145,24 +149,6 @@ func shareSlabs(parts []*Selection) (slabs []*Slab, renumber [][]uint32) {
 	return slabs, renumber
 }
 
-// least appends to have which parts have the least of the series at next.
-func least(parts []*Selection, next, have []int) []int {
-	var least labels.Labels
-	for p, part := range parts {
-		if next[p] == len(part.series) {
-			continue
-		}
-		l := part.series[next[p]]
-		switch {
-		case len(have) > 0 && labels.Equal(l, least): // as most are
-			have = append(have, p)
-		case len(have) == 0 || labels.Compare(l, least) < 0:
-			have, least = append(have[:0], p), l
-		}
-	}
-	return have
-}
-
 // disjoint reports whether chunks are in time order and none overlaps another.
 func disjoint(cs []Chunk) bool {
 	for k := 1; k < len(cs); k++ {
@@ -188,16 +174,19 @@ func (s *Selection) normal() bool {
 }
 
 // normalise makes s normal. Series without a chunk are dropped.
-func (s *Selection) normalise() error {
+func (s *Selection) normalise(ctx context.Context) error {
 	order := make([]int, len(s.series))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) })
+	merged := NewBuilder(0).Within(ctx) // its slabs come behind those there are
+	slices.SortStableFunc(order, comparing(&merged.watch, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) }))
 
 	out := Selection{slabs: s.slabs, chunks: make([]Chunk, 0, len(s.chunks))}
-	merged := NewBuilder(0) // its slabs come behind those there are
 	for k := 0; k < len(order); {
+		if err := merged.watch.err(); err != nil {
+			return err
+		}
 		l := s.series[order[k]]
 		start := len(out.chunks)
 		for ; k < len(order) && labels.Equal(s.series[order[k]], l); k++ {

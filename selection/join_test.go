@@ -21,7 +21,7 @@ func one(t *testing.T, i int, e chunkenc.Encoding, times []int64, value func(int
 
 func mustJoin(t *testing.T, parts ...*Selection) *Selection {
 	t.Helper()
-	s, err := Join(parts...)
+	s, err := Join(ctx, parts...)
 	require.NoError(t, err)
 	requireNormal(t, s)
 	return s
@@ -152,7 +152,7 @@ func TestJoinCorruptOverlap(t *testing.T) {
 	b.Series(name(0))
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, []byte{0, 9, 1, 2, 3}))
 	bad := finish(t, b)
-	_, err := Join(bad, one(t, 0, chunkenc.EncXOR, timesBetween(500, 900, 100), rising))
+	_, err := Join(ctx, bad, one(t, 0, chunkenc.EncXOR, timesBetween(500, 900, 100), rising))
 	var ce *CorruptError
 	require.ErrorAs(t, err, &ce)
 	require.Equal(t, name(0), ce.Series)

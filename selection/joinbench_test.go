@@ -61,7 +61,7 @@ func BenchmarkJoinTail(b *testing.B) {
 			b.Run(fmt.Sprintf("%d,%s", chunks, c.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := Join(kept, c.tail); err != nil {
+					if _, err := Join(ctx, kept, c.tail); err != nil {
 						b.Fatal(err)
 					}
 				}

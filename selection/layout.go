@@ -27,6 +27,66 @@ func sampleCount(e chunkenc.Encoding, data []byte) uint16 {
 	return n
 }
 
+// headerCosts are the bits that samples take in an encoding of floats, from the fewest to the
+// most: the first one with the header, the second one, each further one.
+type headerCosts struct{ first, second, further [2]int }
+
+var (
+	xorCosts = headerCosts{[2]int{16 + 8 + 64, 16 + 80 + 64}, [2]int{8 + 1, 80 + 77}, [2]int{1 + 1, 68 + 77}}
+	// A start timestamp takes up to 80 bits in the first sample and 72 in others.
+	xor2Costs = headerCosts{[2]int{24 + 8 + 64, 24 + 80 + 64 + 80}, [2]int{8 + 1, 80 + 78 + 72}, [2]int{1, 5 + 64 + 78 + 72}}
+)
+
+// CheckHeader refuses a chunk of samples from minT to maxT (ms) whose first sample is not
+// among them, or which has fewer or more bits than as many samples as it counts may take.
+// It is for chunks from outside the program, beside what Builder.Chunk checks. It decodes
+// nothing and takes some 10 ns; those who decode the chunk check the rest.
+func CheckHeader(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
+	if len(data) < headerBytes(e) {
+		return nil // which Builder.Chunk says
+	}
+	n := int(sampleCount(e, data))
+	if n == 0 {
+		if len(data) > headerBytes(e) {
+			return fmt.Errorf("it counts 0 samples, which never take as many as %d bytes", len(data))
+		}
+		return nil
+	}
+	if e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
+		if n > 8*len(data) {
+			return fmt.Errorf("it counts %d samples, more than fit into %d bytes", n, len(data))
+		}
+		return nil
+	}
+	t, ok := firstTime(e, data)
+	if !ok {
+		return fmt.Errorf("its first sample has no time: %w", io.ErrUnexpectedEOF)
+	}
+	if t < minT || t > maxT {
+		return fmt.Errorf("its first sample, at %d ms, lies outside its stated time range of %d to %d ms", t, minT, maxT)
+	}
+	costs := &xorCosts
+	if e == chunkenc.EncXOR2 {
+		costs = &xor2Costs
+	}
+	if least := costs.of(n, 0); least > 8*len(data) {
+		return fmt.Errorf("it counts %d samples, more than fit into %d bytes", n, len(data))
+	}
+	if most := costs.of(n, 1); most+7 < 8*len(data) {
+		return fmt.Errorf("it counts %d samples, which never take as many as %d bytes", n, len(data))
+	}
+	return nil
+}
+
+// of returns the fewest bits, 0, or the most, 1, that n samples take with the header.
+func (c *headerCosts) of(n, which int) int {
+	bits := c.first[which]
+	if n > 1 {
+		bits += c.second[which] + (n-2)*c.further[which]
+	}
+	return bits
+}
+
 // checkLayout reads the bucket layout at the start of a histogram chunk and
 // refuses what Prometheus's decoders do not survive: more buckets than the
 // chunk has room for, which they would allocate, tens of GB if a bit is wrong,

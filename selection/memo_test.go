@@ -46,7 +46,7 @@ func TestMemo(t *testing.T) {
 	require.Equal(t, memos, of(cut))
 	require.Equal(t, memos, of(kept.Compact(0.5)))
 
-	joined, err := Join(kept, build("w", "y", "z"))
+	joined, err := Join(ctx, kept, build("w", "y", "z"))
 	require.NoError(t, err)
 	require.Equal(t, int64(1500), joined.KeptUntil())
 	require.Equal(t, map[string]*Memo{"w": nil, "x": memos["x"], "y": memos["y"], "z": nil}, of(joined))

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -15,15 +16,15 @@ import (
 // named first has its way, whatever time range the parts are for. Prometheus's
 // fanout keeps one of them at random. No chunk bytes are copied except where
 // different chunks of a series overlap and each has samples that the others have
-// not: those are merged into new ones.
-func Merge(parts ...*Selection) (*Selection, error) {
+// not: those are merged into new ones. It fails with ctx's error soon after ctx has ended.
+func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
 	parts = present(parts)
 	kept := int64(math.MaxInt64)
 	for i, p := range parts {
 		kept = min(kept, p.kept)
 		parts[i] = p.From(nil) // another source may have something next time
 	}
-	return union(parts, kept, (*Selection).layer)
+	return union(ctx, parts, kept, (*Selection).layer)
 }
 
 // layer is a settle that merges what different sources have of a series.
@@ -128,15 +129,15 @@ func (s *Selection) mergeLayers(l labels.Labels, run [][]Chunk, merged *Builder)
 			lists = append(lists, cs)
 		}
 	}
-	if k, ok := s.layers(l, lists).only(); ok {
-		return lists[k], nil
+	if k, ok, err := s.layers(l, lists, &merged.watch).only(); ok || err != nil {
+		return lists[k], err
 	}
-	return s.encodeInto(merged, l, s.layers(l, lists))
+	return s.encodeInto(merged, l, s.layers(l, lists, &merged.watch))
 }
 
 // layers returns the samples of the chunks in lists.
-func (s *Selection) layers(l labels.Labels, lists [][]Chunk) *layers {
-	it := &layers{all: make([]layer, len(lists))}
+func (s *Selection) layers(l labels.Labels, lists [][]Chunk, w *watch) *layers {
+	it := &layers{watch: w, all: make([]layer, len(lists))}
 	for k, cs := range lists {
 		it.all[k].Iterator = (&series{sel: s, labels: l, chunks: cs, mint: math.MinInt64, maxt: math.MaxInt64}).Iterator(nil)
 	}
@@ -155,6 +156,7 @@ type layer struct {
 type layers struct {
 	chunkenc.Iterator // that of the present sample
 	all               []layer
+	watch             *watch
 	began             bool
 	at                int  // index of the present sample's layer
 	follows           bool // whether it follows the one before it within its layer
@@ -163,6 +165,9 @@ type layers struct {
 
 func (it *layers) Next() chunkenc.ValueType {
 	if it.err != nil {
+		return chunkenc.ValNone
+	}
+	if it.err = it.watch.err(); it.err != nil {
 		return chunkenc.ValNone
 	}
 	before, least := it.at, -1
@@ -190,17 +195,17 @@ func (it *layers) Next() chunkenc.ValueType {
 
 // only reads up to the first sample that is not of the same layer as the first. If
 // there is none it returns that layer.
-func (it *layers) only() (layer int, ok bool) {
+func (it *layers) only() (layer int, ok bool, err error) {
 	if it.Next() == chunkenc.ValNone {
-		return 0, false
+		return 0, false, it.err
 	}
 	layer = it.at
 	for it.at == layer {
 		if it.Next() == chunkenc.ValNone {
-			return layer, it.err == nil
+			return layer, it.err == nil, it.err
 		}
 	}
-	return 0, false
+	return 0, false, nil
 }
 
 // AtHistogram forgets the hint of a histogram that does not follow the one before

@@ -14,7 +14,7 @@ import (
 
 func mustMerge(t *testing.T, parts ...*Selection) *Selection {
 	t.Helper()
-	s, err := Merge(parts...)
+	s, err := Merge(ctx, parts...)
 	require.NoError(t, err)
 	requireNormal(t, s)
 	return s
@@ -204,7 +204,7 @@ func TestLayersForgetHints(t *testing.T) {
 	}
 	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
 	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
-		it := &layers{all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
+		it := &layers{watch: &watch{}, all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
 		var got []histogram.CounterResetHint
 		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
 			if v == chunkenc.ValHistogram {
@@ -224,7 +224,7 @@ func TestMergeOfCorruptChunks(t *testing.T) {
 	b := NewBuilder(0)
 	b.Series(name(0))
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, []byte{0, 9, 1, 2, 3}))
-	_, err := Merge(one(t, 0, chunkenc.EncXOR, timesBetween(500, 900, 100), rising), finish(t, b))
+	_, err := Merge(ctx, one(t, 0, chunkenc.EncXOR, timesBetween(500, 900, 100), rising), finish(t, b))
 	var ce *CorruptError
 	require.ErrorAs(t, err, &ce)
 	require.Equal(t, name(0), ce.Series)

@@ -36,7 +36,7 @@ func BenchmarkMerge(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Merge(first, c.second); err != nil {
+				if _, err := Merge(ctx, first, c.second); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -103,7 +103,7 @@ func TestSeriesNotes(t *testing.T) {
 	} {
 		require.True(t, noted(s))
 	}
-	cut, err := kept.Cut(0, 5000)
+	cut, err := kept.Cut(ctx, 0, 5000)
 	require.NoError(t, err)
 	for _, s := range []*Selection{
 		mustJoin(t, kept, build(11, 9, 1)), kept.Filter(func(labels.Labels) bool { return true }), kept.Slice(0, 1000), cut,

@@ -4,24 +4,29 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
 // separate sorts the chunks of one series and removes overlaps: a chunk that is
 // the same as, or an earlier state of, another is dropped; others that overlap
-// are decoded, merged sample by sample and encoded again into merged.
+// are decoded, merged sample by sample and encoded again into merged, whose context ends
+// all of it.
 func (s *Selection) separate(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
-	slices.SortStableFunc(cs, func(a, b Chunk) int {
+	slices.SortStableFunc(cs, comparing(&merged.watch, func(a, b Chunk) int {
 		return cmp.Or(cmp.Compare(a.MinT, b.MinT), cmp.Compare(a.MaxT, b.MaxT))
-	})
+	}))
+	if err := merged.watch.now(); err != nil {
+		return nil, err
+	}
 	kept := make([]Chunk, 0, len(cs))
 	overlap := false
 	for _, c := range cs {
+		if err := merged.watch.err(); err != nil {
+			return nil, err
+		}
 		if n := len(kept); n > 0 && c.MinT <= kept[n-1].MaxT {
 			if s.grewInto(kept[n-1], c) {
 				kept[n-1] = c
@@ -59,6 +64,9 @@ func (s *Selection) grewInto(a, b Chunk) bool {
 func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk, merged *Builder) ([]Chunk, error) {
 	var out []Chunk
 	for i := 0; i < len(cs); {
+		if err := merged.watch.err(); err != nil {
+			return nil, err
+		}
 		j, end := i+1, cs[i].MaxT
 		for j < len(cs) && cs[j].MinT <= end {
 			end = max(end, cs[j].MaxT)
@@ -83,11 +91,7 @@ func (s *Selection) mergeOverlaps(l labels.Labels, cs []Chunk, merged *Builder) 
 // Of samples with equal timestamps one is kept, chosen as Prometheus does when
 // it merges overlapping blocks.
 func (s *Selection) mergeRun(l labels.Labels, run []Chunk, merged *Builder) ([]Chunk, error) {
-	its := make([]chunkenc.Iterator, 0, len(run))
-	for _, c := range run {
-		its = append(its, s.checked(l, c, math.MinInt64, math.MaxInt64))
-	}
-	out, err := s.encodeInto(merged, l, storage.ChainSampleIteratorFromIterators(nil, its))
+	out, err := s.encodeInto(merged, l, newChain(s, l, run, &merged.watch))
 	if err != nil {
 		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
 	}

@@ -53,6 +53,8 @@ type Selection struct {
 	size      int64
 	data      int64 // bytes of all chunks
 	text      int64 // bytes of all labels
+	tables    *counted
+	own       bool // whether the labels are no other selection's
 	discard   func()
 }
 
@@ -137,6 +139,9 @@ func (s *Selection) TableBytes() int64 {
 // a store had to send.
 func (s *Selection) PayloadBytes() int64 { return s.data + s.text }
 
+// TextBytes is the size in bytes of the labels.
+func (s *Selection) TextBytes() int64 { return s.text }
+
 // SetDiscard registers what Discard calls. It is for the keeper of the
 // selection (a cache) and must be called before the selection is shared.
 func (s *Selection) SetDiscard(f func()) { s.discard = f }
@@ -174,6 +179,11 @@ func (s *Selection) measure() *Selection {
 		s.text += int64(l.ByteSize())
 	}
 	s.size = s.tableBytes()
+	tables := s.size
+	if s.own {
+		tables += s.text
+	}
+	s.countTables(tables)
 	for _, l := range s.slabs {
 		s.size += l.SizeBytes()
 	}

@@ -204,7 +204,7 @@ func TestCorruptBytes(t *testing.T) {
 			// The other ways that bytes are read.
 			_ = NewBuilder(0).openEnd(e, data)
 			_, _ = s.CutAfter(1500)
-			_, _ = Join(s, other)
+			_, _ = Join(ctx, s, other)
 		}
 		for at := range good {
 			for range 1 {
@@ -258,7 +258,7 @@ func TestConcurrentReads(t *testing.T) {
 				if c, err := s.CutAfter(10_000); err != nil || c == nil {
 					t.Error(err)
 				}
-				if j, err := Join(s.Slice(0, 5000), s.Slice(4000, 90_000)); err != nil || j.NumSeries() == 0 {
+				if j, err := Join(ctx, s.Slice(0, 5000), s.Slice(4000, 90_000)); err != nil || j.NumSeries() == 0 {
 					t.Error(err)
 				}
 			}

@@ -55,6 +55,7 @@ func PageLockSlabs(lock func(memory []byte) (unlock func())) {
 // newSlab makes a slab with room for size bytes, of which n are in use.
 func newSlab(n, size int) *Slab {
 	l := &Slab{b: make([]byte, n, size)}
+	countUntilFreed(l, int64(size))
 	lock := pageLock.Load()
 	if lock == nil || size < leastLocked {
 		return l

@@ -83,7 +83,7 @@ func TestCut(t *testing.T) {
 		s := random(t, r, 8)
 		mint := r.Int64N(40_000) - 1000
 		maxt := mint + r.Int64N(20_000)
-		cut, err := s.Cut(mint, maxt)
+		cut, err := s.Cut(ctx, mint, maxt)
 		require.NoError(t, err)
 		requireNormal(t, cut)
 		want, _ := content(t, s.SeriesSet(mint, maxt, nil))
@@ -94,9 +94,9 @@ func TestCut(t *testing.T) {
 			require.LessOrEqual(t, cs[len(cs)-1].MaxT, maxt)
 		}
 		// The three parts are the whole.
-		before, err := s.Cut(math.MinInt64, mint-1)
+		before, err := s.Cut(ctx, math.MinInt64, mint-1)
 		require.NoError(t, err)
-		after, err := s.Cut(maxt+1, math.MaxInt64)
+		after, err := s.Cut(ctx, maxt+1, math.MaxInt64)
 		require.NoError(t, err)
 		require.Equal(t, all(t, s), all(t, mustJoin(t, after, cut, before)))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -81,7 +82,7 @@ func parse(b []byte, owner any, f footer, h head) (*selection.Selection, error) 
 		return nil, errors.New("its series do not match their checksum")
 	}
 	verified := make(chan error, 1)
-	go func() { verified <- verify(parts, h.slabs) }()
+	go func() { verified <- rescue.Do(func() error { return verify(parts, h.slabs) }) }()
 	// Labels may refer to what they are read from.
 	sel, err := parseSeries(bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
 	if bad := <-verified; bad != nil {
@@ -96,10 +97,12 @@ func verify(parts [][]byte, want []slabHead) error {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range parts {
 		g.Go(func() error {
-			if checksum(p) != want[i].sum {
-				return fmt.Errorf("its slab %d does not match its checksum", i)
-			}
-			return nil
+			return rescue.Do(func() error {
+				if checksum(p) != want[i].sum {
+					return fmt.Errorf("its slab %d does not match its checksum", i)
+				}
+				return nil
+			})
 		})
 	}
 	return g.Wait()

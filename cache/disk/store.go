@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 )
@@ -115,8 +116,12 @@ func Open(o Options) (*Store, error) {
 			return nil, err
 		}
 		var err error
-		if s.lock, _, err = fileutil.Flock(filepath.Join(o.Path, lockName)); err != nil {
+		s.lock, _, err = fileutil.Flock(filepath.Join(o.Path, lockName))
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, fmt.Errorf("%w (%v)", ErrLocked, err)
+		case err != nil:
+			return nil, fmt.Errorf("it cannot be written to: %w", err)
 		}
 	}
 	if err := s.scan(); err != nil {

@@ -2,21 +2,28 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/features"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/refcount"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/tsdbdir"
 )
 
@@ -27,6 +34,7 @@ type store struct {
 	name   string
 	cache  *cache.Cache
 	remote *api.Remote // nil when labels are listed here
+	follow *follower   // of such a server's settings, or nil
 	reg    *prometheus.Registry
 	close  func() // of the source
 }
@@ -43,9 +51,22 @@ func (k storeKey) same(l storeKey) bool {
 	return k.name == l.name && k.from.same(l.from) && k.fetch == l.fetch && k.cache == l.cache
 }
 
-// openStore opens the source that k names, or up if that is given. It takes over
-// the directory of that of prev which has the same.
-func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*store, error) {
+// storeOptions are what stores are opened with besides the settings.
+type storeOptions struct {
+	upstream fetcher      // in place of the sources that the settings name; may be nil
+	prev     []*store     // stores to take over from
+	memory   *memory.Pool // of the process; nil without a limit
+	// changed is called when something that answers depend on has changed about a source;
+	// may be nil.
+	changed func()
+	reg     prometheus.Registerer // for metrics of all stores together
+	logger  *slog.Logger
+}
+
+// openStore opens the source that k names, or o.upstream. It takes over the directory of
+// that of o.prev which has the same.
+func openStore(k storeKey, o storeOptions) (*store, error) {
+	up, logger := o.upstream, o.logger
 	st := &store{key: k, name: cmp.Or(k.name, k.from.String()), reg: prometheus.NewRegistry(), close: func() {}}
 	st.Count = refcount.New(func() { st.close() })
 	switch {
@@ -53,8 +74,10 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 	case k.from.remote != nil:
 		c, err := remoteread.NewClient(k.from.remote, remoteread.Options{
 			Concurrency:   k.fetch.Concurrency,
+			KeepExternal:  k.fetch.ExternalLabels.keep,
 			MaxFrameBytes: int64(k.fetch.MaxFrameBytes),
 			MaxBytes:      int64(k.fetch.MaxBytes),
+			Memory:        o.memory,
 			Logger:        logger.With("component", "remote read"),
 			Registerer:    st.reg,
 		})
@@ -62,8 +85,19 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 			return nil, usageError{err}
 		}
 		up = c
+		st.follow = follow(c, k, st.name, o.changed, logger)
+		st.close = func() {
+			st.follow.Close()
+			c.CloseIdle()
+		}
+		if err := st.follow.probe(c, logger); err != nil {
+			st.Release()
+			return nil, err
+		}
 		st.remote = &api.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
-		st.close = c.CloseIdle
+		if k.fetch.ExternalLabels.keep {
+			st.remote.Kept = func() labels.Labels { return st.follow.Facts().ExternalLabels }
+		}
 	default:
 		d, err := tsdbdir.Open(k.from.dir, logger.With("component", "data directory"))
 		if err != nil {
@@ -76,7 +110,7 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 	if fresh == 0 {
 		fresh = -1 // none, where the cache takes 0 for its default
 	}
-	files, err := openFiles(k, prev, logger.With("component", "cache"))
+	files, err := openFiles(k, st.follow, o.prev, logger.With("component", "cache"))
 	if err != nil {
 		st.Release()
 		return nil, err
@@ -99,7 +133,10 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 		Logger:     logger.With("component", "cache"),
 		Registerer: reg,
 	})
+	st.follow.clears(st.cache.Clear)
+	unwatch := o.memory.Watch("labels", st.cache.LabelBytes)
 	st.OnClose(func() {
+		unwatch()
 		if err := st.cache.Close(); err != nil {
 			logger.Warn("closing cache.path failed", "err", err)
 		}
@@ -111,7 +148,7 @@ func openStore(k storeKey, up upstream, prev []*store, logger *slog.Logger) (*st
 // openFiles opens cache.path, if there is one. If one of prev has the same, that
 // writes what it still has to write, and goes on in memory alone for the requests
 // that it has to answer.
-func openFiles(k storeKey, prev []*store, logger *slog.Logger) (*disk.Store, error) {
+func openFiles(k storeKey, f *follower, prev []*store, logger *slog.Logger) (*disk.Store, error) {
 	if k.cache.Path == "" {
 		return nil, nil
 	}
@@ -119,6 +156,12 @@ func openFiles(k storeKey, prev []*store, logger *slog.Logger) (*disk.Store, err
 	if err != nil {
 		return nil, err
 	}
+	labelled, certain := f.identity()
+	if !certain {
+		logger.Warn("the upstream does not say yet which external labels it adds, so what is cached stays in memory until the next start")
+		return nil, nil
+	}
+	identity += cache.DefaultTile.String() + labelled
 	for _, p := range prev {
 		if p.key.cache.Path != k.cache.Path {
 			continue
@@ -130,10 +173,14 @@ func openFiles(k storeKey, prev []*store, logger *slog.Logger) (*disk.Store, err
 	files, err := disk.Open(disk.Options{
 		Path:     k.cache.Path,
 		Limit:    int64(k.cache.DiskBytes),
-		Identity: identity + cache.DefaultTile.String(),
+		Identity: identity,
 		Logger:   logger,
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EROFS):
+		logger.Warn("cache.path is on a read-only disk, so what is cached stays in memory until the next start", "path", k.cache.Path)
+		return nil, nil
+	case err != nil:
 		return nil, usageError{fmt.Errorf("cache.path %s: %w", k.cache.Path, err)}
 	}
 	return files, nil
@@ -145,43 +192,61 @@ type evaluator struct {
 	*engine.Engine
 	from engineSettings
 	reg  *prometheus.Registry
+	can  features.Collector
 }
 
 // engineSettings are what an engine is made from.
 type engineSettings struct {
 	querySettings
 	decodedBytes, resultsBytes int64
+	lookback, interval         time.Duration
+	features                   upstream.Features
 }
 
-// promqlParser parses as Prometheus does by default.
-func promqlParser() parser.Parser {
-	return parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
+// parser returns a parser of PromQL with the features that are on.
+func (e *engineSettings) parser() parser.Parser { return parser.NewParser(e.features.Parser()) }
+
+// shown returns flags with what settings that follow the upstream's came to.
+func (e *engineSettings) shown(flags map[string]string) map[string]string {
+	flags["query.lookback-delta"] = model.Duration(e.lookback).String()
+	flags["query.evaluation-interval"] = model.Duration(e.interval).String()
+	flags["enable-feature"] = e.features.String()
+	if e.features == 0 {
+		flags["enable-feature"] = "" // as Prometheus shows it
+	}
+	return flags
 }
 
-// newEvaluator returns an engine made from limits that may use gpus, which may be
-// nil and stay the caller's.
-func newEvaluator(limits engineSettings, gpus *fleet.Fleet, logger *slog.Logger) *evaluator {
+// newEvaluator returns an engine made from limits that may use gpus and takes leases of
+// pool. Both may be nil, and stay the caller's.
+func newEvaluator(limits engineSettings, gpus *fleet.Fleet, pool *memory.Pool, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
-	e := engine.New(engine.Options{GPUs: gpus, DecodedBytes: limits.decodedBytes, ResultsBytes: limits.resultsBytes, MaxMemory: int64(limits.MaxMemory), Prometheus: promql.EngineOpts{
-		Logger:               logger.With("component", "query engine"),
-		Reg:                  reg,
-		MaxSamples:           limits.MaxSamples,
-		Timeout:              time.Duration(limits.Timeout),
-		ActiveQueryTracker:   newTracker(limits.MaxConcurrency),
-		LookbackDelta:        time.Duration(limits.LookbackDelta),
-		EnableAtModifier:     true,
-		EnableNegativeOffset: true,
-		EnablePerStepStats:   true,
-		// Prometheus takes its global evaluation interval, 1m by default, which
-		// remote read does not tell.
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
-		Parser:                   promqlParser(),
-	}})
+	can := features.NewRegistry()
+	opts := promql.EngineOpts{
+		Logger:                   logger.With("component", "query engine"),
+		Reg:                      reg,
+		MaxSamples:               limits.MaxSamples,
+		Timeout:                  time.Duration(limits.Timeout),
+		ActiveQueryTracker:       tracker{limits.MaxConcurrency},
+		LookbackDelta:            limits.lookback,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return limits.interval.Milliseconds() },
+		Parser:                   limits.parser(),
+		FeatureRegistry:          can,
+	}
+	limits.features.Engine(&opts)
+	e := engine.New(engine.Options{
+		Limits: limits.textSettings.limits(), GPUs: gpus, DecodedBytes: limits.decodedBytes, ResultsBytes: limits.resultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Prometheus: opts,
+	})
+	unwatch := pool.Watch("decoded", e.DecodedBytes)
+	unwatchResults := pool.Watch("results", e.ResultsBytes)
 	return &evaluator{
 		Engine: e,
 		from:   limits,
 		reg:    reg,
+		can:    can,
 		Count: refcount.New(func() {
+			unwatch()
+			unwatchResults()
 			if err := e.Close(); err != nil {
 				logger.Warn("closing the engine failed", "err", err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/route"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/tsdb"
@@ -21,6 +22,7 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 // demoPrometheus is a Prometheus that does not scrape: its TSDB, its engine and
@@ -45,7 +47,7 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) *demo
 			EnableAtModifier:         true,
 			EnableNegativeOffset:     true,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
-			Parser:                   promqlParser(),
+			Parser:                   parser.NewParser(upstream.Features(0).Parser()),
 		}),
 		db:   db,
 		url:  "http://" + l.Addr().String(),
@@ -113,7 +115,7 @@ func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
 		nil,   // error codes
 		nil,   // features
 		v1.OpenAPIOptions{Version: api.PrometheusVersion()},
-		promqlParser(),
+		parser.NewParser(upstream.Features(0).Parser()),
 	)
 }
 

@@ -10,6 +10,7 @@ import (
 func TestExampleConfiguration(t *testing.T) {
 	s, err := readSettings("../../examples/promwarp.yml")
 	require.NoError(t, err)
+	s.divide()
 	require.NoError(t, s.validate())
 	require.Len(t, s.RemoteRead, 1)
 }

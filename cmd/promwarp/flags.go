@@ -3,13 +3,14 @@ package main
 import (
 	"encoding"
 	"fmt"
-	"net/url"
+	"maps"
 	"strconv"
-	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // settingsFlags are the flags of the command line that are also settings of
@@ -96,15 +97,20 @@ func (f *settingsFlags) addSource(to flagger) {
 	f.text(to, "tsdb.path", "DIRECTORY", "Local Prometheus data directory to read from instead.", func(s *settings) *string { return &s.TSDB.Path })
 	f.parsed(to, remoteread.FlagMaxBytes, "4GiB", "Most bytes that fetching one selector may bring.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.MaxBytes })
 	f.parsed(to, remoteread.FlagMaxFrameBytes, "64MiB", "Most bytes that one frame of the upstream's answer may hold.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.MaxFrameBytes })
+	f.parsed(to, remoteread.FlagExternalLabels, "auto", "Labels that the upstream adds to the series it sends: auto takes off those of its configuration, name=value,... those, none takes off none, keep leaves them in answers.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.ExternalLabels })
 	f.number(to, "upstream.concurrency", "4", "Requests to the upstream in flight at once.", func(s *settings) *int { return &s.Upstream.Concurrency })
 }
 
 // addQuery declares the flags that bound queries, and those of the log.
 func (f *settingsFlags) addQuery(to flagger) {
+	f.parsed(to, memory.FlagLimit, "SIZE", "Memory of the process, such as 8GiB, of which the cache, fetches, queries and answers take what they need; what finds none left waits briefly and is then refused. 0 sets no limit. By default 90 % of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Memory.Limit })
 	f.parsed(to, "query.timeout", "2m", "Longest that a query may take.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.Timeout })
 	f.number(to, "query.max-samples", "50000000", "Most samples that a query may hold in memory at once.", func(s *settings) *int { return &s.Query.MaxSamples })
-	f.parsed(to, "query.max-memory", "SIZE", "Most memory that a query may take for its result and what leads to it, such as 2GiB; 0 sets no limit. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.MaxMemory })
-	f.parsed(to, "query.lookback-delta", "5m", "How far back an instant selector looks for a sample.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
+	f.parsed(to, "query.max-memory", "SIZE", "Most memory that a query may take for its result and what leads to it, such as 2GiB; 0 sets no limit. By default a quarter of memory.limit.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.MaxMemory })
+	f.addText(to)
+	f.parsed(to, "query.lookback-delta", "auto", "How far back an instant selector looks for a sample; auto is what the upstream has, or 5m.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
+	f.parsed(to, "query.evaluation-interval", "auto", "Step of a subquery that has none, in Prometheus its global evaluation_interval; auto is what the upstream has, or 1m.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.EvaluationInterval })
+	f.parsed(to, "enable-feature", "auto", "Features of Prometheus that queries may use, by its names and with commas between them; auto is what the upstream has on, none is none.", func(s *settings) encoding.TextUnmarshaler { return &s.EnableFeature })
 	f.text(to, "log.level", "info", "Least severe messages to log: debug, info, warn or error.", func(s *settings) *string { return &s.Log.Level })
 	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *settings) *string { return &s.Log.Format })
 }
@@ -112,7 +118,7 @@ func (f *settingsFlags) addQuery(to flagger) {
 // addServer declares the flags of a server.
 func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *settings) *int { return &s.Query.MaxConcurrency })
-	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of the memory that the program may use.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
+	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of memory.limit.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
 	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
 	f.parsed(to, "cache.results-bytes", "64MiB", "Most memory for results of aggregations, which spare a dashboard that is looked at again all but its newest steps; 0 keeps none.", func(s *settings) encoding.TextUnmarshaler { return &s.Cache.ResultsBytes })
 	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *settings) *string { return &s.Cache.Path })
@@ -126,17 +132,9 @@ func (f *settingsFlags) addServer(to flagger) {
 	f.number(to, "cache.prefetch-concurrency", "1", "Most of these requests at once.", func(s *settings) *int { return &s.Cache.PrefetchConcurrency })
 	f.parsed(to, "upstream.retention", "0s", "How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing.", func(s *settings) encoding.TextUnmarshaler { return &s.Upstream.Retention })
 
-	var addrs addresses
-	to.Flag("web.listen-address", "Address to listen on; may be repeated.").PlaceHolder("127.0.0.1:9201").SetValue(&flagValue{cumulative: true, set: func(s string) error {
-		addrs = append(addrs, s)
-		f.given = append(f.given, func(t *settings) { t.Web.ListenAddress = addrs })
-		return nil
-	}})
-	f.text(to, "web.config.file", "FILE", "File that turns on TLS or authentication: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md", func(s *settings) *string { return &s.Web.ConfigFile })
-	f.onOff(to, "web.enable-pprof", "Serve profiles under /debug/pprof.", func(s *settings) *bool { return &s.Web.EnablePprof })
-	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples.", func(s *settings) *bool { return &s.Web.EnableAdminAPI })
-	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
-	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *settings) *string { return &s.Web.CORSOrigin })
+	f.addQueue(to)
+	f.addStorage(to)
+	f.addWeb(to)
 }
 
 // load reads the configuration file, if any, and applies the command line over
@@ -161,52 +159,52 @@ func (f *settingsFlags) load() (settings, error) {
 	for _, apply := range f.given {
 		apply(&s)
 	}
+	s.divide()
 	return s, nil
 }
 
 // values lists the settings by the names of their flags.
 func (s *settings) values() map[string]string {
-	base := s.Upstream.URL
-	if u, err := url.Parse(base); err == nil {
-		base = u.Redacted()
+	all := map[string]string{
+		"upstream.url":                urltext.Setting(s.Upstream.URL),
+		remoteread.FlagMaxBytes:       s.Upstream.MaxBytes.String(),
+		remoteread.FlagMaxFrameBytes:  s.Upstream.MaxFrameBytes.String(),
+		"upstream.concurrency":        strconv.Itoa(s.Upstream.Concurrency),
+		"tsdb.path":                   s.TSDB.Path,
+		"query.timeout":               s.Query.Timeout.String(),
+		"query.max-samples":           strconv.Itoa(s.Query.MaxSamples),
+		memory.FlagLimit:              s.Memory.Limit.String(),
+		"query.max-memory":            s.Query.MaxMemory.String(),
+		"query.max-concurrency":       strconv.Itoa(s.Query.MaxConcurrency),
+		"query.lookback-delta":        s.Query.LookbackDelta.String(),
+		"query.evaluation-interval":   s.Query.EvaluationInterval.String(),
+		"enable-feature":              s.EnableFeature.String(),
+		remoteread.FlagExternalLabels: s.Upstream.ExternalLabels.String(),
+		"cache.host-bytes":            s.Cache.HostBytes.String(),
+		"cache.decoded-bytes":         s.Cache.decoded().String(),
+		"cache.results-bytes":         s.Cache.ResultsBytes.String(),
+		"cache.fresh":                 s.Cache.Fresh.String(),
+		"cache.recheck":               s.Cache.Recheck.String(),
+		"cache.path":                  s.Cache.Path,
+		"cache.disk-bytes":            s.Cache.DiskBytes.String(),
+		"cache.out-of-order-window":   s.Cache.OutOfOrderWindow.String(),
+		"cache.max-age":               s.Cache.MaxAge.String(),
+		"cache.prefetch-requests":     strconv.Itoa(s.Cache.PrefetchRequests),
+		"cache.prefetch-bytes":        s.Cache.PrefetchBytes.String(),
+		"cache.prefetch-concurrency":  strconv.Itoa(s.Cache.PrefetchConcurrency),
+		"upstream.retention":          s.Upstream.Retention.String(),
+		"gpu":                         string(s.GPU.Mode),
+		"gpu.devices":                 string(s.GPU.Devices),
+		"gpu.memory-fraction":         s.GPU.MemoryFraction.String(),
+		"gpu.memory-bytes":            s.GPU.MemoryBytes.String(),
+		"gpu.constants":               s.GPU.Constants,
+		"gpu.library":                 s.GPU.Library,
+		"log.level":                   s.Log.Level,
+		"log.format":                  s.Log.Format,
 	}
-	return map[string]string{
-		"upstream.url":               base,
-		remoteread.FlagMaxBytes:      s.Upstream.MaxBytes.String(),
-		remoteread.FlagMaxFrameBytes: s.Upstream.MaxFrameBytes.String(),
-		"upstream.concurrency":       strconv.Itoa(s.Upstream.Concurrency),
-		"tsdb.path":                  s.TSDB.Path,
-		"query.timeout":              s.Query.Timeout.String(),
-		"query.max-samples":          strconv.Itoa(s.Query.MaxSamples),
-		"query.max-memory":           s.Query.MaxMemory.String(),
-		"query.max-concurrency":      strconv.Itoa(s.Query.MaxConcurrency),
-		"query.lookback-delta":       s.Query.LookbackDelta.String(),
-		"cache.host-bytes":           s.Cache.HostBytes.String(),
-		"cache.decoded-bytes":        s.Cache.decoded().String(),
-		"cache.results-bytes":        s.Cache.ResultsBytes.String(),
-		"cache.fresh":                s.Cache.Fresh.String(),
-		"cache.recheck":              s.Cache.Recheck.String(),
-		"cache.path":                 s.Cache.Path,
-		"cache.disk-bytes":           s.Cache.DiskBytes.String(),
-		"cache.out-of-order-window":  s.Cache.OutOfOrderWindow.String(),
-		"cache.max-age":              s.Cache.MaxAge.String(),
-		"cache.prefetch-requests":    strconv.Itoa(s.Cache.PrefetchRequests),
-		"cache.prefetch-bytes":       s.Cache.PrefetchBytes.String(),
-		"cache.prefetch-concurrency": strconv.Itoa(s.Cache.PrefetchConcurrency),
-		"upstream.retention":         s.Upstream.Retention.String(),
-		"web.enable-admin-api":       strconv.FormatBool(s.Web.EnableAdminAPI),
-		"gpu":                        string(s.GPU.Mode),
-		"gpu.devices":                string(s.GPU.Devices),
-		"gpu.memory-fraction":        s.GPU.MemoryFraction.String(),
-		"gpu.memory-bytes":           s.GPU.MemoryBytes.String(),
-		"gpu.constants":              s.GPU.Constants,
-		"gpu.library":                s.GPU.Library,
-		"web.listen-address":         strings.Join(s.Web.ListenAddress, ","),
-		"web.config.file":            s.Web.ConfigFile,
-		"web.enable-pprof":           strconv.FormatBool(s.Web.EnablePprof),
-		"web.shutdown-timeout":       s.Web.ShutdownTimeout.String(),
-		"web.cors.origin":            s.Web.CORSOrigin,
-		"log.level":                  s.Log.Level,
-		"log.format":                 s.Log.Format,
-	}
+	maps.Copy(all, s.Storage.values())
+	maps.Copy(all, s.Query.queueSettings.values())
+	maps.Copy(all, s.Web.values())
+	maps.Copy(all, s.Query.textSettings.values())
+	return all
 }

@@ -5,9 +5,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/refcount"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 // generation is what answers requests between two reloads. Each request holds
@@ -34,38 +37,64 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		stores = prev.reads.stores
 	}
 	var err error
-	if g.reads, err = openBackend(set, s.cfg.Upstream, stores, g.reg, s.logger); err != nil {
+	if g.reads, err = openBackend(set, storeOptions{
+		upstream: s.cfg.Upstream, prev: stores, memory: s.memory, changed: s.upstreamChanged, reg: g.reg, logger: s.logger,
+	}); err != nil {
 		return nil, err
 	}
-	if prev != nil && prev.eval.from == set.engine() && prev.eval.Hold() {
+	from := set.engine(g.reads.facts())
+	limitMemory(s.memory, set.Memory.Limit)
+	g.reads.startTimestamps(from.features.Has(upstream.UseStartTimestamps))
+	if prev != nil && prev.eval.from == from && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = newEvaluator(set.engine(), s.gpus, s.logger)
+		g.eval = newEvaluator(from, s.gpus, s.memory, s.logger)
 	}
 
-	origin, err := set.corsOrigin()
+	origin, err := set.Web.corsOrigin()
+	if err != nil {
+		g.Release()
+		return nil, usageError{err}
+	}
+	pages, err := set.Web.pagesURL()
 	if err != nil {
 		g.Release()
 		return nil, usageError{err}
 	}
 	o := api.Options{
-		Engine:        g.eval.Engine,
-		Queryable:     g.reads.all,
-		Parser:        promqlParser(),
-		Remotes:       g.reads.remotes(),
-		Config:        g.reads.shownConfig,
-		Flags:         set.values(),
-		RuntimeInfo:   s.runtimeInfo,
-		ListenAddress: s.Addr(),
-		Ready:         s.ready,
-		CORSOrigin:    origin,
-		Pprof:         set.Web.EnablePprof,
-		Timeout:       time.Duration(set.Query.Timeout),
-		Logger:        s.logger.With("component", "web"),
-		Metrics:       s.httpMetrics,
-		Registerer:    g.reg,
-		Gatherer:      prometheus.GathererFunc(s.gather),
+		Engine:    g.eval.Engine,
+		Queryable: g.reads.all,
+		Parser:    from.parser(),
+		Limits:    from.textSettings.limits(),
+		Known:     g.reads.known,
+		Remotes:   g.reads.remotes(),
+		Config: func() promconfig.Config {
+			c := g.reads.shownConfig()
+			c.GlobalConfig.EvaluationInterval = model.Duration(from.interval)
+			return c
+		},
+		ExternalLabels: g.reads.externalLabels,
+		Flags:          from.shown(set.values()),
+		RuntimeInfo:    s.runtimeInfo,
+		ListenAddress:  s.Addr(),
+		Features:       g.eval.can.Get,
+		LookbackDelta:  from.lookback,
+		PagesURL:       pages,
+		Ready:          s.ready,
+		CORSOrigin:     origin,
+		Timeout:        time.Duration(set.Query.Timeout),
+		Queue:          s.queues.queries,
+		ReadQueue:      s.queues.reads,
+		TenantHeader:   set.Query.TenantHeader,
+		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
+		Logger:         s.logger.With("component", "web"),
+		Metrics:        s.httpMetrics,
+		Memory:         s.memory,
+		Registerer:     g.reg,
+		Gatherer:       prometheus.GathererFunc(s.gather),
 	}
+	set.Storage.apply(&o)
+	set.Web.apply(&o)
 	if set.Web.EnableAdminAPI {
 		o.Dropper = g.reads.all
 	}

@@ -104,9 +104,6 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	if _, err := promqlParser().ParseExpr(o.expr); err != nil {
-		return fmt.Errorf("the expression does not parse: %w", err)
-	}
 	set, err := o.settings.load()
 	if err != nil {
 		return err
@@ -123,11 +120,16 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	reads, err := openBackend(set, nil, nil, prometheus.NewRegistry(), logger)
+	pool := newPool(set.Memory.Limit)
+	reads, err := openBackend(set, storeOptions{memory: pool, reg: prometheus.NewRegistry(), logger: logger})
 	if err != nil {
 		return err
 	}
 	defer reads.Release()
+	from := set.engine(reads.facts())
+	if _, err := from.textSettings.limits().Parser(from.parser()).ParseExpr(o.expr); err != nil {
+		return fmt.Errorf("the expression does not parse: %w", err)
+	}
 	if mode == engine.GPU && set.GPU.Mode == gpuAuto {
 		set.GPU.Mode = gpuRequire
 	}
@@ -138,7 +140,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		}
 		defer gpus.Close()
 	}
-	eval := newEvaluator(set.engine(), gpus, logger)
+	eval := newEvaluator(from, gpus, pool, logger)
 	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))

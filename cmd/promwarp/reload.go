@@ -22,6 +22,7 @@ func (s *server) Reload() (err error) {
 	if err != nil {
 		return err
 	}
+	next.divide()
 	check := next.validate
 	if s.cfg.Upstream != nil {
 		check = next.validateLimits
@@ -44,6 +45,7 @@ func (s *server) Reload() (err error) {
 		return fmt.Errorf("the server is shutting down")
 	}
 	old.Release() // the server's own hold
+	s.queues.set(next)
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.stores, old.reads.stores), "limits_changed", g.eval != old.eval)
@@ -61,6 +63,8 @@ func (s *server) warnOfFixed(next settings) {
 		{"web.listen-address", was.Web.ListenAddress, next.Web.ListenAddress},
 		{"web.config.file", was.Web.ConfigFile, next.Web.ConfigFile},
 		{"web.shutdown-timeout", was.Web.ShutdownTimeout, next.Web.ShutdownTimeout},
+		{"web.max-connections", was.Web.MaxConnections, next.Web.MaxConnections},
+		{"web.max-header-bytes", was.Web.MaxHeaderBytes, next.Web.MaxHeaderBytes},
 		{"log.level", was.Log.Level, next.Log.Level},
 		{"log.format", was.Log.Format, next.Log.Format},
 	} {

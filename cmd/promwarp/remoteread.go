@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/common/model"
 	promconfig "github.com/prometheus/prometheus/config"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // remoteReadSettings is an entry of remote_read: one of Prometheus's, and what
@@ -29,6 +31,7 @@ type remoteReadExtras struct {
 	Recheck          *model.Duration `yaml:"recheck"`
 	OutOfOrderWindow *model.Duration `yaml:"out_of_order_window"`
 	MaxAge           *model.Duration `yaml:"max_age"`
+	ExternalLabels   *externalLabels `yaml:"external_labels"`
 }
 
 // onFailure is what becomes of a query when an upstream fails.
@@ -52,7 +55,7 @@ func (f *onFailure) UnmarshalYAML(unmarshal func(any) error) error {
 }
 
 // extraKeys are the keys of remoteReadExtras.
-var extraKeys = []string{"on_failure", "api_url", "retention", "fresh", "recheck", "out_of_order_window", "max_age"}
+var extraKeys = []string{"on_failure", "api_url", "retention", "fresh", "recheck", "out_of_order_window", "max_age", "external_labels"}
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
@@ -63,7 +66,7 @@ func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
 	}
 	all := entry{remoteRead: remoteRead(promconfig.DefaultRemoteReadConfig)}
 	if err := unmarshal(&all); err != nil {
-		return err
+		return urltext.Err(err) // it may quote a URL with its password
 	}
 	r.RemoteReadConfig, r.remoteReadExtras = promconfig.RemoteReadConfig(all.remoteRead), all.remoteReadExtras
 

@@ -37,6 +37,9 @@ func (s *server) Run(ctx context.Context) error {
 	servers := s.servers()
 	g.Add(func() error { return s.serve(servers) }, func(error) { s.drain(servers) })
 
+	returning, enough := context.WithCancel(context.Background())
+	g.Add(func() error { returnMemory(returning, s.memory); return nil }, func(error) { enough() })
+
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	noMore := make(chan struct{})
@@ -66,11 +69,17 @@ func (s *server) Run(ctx context.Context) error {
 // servers returns one HTTP server a listener: exporter-toolkit changes the one
 // that it is given.
 func (s *server) servers() []*http.Server {
+	web := s.cfg.Settings.Web
 	servers := make([]*http.Server, len(s.listeners))
 	for i := range servers {
 		servers[i] = &http.Server{
 			Handler:           s,
-			ReadHeaderTimeout: time.Minute,
+			ReadHeaderTimeout: min(headerTimeout, time.Duration(web.ReadTimeout)),
+			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
+			MaxHeaderBytes:    int(web.MaxHeaderBytes),
+			ConnState:         s.connections.state,
+			// The doors see to clients that read nothing of a stream.
+			HTTP2: &http.HTTP2Config{WriteByteTimeout: time.Duration(web.WriteTimeout)},
 		}
 	}
 	return servers
@@ -82,7 +91,7 @@ func (s *server) serve(servers []*http.Server) error {
 	flags := &web.FlagConfig{WebConfigFile: &s.cfg.Settings.Web.ConfigFile}
 	for i, l := range s.listeners {
 		g.Go(func() error {
-			err := web.Serve(l, servers[i], flags, s.logger)
+			err := web.Serve(s.connections.limit(l), servers[i], flags, s.logger)
 			if errors.Is(err, http.ErrServerClosed) {
 				return nil
 			}

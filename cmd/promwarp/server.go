@@ -28,6 +28,7 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -40,13 +41,13 @@ type serverConfig struct {
 	Reload func() (settings, error)
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
-	Upstream upstream
+	Upstream fetcher
 	// Logger is the server's log; nil discards.
 	Logger *slog.Logger
 }
 
-// upstream is cache.Upstream.
-type upstream interface {
+// fetcher is cache.Upstream.
+type fetcher interface {
 	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error)
 }
 
@@ -63,7 +64,11 @@ type server struct {
 	reloadOK    prometheus.Gauge
 	reloadTime  prometheus.Gauge
 
-	gpus *fleet.Fleet // nil if none are to be used
+	connections *connections
+
+	queues queues
+	gpus   *fleet.Fleet // nil if none are to be used
+	memory *memory.Pool // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -83,7 +88,10 @@ func newServer(cfg serverConfig) (*server, error) {
 	if s.logger == nil {
 		s.logger = promslog.NewNopLogger()
 	}
+	s.connections = newConnections(max(cfg.Settings.Web.MaxConnections, 1))
 	s.notReady("starting")
+	s.cfg.Settings.divide()
+	cfg = s.cfg
 	check := cfg.Settings.validate
 	if cfg.Upstream != nil {
 		check = cfg.Settings.validateLimits
@@ -98,6 +106,7 @@ func newServer(cfg serverConfig) (*server, error) {
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
+	s.openMemory()
 
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -113,11 +122,12 @@ func newServer(cfg serverConfig) (*server, error) {
 		return nil, err
 	}
 	s.current.Store(g)
+	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
 }
 
-// registerMetrics registers what outlives a reload.
+// registerMetrics makes and registers what outlives a reload.
 func (s *server) registerMetrics() {
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "promwarp_config_last_reload_successful",
@@ -134,6 +144,7 @@ func (s *server) registerMetrics() {
 		versioncollector.NewCollector("promwarp"),
 	)
 	s.httpMetrics = api.NewMetrics(s.base)
+	s.queues = newQueues(s.cfg.Settings, s.base)
 }
 
 // gather gathers what outlives a reload and what the present generation has.
@@ -213,6 +224,7 @@ func (s *server) Close() {
 	if s.gpus != nil {
 		s.gpus.Close()
 	}
+	s.closeMemory()
 }
 
 // Addr is the first address that the server listens on, host:port.

@@ -105,7 +105,8 @@ func quickSettings() settings {
 	return s
 }
 
-// runServer runs a server until stop is called, which returns what Run did.
+// runServer runs a server until stop is called, which returns what Run did, or
+// the test ends.
 func runServer(t *testing.T, cfg serverConfig) (s *server, stop func() error) {
 	t.Helper()
 	s, err := newServer(cfg)
@@ -114,10 +115,12 @@ func runServer(t *testing.T, cfg serverConfig) (s *server, stop func() error) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	require.Eventually(t, func() bool { return s.ready() == nil }, 10*time.Second, time.Millisecond)
-	return s, sync.OnceValue(func() error {
+	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
 	})
+	t.Cleanup(func() { _ = stop() }) // a test that fails before it stops its server must not fail the next
+	return s, stop
 }
 
 func TestServe(t *testing.T) {
@@ -439,20 +442,6 @@ remote_read:
 	require.NotContains(t, text, "secret2")
 	require.NotContains(t, text, "secret3")
 	require.Equal(t, "secret2", src[0].remote.Headers["X-Token"])
-}
-
-func TestTracker(t *testing.T) {
-	tr := newTracker(1)
-	i, err := tr.Insert(context.Background(), "a")
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	_, err = tr.Insert(ctx, "b")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	tr.Delete(i)
-	_, err = tr.Insert(context.Background(), "c")
-	require.NoError(t, err)
-	require.Equal(t, 1, tr.GetMaxConcurrent())
 }
 
 // TestAdminAPI drops what the cache keeps, where that is enabled.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/alecthomas/units"
-	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 // settings are everything that the command line and the configuration file
@@ -24,9 +24,13 @@ type settings struct {
 	RemoteRead []*remoteReadSettings `yaml:"remote_read"`
 	Query      querySettings         `yaml:"query"`
 	Cache      cacheSettings         `yaml:"cache"`
+	Memory     memorySettings        `yaml:"memory"`
+	Storage    storageSettings       `yaml:"storage"`
 	GPU        gpuSettings           `yaml:"gpu"`
 	Web        webSettings           `yaml:"web"`
 	Log        logSettings           `yaml:"log"`
+	// EnableFeature are the features of Prometheus that queries may use.
+	EnableFeature featureList `yaml:"enable_feature"`
 }
 
 // upstreamSettings name the Prometheus-compatible server that is read from, and
@@ -43,6 +47,8 @@ type upstreamSettings struct {
 	// Retention is how far back the server keeps its data; 0 means that it drops
 	// none.
 	Retention model.Duration `yaml:"retention"`
+	// ExternalLabels are those that the server adds to its series.
+	ExternalLabels externalLabels `yaml:"external_labels"`
 }
 
 // tsdbSettings name a local Prometheus data directory that is read from.
@@ -55,9 +61,14 @@ type querySettings struct {
 	Timeout    model.Duration `yaml:"timeout"`
 	MaxSamples int            `yaml:"max_samples"`
 	// MaxMemory bounds a query's result and what leads to it; 0 means no bound.
-	MaxMemory      byteSize       `yaml:"max_memory"`
-	MaxConcurrency int            `yaml:"max_concurrency"`
-	LookbackDelta  model.Duration `yaml:"lookback_delta"`
+	MaxMemory      byteSize     `yaml:"max_memory"`
+	MaxConcurrency int          `yaml:"max_concurrency"`
+	LookbackDelta  autoDuration `yaml:"lookback_delta"`
+	// EvaluationInterval is the step of a subquery that has none.
+	EvaluationInterval autoDuration `yaml:"evaluation_interval"`
+	queueSettings      `yaml:",inline"`
+
+	textSettings `yaml:",inline"`
 }
 
 // cacheSettings bound what the cache keeps.
@@ -91,16 +102,6 @@ type cacheSettings struct {
 	PrefetchConcurrency int      `yaml:"prefetch_concurrency"`
 }
 
-// webSettings are those of the HTTP server.
-type webSettings struct {
-	ListenAddress   addresses      `yaml:"listen_address"`
-	ConfigFile      string         `yaml:"config_file"`
-	EnablePprof     bool           `yaml:"enable_pprof"`
-	EnableAdminAPI  bool           `yaml:"enable_admin_api"`
-	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
-	CORSOrigin      string         `yaml:"cors_origin"`
-}
-
 // logSettings are those of the program's log.
 type logSettings struct {
 	Level  string `yaml:"level"`
@@ -120,9 +121,10 @@ func defaultSettings() settings {
 		Query: querySettings{
 			Timeout:        model.Duration(2 * time.Minute),
 			MaxSamples:     50_000_000,
-			MaxMemory:      byteSize(defaultHostBytes()),
+			MaxMemory:      unset,
 			MaxConcurrency: 20,
-			LookbackDelta:  model.Duration(5 * time.Minute),
+			queueSettings:  defaultQueue(),
+			textSettings:   defaultText(),
 		},
 		Upstream: upstreamSettings{
 			MaxBytes:      remoteread.DefaultMaxBytes,
@@ -130,7 +132,7 @@ func defaultSettings() settings {
 			Concurrency:   remoteread.DefaultConcurrency,
 		},
 		Cache: cacheSettings{
-			HostBytes:    byteSize(defaultHostBytes()),
+			HostBytes:    unset,
 			DecodedBytes: -1,
 			ResultsBytes: defaultResultsBytes,
 			DiskBytes:    defaultDiskBytes,
@@ -140,13 +142,11 @@ func defaultSettings() settings {
 
 			PrefetchRequests: 1, PrefetchBytes: 8 << 20, PrefetchConcurrency: 1,
 		},
-		GPU: defaultGPU(),
-		Web: webSettings{
-			ListenAddress:   addresses{"127.0.0.1:9201"},
-			ShutdownTimeout: model.Duration(30 * time.Second),
-			CORSOrigin:      ".*",
-		},
-		Log: logSettings{Level: "info", Format: "logfmt"},
+		Memory:  memorySettings{Limit: unset},
+		Storage: defaultStorage(),
+		GPU:     defaultGPU(),
+		Web:     defaultWeb(),
+		Log:     logSettings{Level: "info", Format: "logfmt"},
 	}
 }
 
@@ -160,6 +160,9 @@ func (s *settings) validate() error {
 
 // validateLimits checks everything but the source.
 func (s *settings) validateLimits() error {
+	if err := s.Query.textSettings.validate(); err != nil {
+		return err
+	}
 	switch {
 	case s.Query.Timeout <= 0:
 		return errors.New("query.timeout must be more than 0; the default is 2m")
@@ -169,8 +172,6 @@ func (s *settings) validateLimits() error {
 		return errors.New("query.max_memory must not be negative; 0 sets no limit")
 	case s.Query.MaxConcurrency <= 0:
 		return errors.New("query.max_concurrency must be more than 0; the default is 20")
-	case s.Query.LookbackDelta <= 0:
-		return errors.New("query.lookback_delta must be more than 0; the default is 5m")
 	case s.Upstream.MaxBytes <= 0:
 		return errors.New("upstream.max_bytes must be more than 0; the default is 4GiB")
 	case s.Upstream.MaxFrameBytes <= 0:
@@ -201,12 +202,17 @@ func (s *settings) validateLimits() error {
 		return errors.New("cache.prefetch_concurrency must be at least 1; cache.prefetch_requests: 0 fetches nothing ahead")
 	case s.Upstream.Retention < 0:
 		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
-	case s.Web.ShutdownTimeout < 0:
-		return errors.New("web.shutdown_timeout must not be negative; the default is 30s")
-	case len(s.Web.ListenAddress) == 0:
-		return errors.New("web.listen_address must name at least one address, such as 127.0.0.1:9201")
 	}
-	if _, err := s.corsOrigin(); err != nil {
+	if err := s.Query.queueSettings.validate(); err != nil {
+		return err
+	}
+	if err := s.Web.validate(); err != nil {
+		return err
+	}
+	if err := s.Memory.validate(s.Cache); err != nil {
+		return err
+	}
+	if err := s.Storage.validate(); err != nil {
 		return err
 	}
 	if err := s.GPU.validate(); err != nil {
@@ -216,10 +222,20 @@ func (s *settings) validateLimits() error {
 	return err
 }
 
-// engine returns what an engine is made from.
-func (s *settings) engine() engineSettings {
-	return engineSettings{querySettings: s.Query, decodedBytes: int64(s.Cache.decoded()), resultsBytes: int64(s.Cache.ResultsBytes)}
+// engine returns what an engine is made from before upstreams of which f is known.
+func (s *settings) engine(f upstream.Facts) engineSettings {
+	query := s.Query
+	query.queueSettings = queueSettings{} // the engine does not depend on them
+	return engineSettings{
+		querySettings: query, decodedBytes: int64(s.Cache.decoded()), resultsBytes: int64(s.Cache.ResultsBytes),
+		lookback: s.Query.LookbackDelta.or(f.Lookback, defaultLookback),
+		interval: s.Query.EvaluationInterval.or(f.EvaluationInterval, upstream.DefaultEvaluationInterval),
+		features: s.EnableFeature.or(f.Features),
+	}
 }
+
+// defaultLookback is Prometheus's default of --query.lookback-delta.
+const defaultLookback = 5 * time.Minute
 
 // decoded is the part of HostBytes for decoded columns.
 func (c cacheSettings) decoded() byteSize {
@@ -227,15 +243,6 @@ func (c cacheSettings) decoded() byteSize {
 		return c.HostBytes / 2
 	}
 	return c.DecodedBytes
-}
-
-// corsOrigin is the regular expression that a browser's origin must match.
-func (s *settings) corsOrigin() (*regexp.Regexp, error) {
-	re, err := regexp.Compile("^(?s:" + s.Web.CORSOrigin + ")$")
-	if err != nil {
-		return nil, fmt.Errorf("web.cors_origin: %w", err)
-	}
-	return re, nil
 }
 
 // byteSize is a number of bytes, written with a unit (4GiB, 512MB: both powers

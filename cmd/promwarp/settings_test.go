@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api"
 )
 
 // writeFile writes text to a file of a new directory.
@@ -48,6 +51,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, s.validate())
 	want := defaultSettings()
 	want.Upstream.URL = "http://p:9090"
+	want.divide()
 	require.Equal(t, want, s)
 	require.Equal(t, addresses{"127.0.0.1:9201"}, s.Web.ListenAddress)
 	require.Positive(t, s.Cache.HostBytes)
@@ -66,7 +70,7 @@ remote_read:
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, lookback_delta: 1m}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID}
 cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, results_bytes: 1MiB, path: kept, disk_bytes: 5GiB, fresh: 1h, recheck: 4m, out_of_order_window: 2h, max_age: 3h, prefetch_requests: 2, prefetch_bytes: 3MiB, prefetch_concurrency: 4}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
@@ -75,7 +79,14 @@ web:
   enable_admin_api: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
+  upstream_url: https://prometheus.example/
+  read_timeout: 4s
+  write_timeout: 5s
+  max_connections: 6
+  max_header_bytes: 7KiB
+  max_body_bytes: 8KiB
 log: {level: debug, format: json}
+storage: {remote_read_sample_limit: 1, remote_read_stream_sample_limit: 2, remote_read_concurrent_limit: 3, remote_read_max_bytes_in_frame: 4KiB, remote_read_max_queries: 5, remote_read_chunks: xor}
 `
 
 // onlySource is the one source that s names.
@@ -94,11 +105,13 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, model.Duration(time.Minute)}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, autoDuration(time.Minute), autoDuration(15 * time.Second), queueSettings{7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, textSettings{7, 8, 9}}, s.Query)
 	require.Equal(t, cacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash"}, s.Web)
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
+		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
+	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor"}, s.Storage)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.validate())
 
@@ -130,6 +143,14 @@ func TestCommandLineWins(t *testing.T) {
 	require.Equal(t, "warn", s.Log.Level)
 	require.Equal(t, "rel.yml", s.Web.ConfigFile)
 	require.Equal(t, 9, s.Upstream.Concurrency)
+
+	s = load(t, "--config.file="+file, "--storage.remote.read-sample-limit=0", "--storage.remote.read-stream-sample-limit=20", "--storage.remote.read-concurrent-limit=30",
+		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is")
+	require.Equal(t, storageSettings{0, 20, 30, 40, 50, "as-is"}, s.Storage)
+	require.Equal(t, "as-is", s.values()["storage.remote.read-chunks"])
+	var o api.Options
+	s.Storage.apply(&o)
+	require.Equal(t, api.Options{ReadSamples: -1, ReadStreamSamples: 20, ReadFrameBytes: 40, ReadQueries: 50, ReadChunks: "as-is"}, o)
 
 	// A source replaces the file's.
 	s = load(t, "--config.file="+file, "--tsdb.path=d")
@@ -178,9 +199,23 @@ func TestSettingsErrors(t *testing.T) {
 		"no scheme":           {args: []string{"--upstream.url=prometheus:9090"}, want: []string{"http://prometheus:9090"}},
 		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
 		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
+		"queue":               {args: []string{"--upstream.url=http://p", "--query.max-queue=-1"}, want: []string{"query.max_queue", "0 lets"}},
+		"queue time":          {args: []string{"--upstream.url=http://p", "--query.max-queue-time=0s"}, want: []string{"query.max_queue_time"}},
+		"read timeout":        {args: []string{"--upstream.url=http://p", "--web.read-timeout=0s"}, want: []string{"web.read_timeout"}},
+		"write timeout":       {args: []string{"--upstream.url=http://p", "--web.write-timeout=0s"}, want: []string{"web.write_timeout"}},
+		"connections":         {args: []string{"--upstream.url=http://p", "--web.max-connections=0"}, want: []string{"web.max_connections"}},
+		"header":              {args: []string{"--upstream.url=http://p", "--web.max-header-bytes=1"}, want: []string{"web.max_header_bytes"}},
+		"body":                {args: []string{"--upstream.url=http://p", "--web.max-body-bytes=0"}, want: []string{"web.max_body_bytes"}},
+		"depth 0":             {args: []string{"--upstream.url=http://p", "--query.max-depth=0"}, want: []string{"query.max_depth", "2500"}},
+		"length 0":            {args: []string{"--upstream.url=http://p", "--query.max-length=0"}, want: []string{"query.max_length", "1048576"}},
+		"regexps of no size":  {file: "upstream: {url: http://p}\nquery: {max_regexp_size: -1}\n", want: []string{"query.max_regexp_size", "524288"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
+		"read samples":        {args: []string{"--upstream.url=http://p", "--storage.remote.read-sample-limit=-1"}, want: []string{"storage.remote_read_sample_limit"}},
+		"read frames":         {args: []string{"--upstream.url=http://p", "--storage.remote.read-max-bytes-in-frame=0"}, want: []string{"storage.remote_read_max_bytes_in_frame"}},
+		"read chunks":         {file: "storage: {remote_read_chunks: all}\n", want: []string{`"all"`, "auto, xor and as-is"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},
+		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p:9090"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +276,32 @@ func TestUsableMemory(t *testing.T) {
 	put("sys/fs/cgroup/memory.max", "1048576\n")
 	require.Equal(t, int64(1<<20), usableMemory(root))
 	require.Greater(t, unknown, int64(1<<20))
-	require.Positive(t, defaultHostBytes())
+	require.Positive(t, defaultLimit())
+}
+
+// TestMemorySettings: what may be taken follows from the limit of the process where it is
+// not given, and what does not add up is refused.
+func TestMemorySettings(t *testing.T) {
+	s := load(t, "--upstream.url=http://p", "--memory.limit=2GiB")
+	require.NoError(t, s.validate())
+	require.Equal(t, []byteSize{2 << 30, 512 << 20, 512 << 20, 256 << 20}, []byteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory, s.Cache.decoded()})
+	s = load(t, "--upstream.url=http://p", "--config.file="+writeFile(t, "{memory: {limit: 4GiB}, cache: {host_bytes: 1GiB}}"))
+	require.Equal(t, []byteSize{4 << 30, 1 << 30, 1 << 30}, []byteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory})
+	s = load(t, "--upstream.url=http://p", "--memory.limit=0")
+	require.NoError(t, s.validate())
+	require.Equal(t, []byteSize{0, unknownShare}, []byteSize{s.Memory.Limit, s.Cache.HostBytes})
+	require.InDelta(t, 0.9*float64(usableMemory("/")), float64(load(t).Memory.Limit), 10)
+
+	for text, want := range map[string]string{
+		"--memory.limit=63MiB":                        "memory.limit must be at least 64MiB",
+		"--memory.limit=1GiB --cache.host-bytes=1GiB": "cache.host_bytes and cache.results_bytes come to 1GiB64MiB, which is more than three quarters of memory.limit, 1GiB",
+	} {
+		s, err := parseFlags(t, append(strings.Fields(text), "--upstream.url=http://p")...).load()
+		if err == nil {
+			err = s.validate()
+		}
+		require.ErrorContains(t, err, want, text)
+	}
 }
 
 // Samples on disk are of one source and of one who reads it.

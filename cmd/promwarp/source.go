@@ -9,6 +9,8 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 	promconfig "github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // readPath is where a Prometheus serves remote read, below its base URL.
@@ -81,10 +83,10 @@ func (s *settings) sources() ([]source, error) {
 func parseBase(setting, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
+		return nil, fmt.Errorf("%s: %w", setting, urltext.Err(err))
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("%s %q: write an http or https URL such as http://prometheus:9090", setting, u.Redacted())
+		return nil, fmt.Errorf("%s %q: write an http or https URL such as http://prometheus:9090", setting, urltext.Setting(text))
 	}
 	if base := baseOf(u); base != nil {
 		return base, nil
@@ -112,7 +114,7 @@ func (s source) same(t source) bool { return reflect.DeepEqual(s, t) }
 // String names the source in messages, without credentials.
 func (s source) String() string {
 	if s.remote != nil {
-		return s.remote.URL.Redacted()
+		return urltext.Of(s.remote.URL.URL)
 	}
 	return s.dir
 }

@@ -11,13 +11,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
+	commonconfig "github.com/prometheus/common/config"
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
 // backend is all that is read from.
@@ -36,7 +37,7 @@ type reader interface {
 // storeKeys are the keys of the stores that s asks for, and which of them are
 // optional. Several share the cache's limits equally, and its directory. A given
 // upstream takes the place of the sources.
-func storeKeys(s settings, up upstream) (keys []storeKey, optional []bool, err error) {
+func storeKeys(s settings, up fetcher) (keys []storeKey, optional []bool, err error) {
 	common := storeKey{fetch: s.Upstream, cache: s.Cache}
 	common.fetch.URL, common.cache.ResultsBytes = "", 0 // another source or engine takes no other store
 	if up != nil {
@@ -67,6 +68,7 @@ func storeKeys(s settings, up upstream) (keys []storeKey, optional []bool, err e
 			extra = s.RemoteRead[i].remoteReadExtras
 		}
 		override(&k.fetch.Retention, extra.Retention)
+		override(&k.fetch.ExternalLabels, extra.ExternalLabels)
 		override(&k.cache.Fresh, extra.Fresh)
 		override(&k.cache.Recheck, extra.Recheck)
 		override(&k.cache.OutOfOrderWindow, extra.OutOfOrderWindow)
@@ -83,21 +85,21 @@ func override[T any](setting, by *T) {
 	}
 }
 
-// openBackend opens what s asks for, or up if that is given. It takes over from prev
-// the stores that did not change. reg receives metrics.
-func openBackend(s settings, up upstream, prev []*store, reg prometheus.Registerer, logger *slog.Logger) (*backend, error) {
-	keys, optional, err := storeKeys(s, up)
+// openBackend opens what s asks for, or o.upstream. It takes over from o.prev the stores
+// that did not change.
+func openBackend(s settings, o storeOptions) (*backend, error) {
+	keys, optional, err := storeKeys(s, o.upstream)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	b := &backend{optional: optional}
 	for _, k := range keys {
-		i := slices.IndexFunc(prev, func(p *store) bool { return p.key.same(k) })
-		if i >= 0 && prev[i].Hold() {
-			b.stores = append(b.stores, prev[i])
+		i := slices.IndexFunc(o.prev, func(p *store) bool { return p.key.same(k) })
+		if i >= 0 && o.prev[i].Hold() {
+			b.stores = append(b.stores, o.prev[i])
 			continue
 		}
-		st, err := openStore(k, up, prev, logger)
+		st, err := openStore(k, o)
 		if err != nil {
 			b.Release()
 			return nil, err
@@ -105,7 +107,7 @@ func openBackend(s settings, up upstream, prev []*store, reg prometheus.Register
 		b.stores = append(b.stores, st)
 	}
 	if s.Cache.Path != "" {
-		dropUnused(s.Cache.Path, keys, logger)
+		dropUnused(s.Cache.Path, keys, o.logger)
 	}
 	if len(b.stores) == 1 && !optional[0] {
 		b.all = b.stores[0].cache
@@ -115,7 +117,7 @@ func openBackend(s settings, up upstream, prev []*store, reg prometheus.Register
 	for i, st := range b.stores {
 		ups[i] = fanout.Upstream{Name: st.name, Cache: st.cache, Optional: optional[i]}
 	}
-	b.all = fanout.New(reg, ups...)
+	b.all = fanout.New(o.reg, ups...)
 	return b, nil
 }
 
@@ -157,6 +159,8 @@ func (b *backend) shownConfig() promconfig.Config {
 			continue
 		}
 		shown := *remote
+		shown.URL = &commonconfig.URL{URL: urltext.Bare(remote.URL.URL)}
+		shown.HTTPClientConfig = shownHTTP(shown.HTTPClientConfig)
 		if len(shown.Headers) > 0 {
 			shown.Headers = map[string]string{}
 			for k := range remote.Headers {
@@ -164,6 +168,29 @@ func (b *backend) shownConfig() promconfig.Config {
 			}
 		}
 		c.RemoteReadConfigs = append(c.RemoteReadConfigs, &shown)
+	}
+	return c
+}
+
+// shownHTTP is an HTTP client's configuration without what marshalling it would show.
+func shownHTTP(c commonconfig.HTTPClientConfig) commonconfig.HTTPClientConfig {
+	if c.ProxyURL.URL != nil {
+		c.ProxyURL = commonconfig.URL{URL: urltext.Bare(c.ProxyURL.URL)}
+	}
+	if c.OAuth2 != nil {
+		o := *c.OAuth2
+		o.TokenURL = urltext.Setting(o.TokenURL)
+		if o.ProxyURL.URL != nil {
+			o.ProxyURL = commonconfig.URL{URL: urltext.Bare(o.ProxyURL.URL)}
+		}
+		if len(o.EndpointParams) > 0 {
+			params := map[string]string{}
+			for k := range o.EndpointParams {
+				params[k] = "<secret>"
+			}
+			o.EndpointParams = params
+		}
+		c.OAuth2 = &o
 	}
 	return c
 }

@@ -1,0 +1,239 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Where the external labels of an upstream are kept, queries match them as if they were
+// stored, and so must the lists of labels and series that the upstream answers, which are
+// without them.
+
+// keptLabels returns what has next, which forwards to remote, answer lists as if its series
+// had the labels remote.Kept where they lack them.
+func (a *API) keptLabels(remote *Remote, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := &keptList{ext: remote.Kept(), next: next, parser: a.o.Parser, limit: a.o.MaxListBytes}
+		kind, name := listKind(r.URL.Path)
+		if l.ext.IsEmpty() || kind == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			respondFormError(w, err)
+			return
+		}
+		form := r.Clone(r.Context())
+		form.Body = io.NopCloser(bytes.NewReader(body))
+		if err := form.ParseForm(); err != nil {
+			respondFormError(w, err)
+			return
+		}
+		answer, list, err := l.answer(r, kind, name, form.Form)
+		switch {
+		case err != nil:
+			// The server says what is wrong with it.
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+		case answer.Status != "success" && answer.recorded.code < http.StatusBadRequest:
+			answer.respond(w, remote.Name) // it is too large, or not whole
+		case answer.Status != "success":
+			for k, v := range answer.recorded.header {
+				w.Header()[k] = v
+			}
+			w.WriteHeader(answer.recorded.code)
+			_, _ = w.Write(answer.recorded.body.Bytes())
+		default:
+			respondWarned(w, list, answer.Warnings, answer.Infos)
+		}
+	})
+}
+
+// listKind says which of the three lists of labels and series a path is: labels, values,
+// of the label name, or series.
+func listKind(path string) (kind, name string) {
+	switch {
+	case path == prefix+"/labels":
+		return "labels", ""
+	case path == prefix+"/series":
+		return "series", ""
+	case strings.HasPrefix(path, prefix+"/label/") && strings.HasSuffix(path, "/values"):
+		name = strings.TrimSuffix(strings.TrimPrefix(path, prefix+"/label/"), "/values")
+		if strings.HasPrefix(name, "U__") {
+			name = model.UnescapeName(name, model.ValueEncodingEscaping)
+		}
+		return "values", name
+	}
+	return "", ""
+}
+
+// keptList answers one request for a list.
+type keptList struct {
+	ext    labels.Labels
+	next   http.Handler
+	parser parser.Parser
+	limit  int64 // of bytes of an answer
+}
+
+// errSelector is for a selector that the server refuses.
+var errSelector = errors.New("not a selector")
+
+func (l *keptList) answer(r *http.Request, kind, name string, form url.Values) (*listAnswer, any, error) {
+	stored, err := l.stored(form["match[]"])
+	if err != nil {
+		return nil, nil, err
+	}
+	a := l.ask(r, form, stored)
+	if a.Status != "success" {
+		return a, nil, nil
+	}
+	if kind == "series" {
+		var all []map[string]string
+		if err := json.Unmarshal(a.Data, &all); err != nil {
+			return nil, nil, err
+		}
+		for _, s := range all {
+			l.ext.Range(func(e labels.Label) {
+				if s[e.Name] == "" {
+					s[e.Name] = e.Value
+				}
+			})
+		}
+		return a, all, nil
+	}
+	var all []string
+	if err := json.Unmarshal(a.Data, &all); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case kind == "labels" && len(all) > 0:
+		l.ext.Range(func(e labels.Label) { all = append(all, e.Name) })
+	case kind == "values" && l.ext.Has(name) && l.some(r, form, name):
+		all = append(all, l.ext.Get(name))
+	}
+	slices.Sort(all)
+	return a, slices.Compact(all), nil
+}
+
+// some reports whether the upstream has a series that matches and lacks a label of its own.
+func (l *keptList) some(r *http.Request, form url.Values, name string) bool {
+	selectors := form["match[]"]
+	if len(selectors) == 0 {
+		selectors = []string{`{__name__!=""}`}
+	}
+	var lacking []string
+	for _, s := range selectors {
+		ms, err := l.parser.ParseMetricSelector(s)
+		if err != nil {
+			return false
+		}
+		if slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == name && !m.Matches(l.ext.Get(name)) }) {
+			continue
+		}
+		ms = slices.DeleteFunc(ms, func(m *labels.Matcher) bool { return m.Name == name })
+		for _, ms := range l.split(append(ms, labels.MustNewMatcher(labels.MatchEqual, name, "")), name) {
+			lacking = append(lacking, selectorText(ms))
+		}
+	}
+	if len(lacking) == 0 {
+		return false
+	}
+	form = url.Values{"start": form["start"], "end": form["end"], "limit": {"1"}}
+	r = r.Clone(r.Context())
+	r.URL.Path, r.URL.RawPath = prefix+"/series", ""
+	a := l.ask(r, form, lacking)
+	return a.Status == "success" && len(a.Data) > len("[]")
+}
+
+// ask asks the upstream with other selectors.
+func (l *keptList) ask(r *http.Request, form url.Values, selectors []string) *listAnswer {
+	values := url.Values{}
+	for k, v := range form {
+		if k != "match[]" && len(v) > 0 {
+			values[k] = v
+		}
+	}
+	if len(selectors) > 0 {
+		values["match[]"] = selectors
+	}
+	r = r.Clone(r.Context())
+	r.Method, r.ContentLength = http.MethodGet, 0
+	r.Header.Del("Content-Type")
+	r.Header.Del("Content-Length")
+	r.URL.RawQuery = values.Encode()
+	return ask(l.next, r, nil, l.limit)
+}
+
+// stored returns selectors that match by the labels that are stored what the given ones
+// match with external labels.
+func (l *keptList) stored(selectors []string) (out []string, err error) {
+	for _, s := range selectors {
+		ms, err := l.parser.ParseMetricSelector(s)
+		if err != nil || !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches("") }) {
+			return nil, errSelector
+		}
+		for _, ms := range l.split(ms, "") {
+			out = append(out, selectorText(ms))
+		}
+	}
+	return out, nil
+}
+
+// split divides what ms match by which of the external labels that they name, all but one,
+// series have of their own.
+func (l *keptList) split(ms []*labels.Matcher, but string) [][]*labels.Matcher {
+	out := [][]*labels.Matcher{nil}
+	l.ext.Range(func(e labels.Label) {
+		var on []*labels.Matcher
+		for _, m := range ms {
+			if m.Name == e.Name && e.Name != but {
+				on = append(on, m)
+			}
+		}
+		if len(on) == 0 {
+			return
+		}
+		var next [][]*labels.Matcher
+		for _, o := range out {
+			own := append(slices.Clone(o), on...)
+			next = append(next, append(own, labels.MustNewMatcher(labels.MatchNotEqual, e.Name, "")))
+			if !slices.ContainsFunc(on, func(m *labels.Matcher) bool { return !m.Matches(e.Value) }) {
+				next = append(next, append(slices.Clone(o), labels.MustNewMatcher(labels.MatchEqual, e.Name, "")))
+			}
+		}
+		out = next
+	})
+	for i, o := range out {
+		for _, m := range ms {
+			if m.Name == but || !l.ext.Has(m.Name) {
+				o = append(o, m)
+			}
+		}
+		out[i] = o
+	}
+	return out
+}
+
+// selectorText is a selector as the API takes it, which wants a matcher that does not
+// match everything.
+func selectorText(ms []*labels.Matcher) string {
+	if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches("") }) {
+		ms = append(slices.Clip(ms), labels.MustNewMatcher(labels.MatchNotEqual, model.MetricNameLabel, ""))
+	}
+	texts := make([]string, len(ms))
+	for i, m := range ms {
+		texts[i] = m.String()
+	}
+	return "{" + strings.Join(texts, ",") + "}"
+}

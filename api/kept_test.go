@@ -1,0 +1,78 @@
+package api
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+)
+
+// keptSeries are stored series, some of which have a label of their own that is external.
+const keptSeries = `load 1m
+  x{i="1"} 1 2 3
+  x{i="2", cluster="eu"} 1 2 3
+  x{i="3", cluster="us", room="5"} 1 2 3
+  y{i="4", room="5"} 1 2 3
+  y{i="5", room="6"} 1 2 3
+`
+
+// TestKeptLabels: where external labels are kept, labels, values and series are those of
+// series that have them.
+func TestKeptLabels(t *testing.T) {
+	stored := newTestAPI(t, func(o *Options) { o.Queryable = newStorage(t, keptSeries) })
+	upstream := httptest.NewServer(stored)
+	defer upstream.Close()
+	base, _ := url.Parse(upstream.URL)
+	ext := labels.FromStrings("cluster", "eu", "room", "7")
+	kept := newTestAPI(t, func(o *Options) {
+		o.Remotes = []*Remote{{Name: upstream.URL, Base: base, Kept: func() labels.Labels { return ext }}}
+	})
+	shown := newTestAPI(t, func(o *Options) {
+		o.Queryable = newStorage(t, `load 1m
+  x{i="1", cluster="eu", room="7"} 1 2 3
+  x{i="2", cluster="eu", room="7"} 1 2 3
+  x{i="3", cluster="us", room="5"} 1 2 3
+  y{i="4", cluster="eu", room="5"} 1 2 3
+  y{i="5", cluster="eu", room="6"} 1 2 3
+`)
+	})
+	selectors := []string{
+		`x`, `y`, `{cluster="eu"}`, `{cluster!="eu",i!=""}`, `x{cluster="us"}`, `{room="7"}`, `{room=~"5|7",cluster="eu"}`, `{room!="7",i=~".+"}`, `z`,
+		`{cluster="",i!=""}`, `y{room=~".+"}`, `{__name__=~".+",cluster!~"u.*"}`, `{room="7",cluster="us"}`,
+	}
+	list := func(a *API, path string, form url.Values) (out []string) {
+		code, got := getJSON(t, a, path+"?"+form.Encode())
+		require.Equal(t, 200, code, "%s %s: %s", path, form, got.Error)
+		var all []json.RawMessage
+		require.NoError(t, json.Unmarshal(got.Data, &all))
+		for _, v := range all {
+			out = append(out, string(v))
+		}
+		slices.Sort(out)
+		return out
+	}
+	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	for range 200 {
+		form := url.Values{"start": {"0"}, "end": {"200"}}
+		for range r.IntN(3) {
+			form.Add("match[]", selectors[r.IntN(len(selectors))])
+		}
+		for _, path := range []string{"labels", "series", "label/cluster/values", "label/room/values", "label/i/values", "label/none/values"} {
+			if path == "series" && len(form["match[]"]) == 0 {
+				continue
+			}
+			require.Equal(t, list(shown, "/api/v1/"+path, form), list(kept, "/api/v1/"+path, form), "%s %s", path, form)
+		}
+	}
+	for selector, why := range map[string]string{"x{": "parse error", `{cluster=""}`: "non-empty matcher"} {
+		code, got := getJSON(t, kept, "/api/v1/series?match[]="+url.QueryEscape(selector))
+		require.Equal(t, 400, code)
+		require.Contains(t, got.Error, why)
+	}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/util/httputil"
+)
+
+// maxDecoded is how often a path is decoded in the search for what leads out of it.
+const maxDecoded = 8
+
+// staying has h answer requests whose path stays where it is, however often servers on its
+// way decode it: those behind get promwarp's credentials, and one that normalises paths
+// would take these to another place.
+func (a *API) staying(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if leaves(r.URL.EscapedPath()) {
+			httputil.SetCORS(w, a.o.CORSOrigin, r)
+			respondError(w, http.StatusBadRequest, typeBadData,
+				`the path has an element "." or "..", a backslash or a NUL, perhaps escaped, which is not forwarded; a label's name that has one can be given in its escaped form, U__...`)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// leaves reports whether an escaped path may lead somewhere else than it seems to.
+func leaves(path string) bool {
+	for range maxDecoded {
+		if strings.ContainsAny(path, "\\\x00") || slices.ContainsFunc(strings.Split(path, "/"), isDots) {
+			return true
+		}
+		if !strings.Contains(path, "%") {
+			return false
+		}
+		plain := decodeLoosely(path)
+		if plain == path {
+			return false
+		}
+		path = plain
+	}
+	return true
+}
+
+// isDots reports whether an element of a path stands for itself or the one above. Some
+// servers cut off what comes behind a semicolon.
+func isDots(element string) bool {
+	element, _, _ = strings.Cut(element, ";")
+	return element == "." || element == ".."
+}
+
+// decodeLoosely decodes what is escaped in s, and leaves what only looks so.
+func decodeLoosely(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		return plain
+	}
+	parts := strings.Split(s, "%")
+	var b strings.Builder
+	b.WriteString(parts[0])
+	for _, p := range parts[1:] {
+		if plain, err := url.PathUnescape("%" + p[:min(2, len(p))]); err == nil {
+			b.WriteString(plain + p[2:])
+		} else {
+			b.WriteString("%" + p)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+// queueSettings say how queries, and remote reads, wait for others to end.
+type queueSettings struct {
+	// MaxQueue is the most that wait; 0 lets none wait.
+	MaxQueue int `yaml:"max_queue"`
+	// MaxQueueTime is the longest that one waits.
+	MaxQueueTime model.Duration `yaml:"max_queue_time"`
+	// TenantHeader is the header that says whose a request is; empty is none.
+	TenantHeader string `yaml:"tenant_header"`
+}
+
+func defaultQueue() queueSettings {
+	return queueSettings{MaxQueue: 1000, MaxQueueTime: model.Duration(10 * time.Second)}
+}
+
+// validate checks what the types cannot say.
+func (s *queueSettings) validate() error {
+	switch {
+	case s.MaxQueue < 0:
+		return errors.New("query.max_queue must not be negative; 0 lets no query wait, the default is 1000")
+	case s.MaxQueueTime <= 0:
+		return errors.New("query.max_queue_time must be more than 0; the default is 10s")
+	}
+	return nil
+}
+
+// addQueue declares the flags of the queues.
+func (f *settingsFlags) addQueue(to flagger) {
+	f.number(to, "query.max-queue", "1000", "Queries that may wait for one of query.max-concurrency to end, and as many remote reads; others are refused at once with 503. 0 lets none wait.", func(s *settings) *int { return &s.Query.MaxQueue })
+	f.parsed(to, "query.max-queue-time", "10s", "Longest that a query or remote read waits for another to end; then it is refused with 503.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.MaxQueueTime })
+	f.text(to, "query.tenant-header", "NAME", "Header that says whose a request is, such as X-Scope-OrgID: those who wait take turns. By default it is the remote address.", func(s *settings) *string { return &s.Query.TenantHeader })
+}
+
+// values lists the settings by the names of their flags.
+func (s *queueSettings) values() map[string]string {
+	return map[string]string{
+		"query.max-queue":      strconv.Itoa(s.MaxQueue),
+		"query.max-queue-time": s.MaxQueueTime.String(),
+		"query.tenant-header":  s.TenantHeader,
+	}
+}
+
+// limits are those of a queue with that many slots; 0 sets no limit. A quarter of them is
+// kept from a client that has all others.
+func (s *queueSettings) limits(slots int) queue.Limits {
+	return queue.Limits{Slots: slots, Spare: slots / 4, MaxWaiting: s.MaxQueue, MaxWait: time.Duration(s.MaxQueueTime)}
+}
+
+// queues are what requests wait in. They outlive a reload.
+type queues struct {
+	queries, reads *queue.Queue
+}
+
+func newQueues(s settings, reg prometheus.Registerer) queues {
+	of := func(name string) *queue.Queue {
+		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
+	}
+	q := queues{of("query"), of("read")}
+	q.set(s)
+	return q
+}
+
+// set gives the queues the limits of s.
+func (q queues) set(s settings) {
+	q.queries.Set(s.Query.queueSettings.limits(s.Query.MaxConcurrency))
+	q.reads.Set(s.Query.queueSettings.limits(s.Storage.ReadConcurrentLimit))
+}

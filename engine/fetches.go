@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// fetches are what the selectors of a query's parts matched. Each is fetched once, all at
+// the same time, before the query is evaluated: what executors cannot evaluate shows in the
+// chunks' encodings, so it is left to Prometheus's engine before a sample is decoded.
+// Whoever evaluates a selector, and in whichever attempt, reads the one selection.
+type fetches struct {
+	querier   storage.Querier
+	queryable storage.Queryable
+	ctx       context.Context // of the query
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+
+	mint, maxt int64 // of the querier, in ms, both included
+	of         map[posrange.PositionRange]*fetched
+	waited     time.Duration // for selections, since waitedFor was asked
+}
+
+// fetched is what a selector matched.
+type fetched struct {
+	ready chan struct{} // closed when the rest is set
+	sel   *selection.Selection
+	ws    annotations.Annotations
+	err   error
+}
+
+// get waits until the selection is there.
+func (f *fetched) get() (*selection.Selection, annotations.Annotations, error) {
+	<-f.ready
+	return f.sel, f.ws, f.err
+}
+
+// openFetches opens a querier on a query's storage.
+func openFetches(ctx context.Context, q storage.Queryable, mint, maxt int64) (*fetches, error) {
+	inner, err := q.Querier(mint, maxt)
+	if err != nil {
+		return nil, err
+	}
+	f := &fetches{querier: inner, queryable: q, mint: mint, maxt: maxt, of: map[posrange.PositionRange]*fetched{}}
+	f.ctx, f.cancel = context.WithCancel(ctx)
+	return f, nil
+}
+
+// close ends what nobody waits for any more. Selections must not be read after it.
+func (f *fetches) close() {
+	f.cancel()
+	f.running.Wait()
+	f.querier.Close()
+}
+
+// start fetches what the parts read and what is not yet being fetched.
+func (f *fetches) start(parts []*planner.Part) {
+	for _, p := range parts {
+		for _, r := range readingsOf(p) {
+			f.fetch(r.window, r.hints)
+		}
+	}
+}
+
+func (f *fetches) fetch(w *plan.Window, hints *storage.SelectHints) *fetched {
+	if got, ok := f.of[w.Scan.Pos]; ok {
+		return got
+	}
+	got := &fetched{ready: make(chan struct{})}
+	f.of[w.Scan.Pos] = got
+	if q, ok := f.querier.(selection.Querier); ok {
+		f.running.Go(func() {
+			defer close(got.ready)
+			got.err = rescue.Do(func() (err error) {
+				got.sel, got.ws, err = q.SelectChunks(f.ctx, hints, w.Scan.Matchers...)
+				return err
+			})
+		})
+		return got
+	}
+	got.sel, got.ws, got.err = f.encoded(hints, w)
+	close(got.ready)
+	return got
+}
+
+// started is what is fetched for a window of a part, all of which were started.
+func (f *fetches) started(w *plan.Window) *fetched { return f.of[w.Scan.Pos] }
+
+// infoSeries gets what info reads besides its input. What that is shows only in the input.
+func (f *fetches) infoSeries(w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+	hints := &storage.SelectHints{Step: g.Interval, Func: "info"}
+	hints.Start, hints.End = w.Reads(g)
+	if q, ok := f.querier.(selection.Querier); ok {
+		return q.SelectChunks(f.ctx, hints, w.Scan.Matchers...)
+	}
+	return f.encoded(hints, w)
+}
+
+// encoded gets chunks from a storage that cannot hand out selections: by its chunk
+// querier, else by encoding its samples.
+func (f *fetches) encoded(hints *storage.SelectHints, w *plan.Window) (*selection.Selection, annotations.Annotations, error) {
+	cq, ok := f.queryable.(storage.ChunkQueryable)
+	if !ok {
+		return selection.FromSeriesSet(f.ctx, f.querier.Select(f.ctx, true, hints, w.Scan.Matchers...), 0)
+	}
+	q, err := cq.ChunkQuerier(f.mint, f.maxt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer q.Close()
+	return selection.FromChunkSeriesSet(f.ctx, q.Select(f.ctx, true, hints, w.Scan.Matchers...), 0)
+}
+
+// wait waits for a selection, and notes for how long.
+func (f *fetches) wait(got *fetched) {
+	select {
+	case <-got.ready:
+		return
+	default:
+	}
+	start := time.Now()
+	<-got.ready
+	f.waited += time.Since(start)
+}
+
+// waitedFor is how long was waited for selections since it was asked last.
+func (f *fetches) waitedFor() time.Duration {
+	d := f.waited
+	f.waited = 0
+	return d
+}
+
+// bySelector is what was fetched for the selectors of a query's tree, by their matchers.
+// Prometheus's engine asks for a selector's series by the very matchers that the tree has.
+// Where the storage's chunks were made from its samples, or the other way round, the engine
+// reads the storage itself.
+func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetched {
+	if _, ok := f.querier.(selection.Querier); !ok || len(f.of) == 0 {
+		return func([]*labels.Matcher) *fetched { return nil }
+	}
+	type selector struct {
+		matchers []*labels.Matcher
+		got      *fetched
+	}
+	found := map[*labels.Matcher]selector{} // by the first matcher
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		if v, ok := n.(*parser.VectorSelector); ok && len(v.LabelMatchers) > 0 {
+			if got, ok := f.of[v.PosRange]; ok {
+				found[v.LabelMatchers[0]] = selector{v.LabelMatchers, got}
+			}
+		}
+		return nil
+	})
+	return func(ms []*labels.Matcher) *fetched {
+		if len(ms) > 0 {
+			if s, ok := found[ms[0]]; ok && slices.Equal(s.matchers, ms) {
+				return s.got
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/stats"
+
+	"github.com/promwarp/promwarp/cpuexec"
+)
+
+// Prometheus's engine bounds its samples, not its memory, and 50 million samples are
+// 800 MB. So what it holds is charged to the query's budget while it works: each time it
+// asks a series for its samples, which are at most as many as there are steps. What it
+// makes between is no more than what it read, but for subqueries that read nothing, which
+// are charged before.
+
+// heldBytes is the memory that a sample costs which Prometheus's engine holds: a point of
+// 16 bytes, and what an operator makes of it while it is still there, or room that is not used.
+const heldBytes = 24
+
+// meter charges what Prometheus's engine holds in one attempt at a query.
+type meter struct {
+	samples  *stats.QuerySamples
+	budget   *cpuexec.Budget
+	lookback int64 // ms
+	matrix   bool  // the query is a range selector, all samples of which are its result
+	largest  int64 // samples of the selector that brought most
+	charged  int64 // bytes
+}
+
+// check charges what is held when a selector has brought so many samples. It must be called
+// by the goroutine that Prometheus's engine evaluates the query in.
+func (m *meter) check(brought int64) error {
+	m.largest = max(m.largest, brought)
+	held := int64(m.samples.PeakSamples) // in all that is evaluated
+	if m.matrix {
+		held = max(held, m.samples.TotalSamples)
+	}
+	n := heldBytes * (held + m.largest)
+	if n <= m.charged {
+		return nil
+	}
+	more := n - m.charged
+	m.charged = n
+	if err := m.budget.Take(more); err != nil {
+		return &evalError{err}
+	}
+	return nil
+}
+
+// metered is a querier whose series are charged as they are read.
+type metered struct {
+	storage.Querier
+	m *meter
+}
+
+func (q metered) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	return q.m.over(q.Querier.Select(ctx, sortSeries, hints, ms...), hints)
+}
+
+// over returns set with each series charged when its samples are asked for.
+func (m *meter) over(set storage.SeriesSet, hints *storage.SelectHints) storage.SeriesSet {
+	s := &meteredSet{SeriesSet: set, m: m, steps: 1, from: -1}
+	if hints != nil && hints.Range > 0 {
+		s.window = true
+	}
+	if hints != nil && hints.Step > 0 {
+		before := hints.Range
+		if before == 0 {
+			before = m.lookback
+		}
+		s.steps = max(hints.End-hints.Start-before, 0)/hints.Step + 1
+	}
+	return s
+}
+
+type meteredSet struct {
+	storage.SeriesSet
+	m       *meter
+	steps   int64 // that the selector is evaluated at
+	brought int64 // samples of the series read so far, at most
+	window  bool  // whether it is a range selector
+	from    int64 // samples that were counted before the first series; -1 before that
+}
+
+// read counts a series that is about to be read. A histogram counts as many samples as it
+// is large.
+func (s *meteredSet) read() error {
+	s.brought += s.steps
+	total := s.m.samples.TotalSamples
+	if s.from < 0 {
+		s.from = total
+	}
+	if !s.window {
+		s.brought = max(s.brought, total-s.from+s.steps)
+	}
+	return s.m.check(s.brought)
+}
+
+func (s *meteredSet) At() storage.Series { return meteredSeries{s.SeriesSet.At(), s} }
+
+type meteredSeries struct {
+	storage.Series
+	set *meteredSet
+}
+
+func (s meteredSeries) Iterator(reuse chunkenc.Iterator) chunkenc.Iterator {
+	if err := s.set.read(); err != nil {
+		return failedIterator{chunkenc.NewNopIterator(), err}
+	}
+	return s.Series.Iterator(reuse)
+}
+
+// failedIterator yields an error.
+type failedIterator struct {
+	chunkenc.Iterator
+	err error
+}
+
+func (i failedIterator) Err() error { return i.err }
+
+// meter begins to charge an attempt.
+func (q *query) meter() *meter {
+	m := &meter{samples: q.Query.Stats().Samples, budget: q.budget, lookback: q.stmt.LookbackDelta.Milliseconds()}
+	m.matrix = q.stmt.Expr.Type() == parser.ValueTypeMatrix
+	return m
+}
+
+// beginBudget gives an attempt at the query, whose context is ctx, the memory that it may
+// take.
+func (q *query) beginBudget(ctx context.Context) error {
+	q.lease.Release()
+	q.budget = cpuexec.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
+	if n := heldBytes * q.unread(); n > 0 {
+		return q.budget.Take(n)
+	}
+	return nil
+}
+
+// unread is how many samples Prometheus's engine makes of subqueries that read none, such
+// as time()[1y:1s], at most.
+func (q *query) unread() int64 {
+	var samples int64
+	// walk returns whether there is a selector in e, which is evaluated over a range.
+	var walk func(e parser.Node, over time.Duration) bool
+	walk = func(e parser.Node, over time.Duration) (selects bool) {
+		sub, ok := e.(*parser.SubqueryExpr)
+		if ok {
+			over += sub.Range
+		}
+		_, selects = e.(*parser.VectorSelector)
+		for child := range parser.ChildrenIter(e) {
+			selects = walk(child, over) || selects
+		}
+		if !ok || selects {
+			return selects
+		}
+		step := sub.Step
+		if step <= 0 {
+			step = time.Duration(q.e.opts.Prometheus.NoStepSubqueryIntervalFn(sub.Range.Milliseconds())) * time.Millisecond
+		}
+		samples += int64(over / max(step, time.Millisecond))
+		return false
+	}
+	walk(q.stmt.Expr, q.stmt.End.Sub(q.stmt.Start))
+	if most := q.e.opts.Prometheus.MaxSamples; most > 0 {
+		samples = min(samples, int64(most)) // more is an error of its own
+	}
+	return samples
+}
+
+// resultBytes is the memory of a result that Prometheus's engine made, and of what
+// histograms take as JSON, which is made of them at once. Labels are shared with the series
+// that were read.
+func resultBytes(v parser.Value) (n int64) {
+	const (
+		point, series = 16, 64
+		asJSON        = 8 // bytes for each byte of a histogram, about
+	)
+	switch v := v.(type) {
+	case promql.Matrix:
+		for i := range v {
+			n += series + point*int64(cap(v[i].Floats))
+			for _, h := range v[i].Histograms {
+				n += point + (1+asJSON)*int64(h.H.Size())
+			}
+		}
+	case promql.Vector:
+		n = series * int64(len(v))
+		for i := range v {
+			if v[i].H != nil {
+				n += (1 + asJSON) * int64(v[i].H.Size())
+			}
+		}
+	}
+	return n
+}
+
+// keepResult gives back what the query took but for its result, which stays until it is
+// closed.
+func (q *query) keepResult(v parser.Value) error {
+	n := resultBytes(v)
+	if q.whole != nil {
+		n = 16 * q.whole.Points()
+	}
+	if err := q.budget.AtLeast(n); err != nil {
+		return err
+	}
+	q.lease.Shrink(n)
+	return nil
+}

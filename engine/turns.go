@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/prometheus/prometheus/promql"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Evaluations of many samples take turns on the cores, since each of them uses all: more
+// at once would end no sooner, hold more memory, and keep small queries waiting for a core.
+
+// manySamples is from how many samples on an evaluation takes turns: some milliseconds of a
+// core.
+const manySamples = 1 << 20
+
+// newTurns returns the turns of evaluations of many samples on cores.
+func newTurns() *semaphore.Weighted {
+	return semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)/2)))
+}
+
+// run evaluates a part when its turn has come.
+func (q *query) run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+	// GPUs have a queue of their own.
+	if q.e.opts.GPUs == nil && q.samplesOf(job.Node) >= manySamples {
+		switch err := q.e.turns.Acquire(ctx, 1); {
+		case errors.Is(err, context.DeadlineExceeded):
+			return nil, promql.ErrQueryTimeout("expression evaluation")
+		case err != nil:
+			return nil, promql.ErrQueryCanceled("expression evaluation")
+		}
+		defer q.e.turns.Release(1)
+	}
+	return q.e.cpu.Run(ctx, job)
+}
+
+// samplesOf is how many samples were fetched for n and what is below it.
+func (q *query) samplesOf(n plan.Node) (samples int64) {
+	if w, ok := n.(*plan.Window); ok {
+		if f := q.fetches.started(w); f != nil {
+			if sel, _, err := f.get(); err == nil {
+				samples += sel.NumSamples()
+			}
+		}
+	}
+	for _, in := range n.Inputs() {
+		samples += q.samplesOf(in)
+	}
+	return samples
+}

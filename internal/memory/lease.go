@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// grain is how many bytes a lease takes of its pool at once, so that small needs cost an
+// addition.
+const grain = 256 << 10
+
+// Lease is memory that one piece of work has taken. It is safe for concurrent use. A nil
+// Lease has no limit and counts nothing.
+type Lease struct {
+	pool  *Pool
+	part  Part
+	taken atomic.Int64 // what was asked for, bytes
+	held  atomic.Int64 // what the pool gave, bytes: a multiple of grain
+}
+
+// Lease returns a lease of nothing yet.
+func (p *Pool) Lease(part Part) *Lease {
+	if p == nil {
+		return nil
+	}
+	p.leases.Add(1)
+	return &Lease{pool: p, part: part}
+}
+
+// Grow takes n more bytes, or gives them back if n is negative. It waits for what is not
+// there, briefly and no longer than ctx, and then fails with a *BusyError or a
+// *TooLargeError. The bytes count as taken even then, until Release.
+func (l *Lease) Grow(ctx context.Context, n int64) error {
+	if l == nil {
+		return nil
+	}
+	want := l.taken.Add(n)
+	if n <= 0 {
+		return nil // what was held stays for what comes next
+	}
+	for {
+		held := l.held.Load()
+		if want <= held {
+			return nil
+		}
+		more := (want - held + grain - 1) / grain * grain
+		if held+more > l.pool.most.Load() {
+			l.pool.refused[l.part].Add(1)
+			return &TooLargeError{Limit: l.pool.Limit()}
+		}
+		if !l.held.CompareAndSwap(held, held+more) {
+			continue
+		}
+		if err := l.pool.take(ctx, l.part, more); err != nil {
+			l.held.Add(-more)
+			return err
+		}
+		return nil
+	}
+}
+
+// Shrink gives back all but n bytes.
+func (l *Lease) Shrink(n int64) {
+	if l == nil {
+		return
+	}
+	l.taken.Store(n)
+	keep := (n + grain - 1) / grain * grain
+	for {
+		held := l.held.Load()
+		if held <= keep {
+			return
+		}
+		if l.held.CompareAndSwap(held, keep) {
+			l.pool.Count(l.part, keep-held)
+			return
+		}
+	}
+}
+
+// Release gives everything back. The lease can be used again.
+func (l *Lease) Release() { l.Shrink(0) }
+
+// Taken is what the lease has taken, in bytes.
+func (l *Lease) Taken() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.taken.Load()
+}

@@ -1,0 +1,145 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const mib = 1 << 20
+
+// TestLease: leases take what is there, and what they give back others can take.
+func TestLease(t *testing.T) {
+	p := New(Options{Limit: 100 * mib, Wait: time.Millisecond}) // 80 for leases
+	a, b := p.Lease(Evaluation), p.Lease(Answers)
+	require.NoError(t, a.Grow(t.Context(), 50*mib))
+	require.NoError(t, b.Grow(t.Context(), 20*mib))
+	require.Equal(t, map[string]int64{"fetched": 0, "evaluation": 50 * mib, "answers": 20 * mib, "requests": 0}, p.Parts())
+
+	err := b.Grow(t.Context(), 20*mib)
+	require.ErrorAs(t, err, new(*BusyError))
+	require.ErrorContains(t, err, "--memory.limit=100 MiB")
+	require.True(t, Exhausted(err))
+	require.EqualValues(t, 1, p.Refused()["answers"])
+	b.Release()
+	require.NoError(t, b.Grow(t.Context(), 20*mib))
+	a.Shrink(10 * mib)
+	require.NoError(t, b.Grow(t.Context(), 50*mib))
+	a.Release()
+	require.EqualValues(t, 70*mib, p.Used())
+
+	err = b.Grow(t.Context(), 20*mib)
+	require.ErrorAs(t, err, new(*TooLargeError), "more than there could be")
+	require.True(t, Exhausted(err))
+	b.Release()
+	require.Zero(t, p.Used())
+
+	var none *Pool
+	require.NoError(t, none.Lease(Evaluation).Grow(t.Context(), 1<<60))
+	none.Lease(Evaluation).Release()
+	require.NoError(t, none.Room(t.Context(), Fetched))
+	none.Watch("x", func() int64 { return 1 })()
+	require.Zero(t, none.Used()+none.Limit())
+}
+
+// TestLeaseWaits: a lease that does not fit gets what others give back meanwhile, and
+// waits no longer than its context.
+func TestLeaseWaits(t *testing.T) {
+	p := New(Options{Limit: 100 * mib, Wait: time.Minute})
+	a, b := p.Lease(Evaluation), p.Lease(Evaluation)
+	require.NoError(t, a.Grow(t.Context(), 70*mib))
+	time.AfterFunc(20*time.Millisecond, a.Release)
+	require.NoError(t, b.Grow(t.Context(), 70*mib))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, a.Grow(ctx, 70*mib), context.DeadlineExceeded)
+	b.Release()
+	a.Release()
+	require.Zero(t, p.Used())
+}
+
+// TestCountedAndWatched: what others count is taken from what leases may have, and what
+// only the collector can free is looked for before a lease is refused.
+func TestCountedAndWatched(t *testing.T) {
+	p := New(Options{Limit: 100 * mib, Wait: 2 * time.Second})
+	unwatch := p.Watch("cache", func() int64 { return 30 * mib })
+	garbage := func() {
+		b := new([mib]byte)
+		p.Count(Fetched, 40*mib)
+		runtime.AddCleanup(b, func(n int64) { p.Count(Fetched, -n) }, int64(40*mib))
+	}
+	garbage()
+	require.EqualValues(t, 70*mib, p.Parts()["cache"]+p.Parts()["fetched"])
+	l := p.Lease(Evaluation)
+	require.NoError(t, l.Grow(t.Context(), 45*mib))
+	require.Zero(t, p.Parts()["fetched"])
+	unwatch()
+	require.EqualValues(t, 45*mib, p.Parts()["evaluation"])
+	require.NotContains(t, p.Parts(), "cache")
+
+	p.SetLimit(50 * mib)
+	require.ErrorAs(t, p.Room(t.Context(), Fetched), new(*BusyError))
+	l.Release()
+	require.NoError(t, p.Room(t.Context(), Fetched))
+}
+
+// TestManyLeases: whatever many do at once, no more than there is is taken, and in the end
+// nothing.
+func TestManyLeases(t *testing.T) {
+	p := New(Options{Limit: 100 * mib, Wait: time.Millisecond})
+	var wg sync.WaitGroup
+	var refused, granted sync.Map
+	var first sync.WaitGroup
+	first.Add(16)
+	for n := range 16 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(n)))
+			l := p.Lease(Evaluation)
+			defer l.Release()
+			if l.Grow(t.Context(), 8*mib) != nil { // not all can
+				refused.Store(n, true)
+			}
+			first.Done()
+			first.Wait()
+			for range 300 {
+				err := l.Grow(t.Context(), r.Int64N(8*mib))
+				switch {
+				case err == nil:
+					granted.Store(n, true)
+				case errors.As(err, new(*BusyError)):
+					refused.Store(n, true)
+				}
+				if used := l.held.Load(); used > 80*mib {
+					t.Errorf("one lease holds %d bytes", used)
+				}
+				if err != nil || r.IntN(3) == 0 {
+					l.Shrink(r.Int64N(mib))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, p.Used())
+	count := func(m *sync.Map) (n int) {
+		m.Range(func(_, _ any) bool { n++; return true })
+		return n
+	}
+	require.Equal(t, 16, count(&granted))
+	require.Positive(t, count(&refused))
+}
+
+func BenchmarkGrow(b *testing.B) {
+	l := New(Options{Limit: 1 << 40}).Lease(Evaluation)
+	for b.Loop() {
+		if l.Grow(b.Context(), 1000) != nil {
+			b.Fatal("refused")
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package brokenstore
+
+import (
+	"encoding/binary"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
+)
+
+// sampleKinds are the kinds that answer with samples, and wrongly.
+var sampleKinds = []Kind{
+	compressed("samples that are not compressed", "not compressed with snappy", nil),
+	compressed("compression that is damaged", "cannot be decompressed", []byte{0x20, 1, 2, 3}),
+	compressed("snappy that claims gigabytes", "exceeds the limit", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
+	compressed("snappy of a hundred megabytes of nothing", "exceeds the limit", snappyBomb(100<<20)),
+	compressed("garbage in samples", "not valid protobuf", snappy.Encode(nil, []byte{0x0a, 2, 0x0a, 0x50})),
+	compressed("no result", "the answer holds 0 results", snappy.Encode(nil, nil)),
+	{Name: "a result too many", Fails: true, Says: "results", answer: func(x *exchange) {
+		x.queries++
+		x.samples()
+	}},
+	sampled("samples that are not in time order", "comes after one at", func(x *exchange) *prompb.TimeSeries {
+		t := x.first().MinTimeMs
+		return x.floats(t, t+2*Step, t+Step)
+	}),
+	sampled("samples of another series", "does not match", func(x *exchange) *prompb.TimeSeries {
+		relabelled("job", "another")(x)
+		return x.floats(x.first().MinTimeMs)
+	}),
+	sampled("samples with a label twice", "appears twice", func(x *exchange) *prompb.TimeSeries {
+		ts := x.floats(x.first().MinTimeMs)
+		ts.Labels = append(ts.Labels, prompb.Label{Name: "job", Value: "x"})
+		return ts
+	}),
+	sampled("samples without a label's name", "a label has no name", func(x *exchange) *prompb.TimeSeries {
+		ts := x.floats(x.first().MinTimeMs)
+		ts.Labels = append(ts.Labels, prompb.Label{Value: "x"})
+		return ts
+	}),
+}
+
+func compressed(name, says string, b []byte) Kind {
+	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) { x.compressed(b) }}
+}
+
+func sampled(name, says string, of func(*exchange) *prompb.TimeSeries) Kind {
+	return Kind{Name: name, Fails: true, Says: says, answer: func(x *exchange) {
+		x.samples(&prompb.QueryResult{Timeseries: []*prompb.TimeSeries{of(x)}})
+	}}
+}
+
+// snappyBomb is n zeros as snappy has them: a literal and copies of it.
+func snappyBomb(n int) []byte {
+	b := append(binary.AppendUvarint(nil, uint64(n)), 0, 0)
+	for left := n - 1; left > 0; left -= 64 {
+		b = append(b, byte(min(left, 64)-1)<<2|2, 1, 0)
+	}
+	return b
+}

@@ -1,0 +1,212 @@
+// Package brokenstore is for tests: a remote-read server of a small data set that is broken
+// in one of many ways. Kinds lists the ways; a Store answers as one of them says, or rightly
+// when it is mended. Series has what a right answer holds. Start reading at Store.
+package brokenstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+)
+
+const (
+	// Metric is the name of all series.
+	Metric = "broken_requests_total"
+	// NumSeries is how many series there are, which differ in the label instance.
+	NumSeries = 3
+	// Step is how far apart samples are, ms.
+	Step = 15_000
+	// perChunk is how many samples a chunk has at most.
+	perChunk = 120
+	// longest is the most of a range that is answered, ms: its end.
+	longest = 6 * 3_600_000
+)
+
+// Labels returns the labels of series i.
+func Labels(i int) labels.Labels {
+	return labels.FromStrings(model.MetricNameLabel, Metric, "instance", fmt.Sprintf("host-%d", i), "job", "test")
+}
+
+// Value returns the value of series i at a time, ms since the epoch.
+func Value(i int, t int64) float64 { return float64(t/Step + int64(i)) }
+
+// Store is a remote-read server that may be broken. It is safe for concurrent use. The
+// zero value is not broken.
+type Store struct {
+	kind     atomic.Pointer[Kind]
+	requests atomic.Int64
+}
+
+// Break makes the store answer as k says from the next request on.
+func (s *Store) Break(k Kind) { s.kind.Store(&k) }
+
+// Mend makes the store answer rightly.
+func (s *Store) Mend() { s.kind.Store(nil) }
+
+// Requests is how many requests came so far.
+func (s *Store) Requests() int64 { return s.requests.Load() }
+
+// ServeHTTP implements http.Handler. Every path is that of remote read.
+func (s *Store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	k := s.kind.Load()
+	q, err := remote.DecodeReadRequest(r)
+	if err != nil && (k == nil || !k.anyRequest) {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	x := exchange{ResponseWriter: w, r: r}
+	if err == nil {
+		if x.series, err = seriesOf(q); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		x.queries = len(q.Queries)
+	}
+	if k == nil {
+		x.stream(frames(x.series...))
+		return
+	}
+	k.answer(&x)
+}
+
+// seriesOf is the answer to the first query. To others, which a client asks for series with
+// external labels of their own by, it is none.
+func seriesOf(q *prompb.ReadRequest) ([]*prompb.ChunkedSeries, error) {
+	if len(q.Queries) == 0 {
+		return nil, fmt.Errorf("there is no query")
+	}
+	first := q.Queries[0]
+	ms, err := remote.FromLabelMatchers(first.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	var out []*prompb.ChunkedSeries
+	for i := range NumSeries {
+		l := Labels(i)
+		if slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) }) {
+			continue
+		}
+		from := max(first.StartTimestampMs, first.EndTimestampMs-longest)
+		if s := series(i, from, first.EndTimestampMs); len(s.Chunks) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// series is series i from mint to maxt, ms.
+func series(i int, mint, maxt int64) *prompb.ChunkedSeries {
+	s := &prompb.ChunkedSeries{}
+	Labels(i).Range(func(l labels.Label) { s.Labels = append(s.Labels, prompb.Label{Name: l.Name, Value: l.Value}) })
+	var times []int64
+	for t := (mint + Step - 1) / Step * Step; t <= maxt; t += Step {
+		if times = append(times, t); len(times) == perChunk {
+			s.Chunks, times = append(s.Chunks, chunk(i, times...)), nil
+		}
+	}
+	if len(times) > 0 {
+		s.Chunks = append(s.Chunks, chunk(i, times...))
+	}
+	return s
+}
+
+// chunk is a chunk of series i with samples at the given times, in that order.
+func chunk(i int, times ...int64) prompb.Chunk {
+	c := chunkenc.NewXORChunk()
+	app, err := c.Appender()
+	if err != nil {
+		panic(err) // of an empty chunk there is none
+	}
+	for _, t := range times {
+		app.Append(0, t, Value(i, t))
+	}
+	return prompb.Chunk{
+		Type: prompb.Chunk_XOR, Data: c.Bytes(),
+		MinTimeMs: slices.Min(times), MaxTimeMs: slices.Max(times),
+	}
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	http.ResponseWriter
+	r       *http.Request
+	series  []*prompb.ChunkedSeries // that a right answer has
+	queries int
+}
+
+// stream answers with b as a stream of frames.
+func (x *exchange) stream(b []byte) {
+	x.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
+	x.write(b)
+}
+
+// write writes b and sends it. An error, of a client that has gone, is of no interest.
+func (x *exchange) write(b []byte) bool {
+	_, err := x.Write(b)
+	x.ResponseWriter.(http.Flusher).Flush()
+	return err == nil && x.r.Context().Err() == nil
+}
+
+// samples answers with samples.
+func (x *exchange) samples(results ...*prompb.QueryResult) {
+	for len(results) < x.queries {
+		results = append(results, &prompb.QueryResult{})
+	}
+	x.compressed(snappy.Encode(nil, marshal(&prompb.ReadResponse{Results: results})))
+}
+
+// compressed answers with b as an answer of samples.
+func (x *exchange) compressed(b []byte) {
+	x.Header().Set("Content-Type", "application/x-protobuf")
+	x.Header().Set("Content-Encoding", "snappy")
+	x.write(b)
+}
+
+// floats is the first series of the answer as samples at the given times.
+func (x *exchange) floats(times ...int64) *prompb.TimeSeries {
+	ts := &prompb.TimeSeries{Labels: x.series[0].Labels}
+	for _, t := range times {
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: Value(0, t)})
+	}
+	return ts
+}
+
+// first is the first chunk of the first series.
+func (x *exchange) first() *prompb.Chunk { return &x.series[0].Chunks[0] }
+
+func marshal(m proto.Message) []byte {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic(err) // of messages made here
+	}
+	return b
+}
+
+// frames are series as a stream, a frame each.
+func frames(series ...*prompb.ChunkedSeries) []byte {
+	var b bytes.Buffer
+	for _, s := range series {
+		b.Write(frame(marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{s}})))
+	}
+	return b.Bytes()
+}
+
+// frame is data as a frame.
+func frame(data []byte) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(data)))
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+	return append(b, data...)
+}

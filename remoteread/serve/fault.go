@@ -1,0 +1,85 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+// fault is an error with the status that it is answered with.
+type fault struct {
+	status int
+	text   string
+	// retryAfter is when to ask again; 0 says nothing about that.
+	retryAfter time.Duration
+}
+
+func (f *fault) Error() string { return f.text }
+
+// refuse is the error for a request that is not answered as it is wrong or too large.
+func refuse(format string, args ...any) error {
+	return &fault{status: http.StatusBadRequest, text: fmt.Errorf(format, args...).Error()}
+}
+
+// errTimeout is the error of a request that takes longer than d.
+func errTimeout(d time.Duration) error {
+	return &fault{status: http.StatusServiceUnavailable, text: fmt.Sprintf("remote read took longer than query.timeout, which is %s", d)}
+}
+
+// queued is the error of a request that got no slot because of err.
+func queued(err error) error {
+	var r *queue.Rejected
+	if !errors.As(err, &r) {
+		return err
+	}
+	return &fault{
+		status:     http.StatusServiceUnavailable,
+		text:       fmt.Sprintf("too many remote reads at once: %v; --storage.remote.read-concurrent-limit, --query.max-queue and --query.max-queue-time set the limits", r),
+		retryAfter: r.RetryAfter(),
+	}
+}
+
+// retryLater puts into h when a request that failed with err may be sent again.
+func retryLater(h http.Header, err error) {
+	var f *fault
+	switch {
+	case errors.As(err, new(*memory.BusyError)):
+		h.Set("Retry-After", "1")
+	case errors.As(err, &f) && f.retryAfter > 0:
+		h.Set("Retry-After", strconv.Itoa(int(f.retryAfter/time.Second)))
+	}
+}
+
+// statusClientGone is what other servers note where the client has gone: nobody reads it.
+const statusClientGone = 499
+
+// statusOf is the status that err is answered with. Prometheus answers 500 to whatever
+// is not the request's fault.
+func statusOf(err error) int {
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return f.status
+	case errors.As(err, new(*memory.BusyError)):
+		return http.StatusServiceUnavailable
+	case errors.As(err, new(*memory.TooLargeError)):
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, context.Canceled):
+		return statusClientGone
+	}
+	return http.StatusInternalServerError
+}
+
+// failure is err, or what ended ctx: whatever else went wrong follows from that.
+func failure(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,164 @@
+package serve
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+const (
+	// maxRequestBytes is the most bytes of a request, compressed and not, as in a
+	// Prometheus.
+	maxRequestBytes = 32 << 20
+	// maxMatchers is the most matchers of all queries of a request. Two bytes of a
+	// request can make a matcher of 80 in memory.
+	maxMatchers = 100_000
+	// mostCompressed is what snappy can compress by: 64 bytes take 3.
+	mostCompressed = 64/3 + 1
+)
+
+// readBody reads what r sends, compressed.
+func readBody(r *http.Request) ([]byte, error) {
+	compressed, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
+	if err != nil {
+		return nil, refuse("%w", err)
+	}
+	if len(compressed) > maxRequestBytes {
+		return nil, refuse("the request is larger than %d bytes", maxRequestBytes)
+	}
+	return compressed, nil
+}
+
+// decodeRequest returns what a body asks for. maxQueries bounds its queries; 0 does not.
+// What is wrong is said in Prometheus's words where it has some.
+func decodeRequest(compressed []byte, maxQueries int) (*prompb.ReadRequest, error) {
+	n, err := snappy.DecodedLen(compressed)
+	switch {
+	case err != nil:
+		return nil, refuse("%w", err)
+	case n > maxRequestBytes:
+		return nil, refuse("snappy: decoded length %d exceeds limit %d", n, maxRequestBytes)
+	case n > mostCompressed*len(compressed):
+		return nil, refuse("%w", snappy.ErrCorrupt) // before as much is allocated
+	}
+	body, err := snappy.Decode(nil, compressed)
+	if err != nil {
+		return nil, refuse("%w", err)
+	}
+	if err := checkSize(body, maxQueries); err != nil {
+		return nil, err
+	}
+	var req prompb.ReadRequest
+	if err := proto.Unmarshal(body, &req); err != nil {
+		return nil, refuse("%w", err)
+	}
+	return &req, nil
+}
+
+// The fields of a request that checkSize counts.
+const (
+	fieldQueries  protowire.Number = 1 // of ReadRequest
+	fieldMatchers protowire.Number = 3 // of Query
+)
+
+// checkSize counts the queries and matchers of body, an encoded ReadRequest, before
+// memory is taken for them. What is no protobuf is left to whoever decodes it.
+func checkSize(body []byte, maxQueries int) error {
+	queries, matchers := 0, 0
+	eachField(body, fieldQueries, func(query []byte) {
+		queries++
+		eachField(query, fieldMatchers, func([]byte) { matchers++ })
+	})
+	switch {
+	case maxQueries > 0 && queries > maxQueries:
+		return refuse("the request has %d queries; the limit is %d, which --storage.remote.read-max-queries sets", queries, maxQueries)
+	case matchers > maxMatchers:
+		return refuse("the request has %d matchers; the limit is %d", matchers, maxMatchers)
+	}
+	return nil
+}
+
+// eachField calls f with each field of message b that has number num and bytes.
+func eachField(b []byte, num protowire.Number, f func([]byte)) {
+	for len(b) > 0 {
+		n, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return
+		}
+		size := protowire.ConsumeFieldValue(n, typ, b[tag:])
+		if size < 0 {
+			return
+		}
+		if n == num && typ == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b[tag:])
+			f(v)
+		}
+		b = b[tag+size:]
+	}
+}
+
+// negotiate returns the first of accepted that there is. Readers that say nothing are
+// older than that field and take samples.
+func negotiate(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadRequest_ResponseType, error) {
+	if len(accepted) == 0 {
+		return prompb.ReadRequest_SAMPLES, nil
+	}
+	supported := map[prompb.ReadRequest_ResponseType]struct{}{
+		prompb.ReadRequest_SAMPLES:             {},
+		prompb.ReadRequest_STREAMED_XOR_CHUNKS: {},
+	}
+	for _, typ := range accepted {
+		if _, ok := supported[typ]; ok {
+			return typ, nil
+		}
+	}
+	return 0, refuse("server does not support any of the requested response types: %v; supported: %v", accepted, supported)
+}
+
+// hintsOf returns hints, which may be nil, in the storage's form.
+func hintsOf(h *prompb.ReadHints) *storage.SelectHints {
+	if h == nil {
+		return nil
+	}
+	return &storage.SelectHints{
+		Start: h.StartMs, End: h.EndMs, Step: h.StepMs, Range: h.RangeMs,
+		Func: h.Func, Grouping: h.Grouping, By: h.By,
+	}
+}
+
+// matcherTypes are the types of matchers.
+var matcherTypes = map[prompb.LabelMatcher_Type]labels.MatchType{
+	prompb.LabelMatcher_EQ:  labels.MatchEqual,
+	prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
+	prompb.LabelMatcher_RE:  labels.MatchRegexp,
+	prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
+}
+
+// matchersOf returns what a query matches by. A matcher that asks for an external label's
+// very value asks the storage for series without that label: they are those that get it.
+func matchersOf(in []*prompb.LabelMatcher, external labels.Labels) ([]*labels.Matcher, error) {
+	out := make([]*labels.Matcher, 0, len(in))
+	for _, p := range in {
+		typ, ok := matcherTypes[p.Type]
+		if !ok {
+			return nil, errors.New("invalid matcher type")
+		}
+		value := p.Value
+		if typ == labels.MatchEqual && value == external.Get(p.Name) {
+			value = ""
+		}
+		m, err := labels.NewMatcher(typ, p.Name, value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}

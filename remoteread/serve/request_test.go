@@ -1,0 +1,261 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gogo/protobuf/proto"
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+// send sends body as a request.
+func send(h http.Handler, body []byte) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/read", bytes.NewReader(body)))
+	return w
+}
+
+// compressed returns req as it is sent.
+func compressed(t *testing.T, req *prompb.ReadRequest) []byte {
+	t.Helper()
+	data, err := proto.Marshal(req)
+	require.NoError(t, err)
+	return snappy.Encode(nil, data)
+}
+
+// bomb is a snappy stream that says that it is n bytes long.
+func bomb(n uint64) []byte { return append(binary.AppendUvarint(nil, n), 0, 'x') }
+
+// Requests that are wrong get the status and the text that Prometheus gives them.
+func TestBrokenRequests(t *testing.T) {
+	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}})}
+	h, theirs := newHandler(t, m), reference(m, labels.EmptyLabels())
+	type types = []prompb.ReadRequest_ResponseType
+	for name, body := range map[string][]byte{
+		"nothing":             {},
+		"no snappy":           []byte("\xff\xff\xff\xff\xff\xff"),
+		"cut off":             compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}})[:10],
+		"no protobuf":         snappy.Encode(nil, []byte("what is this")),
+		"a bomb":              bomb(31 << 20),
+		"too large a bomb":    bomb(33 << 20),
+		"the largest bomb":    bomb(math.MaxUint32),
+		"more than a bomb":    bomb(math.MaxUint64),
+		"type of a matcher":   compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{{Matchers: []*prompb.LabelMatcher{matcher(9, "a", "b")}}}}),
+		"regular expression":  compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{{Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_RE, "a", "(")}}}}),
+		"unknown answer type": compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: types{7, 8}}),
+	} {
+		want, got := send(theirs, body), send(h, body)
+		require.GreaterOrEqual(t, want.Code, 400, name)
+		require.Equal(t, want.Code, got.Code, name)
+		require.Equal(t, want.Body.String(), got.Body.String(), name)
+		require.Equal(t, want.Header().Get("Content-Type"), got.Header().Get("Content-Type"), name)
+		require.Empty(t, got.Header().Get("Content-Encoding"), name)
+	}
+	for name, req := range map[string]*prompb.ReadRequest{
+		"no queries, samples":      {},
+		"no queries, chunks":       {AcceptedResponseTypes: streamed},
+		"an unknown type, too":     {AcceptedResponseTypes: types{7, prompb.ReadRequest_SAMPLES}},
+		"nothing matches, samples": {Queries: []*prompb.Query{query(0, 1), query(0, 1)}},
+		"nothing matches, chunks":  {Queries: []*prompb.Query{query(0, 1), query(0, 1)}, AcceptedResponseTypes: streamed},
+		"the end before the start": {Queries: []*prompb.Query{query(1, 0)}, AcceptedResponseTypes: streamed},
+	} {
+		want, got := ask(t, theirs, req), ask(t, h, req)
+		require.Equal(t, http.StatusOK, want.Code, name)
+		require.Equal(t, want.Code, got.Code, name)
+		require.Equal(t, want.Header().Get("Content-Type"), got.Header().Get("Content-Type"), name)
+		require.Equal(t, want.Header().Get("Content-Encoding"), got.Header().Get("Content-Encoding"), name)
+		if len(req.AcceptedResponseTypes) == 2 && req.AcceptedResponseTypes[0] == streamed[0] {
+			require.Empty(t, got.Body.Bytes())
+			continue
+		}
+		a, err := snappy.Decode(nil, want.Body.Bytes())
+		require.NoError(t, err)
+		b, err := snappy.Decode(nil, got.Body.Bytes())
+		require.NoError(t, err)
+		require.Equal(t, a, b, name)
+	}
+	require.Zero(t, m.open.Load())
+}
+
+// A few bytes do not make the handler take much memory.
+func TestBombsTakeNoMemory(t *testing.T) {
+	h := newHandler(t, &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}})})
+	for name, c := range map[string]struct {
+		body []byte
+		want string
+	}{
+		"declared length": {bomb(31 << 20), "corrupt"},
+		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "500000 queries; the limit is 1000"},
+		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "500000 matchers; the limit is 100000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHandler(t, h.o.Queryable, func(o *Options) { o.MaxQueries = DefaultMaxQueries })
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w := send(h, c.body)
+			runtime.ReadMemStats(&after)
+			require.Equal(t, http.StatusBadRequest, w.Code)
+			require.Contains(t, w.Body.String(), c.want)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1, 2, 3}, `{a="2"}`: {4, 5}})}
+	q := func(mint, maxt int64) *prompb.Query {
+		return &prompb.Query{StartTimestampMs: mint, EndTimestampMs: maxt, Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_NEQ, "a", "")}}
+	}
+	for name, c := range map[string]struct {
+		set  func(*Options)
+		req  prompb.ReadRequest
+		want string // of the error; none if empty
+	}{
+		"samples":                   {func(o *Options) { o.SampleLimit = 4 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}}, "exceeded sample limit (4)"},
+		"samples of cut chunks":     {func(o *Options) { o.SampleLimit = 2 }, prompb.ReadRequest{Queries: []*prompb.Query{q(2, 4)}}, "exceeded sample limit (2)"},
+		"enough samples":            {func(o *Options) { o.SampleLimit = 5 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
+		"enough for cut chunks":     {func(o *Options) { o.SampleLimit = 3 }, prompb.ReadRequest{Queries: []*prompb.Query{q(2, 4)}}, ""},
+		"samples are not of chunks": {func(o *Options) { o.SampleLimit = 1 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}, AcceptedResponseTypes: streamed}, ""},
+		"streamed": {func(o *Options) { o.StreamSampleLimit = 4 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}, AcceptedResponseTypes: streamed},
+			"exceeded sample limit (4) of streamed answers, which --storage.remote.read-stream-sample-limit sets"},
+		"enough streamed": {func(o *Options) { o.StreamSampleLimit = 5 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}, AcceptedResponseTypes: streamed}, ""},
+		"queries": {func(o *Options) { o.MaxQueries = 1 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}},
+			"the request has 2 queries; the limit is 1, which --storage.remote.read-max-queries sets"},
+		"enough queries": {func(o *Options) { o.MaxQueries = 2 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
+	} {
+		w := ask(t, newHandler(t, m, c.set), &c.req)
+		if c.want == "" {
+			require.Equal(t, http.StatusOK, w.Code, name)
+			continue
+		}
+		require.Equal(t, http.StatusBadRequest, w.Code, name)
+		require.Equal(t, c.want+"\n", w.Body.String(), name)
+		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), name)
+		require.Empty(t, w.Header().Get("Content-Encoding"), name)
+	}
+	require.Zero(t, m.open.Load())
+}
+
+// What the storage fails with is the answer, in Prometheus's words.
+func TestStorageFails(t *testing.T) {
+	m := &inMemory{err: errors.New("no samples today")}
+	for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+		req := &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}, AcceptedResponseTypes: types}
+		want, got := ask(t, reference(m, labels.EmptyLabels()), req), ask(t, newHandler(t, m), req)
+		require.Equal(t, http.StatusInternalServerError, got.Code)
+		require.Equal(t, want.Code, got.Code)
+		require.Equal(t, want.Body.String(), got.Body.String())
+	}
+	require.Zero(t, m.open.Load())
+}
+
+// One request waits for another as long as it has time.
+func TestConcurrencyAndTimeout(t *testing.T) {
+	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}}), wait: make(chan struct{})}
+	h := newHandler(t, m, func(o *Options) { o.Queue = oneSlot() })
+	req := &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}}
+	first := make(chan int)
+	go func() { first <- ask(t, h, req).Code }()
+	require.Eventually(t, func() bool { return m.open.Load() == 1 }, 5*time.Second, time.Millisecond)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, requestOf(t, req).WithContext(ctx))
+	require.Equal(t, http.StatusInternalServerError, w.Code, "as from a Prometheus")
+	require.Equal(t, "context deadline exceeded\n", w.Body.String())
+	require.EqualValues(t, 1, m.open.Load())
+
+	ctx, cancel = context.WithCancel(context.Background())
+	cancel()
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, requestOf(t, req).WithContext(ctx))
+	require.Equal(t, statusClientGone, w.Code)
+
+	for what, limits := range map[string]queue.Limits{
+		"the queue is full":         {Slots: 1, MaxWait: time.Millisecond},
+		"longest wait in the queue": {Slots: 1, MaxWaiting: 1, MaxWait: time.Millisecond},
+	} {
+		h.o.Queue.Set(limits)
+		w = ask(t, h, req)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), what)
+		require.Contains(t, w.Body.String(), "--storage.remote.read-concurrent-limit")
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+	}
+
+	close(m.wait)
+	require.Equal(t, http.StatusOK, <-first)
+	require.Equal(t, http.StatusOK, ask(t, h, req).Code, "the gate is open again")
+
+	m.wait = make(chan struct{})
+	h = newHandler(t, m, func(o *Options) { o.Timeout = 20 * time.Millisecond })
+	for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+		req.AcceptedResponseTypes = types
+		w := ask(t, h, req)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "remote read took longer than query.timeout, which is 20ms\n", w.Body.String())
+	}
+	require.Zero(t, m.open.Load())
+}
+
+// A client that sends its request slowly has no more time than others.
+func TestSlowRequest(t *testing.T) {
+	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}})}
+	srv := httptest.NewServer(newHandler(t, m, func(o *Options) { o.Timeout, o.Queue = 50*time.Millisecond, oneSlot() }))
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+	require.NoError(t, err)
+	status, err := bufio.NewReader(conn).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 503 Service Unavailable\r\n", status)
+
+	resp, err := srv.Client().Post(srv.URL, "", bytes.NewReader(compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}})))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.True(t, strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-protobuf"))
+}
+
+// TestAnswerMemory: what is held of an answer of samples is taken from the process's
+// memory, and where there is none the reader is told to come back.
+func TestAnswerMemory(t *testing.T) {
+	pool := memory.New(memory.Options{Limit: 256 << 20, Wait: time.Millisecond})
+	m := &inMemory{sel: large(t, chunkenc.EncXOR)}
+	h, err := New(Options{Queryable: m, Memory: pool})
+	require.NoError(t, err)
+	r := &prompb.ReadRequest{Queries: []*prompb.Query{query(0, math.MaxInt64)}}
+	require.Equal(t, http.StatusOK, ask(t, h, r).Code)
+	require.Zero(t, pool.Used())
+
+	others := pool.Lease(memory.Evaluation)
+	require.NoError(t, others.Grow(t.Context(), 200<<20))
+	w := ask(t, h, r)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Contains(t, w.Body.String(), "--memory.limit")
+	others.Release()
+	require.Zero(t, pool.Used())
+}

@@ -1,0 +1,233 @@
+// Package serve answers Prometheus's remote read: the other end of the protocol that
+// remoteread speaks.
+//
+// A request comes in as snappy-compressed protobuf and holds queries. What a query
+// matches comes from the storage as a selection of encoded chunks. It goes out as one
+// message of samples or as frames of chunks, whichever the request asks for first.
+// An answer has exactly the samples of the time range, in label order, each once, as a
+// Prometheus over the same samples would send it; chunks that lie inside of the range
+// go out as they are stored, those that reach beyond are cut.
+//
+// Start with Handler.ServeHTTP. request.go reads what is asked, external.go puts external
+// labels back, stream.go and samples.go are the two forms of an answer, dialect.go knows
+// which encodings a reader understands.
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// The defaults of Prometheus's --storage.remote.read-* flags, and ours beside them.
+const (
+	DefaultSampleLimit     = 50_000_000
+	DefaultConcurrentLimit = 10
+	DefaultFrameBytes      = 1 << 20
+	DefaultMaxQueries      = 1000
+)
+
+// Options are what a handler is made from. Only Queryable is required.
+type Options struct {
+	// Queryable is read from. Where its chunk queriers are selection.Queriers, chunks
+	// are not copied before they are sent.
+	Queryable storage.ChunkQueryable
+	// ExternalLabels are added to series that lack them. nil means none.
+	ExternalLabels func() labels.Labels
+	// Chunks says which chunk encodings readers get that do not say. Default Auto.
+	Chunks Chunks
+
+	// SampleLimit is the most samples that a query may bring in an answer of samples.
+	// 0 means no limit, here and below.
+	SampleLimit int
+	// StreamSampleLimit is the same for answers of chunks: it counts the samples of all
+	// chunks that are sent, cut ones as if they were whole.
+	StreamSampleLimit int64
+	// MaxQueries is the most queries of a request.
+	MaxQueries int
+	// Queue bounds how many requests are answered at once, and how many wait; nil does not.
+	Queue *queue.Queue
+	// Client says whose request it is, for whose turn it is in the queue. nil means that
+	// all are of one client.
+	Client func(*http.Request) string
+	// FrameBytes is the size in bytes beyond which a series is continued in another
+	// frame. 0 means DefaultFrameBytes.
+	FrameBytes int
+	// Memory is the process's memory, of which answers of samples take leases; nil is
+	// without limit.
+	Memory *memory.Pool
+	// Timeout bounds a request from its header to the last byte of the answer.
+	Timeout time.Duration
+
+	// Logger gets warnings of the storage. Default none.
+	Logger *slog.Logger
+	// Registerer gets the handler's metrics; may be nil.
+	Registerer prometheus.Registerer
+}
+
+// Handler is the door for remote read. It is safe for concurrent use.
+type Handler struct {
+	o       Options
+	metrics *metrics
+}
+
+// New returns a handler.
+func New(o Options) (*Handler, error) {
+	if o.Queryable == nil {
+		return nil, errors.New("remote read: there is nothing to read from")
+	}
+	if o.ExternalLabels == nil {
+		o.ExternalLabels = labels.EmptyLabels
+	}
+	if o.Chunks == "" {
+		o.Chunks = Auto
+	}
+	if _, err := ParseChunks(string(o.Chunks)); err != nil {
+		return nil, err
+	}
+	if o.FrameBytes <= 0 {
+		o.FrameBytes = DefaultFrameBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Client == nil {
+		o.Client = func(*http.Request) string { return "" }
+	}
+	return &Handler{o: o, metrics: newMetrics(o.Registerer)}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := &response{ResponseWriter: rw}
+	form := "none" // until the request says
+	err := h.serve(w, r, &form)
+	var p *rescue.Panic
+	if errors.As(err, &p) {
+		h.o.Logger.Error("a remote read panicked; please report this", "panic", p.Value, "stack", string(p.Stack))
+	}
+	switch {
+	case err == nil:
+	case w.begun:
+		w.breakOff(err)
+	default:
+		retryLater(w.Header(), err)
+		http.Error(w, err.Error(), statusOf(err))
+	}
+	h.metrics.finished(form, outcomeOf(err, w.brokenOff), w.bytes)
+}
+
+// serve answers r. Where it returns an error, that is still to be sent.
+func (h *Handler) serve(w *response, r *http.Request, form *string) error {
+	ctx := r.Context()
+	if h.o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, h.o.Timeout, errTimeout(h.o.Timeout))
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		w.until(deadline)
+	}
+	h.metrics.queries.Inc()
+	defer h.metrics.queries.Dec()
+	// Whoever sends a request slowly holds no slot meanwhile.
+	body, err := readBody(r)
+	if err != nil {
+		return failure(ctx, err)
+	}
+	w.allRead()
+	slot, err := h.o.Queue.Enter(ctx, h.o.Client(r))
+	if err != nil {
+		return failure(ctx, queued(err))
+	}
+	defer slot.Leave()
+
+	req, err := decodeRequest(body, h.o.MaxQueries)
+	if err != nil {
+		return failure(ctx, err)
+	}
+	reader, err := dialectOf(h.o.Chunks, r)
+	if err != nil {
+		return err
+	}
+	typ, err := negotiate(req.AcceptedResponseTypes)
+	if err != nil {
+		return err
+	}
+	job := &job{h: h, external: h.o.ExternalLabels(), reader: reader}
+	*form = formSamples
+	answer := job.samples
+	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
+		*form, answer = formChunks, job.chunks
+	}
+	return failure(ctx, answer(ctx, w, req))
+}
+
+// job answers one request.
+type job struct {
+	h        *Handler
+	external labels.Labels
+	reader   dialect
+}
+
+// found is what a query matches, while its querier is open.
+type found struct {
+	sel        *selection.Selection
+	mint, maxt int64 // ms, both included
+	onlyLabels bool  // whether the reader looks at nothing else
+}
+
+// query calls use with what q matches, and closes the querier after that.
+func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error) (err error) {
+	matchers, err := matchersOf(q.Matchers, j.external)
+	if err != nil {
+		return err
+	}
+	querier, err := j.h.o.Queryable.ChunkQuerier(q.StartTimestampMs, q.EndTimestampMs)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := querier.Close(); err != nil {
+			j.h.o.Logger.Warn("Error on chunk querier close", "err", err)
+		}
+	}()
+	hints := hintsOf(q.Hints)
+	f := found{onlyLabels: hints != nil && hints.Func == "series"}
+	f.mint, f.maxt = selection.Bounds(hints, q.StartTimestampMs, q.EndTimestampMs)
+	sel, ws, err := f.selectChunks(ctx, querier, hints, matchers)
+	for _, w := range ws {
+		j.h.o.Logger.Warn("Warnings on remote read query", "warning", w)
+	}
+	if err != nil {
+		return err
+	}
+	f.sel = sel
+	return use(f)
+}
+
+// selectChunks returns what matchers match, undecoded.
+func (f found) selectChunks(ctx context.Context, q storage.ChunkQuerier, hints *storage.SelectHints, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	if s, ok := q.(selection.Querier); ok {
+		return s.SelectChunks(ctx, hints, matchers...)
+	}
+	// A database need not cut chunks, as they are cut here.
+	whole := storage.SelectHints{Start: f.mint, End: f.maxt}
+	if hints != nil {
+		whole = *hints
+	}
+	whole.DisableTrimming = true
+	return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &whole, matchers...), 0)
+}

@@ -1,0 +1,230 @@
+package serve
+
+import (
+	"context"
+	"sync"
+
+	"github.com/prometheus/prometheus/prompb"
+
+	"github.com/promwarp/promwarp/parallel"
+	"github.com/promwarp/promwarp/selection"
+)
+
+const (
+	typeChunks = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse"
+	// batch is how many bytes of frames are collected before they are written.
+	batch = 64 << 10
+	// keepBuffer is the largest buffer, in bytes, that is kept for other requests.
+	keepBuffer = 4 << 20
+)
+
+// stream writes an answer of chunks. It makes frames as the reader takes them, so a slow
+// reader holds one batch, and what it was found in.
+type stream struct {
+	*job
+	w      *response
+	buf    []byte
+	frame  frame
+	chunks [3]int // sent as stored, cut, reencoded
+	series int
+
+	todo     []int                  // which chunks of a run are encoded again
+	pieces   [reencodeBatch][]piece // what they become
+	encoders sync.Pool              // of *reencoder
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// chunks answers req with frames of chunks.
+func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) error {
+	w.Header().Set("Content-Type", typeChunks)
+	buf := buffers.Get().(*[]byte)
+	s := &stream{job: j, w: w, buf: (*buf)[:0]}
+	defer func() {
+		s.count()
+		if *buf = s.buf; cap(*buf) <= keepBuffer {
+			buffers.Put(buf)
+		}
+	}()
+	for i, q := range req.Queries {
+		s.frame.query = i
+		if err := j.query(ctx, q, func(f found) error { return s.send(ctx, f) }); err != nil {
+			if w.begun {
+				_ = s.write() // whole frames, which may still be used
+			}
+			return err
+		}
+	}
+	if err := s.write(); err != nil {
+		return err
+	}
+	w.flush()
+	return nil
+}
+
+// send sends what one query found.
+func (s *stream) send(ctx context.Context, f found) error {
+	if err := s.checkLimit(f); err != nil {
+		return err
+	}
+	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
+		return s.sendSeries(ctx, f, one, chunks)
+	})
+}
+
+// checkLimit refuses what has too many samples, before any is sent.
+func (s *stream) checkLimit(f found) error {
+	limit := s.h.o.StreamSampleLimit
+	if limit <= 0 {
+		return nil
+	}
+	var n int64
+	for i := range f.sel.NumSeries() {
+		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
+			n += int64(c.Samples)
+		}
+	}
+	if n > limit {
+		return refuse("exceeded sample limit (%d) of streamed answers, which --storage.remote.read-stream-sample-limit sets", limit)
+	}
+	return nil
+}
+
+// sendSeries sends the samples of one series within the range of f.
+func (s *stream) sendSeries(ctx context.Context, f found, one series, chunks []selection.Chunk) error {
+	var labelBytes int
+	s.frame.reset()
+	s.frame.labels, labelBytes = appendLabels(s.frame.labels[:0], one.labels)
+	room := s.h.o.FrameBytes - labelBytes
+	left := room
+	sent := false
+	add := func(p piece) error {
+		sent = true
+		if left -= s.frame.add(p); left > 0 {
+			return nil
+		}
+		left = room
+		return s.endFrame()
+	}
+	for len(chunks) > 0 {
+		run := chunks[:min(len(chunks), reencodeBatch)]
+		chunks = chunks[len(run):]
+		if err := s.reencode(ctx, f, one, run); err != nil {
+			return err
+		}
+		for k, c := range run {
+			if s.asStored(f, c) {
+				s.chunks[0]++
+				if err := add(piece{c.MinT, c.MaxT, c.Enc, one.sel.Bytes(c)}); err != nil {
+					return err
+				}
+				continue
+			}
+			if f.holds(c) {
+				s.chunks[2]++
+			} else {
+				s.chunks[1]++
+			}
+			for _, p := range s.pieces[k] {
+				if err := add(p); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if sent {
+		s.series++
+	}
+	if len(s.frame.pieces) == 0 {
+		return nil
+	}
+	return s.endFrame()
+}
+
+// holds reports whether c lies in range.
+func (f found) holds(c selection.Chunk) bool { return c.MinT >= f.mint && c.MaxT <= f.maxt }
+
+// asStored reports whether c is sent as it is stored.
+func (s *stream) asStored(f found, c selection.Chunk) bool {
+	return f.holds(c) && s.reader.encoding(c.Enc) == c.Enc
+}
+
+const (
+	// reencodeBatch is how many chunks of a series are looked at together, and so how many
+	// of those that are encoded again are held at most.
+	reencodeBatch = 64
+	// reencodeAlone is the most of them that are not worth a second core. One takes
+	// about 5 µs.
+	reencodeAlone = 7
+)
+
+// reencode makes s.pieces of those chunks of run that are not sent as they are stored, on
+// all cores where there are many.
+func (s *stream) reencode(ctx context.Context, f found, one series, run []selection.Chunk) error {
+	s.todo = s.todo[:0]
+	for k, c := range run {
+		if !s.asStored(f, c) {
+			s.todo = append(s.todo, k)
+		}
+	}
+	if len(s.todo) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var errs [reencodeBatch]error
+	do := func(i int) {
+		k := s.todo[i]
+		e, ok := s.encoders.Get().(*reencoder)
+		if !ok {
+			e = &reencoder{}
+		}
+		var pieces []piece
+		pieces, errs[k] = e.chunk(one, run[k], f.mint, f.maxt, s.reader.encoding(run[k].Enc))
+		s.pieces[k] = append(s.pieces[k][:0], pieces...)
+		s.encoders.Put(e)
+	}
+	if len(s.todo) <= reencodeAlone {
+		for i := range s.todo {
+			do(i)
+		}
+	} else {
+		parallel.For(len(s.todo), do)
+	}
+	for _, err := range errs[:len(run)] {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endFrame ends the present frame; the series may go on in another.
+func (s *stream) endFrame() error {
+	s.buf = s.frame.append(s.buf)
+	s.frame.reset()
+	if len(s.buf) < batch {
+		return nil
+	}
+	return s.write()
+}
+
+// write writes the frames that were collected.
+func (s *stream) write() error {
+	b := s.buf
+	s.buf = s.buf[:0]
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := s.w.Write(b)
+	return err
+}
+
+// count adds what was sent to the metrics.
+func (s *stream) count() {
+	for i, sent := range []string{sentAsStored, sentCut, sentReencoded} {
+		s.h.metrics.chunks[sent].Add(float64(s.chunks[i]))
+	}
+	s.h.metrics.series.Add(float64(s.series))
+}

@@ -1,0 +1,196 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/selection"
+)
+
+const hour = int64(time.Hour / time.Millisecond)
+
+// writeSeries appends up to n samples of a series of some kind, from ts (ms) on. Some are
+// late.
+func writeSeries(t *testing.T, db *tsdb.DB, r *rand.Rand, l labels.Labels, n int, ts int64) {
+	t.Helper()
+	app := db.AppenderV2(context.Background())
+	kind, count, begun := r.IntN(4), int64(0), ts
+	var late []int64
+	for k := range n {
+		ts += 1 + r.Int64N(60_000)
+		if r.IntN(40) == 0 {
+			begun, count = ts, 0
+		}
+		if kind < 2 && r.IntN(20) == 0 {
+			late = append(late, ts)
+			continue
+		}
+		count += r.Int64N(5)
+		st := int64(0)
+		if kind%2 == 0 {
+			st = begun - 1
+		}
+		var v float64
+		var h *histogram.Histogram
+		var fh *histogram.FloatHistogram
+		switch {
+		case kind == 2 && k%50 == 49:
+			h = &histogram.Histogram{Sum: math.Float64frombits(value.StaleNaN)}
+		case kind == 2:
+			h = tsdbutil.GenerateTestHistogram(count)
+		case kind == 3:
+			fh = tsdbutil.GenerateTestFloatHistogram(count)
+		default:
+			v = someFloat(r, k%50 == 49)
+		}
+		_, err := app.Append(0, l, st, ts, v, h, fh, storage.AOptions{})
+		require.NoError(t, err)
+	}
+	require.NoError(t, app.Commit())
+	app = db.AppenderV2(context.Background())
+	for _, at := range late {
+		_, err := app.Append(0, l, 0, at, someFloat(r, false), nil, nil, storage.AOptions{})
+		require.NoError(t, err)
+	}
+	require.NoError(t, app.Commit())
+}
+
+// newTSDB returns a database with blocks, a head, and samples out of order.
+func newTSDB(t *testing.T, r *rand.Rand, enc chunkenc.Encoding) *teststorage.TestStorage {
+	t.Helper()
+	db := teststorage.New(t, func(o *tsdb.Options) {
+		o.MinBlockDuration, o.MaxBlockDuration = 2*hour, 2*hour
+		o.OutOfOrderTimeWindow = 100 * hour
+		o.FloatChunkEncoding = enc
+		o.EnableSTStorage = enc == chunkenc.EncXOR2
+		o.EnableHistogramSTEncoding = enc == chunkenc.EncXOR2
+	})
+	for i := range 12 {
+		writeSeries(t, db.DB, r, labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%03d", i)), 700, r.Int64N(hour))
+	}
+	require.NoError(t, db.Compact(context.Background()))
+	require.NotEmpty(t, db.Blocks())
+	return db
+}
+
+// database is a cache.Upstream over a database.
+type database struct{ *teststorage.TestStorage }
+
+func (d database) Fetch(ctx context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	q, err := d.ChunkQuerier(mint, maxt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer q.Close()
+	return selection.FromChunkSeriesSet(ctx, q.Select(ctx, true, &storage.SelectHints{Start: mint, End: maxt, DisableTrimming: true}, ms...), 0)
+}
+
+// TestAgainstTSDB compares answers with those of Prometheus's handler over Prometheus's
+// own database, which cuts chunks: straight from that database, and from a cache.
+func TestAgainstTSDB(t *testing.T) {
+	r := seeded(t)
+	for _, enc := range []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR2} {
+		db := newTSDB(t, r, enc)
+		theirs := reference(db, labels.EmptyLabels())
+		cached := cache.New(database{db}, cache.Options{HostBytes: 64 << 20})
+		handlers := map[string]http.Handler{"database": newHandler(t, db), "cache": newHandler(t, cached)}
+		series := 0
+		for range 12 {
+			a, b := r.Int64N(8*hour), r.Int64N(8*hour)
+			q := query(min(a, b), max(a, b))
+			if r.IntN(2) == 0 {
+				// A selector of a query whose other selectors need more.
+				q.Hints = &prompb.ReadHints{StartMs: q.StartTimestampMs + (q.EndTimestampMs-q.StartTimestampMs)/4, EndMs: q.EndTimestampMs}
+			}
+			in := [2]int64{math.MinInt64, math.MaxInt64} // what comes beyond the range shows
+			for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+				req := &prompb.ReadRequest{Queries: []*prompb.Query{q}, AcceptedResponseTypes: types}
+				for name, h := range handlers {
+					var want, got [][]received
+					w := ask(t, h, req, asking(AsIs))
+					require.Equal(t, http.StatusOK, w.Code, w.Body)
+					if len(types) > 1 {
+						want, got = chunkAnswer(t, ask(t, theirs, req).Body, [][2]int64{in}), chunkAnswer(t, w.Body, [][2]int64{in})
+					} else {
+						want, got = sampleAnswer(t, ask(t, theirs, req).Body, 1), sampleAnswer(t, w.Body, 1)
+					}
+					for _, answer := range [][][]received{want, got} {
+						for _, one := range answer[0] {
+							for k := range one.samples {
+								s := &one.samples[k]
+								if s.hint > 0 && (name == "cache" || len(types) == 1) {
+									// A cache's chunks end with tiles, and where Prometheus goes
+									// on in another block, its samples have no hint.
+									s.hint = 1
+								}
+								if s.bits == 1<<63 && len(types) == 1 {
+									s.bits = 0
+								}
+							}
+						}
+					}
+					series += len(got[0])
+					require.Equal(t, want, got, "%s, %s, %+v", name, enc, q)
+				}
+			}
+		}
+		require.Greater(t, series, 12*12)
+
+		// Who looks at labels alone gets no samples.
+		q := query(0, 8*hour)
+		q.Hints = &prompb.ReadHints{EndMs: 8 * hour, Func: "series"}
+		req := &prompb.ReadRequest{Queries: []*prompb.Query{q}}
+		want := timeseries(t, ask(t, theirs, req).Body)
+		require.Len(t, want, 12)
+		for _, h := range handlers {
+			require.Equal(t, want, timeseries(t, ask(t, h, req).Body))
+		}
+		require.NoError(t, cached.Close())
+	}
+}
+
+// timeseries returns the series of an answer of samples to one query.
+func timeseries(t *testing.T, body *bytes.Buffer) []*prompb.TimeSeries {
+	t.Helper()
+	data, err := snappy.Decode(nil, body.Bytes())
+	require.NoError(t, err)
+	var resp prompb.ReadResponse
+	require.NoError(t, resp.Unmarshal(data))
+	return resp.Results[0].Timeseries
+}
+
+// Samples keep the sign of 0, which Prometheus's do not.
+func TestMinusZero(t *testing.T) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	want := []float64{0, math.Copysign(0, -1), 1}
+	require.NoError(t, b.Floats([]int64{0, 1, 2}, want))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	got := timeseries(t, ask(t, newHandler(t, &inMemory{sel: sel}), &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 2)}}).Body)
+	require.Len(t, got[0].Samples, 3)
+	for i, s := range got[0].Samples {
+		require.Equal(t, int64(i), s.Timestamp)
+		require.Equal(t, math.Float64bits(want[i]), math.Float64bits(s.Value))
+	}
+}

@@ -1,0 +1,340 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+const (
+	// DefaultEvery is how often everything is read again.
+	DefaultEvery = time.Minute
+	// unknownEvery is how often it is while the server has not answered yet.
+	unknownEvery = 2 * time.Second
+	// dearBytes is the size of a configuration that is read for every fetch. A Prometheus
+	// takes some 10 ms to show one of that size; a larger one is read for at most a
+	// dearShare-th of the time.
+	dearBytes = 64 << 10
+	dearShare = 20
+)
+
+// Options are what a Watcher is made from.
+type Options struct {
+	// Base is the server's HTTP API without /api/v1; nil if it is not known.
+	Base *url.URL
+	// Client sends requests, with promwarp's credentials for the server.
+	Client *http.Client
+	// ExternalLabels, if not nil, are what the operator says the labels are.
+	ExternalLabels *labels.Labels
+	// Every is how often everything is read again; 0 is DefaultEvery.
+	Every time.Duration
+	// Name is the server in messages.
+	Name string
+	// Changed, if not nil, is called from a goroutine of its own when facts have changed.
+	Changed func()
+	Logger  *slog.Logger
+
+	dearBytes int // see the constant
+}
+
+// Watcher knows what is known of a server. It is safe for concurrent use.
+type Watcher struct {
+	o      Options
+	source *source // nil if there is no API to ask
+	stop   context.CancelFunc
+	ctx    context.Context
+	done   sync.WaitGroup
+	nudge  chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	config   *configured
+	noConfig string // why there is none to be read; empty if there may be
+	program  *program
+	said     map[string]bool // what was logged of what is not known
+	readAt   time.Time       // when reading the configuration began last
+	took     time.Duration   // how long it took
+	next     *reading        // what those wait for who ask while one is under way
+	reading  bool
+	shown    []byte // the answer that config was read from
+}
+
+// reading is one time that the configuration is read, for all who asked before it began.
+type reading struct {
+	done chan struct{}
+	err  error
+}
+
+// New returns a watcher, which reads nothing before it is asked to. It must be closed.
+func New(o Options) *Watcher {
+	if o.Every == 0 {
+		o.Every = DefaultEvery
+	}
+	if o.dearBytes == 0 {
+		o.dearBytes = dearBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Watcher{o: o, nudge: make(chan struct{}, 1), said: map[string]bool{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	if o.Base == nil {
+		w.noConfig = "the base URL of its HTTP API is not known"
+	} else {
+		w.source = &source{base: o.Base, client: o.Client}
+	}
+	return w
+}
+
+// Start reads everything, for at most as long as ctx, and goes on reading until Close.
+func (w *Watcher) Start(ctx context.Context) {
+	w.readAll(ctx)
+	w.say()
+	w.done.Go(w.run)
+}
+
+// Close ends reading.
+func (w *Watcher) Close() {
+	w.stop()
+	w.done.Wait()
+}
+
+// Nudge has everything read again soon: something suggests that the server is another.
+func (w *Watcher) Nudge() {
+	select {
+	case w.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// run reads everything again and again.
+func (w *Watcher) run() {
+	for {
+		every := w.o.Every
+		if w.source != nil && !w.settled() {
+			every = min(every, unknownEvery)
+		}
+		timer := time.NewTimer(every)
+		select {
+		case <-timer.C:
+		case <-w.nudge:
+			timer.Stop()
+		case <-w.ctx.Done():
+			timer.Stop()
+			return
+		}
+		w.readAll(w.ctx)
+		w.say()
+	}
+}
+
+// settled reports whether the server has answered, be it that it does not tell.
+func (w *Watcher) settled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.program != nil && (w.config != nil || w.noConfig != "")
+}
+
+// readAll reads the configuration and what the server was started as.
+func (w *Watcher) readAll(ctx context.Context) {
+	if w.source == nil {
+		return
+	}
+	if err := w.readConfig(ctx); err != nil {
+		w.o.Logger.Debug("Cannot read the upstream's configuration", "upstream", w.o.Name, "err", err)
+		return // it is not there
+	}
+	p, err := w.source.readProgram(ctx)
+	if err != nil {
+		w.o.Logger.Debug("Cannot read the upstream's features", "upstream", w.o.Name, "err", err)
+		return
+	}
+	w.change(func() { w.program = &p })
+}
+
+// readConfig reads the configuration together with all who ask for it meanwhile.
+func (w *Watcher) readConfig(ctx context.Context) error {
+	w.mu.Lock()
+	r := w.next
+	if r == nil {
+		r = &reading{done: make(chan struct{})}
+		w.next = r
+	}
+	if !w.reading {
+		w.reading = true
+		go w.readWanted()
+	}
+	w.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readWanted reads the configuration as often as somebody asked since it began.
+func (w *Watcher) readWanted() {
+	for {
+		w.mu.Lock()
+		r := w.next
+		w.next = nil
+		if r == nil {
+			w.reading = false
+			w.mu.Unlock()
+			return
+		}
+		began := time.Now()
+		w.mu.Unlock()
+
+		body, err := w.source.get(w.ctx, pathConfig)
+		r.err = w.take(body, err, began)
+		close(r.done)
+	}
+}
+
+// take takes what reading the configuration came to.
+func (w *Watcher) take(body []byte, err error, began time.Time) error {
+	w.mu.Lock()
+	same := err == nil && w.config != nil && bytes.Equal(w.shown, body)
+	if same {
+		w.readAt, w.took = began, time.Since(began)
+	}
+	w.mu.Unlock()
+	if same {
+		return nil
+	}
+	var c configured
+	if err == nil {
+		c, err = parseConfig(body)
+	}
+	var gone *noAPIError
+	if err != nil && !errors.As(err, &gone) {
+		return err
+	}
+	w.change(func() {
+		w.readAt, w.took = began, time.Since(began)
+		if gone != nil {
+			w.config, w.noConfig, w.shown = nil, gone.Error(), nil
+			return
+		}
+		w.config, w.noConfig, w.shown = &c, "", body
+	})
+	return nil
+}
+
+// change calls f with the mutex held, and tells who wants to know if it changed facts.
+func (w *Watcher) change(f func()) {
+	w.mu.Lock()
+	before := w.facts()
+	f()
+	after := w.facts()
+	w.mu.Unlock()
+	if !before.Same(&after) && w.o.Changed != nil {
+		go w.o.Changed()
+	}
+}
+
+// Facts returns what is known.
+func (w *Watcher) Facts() Facts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.facts()
+}
+
+func (w *Watcher) facts() (f Facts) {
+	f.NoConfig = w.noConfig != ""
+	switch {
+	case w.o.ExternalLabels != nil:
+		f.ExternalLabels, f.LabelsKnown = *w.o.ExternalLabels, true
+	case w.config != nil:
+		f.ExternalLabels, f.LabelsKnown = w.config.external, true
+	case w.noConfig != "":
+		f.Unknown = append(f.Unknown, fmt.Sprintf(
+			"whether the upstream adds external labels to its series: %s; if it has some, set --upstream.external-labels to them, otherwise to none", w.noConfig))
+	default:
+		f.Unknown = append(f.Unknown, "whether the upstream adds external labels to its series: it has not answered yet")
+	}
+	if w.config != nil {
+		f.EvaluationInterval = w.config.interval
+	} else if w.noConfig != "" {
+		f.Unknown = append(f.Unknown, fmt.Sprintf(
+			"the upstream's evaluation interval, which is the step of subqueries that have none: %s; 1m is taken unless --query.evaluation-interval is set", w.noConfig))
+	}
+	switch {
+	case w.program != nil:
+		f.Features, f.FeaturesKnown, f.Lookback, f.Version = w.program.features, w.program.featuresKnown, w.program.lookback, w.program.version
+		if !f.FeaturesKnown {
+			f.Unknown = append(f.Unknown, "the upstream's features: its HTTP API does not list them; none are taken to be on unless --enable-feature is set")
+		}
+	case w.source == nil:
+		f.Unknown = append(f.Unknown, "the upstream's features: the base URL of its HTTP API is not known; none are taken to be on unless --enable-feature is set")
+	}
+	return f
+}
+
+// Labels implements remoteread.External. Where the server does not tell there are none.
+func (w *Watcher) Labels(ctx context.Context) (labels.Labels, error) {
+	for first := true; ; first = false {
+		w.mu.Lock()
+		f := w.facts()
+		known := f.LabelsKnown || f.NoConfig
+		w.mu.Unlock()
+		if known {
+			return f.ExternalLabels, nil
+		}
+		if !first {
+			return labels.EmptyLabels(), errors.New("the upstream's configuration was not read")
+		}
+		if err := w.readConfig(ctx); err != nil {
+			return labels.EmptyLabels(), err
+		}
+		w.Nudge() // there is more to know
+	}
+}
+
+// MayChange implements remoteread.External.
+func (w *Watcher) MayChange() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.o.ExternalLabels == nil && w.source != nil && w.noConfig == ""
+}
+
+// Confirm implements remoteread.External: it reads the configuration again, unless that
+// is large and was read a moment ago.
+func (w *Watcher) Confirm(ctx context.Context) (labels.Labels, error) {
+	w.mu.Lock()
+	skip := w.o.ExternalLabels != nil || w.source == nil || w.noConfig != "" ||
+		len(w.shown) > w.o.dearBytes && time.Since(w.readAt) < dearShare*w.took
+	w.mu.Unlock()
+	if !skip {
+		if err := w.readConfig(ctx); err != nil {
+			return labels.EmptyLabels(), err
+		}
+	}
+	return w.Labels(ctx)
+}
+
+// say logs what is not known, each thing once.
+func (w *Watcher) say() {
+	w.mu.Lock()
+	f := w.facts()
+	var news []string
+	for _, what := range f.Unknown {
+		if !w.said[what] {
+			w.said[what] = true
+			news = append(news, what)
+		}
+	}
+	w.mu.Unlock()
+	for _, what := range news {
+		w.o.Logger.Warn("Not known of the upstream: "+what, "upstream", w.o.Name)
+	}
+}
