@@ -301,12 +301,8 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 // done returns Prometheus's error for a query whose context has ended, and a
 // *MemoryError for one that needs more memory than it may take.
 func (r *run) done() error {
-	switch err := r.ctx.Err(); {
-	case err == nil:
-		return r.job.Budget.Take(0)
-	case errors.Is(err, context.DeadlineExceeded):
-		return promql.ErrQueryTimeout("expression evaluation")
-	default:
-		return promql.ErrQueryCanceled("expression evaluation")
+	if err := plan.Ended(r.ctx); err != nil {
+		return err
 	}
+	return r.job.Budget.Take(0)
 }

@@ -96,8 +96,9 @@ func TestTermFinishesQueries(t *testing.T) {
 	g := smallGrid(1)
 	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 1), "")
 	proxy := newProxy(t, up.url)
-	reading := proxy.delayReads(1500 * time.Millisecond)
 	pw := promwarp(t, proxy.url)
+	// Only now: at its start promwarp reads to find out what its upstream can.
+	reading := proxy.delayReads(1500 * time.Millisecond)
 	form := g.rangeForm(`sum by (job) (rate(http_requests_total[5m]))`)
 
 	type result struct {
@@ -125,28 +126,24 @@ func TestTermFinishesQueries(t *testing.T) {
 // wrong.
 type proxy struct {
 	url     string
-	delay   time.Duration
-	reading chan struct{}
+	delayed chan struct{} // receives when a read begins to be delayed
 
-	mu   sync.Mutex
-	left int64 // bytes of answers still let through; negative lets all through
+	mu    sync.Mutex
+	delay time.Duration // of each read
+	left  int64         // bytes of answers still let through; negative lets all through
 }
 
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	u, err := url.Parse(target)
 	require.NoError(t, err)
-	p := &proxy{left: -1, reading: make(chan struct{}, 100)}
+	p := &proxy{left: -1, delayed: make(chan struct{}, 100)}
 	forward := httputil.NewSingleHostReverseProxy(u)
 	forward.FlushInterval = -1
 	forward.ErrorLog = log.New(io.Discard, "", 0)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/api/v1/read") {
-			select {
-			case p.reading <- struct{}{}:
-			default:
-			}
-			time.Sleep(p.delay)
+			p.wait()
 			w = &cutWriter{w, p}
 		}
 		forward.ServeHTTP(w, r)
@@ -177,11 +174,28 @@ func (p *proxy) take(n int) int {
 	return n
 }
 
-// delayReads delays answers and returns what tells that one is being delayed.
-// It must be called before the proxy is used.
+// delayReads delays the reads that begin from now on and returns what tells
+// that one is being delayed.
 func (p *proxy) delayReads(d time.Duration) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.delay = d
-	return p.reading
+	return p.delayed
+}
+
+// wait delays a read, if reads are to be delayed.
+func (p *proxy) wait() {
+	p.mu.Lock()
+	d := p.delay
+	p.mu.Unlock()
+	if d <= 0 {
+		return
+	}
+	select {
+	case p.delayed <- struct{}{}:
+	default:
+	}
+	time.Sleep(d)
 }
 
 // cutWriter drops the connection once its proxy lets no more through.

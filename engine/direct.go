@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sort"
 	"sync"
@@ -94,13 +92,10 @@ func (q *query) sort(out promql.Matrix) error {
 		}
 		return labels.Compare(a.Metric, b.Metric)
 	})
-	switch {
-	case !ended:
+	if !ended {
 		return nil
-	case errors.Is(q.ctx.Err(), context.DeadlineExceeded):
-		return promql.ErrQueryTimeout("expression evaluation")
 	}
-	return promql.ErrQueryCanceled("expression evaluation")
+	return plan.Ended(q.ctx)
 }
 
 // Close implements promql.Query. The result must not be used any more.

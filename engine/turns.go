@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"runtime"
 
-	"github.com/prometheus/prometheus/promql"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/promwarp/promwarp/cpuexec"
@@ -28,11 +26,8 @@ func newTurns() *semaphore.Weighted {
 func (q *query) run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
 	// GPUs have a queue of their own.
 	if q.e.opts.GPUs == nil && q.samplesOf(job.Node) >= manySamples {
-		switch err := q.e.turns.Acquire(ctx, 1); {
-		case errors.Is(err, context.DeadlineExceeded):
-			return nil, promql.ErrQueryTimeout("expression evaluation")
-		case err != nil:
-			return nil, promql.ErrQueryCanceled("expression evaluation")
+		if q.e.turns.Acquire(ctx, 1) != nil {
+			return nil, plan.Ended(ctx)
 		}
 		defer q.e.turns.Release(1)
 	}

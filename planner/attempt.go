@@ -1,10 +1,6 @@
 package planner
 
 import (
-	"context"
-	"errors"
-
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/plan"
@@ -51,12 +47,7 @@ const (
 // stopped reports whether the context has ended, at which planning ends as soon as it can.
 func (w *walker) stopped() bool {
 	if w.steps++; w.ended == nil && w.steps%stepsPerCheck == 0 {
-		switch err := w.ctx.Err(); {
-		case errors.Is(err, context.DeadlineExceeded):
-			w.ended = promql.ErrQueryTimeout("expression evaluation")
-		case err != nil:
-			w.ended = promql.ErrQueryCanceled("expression evaluation")
-		}
+		w.ended = plan.Ended(w.ctx)
 	}
 	return w.ended != nil
 }

@@ -101,7 +101,7 @@ func TestBrokenStores(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			t.Log(err)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(150<<20), "bytes")
-			require.Less(t, time.Since(end), 500*time.Millisecond)
+			require.Less(t, time.Since(end), 5*time.Second)
 			switch {
 			case k.Late && err == nil:
 				_, err = decode(sel.SeriesSet(math.MinInt64, math.MaxInt64, nil))
@@ -173,7 +173,7 @@ func TestBrokenStoresThroughTheCache(t *testing.T) {
 			defer cancel()
 			end, _ := ctx.Deadline()
 			got, err := get(ctx)
-			require.Less(t, time.Since(end), 500*time.Millisecond)
+			require.Less(t, time.Since(end), 5*time.Second)
 			var corrupt *selection.CorruptError
 			switch {
 			case k.Late && errors.As(err, &corrupt):

@@ -140,7 +140,7 @@ func TestManyOverlapsEndInTime(t *testing.T) {
 	}{
 		{"as they come", func(ctx context.Context) (*Selection, error) { return piled(t, n).Within(ctx).Finish() }},
 		{"joined", func(ctx context.Context) (*Selection, error) { return Join(ctx, unmerged(t, n), unmerged(t, n)) }},
-		{"of two sources", func(ctx context.Context) (*Selection, error) { return Merge(ctx, unmerged(t, n), other(t, n)) }},
+		{"of two sources", func(ctx context.Context) (*Selection, error) { return Merge(ctx, spread(t, n, 0), spread(t, n, 121)) }},
 	} {
 		for _, limit := range []time.Duration{time.Millisecond, 300 * time.Millisecond} {
 			t.Run(fmt.Sprint(c.name, " ", limit), func(t *testing.T) {
@@ -213,14 +213,16 @@ func unmerged(t testing.TB, n int) *Selection {
 	return s.finish()
 }
 
-// other has n chunks of the same series that do not overlap each other, at the same time.
-func other(t testing.TB, n int) *Selection {
+// spread is a selection of n chunks of one series that do not overlap each other, with
+// samples 2 ms apart from start on. Each overlaps two of those of another one whose start is
+// 121 ms later, and so all overlap through others.
+func spread(t testing.TB, n int, start int64) *Selection {
 	b := NewBuilder(0)
 	b.Series(name(0))
+	times := make([]int64, 120)
 	for k := range int64(n) {
-		times := make([]int64, 120)
 		for i := range times {
-			times[i] = 120*k + int64(i)
+			times[i] = start + 2*(120*k+int64(i))
 		}
 		require.NoError(t, b.Floats(times, make([]float64, len(times))))
 	}

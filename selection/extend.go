@@ -50,7 +50,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 			if bits.OnesCount32(e.out.encodings) > 1 {
 				return nil, nil // which are left is only known when all chunks are looked at
 			}
-			if err := e.settle(i, table, start); err != nil {
+			if err := e.removeOverlaps(i, table, start); err != nil {
 				return nil, err
 			}
 		}
@@ -124,9 +124,9 @@ func (e *extension) addSeries(base *Selection, series []labels.Labels) []int {
 	return at
 }
 
-// settle removes the overlaps of what series i has in the table and what was put behind
+// removeOverlaps removes the overlaps of what series i has in the table and what was put behind
 // it, from start on. Where they begin, the table ends for the series.
-func (e *extension) settle(i int, table []Chunk, start int) error {
+func (e *extension) removeOverlaps(i int, table []Chunk, start int) error {
 	out := &e.out
 	k := sort.Search(len(table), func(k int) bool { return table[k].MaxT >= e.chunks[start].MinT })
 	if e.ends == nil {

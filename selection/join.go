@@ -34,15 +34,15 @@ func present(parts []*Selection) []*Selection {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
 }
 
-// settle removes the overlaps of cs, the chunks of series l of out. Those of the
+// removeOverlaps removes the overlaps of cs, the chunks of series l of out. Those of the
 // first part that has the series end before ends[0], of the second before ends[1],
 // and so on. What it encodes anew goes into merged.
-type settle func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error)
+type removeOverlaps func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error)
 
 // union returns the union of parts, none of them empty, as what is kept until kept
-// (ms); where chunks of a series are not in time order, or overlap, it has them
-// settled.
-func union(ctx context.Context, parts []*Selection, kept int64, settle settle) (*Selection, error) {
+// (ms); where chunks of a series are not in time order, or overlap, it has remove make
+// one list of them.
+func union(ctx context.Context, parts []*Selection, kept int64, remove removeOverlaps) (*Selection, error) {
 	switch len(parts) {
 	case 0:
 		return Empty(), nil
@@ -99,7 +99,7 @@ func union(ctx context.Context, parts []*Selection, kept int64, settle settle) (
 		}
 		if !apart {
 			settled = true
-			cs, err := settle(&out, l, out.chunks[start:], ends, merged)
+			cs, err := remove(&out, l, out.chunks[start:], ends, merged)
 			if err != nil {
 				return nil, err
 			}

@@ -27,7 +27,7 @@ func Merge(ctx context.Context, parts ...*Selection) (*Selection, error) {
 	return union(ctx, parts, kept, (*Selection).layer)
 }
 
-// layer is a settle that merges what different sources have of a series.
+// layer is a removeOverlaps that merges what different sources have of a series.
 func (s *Selection) layer(l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error) {
 	lists := make([][]Chunk, len(ends))
 	start := 0
