@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/plan"
 )
 

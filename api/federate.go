@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/cache/fanout"
 )
 
 // defaultLookbackDelta is Prometheus's.

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
-	"github.com/promwarp/promwarp/jsonout"
+	"github.com/promwarp/promwarp/api/encode"
 )
 
 // minStreamed is from how many points on an answer is streamed, about 250 KB.
@@ -14,13 +14,13 @@ const minStreamed = 1 << 13
 // faster. Of a large answer it encodes only the beginning; the request's stream
 // writes the rest behind that.
 type jsonCodec struct {
-	jsonout.Codec
+	encode.Codec
 	streams *streams
 }
 
 // Encode implements v1.Codec.
 func (c jsonCodec) Encode(resp *v1.Response) ([]byte, error) {
-	a, err := jsonout.New(resp)
+	a, err := encode.New(resp)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/cache/fanout"
 )
 
 // prefix is where Prometheus's API is mounted.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/report"
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // field is everyone who takes part.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/bench/queries"
 	"github.com/promwarp/promwarp/bench/report"
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // options are what the flags say.

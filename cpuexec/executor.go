@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/results"
 	"github.com/promwarp/promwarp/selection"
 )
 

@@ -1,8 +1,8 @@
 package cpuexec
 
 import (
+	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/results"
 )
 
 // fewestSteps is the number of steps below which looking up results is not worth it.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 	"github.com/stretchr/testify/require"
 )
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 const (
@@ -95,7 +95,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, er
 	d := a.part.Of[l.Node()]
 	if o.Estimated {
 		d.Choice = &plan.Choice{
-			CPU: o.Estimate[cost.Cores].Microseconds(), GPU: o.Estimate[cost.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
+			CPU: o.Estimate[placement.Cores].Microseconds(), GPU: o.Estimate[placement.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
 		}
 	}
 	if err != nil || o.Reason != "" {

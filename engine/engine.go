@@ -13,12 +13,12 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
-	"github.com/promwarp/promwarp/results"
 )
 
 // Options configure an Engine.

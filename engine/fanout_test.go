@@ -27,7 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache"
-	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/remoteread"
 )
 

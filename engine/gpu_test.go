@@ -10,16 +10,16 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // someConstants are not measured, so that tests start at once.
-var someConstants = cost.Constants{
-	Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+var someConstants = placement.Constants{
+	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 	Link:   10e9,
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // panel is a query that is asked again and again.
@@ -119,8 +119,8 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	onGPUs := seed%3 == 0
 	if onGPUs {
 		gpus, metrics := testGPUs(t, func(o *fleet.Options) {
-			o.Constants = &cost.Constants{ // of cores that are never worth it
-				Cores: cost.Costs{Sample: 1e6, Window: 1e6, Slow: 1}, Device: cost.Costs{Sample: 0.1, Window: 0.1, Slow: 1}, Link: 10e9,
+			o.Constants = &placement.Constants{ // of cores that are never worth it
+				Cores: placement.Costs{Sample: 1e6, Window: 1e6, Slow: 1}, Device: placement.Costs{Sample: 0.1, Window: 0.1, Slow: 1}, Link: 10e9,
 			}
 		})
 		remembers.opts.GPUs = gpus

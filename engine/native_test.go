@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/fanout"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )

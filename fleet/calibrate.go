@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // calibrate makes the model, from the file of constants or by measuring, unless
@@ -24,14 +24,14 @@ func (f *Fleet) calibrate(x *gpuexec.Executor, d *device) error {
 		return nil
 	}
 	if f.o.Constants != nil {
-		f.model.Store(cost.New(*f.o.Constants))
+		f.model.Store(placement.New(*f.o.Constants))
 		return nil
 	}
 	path, machine := f.o.ConstantsFile, f.machine(d)
 	if path != "" {
-		c, err := cost.Read(path, machine, time.Now())
+		c, err := placement.Read(path, machine, time.Now())
 		if err == nil {
-			f.model.Store(cost.New(c))
+			f.model.Store(placement.New(c))
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -46,11 +46,11 @@ func (f *Fleet) calibrate(x *gpuexec.Executor, d *device) error {
 	f.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
 		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", f.workers())
-	f.model.Store(cost.New(c))
+	f.model.Store(placement.New(c))
 	if path == "" {
 		return nil
 	}
-	if err := cost.Write(path, machine, time.Now(), c); err != nil {
+	if err := placement.Write(path, machine, time.Now(), c); err != nil {
 		f.log.Warn("what was measured cannot be kept and is measured again at the next start", "err", err)
 	}
 	return nil

@@ -8,19 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // Outcome is what became of a leaf.
 type Outcome struct {
-	Reason    string        // why it is left to the cores, in one plain sentence; empty if a device computed it
-	Estimated bool          // Estimate is set
-	Estimate  cost.Estimate // the device's includes waiting for it
-	GPU       int           // the device's number, where one computed it
+	Reason    string             // why it is left to the cores, in one plain sentence; empty if a device computed it
+	Estimated bool               // Estimate is set
+	Estimate  placement.Estimate // the device's includes waiting for it
+	GPU       int                // the device's number, where one computed it
 	Stages    gpuexec.Stages
 }
 
@@ -69,9 +69,9 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 	size.Missing = int64(float64(size.Missing) * (1 - d.resident(l)))
 	model := f.model.Load()
 	o.Estimate, o.Estimated = model.Estimate(size), true
-	o.Estimate[cost.Device] += d.wait()
-	if !forced && o.Estimate.Cheaper() == cost.Cores {
-		return f.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(o.Estimate[cost.Cores]), short(o.Estimate[cost.Device])))
+	o.Estimate[placement.Device] += d.wait()
+	if !forced && o.Estimate.Cheaper() == placement.Cores {
+		return f.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(o.Estimate[placement.Cores]), short(o.Estimate[placement.Device])))
 	}
 	if !d.begin() {
 		return f.decline(o, reasonFailed+": it is just being tried again")
@@ -86,7 +86,7 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 		job := stages.Total - stages.Waited
 		d.note(job)
 		o.GPU, o.Stages = d.info.Ordinal, stages
-		model.Observe(cost.Device, size, job)
+		model.Observe(placement.Device, size, job)
 		f.metrics.count(d, l.Work(), &stages)
 		return o, nil
 	case l.Err() != nil:
@@ -115,7 +115,7 @@ func short(d time.Duration) time.Duration {
 // no device evaluates, say nothing of others.
 func (f *Fleet) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	if m := f.model.Load(); m != nil && !l.Starts {
-		m.Observe(cost.Cores, SizeOf(l), took)
+		m.Observe(placement.Cores, SizeOf(l), took)
 	}
 }
 
@@ -208,7 +208,7 @@ func (d *device) note(took time.Duration) {
 const looked = 512
 
 // SizeOf is how much work a leaf is, about. No chunk of it counts as resident.
-func SizeOf(l *cpuexec.Leaf) cost.Leaf {
+func SizeOf(l *cpuexec.Leaf) placement.Leaf {
 	n := l.Selection.NumSeries()
 	mint, maxt := l.Window.Reads(l.Grid)
 	every := max(1, n/looked)
@@ -222,7 +222,7 @@ func SizeOf(l *cpuexec.Leaf) cost.Leaf {
 	}
 	scale := float64(n) / float64(max(series, 1))
 	kind, results := kindOf(l)
-	return cost.Leaf{
+	return placement.Leaf{
 		Function: l.Window.Func.Name + kind,
 		Series:   int64(n),
 		Samples:  int64(float64(samples) * scale),

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -43,7 +43,7 @@ type Options struct {
 	// ConstantsFile keeps what was measured for the next start; nothing keeps none.
 	ConstantsFile string
 	// Constants, where given, are taken instead of what would be measured.
-	Constants *cost.Constants
+	Constants *placement.Constants
 	// Retry is how long after a failure a device is tried again at first. The time
 	// doubles with every failure, up to maxRetry. 0 means a second.
 	Retry time.Duration
@@ -61,7 +61,7 @@ type Fleet struct {
 	log     *slog.Logger
 	cpu     *cpuexec.Executor // measures, and opens the leaves of that
 	metrics *metrics
-	model   atomic.Pointer[cost.Model]
+	model   atomic.Pointer[placement.Model]
 
 	mu      sync.Mutex
 	devices []*device
@@ -110,7 +110,7 @@ func Open(o Options) (*Fleet, error) {
 func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 
 // Constants are what was measured, once Ready is closed and where there is a device.
-func (f *Fleet) Constants() (c cost.Constants) {
+func (f *Fleet) Constants() (c placement.Constants) {
 	if m := f.model.Load(); m != nil {
 		c = m.Constants()
 	}

@@ -15,19 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var constants = cost.Constants{
-	Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+var constants = placement.Constants{
+	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 	Link:   10e9,
 }
 
@@ -182,7 +182,7 @@ func TestWaiting(t *testing.T) {
 	o, err = f.Evaluate(t.Context(), leafOf(t, t.Context(), 200, "m"), false)
 	require.NoError(t, err)
 	require.Contains(t, o.Reason, reasonCheaper)
-	require.Greater(t, o.Estimate[cost.Device], time.Hour)
+	require.Greater(t, o.Estimate[placement.Device], time.Hour)
 }
 
 // TestForget: what was forgotten is copied again.
@@ -229,7 +229,7 @@ func TestMeasure(t *testing.T) {
 	f, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
 	c := f.Constants()
 	require.True(t, c.Sound(), "%+v", c)
-	kept, err := cost.Read(file, f.machine(f.all()[0]), time.Now())
+	kept, err := placement.Read(file, f.machine(f.all()[0]), time.Now())
 	require.NoError(t, err)
 	require.Equal(t, c, kept)
 	require.Equal(t, 1, l.count("measured what"))

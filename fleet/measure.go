@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -36,11 +36,11 @@ const enough = 15 * time.Millisecond
 const shows = 3
 
 // measure finds the constants, from whole leaves.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c cost.Constants, err error) {
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c placement.Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	device := m.costs(x.Run)
 	cores := m.costs(cpu.Run)
-	c = cost.Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
+	c = placement.Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
 	if m.err == nil && !c.Sound() {
 		m.err = fmt.Errorf("the times cannot be: %+v", c)
 	}
@@ -58,13 +58,13 @@ type measuring struct {
 }
 
 // costs measures what an executor takes.
-func (m *measuring) costs(run evaluator) cost.Costs {
-	usual := func(series int) cost.Timed { return m.leaf(run, series, usualSamples, usualStep) }
-	f := cost.Measured{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
+func (m *measuring) costs(run evaluator) placement.Costs {
+	usual := func(series int) placement.Timed { return m.leaf(run, series, usualSamples, usualStep) }
+	f := placement.Measured{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
 	if f.Small.Took < shows*f.Least.Took {
 		f.Least = f.Small // more like those that there are
 	}
-	var medium, large, larger cost.Timed
+	var medium, large, larger placement.Timed
 	for n := someSeries; n <= mostSeries && m.err == nil; n *= times {
 		medium, large, larger = large, larger, usual(n)
 		if f.Small.Took < shows*f.Least.Took {
@@ -80,7 +80,7 @@ func (m *measuring) costs(run evaluator) cost.Costs {
 	}
 	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
 	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
-	f.Busy = []cost.Timed{large, larger, more, short}
+	f.Busy = []placement.Timed{large, larger, more, short}
 	if medium.Took > 0 {
 		f.Busy = append(f.Busy, medium)
 	}
@@ -107,13 +107,13 @@ func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
 }
 
 // leaf measures a leaf.
-func (m *measuring) leaf(run evaluator, series, samples int, step int64) cost.Timed {
+func (m *measuring) leaf(run evaluator, series, samples int, step int64) placement.Timed {
 	s, g := m.selection(series, samples), grid(samples, step)
 	if m.err != nil {
-		return cost.Timed{}
+		return placement.Timed{}
 	}
 	took := m.median(func() error { _, err := run(m.ctx, rates(s, g)); return err })
-	return cost.Timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
+	return placement.Timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
 }
 
 // selection makes the series of a leaf, once.

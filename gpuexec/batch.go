@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
-	"github.com/promwarp/promwarp/parallel"
 )
 
 // section is a stretch of bytes of a buffer, at a multiple of 256.

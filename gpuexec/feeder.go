@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/parallel"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // feeder copies chunks to the device for all jobs, one after the other on a stream

@@ -13,8 +13,8 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
-	"github.com/promwarp/promwarp/parallel"
 )
 
 // Kernels holds the kernels loaded on one device.

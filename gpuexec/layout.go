@@ -9,8 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
-	"github.com/promwarp/promwarp/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
-	"github.com/promwarp/promwarp/parallel"
 )
 
 // states are the product of the operators that add value to value.

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 func TestParsePeak(t *testing.T) {

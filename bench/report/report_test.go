@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/bench/answer"
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 func TestTiming(t *testing.T) {

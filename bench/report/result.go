@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/bench/answer"
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // The contenders: who answers, and in what state.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/promwarp/promwarp/refcount"
+	"github.com/promwarp/promwarp/internal/refcount"
 )
 
 // mapping is a mapped file. It is unmapped some time after the last slab that

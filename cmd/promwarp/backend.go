@@ -21,10 +21,10 @@ import (
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/refcount"
+	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
-	"github.com/promwarp/promwarp/tsdbdir"
 )
 
 // store is an open source and the cache in front of it.

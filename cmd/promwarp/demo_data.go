@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/tsdb"
 
-	"github.com/promwarp/promwarp/dataset"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // demoData is the data set of a demo in an embedded Prometheus TSDB.

@@ -9,7 +9,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
-	"github.com/promwarp/promwarp/refcount"
+	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // gpuSettings say whether and how GPUs are used. In the file, --gpu is the key mode.
@@ -99,7 +99,7 @@ func (f fraction) String() string { return strconv.FormatFloat(float64(f), 'g', 
 
 // defaultGPU are the settings where nothing else is said.
 func defaultGPU() gpuSettings {
-	return gpuSettings{Mode: gpuAuto, MemoryFraction: 0.8, Constants: cost.DefaultPath(), Library: gpuexec.Library}
+	return gpuSettings{Mode: gpuAuto, MemoryFraction: 0.8, Constants: placement.DefaultPath(), Library: gpuexec.Library}
 }
 
 // addGPU declares the flags that say whether and how GPUs are used.

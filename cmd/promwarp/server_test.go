@@ -28,7 +28,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/promwarp/promwarp/refcount"
+	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/selection"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/fanout"
+	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/alecthomas/units"
 
-	"github.com/promwarp/promwarp/dataset"
 	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // starting says what to start.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/prompb"
 
-	"github.com/promwarp/promwarp/parallel"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/parallel"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 

@@ -1,6 +1,6 @@
 package carbonara
 
-import "github.com/promwarp/promwarp/parallel"
+import "github.com/promwarp/promwarp/internal/parallel"
 
 // arrayBlock is the number of means that are made at once, so that they stay in a
 // core's cache.

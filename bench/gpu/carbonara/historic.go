@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/historic"
-	"github.com/promwarp/promwarp/parallel"
 )
 
 // float32s is how far the means that are made of float32 values may be off.

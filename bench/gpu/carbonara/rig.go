@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/historic"
-	"github.com/promwarp/promwarp/parallel"
 )
 
 // rig is the kernels of then on a device, and the arrays they work on.

@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/bench/gpu/measure"
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -36,8 +36,8 @@ type Options struct {
 
 // Result is the figures by size, and where they cross.
 type Result struct {
-	Constants cost.Constants `json:"constants"`
-	Points    []Point        `json:"points"`
+	Constants placement.Constants `json:"constants"`
+	Points    []Point             `json:"points"`
 	// The samples from which on the device is faster, between two sizes by a straight
 	// line in logarithms; 0 where the two do not cross.
 	NotResident float64 `json:"gpu_faster_from_samples_not_resident"`
@@ -90,7 +90,7 @@ func Measure(ctx context.Context, o Options, save func(*Result)) error {
 // gpu evaluates leaves on a GPU in any case, and notes how much work they are.
 type gpu struct {
 	fleet *fleet.Fleet
-	size  cost.Leaf
+	size  placement.Leaf
 }
 
 // Aggregates implements cpuexec.Accelerator.
@@ -146,9 +146,9 @@ func (o Options) point(ctx context.Context, series, samples int) (*Point, error)
 }
 
 // expected is what a leaf is estimated to take before anything is learned, in ms.
-func expected(c cost.Constants, l cost.Leaf) (cores, device float64) {
-	e := cost.New(c).Estimate(l)
-	return 1000 * e[cost.Cores].Seconds(), 1000 * e[cost.Device].Seconds()
+func expected(c placement.Constants, l placement.Leaf) (cores, device float64) {
+	e := placement.New(c).Estimate(l)
+	return 1000 * e[placement.Cores].Seconds(), 1000 * e[placement.Device].Seconds()
 }
 
 // job is sum(rate(m_total[5m])) at every minute.

@@ -10,15 +10,15 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cost"
 	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
-var constants = cost.Constants{
-	Cores:  cost.Costs{Sample: 10, Window: 10, Slow: 1},
-	Device: cost.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+var constants = placement.Constants{
+	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 	Link:   10e9,
 }
 

@@ -1,0 +1,155 @@
+package encode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"github.com/stretchr/testify/require"
+)
+
+// prometheus is what Prometheus's encoder writes.
+func prometheus(t testing.TB, resp *v1.Response) string {
+	t.Helper()
+	b, err := v1.JSONCodec{}.Encode(resp)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// equal compares texts, which may be long, and shows where they differ.
+func equal(t testing.TB, want, got, what string) {
+	t.Helper()
+	if want == got {
+		return
+	}
+	i := 0
+	for i < len(want) && i < len(got) && want[i] == got[i] {
+		i++
+	}
+	around := func(s string) string { return s[max(0, min(i, len(s))-60):min(len(s), i+60)] }
+	t.Fatalf("%s: differs at byte %d of %d and %d\nwant …%q…\ngot  …%q…", what, i, len(want), len(got), around(want), around(got))
+}
+
+// check compares all ways to encode a response with Prometheus's.
+func check(t testing.TB, resp *v1.Response, what string) {
+	t.Helper()
+	want := prometheus(t, resp)
+	got, err := Codec{}.Encode(resp)
+	require.NoError(t, err)
+	equal(t, want, string(got), what)
+	for _, weight := range []int{1, 10, 100} {
+		a, err := newAnswer(resp, weight)
+		require.NoError(t, err)
+		if a == nil {
+			return
+		}
+		equal(t, want, string(a.Bytes()), fmt.Sprint(what, ", pieces of ", weight))
+		var b bytes.Buffer
+		b.Write(a.Head())
+		_, err = a.WriteRest(&b)
+		require.NoError(t, err)
+		equal(t, want, b.String(), what+", head and rest")
+		b.Reset()
+		_, err = a.writeOnMany(&b, 3)
+		require.NoError(t, err)
+		equal(t, want, string(a.head)+b.String()+string(a.tail), what+", on three cores")
+	}
+}
+
+func TestRandomResponses(t *testing.T) {
+	n := 6000
+	if testing.Short() {
+		n = 500
+	}
+	for seed := range uint64(n) {
+		check(t, randomResponse(rand.New(rand.NewPCG(seed, 1))), fmt.Sprint("seed ", seed))
+	}
+}
+
+func TestFixedResponses(t *testing.T) {
+	some := promql.Series{Metric: labels.FromStrings("a", "b"), Floats: []promql.FPoint{{T: 1, F: 2}}}
+	for i, v := range []parser.Value{
+		promql.Matrix(nil), promql.Matrix{}, promql.Vector(nil), promql.Vector{},
+		promql.Matrix{{}}, promql.Matrix{{}, some, {}}, promql.Vector{{}},
+		promql.Scalar{V: math.NaN()}, promql.Scalar{T: 1500, V: math.Inf(-1)}, promql.String{V: "<\u2028\xff\">"},
+	} {
+		check(t, respond(v), fmt.Sprint("value ", i))
+	}
+	for i, resp := range []*v1.Response{
+		{},
+		{Status: "error", ErrorType: "bad_data", Error: "wrong"},
+		{Status: "success", Data: []string{"a"}},
+		{Status: "success", Data: &v1.QueryData{}},
+		{Status: "success", Data: (*v1.QueryData)(nil)},
+		{Status: "success", Data: &v1.QueryData{Result: promql.Matrix{some}}},
+		{Status: "error", ErrorType: "execution", Error: "half", Data: &v1.QueryData{ResultType: "matrix", Result: promql.Matrix{some}}},
+	} {
+		check(t, resp, fmt.Sprint("response ", i))
+	}
+}
+
+func TestLargeAnswer(t *testing.T) {
+	for _, k := range kinds {
+		resp := respond(k.matrix(300, 400))
+		want := prometheus(t, resp)
+		a, err := New(resp)
+		require.NoError(t, err)
+		require.Greater(t, a.Points(), minParallel)
+		for _, a.cores = range []int{1, 2, 8} {
+			equal(t, want, string(a.Bytes()), fmt.Sprint(k.name, " on ", a.cores))
+		}
+	}
+}
+
+// broken is a writer that fails after some bytes.
+type broken struct{ left int }
+
+var errBroken = errors.New("broken pipe")
+
+func (b *broken) Write(p []byte) (int, error) {
+	if len(p) > b.left {
+		n := b.left
+		b.left = 0
+		return n, errBroken
+	}
+	b.left -= len(p)
+	return len(p), nil
+}
+
+func TestWriterFails(t *testing.T) {
+	a, err := New(respond(kinds[0].matrix(100, 1000)))
+	require.NoError(t, err)
+	whole := len(a.Bytes())
+	for _, a.cores = range []int{1, 4} {
+		for _, at := range []int{0, 10, len(a.head), whole / 3, whole - len(a.tail), whole - 1} {
+			n, err := a.WriteTo(&broken{at})
+			require.ErrorIs(t, err, errBroken)
+			require.EqualValues(t, at, n)
+		}
+	}
+}
+
+// A malformed histogram panics where the answer is encoded for, not in a
+// worker.
+func TestMalformedHistogram(t *testing.T) {
+	m := kinds[0].matrix(100, 1000)
+	m[50].Histograms = []promql.HPoint{{T: 1}} // without a histogram
+	resp := respond(m)
+	require.Panics(t, func() { _, _ = v1.JSONCodec{}.Encode(resp) })
+	a, err := New(resp)
+	require.NoError(t, err)
+	require.True(t, a.Histograms())
+	for _, a.cores = range []int{1, 4} {
+		require.Panics(t, func() { a.Bytes() })
+	}
+	ok, err := New(respond(kinds[0].matrix(1, 1)))
+	require.NoError(t, err)
+	require.False(t, ok.Histograms())
+}

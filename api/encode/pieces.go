@@ -1,0 +1,116 @@
+package encode
+
+import (
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// minParallel is the weight from which on an answer is encoded on several
+// cores.
+const minParallel = 4 * pieceWeight
+
+// writeRows writes all pieces in order.
+func (a *Answer) writeRows(w io.Writer) (int64, error) {
+	cores := a.cores
+	if cores == 0 {
+		cores = runtime.GOMAXPROCS(0)
+	}
+	if cores = min(cores, a.pieces()); cores < 2 || a.weight < minParallel {
+		return a.writeOnOne(w)
+	}
+	return a.writeOnMany(w, cores)
+}
+
+// writeOnOne encodes and writes one piece after the other.
+func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
+	buf := newBuffer()
+	defer buf.release()
+	var written int64
+	for i := range a.pieces() {
+		buf.b = a.appendPiece(buf.b[:0], i)
+		n, err := w.Write(buf.b)
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// encoded is a piece that was encoded, or what the encoding panicked with.
+type encoded struct {
+	buf      *buffer
+	panicked any
+}
+
+// writeOnMany has workers encode pieces, at most two for each ahead of the one
+// that is being written. It returns when all workers have ended, so that the
+// rows are no longer read.
+func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error) {
+	ahead := 2 * workers
+	// A worker takes a ticket, then the next piece. Pieces are written in
+	// order and a ticket comes back with each, so piece i+ahead is not begun
+	// before piece i is written, and both can use the same channel.
+	tickets := make(chan struct{}, ahead)
+	done := make([]chan encoded, ahead)
+	for i := range done {
+		done[i] = make(chan encoded, 1)
+		tickets <- struct{}{}
+	}
+	var next atomic.Int64
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	defer func() {
+		close(quit)
+		wg.Wait()
+		for _, c := range done {
+			select {
+			case e := <-c:
+				e.buf.release()
+			default:
+			}
+		}
+	}()
+	for range workers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-quit:
+					return
+				case <-tickets:
+				}
+				i := int(next.Add(1)) - 1
+				if i >= a.pieces() {
+					return
+				}
+				done[i%ahead] <- a.encode(i)
+			}
+		})
+	}
+	for i := range a.pieces() {
+		e := <-done[i%ahead]
+		if e.panicked != nil {
+			e.buf.release()
+			panic(e.panicked)
+		}
+		n, err := w.Write(e.buf.b)
+		e.buf.release()
+		written += int64(n)
+		if err != nil {
+			return written, err
+		}
+		tickets <- struct{}{}
+	}
+	return written, nil
+}
+
+// encode encodes a piece. A panic must reach the goroutine that answers the
+// request, which survives it.
+func (a *Answer) encode(i int) (e encoded) {
+	e.buf = newBuffer()
+	defer func() { e.panicked = recover() }()
+	e.buf.b = a.appendPiece(e.buf.b[:0], i)
+	return e
+}
