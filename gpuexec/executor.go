@@ -9,7 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -101,7 +101,7 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 		}
 		x.memory = free / 2
 	}
-	x.memory = min(x.memory, kernels.EntryReach)
+	x.memory = min(x.memory, abi.EntryReach)
 	if x.arena, err = c.Alloc(x.memory); err != nil {
 		return err
 	}

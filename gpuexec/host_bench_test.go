@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -32,7 +32,7 @@ func BenchmarkAround(b *testing.B) {
 			l, err := cpu.OpenLeaf(b.Context(), job)
 			require.NoError(b, err)
 			require.NoError(b, l.Finish(cpuexec.Results{
-				Counts: func(int) kernels.SeriesCounts { return kernels.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, Values: values,
+				Counts: func(int) abi.SeriesCounts { return abi.SeriesCounts{Points: 2500, Most: 20, Last: 20} }, Values: values,
 			}))
 		}
 	})

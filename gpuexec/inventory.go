@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // Library is the CUDA driver's library.
@@ -83,10 +84,10 @@ func TakeInventory(path string) *Inventory {
 
 // TooOld says why a device cannot run the kernels, or nothing.
 func TooOld(i cuda.Info) string {
-	if i.Major > kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor >= kernels.MinMinor {
+	if i.Major > abi.MinMajor || i.Major == abi.MinMajor && i.Minor >= abi.MinMinor {
 		return ""
 	}
-	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, kernels.MinMajor, kernels.MinMinor)
+	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, abi.MinMajor, abi.MinMinor)
 }
 
 // examine opens a device and fills in what is measured. Its error is why the
@@ -107,7 +108,7 @@ func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := LoadKernels(dev)
+	k, err := LoadKernels(dev, launch.CheckKernel)
 	if err != nil {
 		return err
 	}

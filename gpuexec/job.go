@@ -13,7 +13,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/rescue"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -128,8 +128,8 @@ func (j *job) finish(fetched []byte) error {
 	}
 	r := cpuexec.Results{Work: work}
 	if fetched != nil {
-		counts, kept := view[kernels.SeriesCounts](j, fetched, j.counts), view[uint32](j, fetched, j.kept)
-		r.Counts = func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }
+		counts, kept := view[abi.SeriesCounts](j, fetched, j.counts), view[uint32](j, fetched, j.kept)
+		r.Counts = func(series int) abi.SeriesCounts { return counts[j.y.places[series]] }
 		r.Kept = func(m, series int) uint32 { return kept[m*j.places()+int(j.y.places[series])] }
 		reads := slices.Clone(view[int64](j, fetched, j.reads))
 		r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
@@ -166,7 +166,7 @@ func (j *job) place() error {
 	j.product.own(j, take)
 	j.outcome = j.size
 	j.product.out(j, take)
-	j.counts = take(j.places() * int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	j.counts = take(j.places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
 	j.kept = take(len(j.maps) * j.places() * int(unsafe.Sizeof(uint32(0))))
 	j.fault = take(8)
 	j.reads = take(2 * 8 * j.l.Grid.Steps)
@@ -197,7 +197,7 @@ func (j *job) place() error {
 func (j *job) stretch(b *batch) uint32 {
 	parts := max(1, j.x.stretchGoal/uint32(len(b.tiles)*lanes))
 	n := max(16, (j.steps.Count+parts-1)/parts)
-	return uint32(aligned(int(n), kernels.WindowAbreast))
+	return uint32(aligned(int(n), abi.WindowAbreast))
 }
 
 // begin prepares what batches add to.
@@ -398,7 +398,7 @@ func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
 	}
 	d.out = Output{
 		Values: at(made, o.windows), Reads: at(made, o.reads),
-		Counts: j.at(j.counts) + cuda.Pointer(b.base*int(unsafe.Sizeof(kernels.SeriesCounts{}))),
+		Counts: j.at(j.counts) + cuda.Pointer(b.base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
 	}
 	if p, ok := j.product.(*quantiles); ok {
 		d.out.Values = j.at(p.values) + cuda.Pointer(8*b.base*j.l.Grid.Steps)
@@ -576,10 +576,10 @@ func (j *job) streams() (all []cuda.Stream) {
 // corrupt is the error for the first of the corrupt chunks, if there is one, or for
 // what no kernel can tell.
 func (j *job) corrupt(fault uint64) error {
-	if fault == kernels.NoFault {
+	if fault == abi.NoFault {
 		return nil
 	}
-	if fault == kernels.MixedZeros {
+	if fault == abi.MixedZeros {
 		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
 	}
 	j.l.Selection.Discard()
@@ -588,9 +588,9 @@ func (j *job) corrupt(fault uint64) error {
 		return err
 	}
 	series, c := j.y.place(b, int(fault>>8&(1<<32-1)))
-	status := kernels.Status(fault & 255)
+	status := abi.Status(fault & 255)
 	err = status.Err()
-	if status == kernels.Outside {
+	if status == abi.Outside {
 		err = fmt.Errorf("%w of %d to %d ms", err, c.MinT, c.MaxT)
 	}
 	return &selection.CorruptError{Series: j.l.Selection.Labels(series), MinT: c.MinT, Err: err}

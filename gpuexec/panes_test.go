@@ -72,7 +72,7 @@ func TestPanes(t *testing.T) {
 	for range 6 {
 		sel := hardSelection(t, r)
 		for f, by := range functions {
-			if by.by != byAll {
+			if by.by != byOver {
 				continue
 			}
 			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {

@@ -7,18 +7,18 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // states are the product of the operators that add value to value.
 type states struct {
-	op     kernels.Operator
-	all    section // a kernels.State a group and step
+	op     abi.Operator
+	all    section // a abi.State a group and step
 	values section
 }
 
 func (p *states) own(j *job, take func(int) section) {
-	p.all = take(j.cells() * int(unsafe.Sizeof(kernels.State{})))
+	p.all = take(j.cells() * int(unsafe.Sizeof(abi.State{})))
 }
 
 func (p *states) out(j *job, take func(int) section) { p.values = take(j.cells() * 8) }
@@ -26,7 +26,7 @@ func (p *states) out(j *job, take func(int) section) { p.values = take(j.cells()
 func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.clear(c, s, p.all, 0) }
 
 func (p *states) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
+	return j.x.k.GroupAccumulate(c, s, d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
 }
 
 func (p *states) end(j *job, c *cuda.Context, s cuda.Stream) error {

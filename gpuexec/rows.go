@@ -5,7 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // rows are the product of a window that is not aggregated here: its values, which
@@ -33,7 +33,7 @@ func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
 // cut says how large pieces are that pass through so many bytes.
 func (p *rows) cut(j *job, staging int) error {
 	p.half = staging / 2 &^ 255
-	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(kernels.SeriesCounts{})))
+	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
 		return &Unsuited{"the values of 32 series, at all steps, need more page-locked memory than the executor has"}
@@ -109,7 +109,7 @@ func (p *rows) copied(j *job, k rowsPiece, values bool) (at copied, size int) {
 		at.values = next(8 * places * j.l.Grid.Steps)
 	}
 	at.present = next(8 * places * p.words(j))
-	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(kernels.SeriesCounts{}))), next(p.readBytes(j)), next(8)
+	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(abi.SeriesCounts{}))), next(p.readBytes(j)), next(8)
 	return at, size
 }
 
@@ -164,7 +164,7 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 		from cuda.Pointer
 	}{
 		{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
-		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(kernels.SeriesCounts{})))},
+		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(abi.SeriesCounts{})))},
 		{at.reads, k.reads},
 		{at.fault, j.at(j.fault)},
 	} {
@@ -196,7 +196,7 @@ func (p *rows) rest(j *job, x *cpuexec.Rows, k rowsPiece, at copied, buf []byte)
 		return err
 	}
 	reads := as[int64](buf, at.reads)
-	x.Present, x.Counts = as[uint64](buf, at.present), as[kernels.SeriesCounts](buf, at.counts)[:k.series]
+	x.Present, x.Counts = as[uint64](buf, at.present), as[abi.SeriesCounts](buf, at.counts)[:k.series]
 	x.All, x.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
 	return nil
 }
