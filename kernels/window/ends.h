@@ -4,25 +4,28 @@
 #include "extrapolate.h"
 #include "policy.h"
 
-// What comes of a window of n samples whose ends are e, which has oldest(), newest(), and
+// The function of a window of n samples whose ends are e, which has oldest(), newest(), and
 // the times of both.
+template <class E>
+DEVICE double value_of_ends(Ends kind, const E& e, u32 n) {
+  switch (kind) {
+    case kInstant:
+    case kNewest: return e.newest();
+    case kOldest: return e.oldest();
+    case kInstantTime:
+    case kNewestTime: return seconds_of(e.newest_time());
+    case kOldestTime: return seconds_of(e.oldest_time());
+    case kNumber: return n;
+    default: return 1;  // present
+  }
+}
+
 template <class E>
 DEVICE Found found_at_ends(Ends kind, const E& e, u32 n) {
   bool instant = kind == kInstant || kind == kInstantTime;
   // A stale marker, which only an instant selector meets, is kAbsent.
   if (n == 0 || (instant && as_bits(e.newest()) == kAbsent)) return Found{kAbsent, 0, 0};
-  double v;
-  switch (kind) {
-    case kInstant:
-    case kNewest: v = e.newest(); break;
-    case kOldest: v = e.oldest(); break;
-    case kInstantTime:
-    case kNewestTime: v = seconds_of(e.newest_time()); break;
-    case kOldestTime: v = seconds_of(e.oldest_time()); break;
-    case kNumber: v = n; break;
-    default: v = 1;  // present
-  }
-  return Found{as_bits(v), instant ? 1 : n, instant ? 0 : n};
+  return Found{as_bits(value_of_ends(kind, e, n)), instant ? 1 : n, instant ? 0 : n};
 }
 
 // The ends of a window as a policy.

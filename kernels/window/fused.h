@@ -161,7 +161,7 @@ struct Fuse {
 // Returns whether that is all: where f.failed() says that F does not do, another goes
 // through it again.
 template <bool mixed, class F>
-DEVICE bool fused(const FusedJob& job, F& f) {
+DEVICE bool fused(const FusedJob& job, F&& f) {
   u32 id = this_chunk();
   if (id >= job.count) return true;
   const Table& table = job.table;

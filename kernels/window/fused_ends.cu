@@ -8,6 +8,5 @@
 #include "fused.h"
 
 KERNEL FUSED_THREADS fused_ends(FUSED_PARAMETERS, Ends kind) {
-  WindowEnds f{kind, 0, 0, 0, 0};
-  fused<false>(FUSED_JOB, f);
+  fused<false>(FUSED_JOB, WindowEnds{kind, 0, 0, 0, 0});
 }

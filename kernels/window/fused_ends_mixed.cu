@@ -5,6 +5,5 @@
 #include "fused.h"
 
 KERNEL FUSED_THREADS fused_ends_mixed(FUSED_PARAMETERS, Ends kind) {
-  WindowEnds f{kind, 0, 0, 0, 0};
-  fused<true>(FUSED_JOB, f);
+  fused<true>(FUSED_JOB, WindowEnds{kind, 0, 0, 0, 0});
 }

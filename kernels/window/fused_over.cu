@@ -14,18 +14,13 @@
 #include "fused.h"
 #include "over.h"
 
-template <class F>
-DEVICE bool fused_over_as(const FusedJob& job, F f) {
-  return fused<false>(job, f);
-}
-
 KERNEL FUSED_THREADS fused_over(FUSED_PARAMETERS, Operator op) {
   auto job = FUSED_JOB;
   switch (op) {
-    case kSum: fused_over_as(job, Over<kSum>{}); break;
-    case kMin: fused_over_as(job, Over<kMin>{}); break;
-    case kMax: fused_over_as(job, Over<kMax>{}); break;
+    case kSum: fused<false>(job, Over<kSum>{}); break;
+    case kMin: fused<false>(job, Over<kMin>{}); break;
+    case kMax: fused<false>(job, Over<kMax>{}); break;
     default:
-      if (!fused_over_as(job, FiniteMean{0, 0, false})) fused_over_as(job, AnyOver{kAvg, State{0, 0, 0, 0}});
+      if (!fused<false>(job, FiniteMean{0, 0, false})) fused<false>(job, AnyOver{kAvg, State{0, 0, 0, 0}});
   }
 }

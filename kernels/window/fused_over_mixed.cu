@@ -6,6 +6,5 @@
 #include "over.h"
 
 KERNEL FUSED_THREADS fused_over_mixed(FUSED_PARAMETERS, Operator op) {
-  AnyOver f{op, State{0, 0, 0, 0}};
-  fused<true>(FUSED_JOB, f);
+  fused<true>(FUSED_JOB, AnyOver{op, State{0, 0, 0, 0}});
 }

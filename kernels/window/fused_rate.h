@@ -10,15 +10,11 @@ struct Rates {
   Flag counter;
   double seconds;
 
-  double first, last;
-  i64 first_time, last_time;
-  double before, between;  // the first two resets
-  u32 resets;
-  bool many;
-
-  DEVICE Rates(Flag counter, double seconds)
-      : counter(counter), seconds(seconds), first(0), last(0), first_time(0), last_time(0), before(0), between(0),
-        resets(0), many(false) {}
+  double first = 0, last = 0;
+  i64 first_time = 0, last_time = 0;
+  double before = 0, between = 0;  // the first two resets
+  u32 resets = 0;
+  bool many = false;
 
   DEVICE void begin(const Beginning&) { resets = 0; }
   DEVICE void add(u32 n, i64 t, double v) {
@@ -76,8 +72,7 @@ struct ManyResets {
 
 template <bool mixed>
 DEVICE void fused_rates(const FusedJob& job, Flag counter, double seconds) {
-  Rates f(counter, seconds);
-  if (fused<mixed>(job, f)) return;
-  ManyResets g{Rates(counter, seconds), false, 0};
+  if (fused<mixed>(job, Rates{counter, seconds})) return;
+  ManyResets g{Rates{counter, seconds}, false, 0};
   while (!fused<mixed>(job, g)) g.adds = true;
 }

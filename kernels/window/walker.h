@@ -42,17 +42,6 @@ DEVICE void enter(Walker& w, const Columns& c) {
   w.t = kNever;
 }
 
-// Goes to the next sample; there must be one here.
-DEVICE void next(Walker& w, const Columns& c) {
-  w.at += 32;
-  if (++w.i < w.n) {
-    w.t = c.times[w.at];
-    return;
-  }
-  w.tile++;
-  enter(w, c);
-}
-
 // Goes n samples on, at most to the first of the next chunk.
 DEVICE void pass(Walker& w, const Columns& c, u32 n) {
   w.i += n;
@@ -64,6 +53,9 @@ DEVICE void pass(Walker& w, const Columns& c, u32 n) {
   w.tile++;
   enter(w, c);
 }
+
+// Goes to the next sample; there must be one here.
+DEVICE void next(Walker& w, const Columns& c) { pass(w, c, 1); }
 
 // How many samples to pass at once where the one here is to be passed and so is every
 // sample up to time t: the rest of the chunk, a few, or one. What it looks at does not

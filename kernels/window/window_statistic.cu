@@ -18,10 +18,11 @@
 #include "../values/aggregate.h"
 #include "abreast.h"
 
+// Policies of abreast alone: begin need not make them new.
 template <Statistic kind>
 struct Variance {
-  double count, mean, mean_lost, squares, squares_lost;
-  DEVICE void begin(const Beginning&) { count = mean = mean_lost = squares = squares_lost = 0; }
+  double count = 0, mean = 0, mean_lost = 0, squares = 0, squares_lost = 0;
+  DEVICE void begin(const Beginning&) {}
   DEVICE void add(u32, i64, double v) {
     count++;
     double delta = v - (mean + mean_lost);
@@ -37,14 +38,10 @@ struct Variance {
 template <Statistic kind>
 struct Line {
   double ahead;  // seconds after the step that it is predicted for
-  double x, y, xy, xx, x_lost, y_lost, xy_lost, xx_lost, initial;
-  i64 origin;
-  bool constant;
-  DEVICE void begin(const Beginning& at) {
-    x = y = xy = xx = x_lost = y_lost = xy_lost = xx_lost = initial = 0;
-    origin = at.step;
-    constant = true;
-  }
+  double x = 0, y = 0, xy = 0, xx = 0, x_lost = 0, y_lost = 0, xy_lost = 0, xx_lost = 0, initial = 0;
+  i64 origin = 0;
+  bool constant = true;
+  DEVICE void begin(const Beginning& at) { origin = at.step; }
   DEVICE void add(u32 i, i64 t, double v) {
     if (i == 0) {
       initial = v;
@@ -74,8 +71,8 @@ struct Line {
 
 struct Smoothing {
   double factor, trend_factor;
-  double before, level, trend;
-  DEVICE void begin(const Beginning&) { before = level = trend = 0; }
+  double before = 0, level = 0, trend = 0;
+  DEVICE void begin(const Beginning&) {}
   DEVICE void add(u32 i, i64, double v) {
     if (i == 0) {
       level = v;
@@ -90,12 +87,9 @@ struct Smoothing {
 
 template <Statistic kind>
 struct TimeOf {
-  double v;
-  i64 t;
-  DEVICE void begin(const Beginning&) {
-    v = 0;
-    t = 0;
-  }
+  double v = 0;
+  i64 t = 0;
+  DEVICE void begin(const Beginning&) {}
   DEVICE void add(u32 i, i64 at, double w) {
     if (i > 0 && v == v && !(kind == kTimeOfMin ? w <= v : w >= v)) return;
     v = w;
@@ -103,12 +97,6 @@ struct TimeOf {
   }
   DEVICE Found found(u32 n, i64, i64) const { return value_of_all((double)t / 1000, n); }
 };
-
-// The line, for the time so many seconds after each step.
-template <Statistic kind>
-DEVICE Line<kind> line(double ahead) {
-  return Line<kind>{ahead, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, true};
-}
 
 KERNEL MAX_THREADS(128) window_statistic(WINDOW_PARAMETERS, Statistic kind, double param, double trend, i64 step,
                                          i64 step_interval) {
@@ -120,9 +108,9 @@ KERNEL MAX_THREADS(128) window_statistic(WINDOW_PARAMETERS, Statistic kind, doub
   switch (kind) {
     case kVariance: abreast(job, at, lo, Variance<kVariance>{}, to); break;
     case kDeviation: abreast(job, at, lo, Variance<kDeviation>{}, to); break;
-    case kSlope: abreast(job, at, lo, line<kSlope>(param), to); break;
-    case kPrediction: abreast(job, at, lo, line<kPrediction>(param), to); break;
-    case kSmoothing: abreast(job, at, lo, Smoothing{param, trend, 0, 0, 0}, to); break;
+    case kSlope: abreast(job, at, lo, Line<kSlope>{param}, to); break;
+    case kPrediction: abreast(job, at, lo, Line<kPrediction>{param}, to); break;
+    case kSmoothing: abreast(job, at, lo, Smoothing{param, trend}, to); break;
     case kTimeOfMin: abreast(job, at, lo, TimeOf<kTimeOfMin>{}, to); break;
     default: abreast(job, at, lo, TimeOf<kTimeOfMax>{}, to);
   }
