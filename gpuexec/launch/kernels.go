@@ -13,6 +13,9 @@ import (
 const (
 	DecodeMixedKernel Kernel = iota
 	DecodeSeriesKernel
+	MapValuesKernel
+	SeriesRowsKernel
+	StepReadsKernel
 	FusedEndsKernel
 	FusedEndsMixedKernel
 	FusedOverKernel
@@ -27,9 +30,6 @@ const (
 	WindowPanesKernel
 	WindowRateKernel
 	WindowStatisticKernel
-	MapValuesKernel
-	SeriesRowsKernel
-	StepReadsKernel
 	GroupAccumulateKernel
 	GroupAccumulateSquaresKernel
 	GroupQuantileKernel
@@ -49,6 +49,9 @@ const (
 var names = [numKernels]string{
 	DecodeMixedKernel:            "decode_mixed",
 	DecodeSeriesKernel:           "decode_series",
+	MapValuesKernel:              "map_values",
+	SeriesRowsKernel:             "series_rows",
+	StepReadsKernel:              "step_reads",
 	FusedEndsKernel:              "fused_ends",
 	FusedEndsMixedKernel:         "fused_ends_mixed",
 	FusedOverKernel:              "fused_over",
@@ -63,9 +66,6 @@ var names = [numKernels]string{
 	WindowPanesKernel:            "window_panes",
 	WindowRateKernel:             "window_rate",
 	WindowStatisticKernel:        "window_statistic",
-	MapValuesKernel:              "map_values",
-	SeriesRowsKernel:             "series_rows",
-	StepReadsKernel:              "step_reads",
 	GroupAccumulateKernel:        "group_accumulate",
 	GroupAccumulateSquaresKernel: "group_accumulate_squares",
 	GroupQuantileKernel:          "group_quantile",
@@ -84,8 +84,8 @@ var names = [numKernels]string{
 // Those of each room.
 var (
 	Decode   = []Kernel{DecodeMixedKernel, DecodeSeriesKernel}
-	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
+	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
@@ -125,6 +125,54 @@ type DecodeSeries struct {
 // Launch puts the kernel on a queue.
 func (p *DecodeSeries) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(DecodeSeriesKernel, grid, block, uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Rows), uint64(p.Times), uint64(p.Values), uint64(p.Chunks), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase))
+}
+
+// MapValues has the parameters of the kernel map_values: see kernels/values/map_values.cu.
+type MapValues struct {
+	Values cuda.Pointer // double*
+	Tiles  uint32
+	Steps  uint32
+	Length uint32
+	Map    abi.Map
+	Truth  bool
+	A      float64
+	B      float64
+	Kept   cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *MapValues) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(MapValuesKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.Map), bit(p.Truth), math.Float64bits(p.A), math.Float64bits(p.B), uint64(p.Kept))
+}
+
+// SeriesRows has the parameters of the kernel series_rows: see kernels/values/series_rows.cu.
+type SeriesRows struct {
+	Values  cuda.Pointer // const double*
+	Tiles   uint32
+	Steps   uint32
+	Words   uint32
+	Rows    cuda.Pointer // double*
+	Present cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *SeriesRows) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(SeriesRowsKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
+}
+
+// StepReads has the parameters of the kernel step_reads: see kernels/values/step_reads.cu.
+type StepReads struct {
+	Reads  cuda.Pointer // const u64*
+	Tiles  uint32
+	Steps  uint32
+	Length uint32
+	All    cuda.Pointer // u64*
+	Fresh  cuda.Pointer // u64*
+}
+
+// Launch puts the kernel on a queue.
+func (p *StepReads) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(StepReadsKernel, grid, block, uint64(p.Reads), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.All), uint64(p.Fresh))
 }
 
 // FusedParameters are those that several kernels have.
@@ -347,54 +395,6 @@ type WindowStatistic struct {
 // Launch puts the kernel on a queue.
 func (p *WindowStatistic) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(WindowStatisticKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Length), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), uint64(p.Kind), math.Float64bits(p.Param), math.Float64bits(p.Trend), uint64(p.Step), uint64(p.StepInterval))
-}
-
-// MapValues has the parameters of the kernel map_values: see kernels/values/map_values.cu.
-type MapValues struct {
-	Values cuda.Pointer // double*
-	Tiles  uint32
-	Steps  uint32
-	Length uint32
-	Map    abi.Map
-	Truth  bool
-	A      float64
-	B      float64
-	Kept   cuda.Pointer // u32*
-}
-
-// Launch puts the kernel on a queue.
-func (p *MapValues) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(MapValuesKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.Map), bit(p.Truth), math.Float64bits(p.A), math.Float64bits(p.B), uint64(p.Kept))
-}
-
-// SeriesRows has the parameters of the kernel series_rows: see kernels/values/series_rows.cu.
-type SeriesRows struct {
-	Values  cuda.Pointer // const double*
-	Tiles   uint32
-	Steps   uint32
-	Words   uint32
-	Rows    cuda.Pointer // double*
-	Present cuda.Pointer // u32*
-}
-
-// Launch puts the kernel on a queue.
-func (p *SeriesRows) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(SeriesRowsKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
-}
-
-// StepReads has the parameters of the kernel step_reads: see kernels/values/step_reads.cu.
-type StepReads struct {
-	Reads  cuda.Pointer // const u64*
-	Tiles  uint32
-	Steps  uint32
-	Length uint32
-	All    cuda.Pointer // u64*
-	Fresh  cuda.Pointer // u64*
-}
-
-// Launch puts the kernel on a queue.
-func (p *StepReads) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(StepReadsKernel, grid, block, uint64(p.Reads), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.All), uint64(p.Fresh))
 }
 
 // GroupAccumulate has the parameters of the kernel group_accumulate: see kernels/group/group_accumulate.cu.

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// rooms are the folders below kernels that have kernels. Queries need those of the first four.
-var rooms = []string{"decode", "window", "values", "group", "probe", "historic"}
+// rooms are the folders below kernels that have kernels, each above those that it includes from.
+// Queries need the first four.
+var rooms = []string{"decode", "values", "window", "group", "probe", "historic"}
 
 // kernel is what the source of one says.
 type kernel struct {

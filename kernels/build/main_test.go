@@ -107,3 +107,13 @@ func TestHashSeesHeaders(t *testing.T) {
 	require.Len(t, slices.Compact(seen), 2)
 	require.NotEqual(t, seen[0], seen[1])
 }
+
+// TestIncludesRunDown: a room includes from itself, from abi, and from rooms before it alone.
+func TestIncludesRunDown(t *testing.T) {
+	floor := func(path string) int { return slices.Index(rooms, filepath.Base(filepath.Dir(path))) }
+	for _, k := range kernels(t) {
+		for _, f := range k.files {
+			require.LessOrEqual(t, floor(f), floor(k.source), "%s includes %s", k.source, f)
+		}
+	}
+}

@@ -3,6 +3,9 @@
 #pragma once
 #include "../decode/decode_mixed.cu"
 #include "../decode/decode_series.cu"
+#include "../values/map_values.cu"
+#include "../values/series_rows.cu"
+#include "../values/step_reads.cu"
 #include "../window/fused_ends.cu"
 #include "../window/fused_ends_mixed.cu"
 #include "../window/fused_over.cu"
@@ -17,9 +20,6 @@
 #include "../window/window_panes.cu"
 #include "../window/window_rate.cu"
 #include "../window/window_statistic.cu"
-#include "../values/map_values.cu"
-#include "../values/series_rows.cu"
-#include "../values/step_reads.cu"
 #include "../group/group_accumulate.cu"
 #include "../group/group_accumulate_squares.cu"
 #include "../group/group_quantile.cu"
@@ -37,6 +37,9 @@
 #define KERNELS(X) \
   X(decode_mixed, false) \
   X(decode_series, false) \
+  X(map_values, false) \
+  X(series_rows, true) \
+  X(step_reads, false) \
   X(fused_ends, false) \
   X(fused_ends_mixed, false) \
   X(fused_over, false) \
@@ -51,9 +54,6 @@
   X(window_panes, false) \
   X(window_rate, false) \
   X(window_statistic, false) \
-  X(map_values, false) \
-  X(series_rows, true) \
-  X(step_reads, false) \
   X(group_accumulate, false) \
   X(group_accumulate_squares, true) \
   X(group_quantile, true) \
