@@ -17,11 +17,10 @@ import (
 
 // Outcome is what became of a leaf.
 type Outcome struct {
-	Reason    string             // why it is left to the cores, in one plain sentence; empty if a device computed it
+	gpuexec.Outcome
 	Estimated bool               // Estimate is set
 	Estimate  placement.Estimate // the device's includes waiting for it
 	GPU       int                // the device's number, where one computed it
-	Stages    gpuexec.Stages
 }
 
 // Suits says why a node cannot be evaluated on any GPU at present, whatever its
@@ -44,7 +43,7 @@ func (f *Fleet) Decline(reason string) {
 // decline is the outcome for a leaf that is left to the cores.
 func (f *Fleet) decline(o Outcome, reason string) (Outcome, error) {
 	f.Decline(reason)
-	o.Reason = reason
+	o.Declined = reason
 	return o, nil
 }
 
@@ -56,8 +55,9 @@ const (
 )
 
 // Evaluate has a leaf computed by a device where that is expected to be faster, or
-// in any case if forced. Its error is the query's.
-func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o Outcome, err error) {
+// in any case if forced. The rows of a window alone go to consume, as cpuexec.Accelerator
+// says. Its error is the query's.
+func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error, forced bool) (o Outcome, err error) {
 	if reason := gpuexec.SuitsLeaf(l); reason != "" {
 		return f.decline(o, reason)
 	}
@@ -76,24 +76,28 @@ func (f *Fleet) Evaluate(ctx context.Context, l *cpuexec.Leaf, forced bool) (o O
 	if !d.begin() {
 		return f.decline(o, reasonFailed+": it is just being tried again")
 	}
-	var stages gpuexec.Stages
-	err = d.run(ctx, l, &stages)
+	computed, err := d.run(ctx, l, consume)
+	var query *cpuexec.QueryError
 	var unsuited *gpuexec.Unsuited
 	var corrupt *selection.CorruptError
 	switch {
 	case err == nil:
 		d.end(nil)
-		job := stages.Total - stages.Waited
+		o.Outcome, o.GPU = computed, d.info.Ordinal
+		job := o.Stages.Total - o.Stages.Waited
 		d.note(job)
-		o.GPU, o.Stages = d.info.Ordinal, stages
 		model.Observe(placement.Device, size, job)
-		f.metrics.count(d, l.Work(), &stages)
+		f.metrics.count(d, &o.Outcome)
 		return o, nil
-	case l.Err() != nil:
+	case errors.As(err, &query):
 		d.leave()
-		return o, l.Err()
+		return o, query
+	case l.Done() != nil:
+		d.leave()
+		return o, l.Done()
 	case errors.As(err, &unsuited):
 		d.leave()
+		o.WindowOnly = unsuited.WindowOnly
 		return f.decline(o, unsuited.Reason)
 	case errors.As(err, &corrupt):
 		d.leave()
@@ -180,13 +184,13 @@ func (f *Fleet) Forget(sel *selection.Selection) {
 }
 
 // run computes a leaf.
-func (d *device) run(ctx context.Context, l *cpuexec.Leaf, stages *gpuexec.Stages) error {
+func (d *device) run(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (o gpuexec.Outcome, err error) {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x == nil {
-		return errors.New("it is closed")
+		return o, errors.New("it is closed")
 	}
-	return d.x.Evaluate(ctx, l, stages)
+	return d.x.Evaluate(ctx, l, consume)
 }
 
 // wait is how long a leaf is expected to wait for the device.

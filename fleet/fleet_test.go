@@ -89,16 +89,16 @@ func TestSpread(t *testing.T) {
 	used := map[int]int{}
 	for k := range 20 {
 		selector := fmt.Sprint("m", k)
-		first, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), true)
+		first, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), nil, true)
 		require.NoError(t, err)
-		require.Empty(t, first.Reason)
-		again, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), true)
+		require.Empty(t, first.Declined)
+		again, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), nil, true)
 		require.NoError(t, err)
 		require.Equal(t, first.GPU, again.GPU)
 		used[first.GPU]++
 
 		f.all()[first.GPU].leaves.Add(1) // as if another was under way
-		other, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), true)
+		other, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, selector), nil, true)
 		f.all()[first.GPU].leaves.Add(-1)
 		require.NoError(t, err)
 		require.Equal(t, 1-first.GPU, other.GPU)
@@ -113,10 +113,10 @@ func TestOneFails(t *testing.T) {
 	h.Configure("cuLaunchKernel:1=999")
 	failed := 0
 	for k := range 10 {
-		o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, fmt.Sprint("m", k)), true)
+		o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, fmt.Sprint("m", k)), nil, true)
 		require.NoError(t, err)
-		if o.Reason != "" {
-			require.Contains(t, o.Reason, "the GPU failed: cuLaunchKernel: CUDA_ERROR_UNKNOWN")
+		if o.Declined != "" {
+			require.Contains(t, o.Declined, "the GPU failed: cuLaunchKernel: CUDA_ERROR_UNKNOWN")
 			failed++
 		}
 	}
@@ -133,9 +133,9 @@ func TestRetries(t *testing.T) {
 	for k := range 4 {
 		h.Configure("cuLaunchKernel:1=999")
 		require.Eventually(t, func() bool { return d.usable(time.Now()) == "" }, 5*time.Second, time.Millisecond)
-		o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), true)
+		o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), nil, true)
 		require.NoError(t, err)
-		require.Contains(t, o.Reason, "CUDA_ERROR_UNKNOWN")
+		require.Contains(t, o.Declined, "CUDA_ERROR_UNKNOWN")
 		require.Equal(t, 20*time.Millisecond<<(k+1), d.retry)
 		require.NotEmpty(t, d.usable(time.Now()))
 	}
@@ -148,9 +148,9 @@ func TestRetries(t *testing.T) {
 	require.NotEmpty(t, d.usable(time.Now()), "one is trying already")
 	require.False(t, d.begin())
 	d.leave()
-	o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), true)
+	o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), nil, true)
 	require.NoError(t, err)
-	require.Empty(t, o.Reason)
+	require.Empty(t, o.Declined)
 	require.Equal(t, 20*time.Millisecond, d.retry)
 	require.Equal(t, 1, l.count("a GPU works again"))
 }
@@ -160,9 +160,9 @@ func TestClosed(t *testing.T) {
 	f, h, _ := open(t, 1, nil)
 	f.Close()
 	require.Zero(t, h.Held())
-	o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), true)
+	o, err := f.Evaluate(t.Context(), leafOf(t, t.Context(), 10, "m"), nil, true)
 	require.NoError(t, err)
-	require.Equal(t, "the GPU is closed", o.Reason)
+	require.Equal(t, "the GPU is closed", o.Declined)
 }
 
 // TestWaiting: the time that leaves before it are expected to take counts against a
@@ -172,16 +172,16 @@ func TestWaiting(t *testing.T) {
 	slow.Cores.Sample = 1000
 	f, _, _ := open(t, 1, func(o *Options) { o.Constants = &slow })
 	l := leafOf(t, t.Context(), 200, "m")
-	o, err := f.Evaluate(t.Context(), l, false)
+	o, err := f.Evaluate(t.Context(), l, nil, false)
 	require.NoError(t, err)
-	require.Empty(t, o.Reason)
+	require.Empty(t, o.Declined)
 	d := f.all()[0]
 	d.typical.Store(int64(time.Hour))
 	d.leaves.Add(1)
 	defer d.leaves.Add(-1)
-	o, err = f.Evaluate(t.Context(), leafOf(t, t.Context(), 200, "m"), false)
+	o, err = f.Evaluate(t.Context(), leafOf(t, t.Context(), 200, "m"), nil, false)
 	require.NoError(t, err)
-	require.Contains(t, o.Reason, reasonCheaper)
+	require.Contains(t, o.Declined, reasonCheaper)
 	require.Greater(t, o.Estimate[placement.Device], time.Hour)
 }
 
@@ -194,9 +194,9 @@ func TestForget(t *testing.T) {
 		l, err := f.cpu.OpenLeaf(t.Context(), job)
 		require.NoError(t, err)
 		sel = l.Selection
-		o, err := f.Evaluate(t.Context(), l, true)
+		o, err := f.Evaluate(t.Context(), l, nil, true)
 		require.NoError(t, err)
-		require.Empty(t, o.Reason)
+		require.Empty(t, o.Declined)
 		return o.Stages.CopiedBytes
 	}
 	first := copied()

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // metrics say what the GPUs did, and why they did not.
@@ -61,10 +60,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // count records a leaf that a device computed.
-func (m *metrics) count(d *device, w plan.DeviceWork, s *gpuexec.Stages) {
+func (m *metrics) count(d *device, o *gpuexec.Outcome) {
+	s := &o.Stages
 	m.jobs.WithLabelValues(d.label()).Inc()
-	m.samples.Add(float64(w.Samples))
-	m.bytes.Add(float64(w.Bytes))
+	m.samples.Add(float64(o.Work.Samples))
+	m.bytes.Add(float64(o.Work.Bytes))
 	m.copied.Add(float64(s.CopiedBytes))
 	for stage, took := range map[string]time.Duration{
 		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,

@@ -225,7 +225,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 	defer seat.leave()
 	var l *cpuexec.Leaf
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
-	j := newJob(x, seat, l, &Stages{})
+	j := newJob(x, seat, task{l: l, stages: &Stages{}})
 	require.NoError(t, j.place())
 	require.NoError(t, x.dev.Do(j.begin))
 	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {

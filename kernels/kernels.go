@@ -13,11 +13,3 @@
 // A kernel is in the source file of its name, which says what it computes. Package
 // gpuexec/launch has a typed launch of each, generated from its parameters.
 package kernels
-
-import "github.com/promwarp/promwarp/kernels/abi"
-
-// SeriesCounts are what the sample limit needs of a series.
-type SeriesCounts = abi.SeriesCounts
-
-// Absent is the bits of a value that is not there.
-const Absent = abi.Absent

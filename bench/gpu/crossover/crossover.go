@@ -96,17 +96,17 @@ type gpu struct {
 // Aggregates implements cpuexec.Accelerator.
 func (g *gpu) Aggregates(*plan.Aggregate) bool { return true }
 
-// Takes implements cpuexec.Accelerator.
-func (g *gpu) Takes(plan.Node) bool { return true }
+// Accepts implements cpuexec.Accelerator.
+func (g *gpu) Accepts(plan.Node) bool { return true }
 
 // Evaluate implements cpuexec.Accelerator.
-func (g *gpu) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
+func (g *gpu) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
 	g.size = fleet.SizeOf(l)
-	o, err := g.fleet.Evaluate(ctx, l, true)
-	if err == nil && o.Reason != "" {
-		err = fmt.Errorf("it is left to the cores: %s", o.Reason)
+	o, err := g.fleet.Evaluate(ctx, l, consume, true)
+	if err == nil && o.Declined != "" {
+		err = fmt.Errorf("it is left to the cores: %s", o.Declined)
 	}
-	return "", err
+	return o.Outcome.Outcome, err
 }
 
 // OnCores implements cpuexec.Accelerator.
