@@ -1,9 +1,9 @@
-// Package gpuexec evaluates aggregations over windows on NVIDIA GPUs, and finds
-// out what the devices of a machine can do.
+// Package gpuexec evaluates aggregations over windows on an NVIDIA GPU.
 //
-// A job goes through the device in batches of series, which are copied, decoded,
-// windowed and added to the aggregates on several streams, so that one batch is
-// copied while another is computed.
+// In goes a leaf of a query, as cpuexec offers it to an accelerator; out comes an Outcome with
+// the same bits as the cores', but for what docs/gpu.md lists. A job goes through the device in
+// batches of series, which are brought, decoded, windowed and reduced on several streams, so
+// that one batch is copied while another is computed. Start reading at job.
 package gpuexec
 
 import (

@@ -28,7 +28,7 @@ type Batch struct {
 type Steps struct {
 	Start, Interval, Width int64
 	Count                  uint32
-	Stretch                uint32 // steps that one thread computes
+	PerThread              uint32 // steps that one thread computes
 }
 
 // DecodeSeries puts decoding of a batch's chunks to its columns on a stream.
@@ -58,7 +58,7 @@ type Output struct {
 // windowGrid is the grid of a window kernel of a batch.
 func windowGrid(b *Batch, steps Steps, threads uint32) cuda.Size {
 	grid := blocks(b.Tiles*abi.TileChunks, threads)
-	grid.Y = (steps.Count + steps.Stretch - 1) / steps.Stretch
+	grid.Y = (steps.Count + steps.PerThread - 1) / steps.PerThread
 	return grid
 }
 
@@ -66,7 +66,7 @@ func windowGrid(b *Batch, steps Steps, threads uint32) cuda.Size {
 func windowParameters(b *Batch, steps Steps, out Output) launch.WindowParameters {
 	return launch.WindowParameters{
 		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
-		Start: steps.Start, Interval: steps.Interval, Steps: steps.Count, Width: steps.Width, Length: steps.Stretch,
+		Start: steps.Start, Interval: steps.Interval, Steps: steps.Count, Width: steps.Width, Length: steps.PerThread,
 		Out: out.Values, Reads: out.Reads, Counts: out.Counts,
 	}
 }

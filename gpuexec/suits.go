@@ -84,7 +84,7 @@ func suitsWindow(n plan.Node) string {
 	return ""
 }
 
-// steps are the windows of a leaf; the stretch is left open.
+// steps are the windows of a leaf; how many a thread computes is left open.
 func steps(l *cpuexec.Leaf) Steps {
 	s := Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
 	s.Interval = l.Window.Scan.Times(l.Grid.At(1)) - s.Start
