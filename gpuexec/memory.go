@@ -7,6 +7,17 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
+// room is the memory in bytes that a batch may take.
+type room struct {
+	tables int // for what says where chunks are
+	device int // in all
+	goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	steps  int
+	panes  int  // bytes that the panes of a tile take, twice
+	pieces int  // bytes that what is copied back of a tile takes, besides its values
+	fuses  bool // samples are not stored
+}
+
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
@@ -105,3 +116,6 @@ func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32)
 	}
 	return nil
 }
+
+// aligned is the next multiple of a power of two.
+func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

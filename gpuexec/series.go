@@ -193,12 +193,12 @@ func (k *Kernels) GroupQuantile(c *cuda.Context, s cuda.Stream, values cuda.Poin
 }
 
 // MapValues puts a map of a batch's values, in place, on a stream. With truth a
-// comparison yields 1 or 0; without, kept, a uint32 a place, is added to.
-func (k *Kernels) MapValues(c *cuda.Context, s cuda.Stream, values cuda.Pointer, tiles, steps uint32, f abi.Map, truth bool, a, b float64, kept cuda.Pointer) error {
+// comparison yields 1 or 0; without, remaining, a uint32 a place, is added to.
+func (k *Kernels) MapValues(c *cuda.Context, s cuda.Stream, values cuda.Pointer, tiles, steps uint32, f abi.Map, truth bool, a, b float64, remaining cuda.Pointer) error {
 	const length = 64
 	grid := blocks(tiles*abi.TileChunks, abi.WindowBlock)
 	grid.Y = (steps + length - 1) / length
-	p := launch.MapValues{Values: values, Tiles: tiles, Steps: steps, Length: length, Map: f, Truth: truth, A: a, B: b, Kept: kept}
+	p := launch.MapValues{Values: values, Tiles: tiles, Steps: steps, Length: length, Map: f, Truth: truth, A: a, B: b, Remaining: remaining}
 	return p.Launch(k.on(c, s), grid, cuda.Size{X: abi.WindowBlock})
 }
 
