@@ -15,10 +15,10 @@ const Library = cuda.Library
 
 // Inventory is what a machine has in GPUs.
 type Inventory struct {
-	Driver  string   `json:"driver,omitempty"` // release, such as 580.95.05
-	CUDA    string   `json:"cuda,omitempty"`   // version of its API, such as 13.0
-	Devices []Found  `json:"devices"`
-	Reason  string   `json:"reason,omitempty"` // why there are no devices
+	Driver  string  `json:"driver,omitempty"` // release, such as 580.95.05
+	CUDA    string  `json:"cuda,omitempty"`   // version of its API, such as 13.0
+	Devices []Found `json:"devices"`
+	Reason  string  `json:"reason,omitempty"` // why there are no devices
 }
 
 // Found is one GPU of an inventory and what was measured on it.
