@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -20,7 +19,7 @@ const (
 // accelerator offers the leaves of one part to the GPUs and notes in the part's
 // decisions who evaluated them, and why.
 type accelerator struct {
-	gpus *fleet.Fleet // nil where none are to be used
+	gpus *placement.Placer // nil where none are to be used
 	part *planner.Part
 	mode Mode
 }

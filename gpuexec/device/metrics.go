@@ -1,4 +1,4 @@
-package fleet
+package device
 
 import (
 	"time"
@@ -9,25 +9,20 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 )
 
-// metrics say what the GPUs did, and why they did not.
+// metrics say what the GPUs did.
 type metrics struct {
-	declined *prometheus.CounterVec
-	jobs     *prometheus.CounterVec
-	faults   *prometheus.CounterVec
-	usable   *prometheus.GaugeVec
-	samples  prometheus.Counter
-	bytes    prometheus.Counter
-	copied   prometheus.Counter
-	seconds  *prometheus.CounterVec
+	jobs    *prometheus.CounterVec
+	faults  *prometheus.CounterVec
+	usable  *prometheus.GaugeVec
+	samples prometheus.Counter
+	bytes   prometheus.Counter
+	copied  prometheus.Counter
+	seconds *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
-		declined: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_declined_total",
-			Help: "Windows, with what aggregates them, that were left to the cores, by reason.",
-		}, []string{"reason"}),
 		jobs: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_gpu_jobs_total",
 			Help: "Windows, with what aggregates them, that a GPU evaluated.",
@@ -60,7 +55,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // count records a leaf that a device computed.
-func (m *metrics) count(d *device, o *gpuexec.Outcome) {
+func (m *metrics) count(d *Device, o *gpuexec.Outcome) {
 	s := &o.Stages
 	m.jobs.WithLabelValues(d.label()).Inc()
 	m.samples.Add(float64(o.Work.Samples))
