@@ -44,7 +44,7 @@ func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
 			return 0, err
 		}
 		start := time.Now()
-		if err := k.Check(c, s, device, count, deviceSums); err != nil {
+		if err := k.On(c, s).Check(device, count, deviceSums); err != nil {
 			return 0, err
 		}
 		if err := c.Wait(s); err != nil {

@@ -2,9 +2,8 @@ package gpuexec
 
 import (
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
-	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Fused kernels decode chunks and compute windows in one go, without storing samples
@@ -38,27 +37,10 @@ func chunkSpan(l *cpuexec.Leaf) int64 {
 	return span / max(chunks, 1)
 }
 
-// fused puts decoding batch number n and its windows on a stream. A corrupt chunk is reported
-// as DecodeSeries does.
-func (j *job) fused(c *cuda.Context, s cuda.Stream, n int, d *onDevice) error {
-	b, out := &d.Batch, d.out
-	p := launch.FusedParameters{
-		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
-		Drop: !j.l.Window.Func.Instant, Fault: j.at(j.fault), FaultBase: uint64(n) << 40,
-		Start: j.steps.Start, Interval: j.steps.Interval, Steps: j.steps.Count, Width: j.steps.Width,
-		Out: out.Values, Reads: out.Reads, Counts: out.Counts,
-	}
-	return fusedKernel(p, j.f, j.f.divisor(j.l.Window.Width), b.Mixed).Launch(j.x.k.On(c, s), launch.Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
-}
-
-// launcher is a kernel with its parameters.
-type launcher interface {
-	Launch(q launch.Queue, grid, block cuda.Size) error
-}
-
 // fusedKernel is the fused kernel of a window function: that for batches with XOR2 chunks if
-// there are any. seconds divides the result unless it is 0.
-func fusedKernel(p launch.FusedParameters, f function, seconds float64, mixed bool) launcher {
+// there are any.
+func (f function) fusedKernel(p launch.FusedParameters, w *plan.Window, mixed bool) launch.Launcher {
+	seconds := f.divisor(w.Width)
 	switch {
 	case f.by == byOver && mixed:
 		return &launch.FusedOverMixed{FusedParameters: p, Op: f.op}

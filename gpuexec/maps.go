@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -62,11 +63,11 @@ func mapOf(m *plan.Map) (d deviceMap, ok bool) {
 }
 
 // apply puts the maps of a batch's values on a stream.
-func (j *job) apply(c *cuda.Context, s cuda.Stream, d *onDevice) error {
+func (j *job) apply(q launch.Queue, d *onDevice) error {
 	each := j.places() * int(unsafe.Sizeof(uint32(0)))
 	for i, m := range j.maps {
 		kept := j.at(j.kept) + cuda.Pointer(i*each+d.base*int(unsafe.Sizeof(uint32(0))))
-		if err := j.x.k.MapValues(c, s, d.out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
+		if err := q.MapValues(d.out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
 			return err
 		}
 	}

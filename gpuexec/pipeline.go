@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -124,9 +125,13 @@ func (j *job) send(p *prepared) error {
 	return nil
 }
 
+// queue is where launches on a stream go.
+func (j *job) queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.x.k.On(c, s) }
+
 // enqueue puts the stages of a batch on its slot's stream.
 func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 	s, m, d := p.slot.stream, &p.slot.marks, p.slot.batch
+	q := j.queue(c, s)
 	stages := []struct {
 		name  *cuda.Stage
 		after cuda.Event // that the stage waits for, or 0
@@ -134,9 +139,9 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		work  func() error
 		done  mark
 	}{
-		{decoding, m[atCopied], atBegin, func() error { return j.decode(c, s, p.number, d) }, atDecoded},
-		{windowing, 0, atDecoded, func() error { return j.windows(c, s, p.number, d) }, atWindowed},
-		{reducing, j.last, atReduce, func() error { return j.product.reduce(j, c, s, d) }, atReduced},
+		{decoding, m[atCopied], atBegin, func() error { return j.decode(q, d) }, atDecoded},
+		{windowing, 0, atDecoded, func() error { return j.windows(q, d) }, atWindowed},
+		{reducing, j.last, atReduce, func() error { return j.product.reduce(j, q, d) }, atReduced},
 	}
 	if err := c.WaitEvent(s, j.seat.ready); err != nil {
 		return err
@@ -165,24 +170,24 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 	return j.product.back(j, c, p.slot)
 }
 
-// decode puts decoding batch n to columns on a stream, unless that is one with the windows.
-func (j *job) decode(c *cuda.Context, s cuda.Stream, n int, d *onDevice) error {
+// decode puts decoding a batch to columns on a stream, unless that is one with the windows.
+func (j *job) decode(q launch.Queue, d *onDevice) error {
 	if d.Chunks == 0 || j.fuses {
 		return nil
 	}
-	return j.x.k.DecodeSeries(c, s, &d.Batch, !j.l.Window.Func.Instant, j.at(j.fault), uint64(n)<<40)
+	return q.DecodeSeries(&d.Batch, j.drops(), j.report(d.number))
 }
 
-// windows puts the windows of batch n on a stream, the maps of their values, and counting what
+// windows puts the windows of a batch on a stream, the maps of their values, and counting what
 // they read.
-func (j *job) windows(c *cuda.Context, s cuda.Stream, n int, d *onDevice) error {
+func (j *job) windows(q launch.Queue, d *onDevice) error {
 	steps := j.steps
 	steps.PerThread = j.perThread(d.batch)
-	if err := j.window(c, s, n, d, steps); err != nil {
+	if err := j.window(q, d, steps); err != nil {
 		return err
 	}
-	if err := j.apply(c, s, d); err != nil {
+	if err := j.apply(q, d); err != nil {
 		return err
 	}
-	return j.product.count(j, c, s, d)
+	return j.product.count(j, q, d)
 }

@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 )
 
 // product is what a job makes of the values of its windows. Rows go back to the host batch by
@@ -21,8 +22,8 @@ type product interface {
 	arrange(j *job, s *slot)
 	// count puts adding up the samples that each step reads on a stream, reduce what is made
 	// of a batch's values, and back copying it back as far as arrange said where to.
-	count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error
-	reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error
+	count(j *job, q launch.Queue, d *onDevice) error
+	reduce(j *job, q launch.Queue, d *onDevice) error
 	back(j *job, c *cuda.Context, s *slot) error
 	// deliver hands on what came of a slot's batch, which is done.
 	deliver(j *job, s *slot) error
@@ -58,9 +59,9 @@ type reduced struct{}
 func (reduced) room(*job, *room) error { return nil }
 func (reduced) arrange(*job, *slot)    {}
 
-func (reduced) count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+func (reduced) count(j *job, q launch.Queue, d *onDevice) error {
 	n, at := j.steps.Count, j.at(j.reads)
-	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
+	return q.StepReads(d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
 func (reduced) back(*job, *cuda.Context, *slot) error { return nil }

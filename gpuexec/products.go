@@ -27,12 +27,12 @@ func (p *states) out(j *job, take func(int) section) { p.values = take(j.cells()
 
 func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.clear(c, s, p.all, 0) }
 
-func (p *states) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupAccumulate(c, s, d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
+func (p *states) reduce(j *job, q launch.Queue, d *onDevice) error {
+	return q.GroupAccumulate(d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
 }
 
 func (p *states) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	return j.x.k.GroupResult(c, s, j.at(p.all), uint64(j.cells()), p.op, j.at(p.values))
+	return j.queue(c, s).GroupResult(j.at(p.all), uint64(j.cells()), p.op, j.at(p.values))
 }
 
 func (p *states) results(j *job, fetched []byte, to *cpuexec.Results) {
@@ -74,8 +74,8 @@ func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 	return j.clear(c, s, p.filled, 0)
 }
 
-func (p *heaps) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupRank(c, s, d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), launch.Heaps{
+func (p *heaps) reduce(j *job, q launch.Queue, d *onDevice) error {
+	return q.GroupRank(d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), launch.Heaps{
 		Slots: j.at(p.slots), Keys: j.at(p.keys), Places: j.at(p.places), Filled: j.at(p.filled),
 	})
 }
@@ -130,7 +130,7 @@ func (p *quantiles) arrange(j *job, s *slot) {
 	s.batch.out.Values = j.at(p.values) + cuda.Pointer(8*s.batch.base*j.l.Grid.Steps)
 }
 
-func (p *quantiles) reduce(*job, *cuda.Context, cuda.Stream, *onDevice) error { return nil }
+func (p *quantiles) reduce(*job, launch.Queue, *onDevice) error { return nil }
 
 func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	first := make([]uint32, j.l.Groups+1)
@@ -151,7 +151,7 @@ func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	if err := j.upload(c, s, p.first, first); err != nil {
 		return err
 	}
-	return j.x.k.GroupQuantile(c, s, j.at(p.values), j.steps.Count, j.at(p.members), j.at(p.first),
+	return j.queue(c, s).GroupQuantile(j.at(p.values), j.steps.Count, j.at(p.members), j.at(p.first),
 		uint32(len(members)), uint32(j.l.Groups), j.l.Aggregate.Param, j.at(p.answers), j.at(j.fault))
 }
 

@@ -148,7 +148,7 @@ func TestQuantileParts(t *testing.T) {
 				q := []float64{0, 1, 0.5, 0.93}[r.IntN(4)]
 				in, ms, fs := put(b, values), put(b, members), put(b, first)
 				out, fault := space[float64](b, uint64(shape.groups*shape.steps)), put(b, []uint64{^uint64(0)})
-				require.NoError(t, b.k.GroupQuantile(b.c, b.stream, in, uint32(shape.steps), ms, fs, uint32(shape.series), uint32(shape.groups), q, out, fault))
+				require.NoError(t, b.k.On(b.c, b.stream).GroupQuantile(in, uint32(shape.steps), ms, fs, uint32(shape.series), uint32(shape.groups), q, out, fault))
 				got := get[float64](b, out, uint64(shape.groups*shape.steps))
 				for g := range shape.groups {
 					for k := range shape.steps {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -77,14 +78,14 @@ func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
 }
 
 // count puts counting the samples that each step reads, piece by piece, on a stream.
-func (p *rows) count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+func (p *rows) count(j *job, q launch.Queue, d *onDevice) error {
 	n := j.steps.Count
 	for _, k := range p.pieces(j, d) {
-		if err := c.Set(k.reads, 0, uint64(p.readBytes(j)), s); err != nil {
+		if err := q.Context.Set(k.reads, 0, uint64(p.readBytes(j)), q.Stream); err != nil {
 			return err
 		}
 		from := d.out.Reads + cuda.Pointer(8*lanes*k.from*int(n))
-		if err := j.x.k.StepReads(c, s, from, uint32(k.tiles), n, k.reads, k.reads+cuda.Pointer(8*n)); err != nil {
+		if err := q.StepReads(from, uint32(k.tiles), n, k.reads, k.reads+cuda.Pointer(8*n)); err != nil {
 			return err
 		}
 	}
@@ -92,8 +93,8 @@ func (p *rows) count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error 
 }
 
 // reduce makes the rows. They go where the counts were that count has looked at.
-func (p *rows) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.SeriesRows(c, s, d.out.Values, d.Tiles, j.steps.Count, d.out.Reads, d.pieces)
+func (p *rows) reduce(j *job, q launch.Queue, d *onDevice) error {
+	return q.SeriesRows(d.out.Values, d.Tiles, j.steps.Count, d.out.Reads, d.pieces)
 }
 
 // copied is a piece in the host's memory.

@@ -234,6 +234,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 		end, err := c.NewEvent(true)
 		require.NoError(t, err)
 		slot := seat.slots[0]
+		q := j.queue(c, slot.stream)
 		ms := func(f func() error) float64 {
 			took, err := timed(c, slot.stream, begin, end, f)
 			require.NoError(t, err)
@@ -248,10 +249,10 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			s.Batches++
 			d, steps := j.onDevice(b, cuda.Pointer(b.onStore.at.at), j.rest), j.steps
 			steps.PerThread = j.perThread(b)
-			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
-			s.Window += ms(func() error { return j.window(c, slot.stream, n, d, steps) })
-			s.Read += ms(func() error { return j.product.count(j, c, slot.stream, d) })
-			s.Fold += ms(func() error { return j.product.reduce(j, c, slot.stream, d) })
+			s.Decode += ms(func() error { return j.decode(q, d) })
+			s.Window += ms(func() error { return j.window(q, d, steps) })
+			s.Read += ms(func() error { return j.product.count(j, q, d) })
+			s.Fold += ms(func() error { return j.product.reduce(j, q, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))
 		return c.DestroyEvent(end)

@@ -3,7 +3,7 @@ package gpuexec
 import (
 	"time"
 
-	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -86,26 +86,46 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 	return &p
 }
 
-// window puts the window function over batch number n on a stream.
-func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps launch.Steps) error {
-	k, b := j.x.k, &d.Batch
-	switch {
-	case j.fuses:
-		return j.fused(c, s, n, d)
-	case j.panes != nil:
-		return k.WindowPanes(c, s, b, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
-	case j.f.by == byRate:
-		return k.WindowRate(c, s, b, steps, j.f.counter, j.f.divisor(j.l.Window.Width), d.out)
-	case j.f.by == byPairs:
-		return k.WindowPairs(c, s, b, steps, j.f.pairs, d.out)
-	case j.f.by == byStatistic:
-		w := j.l.Window
-		return k.WindowStatistic(c, s, b, steps, j.f.statistic, w.Param, w.Trend, j.l.Grid, d.out)
-	case j.f.by == byOrder:
-		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.at(j.fault), d.out)
-	case j.f.by == byOver:
-		return k.WindowOver(c, s, b, steps, j.f.op, d.out)
-	default:
-		return k.WindowEnds(c, s, b, steps, j.f.ends, d.out)
+// window puts the window function over a batch on a stream.
+func (j *job) window(q launch.Queue, d *onDevice, steps launch.Steps) error {
+	if j.fuses {
+		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.report(d.number), d.out)
+		return q.Chunks(j.f.fusedKernel(p, j.l.Window, d.Mixed), &d.Batch)
 	}
+	if j.panes != nil {
+		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+	}
+	p := launch.WindowParametersOf(&d.Batch, steps, d.out)
+	if j.f.by == byOrder {
+		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.mad, Quantile: j.l.Window.Param, Fault: j.at(j.fault)}
+		return q.Window(k, &d.Batch, steps, abi.OrderBlock)
+	}
+	return q.Window(j.f.windowKernel(p, j.l), &d.Batch, steps, abi.WindowBlock)
+}
+
+// windowKernel is the kernel of f over stored samples, unless that is of panes or by order.
+func (f function) windowKernel(p launch.WindowParameters, l *cpuexec.Leaf) launch.Launcher {
+	w := l.Window
+	switch f.by {
+	case byRate:
+		return &launch.WindowRate{WindowParameters: p, Counter: f.counter, Seconds: f.divisor(w.Width)}
+	case byPairs:
+		return &launch.WindowPairs{WindowParameters: p, Kind: f.pairs}
+	case byStatistic:
+		return &launch.WindowStatistic{
+			WindowParameters: p, Kind: f.statistic, Param: w.Param, Trend: w.Trend, Step: l.Grid.Start, StepInterval: l.Grid.Interval,
+		}
+	case byOver:
+		return &launch.WindowOver{WindowParameters: p, Op: f.op}
+	default:
+		return &launch.WindowEnds{WindowParameters: p, Kind: f.ends}
+	}
+}
+
+// drops reports whether stale markers are left out: only the instant selector reads them.
+func (j *job) drops() bool { return !j.l.Window.Func.Instant }
+
+// report is where corrupt chunks of batch n are reported.
+func (j *job) report(n int) launch.Report {
+	return launch.Report{Fault: j.at(j.fault), Base: uint64(n) << 40}
 }

@@ -47,9 +47,9 @@ func (p *Panes) Bytes(op abi.Operator) int {
 	return int(p.Count) * abi.TileChunks * abi.TotalBytes
 }
 
-// WindowPanes puts a function of windows that are cut into panes on a stream.
+// WindowPanes puts a function of windows that are cut into panes on the queue.
 // suffix and prefix have p.Bytes for each tile.
-func (k *Set) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op abi.Operator, suffix, prefix cuda.Pointer, out Output) error {
+func (q Queue) WindowPanes(b *Batch, steps Steps, p *Panes, op abi.Operator, suffix, prefix cuda.Pointer, out Output) error {
 	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
 	grid.Y = (p.Count + p.Block - 1) / p.Block
 	panes := WindowPanes{
@@ -57,12 +57,12 @@ func (k *Set) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps,
 		Base: steps.Start - steps.Width, Interval: steps.Interval, Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block,
 		Op: op, Suffix: suffix, Prefix: prefix,
 	}
-	if err := panes.Launch(k.On(c, s), grid, cuda.Size{X: abi.WindowBlock}); err != nil {
+	if err := panes.Launch(q, grid, cuda.Size{X: abi.WindowBlock}); err != nil {
 		return err
 	}
 	join := WindowJoin{
-		WindowParameters: windowParameters(b, steps, out), Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block, Span: p.Span,
+		WindowParameters: WindowParametersOf(b, steps, out), Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block, Span: p.Span,
 		Op: op, Suffix: suffix, Prefix: prefix,
 	}
-	return join.Launch(k.On(c, s), windowGrid(b, steps, abi.WindowBlock), cuda.Size{X: abi.WindowBlock})
+	return q.Window(&join, b, steps, abi.WindowBlock)
 }
