@@ -136,7 +136,7 @@ func checkSample(t *testing.T, d decoded, at uint64, ts int64, v float64, chunk 
 	}
 }
 
-func TestFold(t *testing.T) {
+func TestReduce(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	onBench(t, func(b *bench) {
 		chunks := make([][]byte, 500)
@@ -151,15 +151,15 @@ func TestFold(t *testing.T) {
 		}
 		slab, refs := slabOf(chunks, r)
 		in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
-		folds, status := space[abi.ChunkSums](b, uint64(len(refs))), space[uint32](b, uint64(len(refs)))
-		require.NoError(t, b.reduceXOR(in, folds, status))
-		got := get[abi.ChunkSums](b, folds, uint64(len(refs)))
+		sums, status := space[abi.ChunkSums](b, uint64(len(refs))), space[uint32](b, uint64(len(refs)))
+		require.NoError(t, b.reduceXOR(in, sums, status))
+		got := get[abi.ChunkSums](b, sums, uint64(len(refs)))
 		for i, s := range get[abi.Status](b, status, uint64(len(refs))) {
 			require.NoError(t, s.Err())
 			require.Equal(t, want[i].Times, got[i].Times)
 			require.Equal(t, bitsOf(want[i].Sum), bitsOf(got[i].Sum), "%v %v", want[i].Sum, got[i].Sum)
 		}
-		b.free(in.Slab, in.Refs, folds, status)
+		b.free(in.Slab, in.Refs, sums, status)
 	})
 }
 

@@ -33,7 +33,7 @@ func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(c
 		if u := (*Unsuited)(nil); !errors.As(err, &u) {
 			return o, err
 		}
-		// The other seat has more memory.
+		// The other workspace has more memory.
 	}
 	o.Outcome, err = x.run(ctx, t, &x.large, &x.large)
 	return o, err

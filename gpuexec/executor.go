@@ -45,8 +45,8 @@ type Executor struct {
 
 	arena      cuda.Pointer
 	memory     uint64
-	large      seat
-	small      seat
+	large      workspace
+	small      workspace
 	store      *store
 	feeder     *feeder
 	lender     *lender
@@ -207,8 +207,8 @@ func isSmall(l *cpuexec.Leaf) bool {
 	return l.Selection.NumSamples() <= smallJob && l.Selection.NumSeries()*l.Grid.Steps <= smallJob
 }
 
-// run computes a leaf on one of two seats, whichever is free.
-func (x *Executor) run(ctx context.Context, t task, a, b *seat) (o cpuexec.Outcome, err error) {
+// run computes a leaf on one of two workspaces, whichever is free.
+func (x *Executor) run(ctx context.Context, t task, a, b *workspace) (o cpuexec.Outcome, err error) {
 	waiting := time.Now()
 	s, err := x.begin(ctx, a, b)
 	t.stages.Waited += time.Since(waiting)
@@ -229,10 +229,10 @@ func (x *Executor) run(ctx context.Context, t task, a, b *seat) (o cpuexec.Outco
 	return o, err
 }
 
-// begin waits for one of two seats to be free, rather the first. Who came first gets
+// begin waits for one of two workspaces to be free, rather the first. Who came first gets
 // it first.
-func (x *Executor) begin(ctx context.Context, a, b *seat) (*seat, error) {
-	var s *seat
+func (x *Executor) begin(ctx context.Context, a, b *workspace) (*workspace, error) {
+	var s *workspace
 	select {
 	case <-a.turn:
 		s = a
@@ -260,4 +260,4 @@ func (x *Executor) lostBefore() error {
 	return x.lost
 }
 
-func (s *seat) leave() { s.turn <- struct{}{} }
+func (s *workspace) leave() { s.turn <- struct{}{} }

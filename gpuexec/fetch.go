@@ -15,23 +15,23 @@ import (
 
 // fetchAll waits for all batches and fetches what came of them: the values of each group and
 // step, the counts of each place, and the fault word. They are the job's as long as it has its
-// seat.
+// workspace.
 func (j *job) fetchAll() (out []byte, err error) {
 	err = j.x.dev.Do(func(c *cuda.Context) error {
-		s := j.seat.stream
+		s := j.workspace.stream
 		if err := c.WaitEvent(s, j.last); err != nil {
 			return err
 		}
-		if err := c.Record(j.seat.last, s); err != nil {
+		if err := c.Record(j.workspace.last, s); err != nil {
 			return err
 		}
 		if err := j.product.end(j, c, s); err != nil {
 			return err
 		}
-		if out, err = j.copyOut(c, j.seat.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
+		if out, err = j.copyOut(c, j.workspace.at+cuda.Pointer(j.outcome), j.size-j.outcome); err != nil {
 			return err
 		}
-		took, err := c.Elapsed(j.seat.last, j.seat.ended)
+		took, err := c.Elapsed(j.workspace.last, j.workspace.ended)
 		j.stages.Result = ms(took)
 		return err
 	})
@@ -43,7 +43,7 @@ func (j *job) fetchAll() (out []byte, err error) {
 
 // drain waits for the batches under way, in their order.
 func (j *job) drain() error {
-	slots := slices.DeleteFunc(slices.Clone(j.seat.slots), func(s *slot) bool { return !s.busy })
+	slots := slices.DeleteFunc(slices.Clone(j.workspace.slots), func(s *slot) bool { return !s.busy })
 	slices.SortFunc(slots, func(a, b *slot) int { return a.batch.number - b.batch.number })
 	for _, s := range slots {
 		if err := j.empty(s); err != nil {
@@ -56,7 +56,7 @@ func (j *job) drain() error {
 // copyOut copies n bytes from the device to the staging memory, which nothing uses any
 // more once the first copy begins, and on from there if it is too small.
 func (j *job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err error) {
-	s, staging := j.seat.stream, j.seat.slots[0].staging
+	s, staging := j.workspace.stream, j.workspace.slots[0].staging
 	if n > len(staging) {
 		out = make([]byte, 0, n)
 	}
@@ -65,7 +65,7 @@ func (j *job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err 
 		if err := c.CopyOut(part, at, s); err != nil {
 			return nil, err
 		}
-		if err := c.Record(j.seat.ended, s); err != nil {
+		if err := c.Record(j.workspace.ended, s); err != nil {
 			return nil, err
 		}
 		if err := c.Wait(s); err != nil {
@@ -88,13 +88,13 @@ func (j *job) end(failed bool) error {
 	if failed {
 		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
 			var errs []error
-			for _, s := range append([]cuda.Stream{j.x.feeder.stream, j.seat.stream}, j.streams()...) {
+			for _, s := range append([]cuda.Stream{j.x.feeder.stream, j.workspace.stream}, j.streams()...) {
 				errs = append(errs, c.Wait(s))
 			}
 			return errors.Join(errs...)
 		}))
 	}
-	for _, s := range j.seat.slots {
+	for _, s := range j.workspace.slots {
 		if !failed {
 			errs = append(errs, j.empty(s))
 		}
@@ -110,7 +110,7 @@ func (j *job) end(failed bool) error {
 }
 
 func (j *job) streams() (all []cuda.Stream) {
-	for _, s := range j.seat.slots {
+	for _, s := range j.workspace.slots {
 		all = append(all, s.stream)
 	}
 	return all

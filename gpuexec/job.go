@@ -42,17 +42,17 @@ type task struct {
 //	fetch.go     what comes back, and how a job ends
 type job struct {
 	task
-	x       *Executor
-	seat    *seat
-	f       function
-	maps    []deviceMap
-	steps   launch.Steps
-	y       *layout
-	panes   *launch.Panes // or nil
-	fuses   bool          // decoding and windows are one kernel
-	product product
+	x         *Executor
+	workspace *workspace
+	f         function
+	maps      []deviceMap
+	steps     launch.Steps
+	y         *layout
+	panes     *launch.Panes // or nil
+	fuses     bool          // decoding and windows are one kernel
+	product   product
 
-	// Device memory, from the seat's beginning. From outcome on it is fetched at the
+	// Device memory, from the workspace's beginning. From outcome on it is fetched at the
 	// end.
 	outcome       int
 	counts, fault section
@@ -68,10 +68,10 @@ type job struct {
 	timing    timing
 }
 
-func newJob(x *Executor, s *seat, t task) *job {
+func newJob(x *Executor, s *workspace, t task) *job {
 	l := t.l
 	j := &job{
-		task: t, x: x, seat: s,
+		task: t, x: x, workspace: s,
 		f: functions[l.Window.Func.Name], steps: steps(l), product: productOf(l),
 	}
 	for _, m := range l.Maps {
@@ -84,7 +84,7 @@ func newJob(x *Executor, s *seat, t task) *job {
 	return j
 }
 
-// run computes the leaf. Its outcome refers to no memory of the seat.
+// run computes the leaf. Its outcome refers to no memory of the workspace.
 func (j *job) run() (o cpuexec.Outcome, err error) {
 	if len(j.l.GroupOf) == 0 || j.l.Grid.Steps == 0 {
 		return o, nil

@@ -24,14 +24,14 @@ func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 // places is the number of places of all batches.
 func (j *job) places() int { return aligned(len(j.l.GroupOf), lanes) }
 
-// at is where a section of the seat's memory is.
-func (j *job) at(s section) cuda.Pointer { return j.seat.at + cuda.Pointer(s.at) }
+// at is where a section of the workspace's memory is.
+func (j *job) at(s section) cuda.Pointer { return j.workspace.at + cuda.Pointer(s.at) }
 
 // goodBatch is the device memory in bytes that a batch should take: enough to fill a
 // device, and little enough that there are several to overlap.
 const goodBatch = 640 << 20
 
-// place divides the seat's memory and finds the layout.
+// place divides the workspace's memory and finds the layout.
 func (j *job) place() error {
 	take := func(bytes int) section {
 		s := section{j.size, bytes}
@@ -45,13 +45,13 @@ func (j *job) place() error {
 	j.kept = take(len(j.maps) * j.places() * int(unsafe.Sizeof(uint32(0))))
 	j.fault = take(8)
 	j.reads = take(2 * 8 * j.l.Grid.Steps)
-	if uint64(j.size) >= j.seat.size {
+	if uint64(j.size) >= j.workspace.size {
 		// The values of the windows may fit nevertheless, batch by batch.
 		return &Unsuited{Reason: "its groups, at every step, need more memory than the executor has on the device", WindowOnly: true}
 	}
-	j.rest = j.seat.at + cuda.Pointer(j.size)
-	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
-	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
+	j.rest = j.workspace.at + cuda.Pointer(j.size)
+	j.each = int((j.workspace.size-uint64(j.size))/uint64(len(j.workspace.slots))) &^ 255
+	r := room{tables: len(j.workspace.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
 	if j.panes != nil {
 		r.panes = j.panes.Bytes(j.f.op)
 	}
@@ -73,7 +73,7 @@ func (j *job) perThread(b *batch) uint32 {
 
 // begin prepares what batches add to.
 func (j *job) begin(c *cuda.Context) error {
-	s := j.seat.stream
+	s := j.workspace.stream
 	if err := j.product.begin(j, c, s); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (j *job) begin(c *cuda.Context) error {
 			return err
 		}
 	}
-	return c.Record(j.seat.ready, s)
+	return c.Record(j.workspace.ready, s)
 }
 
 // clear puts filling a section on a stream.
@@ -102,7 +102,7 @@ func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32)
 	if err := c.Wait(s); err != nil {
 		return err
 	}
-	staging := j.seat.slots[0].staging
+	staging := j.workspace.slots[0].staging
 	from := bytesOf(table)
 	for at := j.at(to); len(from) > 0; {
 		n := copy(staging, from)

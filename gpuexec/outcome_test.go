@@ -29,7 +29,7 @@ func TestOutcomeStays(t *testing.T) {
 		require.NotEmpty(t, o.Results.Values)
 		require.Len(t, o.Results.All, faultGrid.Steps)
 		before := encoded(t, o)
-		for _, s := range []*seat{&x.small, &x.large} {
+		for _, s := range []*workspace{&x.small, &x.large} {
 			for _, slot := range s.slots {
 				for i := range slot.staging {
 					slot.staging[i]++

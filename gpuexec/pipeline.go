@@ -20,8 +20,8 @@ type prepared struct {
 // batches puts all batches on their way, in their order. The chunks of one are
 // copied while the tables of the one before are made.
 func (j *job) batches() error {
-	free := make(chan *slot, len(j.seat.slots))
-	for _, s := range j.seat.slots {
+	free := make(chan *slot, len(j.workspace.slots))
+	for _, s := range j.workspace.slots {
 		free <- s
 	}
 	ready := make(chan *prepared, 1)
@@ -93,7 +93,7 @@ func (j *job) empty(s *slot) error {
 		if err := c.WaitReached(s.marks[atReduced]); err != nil {
 			return err
 		}
-		return j.timing.note(c, j.seat.ready, s, j.stages)
+		return j.timing.note(c, j.workspace.ready, s, j.stages)
 	})
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
@@ -111,7 +111,7 @@ func (j *job) send(p *prepared) error {
 	if err := j.l.Done(); err != nil {
 		return err
 	}
-	base := j.rest + cuda.Pointer(p.number%len(j.seat.slots)*j.each)
+	base := j.rest + cuda.Pointer(p.number%len(j.workspace.slots)*j.each)
 	if err := copying.Do(func() error { return j.x.describe(j, p, base) }); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (j *job) enqueue(c *cuda.Context, p *prepared) error {
 		{windowing, 0, atDecoded, func() error { return j.windows(q, d) }, atWindowed},
 		{reducing, j.last, atReduce, func() error { return j.product.reduce(j, q, d) }, atReduced},
 	}
-	if err := c.WaitEvent(s, j.seat.ready); err != nil {
+	if err := c.WaitEvent(s, j.workspace.ready); err != nil {
 		return err
 	}
 	at := atCopied // the last mark on the stream

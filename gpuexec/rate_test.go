@@ -108,7 +108,7 @@ func TestDecodeRate(t *testing.T) {
 func measureShape(b *bench, run *rateRun, shape int) rate {
 	r := rand.New(rand.NewPCG(21, uint64(shape)))
 	chunks := make([][]byte, distinct)
-	folds := make([]abi.ChunkSums, distinct)
+	sums := make([]abi.ChunkSums, distinct)
 	ts, vs := make([]int64, perChunk), make([]float64, perChunk)
 	for i := range chunks {
 		start, v := r.Int64N(1e6), float64(r.IntN(1e6))
@@ -118,8 +118,8 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 			if jitter := rateShapes[shape].jitter; jitter > 0 {
 				ts[j] += r.Int64N(2*jitter + 1)
 			}
-			folds[i].Times += uint64(ts[j])
-			folds[i].Sum += vs[j]
+			sums[i].Times += uint64(ts[j])
+			sums[i].Sum += vs[j]
 		}
 		chunks[i] = encode(b.t, ts, vs)
 	}
@@ -143,7 +143,7 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 	in := Chunks{slab, put(b, all), uint32(len(all))}
 	places := total * abi.TileChunks
 	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[float64](b, places)}
-	status, gotFolds := space[uint32](b, uint64(len(all))), space[abi.ChunkSums](b, uint64(len(all)))
+	status, gotSums := space[uint32](b, uint64(len(all))), space[abi.ChunkSums](b, uint64(len(all)))
 
 	decode := b.times(run.Launches, func() error { return b.decodeXOR(in, out, status) })
 	for _, s := range get[abi.Status](b, status, uint64(len(all))) {
@@ -160,15 +160,15 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 		for j := range perChunk {
 			sum += uint64(times[j*abi.TileChunks])
 		}
-		require.Equal(b.t, folds[chunk].Times, sum)
+		require.Equal(b.t, sums[chunk].Times, sum)
 	}
-	fold := b.times(run.Launches, func() error { return b.reduceXOR(in, gotFolds, status) })
-	for i, f := range get[abi.ChunkSums](b, gotFolds, uint64(len(all))) {
-		if f != folds[i%distinct] {
-			b.t.Fatalf("chunk %d folds to %v, not %v", i, f, folds[i%distinct])
+	reduce := b.times(run.Launches, func() error { return b.reduceXOR(in, gotSums, status) })
+	for i, f := range get[abi.ChunkSums](b, gotSums, uint64(len(all))) {
+		if f != sums[i%distinct] {
+			b.t.Fatalf("chunk %d comes to %v, not %v", i, f, sums[i%distinct])
 		}
 	}
-	b.free(in.Slab, in.Refs, out.Rows, out.Times, out.Values, status, gotFolds)
+	b.free(in.Slab, in.Refs, out.Rows, out.Times, out.Values, status, gotSums)
 
 	samples := float64(run.Chunks * perChunk)
 	median := func(ms []float64) float64 { return samples / (ms[len(ms)/2] / 1000) }
@@ -177,7 +177,7 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 	return rate{
 		Shape: rateShapes[shape].name, BytesPerSample: perSample,
 		Decode: median(decode), DecodeBest: samples / (decode[0] / 1000), DecodeBytes: moved / samples * median(decode),
-		Fold: median(fold), FoldBest: samples / (fold[0] / 1000),
+		Fold: median(reduce), FoldBest: samples / (reduce[0] / 1000),
 	}
 }
 

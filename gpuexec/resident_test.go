@@ -97,7 +97,7 @@ func TestStays(t *testing.T) {
 	require.Zero(t, again.Copy)
 	require.Positive(t, again.Decode)
 	require.Positive(t, again.Window)
-	require.Positive(t, again.Fold)
+	require.Positive(t, again.Reduce)
 	require.Positive(t, again.Result)
 
 	other := check(t, x, jobOver(aggregation("max", "last", 300_000, 0, nil, nil, false), overAll(0, 6), one.Slice(0, math.MaxInt64)), "another")

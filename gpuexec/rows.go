@@ -34,7 +34,7 @@ func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
 
 // room says how large pieces are, which pass through half of a slot's staging memory.
 func (p *rows) room(j *job, r *room) error {
-	p.half = len(j.seat.slots[0].staging) / 2 &^ 255
+	p.half = len(j.workspace.slots[0].staging) / 2 &^ 255
 	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
@@ -158,7 +158,7 @@ func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
 		if err := p.sendRest(j, c, s, k, at, buf); err != nil {
 			return err
 		}
-		return c.Record(j.seat.halves[half], s.stream)
+		return c.Record(j.workspace.halves[half], s.stream)
 	})
 }
 
@@ -183,7 +183,7 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 
 // receive waits for a piece and hands it to the cores.
 func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
-	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.seat.halves[half]) }); err != nil {
+	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.workspace.halves[half]) }); err != nil {
 		return err
 	}
 	at, _ := p.layOut(j, k, true)

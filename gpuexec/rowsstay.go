@@ -60,8 +60,8 @@ func (p *rows) receiveAll(j *job, s *slot) error {
 		x.Values = append(x.Values, s[:])
 	}
 	// The next batch may have the staging memory before the cores are done.
-	j.seat.beside = append(j.seat.beside[:0], s.staging[:size]...)
-	if err := p.rest(j, &x, k, at, j.seat.beside); err != nil {
+	j.workspace.beside = append(j.workspace.beside[:0], s.staging[:size]...)
+	if err := p.rest(j, &x, k, at, j.workspace.beside); err != nil {
 		return err
 	}
 	d.lent = nil // until x.Release

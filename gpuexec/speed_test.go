@@ -59,7 +59,7 @@ type speed struct {
 	Decode float64 `json:"kernel_decode_ms"`
 	Window float64 `json:"kernel_window_ms"`
 	Read   float64 `json:"kernel_reads_ms"`
-	Fold   float64 `json:"kernel_fold_ms"`
+	Reduce float64 `json:"kernel_fold_ms"`
 }
 
 const (
@@ -220,12 +220,12 @@ func median(n int, f func()) float64 {
 
 // kernels measures the kernels of a job over a resident selection, one at a time.
 func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
-	seat, err := x.begin(t.Context(), &x.large, &x.large)
+	workspace, err := x.begin(t.Context(), &x.large, &x.large)
 	require.NoError(t, err)
-	defer seat.leave()
+	defer workspace.leave()
 	var l *cpuexec.Leaf
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
-	j := newJob(x, seat, task{l: l, stages: &Stages{}})
+	j := newJob(x, workspace, task{l: l, stages: &Stages{}})
 	require.NoError(t, j.place())
 	require.NoError(t, x.dev.Do(j.begin))
 	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {
@@ -233,7 +233,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 		require.NoError(t, err)
 		end, err := c.NewEvent(true)
 		require.NoError(t, err)
-		slot := seat.slots[0]
+		slot := workspace.slots[0]
 		q := j.queue(c, slot.stream)
 		ms := func(f func() error) float64 {
 			took, err := timed(c, slot.stream, begin, end, f)
@@ -252,7 +252,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			s.Decode += ms(func() error { return j.decode(q, d) })
 			s.Window += ms(func() error { return j.window(q, d, steps) })
 			s.Read += ms(func() error { return j.product.count(j, q, d) })
-			s.Fold += ms(func() error { return j.product.reduce(j, q, d) })
+			s.Reduce += ms(func() error { return j.product.reduce(j, q, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))
 		return c.DestroyEvent(end)

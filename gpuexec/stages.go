@@ -32,8 +32,8 @@ type Stages struct {
 	ResidentBytes int64 // of chunks that were on the device already
 
 	// On the device, sums over the batches.
-	Copy, Decode, Window, Fold, Result time.Duration
-	Device                             time.Duration // from the first of them to the end of the last
+	Copy, Decode, Window, Reduce, Result time.Duration
+	Device                               time.Duration // from the first of them to the end of the last
 
 	// Hidden is the time in which both a copy and a kernel were under way.
 	Hidden time.Duration

@@ -34,7 +34,7 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *slot, to *Stages) er
 	}
 	to.Decode += took(atBegin, atDecoded)
 	to.Window += took(atDecoded, atWindowed)
-	to.Fold += took(atReduce, atReduced)
+	to.Reduce += took(atReduce, atReduced)
 	if l.batch.lent != nil {
 		back, err := c.Elapsed(l.marks[atReduced], l.back)
 		if err != nil {

@@ -63,7 +63,7 @@ func (m *metrics) count(d *Device, o *gpuexec.Outcome) {
 	m.copied.Add(float64(s.CopiedBytes))
 	for stage, took := range map[string]time.Duration{
 		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,
-		"copy": s.Copy, "decode": s.Decode, "window": s.Window, "fold": s.Fold, "result": s.Result,
+		"copy": s.Copy, "decode": s.Decode, "window": s.Window, "fold": s.Reduce, "result": s.Result,
 	} {
 		m.seconds.WithLabelValues(stage).Add(took.Seconds())
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 )
 
-// seat is what one job has for itself while it is evaluated: a part of the arena,
+// workspace is what one job has for itself while it is evaluated: a part of the arena,
 // streams, and memory to put tables together in. There are two. One is kept for
 // small jobs, so that they need not wait for a large one: their batches take turns
 // with its.
-type seat struct {
-	turn   chan struct{} // holds a token while no job has the seat
+type workspace struct {
+	turn   chan struct{} // holds a token while no job has the workspace
 	at     cuda.Pointer
 	size   uint64
 	slots  []*slot
@@ -54,7 +54,7 @@ const (
 	numMarks
 )
 
-func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
+func (s *workspace) take(c *cuda.Context, slots, staging int) (err error) {
 	if s.stream, err = c.NewStream(); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
 }
 
 // release gives back what was taken, as far as it was.
-func (s *seat) release(c *cuda.Context) error {
+func (s *workspace) release(c *cuda.Context) error {
 	var errs []error
 	for _, l := range s.slots {
 		if l.stream != 0 {
