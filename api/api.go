@@ -109,6 +109,9 @@ type Options struct {
 	Queue *queue.Queue
 	// ReadQueue is the same for requests of remote read.
 	ReadQueue *queue.Queue
+	// ListQueue is the same for requests for labels, series and metadata, which servers answer
+	// that samples are read from. A slot is given back when the server begins to answer.
+	ListQueue *queue.Queue
 	// TenantHeader is the header that says whose a request is, for whose turn it is in the
 	// queues. Requests without it, and all if it is empty, are the remote address's.
 	TenantHeader string

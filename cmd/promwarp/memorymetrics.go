@@ -107,6 +107,7 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 	tick := time.NewTicker(idleLook)
 	defer tick.Stop()
 	idle, asked := 0, int64(0)
+	var last collection
 	for {
 		select {
 		case <-tick.C:
@@ -118,6 +119,9 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 			asked = now
 			least = max(least, pool.Limit()/busyShare)
 		}
+		if last.look(asked) {
+			runtime.GC()
+		}
 		if !wasteful(least) {
 			idle = 0
 			continue
@@ -128,6 +132,27 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 			debug.FreeOSMemory()
 		}
 	}
+}
+
+// collection is what is known of the last collection of garbage.
+type collection struct {
+	cycle  uint64
+	leases int64 // that had been taken before it
+	latest int64 // that had been taken at the last look
+	looks  int   // since it
+}
+
+// look reports whether one is due: what queries left behind shows as garbage after a
+// collection, and a process that has little to do makes one every two minutes only.
+func (c *collection) look(leases int64) bool {
+	cycle := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(cycle)
+	if n := cycle[0].Value.Uint64(); n != c.cycle {
+		*c = collection{cycle: n, leases: c.latest}
+	}
+	c.looks++
+	c.latest = leases
+	return c.looks > idleLooks && leases != c.leases
 }
 
 // wasteful reports whether more than a fifth of the runtime's memory, and more than least
