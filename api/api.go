@@ -80,6 +80,8 @@ type Options struct {
 	// Ready says why the server is not ready, or nil. A nil Ready is always
 	// ready.
 	Ready func() error
+	// Lifecycle opens /-/reload.
+	Lifecycle bool
 	// Reload reads the configuration again. nil when there is none.
 	Reload func() error
 

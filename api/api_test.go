@@ -476,7 +476,7 @@ func TestOperating(t *testing.T) {
 	var notReady, bad error
 	a := newTestAPI(t, func(o *Options) {
 		o.Ready = func() error { return notReady }
-		o.Reload = func() error { return bad }
+		o.Reload, o.Lifecycle = func() error { return bad }, true
 		o.Pprof = true
 	})
 	text := func(method, path string) (int, string) {
@@ -506,9 +506,13 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 500, code)
 	require.Contains(t, body, "unknown key")
 
-	a = newTestAPI(t, nil)
+	a = newTestAPI(t, func(o *Options) { o.Lifecycle = true })
 	code, _ = text(http.MethodPost, "/-/reload")
 	require.Equal(t, 404, code)
+	a = newTestAPI(t, func(o *Options) { o.Reload = func() error { panic("it must not be called") } })
+	code, body = text(http.MethodPost, "/-/reload")
+	require.Equal(t, 403, code)
+	require.Equal(t, "Lifecycle API is not enabled.", body)
 	code, _ = text(http.MethodGet, "/debug/pprof/")
 	require.Equal(t, 404, code)
 	code, _ = text(http.MethodPost, "/-/quit")

@@ -99,6 +99,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 	if set.Web.EnableAdminAPI {
 		o.Dropper = g.reads.all
 	}
+	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}

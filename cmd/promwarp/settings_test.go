@@ -76,6 +76,7 @@ web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   config_file: web.yml
   enable_pprof: true
+  enable_lifecycle: true
   enable_admin_api: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
@@ -108,7 +109,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, autoDuration(time.Minute), autoDuration(15 * time.Second), queueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, textSettings{7, 8, 9}}, s.Query)
 	require.Equal(t, cacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor"}, s.Storage)
