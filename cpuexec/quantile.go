@@ -62,8 +62,8 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 	return out, nil
 }
 
-// quantiler is the sink of a quantile over a window. It keeps the rows, unless the
-// quantiles are computed elsewhere.
+// quantiler is the sink of a quantile over a window. It keeps the rows, unless an
+// accelerator computes the quantiles.
 type quantiler struct {
 	*aggregator
 	in collector
@@ -72,7 +72,7 @@ type quantiler struct {
 func (q *quantiler) take(r *run, b *batch) { q.in.take(r, b) }
 
 func (q *quantiler) tooLarge(maxSamples int) string {
-	if q.elsewhere {
+	if q.offloads {
 		return q.aggregator.tooLarge(maxSamples)
 	}
 	return ""
@@ -82,7 +82,7 @@ func (q *quantiler) tooLarge(maxSamples int) string {
 func (q *quantiler) open() {}
 
 func (q *quantiler) bytes() int64 {
-	if q.elsewhere {
+	if q.offloads {
 		return q.aggregator.bytes()
 	}
 	return 0
@@ -100,7 +100,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, abov
 	if err != nil {
 		return nil, err
 	}
-	if !q.elsewhere {
+	if !q.offloads {
 		defer r.take(-rowsBytes(q.in.rows))
 		return r.quantiles(n, p, q.in.rows)
 	}

@@ -116,14 +116,14 @@ func (x *Executor) workersFor(values int) int {
 
 // aggregator is the sink of an aggregation.
 type aggregator struct {
-	ctx       context.Context
-	node      *plan.Aggregate
-	groups    groups
-	acc       *accumulator
-	steps     int
-	first     []int32 // the first series with a value of each group, -1 for none
-	firsts    []int32 // the same at each step, steps a group; nil if nobody asks
-	elsewhere bool    // where its results are computed
+	ctx      context.Context
+	node     *plan.Aggregate
+	groups   groups
+	acc      *accumulator
+	steps    int
+	first    []int32 // the first series with a value of each group, -1 for none
+	firsts   []int32 // the same at each step, steps a group; nil if nobody asks
+	offloads bool    // an accelerator computes its results
 }
 
 func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
@@ -163,8 +163,8 @@ func (a *aggregator) tooLarge(maxSamples int) string {
 func (a *aggregator) owner() plan.Node { return a.node }
 
 func (a *aggregator) bytes() int64 {
-	if a.elsewhere {
-		return givenBytes(len(a.first), a.steps)
+	if a.offloads {
+		return offloadedBytes(len(a.first), a.steps)
 	}
 	return accumulatorBytes(a.node.Func, len(a.first), a.steps) + 4*int64(len(a.firsts))
 }
