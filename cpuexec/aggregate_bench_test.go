@@ -35,8 +35,3 @@ func BenchmarkAdd(b *testing.B) {
 		}
 	}
 }
-
-// newRow is a dense row without values.
-func newRow(steps int) row {
-	return row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
-}

@@ -94,14 +94,3 @@ func (r *run) window(w *plan.Window, above chain, open func(*source) sink) error
 	src.vary = vary
 	return r.evaluate(src, w, above, open(src))
 }
-
-// expand writes a sparse row into a dense one.
-func expand(in plan.Row, out row) {
-	v := 0
-	for _, run := range in.Runs {
-		for k := run.First; k < run.First+run.Len; k++ {
-			out.set(int(k), in.Values[v])
-			v++
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // This file evaluates a window for an aggregation group by group: one goroutine
@@ -57,7 +59,7 @@ func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int
 	defer e.r.take(-size)
 	all := make([]counts, len(a.groups.of)-e.next)
 	var points atomic.Int64
-	parallel(e.workers, len(members), func(k, m int) bool {
+	parallel.While(e.workers, len(members), func(k, m int) bool {
 		out := e.b.row(k)
 		for _, i := range members[m] {
 			clear(out.present)

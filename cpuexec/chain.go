@@ -110,7 +110,7 @@ func (c chain) check(r *run, kept []int, series int) (err error) {
 // checkSorted raises what Prometheus's engine raises of a function that sorts.
 func (r *run) checkSorted(n *plan.Sort, points, series int) error {
 	if n.Ranged {
-		r.m.Annotations.Add(annotations.NewSortInRangeQueryWarning(n.Pos))
+		r.note(annotations.NewSortInRangeQueryWarning(n.Pos))
 	}
 	return r.checkSteps(n, 0, points, points, series)
 }

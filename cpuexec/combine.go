@@ -2,10 +2,10 @@ package cpuexec
 
 import (
 	"errors"
-	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -139,7 +139,7 @@ func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
 	size, steps := c.size(), r.job.Grid.Steps
 	workers := r.x.workersFor(size * steps)
-	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(mappers))
+	scratch, release := r.x.borrow(workers, steps, len(mappers))
 	defer release()
 	kept = make([]int, len(mappers)+1)
 	b, free, err := r.newBatch(size, workers)
@@ -154,13 +154,13 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 		}
 		b.n = min(len(b.counts), size-b.lo)
 		clear(b.present)
-		parallel(workers, b.n, func(k, i int) bool {
+		parallel.While(workers, b.n, func(k, i int) bool {
 			row := b.row(i)
 			if !c.fill(b.lo+i, row) {
 				twice[k] = true
 				return false
 			}
-			b.counts[i] = counts{points: row.points()}
+			b.counts[i] = counts{points: countBits(row.present)}
 			scratch[k].apply(mappers, row, &b.counts[i])
 			return true
 		})
@@ -180,14 +180,6 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 		}
 	}
 	return kept, nil
-}
-
-// points is the number of steps with a value.
-func (r row) points() (n int) {
-	for _, w := range r.present {
-		n += bits.OnesCount64(w)
-	}
-	return n
 }
 
 // words calls f with each word of the bitmap that holds some of n steps from

@@ -107,7 +107,7 @@ func (c *valueCounter) count(i int, at *valueCursor, v float64, step int32) {
 	}
 	out.Values = append(out.Values, 1)
 	c.grown += 8
-	out.Runs = extend(out.Runs, step)
+	out.Runs = appendRun(out.Runs, plan.Run{First: step, Len: 1})
 	c.last[at.series] = step
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // patterns are what the decoders' speed is measured on.
@@ -37,7 +39,7 @@ func (s pattern) chunks(b *testing.B, e chunkenc.Encoding) (out [][]byte) {
 		for i := range ts {
 			ts[i], vs[i] = int64(c*len(ts)+i)*15_000+r.Int64N(s.late), s.value()
 		}
-		out = append(out, encode(b, e, nil, ts, vs))
+		out = append(out, selectiontest.Chunk(b, e, nil, ts, vs))
 	}
 	return out
 }
@@ -89,7 +91,7 @@ func BenchmarkDecodeStarts(b *testing.B) {
 				sts[i] = ts[i] - 15_000
 			}
 		}
-		c := encode(b, chunkenc.EncXOR2, sts, ts, vs)
+		c := selectiontest.Chunk(b, chunkenc.EncXOR2, sts, ts, vs)
 		b.Run(kind+"/promwarp", func(b *testing.B) {
 			var runs startRuns
 			for b.Loop() {

@@ -144,18 +144,18 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 
 // extended fills out with what f comes to over windows that are extended. It returns the
 // number of steps with a value.
-func (s *worker) extended(fr *frame, f *plan.WindowFunc, in *samples, out row) (points int) {
+func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out row) (points int) {
 	e := fr.edges(f == plan.Interpolated)
 	switch f.Name {
 	case "rate":
-		e.differences(fr, in, true, secondsOf(fr.span.width-fr.span.extension.Before-fr.span.extension.After), s.resets(*in), out)
+		e.differences(fr, in, true, secondsOf(fr.span.width-fr.span.extension.Before-fr.span.extension.After), s.resets(in), out)
 	case "increase":
-		e.differences(fr, in, true, 0, s.resets(*in), out)
+		e.differences(fr, in, true, 0, s.resets(in), out)
 	case "delta":
 		e.differences(fr, in, false, 0, nil, out)
 	case "resets":
 		b := bounds{lo: e.first, hi: fr.hi}
-		countBetween(s.allResets(*in, fr.ts), &b, out)
+		countBetween(s.allResets(in, fr.ts), &b, out)
 	case "changes":
 		b := bounds{lo: e.first, hi: fr.hi}
 		s.indices = findChanges(in.vs, s.indices[:0])

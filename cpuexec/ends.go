@@ -1,7 +1,6 @@
 package cpuexec
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/plan"
@@ -28,8 +27,8 @@ func takesPacked(f *plan.WindowFunc) bool {
 // split returns the first step of fr with samples behind the packed ones of in, and
 // puts all samples into in.vs that this and later steps read, and the last packed
 // one: at their places, what is before them means nothing. The memory is the
-// worker's.
-func (s *worker) split(in *samples, fr *frame) int {
+// evaluator's.
+func (s *evaluator) split(in *samples, fr *frame) int {
 	if in.units == nil {
 		return fr.from
 	}
@@ -39,29 +38,6 @@ func (s *worker) split(in *samples, fr *frame) int {
 	if split < fr.to {
 		from = min(from, int(fr.lo[split]))
 	}
-	tail := in.vs
-	in.vs = slices.Grow(s.joined[:0], known+len(tail))[:known+len(tail)]
-	s.joined = in.vs
-	widen(in.vs[from:known], in.units[from:], in.base, in.unit)
-	copy(in.vs[known:], tail)
+	in.unpackFrom(from, &s.joined)
 	return split
 }
-
-// unpack puts all values of in into in.vs. The memory is the worker's.
-func (s *worker) unpack(in *samples) {
-	if in.units != nil {
-		s.joined = append(in.packed.append(s.joined[:0], 0, len(in.units)), in.vs...)
-		in.vs, in.packed = s.joined, packed{}
-	}
-}
-
-// at is the value of sample i, which a step reads that is given to split's caller.
-func (in *samples) at(i int32) float64 {
-	if int(i) < len(in.units) {
-		return in.value(i)
-	}
-	return in.vs[i]
-}
-
-// value is base + units[i]*unit.
-func (p *packed) value(i int32) float64 { return p.base + float64(float64(p.units[i])*p.unit) }

@@ -21,22 +21,16 @@ func BenchmarkEnds(b *testing.B) {
 		scan: &plan.Scan{}, width: 300_000,
 	}
 	for _, columns := range []int{1, 4096} {
-		base, unit, _ := rangeOf(vs)
-		ins := make([]samples, columns)
-		times := &sharedTimes{ts: ts, even: findRuns(ts)}
-		for i := range ins {
-			c := &column{sharedTimes: times, packed: pack(vs, base, unit)}
-			ins[i] = samples{times: sampleTimes{shared: ts, list: times}, col: c, packed: c.packed}
-		}
+		ins := packedSamples(b, columns, ts, vs, n)
 		for _, f := range []*plan.WindowFunc{plan.Windows["rate"], plan.Windows["irate"], plan.Last} {
 			b.Run(fmt.Sprintf("%s/%d", f.Name, columns), func(b *testing.B) {
 				sp := sp
 				sp.instant = f.Instant
-				frames, w, out := newFrames(sp), &worker{}, newRow(steps)
+				frames, w, out := newFrames(sp), &evaluator{}, newRow(steps)
 				var c counts
 				i := 0
 				for b.Loop() {
-					if err := w.compute(frames, f, 0, 0, ins[i%columns], out, &c); err != nil {
+					if err := w.compute(frames, &call{f: f, param: 0, trend: 0}, ins[i%columns], out, &c); err != nil {
 						b.Fatal(err)
 					}
 					i++
@@ -69,10 +63,12 @@ func BenchmarkExtended(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Windows["rate"], Width: 300_000, Extension: c.extension}
 			frames := newFrames(spanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
-			s, out := &worker{}, newRow(steps)
+			s, out := &evaluator{}, newRow(steps)
 			var got counts
+			in := givenSamples(ts, vs)
+			in.starts = c.starts
 			for b.Loop() {
-				if err := s.compute(frames, w.Func, 0, 0, samples{times: sampleTimes{own: ts}, vs: vs, starts: c.starts}, out, &got); err != nil {
+				if err := s.compute(frames, &call{f: w.Func, param: 0, trend: 0}, in, out, &got); err != nil {
 					b.Fatal(err)
 				}
 			}

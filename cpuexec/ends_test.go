@@ -1,14 +1,18 @@
 package cpuexec
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // TestEnds: from packed samples and some that come then, functions that take these
@@ -40,15 +44,8 @@ func TestEnds(t *testing.T) {
 		if n := len(vs); known == n && n > 1 && !integer(vs[n-1]) {
 			known--
 		}
-		base, unit, ok := rangeOf(vs[:known])
-		require.True(t, ok)
-		times := &sharedTimes{ts: slices.Clone(ts[:known]), even: findRuns(ts[:known])}
-		c := &column{sharedTimes: times, packed: pack(vs[:known], base, unit)}
-		in := samples{
-			times: sampleTimes{shared: times.ts, own: ts[known:], list: times},
-			vs:    vs[known:], col: c, packed: c.packed,
-		}
-		plain := samples{times: sampleTimes{own: ts}, vs: vs}
+		in := packedSamples(t, 1, ts, vs, known)[0]
+		plain := givenSamples(ts, vs)
 		for _, f := range functions {
 			sp.instant = f.Instant
 			want, got := newRow(sp.grid.Steps), newRow(sp.grid.Steps)
@@ -62,7 +59,7 @@ func TestEnds(t *testing.T) {
 					continue
 				}
 				require.Equal(t, math.Float64bits(want.vals[k]), math.Float64bits(got.vals[k]), "%s at step %d: %g, %g", f.Name, k, want.vals[k], got.vals[k])
-				if end := sp.scan.Times(sp.grid.At(k)); end > times.ts[known-1] {
+				if end := sp.scan.Times(sp.grid.At(k)); end > ts[known-1] {
 					outside++
 				}
 			}
@@ -71,11 +68,39 @@ func TestEnds(t *testing.T) {
 	require.Greater(t, outside, 10_000)
 }
 
+// packedSamples reads so many series of the same samples, of which the first ones are
+// retained in packed columns.
+func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []samples {
+	b, parts, until := selection.NewBuilder(0), []int{0, known, len(ts)}, int64(math.MaxInt64)
+	if known == len(ts) {
+		parts = parts[:2]
+	} else {
+		until = ts[known]
+	}
+	for i := range series {
+		b.Series(labels.FromStrings("series", fmt.Sprintf("%05d", i)))
+		for k, hi := range parts[1:] {
+			ts, vs := ts[parts[k]:hi], vs[parts[k]:hi]
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	q := &readRequest{set: newHotSet(math.MaxInt64), tick: 1, sel: sel.Remember(until), mint: ts[0], maxt: ts[len(ts)-1], takePacked: true}
+	all := make([]samples, series)
+	for i := range all {
+		all[i], err = new(reader).load(q, i)
+		require.NoError(t, err)
+		require.Len(t, all[i].units, known)
+	}
+	return all
+}
+
 func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out row, c *counts) {
-	w, frames := &worker{}, newFrames(sp)
-	w.reset(sp, 0)
+	w, frames := &evaluator{}, newFrames(sp)
+	w.reset(sp.grid.Steps)
 	defer func() { frames.settle(w.sc); frames.release() }()
-	require.NoError(t, w.compute(frames, f, 0, 0, in, out, c))
+	require.NoError(t, w.compute(frames, &call{f: f, param: 0, trend: 0}, in, out, c))
 }
 
 // endsData is a counter or a gauge of whole numbers.

@@ -25,11 +25,7 @@ func TestEvenRuns(t *testing.T) {
 		cut := rapid.IntRange(0, len(all)-1).Draw(t, "cut")
 		end := rapid.IntRange(cut, len(all)).Draw(t, "end")
 		known, tail := all[:end], all[end:]
-		var even evenRuns
-		for from := 0; from < len(known); {
-			even = append(even, firstRun(known, from))
-			from = int(even[len(even)-1].to)
-		}
+		even := evenRuns(nil).add(known)
 		if found := findRuns(known); found != nil {
 			require.Equal(t, even, found)
 		}

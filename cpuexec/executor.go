@@ -298,6 +298,9 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	return r.mergedWithin(m, out, r.checkMapped(m, held, kept, series), m.Merges)
 }
 
+// note adds a warning or an info to the result.
+func (r *run) note(err error) { r.m.Annotations.Add(err) }
+
 // done returns Prometheus's error for a query whose context has ended, and a
 // *MemoryError for one that needs more memory than it may take.
 func (r *run) done() error {

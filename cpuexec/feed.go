@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -96,7 +97,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 	defer r.take(-rowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
 	return r.batches(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out row) int {
-		expand(rows[i], out)
+		out.put(&rows[i])
 		return len(rows[i].Values)
 	})
 }
@@ -118,7 +119,7 @@ func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
 		}
 		b.n = min(len(b.counts), n-b.lo)
 		clear(b.present)
-		parallel(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
+		parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
 			points := fill(b.lo+i, b.row(i))
 			b.counts[i] = counts{points: points, kept: points}
 			return true
@@ -136,7 +137,7 @@ func (r *run) stretches(b *batch, f func(w0, w1 int)) {
 		points += b.counts[i].kept
 	}
 	workers := min(r.x.workersFor(points), b.words)
-	parallel(workers, workers, func(_, k int) bool {
+	parallel.While(workers, workers, func(_, k int) bool {
 		f(k*b.words/workers, (k+1)*b.words/workers)
 		return true
 	})

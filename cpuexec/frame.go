@@ -42,21 +42,10 @@ func (f *frame) reset(ts []int64, s span) {
 // join makes f the frame of s over t with tail for its own times. With borrow, it
 // puts these into the spare memory of the shared list where it may.
 func (f *frame) join(t sampleTimes, tail []int64, borrow bool, s span) {
-	if f.even = f.even[:0]; t.list != nil && t.list.even != nil {
-		f.even = t.list.even.cut(int32(t.at), int32(t.at+len(t.shared)), f.even).add(tail)
-	}
-	switch {
-	case len(tail) == 0:
-		f.reset(t.shared, s)
-	case len(t.shared) == 0:
-		f.reset(tail, s)
-	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
-		f.lender = t.list
-		f.reset(append(t.list.ts[t.at:], tail...), s)
-	default:
-		f.joined = append(append(f.joined[:0], t.shared...), tail...)
-		f.reset(f.joined, s)
-	}
+	f.even = t.appendEven(tail, f.even[:0])
+	ts, lender := t.join(tail, borrow, &f.joined)
+	f.lender = lender
+	f.reset(ts, s)
 }
 
 // settle adds the samples of the series evaluated over f to the statistics.

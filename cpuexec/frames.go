@@ -115,7 +115,7 @@ func (f *frames) settle(sc stepCounts) {
 func (f *frames) release() {
 	for _, fr := range f.all {
 		if fr.lender != nil {
-			fr.lender.spare.Unlock()
+			fr.lender.release()
 			fr.lender = nil
 		}
 		fr.used.Store(0)

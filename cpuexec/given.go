@@ -2,10 +2,10 @@ package cpuexec
 
 import (
 	"math"
-	"runtime"
 	"slices"
 	"unsafe"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -33,7 +33,7 @@ func (a *ranker) given(x *Results, has []bool) {
 	noteSeries(a.first, a.of, has)
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
 	a.filled = make([]int32, len(a.room)*a.steps)
-	parallel(runtime.GOMAXPROCS(0), len(a.room), func(_, heap int) bool {
+	parallel.For(len(a.room), func(heap int) {
 		base, room := a.base[heap], a.room[heap]
 		for k := range a.steps {
 			n := int(x.Filled[heap*a.steps+k])
@@ -43,7 +43,6 @@ func (a *ranker) given(x *Results, has []bool) {
 				a.all.keys[to], a.all.series[to] = x.Values[from], int32(x.Series[from])
 			}
 		}
-		return true
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -34,8 +35,8 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	args.warnQuantiles(r, n)
-	hs := r.histogramsOf(n, in)
+	args.warnQuantiles(n, r.note)
+	hs := histogramsOf(n, in, r.job.DelayedNameRemoval, r.note)
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
@@ -46,7 +47,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	each := repairsOf(hs, n.Results())
 	workers := r.x.workersFor(points)
 	scratch := make([]histogramWorker, max(workers, 1))
-	parallel(workers, len(hs), func(k, i int) bool {
+	parallel.While(workers, len(hs), func(k, i int) bool {
 		if n.Many() {
 			scratch[k].manyQuantiles(n, each, i, in, rows)
 		} else {
@@ -60,7 +61,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	if err := r.done(); err != nil {
 		return nil, err
 	}
-	r.noteRepairs(n, each)
+	r.m.Annotations.Merge(repairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
 
 	formats := formatsOf(n)
 	out := 0
@@ -90,8 +91,9 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 }
 
 // histogramsOf groups rows into histograms, in the order of their first rows.
-// Rows whose label le is no number belong to none and are warned of.
-func (r *run) histogramsOf(n *plan.Histogram, in []plan.Row) []bucketSeries {
+// Rows whose label le is no number belong to none and are warned of, with their names if
+// names is set.
+func histogramsOf(n *plan.Histogram, in []plan.Row, names bool, note func(error)) []bucketSeries {
 	var hs []bucketSeries
 	index := map[string]int{}
 	var key []byte
@@ -102,10 +104,10 @@ func (r *run) histogramsOf(n *plan.Histogram, in []plan.Row) []bucketSeries {
 		bound, err := strconv.ParseFloat(le, 64)
 		if err != nil {
 			name := ""
-			if r.job.DelayedNameRemoval {
+			if names {
 				name = l.Get(model.MetricNameLabel)
 			}
-			r.m.Annotations.Add(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
+			note(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
 			continue
 		}
 		key = l.BytesWithoutLabels(key, model.BucketLabel)
@@ -167,11 +169,7 @@ func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(firs
 		if len(s.columns) == 0 {
 			continue
 		}
-		if r := len(out.Runs) - 1; r >= 0 && out.Runs[r].First+out.Runs[r].Len == first {
-			out.Runs[r].Len += length
-		} else {
-			out.Runs = append(out.Runs, plan.Run{First: first, Len: length})
-		}
+		out.Runs = appendRun(out.Runs, plan.Run{First: first, Len: length})
 		at := len(out.Values)
 		out.Values = out.Values[:at+int(length)]
 		compute(int(first), out.Values[at:])

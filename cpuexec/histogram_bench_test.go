@@ -37,11 +37,10 @@ func BenchmarkHistogramQuantile(b *testing.B) {
 			})
 		}
 	}
-	run := &run{job: Job{Grid: plan.NewGrid(0, steps*1000-1, 1000)}, m: &plan.Matrix{}}
 	n := &plan.Histogram{Func: plan.Histograms["histogram_quantile"], Args: []float64{0.5}}
 	for b.Loop() {
 		var s histogramWorker
-		for _, h := range run.histogramsOf(n, in) {
+		for _, h := range histogramsOf(n, in, false, func(err error) { b.Fatal(err) }) {
 			if got := s.evaluate(n, histogramArgs{constants: n.Args}, &h, in); len(got.Values) != steps {
 				b.Fatal(len(got.Values))
 			}

@@ -45,11 +45,11 @@ func (r *run) histogramArgs(n *plan.Histogram) (a histogramArgs, free func(), er
 }
 
 // warnQuantiles says what Prometheus's engine says of a φ that is no quantile.
-func (a *histogramArgs) warnQuantiles(r *run, n *plan.Histogram) {
+func (a *histogramArgs) warnQuantiles(n *plan.Histogram, note func(error)) {
 	warn := func(qs []float64, pos posrange.PositionRange) {
 		for _, q := range qs {
 			if !quantileIsValid(q) {
-				r.m.Annotations.Add(annotations.NewInvalidQuantileWarning(q, pos))
+				note(annotations.NewInvalidQuantileWarning(q, pos))
 			}
 		}
 	}

@@ -84,6 +84,9 @@ func newHotSet(limit int64) *hotSet {
 	return &hotSet{limit: limit, times: map[uint64][]*sharedTimes{}, seed: maphash.MakeSeed()}
 }
 
+// tick begins the evaluation of a window and returns its number.
+func (h *hotSet) tick() int64 { return h.clock.Add(1) }
+
 // series returns what memo m holds and the tick of the use before this one, at
 // tick now. It returns nil if nothing is to be kept.
 func (h *hotSet) series(m *selection.Memo, now int64) (s *hotSeries, before int64) {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -56,7 +57,7 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	for k := range builders {
 		builders[k] = labels.NewBuilder(labels.EmptyLabels())
 	}
-	parallel(workers, len(in), func(k, i int) bool {
+	parallel.While(workers, len(in), func(k, i int) bool {
 		var ok bool
 		joined[i], ok = j.join(&in[i], builders[k])
 		r.take(rowsBytes(joined[i]))
@@ -343,7 +344,8 @@ func (j *infoJoin) join(in *plan.Row, b *labels.Builder) (out []plan.Row, ok boo
 				i = len(whole)
 				whole, out = append(whole, ls), append(out, plan.Row{Labels: ls})
 			}
-			appendRun(&out[i], part, values)
+			out[i].Values = append(out[i].Values, values...)
+			out[i].Runs = appendRun(out[i].Runs, part)
 		}
 	}
 	return out, true
@@ -363,14 +365,4 @@ func (s *infoStretch) labels(of labels.Labels, b *labels.Builder) (labels.Labels
 		}
 	}
 	return b.Labels(), true
-}
-
-// appendRun appends a run of values to a row.
-func appendRun(to *plan.Row, run plan.Run, values []float64) {
-	to.Values = append(to.Values, values...)
-	if k := len(to.Runs) - 1; k >= 0 && to.Runs[k].First+to.Runs[k].Len == run.First {
-		to.Runs[k].Len += run.Len
-		return
-	}
-	to.Runs = append(to.Runs, run)
 }

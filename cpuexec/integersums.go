@@ -12,7 +12,7 @@ import (
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
 // it is added up, and its compensation is 0. So a window's is the difference of two
 // sums of all samples up to its ends; that these wrap around does not matter.
-func (s *worker) integerSums(fr *frame, in *samples, mean bool, out row) bool {
+func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool {
 	if in.units == nil {
 		return false
 	}

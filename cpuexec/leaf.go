@@ -3,11 +3,11 @@ package cpuexec
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -242,7 +242,7 @@ func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints [
 	hasPoints = make([]bool, len(l.GroupOf))
 	const block = 8192
 	parts := make([]sampleLimit, (len(hasPoints)+block-1)/block)
-	parallel(runtime.GOMAXPROCS(0), len(parts), func(_, k int) bool {
+	parallel.For(len(parts), func(k int) {
 		limit := sampleLimit{window: !l.Window.Func.Instant}
 		for i := k * block; i < min((k+1)*block, len(hasPoints)); i++ {
 			c := counts(i)
@@ -250,7 +250,6 @@ func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints [
 			limit.add(countsOf(c))
 		}
 		parts[k] = limit
-		return true
 	})
 	for _, p := range parts {
 		peak = max(peak, l.r.held+points+p.peak)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
-	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -36,6 +35,39 @@ func (t sampleTimes) len() int { return len(t.shared) + len(t.own) }
 // atEnd reports whether the shared times are the last of their list.
 func (t sampleTimes) atEnd() bool { return t.list != nil && t.at+len(t.shared) == len(t.list.ts) }
 
+// givenSamples are samples that are not in chunks.
+func givenSamples(ts []int64, vs []float64) samples {
+	return samples{times: sampleTimes{own: ts}, vs: vs}
+}
+
+// appendEven appends the runs that the shared times and then tail are made of to out, if
+// the list of the shared ones has any.
+func (t sampleTimes) appendEven(tail []int64, out evenRuns) evenRuns {
+	if t.list == nil || t.list.even == nil {
+		return out
+	}
+	return t.list.even.cut(int32(t.at), int32(t.at+len(t.shared)), out).add(tail)
+}
+
+// join returns the shared times and then tail in one list. With borrow, it puts tail into
+// the spare memory of the shared list where it may; that list is then the lender, to be
+// released by the caller. Otherwise the list may be in scratch.
+func (t sampleTimes) join(tail []int64, borrow bool, scratch *[]int64) (all []int64, lender *sharedTimes) {
+	switch {
+	case len(tail) == 0:
+		return t.shared, nil
+	case len(t.shared) == 0:
+		return tail, nil
+	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
+		return append(t.list.ts[t.at:], tail...), t.list
+	}
+	*scratch = append(append((*scratch)[:0], t.shared...), tail...)
+	return *scratch, nil
+}
+
+// release gives the spare memory back that join borrowed.
+func (t *sharedTimes) release() { t.spare.Unlock() }
+
 // release gives back what load borrowed.
 func (in samples) release() {
 	if in.lent {
@@ -43,12 +75,36 @@ func (in samples) release() {
 	}
 }
 
-// load returns the samples of series i that lie in mint to maxt (ms, both
-// included), and possibly some before and after, as f wants them. They come from
-// decoded columns as far as such are kept. The caller must release them.
-func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mint, maxt int64, f *plan.WindowFunc) (samples, error) {
-	dropStale := !f.Instant
-	cs := sel.Overlapping(i, mint, maxt)
+// reader reads the samples of one series after another. It holds the scratch memory of
+// one goroutine.
+type reader struct {
+	buf    columns
+	joined []float64 // values of a column and those after it
+	starts startRuns // of a column and the samples behind it
+	stats  readStats
+}
+
+// readRequest says what to read of the series of a selection.
+type readRequest struct {
+	set        *hotSet
+	tick       int64 // of the set's clock
+	sel        *selection.Selection
+	mint, maxt int64 // ms, both included
+	// keepStale leaves the stale markers among the samples.
+	keepStale bool
+	// takePacked leaves packed values as they are.
+	takePacked bool
+}
+
+// reset begins an evaluation. With wantStarts, start timestamps are read.
+func (s *reader) reset(wantStarts bool) { s.stats, s.buf.wantStarts = readStats{}, wantStarts }
+
+// load returns the samples of series i that q asks for, and possibly some before and
+// after. They come from decoded columns as far as such are kept. The caller must release
+// them.
+func (s *reader) load(q *readRequest, i int) (samples, error) {
+	h, sel, dropStale := q.set, q.sel, !q.keepStale
+	cs := sel.Overlapping(i, q.mint, q.maxt)
 	if len(cs) == 0 {
 		return samples{}, nil
 	}
@@ -56,12 +112,12 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil() {
 		stays--
 	}
-	hot, before := h.series(sel.Memo(i), tick)
+	hot, before := h.series(sel.Memo(i), q.tick)
 	if hot == nil || stays == 0 {
 		return s.decode(sel, i, cs, dropStale)
 	}
 	cols, known := hot.cols.Load(), 0
-	if cols != nil && s.cols.wantStarts && !cols.starts {
+	if cols != nil && s.buf.wantStarts && !cols.starts {
 		cols = nil
 	}
 	if cols != nil {
@@ -71,14 +127,14 @@ func (s *worker) load(h *hotSet, tick int64, sel *selection.Selection, i int, mi
 		if err := s.keep(h, hot, before, cols, sel, i, cs[:stays]); err != nil {
 			return samples{}, err
 		}
-		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.cols.wantStarts && !cols.starts {
+		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.wantStarts && !cols.starts {
 			return s.decode(sel, i, cs, dropStale)
 		}
 	} else {
-		s.read.hot += count(cs[:stays])
+		s.stats.hot += count(cs[:stays])
 	}
-	in := cols.part(max(mint, cs[0].MinT), min(maxt, cs[stays-1].MaxT), f, &s.joined)
-	if s.cols.wantStarts && len(in.col.starts) > 0 {
+	in := cols.part(q, max(q.mint, cs[0].MinT), min(q.maxt, cs[stays-1].MaxT), &s.joined)
+	if s.buf.wantStarts && len(in.col.starts) > 0 {
 		s.starts = in.col.starts.cut(in.lo, in.lo+len(in.times.shared), s.starts)
 		in.starts = s.starts
 	}
@@ -127,11 +183,11 @@ func (in *samples) append(tail samples, scratch *[]float64) {
 // them decoded in hot if there is room, together with what cols has before or
 // after them: queries over different ranges, as of a metric and the same an hour
 // ago, take turns.
-func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, sel *selection.Selection, i int, cs []selection.Chunk) error {
+func (s *reader) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns, sel *selection.Selection, i int, cs []selection.Chunk) error {
 	if !h.room(leastSize(len(cs), int(count(cs))), before) {
 		return nil
 	}
-	s.cols.reset()
+	s.buf.reset()
 	list := origins(sel, cs)
 	from, to := 0, 0 // chunks of cs that cols has
 	if cols != nil && len(cols.chunks) <= 2*len(cs) {
@@ -150,64 +206,59 @@ func (s *worker) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 	}
 	_, err := s.more(sel, i, cs[:from], false)
 	if err == nil && to > 0 {
-		if len(s.cols.starts) > 0 || len(cols.all.starts) > 0 {
-			s.cols.starts.join(len(s.cols.ts), cols.all.starts)
+		if len(s.buf.starts) > 0 || len(cols.all.starts) > 0 {
+			s.buf.starts.join(len(s.buf.ts), cols.all.starts)
 		}
-		s.cols.ts, s.cols.vs = append(s.cols.ts, cols.all.ts...), append(s.cols.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
-		s.cols.stale = s.cols.stale || cols.all != cols.clean
-		s.read.hot += count(cs[from : from+to])
+		s.buf.ts, s.buf.vs = append(s.buf.ts, cols.all.ts...), append(s.buf.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
+		s.buf.stale = s.buf.stale || cols.all != cols.clean
+		s.stats.hot += count(cs[from : from+to])
 	}
 	if err == nil {
 		_, err = s.more(sel, i, cs[from+to:], false)
 	}
 	if err == nil {
-		h.keep(hot, before, list, &s.cols)
+		h.keep(hot, before, list, &s.buf)
 	}
 	return err
 }
 
 // decode decodes chunks of series i.
-func (s *worker) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
-	s.cols.reset()
+func (s *reader) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
+	s.buf.reset()
 	return s.more(sel, i, cs, dropStale)
 }
 
 // more decodes chunks behind what is in the worker's columns.
-func (s *worker) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
-	r, err := s.cols.read(sel, i, cs, dropStale)
-	s.read.add(r)
+func (s *reader) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
+	r, err := s.buf.read(sel, i, cs, dropStale)
+	s.stats.add(r)
 	if err != nil {
 		sel.Discard()
 		return samples{}, err
 	}
-	return samples{times: sampleTimes{own: s.cols.ts}, vs: s.cols.vs, stale: s.cols.stale, starts: s.cols.starts}, nil
+	return samples{times: sampleTimes{own: s.buf.ts}, vs: s.buf.vs, stale: s.buf.stale, starts: s.buf.starts}, nil
 }
 
-// resets returns the samples that are less than the one before, as indices; the
-// first may be, too, of which no window has the one before. The memory is the
-// worker's.
-func (s *worker) resets(in samples) []int32 {
-	s.indices = s.indices[:0]
+// appendResets appends the samples that are less than the one before, as indices, to out;
+// the first may be, too, of which no window has the one before.
+func (in *samples) appendResets(out []int32) []int32 {
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.resets.between(in.lo, in.lo+known, s.indices, func() []int32 { return findResets(in.col.all(), 0, nil) })
+		out = in.col.resets.between(in.lo, in.lo+known, out, func() []int32 { return findResets(in.col.all(), 0, nil) })
 	}
-	s.indices = findResets(in.vs, known, s.indices)
-	return s.indices
+	return findResets(in.vs, known, out)
 }
 
-// stale returns the samples that are stale markers, as indices. The memory is the
-// worker's.
-func (s *worker) stale(in samples) []int32 {
-	s.indices = s.indices[:0]
+// appendStale appends the samples that are stale markers, as indices, to out.
+func (in *samples) appendStale(out []int32) []int32 {
 	if !in.stale {
-		return s.indices
+		return out
 	}
 	known := len(in.times.shared)
 	if in.col != nil {
-		s.indices = in.col.stale.between(in.lo, in.lo+known, s.indices, func() []int32 { return findStale(in.col.all(), 0, nil) })
+		out = in.col.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.col.all(), 0, nil) })
 	}
-	return findStale(in.vs, known, s.indices)
+	return findStale(in.vs, known, out)
 }
 
 // findStale appends the indices, at least from, of the stale markers to stale.
@@ -242,17 +293,17 @@ func (h *hotColumns) match(sel *selection.Selection, cs []selection.Chunk) int {
 	return n
 }
 
-// part returns the samples from mint to maxt (ms, both included) for f, with stale
-// markers if that is an instant selector. Their values may be in scratch.
-func (h *hotColumns) part(mint, maxt int64, f *plan.WindowFunc, scratch *[]float64) samples {
+// part returns the samples from mint to maxt (ms, both included) as q wants them. Their
+// values may be in scratch.
+func (h *hotColumns) part(q *readRequest, mint, maxt int64, scratch *[]float64) samples {
 	c := h.clean
-	if f.Instant {
+	if q.keepStale {
 		c = h.all
 	}
 	lo, hi := within(c.ts, mint, maxt)
 	t := sampleTimes{shared: c.ts[lo:hi:hi], list: c.sharedTimes, at: lo}
-	in := samples{times: t, stale: h.all != h.clean && f.Instant, col: c, lo: lo}
-	if c.units != nil && lo < hi && takesPacked(f) {
+	in := samples{times: t, stale: h.all != h.clean && q.keepStale, col: c, lo: lo}
+	if c.units != nil && lo < hi && q.takePacked {
 		in.packed = packed{c.units[lo:hi], c.base, c.unit}
 	} else {
 		in.vs = c.values(lo, hi, scratch)
@@ -266,4 +317,30 @@ func count(cs []selection.Chunk) (n int64) {
 		n += int64(cs[k].Samples)
 	}
 	return n
+}
+
+// unpackFrom puts the packed values from sample from on, and those behind them, into vs,
+// at their places: what is before them means nothing. The memory is scratch.
+func (in *samples) unpackFrom(from int, scratch *[]float64) {
+	known, tail := len(in.units), in.vs
+	in.vs = slices.Grow((*scratch)[:0], known+len(tail))[:known+len(tail)]
+	*scratch = in.vs
+	widen(in.vs[from:known], in.units[from:], in.base, in.unit)
+	copy(in.vs[known:], tail)
+}
+
+// unpack puts all values into vs. The memory is scratch.
+func (in *samples) unpack(scratch *[]float64) {
+	if in.units != nil {
+		*scratch = append(in.packed.append((*scratch)[:0], 0, len(in.units)), in.vs...)
+		in.vs, in.packed = *scratch, packed{}
+	}
+}
+
+// at is the value of sample i, which a step reads that is given to split's caller.
+func (in *samples) at(i int32) float64 {
+	if int(i) < len(in.units) {
+		return in.value(i)
+	}
+	return in.vs[i]
 }

@@ -156,21 +156,21 @@ func (m mapper) apply(r row) (points int) {
 // mapRows applies a map to the rows of an inner result.
 func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row {
 	out := in[:0]
-	dense := row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+	buffer := newRow(steps)
 	for _, r := range in {
 		if ctx.Err() != nil {
 			break
 		}
-		clear(dense.present)
-		expand(r, dense)
-		if n := m.apply(dense); n > 0 {
-			out = append(out, compact(dense, steps, n, plan.Row{Labels: r.Labels}))
+		clear(buffer.present)
+		buffer.put(&r)
+		if n := m.apply(buffer); n > 0 {
+			out = append(out, compact(buffer, steps, n, plan.Row{Labels: r.Labels}))
 		}
 	}
 	return out
 }
 
-// compact writes the n values of a dense row into a sparse one.
+// compact writes the n values of a buffer row into a sparse one.
 func compact(in row, steps, n int, out plan.Row) plan.Row {
 	out.Runs = runs(in.present, steps)
 	out.Values = make([]float64, 0, n)

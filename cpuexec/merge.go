@@ -25,7 +25,7 @@ func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges boo
 func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	index := make(map[uint64]int, len(in))
-	dense := map[int]row{} // of the rows that are several
+	several := map[int]row{} // of the rows that are several
 	out := in[:0]
 	for _, x := range in {
 		h := x.Labels.Hash()
@@ -35,15 +35,15 @@ func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 			out = append(out, x)
 			continue
 		}
-		d, ok := dense[k]
+		d, ok := several[k]
 		if !ok {
 			r.take(8 * int64(steps))
 			if err := r.done(); err != nil {
 				return nil, err
 			}
-			d = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+			d = newRow(steps)
 			d.put(&out[k])
-			dense[k] = d
+			several[k] = d
 		}
 		for _, run := range x.Runs {
 			if d.has(int(run.First), int(run.Len)) {
@@ -52,8 +52,8 @@ func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 		}
 		d.put(&x)
 	}
-	for k, d := range dense {
-		out[k] = compact(d, steps, d.points(), plan.Row{Labels: out[k].Labels})
+	for k, d := range several {
+		out[k] = compact(d, steps, countBits(d.present), plan.Row{Labels: out[k].Labels})
 	}
 	return out, nil
 }

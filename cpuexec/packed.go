@@ -72,3 +72,6 @@ func widenEach(to []float64, units []uint32, base, unit float64) {
 		to[i] = base + float64(float64(u)*unit)
 	}
 }
+
+// value is base + units[i]*unit.
+func (p *packed) value(i int32) float64 { return p.base + float64(float64(p.units[i])*p.unit) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -32,7 +33,7 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 	at := starts(in)
 
 	scratch := make([][64][]float64, r.x.workers)
-	parallel(r.x.workersFor(len(in)*steps), words, func(worker, w int) bool {
+	parallel.While(r.x.workersFor(len(in)*steps), words, func(worker, w int) bool {
 		if r.ctx.Err() != nil {
 			return false
 		}
@@ -56,8 +57,8 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 	}
 	out := make([]plan.Row, 0, len(members))
 	for k, l := range g.labels {
-		dense := row{vals: vals[k*steps : (k+1)*steps], present: present[k*words : (k+1)*words]}
-		out = append(out, compact(dense, steps, 0, plan.Row{Labels: l}))
+		values := row{vals: vals[k*steps : (k+1)*steps], present: present[k*words : (k+1)*words]}
+		out = append(out, compact(values, steps, 0, plan.Row{Labels: l}))
 	}
 	return out, nil
 }

@@ -68,7 +68,7 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *fixed, l line, o
 			n := int(hi - lo)
 			fit := fit{
 				n:          float64(n),
-				covariance: products.times(n).sub(sum.mul(wide{w0: uint64(times)})).float(),
+				covariance: products.times(n).sub(sum.mul(wide{}.plus(times))).float(),
 				variance:   squares.times(n).sub(product(times, times)).float(),
 				sum:        sum.float(),
 				center:     float64(times-int64(n)*(origin-base)) / float64(n),

@@ -48,9 +48,9 @@ func (r *repairs) widen(minBound, maxBound, diff float64) {
 	}
 }
 
-// noteRepairs adds Prometheus's note on the histograms that had to be made
-// monotonic: one, or with delayed name removal one a metric name.
-func (r *run) noteRepairs(n *plan.Histogram, hs []bucketSeries) {
+// repairNotes are Prometheus's notes on the histograms that had to be made monotonic at
+// the steps of g: one, or with byName one a metric name.
+func repairNotes(n *plan.Histogram, hs []bucketSeries, g plan.Grid, byName bool) (all annotations.Annotations) {
 	notes := map[string]*repairNote{}
 	for i := range hs {
 		h := &hs[i]
@@ -58,12 +58,12 @@ func (r *run) noteRepairs(n *plan.Histogram, hs []bucketSeries) {
 			continue
 		}
 		name := ""
-		if r.job.DelayedNameRemoval {
+		if byName {
 			name = h.labels.Get(model.MetricNameLabel)
 		}
 		note, ok := notes[name]
 		if !ok {
-			note = &repairNote{histograms: make([]uint64, r.job.Grid.Steps), repairs: repairs{minBound: math.Inf(1), maxBound: math.Inf(-1)}}
+			note = &repairNote{histograms: make([]uint64, g.Steps), repairs: repairs{minBound: math.Inf(1), maxBound: math.Inf(-1)}}
 			notes[name] = note
 		}
 		note.widen(h.repairs.minBound, h.repairs.maxBound, h.repairs.maxDiff)
@@ -74,8 +74,9 @@ func (r *run) noteRepairs(n *plan.Histogram, hs []bucketSeries) {
 		}
 	}
 	for name, note := range notes {
-		r.m.Annotations.Merge(note.annotation(name, n.InputPos, r.job.Grid))
+		all.Merge(note.annotation(name, n.InputPos, g))
 	}
+	return all
 }
 
 // repairNote is what the note on the histograms of one name says.

@@ -15,6 +15,7 @@ import (
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // BenchmarkTakeRows is what becomes of a window that was computed elsewhere, from
@@ -28,7 +29,7 @@ func BenchmarkTakeRows(b *testing.B) {
 func benchmarkTakeRows(b *testing.B, lent bool) {
 	const series, steps, piece = 8192, 1024, 1024
 	builder := selection.NewBuilder(0)
-	data := encode(b, chunkenc.EncXOR, nil, []int64{1000}, []float64{1})
+	data := selectiontest.Chunk(b, chunkenc.EncXOR, nil, []int64{1000}, []float64{1})
 	for i := range series {
 		builder.Series(labels.FromStrings("__name__", "points", "series", fmt.Sprintf("%07d", i)))
 		require.NoError(b, builder.Chunk(chunkenc.EncXOR, 1000, 1000, data))

@@ -57,3 +57,13 @@ func union(rows []plan.Row) []plan.Run {
 	}
 	return runs(any.present, int(end))
 }
+
+// appendRun appends a run of later steps to runs, or to the last of them if there is no step
+// between the two.
+func appendRun(runs []plan.Run, run plan.Run) []plan.Run {
+	if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == run.First {
+		runs[n-1].Len += run.Len
+		return runs
+	}
+	return append(runs, run)
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -43,7 +44,7 @@ func (c *collector) take(r *run, b *batch) {
 	if b.kept {
 		n = max(n, fewRows)
 	}
-	parallel(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
+	parallel.While(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
 		lo, hi := k*n, min((k+1)*n, len(rows))
 		c.fill(b, rows[lo:hi], series[lo:hi])
 		return true

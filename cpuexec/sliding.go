@@ -134,6 +134,6 @@ func (b *bounds) overlap(times int) bool {
 }
 
 // slide decides whether to slide over vs, and prepares for it.
-func (s *worker) slide(vs []float64, cost int) bool {
+func (s *evaluator) slide(vs []float64, cost int) bool {
 	return s.bounds.overlap(cost) && s.fixed.set(vs, int(s.bounds.first()), int(s.bounds.end()))
 }

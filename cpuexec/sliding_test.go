@@ -74,8 +74,7 @@ func drawWindowed(t *rapid.T, kind func(*rapid.T, int) float64) windowed {
 }
 
 func (w *windowed) row() row {
-	n := len(w.b.lo)
-	return row{vals: make([]float64, n), present: make([]uint64, (n+63)/64)}
+	return newRow(len(w.b.lo))
 }
 
 // requireAlike compares two rows, bit by bit where tolerance is 0.
@@ -237,11 +236,11 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			}
 			g := plan.NewGrid(ts[cut+480], ts[len(ts)-1-cut], 15_000)
 			sp := span{grid: g, scan: &plan.Scan{}, width: 7_200_000}
-			w := &worker{}
-			w.reset(sp, 0)
-			rows[i] = row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
+			w := &evaluator{}
+			w.reset(sp.grid.Steps)
+			rows[i] = newRow(g.Steps)
 			var c counts
-			require.NoError(t, w.compute(newFrames(sp), plan.Windows[name], 0.5, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, rows[i], &c))
+			require.NoError(t, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.5, trend: 0.5}, givenSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].vals[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

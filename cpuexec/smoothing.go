@@ -1,5 +1,7 @@
 package cpuexec
 
+import "fmt"
+
 // smoothing returns the folder of double_exponential_smoothing: an exponential
 // average of the values, by the smoothing factor, that follows their trend,
 // itself smoothed by the trend factor. Both are between 0 and 1.
@@ -17,4 +19,31 @@ func smoothing(factor, trendFactor float64) folder {
 		}
 		return level, true
 	}
+}
+
+// factorsFail returns Prometheus's error for factors of double_exponential_smoothing.
+func factorsFail(factor, trend float64) error {
+	switch {
+	case factor <= 0 || factor >= 1:
+		return fmt.Errorf("invalid smoothing factor. Expected: 0 < sf < 1, got: %f", factor)
+	case trend <= 0 || trend >= 1:
+		return fmt.Errorf("invalid trend factor. Expected: 0 < tf < 1, got: %f", trend)
+	}
+	return nil
+}
+
+// smoothings is fold with the folder of each step's own factors.
+func smoothings(v varying, ts []int64, vs []float64, b *bounds, out row) (points int) {
+	cur := cursor{row: out}
+	defer cur.flush()
+	for k, i := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		if v, ok := smoothing(v[0][k], v[1][k])(ts[i:b.hi[k]], vs[i:b.hi[k]]); ok {
+			cur.set(k, v)
+			points++
+		}
+	}
+	return points
 }

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -16,7 +17,7 @@ func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out
 		}
 		if hi := b.hi[k]; lo < hi {
 			*scratch = append((*scratch)[:0], vs[lo:hi]...)
-			cur.set(k, quantileOf(q, *scratch))
+			cur.set(k, quantileAt(q, *scratch))
 		}
 	}
 }
@@ -120,4 +121,49 @@ func deviationOf(vs []float64, scratch *[]float64) float64 {
 		s[k] = math.Abs(s[k] - median)
 	}
 	return quantileOf(0.5, s)
+}
+
+// steppedQuantiles fills out with a quantile of each window that may be another at each
+// step, or none, and notes at which steps there is one.
+func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out row) {
+	q := fn.param
+	cur := cursor{row: out}
+	for k, lo := range s.bounds.lo {
+		if s.bounds.giveUp(k) {
+			break
+		}
+		if fn.vary[0] != nil {
+			q = fn.vary[0][k]
+		}
+		if hi := s.bounds.hi[k]; lo < hi {
+			s.values = append(s.values[:0], vs[lo:hi]...)
+			cur.set(k, quantileAt(q, s.values))
+		}
+	}
+	cur.flush()
+	if s.noted == nil {
+		s.noted = make([]uint64, len(out.present))
+	}
+	for w, p := range out.present {
+		s.noted[w] |= p
+	}
+}
+
+// badQuantiles calls f with the quantiles that steppedQuantiles has noted and that are
+// none, in their order; with a constant perhaps several times.
+func (s *evaluator) badQuantiles(fn *call, f func(q float64)) {
+	q := fn.param
+	for w, p := range s.noted {
+		for ; p != 0; p &= p - 1 {
+			if fn.vary[0] != nil {
+				q = fn.vary[0][w<<6+bits.TrailingZeros64(p)]
+			}
+			if !quantileIsValid(q) {
+				f(q)
+			}
+			if fn.vary[0] == nil {
+				break // the same at all steps
+			}
+		}
+	}
 }

@@ -195,12 +195,12 @@ func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+				r.note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
 		if name != last && !looksLikeCounter(name) {
-			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+			r.note(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}

@@ -1,14 +1,9 @@
 package cpuexec
 
 import (
-	"maps"
-	"slices"
 	"sort"
 
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -20,7 +15,7 @@ import (
 
 // computeStarted fills out with f over samples some of which have start timestamps. Of
 // the steps with samples there are so many; it returns those with a value.
-func (s *worker) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, split int, out row, steps int) (points int) {
+func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, split int, out row, steps int) (points int) {
 	switch f.Name {
 	case "rate":
 		return s.increases(fr, in, split, counterRate, out)
@@ -29,14 +24,14 @@ func (s *worker) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, spli
 	case "irate":
 		return s.rates(fr, in, split, out)
 	default: // resets
-		countBetween(s.allResets(*in, fr.ts), &s.bounds, out)
+		countBetween(s.allResets(in, fr.ts), &s.bounds, out)
 		return steps
 	}
 }
 
 // allResets returns the samples at which the values or the start timestamps say that
 // the counter was reset, as indices. The memory is the worker's.
-func (s *worker) allResets(in samples, ts []int64) []int32 {
+func (s *evaluator) allResets(in *samples, ts []int64) []int32 {
 	resets := s.resets(in)
 	if len(in.starts) == 0 {
 		return resets
@@ -49,15 +44,15 @@ func (s *worker) allResets(in samples, ts []int64) []int32 {
 // increases fills out with what rate and increase come to over samples some of which
 // have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
 // operation.
-func (s *worker) increases(fr *frame, in *samples, split int, kind difference, out row) (points int) {
-	resets := s.allResets(*in, fr.ts)
+func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference, out row) (points int) {
+	resets := s.allResets(in, fr.ts)
 	s.countOverlaps(fr, in.starts)
 	points = extrapolated(fr, in, split, kind, resets, out)
 	seconds := 0.0
 	if kind == counterRate {
 		seconds = secondsOf(fr.span.width)
 	}
-	starts := startCursor{runs: in.starts}
+	starts := in.starts.cursor()
 	for k := fr.from; k < fr.to; k++ {
 		lo, hi := fr.lo[k], fr.hi[k]
 		if lo == hi {
@@ -116,7 +111,7 @@ func sinceStart(ts []int64, in *samples, lo int32, resets []int32, start, end in
 
 // rates fills out with what irate comes to over samples some of which have start
 // timestamps.
-func (s *worker) rates(fr *frame, in *samples, split int, out row) (points int) {
+func (s *evaluator) rates(fr *frame, in *samples, split int, out row) (points int) {
 	points = lastPairs(fr, in, split, counterLast, out)
 	e := fr.extrapolation(counterLast)
 	s.began = in.starts.resets(fr.ts, s.began[:0])
@@ -134,7 +129,7 @@ func (s *worker) rates(fr *frame, in *samples, split int, out row) (points int) 
 
 // countOverlaps counts the steps in whose windows a sample begins before the one before
 // it was taken, of which Prometheus's engine says so.
-func (s *worker) countOverlaps(fr *frame, starts startRuns) {
+func (s *evaluator) countOverlaps(fr *frame, starts startRuns) {
 	s.began = starts.overlaps(fr.ts, s.began[:0])
 	at := s.began
 	if len(at) == 0 {
@@ -150,34 +145,10 @@ func (s *worker) countOverlaps(fr *frame, starts startRuns) {
 	}
 }
 
-// noteOverlaps notes what countOverlaps has counted of a series.
-func (s *worker) noteOverlaps(l labels.Labels) {
-	if s.overlapping == nil {
-		s.overlapping = map[string]uint64{}
-	}
-	s.overlapping[l.Get(model.MetricNameLabel)] += s.overlaps
-	s.overlaps = 0
-}
-
-// warnOverlaps adds Prometheus's notes on series of w whose start timestamps overlap.
-func (e *windowing) warnOverlaps(w *plan.Window) {
-	steps := map[string]uint64{} // by name
-	for _, s := range e.scratch {
-		for name, n := range s.overlapping {
-			steps[name] += n
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(steps)) {
-		one := func() error { return annotations.NewStartTimeOverlapWarning(name, w.ArgPos) }
-		e.r.m.Annotations.Merge(repeated(one, steps[name]))
-		e.r.overlaps = true
-	}
-}
-
 // seconds appends the start timestamps of samples in seconds to out, keeping stale
 // markers.
 func (s startRuns) seconds(out, vs []float64) []float64 {
-	at := startCursor{runs: s}
+	at := s.cursor()
 	for i, v := range vs {
 		if start := at.at(int32(i)); !value.IsStaleNaN(v) {
 			v = float64(start) / 1000

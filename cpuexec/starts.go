@@ -90,6 +90,9 @@ type startCursor struct {
 	start int64     // of the sample
 }
 
+// cursor is a cursor before the first sample.
+func (s startRuns) cursor() startCursor { return startCursor{runs: s} }
+
 // at is the start timestamp of sample i.
 func (c *startCursor) at(i int32) int64 {
 	for len(c.runs) > 0 && c.runs[0].from <= i {

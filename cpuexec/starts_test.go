@@ -12,7 +12,7 @@ import (
 
 // all are the start timestamps of the first n samples.
 func (s startRuns) all(n int) (out []int64) {
-	at := startCursor{runs: s}
+	at := s.cursor()
 	for i := range n {
 		out = append(out, at.at(int32(i)))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -32,28 +33,26 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
 	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
-	scratch, release := r.x.borrow(workers, sp, 0)
+	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
-	for _, s := range scratch {
-		s.vary = vary
-	}
+	fn := &call{f: n.Func, param: n.Param, trend: n.Trend, vary: vary}
 	frames := newFrames(sp)
 	defer frames.release()
 	buffers := make([]row, workers)
 	for i := range buffers {
-		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+		buffers[i] = newRow(steps)
 	}
 	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
 	all := make([]plan.Row, len(in))
 	counted := make([]counts, len(in))
-	parallel(workers, len(in), func(k, i int) bool {
+	parallel.While(workers, len(in), func(k, i int) bool {
 		s, out := scratch[k], buffers[k]
 		if r.done() != nil {
 			return false
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.present)
-		if s.err = s.compute(frames, n.Func, n.Param, n.Trend, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
+		if s.err = s.compute(frames, fn, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].points > 0 {
@@ -70,13 +69,13 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		if s.err != nil {
 			return nil, s.err
 		}
-		s.single.settle(s.sc)
+		s.countSamples()
 		for k := range steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 		}
 	}
 
-	r.noteQuantiles(scratch, n.Param, n.ParamPos)
+	r.noteQuantiles(scratch, fn, n.ParamPos)
 
 	limit := sampleLimit{max: r.job.MaxSamples, window: true, held: r.held}
 	rows := all[:0]
@@ -146,11 +145,6 @@ func (r *run) absorb(m *plan.Matrix) {
 	w.AddDevice(v.Device)
 	r.m.Peak = max(r.m.Peak, m.Peak)
 	r.m.Annotations.Merge(m.Annotations)
-}
-
-// givenSamples are samples that are not in chunks.
-func givenSamples(ts []int64, vs []float64) samples {
-	return samples{times: sampleTimes{own: ts}, vs: vs}
 }
 
 // times appends the times of the steps in runs to ts.

@@ -3,9 +3,9 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
-	"runtime"
 	"sort"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -87,7 +87,7 @@ func (a *ranker) take(r *run, b *batch) {
 			}
 		}
 	})
-	parallel(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
+	parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
 		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].kept > 0 {
 			a.kept[s] = compact(b.row(i), b.steps, b.counts[i].kept, plan.Row{Labels: a.labels(s)})
 		}
@@ -221,9 +221,8 @@ func (a *ranker) rows() []plan.Row {
 		return out
 	}
 	points := make([]int, len(a.kept))
-	parallel(runtime.GOMAXPROCS(0), len(a.room), func(_, heap int) bool {
+	parallel.For(len(a.room), func(heap int) {
 		a.collect(heap, points)
-		return true
 	})
 	for _, row := range a.kept {
 		if len(row.Values) > 0 {
@@ -249,19 +248,10 @@ func (a *ranker) collect(heap int, points []int) {
 				row.Values = make([]float64, 0, points[s])
 			}
 			row.Values = append(row.Values, a.value(h.keys[i]))
-			row.Runs = extend(row.Runs, int32(k))
+			row.Runs = appendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		}
 	}
 }
 
 // oneStep are the runs of a row on a grid of one step.
 var oneStep = []plan.Run{{Len: 1}}
-
-// extend adds a later step to runs.
-func extend(runs []plan.Run, step int32) []plan.Run {
-	if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == step {
-		runs[n-1].Len++
-		return runs
-	}
-	return append(runs, plan.Run{First: step, Len: 1})
-}

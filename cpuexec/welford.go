@@ -14,6 +14,9 @@ func (s welford) add(v, n float64) welford {
 	return s
 }
 
+// variance is that of the n values that were added.
+func (s welford) variance(n float64) float64 { return (s.aux + s.cAux) / n }
+
 // variancesLater computes the variances of single windows by Prometheus's
 // operations, four windows abreast: each operation waits for the one before it
 // in the same window, and a processor does others meanwhile.
@@ -57,7 +60,7 @@ func (l *variancesLater) flush() {
 		for k, v := range w[i][common:] {
 			s = s.add(v, float64(common+k+1))
 		}
-		v := (s.aux + s.cAux) / float64(len(w[i]))
+		v := s.variance(float64(len(w[i])))
 		if l.root {
 			v = math.Sqrt(v)
 		}

@@ -14,6 +14,11 @@ type row struct {
 	present []uint64
 }
 
+// newRow is a row of so many steps without a value.
+func newRow(steps int) row {
+	return row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+}
+
 func (r row) set(k int, v float64) {
 	r.vals[k] = v
 	r.present[k>>6] |= 1 << (k & 63)

@@ -2,9 +2,13 @@ package cpuexec
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -50,10 +54,10 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	if e.leak.leaks {
 		e.limit.max = 0 // of points
 	}
-	scratch, release := r.x.borrow(workers, sp, len(e.mappers))
+	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
 	defer release()
 	for _, s := range scratch {
-		s.cols.wantStarts = r.job.StartTimestamps
+		s.reader.reset(r.job.StartTimestamps)
 	}
 	e.scratch = scratch
 	if elsewhere != nil {
@@ -100,14 +104,16 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	r, b := e.r, e.b
 	n, size := len(src.labels), len(b.counts)
 	frames := r.latest.take(w.Func, sp)
-	tick := r.x.hot.clock.Add(1)
-	for _, s := range e.scratch {
-		s.vary = src.vary
+	fn := &call{f: w.Func, param: w.Param, trend: w.Trend, vary: src.vary}
+	q := &readRequest{
+		set: r.x.hot, tick: r.x.hot.tick(), sel: src.sel,
+		keepStale: w.Func.Instant, takePacked: takesPacked(w.Func),
 	}
+	q.mint, q.maxt = w.Reads(r.job.Grid)
 	eval := func(k, i int, out row, c *counts) bool {
 		s := e.scratch[k]
 		if s.err == nil && r.ctx.Err() == nil {
-			s.err = s.eval(r, frames, tick, w, src.sel, i, out, c)
+			s.err = s.eval(frames, fn, q, i, out, c)
 			s.apply(e.mappers, out, c)
 		}
 		return s.err == nil
@@ -125,7 +131,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		}
 		b.n = min(size, n-b.lo)
 		clear(b.present)
-		parallel(e.workers, b.n, func(k, i int) bool { return eval(k, b.lo+i, b.row(i), &b.counts[i]) })
+		parallel.While(e.workers, b.n, func(k, i int) bool { return eval(k, b.lo+i, b.row(i), &b.counts[i]) })
 		if err := e.failed(); err != nil {
 			return err
 		}
@@ -134,20 +140,35 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		}
 	}
 	frames.settle(e.scratch[0].sc)
-	r.noteQuantiles(e.scratch, w.Param, w.ParamPos)
+	r.noteQuantiles(e.scratch, fn, w.ParamPos)
 	e.warnOverlaps(w)
 	for _, s := range e.scratch {
-		r.m.Work.Chunks += s.read.chunks
-		r.m.Work.Samples += s.read.samples
-		r.m.Work.Bytes += s.read.bytes
-		r.m.Work.Kept += s.read.hot
-		s.single.settle(s.sc)
+		r.m.Work.Chunks += s.stats.chunks
+		r.m.Work.Samples += s.stats.samples
+		r.m.Work.Bytes += s.stats.bytes
+		r.m.Work.Kept += s.stats.hot
+		s.countSamples()
 		for k := range b.steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]
 			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]
 		}
 	}
 	return nil
+}
+
+// warnOverlaps adds Prometheus's notes on series of w whose start timestamps overlap.
+func (e *windowing) warnOverlaps(w *plan.Window) {
+	steps := map[string]uint64{} // by name
+	for _, s := range e.scratch {
+		for name, n := range s.overlapping {
+			steps[name] += n
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(steps)) {
+		one := func() error { return annotations.NewStartTimeOverlapWarning(name, w.ArgPos) }
+		e.r.m.Annotations.Merge(repeated(one, steps[name]))
+		e.r.overlaps = true
+	}
 }
 
 // failed returns what went wrong with series, or for the whole query.
@@ -242,7 +263,7 @@ func (e *windowing) given(x Rows, kept *bool) error {
 	}
 	defer func() { *kept = b.kept }()
 	const block = 64
-	parallel(e.workers, (n+block-1)/block, func(k, part int) bool {
+	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
 			b.counts[i] = countsOf(x.Counts[i])
 			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])

@@ -41,12 +41,12 @@ func BenchmarkWindows(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
 					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
 					sp := span{grid: g, scan: &plan.Scan{}, width: width * 60_000}
-					w := &worker{}
-					w.reset(sp, 0)
-					out := row{vals: make([]float64, g.Steps), present: make([]uint64, (g.Steps+63)/64)}
+					w := &evaluator{}
+					w.reset(sp.grid.Steps)
+					out := newRow(g.Steps)
 					for b.Loop() {
 						var c counts
-						require.NoError(b, w.compute(newFrames(sp), plan.Windows[name], 0.9, 0.5, samples{times: sampleTimes{own: ts}, vs: vs}, out, &c))
+						require.NoError(b, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.9, trend: 0.5}, givenSamples(ts, vs), out, &c))
 					}
 				})
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // randomStarts makes start timestamps of one of several kinds for samples at ts;
@@ -43,7 +44,7 @@ func TestDecodeXOR2AgainstIterator(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4000 {
 		ts, vs := randomSamples(r, 1+r.IntN(300))
-		requireDecodes(t, encode(t, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs), ts, vs)
+		requireDecodes(t, selectiontest.Chunk(t, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs), ts, vs)
 	}
 }
 
@@ -78,17 +79,17 @@ func someXOR2(t testing.TB) map[string][]byte {
 		changing[i] += int64(i) << (i % 37)
 	}
 	return map[string][]byte{
-		"one sample":     encode(t, chunkenc.EncXOR2, nil, []int64{-1}, []float64{math.Inf(-1)}),
-		"one stale":      encode(t, chunkenc.EncXOR2, []int64{7}, []int64{9}, []float64{stale}),
-		"regular":        encode(t, chunkenc.EncXOR2, nil, regular(13), counter),
-		"regular odd":    encode(t, chunkenc.EncXOR2, nil, regular(13), odd),
-		"uneven":         encode(t, chunkenc.EncXOR2, nil, uneven, counter),
-		"uneven odd":     encode(t, chunkenc.EncXOR2, nil, uneven, odd),
-		"constant":       encode(t, chunkenc.EncXOR2, nil, regular(130), same),
-		"one start":      encode(t, chunkenc.EncXOR2, starts[:13], regular(13), counter),
-		"one long start": encode(t, chunkenc.EncXOR2, starts, regular(130), same),
-		"starts change":  encode(t, chunkenc.EncXOR2, changing, regular(130), same),
-		"deltas":         encode(t, chunkenc.EncXOR2, uneven, uneven, odd),
+		"one sample":     selectiontest.Chunk(t, chunkenc.EncXOR2, nil, []int64{-1}, []float64{math.Inf(-1)}),
+		"one stale":      selectiontest.Chunk(t, chunkenc.EncXOR2, []int64{7}, []int64{9}, []float64{stale}),
+		"regular":        selectiontest.Chunk(t, chunkenc.EncXOR2, nil, regular(13), counter),
+		"regular odd":    selectiontest.Chunk(t, chunkenc.EncXOR2, nil, regular(13), odd),
+		"uneven":         selectiontest.Chunk(t, chunkenc.EncXOR2, nil, uneven, counter),
+		"uneven odd":     selectiontest.Chunk(t, chunkenc.EncXOR2, nil, uneven, odd),
+		"constant":       selectiontest.Chunk(t, chunkenc.EncXOR2, nil, regular(130), same),
+		"one start":      selectiontest.Chunk(t, chunkenc.EncXOR2, starts[:13], regular(13), counter),
+		"one long start": selectiontest.Chunk(t, chunkenc.EncXOR2, starts, regular(130), same),
+		"starts change":  selectiontest.Chunk(t, chunkenc.EncXOR2, changing, regular(130), same),
+		"deltas":         selectiontest.Chunk(t, chunkenc.EncXOR2, uneven, uneven, odd),
 	}
 }
 
@@ -101,10 +102,10 @@ func TestDecodeXOR2Corrupt(t *testing.T) {
 			n := int(binary.BigEndian.Uint16(good))
 			ts, vs := make([]int64, n), make([]float64, n)
 			for at := range good {
-				_, err := decodeXOR2(padded(good[:at]), ts, vs, nil, 0)
+				_, err := decodeXOR2(selectiontest.Padded(good[:at]), ts, vs, nil, 0)
 				require.Error(t, err, "cut to %d bytes", at)
 				for bit := range 8 {
-					b := padded(good)
+					b := selectiontest.Padded(good)
 					b[at] ^= 1 << bit
 					require.NoError(t, checkXOR2(b), "bit %d of byte %d", bit, at)
 				}
@@ -120,10 +121,10 @@ func FuzzXOR2(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 40 {
 		ts, vs := randomSamples(r, 1+r.IntN(200))
-		f.Add(encode(f, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs))
+		f.Add(selectiontest.Chunk(f, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := checkXOR2(padded(b)); err != nil {
+		if err := checkXOR2(selectiontest.Padded(b)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -202,7 +203,7 @@ func checkXOR2(b []byte) error {
 func endsInIgnoredBits(b []byte, n int) bool {
 	ts, vs := make([]int64, n), make([]float64, n)
 	_, before := decodeXOR2(b, ts[:n-1], vs, nil, 0)
-	_, longer := decodeXOR2(padded(slices.Concat(b, make([]byte, 64))), ts, vs, nil, 0)
+	_, longer := decodeXOR2(selectiontest.Padded(slices.Concat(b, make([]byte, 64))), ts, vs, nil, 0)
 	return before == nil && longer == nil
 }
 
@@ -246,8 +247,8 @@ func TestDecodeXOR2Longest(t *testing.T) {
 			sts[i] = ts[i] - 10
 		}
 	}
-	requireDecodes(t, encode(t, chunkenc.EncXOR2, nil, ts, vs), ts, vs)
-	requireDecodes(t, encode(t, chunkenc.EncXOR2, sts, ts, vs), ts, vs)
+	requireDecodes(t, selectiontest.Chunk(t, chunkenc.EncXOR2, nil, ts, vs), ts, vs)
+	requireDecodes(t, selectiontest.Chunk(t, chunkenc.EncXOR2, sts, ts, vs), ts, vs)
 }
 
 // TestDecodeTimesWrap: times that leave the range of int64 do not increase, even
@@ -259,11 +260,11 @@ func TestDecodeTimesWrap(t *testing.T) {
 		require.Positive(t, ts[i]-ts[i-1])
 	}
 	for _, e := range []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR2} {
-		_, err := decode(e, encode(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6), nil, 0)
+		_, err := decode(e, selectiontest.Chunk(t, e, nil, ts, vs), make([]int64, 6), make([]float64, 6), nil, 0)
 		require.ErrorIs(t, err, errBackwards, e)
 		for _, good := range [][]int64{ts[:3], {math.MinInt64 + 1, -1, 0, math.MaxInt64 - 1, math.MaxInt64}} {
 			got := make([]int64, len(good))
-			_, err := decode(e, encode(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)), nil, 0)
+			_, err := decode(e, selectiontest.Chunk(t, e, nil, good, vs[:len(good)]), got, make([]float64, len(good)), nil, 0)
 			require.NoError(t, err, e)
 			require.Equal(t, good, got)
 		}

@@ -12,30 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
-
-// encode makes a chunk and returns its bytes with padding behind them. sts are
-// start timestamps, nil for none.
-func encode(t testing.TB, e chunkenc.Encoding, sts, ts []int64, vs []float64) []byte {
-	c, err := chunkenc.NewEmptyChunk(e)
-	require.NoError(t, err)
-	app, err := c.Appender()
-	require.NoError(t, err)
-	for i := range ts {
-		st := int64(0)
-		if sts != nil {
-			st = sts[i]
-		}
-		app.Append(st, ts[i], vs[i])
-	}
-	return padded(c.Bytes())
-}
-
-func padded(b []byte) []byte {
-	out := make([]byte, len(b), len(b)+selection.Pad)
-	copy(out, b)
-	return out
-}
 
 // randomSamples makes samples of one of several kinds, so that every control
 // code of the format occurs.
@@ -76,7 +54,7 @@ func TestDecodeXORAgainstIterator(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		ts, vs := randomSamples(r, 1+r.IntN(200))
-		b := encode(t, chunkenc.EncXOR, nil, ts, vs)
+		b := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 		gt, gv := make([]int64, len(ts)), make([]float64, len(ts))
 		stale, err := decodeXOR(b, gt, gv)
 		require.NoError(t, err)
@@ -96,14 +74,14 @@ func TestDecodeXORCorrupt(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
 		ts, vs := randomSamples(r, 2+r.IntN(60))
-		good := encode(t, chunkenc.EncXOR, nil, ts, vs)
+		good := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 		for at := range good {
 			for _, flip := range []byte{0xff, 1, 0x80, byte(1 + r.IntN(254))} {
-				b := padded(good)
+				b := selectiontest.Padded(good)
 				b[at] ^= flip
 				checkAgainstIterator(t, b)
 			}
-			checkAgainstIterator(t, padded(good[:at]))
+			checkAgainstIterator(t, selectiontest.Padded(good[:at]))
 		}
 	}
 }
@@ -132,16 +110,16 @@ func FuzzDecodeXOR(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
 		ts, vs := randomSamples(r, 1+r.IntN(50))
-		f.Add(encode(f, chunkenc.EncXOR, nil, ts, vs))
+		f.Add(selectiontest.Chunk(f, chunkenc.EncXOR, nil, ts, vs))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) { checkAgainstIterator(t, padded(b)) })
+	f.Fuzz(func(t *testing.T, b []byte) { checkAgainstIterator(t, selectiontest.Padded(b)) })
 }
 
 // TestReadNamesCorruptSeries: a chunk whose samples do not fit its stated range
 // or that does not decode fails the read and names the series.
 func TestReadNamesCorruptSeries(t *testing.T) {
 	ts, vs := []int64{1000, 2000, 3000}, []float64{1, 2, 3}
-	good := encode(t, chunkenc.EncXOR, nil, ts, vs)
+	good := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 	for name, c := range map[string]struct {
 		mint, maxt int64
 		b          []byte
