@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -41,7 +42,7 @@ func TestEnds(t *testing.T) {
 		if r.IntN(4) == 0 {
 			known = len(ts)
 		}
-		if n := len(vs); known == n && n > 1 && !integer(vs[n-1]) {
+		if n := len(vs); known == n && n > 1 && !exact.IsInteger(vs[n-1]) {
 			known--
 		}
 		in := packedSamples(t, 1, ts, vs, known)[0]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -24,8 +25,8 @@ type varying [2][]float64
 type evaluator struct {
 	single  frame  // over the times of one series alone
 	bounds  bounds // of the frame in use, with a watch of this evaluator's
-	fixed   fixed
-	order   order
+	fixed   exact.Fixed
+	order   exact.Ranks
 	joined  []float64 // packed values, unpacked
 	indices []int32   // of samples
 	began   []int32   // samples that start timestamps say something of
@@ -148,15 +149,15 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 		}
 		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(fn.param, fn.trend), out)
 	case "quantile_over_time":
-		if fn.vary[0] != nil || !quantileIsValid(fn.param) {
+		if fn.vary[0] != nil || !exact.IsQuantile(fn.param) {
 			s.steppedQuantiles(in.vs, fn, out)
-		} else if s.bounds.overlap(quantileCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+		} else if s.bounds.overlap(quantileCost) && s.order.Set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
 			slidingQuantiles(&s.bounds, &s.order, fn.param, out)
 		} else {
 			sortedQuantiles(in.vs, &s.bounds, fn.param, &s.values, out)
 		}
 	case "mad_over_time":
-		if s.bounds.overlap(deviationCost) && s.order.set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+		if s.bounds.overlap(deviationCost) && s.order.Set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
 			slidingDeviations(in.vs, &s.bounds, &s.order, &s.values, out)
 		} else {
 			sortedDeviations(in.vs, &s.bounds, &s.values, out)

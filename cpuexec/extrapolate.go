@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // shape is what the extrapolation of a window depends on besides its values. At
@@ -200,7 +202,7 @@ func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, ou
 		if kind != gaugeDelta {
 			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
-		for end := min(k+lanes, to); k < end; k++ {
+		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
 				out[k] = e.difference(kind, k, vs[lo], vs[hi-1])
 			}
@@ -214,7 +216,7 @@ func (e *extrapolation) packedDifferences(fr *frame, p *packed, kind difference,
 		if kind != gaugeDelta {
 			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
-		for end := min(k+lanes, to); k < end; k++ {
+		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
 				out[k] = e.difference(kind, k, p.value(lo), p.value(hi-1))
 			}

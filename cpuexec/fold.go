@@ -1,12 +1,6 @@
 package cpuexec
 
-import (
-	"math"
-
-	"github.com/prometheus/prometheus/util/kahansum"
-
-	"github.com/promwarp/promwarp/plan"
-)
+import "github.com/promwarp/promwarp/plan"
 
 // folder computes a function of one window's samples. ts and vs hold at least
 // one sample and no stale marker. It reports false where the function has no
@@ -77,40 +71,4 @@ func fold(ts []int64, vs []float64, b *bounds, f folder, out row) (points int) {
 		}
 	}
 	return points
-}
-
-func sumOf(vs []float64) float64 {
-	var sum, c float64
-	for _, v := range vs {
-		sum, c = kahansum.Inc(v, sum, c)
-	}
-	if math.IsInf(sum, 0) {
-		return sum
-	}
-	return sum + c
-}
-
-// meanOf is the sum over the count, or, once the sum would overflow, a mean
-// kept up to date sample by sample.
-func meanOf(vs []float64) float64 {
-	sum, c, n := vs[0], 0.0, 1.0
-	for k := 1; k < len(vs); k++ {
-		n = float64(k + 1)
-		next, nextC := kahansum.Inc(vs[k], sum, c)
-		if math.IsInf(next, 0) {
-			return runningMean(vs, k, sum/(n-1), c/(n-1))
-		}
-		sum, c = next, nextC
-	}
-	return float64(sum/n) + float64(c/n)
-}
-
-// runningMean goes on from the mean of the first k samples.
-func runningMean(vs []float64, k int, mean, c float64) float64 {
-	for ; k < len(vs); k++ {
-		n := float64(k + 1)
-		q := (n - 1) / n
-		mean, c = kahansum.Inc(vs[k]/n, q*mean, q*c)
-	}
-	return mean + c
 }

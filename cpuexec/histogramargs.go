@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -48,7 +49,7 @@ func (r *run) histogramArgs(n *plan.Histogram) (a histogramArgs, free func(), er
 func (a *histogramArgs) warnQuantiles(n *plan.Histogram, note func(error)) {
 	warn := func(qs []float64, pos posrange.PositionRange) {
 		for _, q := range qs {
-			if !quantileIsValid(q) {
+			if !exact.IsQuantile(q) {
 				note(annotations.NewInvalidQuantileWarning(q, pos))
 			}
 		}

@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"math"
 	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // integerSums fills out with the sum of each window of fr, or with its mean, from the
@@ -34,7 +36,7 @@ func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool
 	}
 	for i := max(known, first); i < end; i++ {
 		v := in.vs[i-len(in.units)]
-		if !integer(v) {
+		if !exact.IsInteger(v) {
 			return false
 		}
 		upTo[i] = sum
@@ -42,7 +44,7 @@ func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool
 		low, high = min(low, int64(v)), max(high, int64(v))
 	}
 	upTo[end] = sum
-	if float64(max(high, -low))*float64(fr.counts.maxWindow) > exact {
+	if float64(max(high, -low))*float64(fr.counts.maxWindow) > exact.MaxInteger {
 		return false
 	}
 	copy(out.present, fr.any)

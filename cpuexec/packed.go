@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // packed are values that take half the memory: base + units[i]*unit, exactly.
@@ -13,9 +15,6 @@ type packed struct {
 	base  float64
 	unit  float64 // a power of two
 }
-
-// exact is the number from which on not every integer is a float64.
-const exact = 1 << 53
 
 // pack packs values of which rangeOf says that they can be.
 func pack(vs []float64, base int64, unit int) packed {
@@ -29,13 +28,13 @@ func pack(vs []float64, base int64, unit int) packed {
 // rangeOf returns the least of the values and the power of two that all of them
 // are a multiple of away from it, if they are integers that can be packed so.
 func rangeOf(vs []float64) (base int64, unit int, ok bool) {
-	if len(vs) == 0 || !integer(vs[0]) {
+	if len(vs) == 0 || !exact.IsInteger(vs[0]) {
 		return 0, 0, false
 	}
 	first := int64(vs[0])
 	low, high, differ := first, first, int64(0)
 	for _, v := range vs {
-		if !integer(v) {
+		if !exact.IsInteger(v) {
 			return 0, 0, false
 		}
 		n := int64(v)
@@ -46,12 +45,6 @@ func rangeOf(vs []float64) (base int64, unit int, ok bool) {
 	}
 	unit = bits.TrailingZeros64(uint64(differ))
 	return low, unit, uint64(high-low)>>unit <= math.MaxUint32
-}
-
-// integer reports whether v is an integer, and not one that its neighbours may be
-// missing of, or the zero below zero, which as an integer is the one above.
-func integer(v float64) bool {
-	return v > -exact && v < exact && math.Float64bits(float64(int64(v))) == math.Float64bits(v)
 }
 
 // append appends the values of units lo to hi, the end excluded, to out. Where

@@ -7,18 +7,20 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Values that can be packed come back bit by bit, and those that can not are told.
 func TestPacked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.Int64Range(-exact+1, exact-1).Draw(t, "base")
+		base := rapid.Int64Range(-exact.MaxInteger+1, exact.MaxInteger-1).Draw(t, "base")
 		unit := rapid.IntRange(0, 24).Draw(t, "unit")
 		var vs []float64
 		fits := true
 		for _, u := range rapid.SliceOfN(rapid.Uint32(), 1, 50).Draw(t, "units") {
 			n := base + int64(u)<<unit
-			fits = fits && n < exact
+			fits = fits && n < exact.MaxInteger
 			vs = append(vs, float64(n))
 		}
 		p, ok := tryPack(vs)
@@ -41,7 +43,7 @@ func TestNotPacked(t *testing.T) {
 		{math.NaN()}, {1, math.Float64frombits(value.StaleNaN)},
 		{math.Inf(1)}, {0, math.Inf(-1)},
 		{math.Copysign(0, -1)}, {3, math.Copysign(0, -1)},
-		{exact}, {-exact}, {0, 1e300},
+		{exact.MaxInteger}, {-exact.MaxInteger}, {0, 1e300},
 		{0, 1, 1 << 32}, {-1, 0, 1<<32 - 1},
 	} {
 		_, ok := tryPack(vs)
@@ -51,7 +53,7 @@ func TestNotPacked(t *testing.T) {
 
 // Whatever the values are, packing loses nothing or is refused.
 func TestPackedArbitrary(t *testing.T) {
-	values := []float64{0, 1, -1, 4096, 1 << 31, 1 << 32, 1<<32 - 1, exact - 1, 1 - exact, 0.5, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.MaxFloat64, 1e-300}
+	values := []float64{0, 1, -1, 4096, 1 << 31, 1 << 32, 1<<32 - 1, exact.MaxInteger - 1, 1 - exact.MaxInteger, 0.5, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.MaxFloat64, 1e-300}
 	rapid.Check(t, func(t *rapid.T) {
 		vs := rapid.SliceOfN(rapid.SampledFrom(values), 1, 4).Draw(t, "values")
 		if p, ok := tryPack(vs); ok {

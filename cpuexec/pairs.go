@@ -1,5 +1,7 @@
 package cpuexec
 
+import "github.com/promwarp/promwarp/cpuexec/exact"
+
 // This file holds the functions that look at pairs of neighbouring samples.
 
 // countBetween fills out with how many of the given samples, which stand for a
@@ -48,7 +50,7 @@ func lastPairs(fr *frame, in *samples, split int, kind difference, out row) (poi
 		if kind == counterLast && all {
 			k += packedPairs(out.vals[k:split], &in.packed, fr.hi[k:split], e.factor[k:split])
 		}
-		for end := min(k+lanes, split); k < end; k++ {
+		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
 				out.vals[k] = lastPair(kind, in.value(hi-2), in.value(hi-1), e.factor[k])
 			}

@@ -96,21 +96,6 @@ func (p *parameter) warnQuantiles(r *run, n *plan.Aggregate) {
 	}
 }
 
-func quantileIsValid(q float64) bool { return q >= 0 && q <= 1 }
-
-// quantileAt is quantileOf for any q.
-func quantileAt(q float64, vs []float64) float64 {
-	switch {
-	case q != q:
-		return q
-	case q < 0:
-		return math.Inf(-1)
-	case q > 1:
-		return math.Inf(1)
-	}
-	return quantileOf(q, vs)
-}
-
 // holdParams evaluates the parameters of a window function that n applies. Their samples are held
 // until free is called, also those of constants.
 func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v varying, free func(), err error) {

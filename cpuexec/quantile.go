@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -44,7 +45,7 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 			}
 			for b := range lists {
 				if len(lists[b]) > 0 {
-					vals[k*steps+w*64+b] = quantileAt(p.at(w*64+b), lists[b])
+					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), lists[b])
 					present[k*words+w] |= 1 << b
 					lists[b] = lists[b][:0]
 				}

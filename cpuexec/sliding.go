@@ -1,6 +1,10 @@
 package cpuexec
 
-import "math"
+import (
+	"math"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
 
 // slidingSums fills out with the sum of each window, or with its mean. What
 // enters and leaves a window is added to and taken from an exact sum S of
@@ -16,11 +20,11 @@ import "math"
 // which are then Prometheus's. Its mean s/n + c/n depends on s, so a mean has
 // Prometheus's bits where S is small, and is else within 4·u of it, provided c
 // is small beside S. Windows of which this cannot be said are summed anew.
-func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
+func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out row) {
 	cur := cursor{row: out}
 	defer cur.flush()
-	var sum wide
-	next, odd := b.first(), oddities{vs: vs, at: f.odd}
+	var sum exact.Int192
+	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
 	first := next
 	for k := range b.lo {
 		if b.giveUp(k) {
@@ -28,10 +32,10 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
 		}
 		lo, hi := b.lo[k], b.hi[k]
 		for ; next < hi; next++ {
-			sum = sum.plus(f.x[next])
+			sum = sum.Plus(f.Units[next])
 		}
 		for ; first < lo; first++ {
-			sum = sum.plus(-f.x[first])
+			sum = sum.Plus(-f.Units[first])
 		}
 		if lo == hi {
 			continue
@@ -42,9 +46,9 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
 		} else if !any {
 			v, ok := 0.0, false
 			if n := int(hi - lo); mean {
-				v, ok = f.mean(sum, n)
+				v, ok = f.Mean(sum, n)
 			} else {
-				v, ok = f.sum(sum, n)
+				v, ok = f.Sum(sum, n)
 			}
 			if ok {
 				cur.set(k, v)
@@ -52,44 +56,12 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *fixed, out row) {
 			}
 		}
 		if mean {
-			cur.set(k, meanOf(vs[lo:hi]))
+			cur.set(k, exact.Mean(vs[lo:hi]))
 		} else {
-			cur.set(k, sumOf(vs[lo:hi]))
+			cur.set(k, exact.Sum(vs[lo:hi]))
 		}
 	}
 }
-
-// sum is Prometheus's sum of n values whose sum in units is s. It reports false
-// where its bits are uncertain.
-func (f *fixed) sum(s wide, n int) (float64, bool) {
-	if f.small(n) {
-		return s.float() * f.unit, true
-	}
-	// x is less than 2^62, and the rounding errors of c are as large as n³·u²·2^62.
-	e := int64(float64(n)*float64(n)*float64(n)*powerOfTwo(62-2*53)) + 2
-	if !f.exact {
-		e += int64(n)
-	}
-	low, high := s.plus(-e).float(), s.plus(e).float()
-	return low * f.unit, low == high
-}
-
-// mean is a mean of n values whose sum in units is s, close to Prometheus's. It
-// reports false where that cannot be said.
-func (f *fixed) mean(s wide, n int) (float64, bool) {
-	v := s.float()
-	if !f.small(n) {
-		c := rounding * float64(n) * float64(n) * f.max
-		if math.Abs(v) < 4*c || (!f.exact && math.Abs(v) < float64(n)*cutoff) {
-			return 0, false
-		}
-	}
-	return v * f.unit / float64(n), true
-}
-
-// cutoff is how many units a value must be for the part cut off, of less than
-// one unit, to be less than 1e-13 of it.
-const cutoff = 1e13
 
 // oddities tells which windows have samples that are not finite.
 type oddities struct {
@@ -121,7 +93,8 @@ const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 3, 2,
 // first and end enclose the samples in all windows. Samples outside, which
 // depend on how the series is cut into chunks, must not matter.
 func (b *bounds) first() int32 { return b.lo[0] }
-func (b *bounds) end() int32   { return b.hi[len(b.hi)-1] }
+
+func (b *bounds) end() int32 { return b.hi[len(b.hi)-1] }
 
 // giveUp reports whether the query has ended, so that the windows from step k on
 // need not be computed.
@@ -135,5 +108,5 @@ func (b *bounds) overlap(times int) bool {
 
 // slide decides whether to slide over vs, and prepares for it.
 func (s *evaluator) slide(vs []float64, cost int) bool {
-	return s.bounds.overlap(cost) && s.fixed.set(vs, int(s.bounds.first()), int(s.bounds.end()))
+	return s.bounds.overlap(cost) && s.fixed.Set(vs, int(s.bounds.first()), int(s.bounds.end()))
 }

@@ -3,13 +3,13 @@ package cpuexec
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -103,8 +103,8 @@ func eachKind(t *testing.T, check func(*rapid.T, windowed)) {
 
 func TestSlidingSums(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f fixed
-		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+		var f exact.Fixed
+		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
 			return
 		}
 		for _, mean := range []bool{false, true} {
@@ -112,7 +112,7 @@ func TestSlidingSums(t *testing.T) {
 			sums(w.vs, &w.b, mean, want)
 			slidingSums(w.vs, &w.b, mean, &f, got)
 			tolerance := 0.0
-			if mean && !f.small(len(w.vs)) {
+			if mean && !f.Small(len(w.vs)) {
 				tolerance = 1e-12
 			}
 			w.requireAlike(t, want, got, tolerance, fmt.Sprintf("sum (mean: %v)", mean))
@@ -122,8 +122,8 @@ func TestSlidingSums(t *testing.T) {
 
 func TestSlidingVariances(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f fixed
-		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+		var f exact.Fixed
+		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
 			return
 		}
 		for _, root := range []bool{false, true} {
@@ -137,8 +137,8 @@ func TestSlidingVariances(t *testing.T) {
 
 func TestSlidingRegressions(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f fixed
-		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) {
+		var f exact.Fixed
+		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
 			return
 		}
 		seconds := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e5, 1e5), rapid.SampledFrom([]float64{0, math.Inf(1), math.NaN()})).Draw(t, "seconds")
@@ -153,8 +153,8 @@ func TestSlidingRegressions(t *testing.T) {
 
 func TestSlidingOrder(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var o order
-		if !o.set(w.vs, int(w.b.first()), int(w.b.end())) {
+		var o exact.Ranks
+		if !o.Set(w.vs, int(w.b.first()), int(w.b.end())) {
 			return
 		}
 		var scratch []float64
@@ -164,7 +164,7 @@ func TestSlidingOrder(t *testing.T) {
 		slidingQuantiles(&w.b, &o, q, got)
 		w.requireAlike(t, want, got, 0, fmt.Sprint("quantile ", q))
 
-		require.True(t, o.set(w.vs, int(w.b.first()), int(w.b.end())))
+		require.True(t, o.Set(w.vs, int(w.b.first()), int(w.b.end())))
 		want, got = w.row(), w.row()
 		sortedDeviations(w.vs, &w.b, &scratch, want)
 		slidingDeviations(w.vs, &w.b, &o, &scratch, got)
@@ -176,8 +176,8 @@ func TestSlidingOrder(t *testing.T) {
 // the plain ones, bit by bit.
 func TestFiniteFolds(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f fixed
-		if !f.set(w.vs, int(w.b.first()), int(w.b.end())) || len(f.odd) > 0 {
+		var f exact.Fixed
+		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) || len(f.Odd) > 0 {
 			return
 		}
 		want, got := w.row(), w.row()
@@ -196,8 +196,8 @@ func TestFiniteFolds(t *testing.T) {
 			if len(vs) < 2 || slices.Min(vs) == slices.Max(vs) {
 				continue
 			}
-			slope, at := regression(ts, vs, w.g.At(k))
-			fastSlope, fastAt := finiteRegression(ts, vs, w.g.At(k))
+			slope, at := exact.Line(ts, vs, w.g.At(k))
+			fastSlope, fastAt := exact.FiniteLine(ts, vs, w.g.At(k))
 			require.Equal(t, [2]float64{slope, at}, [2]float64{fastSlope, fastAt})
 		}
 	})
@@ -208,17 +208,17 @@ func TestFiniteFolds(t *testing.T) {
 func TestSlidingIsTaken(t *testing.T) {
 	for _, kind := range []string{"bytes", "shares"} {
 		_, vs := gauge(kind, 0)
-		var f fixed
-		require.True(t, f.set(vs, 0, len(vs)))
-		var sum, squares wide
-		for _, x := range f.x {
-			sum, squares = sum.plus(x), squares.add(product(x, x))
+		var f exact.Fixed
+		require.True(t, f.Set(vs, 0, len(vs)))
+		var sum, squares exact.Int192
+		for _, x := range f.Units {
+			sum, squares = sum.Plus(x), squares.Add(exact.Product(x, x))
 		}
-		_, ok := f.sum(sum, len(vs))
+		_, ok := f.Sum(sum, len(vs))
 		require.True(t, ok, kind)
-		_, ok = f.mean(sum, len(vs))
+		_, ok = f.Mean(sum, len(vs))
 		require.True(t, ok, kind)
-		_, ok = f.variance(sum, squares, len(vs), false)
+		_, ok = f.Variance(sum, squares, len(vs), false)
 		require.True(t, ok, kind)
 	}
 }
@@ -245,51 +245,4 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 		}
 		require.Equal(t, rows[0], rows[1], name)
 	}
-}
-
-func TestWide(t *testing.T) {
-	number := func(w wide) *big.Int {
-		b := new(big.Int).SetUint64(w.w2)
-		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w1))
-		b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(w.w0))
-		if w.w2>>63 != 0 {
-			b.Sub(b, new(big.Int).Lsh(big.NewInt(1), 192))
-		}
-		return b
-	}
-	float := func(b *big.Int) float64 {
-		f, _ := new(big.Float).SetInt(b).Float64()
-		return f
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		x, y := rapid.Int64().Draw(t, "x"), rapid.Int64().Draw(t, "y")
-		n := rapid.IntRange(0, 1<<31).Draw(t, "n")
-		a := wide{rapid.Uint64().Draw(t, "w0"), rapid.Uint64().Draw(t, "w1"), rapid.Uint64().Draw(t, "w2")}
-		bx, by := big.NewInt(x), big.NewInt(y)
-		require.Equal(t, new(big.Int).Mul(bx, by).String(), number(product(x, y)).String())
-		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).plus(x)).String())
-		require.Equal(t, new(big.Int).Add(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).add(wide{}.plus(x))).String())
-		require.Equal(t, new(big.Int).Sub(new(big.Int).Mul(bx, by), bx).String(), number(product(x, y).sub(wide{}.plus(x))).String())
-		require.Equal(t, new(big.Int).Mul(new(big.Int).Mul(bx, by), big.NewInt(int64(n))).String(), number(product(x, y).times(n)).String())
-		small := wide{}.plus(x >> 2).times(n)
-		require.Equal(t, new(big.Int).Mul(number(small), number(small)).String(), number(small.mul(small)).String())
-		require.Equal(t, new(big.Int).Mul(number(small), by).String(), number(small.mul(wide{}.plus(y))).String())
-		for shift := 0; shift < 192; shift += 7 {
-			v := number(a)
-			v.Rsh(v, uint(shift))
-			s := fromBig(v)
-			require.Equal(t, v.String(), number(s).String())
-			require.Equal(t, float(v), s.float(), v)
-		}
-	})
-}
-
-// fromBig is b, which is within 192 bits, as a wide integer.
-func fromBig(b *big.Int) (w wide) {
-	mask := new(big.Int).SetUint64(math.MaxUint64)
-	for i, word := range []*uint64{&w.w0, &w.w1, &w.w2} {
-		part := new(big.Int).Rsh(b, uint(64*i)) // towards minus infinity, as in two's complement
-		*word = part.And(part, mask).Uint64()
-	}
-	return w
 }

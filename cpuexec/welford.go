@@ -1,21 +1,10 @@
 package cpuexec
 
-import "math"
+import (
+	"math"
 
-// welford is the state of Prometheus's variance: the mean so far and the sum of
-// squared deviations, both compensated.
-type welford struct{ mean, cMean, aux, cAux float64 }
-
-// add adds the n-th value. The sums must not overflow: see twoSum.
-func (s welford) add(v, n float64) welford {
-	delta := v - (s.mean + s.cMean)
-	s.mean, s.cMean = twoSum(s.mean, delta/n, s.cMean)
-	s.aux, s.cAux = twoSum(s.aux, float64(delta*(v-(s.mean+s.cMean))), s.cAux)
-	return s
-}
-
-// variance is that of the n values that were added.
-func (s welford) variance(n float64) float64 { return (s.aux + s.cAux) / n }
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
 
 // variancesLater computes the variances of single windows by Prometheus's
 // operations, four windows abreast: each operation waits for the one before it
@@ -49,18 +38,18 @@ func (l *variancesLater) flush() {
 		w[i] = l.vs[l.b.lo[k]:l.b.hi[k]]
 		common = min(common, len(w[i]))
 	}
-	var s0, s1, s2, s3 welford
+	var s0, s1, s2, s3 exact.Welford
 	w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
 	for i := range common {
 		n := float64(i + 1)
-		s0, s1, s2, s3 = s0.add(w0[i], n), s1.add(w1[i], n), s2.add(w2[i], n), s3.add(w3[i], n)
+		s0, s1, s2, s3 = s0.Add(w0[i], n), s1.Add(w1[i], n), s2.Add(w2[i], n), s3.Add(w3[i], n)
 	}
-	all := [4]welford{s0, s1, s2, s3}
+	all := [4]exact.Welford{s0, s1, s2, s3}
 	for i, s := range all[:l.n] {
 		for k, v := range w[i][common:] {
-			s = s.add(v, float64(common+k+1))
+			s = s.Add(v, float64(common+k+1))
 		}
-		v := s.variance(float64(len(w[i])))
+		v := s.Variance(float64(len(w[i])))
 		if l.root {
 			v = math.Sqrt(v)
 		}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -105,7 +106,7 @@ func lastSample(fr *frame, in *samples, split int, stale []int32, out row, sc st
 	copy(out.present, fr.any)
 	for k := fr.from; k < split; {
 		k += packedLast(out.vals[k:split], &in.packed, fr.hi[k:split])
-		for end := min(k+lanes, split); k < end; k++ {
+		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi > 0 {
 				out.vals[k] = in.value(hi - 1)
 			}

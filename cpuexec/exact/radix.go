@@ -1,4 +1,4 @@
-package cpuexec
+package exact
 
 // ranked is a sample to be sorted: its value as an integer of the same order.
 type ranked struct {

@@ -1,4 +1,4 @@
-package cpuexec
+package exact
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func TestQuantileOf(t *testing.T) {
 		slices.Sort(sorted)
 		lower, upper, weight := position(q, len(vs))
 		want := between(sorted[lower], sorted[upper], weight)
-		require.Equal(t, math.Float64bits(want), math.Float64bits(quantileOf(q, vs)), "%g of %v", q, vs)
+		require.Equal(t, math.Float64bits(want), math.Float64bits(innerQuantile(q, vs)), "%g of %v", q, vs)
 	}
 }
 
@@ -49,7 +49,7 @@ func BenchmarkQuantileOf(b *testing.B) {
 			scratch, i := make([]float64, 27), 0
 			for b.Loop() {
 				copy(scratch, lists[i%len(lists)])
-				quantileOf(q, scratch)
+				innerQuantile(q, scratch)
 				i++
 			}
 		})

@@ -1,10 +1,10 @@
-package cpuexec
+package exact
 
 import "golang.org/x/sys/cpu"
 
-// finiteSums adds values to sums and their rounding errors to comp, four at a time,
+// AddFinite adds values to sums and their rounding errors to comp, four at a time,
 // as long as the errors are finite. It returns how many it has added.
-func finiteSums(val, comp, in []float64) int {
+func AddFinite(val, comp, in []float64) int {
 	n := len(in) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return 0
@@ -13,7 +13,7 @@ func finiteSums(val, comp, in []float64) int {
 	return sumsAVX2(&val[0], &comp[0], &in[0], n)
 }
 
-// sumsAVX2 is finiteSums for n values, a positive multiple of 4.
+// sumsAVX2 is AddFinite for n values, a positive multiple of 4.
 //
 //go:noescape
 func sumsAVX2(val, comp, in *float64, n int) int

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package cpuexec
+package exact
 
 // finiteMoments are the moments of samples too small for their sums to overflow, with
 // times in seconds since the origin, in ms.

@@ -1,4 +1,4 @@
-package cpuexec
+package exact
 
 import "golang.org/x/sys/cpu"
 
