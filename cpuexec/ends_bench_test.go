@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -46,16 +47,16 @@ func BenchmarkEnds(b *testing.B) {
 func BenchmarkExtended(b *testing.B) {
 	const n, steps = 5760 + 20, 1440
 	ts, vs := make([]int64, n), make([]float64, n)
-	var hourly, deltas startRuns
+	var hourly, deltas decode.Starts
 	for k := range ts {
 		ts[k], vs[k] = int64(k)*15_000, 0.25*float64(k*7+k%3)
-		hourly.add(k, int64(k/240)*240*15_000-3)
-		deltas.add(k, ts[k]-15_000)
+		hourly.Add(k, int64(k/240)*240*15_000-3)
+		deltas.Add(k, ts[k]-15_000)
 	}
 	for _, c := range []struct {
 		name      string
 		extension plan.Extension
-		starts    startRuns
+		starts    decode.Starts
 	}{
 		{name: "plain"}, {"anchored", plan.NewExtension(plan.Anchored, 300_000), nil}, {"smoothed", plan.NewExtension(plan.Smoothed, 300_000), nil},
 		{"hourly", plan.Extension{}, hourly}, {"deltas", plan.Extension{}, deltas},

@@ -76,7 +76,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 			s.values = seconds(s.values[:0], fr.ts, in.vs)
 			in.vs = s.values
 		case plan.StartTimestamp:
-			s.values = in.starts.seconds(s.values[:0], in.vs)
+			s.values = in.starts.Seconds(s.values[:0], in.vs)
 			in.vs = s.values
 		}
 		*c = lastSample(fr, &in, split, s.stale(&in), out, s.sc)

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -44,12 +45,12 @@ type sharedTimes struct {
 // column is the decoded samples of a series.
 type column struct {
 	*sharedTimes
-	packed            // the values, where they can be
-	vs     []float64  // the values where they can't, with some spare memory behind
-	spare  sync.Mutex // held by who uses that
-	starts startRuns  // start timestamps, if they were wanted
-	resets found      // samples that are less than the one before
-	stale  found      // stale markers
+	packed               // the values, where they can be
+	vs     []float64     // the values where they can't, with some spare memory behind
+	spare  sync.Mutex    // held by who uses that
+	starts decode.Starts // start timestamps, if they were wanted
+	resets found         // samples that are less than the one before
+	stale  found         // stale markers
 }
 
 // spareSamples is the number of samples that may be put behind a column without
@@ -115,16 +116,16 @@ func isHot(m *selection.Memo) bool {
 
 // keep puts samples decoded from the given chunks into s if there is room for them. They
 // are copied.
-func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, from *columns) *hotColumns {
-	ts, vs := from.ts, from.vs
-	c := &hotColumns{chunks: chunks, all: newColumn(vs, from.starts), starts: from.wantStarts}
+func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, from *decode.Buffer) *hotColumns {
+	ts, vs := from.Times, from.Values
+	c := &hotColumns{chunks: chunks, all: newColumn(vs, from.Starts), starts: from.WantStarts}
 	c.clean = c.all
 	size := leastSize(len(chunks), 0) + c.all.size()
 	lists := []*sharedTimes{h.newTimes(ts)}
-	if from.stale {
-		ts, vs, starts := slices.Clone(ts), slices.Clone(vs), slices.Clone(from.starts)
-		starts.dropStale(0, vs)
-		n := len(vs) - removeStale(ts, vs)
+	if from.Stale {
+		ts, vs, starts := slices.Clone(ts), slices.Clone(vs), slices.Clone(from.Starts)
+		starts.DropStale(0, vs)
+		n := len(vs) - decode.RemoveStale(ts, vs)
 		c.clean = newColumn(vs[:n], starts)
 		size += c.clean.size()
 		lists = append(lists, h.newTimes(ts[:n]))
@@ -152,7 +153,7 @@ func (h *hotSet) keep(s *hotSeries, before int64, chunks []selection.Origin, fro
 }
 
 // newColumn returns a column of values and their start timestamps, still without times.
-func newColumn(vs []float64, starts startRuns) *column {
+func newColumn(vs []float64, starts decode.Starts) *column {
 	c := &column{starts: slices.Clone(starts)}
 	if base, unit, ok := rangeOf(vs); ok {
 		c.packed = pack(vs, base, unit)
@@ -163,7 +164,9 @@ func newColumn(vs []float64, starts startRuns) *column {
 }
 
 // size is the memory of the values and start timestamps in bytes.
-func (c *column) size() int64 { return 8*int64(cap(c.vs)) + 4*int64(cap(c.units)) + c.starts.size() }
+func (c *column) size() int64 {
+	return 8*int64(cap(c.vs)) + 4*int64(cap(c.units)) + c.starts.SizeBytes()
+}
 
 // values returns the values of samples lo to hi, the end excluded: those that are
 // kept, or a copy in scratch.

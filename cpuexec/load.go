@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -19,7 +20,7 @@ type samples struct {
 	// Where windows are looked at from their ends alone, the values of a packed column
 	// stay so: those of the shared times are here, and in vs is what comes then.
 	packed
-	starts startRuns // start timestamps, if they are wanted
+	starts decode.Starts // start timestamps, if they are wanted
 }
 
 // sampleTimes are the times of a series' samples in ms, in two parts.
@@ -78,10 +79,10 @@ func (in samples) release() {
 // reader reads the samples of one series after another. It holds the scratch memory of
 // one goroutine.
 type reader struct {
-	buf    columns
-	joined []float64 // values of a column and those after it
-	starts startRuns // of a column and the samples behind it
-	stats  readStats
+	buf    decode.Buffer
+	joined []float64     // values of a column and those after it
+	starts decode.Starts // of a column and the samples behind it
+	stats  decode.Stats
 }
 
 // readRequest says what to read of the series of a selection.
@@ -97,7 +98,7 @@ type readRequest struct {
 }
 
 // reset begins an evaluation. With wantStarts, start timestamps are read.
-func (s *reader) reset(wantStarts bool) { s.stats, s.buf.wantStarts = readStats{}, wantStarts }
+func (s *reader) reset(wantStarts bool) { s.stats, s.buf.WantStarts = decode.Stats{}, wantStarts }
 
 // load returns the samples of series i that q asks for, and possibly some before and
 // after. They come from decoded columns as far as such are kept. The caller must release
@@ -117,7 +118,7 @@ func (s *reader) load(q *readRequest, i int) (samples, error) {
 		return s.decode(sel, i, cs, dropStale)
 	}
 	cols, known := hot.cols.Load(), 0
-	if cols != nil && s.buf.wantStarts && !cols.starts {
+	if cols != nil && s.buf.WantStarts && !cols.starts {
 		cols = nil
 	}
 	if cols != nil {
@@ -127,15 +128,15 @@ func (s *reader) load(q *readRequest, i int) (samples, error) {
 		if err := s.keep(h, hot, before, cols, sel, i, cs[:stays]); err != nil {
 			return samples{}, err
 		}
-		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.wantStarts && !cols.starts {
+		if cols = hot.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.starts {
 			return s.decode(sel, i, cs, dropStale)
 		}
 	} else {
-		s.stats.hot += count(cs[:stays])
+		s.stats.Retained += count(cs[:stays])
 	}
 	in := cols.part(q, max(q.mint, cs[0].MinT), min(q.maxt, cs[stays-1].MaxT), &s.joined)
-	if s.buf.wantStarts && len(in.col.starts) > 0 {
-		s.starts = in.col.starts.cut(in.lo, in.lo+len(in.times.shared), s.starts)
+	if s.buf.WantStarts && len(in.col.starts) > 0 {
+		s.starts = in.col.starts.Cut(in.lo, in.lo+len(in.times.shared), s.starts)
 		in.starts = s.starts
 	}
 	if stays == len(cs) {
@@ -148,7 +149,7 @@ func (s *reader) load(q *readRequest, i int) (samples, error) {
 	}
 	if len(in.starts) > 0 || len(tail.starts) > 0 {
 		s.starts = append(s.starts[:0], in.starts...)
-		s.starts.join(len(in.times.shared), tail.starts)
+		s.starts.Join(len(in.times.shared), tail.starts)
 		in.starts = s.starts
 	}
 	in.append(tail, &s.joined)
@@ -187,7 +188,7 @@ func (s *reader) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 	if !h.room(leastSize(len(cs), int(count(cs))), before) {
 		return nil
 	}
-	s.buf.reset()
+	s.buf.Reset()
 	list := origins(sel, cs)
 	from, to := 0, 0 // chunks of cs that cols has
 	if cols != nil && len(cols.chunks) <= 2*len(cs) {
@@ -206,12 +207,12 @@ func (s *reader) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 	}
 	_, err := s.more(sel, i, cs[:from], false)
 	if err == nil && to > 0 {
-		if len(s.buf.starts) > 0 || len(cols.all.starts) > 0 {
-			s.buf.starts.join(len(s.buf.ts), cols.all.starts)
+		if len(s.buf.Starts) > 0 || len(cols.all.starts) > 0 {
+			s.buf.Starts.Join(len(s.buf.Times), cols.all.starts)
 		}
-		s.buf.ts, s.buf.vs = append(s.buf.ts, cols.all.ts...), append(s.buf.vs, cols.all.values(0, len(cols.all.ts), &s.joined)...)
-		s.buf.stale = s.buf.stale || cols.all != cols.clean
-		s.stats.hot += count(cs[from : from+to])
+		s.buf.Times, s.buf.Values = append(s.buf.Times, cols.all.ts...), append(s.buf.Values, cols.all.values(0, len(cols.all.ts), &s.joined)...)
+		s.buf.Stale = s.buf.Stale || cols.all != cols.clean
+		s.stats.Retained += count(cs[from : from+to])
 	}
 	if err == nil {
 		_, err = s.more(sel, i, cs[from+to:], false)
@@ -224,19 +225,19 @@ func (s *reader) keep(h *hotSet, hot *hotSeries, before int64, cols *hotColumns,
 
 // decode decodes chunks of series i.
 func (s *reader) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
-	s.buf.reset()
+	s.buf.Reset()
 	return s.more(sel, i, cs, dropStale)
 }
 
 // more decodes chunks behind what is in the worker's columns.
 func (s *reader) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (samples, error) {
-	r, err := s.buf.read(sel, i, cs, dropStale)
-	s.stats.add(r)
+	r, err := s.buf.Read(sel, i, cs, dropStale)
+	s.stats.Add(r)
 	if err != nil {
 		sel.Discard()
 		return samples{}, err
 	}
-	return samples{times: sampleTimes{own: s.buf.ts}, vs: s.buf.vs, stale: s.buf.stale, starts: s.buf.starts}, nil
+	return samples{times: sampleTimes{own: s.buf.Times}, vs: s.buf.Values, stale: s.buf.Stale, starts: s.buf.Starts}, nil
 }
 
 // appendResets appends the samples that are less than the one before, as indices, to out;

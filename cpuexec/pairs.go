@@ -74,3 +74,18 @@ func lastPair(kind difference, last, v, seconds float64) float64 {
 		return float64(v-last) / seconds
 	}
 }
+
+// mergeIndices merges two lists of indices, each in order, into out.
+func mergeIndices(a, b, out []int32) []int32 {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			out, a = append(out, a[0]), a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			a = a[1:]
+		}
+	}
+	return out
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -133,7 +134,7 @@ func (s *source) groups(a *plan.Aggregate) groups {
 
 // readsStarts reports whether start timestamps matter to w, of the samples of s.
 func (r *run) readsStarts(w *plan.Window, s *selection.Selection) bool {
-	return r.job.StartTimestamps && w.ReadsStarts() && hasStartTimes(s)
+	return r.job.StartTimestamps && w.ReadsStarts() && decode.HasStarts(s)
 }
 
 // namesDiffer reports whether the series differ in labels that a range function

@@ -3,8 +3,7 @@ package cpuexec
 import (
 	"sort"
 
-	"github.com/prometheus/prometheus/model/value"
-
+	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -36,7 +35,7 @@ func (s *evaluator) allResets(in *samples, ts []int64) []int32 {
 	if len(in.starts) == 0 {
 		return resets
 	}
-	s.began = in.starts.resets(ts, s.began[:0])
+	s.began = in.starts.Resets(ts, s.began[:0])
 	s.merged = mergeIndices(resets, s.began, s.merged[:0])
 	return s.merged
 }
@@ -52,13 +51,13 @@ func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference
 	if kind == counterRate {
 		seconds = secondsOf(fr.span.width)
 	}
-	starts := in.starts.cursor()
+	starts := in.starts.Cursor()
 	for k := fr.from; k < fr.to; k++ {
 		lo, hi := fr.lo[k], fr.hi[k]
 		if lo == hi {
 			continue
 		}
-		start, end := starts.at(lo), fr.span.scan.Times(fr.span.grid.At(k))
+		start, end := starts.At(lo), fr.span.scan.Times(fr.span.grid.At(k))
 		for len(resets) > 0 && resets[0] <= lo {
 			resets = resets[1:]
 		}
@@ -114,7 +113,7 @@ func sinceStart(ts []int64, in *samples, lo int32, resets []int32, start, end in
 func (s *evaluator) rates(fr *frame, in *samples, split int, out row) (points int) {
 	points = lastPairs(fr, in, split, counterLast, out)
 	e := fr.extrapolation(counterLast)
-	s.began = in.starts.resets(fr.ts, s.began[:0])
+	s.began = in.starts.Resets(fr.ts, s.began[:0])
 	k := fr.from
 	for _, r := range s.began {
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
@@ -129,8 +128,8 @@ func (s *evaluator) rates(fr *frame, in *samples, split int, out row) (points in
 
 // countOverlaps counts the steps in whose windows a sample begins before the one before
 // it was taken, of which Prometheus's engine says so.
-func (s *evaluator) countOverlaps(fr *frame, starts startRuns) {
-	s.began = starts.overlaps(fr.ts, s.began[:0])
+func (s *evaluator) countOverlaps(fr *frame, starts decode.Starts) {
+	s.began = starts.Overlaps(fr.ts, s.began[:0])
 	at := s.began
 	if len(at) == 0 {
 		return
@@ -143,17 +142,4 @@ func (s *evaluator) countOverlaps(fr *frame, starts startRuns) {
 			s.overlaps++
 		}
 	}
-}
-
-// seconds appends the start timestamps of samples in seconds to out, keeping stale
-// markers.
-func (s startRuns) seconds(out, vs []float64) []float64 {
-	at := s.cursor()
-	for i, v := range vs {
-		if start := at.at(int32(i)); !value.IsStaleNaN(v) {
-			v = float64(start) / 1000
-		}
-		out = append(out, v)
-	}
-	return out
 }

@@ -143,10 +143,10 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	r.noteQuantiles(e.scratch, fn, w.ParamPos)
 	e.warnOverlaps(w)
 	for _, s := range e.scratch {
-		r.m.Work.Chunks += s.stats.chunks
-		r.m.Work.Samples += s.stats.samples
-		r.m.Work.Bytes += s.stats.bytes
-		r.m.Work.Kept += s.stats.hot
+		r.m.Work.Chunks += s.stats.Chunks
+		r.m.Work.Samples += s.stats.Samples
+		r.m.Work.Bytes += s.stats.Bytes
+		r.m.Work.Kept += s.stats.Retained
 		s.countSamples()
 		for k := range b.steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]

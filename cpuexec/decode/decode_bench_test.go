@@ -1,4 +1,4 @@
-package cpuexec
+package decode
 
 import (
 	"fmt"
@@ -93,7 +93,7 @@ func BenchmarkDecodeStarts(b *testing.B) {
 		}
 		c := selectiontest.Chunk(b, chunkenc.EncXOR2, sts, ts, vs)
 		b.Run(kind+"/promwarp", func(b *testing.B) {
-			var runs startRuns
+			var runs Starts
 			for b.Loop() {
 				runs = runs[:0]
 				if _, err := decode(chunkenc.EncXOR2, c, ts, vs, &runs, 0); err != nil {

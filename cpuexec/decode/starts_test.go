@@ -1,4 +1,4 @@
-package cpuexec
+package decode
 
 import (
 	"math"
@@ -11,10 +11,10 @@ import (
 )
 
 // all are the start timestamps of the first n samples.
-func (s startRuns) all(n int) (out []int64) {
-	at := s.cursor()
+func (s Starts) all(n int) (out []int64) {
+	at := s.Cursor()
 	for i := range n {
-		out = append(out, at.at(int32(i)))
+		out = append(out, at.At(int32(i)))
 	}
 	return out
 }
@@ -23,7 +23,7 @@ func (s startRuns) all(n int) (out []int64) {
 // markers are those of the list that this leaves, and neighbours differ.
 func TestStartRuns(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	random := func(n int) (starts []int64, vs []float64, runs startRuns) {
+	random := func(n int) (starts []int64, vs []float64, runs Starts) {
 		kind := r.IntN(4)
 		for i := range n {
 			start := int64(0)
@@ -40,11 +40,11 @@ func TestStartRuns(t *testing.T) {
 				v = math.Float64frombits(value.StaleNaN)
 			}
 			starts, vs = append(starts, start), append(vs, v)
-			runs.add(i, start)
+			runs.Add(i, start)
 		}
 		return starts, vs, runs
 	}
-	requireRuns := func(want []int64, runs startRuns) {
+	requireRuns := func(want []int64, runs Starts) {
 		require.True(t, slices.Equal(want, runs.all(len(want))), "%v: %v", want, runs)
 		for i := range runs {
 			require.True(t, i == 0 && runs[i].start != 0 || i > 0 && runs[i].start != runs[i-1].start && runs[i].from > runs[i-1].from, "%v", runs)
@@ -55,10 +55,10 @@ func TestStartRuns(t *testing.T) {
 		requireRuns(starts, runs)
 		lo := r.IntN(len(starts) + 1)
 		hi := lo + r.IntN(len(starts)-lo+1)
-		requireRuns(slices.Clone(starts[lo:hi]), runs.cut(lo, hi, nil))
+		requireRuns(slices.Clone(starts[lo:hi]), runs.Cut(lo, hi, nil))
 		more, _, tail := random(r.IntN(20))
 		joined := slices.Clone(runs)
-		joined.join(len(starts), tail)
+		joined.Join(len(starts), tail)
 		requireRuns(slices.Concat(starts, more), joined)
 		first := r.IntN(len(starts) + 1)
 		left := slices.Clone(starts[:first])
@@ -67,7 +67,7 @@ func TestStartRuns(t *testing.T) {
 				left = append(left, starts[i])
 			}
 		}
-		runs.dropStale(first, vs[first:])
+		runs.DropStale(first, vs[first:])
 		require.True(t, slices.Equal(left, runs.all(len(left))), "%v: %v", left, runs)
 	}
 }

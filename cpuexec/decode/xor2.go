@@ -1,4 +1,4 @@
-package cpuexec
+package decode
 
 import (
 	"math/bits"
@@ -57,7 +57,7 @@ func startNumber(b []byte, pos uint, size, ones int) int64 {
 // end. It reports whether a stale marker is among the values. Start timestamps are
 // added to starts, in which the first sample is sample first, or passed over if that
 // is nil.
-func decodeXOR2(b []byte, ts []int64, vs []float64, starts *startRuns, first int) (stale bool, err error) {
+func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (stale bool, err error) {
 	n := len(ts)
 	if n == 0 {
 		return false, nil
@@ -79,7 +79,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *startRuns, first int
 		start = t - before
 	}
 	if starts != nil {
-		starts.add(first, start)
+		starts.Add(first, start)
 	}
 	ts[0], vs[0] = t, float(v)
 	if v == value.StaleNaN {
@@ -146,7 +146,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *startRuns, first int
 			ones := bits.LeadingZeros64(^load64(b, pos, size) | 1<<55)
 			if starts != nil {
 				before += startNumber(b, pos, size, ones)
-				starts.add(first+i, ts[i-1]-before)
+				starts.Add(first+i, ts[i-1]-before)
 			}
 			pos += startBits[ones]
 		}

@@ -1,4 +1,4 @@
-package cpuexec
+package decode
 
 import (
 	"encoding/binary"

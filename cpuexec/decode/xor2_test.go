@@ -1,4 +1,4 @@
-package cpuexec
+package decode
 
 import (
 	"encoding/binary"
@@ -138,7 +138,7 @@ func checkXOR2(b []byte) error {
 		n = int(binary.BigEndian.Uint16(b))
 	}
 	ts, vs := make([]int64, n), make([]float64, n)
-	var runs startRuns
+	var runs Starts
 	stale, err := decodeXOR2(b, ts, vs, &runs, 0)
 
 	// What lies behind the chunk must not matter.
