@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -19,7 +20,7 @@ type bounds struct {
 // the steps that have a sample. Of an instant selector the window is the newest
 // sample alone. even are the runs that ts consists of; if there are none, the
 // times themselves are looked at.
-func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) counts {
+func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) dense.Counts {
 	steps := s.grid.Steps
 	if cap(b.lo) < steps {
 		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
@@ -76,14 +77,14 @@ func (s *span) notAfter(ts []int64, end int64, lo, hi []int32) {
 }
 
 // count counts the windows with samples, and these, and notes the former in any.
-func (b *bounds) count(any []uint64, even evenRuns, interval int64) (c counts) {
+func (b *bounds) count(any []uint64, even evenRuns, interval int64) (c dense.Counts) {
 	clear(any)
 	most, total := int32(0), 0
 	for k := b.from; k < b.to; {
 		if same := b.alike(k, &even, interval); same > 1 {
 			if n := b.hi[k] - b.lo[k]; n > 0 {
-				row{present: any}.mark(k, same)
-				most, total, c.points = max(most, n), total+int(n)*same, c.points+same
+				dense.Row{Present: any}.Mark(k, same)
+				most, total, c.Points = max(most, n), total+int(n)*same, c.Points+same
 			}
 			k += same
 			continue
@@ -100,12 +101,12 @@ func (b *bounds) count(any []uint64, even evenRuns, interval int64) (c counts) {
 			bit <<= 1
 		}
 		any[w] |= word
-		c.points += bits.OnesCount64(word)
+		c.Points += bits.OnesCount64(word)
 		k = end
 	}
-	b.total, c.maxWindow = total, int(most)
+	b.total, c.MaxWindow = total, int(most)
 	if steps := len(b.lo); steps > 0 {
-		c.lastWindow = int(b.hi[steps-1] - b.lo[steps-1])
+		c.LastWindow = int(b.hi[steps-1] - b.lo[steps-1])
 	}
 	return c
 }
@@ -130,14 +131,14 @@ func (s *span) stepsOf(ts []int64) (from, to int) {
 // for each. Neighbouring windows share most of their samples: four of them are
 // summed abreast, each by the additions that it would be alone, in their order,
 // so that the bits are those of Prometheus's loop.
-func sums(vs []float64, b *bounds, mean bool, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func sums(vs []float64, b *bounds, mean bool, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	finish := func(k int, sum, c float64) {
 		if n := float64(b.hi[k] - b.lo[k]); mean {
-			cur.set(k, float64(sum/n)+float64(c/n))
+			cur.Set(k, float64(sum/n)+float64(c/n))
 		} else {
-			cur.set(k, sum+c)
+			cur.Set(k, sum+c)
 		}
 	}
 	overflows := exact.MayOverflow(vs)
@@ -156,9 +157,9 @@ func sums(vs []float64, b *bounds, mean bool, out row) {
 		}
 		if lo, hi := b.lo[k], b.hi[k]; lo < hi {
 			if mean {
-				cur.set(k, exact.Mean(vs[lo:hi]))
+				cur.Set(k, exact.Mean(vs[lo:hi]))
 			} else {
-				cur.set(k, exact.Sum(vs[lo:hi]))
+				cur.Set(k, exact.Sum(vs[lo:hi]))
 			}
 		}
 		k++
@@ -169,9 +170,9 @@ func sums(vs []float64, b *bounds, mean bool, out row) {
 // when sign is -1. Of equal ones it is the first, and NaN only where there is
 // nothing else, as in Prometheus's loop. queue holds the samples that are the
 // extreme of some window still to come; the grown slice is returned.
-func extremes(vs []float64, b *bounds, sign float64, queue []int32, out row) []int32 {
-	cur := cursor{row: out}
-	defer cur.flush()
+func extremes(vs []float64, b *bounds, sign float64, queue []int32, out dense.Row) []int32 {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	queue = queue[:0]
 	head, next := 0, int32(0)
 	for k := range b.lo {
@@ -193,9 +194,9 @@ func extremes(vs []float64, b *bounds, sign float64, queue []int32, out row) []i
 			head++
 		}
 		if head < len(queue) {
-			cur.set(k, vs[queue[head]])
+			cur.Set(k, vs[queue[head]])
 		} else {
-			cur.set(k, vs[lo])
+			cur.Set(k, vs[lo])
 		}
 	}
 	return queue

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -25,7 +26,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		r.take(-rowsBytes(in))
 	}
 
-	out := row{vals: make([]float64, steps), present: p.seen}
+	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
 	missing := 0
 	for w := range p.seen {
 		p.seen[w] = ^p.seen[w]
@@ -34,12 +35,12 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		}
 		missing += bits.OnesCount64(p.seen[w])
 	}
-	for k := range out.vals {
-		out.vals[k] = 1
+	for k := range out.Values {
+		out.Values[k] = 1
 	}
 	var rows []plan.Row
 	if missing > 0 {
-		rows = []plan.Row{compact(out, steps, missing, plan.Row{Labels: n.Labels})}
+		rows = []plan.Row{out.Compact(missing, n.Labels)}
 	}
 	if n.OverTime {
 		// Prometheus's engine does not count the result.
@@ -56,12 +57,12 @@ type anyValue struct {
 
 func (p *anyValue) take(_ *run, b *batch) {
 	for i := range b.n {
-		if b.counts[i].kept == 0 {
+		if b.counts[i].Kept == 0 {
 			continue
 		}
-		p.points += b.counts[i].kept
+		p.points += b.counts[i].Kept
 		p.series++
-		for w, bits := range b.row(i).present {
+		for w, bits := range b.row(i).Present {
 			p.seen[w] |= bits
 		}
 	}

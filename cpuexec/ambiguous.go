@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -58,15 +59,15 @@ type ambiguity struct {
 type matchSide struct {
 	rows    []plan.Row
 	sigs    []int32
-	cursors []runCursor
+	cursors []dense.RunCursor
 	present []int32
 	values  []float64 // of those
 }
 
 func newMatchSide(rows []plan.Row, sigs []int32) *matchSide {
-	s := &matchSide{rows: rows, sigs: sigs, cursors: make([]runCursor, len(rows))}
+	s := &matchSide{rows: rows, sigs: sigs, cursors: make([]dense.RunCursor, len(rows))}
 	for i := range rows {
-		s.cursors[i].row = &rows[i]
+		s.cursors[i].Row = &rows[i]
 	}
 	return s
 }
@@ -75,7 +76,7 @@ func newMatchSide(rows []plan.Row, sigs []int32) *matchSide {
 func (s *matchSide) step(k int32) {
 	s.present, s.values = s.present[:0], s.values[:0]
 	for i := range s.cursors {
-		if v := s.cursors[i].stretch(k, 1); v != nil {
+		if v := s.cursors[i].Next(k, 1); v != nil {
 			s.present, s.values = append(s.present, int32(i)), append(s.values, v[0])
 		}
 	}

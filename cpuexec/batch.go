@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -15,7 +16,7 @@ type batch struct {
 	vals    [][]float64 // in parts
 	each    int         // series of each part but the last
 	present []uint64
-	counts  []counts
+	counts  []dense.Counts
 
 	lent bool // the values may stay where they are, and if a sink
 	kept bool // says so they do
@@ -63,14 +64,14 @@ func batchRows(series, steps, workers int) int {
 	return min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
 }
 
-func (b *batch) row(i int) row {
+func (b *batch) row(i int) dense.Row {
 	part, at := b.vals[0], i
 	if i >= b.each {
 		part, at = b.vals[i/b.each], i%b.each
 	}
-	return row{
-		vals:    part[at*b.steps : (at+1)*b.steps],
-		present: b.present[i*b.words : (i+1)*b.words],
+	return dense.Row{
+		Values:  part[at*b.steps : (at+1)*b.steps],
+		Present: b.present[i*b.words : (i+1)*b.words],
 	}
 }
 

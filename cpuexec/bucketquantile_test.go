@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // TestBucketQuantile compares quantiles, and what had to be repaired for them,
@@ -80,7 +82,7 @@ func TestBucketQuantile(t *testing.T) {
 				finite++
 			}
 		}
-		require.Equal(t, stepsRepaired, countBits(got.steps))
+		require.Equal(t, stepsRepaired, dense.Count(got.steps))
 		if stepsRepaired > 0 {
 			repaired++
 			require.Equal(t, [3]float64{wantRepairs.minBound, wantRepairs.maxBound, wantRepairs.maxDiff}, [3]float64{got.minBound, got.maxBound, got.maxDiff})

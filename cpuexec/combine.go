@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -17,7 +18,7 @@ type combination interface {
 	labels(i int) labels.Labels
 	// fill writes series i into a row without values. It returns false if that
 	// takes two values at one step.
-	fill(i int, out row) bool
+	fill(i int, out dense.Row) bool
 }
 
 // combines reports whether r.combined can evaluate n.
@@ -160,7 +161,7 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 				twice[k] = true
 				return false
 			}
-			b.counts[i] = counts{points: countBits(row.present)}
+			b.counts[i] = dense.Counts{Points: dense.Count(row.Present)}
 			scratch[k].apply(mappers, row, &b.counts[i])
 			return true
 		})
@@ -170,7 +171,7 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 			}
 		}
 		for i := range b.n {
-			kept[0] += b.counts[i].points
+			kept[0] += b.counts[i].Points
 		}
 		out.take(r, b)
 	}
@@ -180,34 +181,4 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 		}
 	}
 	return kept, nil
-}
-
-// words calls f with each word of the bitmap that holds some of n steps from
-// first on, and the bits of those.
-func words(first, n int, f func(w int, mask uint64)) {
-	for end := first + n; first < end; {
-		k := min(64-first&63, end-first)
-		f(first>>6, ^uint64(0)>>(64-k)<<(first&63))
-		first += k
-	}
-}
-
-// mark notes that n steps from first on have values.
-func (r row) mark(first, n int) {
-	words(first, n, func(w int, mask uint64) { r.present[w] |= mask })
-}
-
-// has reports whether any of n steps from first on has a value.
-func (r row) has(first, n int) (any bool) {
-	words(first, n, func(w int, mask uint64) { any = any || r.present[w]&mask != 0 })
-	return any
-}
-
-// put writes the values of a sparse row.
-func (r row) put(in *plan.Row) {
-	at := 0
-	for _, run := range in.Runs {
-		at += copy(r.vals[run.First:run.First+run.Len], in.Values[at:])
-		r.mark(int(run.First), int(run.Len))
-	}
 }

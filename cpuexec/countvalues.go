@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -107,7 +108,7 @@ func (c *valueCounter) count(i int, at *valueCursor, v float64, step int32) {
 	}
 	out.Values = append(out.Values, 1)
 	c.grown += 8
-	out.Runs = appendRun(out.Runs, plan.Run{First: step, Len: 1})
+	out.Runs = dense.AppendRun(out.Runs, plan.Run{First: step, Len: 1})
 	c.last[at.series] = step
 }
 

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -81,7 +82,7 @@ func (e *edges) make(f *frame, instant bool) {
 			ok = e.find(f, k, inside, behind, start, end)
 		}
 		if ok {
-			row{present: e.present}.mark(k, 1)
+			dense.Row{Present: e.present}.Mark(k, 1)
 			e.points++
 		}
 	}
@@ -144,7 +145,7 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 
 // extended fills out with what f comes to over windows that are extended. It returns the
 // number of steps with a value.
-func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out row) (points int) {
+func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out dense.Row) (points int) {
 	e := fr.edges(f == plan.Interpolated)
 	switch f.Name {
 	case "rate":
@@ -161,10 +162,10 @@ func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out row
 		s.indices = findChanges(in.vs, s.indices[:0])
 		countBetween(s.indices, &b, out)
 	case plan.Interpolated.Name:
-		copy(out.present, e.present)
+		copy(out.Present, e.present)
 		for k := fr.from; k < fr.to; k++ {
 			if last := e.last[k]; last < fr.hi[k] {
-				out.vals[k] = e.rightOf(in, k, last, false)
+				out.Values[k] = e.rightOf(in, k, last, false)
 			}
 		}
 	}
@@ -175,8 +176,8 @@ func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out row
 // has what was lost at resets, the samples that are less than the one before, added.
 // seconds divides it, if it is not 0. It is Prometheus's extendedRate for floats,
 // operation by operation.
-func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float64, resets []int32, out row) {
-	copy(out.present, e.present)
+func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float64, resets []int32, out dense.Row) {
+	copy(out.Present, e.present)
 	next := 0 // resets[next:] come behind the first sample between the edges
 	for k := fr.from; k < fr.to; k++ {
 		first, last := e.first[k], e.last[k]
@@ -198,7 +199,7 @@ func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float6
 		if seconds != 0 {
 			v /= seconds
 		}
-		out.vals[k] = v
+		out.Values[k] = v
 	}
 }
 

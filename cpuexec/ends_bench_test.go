@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -27,8 +28,8 @@ func BenchmarkEnds(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", f.Name, columns), func(b *testing.B) {
 				sp := sp
 				sp.instant = f.Instant
-				frames, w, out := newFrames(sp), &evaluator{}, newRow(steps)
-				var c counts
+				frames, w, out := newFrames(sp), &evaluator{}, dense.New(steps)
+				var c dense.Counts
 				i := 0
 				for b.Loop() {
 					if err := w.compute(frames, &call{f: f, param: 0, trend: 0}, ins[i%columns], out, &c); err != nil {
@@ -64,8 +65,8 @@ func BenchmarkExtended(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Windows["rate"], Width: 300_000, Extension: c.extension}
 			frames := newFrames(spanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
-			s, out := &evaluator{}, newRow(steps)
-			var got counts
+			s, out := &evaluator{}, dense.New(steps)
+			var got dense.Counts
 			in := givenSamples(ts, vs)
 			in.starts = c.starts
 			for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -49,17 +50,17 @@ func TestEnds(t *testing.T) {
 		plain := givenSamples(ts, vs)
 		for _, f := range functions {
 			sp.instant = f.Instant
-			want, got := newRow(sp.grid.Steps), newRow(sp.grid.Steps)
-			var wantCounts, gotCounts counts
+			want, got := dense.New(sp.grid.Steps), dense.New(sp.grid.Steps)
+			var wantCounts, gotCounts dense.Counts
 			evaluateAlone(t, sp, f, plain, want, &wantCounts)
 			evaluateAlone(t, sp, f, in, got, &gotCounts)
 			require.Equal(t, wantCounts, gotCounts, f.Name)
-			require.Equal(t, want.present, got.present, f.Name)
-			for k := range want.vals {
-				if want.present[k>>6]>>(k&63)&1 == 0 {
+			require.Equal(t, want.Present, got.Present, f.Name)
+			for k := range want.Values {
+				if want.Present[k>>6]>>(k&63)&1 == 0 {
 					continue
 				}
-				require.Equal(t, math.Float64bits(want.vals[k]), math.Float64bits(got.vals[k]), "%s at step %d: %g, %g", f.Name, k, want.vals[k], got.vals[k])
+				require.Equal(t, math.Float64bits(want.Values[k]), math.Float64bits(got.Values[k]), "%s at step %d: %g, %g", f.Name, k, want.Values[k], got.Values[k])
 				if end := sp.scan.Times(sp.grid.At(k)); end > ts[known-1] {
 					outside++
 				}
@@ -97,7 +98,7 @@ func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int
 	return all
 }
 
-func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out row, c *counts) {
+func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out dense.Row, c *dense.Counts) {
 	w, frames := &evaluator{}, newFrames(sp)
 	w.reset(sp.grid.Steps)
 	defer func() { frames.settle(w.sc); frames.release() }()

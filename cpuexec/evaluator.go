@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -59,9 +60,9 @@ func (s *evaluator) reset(steps int) {
 func (s *evaluator) countSamples() { s.single.settle(s.sc) }
 
 // compute fills out, which has no values yet, with what is called over the windows of in.
-func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *counts) error {
+func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row, c *dense.Counts) error {
 	f := fn.f
-	*c = counts{}
+	*c = dense.Counts{}
 	if in.times.len() == 0 {
 		return nil
 	}
@@ -87,22 +88,22 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 	}
 	*c = fr.counts
 	if fr.span.extension.Modifier != plan.Unmodified {
-		c.points = s.extended(fr, f, &in, out)
+		c.Points = s.extended(fr, f, &in, out)
 		return nil
 	}
 	s.bounds = fr.bounds
 	s.bounds.watch = watch{done: fr.span.done}
 	if f.StartTime && len(in.starts) > 0 {
-		c.points = s.computeStarted(fr, f, &in, split, out, c.points)
+		c.Points = s.computeStarted(fr, f, &in, split, out, c.Points)
 		return nil
 	}
 	switch f.Name {
 	case "rate":
-		c.points = extrapolated(fr, &in, split, counterRate, s.resets(&in), out)
+		c.Points = extrapolated(fr, &in, split, counterRate, s.resets(&in), out)
 	case "increase":
-		c.points = extrapolated(fr, &in, split, counterIncrease, s.resets(&in), out)
+		c.Points = extrapolated(fr, &in, split, counterIncrease, s.resets(&in), out)
 	case "delta":
-		c.points = extrapolated(fr, &in, split, gaugeDelta, nil, out)
+		c.Points = extrapolated(fr, &in, split, gaugeDelta, nil, out)
 	case "sum_over_time", "avg_over_time":
 		mean := f.Name == "avg_over_time"
 		if s.integerSums(fr, &in, mean, out) {
@@ -122,9 +123,9 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 	case "deriv", "predict_linear":
 		l := line{predict: f.Name == "predict_linear", seconds: fn.param, each: fn.vary[0], grid: fr.span.grid}
 		if s.slide(in.vs, regressionCost) {
-			c.points = slidingRegressions(fr.ts, in.vs, &s.bounds, &s.fixed, l, out)
+			c.Points = slidingRegressions(fr.ts, in.vs, &s.bounds, &s.fixed, l, out)
 		} else {
-			c.points = regressions(fr.ts, in.vs, &s.bounds, l, out)
+			c.Points = regressions(fr.ts, in.vs, &s.bounds, l, out)
 		}
 	case "max_over_time":
 		s.indices = extremes(in.vs, &s.bounds, 1, s.indices, out)
@@ -136,18 +137,18 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 		s.indices = findChanges(in.vs, s.indices[:0])
 		countBetween(s.indices, &s.bounds, out)
 	case "irate":
-		c.points = lastPairs(fr, &in, split, counterLast, out)
+		c.Points = lastPairs(fr, &in, split, counterLast, out)
 	case "idelta":
-		c.points = lastPairs(fr, &in, split, gaugeLast, out)
+		c.Points = lastPairs(fr, &in, split, gaugeLast, out)
 	case "double_exponential_smoothing":
 		if fn.vary[0] != nil {
-			c.points = smoothings(fn.vary, fr.ts, in.vs, &s.bounds, out)
+			c.Points = smoothings(fn.vary, fr.ts, in.vs, &s.bounds, out)
 			break
 		}
-		if err := factorsFail(fn.param, fn.trend); err != nil && c.maxWindow > 0 {
+		if err := factorsFail(fn.param, fn.trend); err != nil && c.MaxWindow > 0 {
 			return err
 		}
-		c.points = fold(fr.ts, in.vs, &s.bounds, smoothing(fn.param, fn.trend), out)
+		c.Points = fold(fr.ts, in.vs, &s.bounds, smoothing(fn.param, fn.trend), out)
 	case "quantile_over_time":
 		if fn.vary[0] != nil || !exact.IsQuantile(fn.param) {
 			s.steppedQuantiles(in.vs, fn, out)
@@ -167,7 +168,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out row, c *co
 		if !ok {
 			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		c.points = fold(fr.ts, in.vs, &s.bounds, each, out)
+		c.Points = fold(fr.ts, in.vs, &s.bounds, each, out)
 	}
 	return nil
 }

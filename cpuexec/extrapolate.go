@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -103,7 +104,7 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		if n < 2 {
 			continue
 		}
-		row{present: e.pairs}.mark(k, same)
+		dense.Row{Present: e.pairs}.Mark(k, same)
 		e.points += same
 		factor, near := 0.0, 0.0
 		switch kind {
@@ -164,10 +165,10 @@ func (e *extrapolation) find(guess, n int, lead, trail int64) int {
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
-func extrapolated(fr *frame, in *samples, split int, kind difference, resets []int32, out row) (points int) {
+func extrapolated(fr *frame, in *samples, split int, kind difference, resets []int32, out dense.Row) (points int) {
 	e := fr.extrapolation(kind)
-	copy(out.present, e.pairs)
-	vals, his := out.vals[:len(fr.hi)], fr.hi
+	copy(out.Present, e.pairs)
+	vals, his := out.Values[:len(fr.hi)], fr.hi
 	for k, r := fr.from, 0; k < fr.to; { // resets[r:] come after the window's first sample
 		plain := fr.to
 		if r < len(resets) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -86,7 +87,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 		if err != nil {
 			return err
 		}
-		return r.batches(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out row) int {
+		return r.batches(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out dense.Row) int {
 			return a.acc.row(order[i], out)
 		})
 	}
@@ -96,15 +97,15 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 	}
 	defer r.take(-rowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.batches(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out row) int {
-		out.put(&rows[i])
+	return r.batches(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out dense.Row) int {
+		out.Put(&rows[i])
 		return len(rows[i].Values)
 	})
 }
 
 // batches hands n series, which fill writes to dense rows, to a sink. fill
 // returns the number of values.
-func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
+func (r *run) batches(out sink, n int, fill func(i int, out dense.Row) int) error {
 	if err := r.reserve(out); err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
 		clear(b.present)
 		parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
 			points := fill(b.lo+i, b.row(i))
-			b.counts[i] = counts{points: points, kept: points}
+			b.counts[i] = dense.Counts{Points: points, Kept: points}
 			return true
 		})
 		out.take(r, b)
@@ -134,7 +135,7 @@ func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
 func (r *run) stretches(b *batch, f func(w0, w1 int)) {
 	points := 0
 	for i := range b.n {
-		points += b.counts[i].kept
+		points += b.counts[i].Kept
 	}
 	workers := min(r.x.workersFor(points), b.words)
 	parallel.While(workers, workers, func(_, k int) bool {
@@ -147,7 +148,7 @@ func (r *run) stretches(b *batch, f func(w0, w1 int)) {
 // group; first has -1 for groups that have none yet.
 func noteFirst(first, of []int32, b *batch) {
 	for i := range b.n {
-		if g := of[b.lo+i]; b.counts[i].kept > 0 && first[g] < 0 {
+		if g := of[b.lo+i]; b.counts[i].Kept > 0 && first[g] < 0 {
 			first[g] = int32(b.lo + i)
 		}
 	}

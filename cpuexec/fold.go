@@ -1,6 +1,9 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/plan"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
 
 // folder computes a function of one window's samples. ts and vs hold at least
 // one sample and no stale marker. It reports false where the function has no
@@ -54,9 +57,9 @@ var folders = map[string]folder{
 
 // fold fills out with f over the samples of each step's window and returns the
 // number of steps with a value.
-func fold(ts []int64, vs []float64, b *bounds, f folder, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func fold(ts []int64, vs []float64, b *bounds, f folder, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k := range b.lo {
 		i, j := b.lo[k], b.hi[k]
 		if i == j {
@@ -66,7 +69,7 @@ func fold(ts []int64, vs []float64, b *bounds, f folder, out row) (points int) {
 			break
 		}
 		if v, ok := f(ts[i:j], vs[i:j]); ok {
-			cur.set(k, v)
+			cur.Set(k, v)
 			points++
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // frame is the windows of all steps over one list of sample times: what a window
@@ -14,9 +16,9 @@ import (
 type frame struct {
 	ts     []int64
 	span   span
-	bounds          // of the windows
-	any    []uint64 // bitmap of the steps with a sample
-	counts counts   // of a function with a value wherever there is a sample
+	bounds              // of the windows
+	any    []uint64     // bitmap of the steps with a sample
+	counts dense.Counts // of a function with a value wherever there is a sample
 
 	made   sync.Once
 	shared int          // how many of ts are a shared list's

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -85,12 +86,12 @@ func sparse(values []float64) (row plan.Row) {
 }
 
 // spread writes such values to a dense row and returns how many there are.
-func spread(values []float64, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func spread(values []float64, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k, v := range values {
 		if math.Float64bits(v) != kernels.Absent {
-			cur.set(k, v)
+			cur.Set(k, v)
 			points++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -133,7 +134,7 @@ type bucketColumn struct {
 // histogramWorker is the scratch memory of one goroutine.
 type histogramWorker struct {
 	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
-	cursors []runCursor
+	cursors []dense.RunCursor
 	columns []bucketColumn
 	part    []bucketColumn // of columns, at some of their steps
 	buckets promql.Buckets
@@ -153,7 +154,7 @@ func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(firs
 		for _, run := range in[i].Runs {
 			s.cuts = append(s.cuts, run.First, run.First+run.Len)
 		}
-		s.cursors = append(s.cursors, runCursor{row: &in[i]})
+		s.cursors = append(s.cursors, dense.RunCursor{Row: &in[i]})
 	}
 	slices.Sort(s.cuts)
 	s.cuts = slices.Compact(s.cuts)
@@ -162,14 +163,14 @@ func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(firs
 		length := s.cuts[k+1] - first
 		s.columns = s.columns[:0]
 		for i := range s.cursors {
-			if counts := s.cursors[i].stretch(first, length); counts != nil {
+			if counts := s.cursors[i].Next(first, length); counts != nil {
 				s.columns = append(s.columns, bucketColumn{h.bounds[i], counts})
 			}
 		}
 		if len(s.columns) == 0 {
 			continue
 		}
-		out.Runs = appendRun(out.Runs, plan.Run{First: first, Len: length})
+		out.Runs = dense.AppendRun(out.Runs, plan.Run{First: first, Len: length})
 		at := len(out.Values)
 		out.Values = out.Values[:at+int(length)]
 		compute(int(first), out.Values[at:])
@@ -186,27 +187,4 @@ func (s *histogramWorker) fractions(lower, upper float64, out []float64) {
 		}
 		out[k] = promql.BucketFraction(lower, upper, s.buckets)
 	}
-}
-
-// runCursor walks the runs of a row.
-type runCursor struct {
-	row  *plan.Row
-	run  int   // the current run
-	base int32 // index of its first value
-}
-
-// stretch returns the row's values at so many steps from first on, all of which
-// have one, or nil if none of them has. Calls come in step order.
-func (c *runCursor) stretch(first, length int32) []float64 {
-	for ; c.run < len(c.row.Runs); c.run++ {
-		run := c.row.Runs[c.run]
-		if first < run.First {
-			return nil
-		}
-		if at := c.base + first - run.First; first < run.First+run.Len {
-			return c.row.Values[at : at+length]
-		}
-		c.base += run.Len
-	}
-	return nil
 }

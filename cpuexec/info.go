@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -256,7 +257,7 @@ func (j *infoJoin) anyInput() []uint64 {
 	any := make([]uint64, (j.steps+63)/64)
 	for i := range j.in {
 		for _, run := range j.in[i].Runs {
-			row{present: any}.mark(int(run.First), int(run.Len))
+			dense.Row{Present: any}.Mark(int(run.First), int(run.Len))
 		}
 	}
 	return any
@@ -345,7 +346,7 @@ func (j *infoJoin) join(in *plan.Row, b *labels.Builder) (out []plan.Row, ok boo
 				whole, out = append(whole, ls), append(out, plan.Row{Labels: ls})
 			}
 			out[i].Values = append(out[i].Values, values...)
-			out[i].Runs = appendRun(out[i].Runs, part)
+			out[i].Runs = dense.AppendRun(out[i].Runs, part)
 		}
 	}
 	return out, true

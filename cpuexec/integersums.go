@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -14,7 +15,7 @@ import (
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
 // it is added up, and its compensation is 0. So a window's is the difference of two
 // sums of all samples up to its ends; that these wrap around does not matter.
-func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool {
+func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out dense.Row) bool {
 	if in.units == nil {
 		return false
 	}
@@ -44,10 +45,10 @@ func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool
 		low, high = min(low, int64(v)), max(high, int64(v))
 	}
 	upTo[end] = sum
-	if float64(max(high, -low))*float64(fr.counts.maxWindow) > exact.MaxInteger {
+	if float64(max(high, -low))*float64(fr.counts.MaxWindow) > exact.MaxInteger {
 		return false
 	}
-	copy(out.present, fr.any)
+	copy(out.Present, fr.any)
 	for k := fr.from; k < fr.to; k++ {
 		lo, hi := fr.lo[k], fr.hi[k]
 		if lo == hi {
@@ -57,7 +58,7 @@ func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out row) bool
 		if mean {
 			v /= float64(hi - lo)
 		}
-		out.vals[k] = v
+		out.Values[k] = v
 	}
 	return true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -75,8 +76,10 @@ var errOpened = errors.New("the leaf is open")
 type opener struct{ leaf *Leaf }
 
 func (o *opener) Aggregates(*plan.Aggregate) bool { return true }
-func (o *opener) Takes(plan.Node) bool            { return true }
-func (o *opener) OnCores(*Leaf, time.Duration)    {}
+
+func (o *opener) Takes(plan.Node) bool { return true }
+
+func (o *opener) OnCores(*Leaf, time.Duration) {}
 
 func (o *opener) Evaluate(_ context.Context, l *Leaf) (string, error) {
 	o.leaf = l
@@ -258,6 +261,6 @@ func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints [
 	return hasPoints, points, peak
 }
 
-func countsOf(c kernels.SeriesCounts) counts {
-	return counts{points: int(c.Points), maxWindow: int(c.Most), lastWindow: int(c.Last)}
+func countsOf(c kernels.SeriesCounts) dense.Counts {
+	return dense.Counts{Points: int(c.Points), MaxWindow: int(c.Most), LastWindow: int(c.Last)}
 }

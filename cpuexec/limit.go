@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -68,12 +69,12 @@ type sampleLimit struct {
 }
 
 // add counts one more series and reports whether the limit still holds.
-func (l *sampleLimit) add(c counts) bool {
-	most := l.held + c.points
+func (l *sampleLimit) add(c dense.Counts) bool {
+	most := l.held + c.Points
 	if l.window {
-		most = l.held + max(c.maxWindow, c.lastWindow+c.points)
+		most = l.held + max(c.MaxWindow, c.LastWindow+c.Points)
 	}
-	l.held += c.points
+	l.held += c.Points
 	l.peak = max(l.peak, most)
 	return l.max <= 0 || most <= l.max
 }
@@ -87,9 +88,9 @@ type leak struct {
 }
 
 // add counts one more series.
-func (l *leak) add(c counts) {
-	l.most = max(l.most, l.held+c.maxWindow)
-	l.held += c.lastWindow
+func (l *leak) add(c dense.Counts) {
+	l.most = max(l.most, l.held+c.MaxWindow)
+	l.held += c.LastWindow
 }
 
 // check raises Prometheus's error for a selector of so many points and series. How

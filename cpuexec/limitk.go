@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -50,26 +51,26 @@ func (l *countLimiter) take(r *run, b *batch) {
 	noteFirst(l.first, l.of, b)
 	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
-			if g := l.of[b.lo+i]; b.counts[i].kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
+			if g := l.of[b.lo+i]; b.counts[i].Kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
 				l.limit(int(g), b.row(i), w0, w1)
 			}
 		}
 	})
 	for i := range b.n {
-		if b.counts[i].kept > 0 {
-			b.counts[i].kept = countBits(b.row(i).present)
+		if b.counts[i].Kept > 0 {
+			b.counts[i].Kept = dense.Count(b.row(i).Present)
 		}
 	}
 	l.collect.take(r, b)
 }
 
 // limit takes the values of words [w0, w1) that come too late out of a row.
-func (l *countLimiter) limit(group int, r row, w0, w1 int) {
+func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
 	words := (l.steps + 63) / 64
 	n, full, room := l.n[group*l.steps:], l.full[group*words:], l.room[group]
 	for w := w0; w < w1; w++ {
-		r.present[w] &^= full[w]
-		for p := r.present[w]; p != 0; p &= p - 1 {
+		r.Present[w] &^= full[w]
+		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
 			if l.ks != nil {
 				room = int32(atStep(l.ks[k], int(l.room[group])))
@@ -98,7 +99,7 @@ func newRatioLimiter(n *plan.Aggregate, p parameter, r *run, in input) *ratioLim
 func (l *ratioLimiter) take(r *run, b *batch) {
 	noteFirst(l.first, l.of, b)
 	for i := range b.n {
-		if b.counts[i].kept > 0 {
+		if b.counts[i].Kept > 0 {
 			l.limit(b, i)
 		}
 	}
@@ -110,17 +111,17 @@ func (l *ratioLimiter) limit(b *batch, i int) {
 	offset := float64(l.labels(b.lo+i).Hash()) / math.MaxUint64
 	if l.ratio.values == nil {
 		if !inRatio(l.ratio.constant, offset) {
-			b.counts[i].kept = 0
+			b.counts[i].Kept = 0
 		}
 		return
 	}
-	present := b.row(i).present
+	present := b.row(i).Present
 	for k, ratio := range l.ratio.values {
 		if !inRatio(ratio, offset) {
 			present[k>>6] &^= 1 << (k & 63)
 		}
 	}
-	b.counts[i].kept = countBits(present)
+	b.counts[i].Kept = dense.Count(present)
 }
 
 // inRatio reports whether a hash, as a share of the largest, falls into a ratio: from

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -126,18 +127,18 @@ func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
 }
 
 // apply changes r in place and returns the number of its values.
-func (m mapper) apply(r row) (points int) {
-	for w, p := range r.present {
+func (m mapper) apply(r dense.Row) (points int) {
+	for w, p := range r.Present {
 		if p == 0 {
 			continue
 		}
-		vals := r.vals[w<<6 : min(w<<6+64, len(r.vals))]
+		vals := r.Values[w<<6 : min(w<<6+64, len(r.Values))]
 		switch {
 		case m.all != nil:
 			m.all(vals) // what is where there is no value does not matter
 		case m.holds != nil:
 			p &= m.holds(vals)
-			r.present[w] = p
+			r.Present[w] = p
 		case bits.OnesCount64(p) == len(vals):
 			for k, v := range vals {
 				vals[k] = m.value(v)
@@ -156,26 +157,16 @@ func (m mapper) apply(r row) (points int) {
 // mapRows applies a map to the rows of an inner result.
 func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row {
 	out := in[:0]
-	buffer := newRow(steps)
+	buffer := dense.New(steps)
 	for _, r := range in {
 		if ctx.Err() != nil {
 			break
 		}
-		clear(buffer.present)
-		buffer.put(&r)
+		clear(buffer.Present)
+		buffer.Put(&r)
 		if n := m.apply(buffer); n > 0 {
-			out = append(out, compact(buffer, steps, n, plan.Row{Labels: r.Labels}))
+			out = append(out, buffer.Compact(n, r.Labels))
 		}
-	}
-	return out
-}
-
-// compact writes the n values of a buffer row into a sparse one.
-func compact(in row, steps, n int, out plan.Row) plan.Row {
-	out.Runs = runs(in.present, steps)
-	out.Values = make([]float64, 0, n)
-	for _, run := range out.Runs {
-		out.Values = append(out.Values, in.vals[run.First:run.First+run.Len]...)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -60,7 +61,7 @@ type pair struct {
 type matched struct {
 	many, one []plan.Row
 	swapped   bool // the many side is the right one
-	apply     func(out row, first int, lhs, rhs []float64)
+	apply     func(out dense.Row, first int, lhs, rhs []float64)
 	pairs     []pair
 	results   []result
 }
@@ -185,13 +186,13 @@ func (m *matched) size() int { return len(m.results) }
 
 func (m *matched) labels(i int) labels.Labels { return m.results[i].labels }
 
-func (m *matched) fill(i int, out row) bool {
+func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]
 	for k := res.first; k >= 0; k = m.pairs[k].next {
 		p := &m.pairs[k]
 		many, one := &m.many[p.many], &m.one[p.one]
 		for o := (overlap{a: many.Runs, b: one.Runs}); o.next(); {
-			if res.first != res.last && out.has(o.first, o.n) {
+			if res.first != res.last && out.Has(o.first, o.n) {
 				return false
 			}
 			l, r := many.Values[o.atA:o.atA+o.n], one.Values[o.atB:o.atB+o.n]

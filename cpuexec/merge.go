@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"cmp"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -25,7 +26,7 @@ func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges boo
 func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	index := make(map[uint64]int, len(in))
-	several := map[int]row{} // of the rows that are several
+	several := map[int]dense.Row{} // of the rows that are several
 	out := in[:0]
 	for _, x := range in {
 		h := x.Labels.Hash()
@@ -41,19 +42,19 @@ func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 			if err := r.done(); err != nil {
 				return nil, err
 			}
-			d = newRow(steps)
-			d.put(&out[k])
+			d = dense.New(steps)
+			d.Put(&out[k])
 			several[k] = d
 		}
 		for _, run := range x.Runs {
-			if d.has(int(run.First), int(run.Len)) {
+			if d.Has(int(run.First), int(run.Len)) {
 				return nil, errSameLabels
 			}
 		}
-		d.put(&x)
+		d.Put(&x)
 	}
 	for k, d := range several {
-		out[k] = compact(d, steps, countBits(d.present), plan.Row{Labels: out[k].Labels})
+		out[k] = d.Compact(dense.Count(d.Present), out[k].Labels)
 	}
 	return out, nil
 }

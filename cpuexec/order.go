@@ -1,11 +1,14 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/cpuexec/exact"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
 
 // slidingQuantiles fills out with the quantile of each window.
-func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	next := b.first()
 	first := next
 	for k := range b.lo {
@@ -14,15 +17,15 @@ func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out row) {
 		}
 		next, first = o.Move(b.lo[k], b.hi[k], next, first)
 		if n := int(b.hi[k] - b.lo[k]); n > 0 {
-			cur.set(k, o.Quantile(q, n))
+			cur.Set(k, o.Quantile(q, n))
 		}
 	}
 }
 
 // slidingDeviations fills out with the median absolute deviation of each window.
-func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float64, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	next, odd := b.first(), oddities{vs: vs, at: o.Odd}
 	first := next
 	for k := range b.lo {
@@ -35,9 +38,9 @@ func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float
 			continue
 		}
 		if any, _ := odd.in(lo, hi); any || o.Tiny {
-			cur.set(k, exact.MedianDeviation(vs[lo:hi], scratch))
+			cur.Set(k, exact.MedianDeviation(vs[lo:hi], scratch))
 		} else {
-			cur.set(k, o.MedianDeviation(int(hi-lo)))
+			cur.Set(k, o.MedianDeviation(int(hi-lo)))
 		}
 	}
 }

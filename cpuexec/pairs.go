@@ -1,6 +1,9 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/cpuexec/exact"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
 
 // This file holds the functions that look at pairs of neighbouring samples.
 
@@ -8,9 +11,9 @@ import "github.com/promwarp/promwarp/cpuexec/exact"
 // pair each of themselves and the sample before, have their pair in the window.
 //
 //	out[k] = number of p in pairs with lo < p < hi
-func countBetween(pairs []int32, b *bounds, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func countBetween(pairs []int32, b *bounds, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	first, next := 0, 0 // pairs not after the window's first sample, and before its end
 	for k, lo := range b.lo {
 		hi := b.hi[k]
@@ -23,7 +26,7 @@ func countBetween(pairs []int32, b *bounds, out row) {
 		for first < next && pairs[first] <= lo {
 			first++
 		}
-		cur.set(k, float64(next-first))
+		cur.Set(k, float64(next-first))
 	}
 }
 
@@ -42,23 +45,23 @@ func findChanges(vs []float64, changes []int32) []int32 {
 // as the rate of a counter it is per second, and after a reset the last sample
 // itself. Steps before split have packed samples. It returns the number of steps
 // with a value.
-func lastPairs(fr *frame, in *samples, split int, kind difference, out row) (points int) {
+func lastPairs(fr *frame, in *samples, split int, kind difference, out dense.Row) (points int) {
 	e := fr.extrapolation(kind)
-	copy(out.present, e.pairs)
+	copy(out.Present, e.pairs)
 	all := e.points == fr.to-fr.from // of these steps have a value
 	for k := fr.from; k < split; {
 		if kind == counterLast && all {
-			k += packedPairs(out.vals[k:split], &in.packed, fr.hi[k:split], e.factor[k:split])
+			k += packedPairs(out.Values[k:split], &in.packed, fr.hi[k:split], e.factor[k:split])
 		}
 		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-				out.vals[k] = lastPair(kind, in.value(hi-2), in.value(hi-1), e.factor[k])
+				out.Values[k] = lastPair(kind, in.value(hi-2), in.value(hi-1), e.factor[k])
 			}
 		}
 	}
 	for k := split; k < fr.to; k++ {
 		if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-			out.vals[k] = lastPair(kind, in.vs[hi-2], in.vs[hi-1], e.factor[k])
+			out.Values[k] = lastPair(kind, in.vs[hi-2], in.vs[hi-1], e.factor[k])
 		}
 	}
 	return e.points

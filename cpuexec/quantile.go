@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -58,8 +59,8 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 	}
 	out := make([]plan.Row, 0, len(members))
 	for k, l := range g.labels {
-		values := row{vals: vals[k*steps : (k+1)*steps], present: present[k*words : (k+1)*words]}
-		out = append(out, compact(values, steps, 0, plan.Row{Labels: l}))
+		values := dense.Row{Values: vals[k*steps : (k+1)*steps], Present: present[k*words : (k+1)*words]}
+		out = append(out, values.Compact(0, l))
 	}
 	return out, nil
 }

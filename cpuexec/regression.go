@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -21,9 +22,9 @@ import (
 //
 // Windows where Prometheus's own answer may be further from that than an answer
 // may be from Prometheus's are folded as Prometheus does: see fit.value.
-func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l line, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l line, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	var times int64
 	var squares, sum, products exact.Int192
 	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
@@ -55,13 +56,13 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l l
 		points++
 		any, nan := odd.in(lo, hi)
 		if nan {
-			cur.set(k, math.NaN())
+			cur.Set(k, math.NaN())
 			continue
 		}
 		origin := l.origin(ts[lo], k)
 		if !any {
 			if changed <= lo {
-				cur.set(k, l.value(0, vs[lo]))
+				cur.Set(k, l.value(0, vs[lo]))
 				continue
 			}
 			n := int(hi - lo)
@@ -78,10 +79,10 @@ func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l l
 			if !ok {
 				v = l.value(exact.FiniteLine(ts[lo:hi], vs[lo:hi], origin))
 			}
-			cur.set(k, v)
+			cur.Set(k, v)
 			continue
 		}
-		cur.set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], origin)))
+		cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], origin)))
 	}
 	return points
 }
@@ -171,9 +172,9 @@ func (p *fit) value(l *line, f *exact.Fixed) (float64, bool) {
 }
 
 // regressions fills out by Prometheus's operations.
-func regressions(ts []int64, vs []float64, b *bounds, l line, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func regressions(ts []int64, vs []float64, b *bounds, l line, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k := range b.lo {
 		if b.giveUp(k) {
 			break
@@ -184,7 +185,7 @@ func regressions(ts []int64, vs []float64, b *bounds, l line, out row) (points i
 		}
 		points++
 		l.at(k)
-		cur.set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
+		cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
 	}
 	return points
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -56,7 +57,7 @@ func (c *collector) take(r *run, b *batch) {
 func (c *collector) note(b *batch) (values int) {
 	series := 0
 	for i := range b.n {
-		if b.counts[i].kept > 0 {
+		if b.counts[i].Kept > 0 {
 			series++
 		}
 	}
@@ -68,7 +69,7 @@ func (c *collector) note(b *batch) (values int) {
 		c.series = slices.Grow(c.series, series)
 	}
 	for i := range b.n {
-		if kept := b.counts[i].kept; kept > 0 {
+		if kept := b.counts[i].Kept; kept > 0 {
 			c.series = append(c.series, int32(b.lo+i))
 			values += kept
 		}
@@ -83,26 +84,26 @@ func (c *collector) fill(b *batch, rows []plan.Row, series []int32) {
 	if !b.kept {
 		size := 0
 		for _, s := range series {
-			size += b.counts[int(s)-b.lo].kept
+			size += b.counts[int(s)-b.lo].Kept
 		}
 		room = make([]float64, size)
 	}
 	for at, s := range series {
 		i := int(s) - b.lo
-		in, kept := b.row(i), b.counts[i].kept
-		to := in.vals[:kept:kept]
+		in, kept := b.row(i), b.counts[i].Kept
+		to := in.Values[:kept:kept]
 		if !b.kept {
 			to, room = room[:kept:kept], room[kept:]
 		}
 		rows[at] = plan.Row{Labels: c.labels(int(s)), Values: to, Runs: c.whole}
 		switch {
 		case kept < b.steps:
-			rows[at].Runs = runs(in.present, b.steps)
+			rows[at].Runs = dense.Runs(in.Present, b.steps)
 			for _, run := range rows[at].Runs {
-				to = to[copy(to, in.vals[run.First:run.First+run.Len]):]
+				to = to[copy(to, in.Values[run.First:run.First+run.Len]):]
 			}
 		case !b.kept:
-			copy(to, in.vals)
+			copy(to, in.Values)
 		}
 	}
 }
@@ -175,16 +176,16 @@ func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), 
 func (a *aggregator) take(r *run, b *batch) {
 	noteFirst(a.first, a.groups.of, b)
 	for i := range b.n {
-		if b.counts[i].kept > 0 {
+		if b.counts[i].Kept > 0 {
 			a.acc.reserve(int(a.groups.of[b.lo+i]))
 		}
 	}
 	r.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
-			if b.counts[i].kept > 0 {
+			if b.counts[i].Kept > 0 {
 				group, row := int(a.groups.of[b.lo+i]), b.row(i)
 				if a.firsts != nil {
-					a.noteFirsts(group, int32(b.lo+i), row.present, w0, w1)
+					a.noteFirsts(group, int32(b.lo+i), row.Present, w0, w1)
 				}
 				a.acc.add(group, row, w0, w1)
 			}

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -20,9 +21,9 @@ import (
 // which are then Prometheus's. Its mean s/n + c/n depends on s, so a mean has
 // Prometheus's bits where S is small, and is else within 4·u of it, provided c
 // is small beside S. Windows of which this cannot be said are summed anew.
-func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	var sum exact.Int192
 	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
 	first := next
@@ -41,7 +42,7 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out row) {
 			continue
 		}
 		if any, nan := odd.in(lo, hi); nan {
-			cur.set(k, math.NaN())
+			cur.Set(k, math.NaN())
 			continue
 		} else if !any {
 			v, ok := 0.0, false
@@ -51,14 +52,14 @@ func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out row) {
 				v, ok = f.Sum(sum, n)
 			}
 			if ok {
-				cur.set(k, v)
+				cur.Set(k, v)
 				continue
 			}
 		}
 		if mean {
-			cur.set(k, exact.Mean(vs[lo:hi]))
+			cur.Set(k, exact.Mean(vs[lo:hi]))
 		} else {
-			cur.set(k, exact.Sum(vs[lo:hi]))
+			cur.Set(k, exact.Sum(vs[lo:hi]))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -73,15 +74,15 @@ func drawWindowed(t *rapid.T, kind func(*rapid.T, int) float64) windowed {
 	return w
 }
 
-func (w *windowed) row() row {
-	return newRow(len(w.b.lo))
+func (w *windowed) row() dense.Row {
+	return dense.New(len(w.b.lo))
 }
 
 // requireAlike compares two rows, bit by bit where tolerance is 0.
-func (w *windowed) requireAlike(t *rapid.T, want, got row, tolerance float64, what string) {
-	require.Equal(t, want.present, got.present, what)
-	for k, x := range want.vals {
-		y := got.vals[k]
+func (w *windowed) requireAlike(t *rapid.T, want, got dense.Row, tolerance float64, what string) {
+	require.Equal(t, want.Present, got.Present, what)
+	for k, x := range want.Values {
+		y := got.Values[k]
 		same := math.Float64bits(x) == math.Float64bits(y) || (x != x && y != y)
 		near := math.Abs(x-y) <= tolerance*math.Abs(x)
 		require.True(t, same || near, "%s of window %d, %v: want %v, got %v (off by %g)", what, k, w.vs[w.b.lo[k]:w.b.hi[k]], x, y, (x-y)/x)
@@ -229,7 +230,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 	ts, vs := gauge("shares", 700)
 	const cut = 1000
 	for _, name := range []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"} {
-		var rows [2]row
+		var rows [2]dense.Row
 		for i, outside := range []float64{math.NaN(), 1e300} {
 			for k := range cut {
 				vs[k], vs[len(vs)-1-k] = outside, -outside
@@ -238,10 +239,10 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			sp := span{grid: g, scan: &plan.Scan{}, width: 7_200_000}
 			w := &evaluator{}
 			w.reset(sp.grid.Steps)
-			rows[i] = newRow(g.Steps)
-			var c counts
+			rows[i] = dense.New(g.Steps)
+			var c dense.Counts
 			require.NoError(t, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.5, trend: 0.5}, givenSamples(ts, vs), rows[i], &c))
-			require.False(t, math.IsNaN(rows[i].vals[0]), name)
+			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)
 	}

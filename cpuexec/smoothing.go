@@ -1,6 +1,10 @@
 package cpuexec
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+)
 
 // smoothing returns the folder of double_exponential_smoothing: an exponential
 // average of the values, by the smoothing factor, that follows their trend,
@@ -33,15 +37,15 @@ func factorsFail(factor, trend float64) error {
 }
 
 // smoothings is fold with the folder of each step's own factors.
-func smoothings(v varying, ts []int64, vs []float64, b *bounds, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func smoothings(v varying, ts []int64, vs []float64, b *bounds, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k, i := range b.lo {
 		if b.giveUp(k) {
 			break
 		}
 		if v, ok := smoothing(v[0][k], v[1][k])(ts[i:b.hi[k]], vs[i:b.hi[k]]); ok {
-			cur.set(k, v)
+			cur.Set(k, v)
 			points++
 		}
 	}

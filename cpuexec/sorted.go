@@ -3,44 +3,45 @@ package cpuexec
 import (
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // sortedQuantiles fills out with the quantile of each window, which it sorts anew.
 // scratch is memory to use and to grow.
-func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k, lo := range b.lo {
 		if b.giveUp(k) {
 			break
 		}
 		if hi := b.hi[k]; lo < hi {
 			*scratch = append((*scratch)[:0], vs[lo:hi]...)
-			cur.set(k, exact.Quantile(q, *scratch))
+			cur.Set(k, exact.Quantile(q, *scratch))
 		}
 	}
 }
 
 // sortedDeviations fills out with the median absolute deviation of each window.
-func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k, lo := range b.lo {
 		if b.giveUp(k) {
 			break
 		}
 		if hi := b.hi[k]; lo < hi {
-			cur.set(k, exact.MedianDeviation(vs[lo:hi], scratch))
+			cur.Set(k, exact.MedianDeviation(vs[lo:hi], scratch))
 		}
 	}
 }
 
 // steppedQuantiles fills out with a quantile of each window that may be another at each
 // step, or none, and notes at which steps there is one.
-func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out row) {
+func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out dense.Row) {
 	q := fn.param
-	cur := cursor{row: out}
+	cur := dense.Cursor{Row: out}
 	for k, lo := range s.bounds.lo {
 		if s.bounds.giveUp(k) {
 			break
@@ -50,14 +51,14 @@ func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out row) {
 		}
 		if hi := s.bounds.hi[k]; lo < hi {
 			s.values = append(s.values[:0], vs[lo:hi]...)
-			cur.set(k, exact.Quantile(q, s.values))
+			cur.Set(k, exact.Quantile(q, s.values))
 		}
 	}
-	cur.flush()
+	cur.Flush()
 	if s.noted == nil {
-		s.noted = make([]uint64, len(out.present))
+		s.noted = make([]uint64, len(out.Present))
 	}
-	for w, p := range out.present {
+	for w, p := range out.Present {
 		s.noted[w] |= p
 	}
 }

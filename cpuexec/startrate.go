@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -14,7 +15,7 @@ import (
 
 // computeStarted fills out with f over samples some of which have start timestamps. Of
 // the steps with samples there are so many; it returns those with a value.
-func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, split int, out row, steps int) (points int) {
+func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, split int, out dense.Row, steps int) (points int) {
 	switch f.Name {
 	case "rate":
 		return s.increases(fr, in, split, counterRate, out)
@@ -43,7 +44,7 @@ func (s *evaluator) allResets(in *samples, ts []int64) []int32 {
 // increases fills out with what rate and increase come to over samples some of which
 // have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
 // operation.
-func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference, out row) (points int) {
+func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference, out dense.Row) (points int) {
 	resets := s.allResets(in, fr.ts)
 	s.countOverlaps(fr, in.starts)
 	points = extrapolated(fr, in, split, kind, resets, out)
@@ -67,7 +68,7 @@ func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference
 		if hi-lo == 1 {
 			points++
 		}
-		out.set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
+		out.Set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
 	}
 	return points
 }
@@ -110,7 +111,7 @@ func sinceStart(ts []int64, in *samples, lo int32, resets []int32, start, end in
 
 // rates fills out with what irate comes to over samples some of which have start
 // timestamps.
-func (s *evaluator) rates(fr *frame, in *samples, split int, out row) (points int) {
+func (s *evaluator) rates(fr *frame, in *samples, split int, out dense.Row) (points int) {
 	points = lastPairs(fr, in, split, counterLast, out)
 	e := fr.extrapolation(counterLast)
 	s.began = in.starts.Resets(fr.ts, s.began[:0])
@@ -119,7 +120,7 @@ func (s *evaluator) rates(fr *frame, in *samples, split int, out row) (points in
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
 		for ; k < fr.to && fr.hi[k] == r+1; k++ {
 			if fr.hi[k]-fr.lo[k] >= 2 {
-				out.vals[k] = in.at(r) / e.factor[k]
+				out.Values[k] = in.at(r) / e.factor[k]
 			}
 		}
 	}

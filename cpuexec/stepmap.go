@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -11,7 +12,7 @@ type stepMapped struct {
 	rows  []plan.Row
 	names []labels.Labels // of the result, nil if they are those of rows
 	// Of an operator: its code, its scalar and which side that is on.
-	apply   func(out row, first int, lhs, rhs []float64)
+	apply   func(out dense.Row, first int, lhs, rhs []float64)
 	scalar  []float64
 	swapped bool
 	// Of a function: the map of each step.
@@ -69,7 +70,7 @@ func (s *stepMapped) labels(i int) labels.Labels {
 	return s.rows[i].Labels
 }
 
-func (s *stepMapped) fill(i int, out row) bool {
+func (s *stepMapped) fill(i int, out dense.Row) bool {
 	in, at := &s.rows[i], 0
 	for _, run := range in.Runs {
 		first, n := int(run.First), int(run.Len)
@@ -79,9 +80,9 @@ func (s *stepMapped) fill(i int, out row) bool {
 			for k, v := range vals {
 				switch m := &s.at[first+k]; {
 				case m.value != nil:
-					out.set(first+k, m.value(v))
+					out.Set(first+k, m.value(v))
 				case m.keep(v):
-					out.set(first+k, v)
+					out.Set(first+k, v)
 				}
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -38,26 +39,26 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	fn := &call{f: n.Func, param: n.Param, trend: n.Trend, vary: vary}
 	frames := newFrames(sp)
 	defer frames.release()
-	buffers := make([]row, workers)
+	buffers := make([]dense.Row, workers)
 	for i := range buffers {
-		buffers[i] = newRow(steps)
+		buffers[i] = dense.New(steps)
 	}
 	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
 	all := make([]plan.Row, len(in))
-	counted := make([]counts, len(in))
+	counted := make([]dense.Counts, len(in))
 	parallel.While(workers, len(in), func(k, i int) bool {
 		s, out := scratch[k], buffers[k]
 		if r.done() != nil {
 			return false
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
-		clear(out.present)
+		clear(out.Present)
 		if s.err = s.compute(frames, fn, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
-		if counted[i].points > 0 {
-			r.take(rowBytes(counted[i].points))
-			all[i] = compact(out, steps, counted[i].points, plan.Row{Labels: in[i].Labels})
+		if counted[i].Points > 0 {
+			r.take(rowBytes(counted[i].Points))
+			all[i] = out.Compact(counted[i].Points, in[i].Labels)
 		}
 		return true
 	})
@@ -85,7 +86,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		if !limit.add(counted[i]) {
 			return nil, promql.ErrTooManySamples("query execution")
 		}
-		if counted[i].points == 0 {
+		if counted[i].Points == 0 {
 			continue
 		}
 		ls = append(ls, in[i].Labels)

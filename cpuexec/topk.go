@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -81,29 +82,29 @@ func (a *ranker) take(r *run, b *batch) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
 			for i := range b.n {
-				if h := a.heap[a.of[b.lo+i]]; h >= 0 && b.counts[i].kept > 0 {
+				if h := a.heap[a.of[b.lo+i]]; h >= 0 && b.counts[i].Kept > 0 {
 					a.add(int(h), int32(b.lo+i), b.row(i), w)
 				}
 			}
 		}
 	})
 	parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
-		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].kept > 0 {
-			a.kept[s] = compact(b.row(i), b.steps, b.counts[i].kept, plan.Row{Labels: a.labels(s)})
+		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].Kept > 0 {
+			a.kept[s] = b.row(i).Compact(b.counts[i].Kept, a.labels(s))
 		}
 		return true
 	})
 }
 
 // add offers the steps of bitmap word w of one series to its group's heaps.
-func (a *ranker) add(heap int, series int32, r row, w int) {
+func (a *ranker) add(heap int, series int32, r dense.Row, w int) {
 	lo := w << 6
 	hi := min(lo+64, a.steps)
-	p := r.present[w]
+	p := r.Present[w]
 	if bits.OnesCount64(p) < hi-lo {
 		for ; p != 0; p &= p - 1 {
 			k := lo + bits.TrailingZeros64(p)
-			a.offer(heap, k, series, r.vals[k])
+			a.offer(heap, k, series, r.Values[k])
 		}
 		return
 	}
@@ -111,12 +112,12 @@ func (a *ranker) add(heap int, series int32, r row, w int) {
 	floors := a.floor[heap*a.steps:]
 	for k := lo; k < hi; k++ {
 		if a.bottom {
-			k += below(r.vals[k:hi], floors[k:hi])
+			k += below(r.Values[k:hi], floors[k:hi])
 		} else {
-			k += above(r.vals[k:hi], floors[k:hi])
+			k += above(r.Values[k:hi], floors[k:hi])
 		}
 		if k < hi {
-			a.offer(heap, k, series, r.vals[k])
+			a.offer(heap, k, series, r.Values[k])
 		}
 	}
 }
@@ -248,7 +249,7 @@ func (a *ranker) collect(heap int, points []int) {
 				row.Values = make([]float64, 0, points[s])
 			}
 			row.Values = append(row.Values, a.value(h.keys[i]))
-			row.Runs = appendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -39,11 +40,15 @@ type stockSample struct {
 	series int
 }
 
-func (h stockHeap) Len() int           { return len(h) }
+func (h stockHeap) Len() int { return len(h) }
+
 func (h stockHeap) Less(i, j int) bool { return math.IsNaN(h[i].f) || h[i].f < h[j].f }
-func (h stockHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *stockHeap) Push(x any)        { *h = append(*h, x.(stockSample)) }
-func (h *stockHeap) Pop() any          { panic("never popped") }
+
+func (h stockHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *stockHeap) Push(x any) { *h = append(*h, x.(stockSample)) }
+
+func (h *stockHeap) Pop() any { panic("never popped") }
 
 // TestRankerHeaps: which of several equal values stays, and in what order, is
 // as with Go's own heap, for any number of goroutines.
@@ -110,10 +115,10 @@ func TestRankerHeaps(t *testing.T) {
 			for workers := 1; workers < 4; workers++ {
 				run := denseRun(workers, steps)
 				a := newRanker(node, constantParameter(node.Param), run, numbered(n, inGroup))
-				err := run.batches(a, n, func(i int, out row) (points int) {
+				err := run.batches(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
-							out.set(s, vals[i][s])
+							out.Set(s, vals[i][s])
 							points++
 						}
 					}
@@ -177,12 +182,12 @@ func BenchmarkRanker(b *testing.B) {
 						if name == "limitk" {
 							s = newCountLimiter(node, constantParameter(node.Param), run, in)
 						}
-						err := run.batches(s, n, func(i int, out row) int {
-							copy(out.vals, vals[i])
-							for w := range out.present {
-								out.present[w] = ^uint64(0)
+						err := run.batches(s, n, func(i int, out dense.Row) int {
+							copy(out.Values, vals[i])
+							for w := range out.Present {
+								out.Present[w] = ^uint64(0)
 							}
-							out.present[len(out.present)-1] >>= 64*len(out.present) - steps
+							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
 							return steps
 						})
 						if err != nil || len(s.rows()) == 0 {

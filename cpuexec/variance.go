@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -23,9 +24,9 @@ import (
 // relative to the true variance at most 6·u·(X+D)/deviation off, and half of
 // that when it is a deviation. D is at most deviation·√(2n). Windows where this is too
 // much are put off and computed as Prometheus does. Equal values have variance 0 in both.
-func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	late := variancesLater{vs: vs, b: b, root: root, out: out}
 	var sum, squares exact.Int192
 	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
@@ -48,7 +49,7 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out ro
 		}
 		any, nan := odd.in(lo, hi)
 		if nan {
-			cur.set(k, math.NaN())
+			cur.Set(k, math.NaN())
 			continue
 		}
 		v := 0.0
@@ -63,16 +64,16 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out ro
 		if root {
 			v = math.Sqrt(v)
 		}
-		cur.set(k, v)
+		cur.Set(k, v)
 	}
 	late.flush()
 }
 
 // variances fills out with the population variance of each window, or with its
 // square root, by Prometheus's operations.
-func variances(vs []float64, b *bounds, root bool, out row) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func variances(vs []float64, b *bounds, root bool, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k := range b.lo {
 		if b.giveUp(k) {
 			break
@@ -85,6 +86,6 @@ func variances(vs []float64, b *bounds, root bool, out row) {
 		if root {
 			v = math.Sqrt(v)
 		}
-		cur.set(k, v)
+		cur.Set(k, v)
 	}
 }

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
@@ -13,7 +14,7 @@ type variancesLater struct {
 	vs    []float64
 	b     *bounds
 	root  bool
-	out   row
+	out   dense.Row
 	steps [4]int
 	n     int
 }
@@ -53,7 +54,7 @@ func (l *variancesLater) flush() {
 		if l.root {
 			v = math.Sqrt(v)
 		}
-		l.out.set(l.steps[i], v)
+		l.out.Set(l.steps[i], v)
 	}
 	l.n = 0
 }

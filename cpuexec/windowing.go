@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -110,7 +111,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		keepStale: w.Func.Instant, takePacked: takesPacked(w.Func),
 	}
 	q.mint, q.maxt = w.Reads(r.job.Grid)
-	eval := func(k, i int, out row, c *counts) bool {
+	eval := func(k, i int, out dense.Row, c *dense.Counts) bool {
 		s := e.scratch[k]
 		if s.err == nil && r.ctx.Err() == nil {
 			s.err = s.eval(frames, fn, q, i, out, c)
@@ -184,7 +185,7 @@ func (e *windowing) failed() error {
 // take hands the next series to the sink.
 func (e *windowing) take(b *batch) error {
 	for i := range b.n {
-		e.hasPoints[b.lo+i] = b.counts[i].points > 0
+		e.hasPoints[b.lo+i] = b.counts[i].Points > 0
 		if !e.count(b.counts[i]) {
 			return promql.ErrTooManySamples("query execution")
 		}
@@ -195,12 +196,12 @@ func (e *windowing) take(b *batch) error {
 }
 
 // count counts the samples of one more series and reports whether the limit still holds.
-func (e *windowing) count(c counts) bool {
+func (e *windowing) count(c dense.Counts) bool {
 	if !e.leak.leaks {
 		return e.limit.add(c)
 	}
 	e.leak.add(c)
-	e.limit.held += c.points
+	e.limit.held += c.Points
 	return true
 }
 
@@ -258,7 +259,7 @@ func (e *windowing) given(x Rows, kept *bool) error {
 	}
 	n := len(x.Counts)
 	b := &batch{
-		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]counts, n),
+		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]dense.Counts, n),
 		vals: x.Values, each: x.Each, present: x.Present[:n*e.b.words], lent: x.Release != nil,
 	}
 	defer func() { *kept = b.kept }()

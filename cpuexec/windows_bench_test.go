@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -43,9 +44,9 @@ func BenchmarkWindows(b *testing.B) {
 					sp := span{grid: g, scan: &plan.Scan{}, width: width * 60_000}
 					w := &evaluator{}
 					w.reset(sp.grid.Steps)
-					out := newRow(g.Steps)
+					out := dense.New(g.Steps)
 					for b.Loop() {
-						var c counts
+						var c dense.Counts
 						require.NoError(b, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.9, trend: 0.5}, givenSamples(ts, vs), out, &c))
 					}
 				})

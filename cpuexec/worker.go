@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // worker is the scratch memory of one goroutine.
@@ -40,7 +42,7 @@ func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()
 }
 
 // eval applies a window function to one series.
-func (s *worker) eval(frames *frames, fn *call, q *readRequest, i int, out row, c *counts) error {
+func (s *worker) eval(frames *frames, fn *call, q *readRequest, i int, out dense.Row, c *dense.Counts) error {
 	in, err := s.load(q, i)
 	if err != nil {
 		return err
@@ -63,13 +65,13 @@ func (s *worker) noteOverlaps(l labels.Labels) {
 }
 
 // apply applies maps to a series that has been windowed.
-func (s *worker) apply(ms []mapper, out row, c *counts) {
-	c.kept = c.points
+func (s *worker) apply(ms []mapper, out dense.Row, c *dense.Counts) {
+	c.Kept = c.Points
 	for k, m := range ms {
-		if c.kept == 0 {
+		if c.Kept == 0 {
 			return
 		}
-		c.kept = m.apply(out)
-		s.kept[k] += c.kept
+		c.Kept = m.apply(out)
+		s.kept[k] += c.Kept
 	}
 }
