@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
@@ -20,7 +21,7 @@ type bounds struct {
 // the steps that have a sample. Of an instant selector the window is the newest
 // sample alone. even are the runs that ts consists of; if there are none, the
 // times themselves are looked at.
-func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) dense.Counts {
+func (b *bounds) find(ts []int64, even column.EvenRuns, s span, any []uint64) dense.Counts {
 	steps := s.grid.Steps
 	if cap(b.lo) < steps {
 		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
@@ -32,8 +33,8 @@ func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) dense.Cou
 	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
 	end := s.scan.Times(s.grid.At(b.from))
 	if even = s.useful(even); even != nil {
-		even.notAfter(end, s.grid.Interval, hi)
-		even.notAfter(end-s.width, s.grid.Interval, lo)
+		even.NotAfter(end, s.grid.Interval, hi)
+		even.NotAfter(end-s.width, s.grid.Interval, lo)
 		if s.instant {
 			for k, j := range hi {
 				lo[k] = max(lo[k], j-1)
@@ -49,14 +50,14 @@ func (b *bounds) find(ts []int64, even evenRuns, s span, any []uint64) dense.Cou
 }
 
 // useful returns those of the runs that windows can be found from.
-func (s *span) useful(even evenRuns) evenRuns {
+func (s *span) useful(even column.EvenRuns) column.EvenRuns {
 	if s.scan.Fixed != nil || s.grid.Interval <= 0 || len(even) == 0 {
 		return nil
 	}
 	return even
 }
 
-// notAfter fills lo and hi with the number of samples that are not later than the
+// NotAfter fills lo and hi with the number of samples that are not later than the
 // start and the end of a step's window; the first step's ends at end.
 func (s *span) notAfter(ts []int64, end int64, lo, hi []int32) {
 	interval := s.grid.Interval
@@ -77,7 +78,7 @@ func (s *span) notAfter(ts []int64, end int64, lo, hi []int32) {
 }
 
 // count counts the windows with samples, and these, and notes the former in any.
-func (b *bounds) count(any []uint64, even evenRuns, interval int64) (c dense.Counts) {
+func (b *bounds) count(any []uint64, even column.EvenRuns, interval int64) (c dense.Counts) {
 	clear(any)
 	most, total := int32(0), 0
 	for k := b.from; k < b.to; {

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -145,7 +146,7 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 
 // extended fills out with what f comes to over windows that are extended. It returns the
 // number of steps with a value.
-func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out dense.Row) (points int) {
+func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *column.Samples, out dense.Row) (points int) {
 	e := fr.edges(f == plan.Interpolated)
 	switch f.Name {
 	case "rate":
@@ -159,7 +160,7 @@ func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out den
 		countBetween(s.allResets(in, fr.ts), &b, out)
 	case "changes":
 		b := bounds{lo: e.first, hi: fr.hi}
-		s.indices = findChanges(in.vs, s.indices[:0])
+		s.indices = findChanges(in.Values, s.indices[:0])
 		countBetween(s.indices, &b, out)
 	case plan.Interpolated.Name:
 		copy(out.Present, e.present)
@@ -176,7 +177,7 @@ func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *samples, out den
 // has what was lost at resets, the samples that are less than the one before, added.
 // seconds divides it, if it is not 0. It is Prometheus's extendedRate for floats,
 // operation by operation.
-func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float64, resets []int32, out dense.Row) {
+func (e *edges) differences(fr *frame, in *column.Samples, counter bool, seconds float64, resets []int32, out dense.Row) {
 	copy(out.Present, e.present)
 	next := 0 // resets[next:] come behind the first sample between the edges
 	for k := fr.from; k < fr.to; k++ {
@@ -184,9 +185,9 @@ func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float6
 		if first == fr.hi[k] {
 			continue
 		}
-		left := in.at(first)
+		left := in.At(first)
 		if l := e.left[k]; l.apart != 0 {
-			left = l.between(left, in.at(first+1), counter)
+			left = l.between(left, in.At(first+1), counter)
 		}
 		right := e.rightOf(in, k, last, counter)
 		v := right - left
@@ -204,29 +205,29 @@ func (e *edges) differences(fr *frame, in *samples, counter bool, seconds float6
 }
 
 // rightOf is the value at the right edge of step k, where last is the sample.
-func (e *edges) rightOf(in *samples, k int, last int32, counter bool) float64 {
+func (e *edges) rightOf(in *column.Samples, k int, last int32, counter bool) float64 {
 	if l := e.right[k]; l.apart != 0 {
-		return l.between(in.at(last-1), in.at(last), counter)
+		return l.between(in.At(last-1), in.At(last), counter)
 	}
-	return in.at(last)
+	return in.At(last)
 }
 
 // lost is what a counter lost at resets between two edges, whose values are left and
 // right and between which lie the samples from from to to, the end excluded. resets are
 // those behind the first of them.
-func (e *edges) lost(in *samples, from, to int32, left, right float64, resets []int32) (sum float64) {
+func (e *edges) lost(in *column.Samples, from, to int32, left, right float64, resets []int32) (sum float64) {
 	before := left
 	if from < to {
-		if in.at(from) < left {
+		if in.At(from) < left {
 			sum += left
 		}
 		for _, r := range resets {
 			if r >= to {
 				break
 			}
-			sum += in.at(r - 1)
+			sum += in.At(r - 1)
 		}
-		before = in.at(to - 1)
+		before = in.At(to - 1)
 	}
 	if right < before {
 		sum += before

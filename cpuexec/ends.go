@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -28,16 +29,16 @@ func takesPacked(f *plan.WindowFunc) bool {
 // puts all samples into in.vs that this and later steps read, and the last packed
 // one: at their places, what is before them means nothing. The memory is the
 // evaluator's.
-func (s *evaluator) split(in *samples, fr *frame) int {
-	if in.units == nil {
+func (s *evaluator) split(in *column.Samples, fr *frame) int {
+	if in.Units == nil {
 		return fr.from
 	}
-	known := len(in.units)
+	known := len(in.Units)
 	split := fr.from + sort.Search(fr.to-fr.from, func(k int) bool { return int(fr.hi[fr.from+k]) > known })
 	from := known - 1
 	if split < fr.to {
 		from = min(from, int(fr.lo[split]))
 	}
-	in.unpackFrom(from, &s.joined)
+	in.UnpackFrom(from, &s.joined)
 	return split
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
@@ -67,8 +68,8 @@ func BenchmarkExtended(b *testing.B) {
 			frames := newFrames(spanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
 			s, out := &evaluator{}, dense.New(steps)
 			var got dense.Counts
-			in := givenSamples(ts, vs)
-			in.starts = c.starts
+			in := column.NewSamples(ts, vs)
+			in.Starts = c.starts
 			for b.Loop() {
 				if err := s.compute(frames, &call{f: w.Func, param: 0, trend: 0}, in, out, &got); err != nil {
 					b.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
@@ -47,7 +48,7 @@ func TestEnds(t *testing.T) {
 			known--
 		}
 		in := packedSamples(t, 1, ts, vs, known)[0]
-		plain := givenSamples(ts, vs)
+		plain := column.NewSamples(ts, vs)
 		for _, f := range functions {
 			sp.instant = f.Instant
 			want, got := dense.New(sp.grid.Steps), dense.New(sp.grid.Steps)
@@ -72,7 +73,7 @@ func TestEnds(t *testing.T) {
 
 // packedSamples reads so many series of the same samples, of which the first ones are
 // retained in packed columns.
-func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []samples {
+func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
 	b, parts, until := selection.NewBuilder(0), []int{0, known, len(ts)}, int64(math.MaxInt64)
 	if known == len(ts) {
 		parts = parts[:2]
@@ -88,17 +89,17 @@ func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &readRequest{set: newHotSet(math.MaxInt64), tick: 1, sel: sel.Remember(until), mint: ts[0], maxt: ts[len(ts)-1], takePacked: true}
-	all := make([]samples, series)
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.Remember(until), Mint: ts[0], Maxt: ts[len(ts)-1], TakePacked: true}
+	all := make([]column.Samples, series)
 	for i := range all {
-		all[i], err = new(reader).load(q, i)
+		all[i], err = new(column.Reader).Load(q, i)
 		require.NoError(t, err)
-		require.Len(t, all[i].units, known)
+		require.Len(t, all[i].Units, known)
 	}
 	return all
 }
 
-func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in samples, out dense.Row, c *dense.Counts) {
+func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
 	w, frames := &evaluator{}, newFrames(sp)
 	w.reset(sp.grid.Steps)
 	defer func() { frames.settle(w.sc); frames.release() }()

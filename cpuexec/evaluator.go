@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
@@ -60,13 +61,13 @@ func (s *evaluator) reset(steps int) {
 func (s *evaluator) countSamples() { s.single.settle(s.sc) }
 
 // compute fills out, which has no values yet, with what is called over the windows of in.
-func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row, c *dense.Counts) error {
+func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out dense.Row, c *dense.Counts) error {
 	f := fn.f
 	*c = dense.Counts{}
-	if in.times.len() == 0 {
+	if in.Times.Len() == 0 {
 		return nil
 	}
-	fr := frames.over(in.times, &s.single, s.sc)
+	fr := frames.over(in.Times, &s.single, s.sc)
 	split := fr.from // steps before it have packed samples
 	if atEnds(f) {
 		split = s.split(&in, fr)
@@ -74,11 +75,11 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row,
 	if f.Instant {
 		switch f {
 		case plan.Timestamp, plan.InfoTime:
-			s.values = seconds(s.values[:0], fr.ts, in.vs)
-			in.vs = s.values
+			s.values = seconds(s.values[:0], fr.ts, in.Values)
+			in.Values = s.values
 		case plan.StartTimestamp:
-			s.values = in.starts.Seconds(s.values[:0], in.vs)
-			in.vs = s.values
+			s.values = in.Starts.Seconds(s.values[:0], in.Values)
+			in.Values = s.values
 		}
 		*c = lastSample(fr, &in, split, s.stale(&in), out, s.sc)
 		return nil
@@ -93,7 +94,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row,
 	}
 	s.bounds = fr.bounds
 	s.bounds.watch = watch{done: fr.span.done}
-	if f.StartTime && len(in.starts) > 0 {
+	if f.StartTime && len(in.Starts) > 0 {
 		c.Points = s.computeStarted(fr, f, &in, split, out, c.Points)
 		return nil
 	}
@@ -109,32 +110,32 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row,
 		if s.integerSums(fr, &in, mean, out) {
 			break
 		}
-		if in.unpack(&s.joined); s.slide(in.vs, sumCost) {
-			slidingSums(in.vs, &s.bounds, mean, &s.fixed, out)
+		if in.Unpack(&s.joined); s.slide(in.Values, sumCost) {
+			slidingSums(in.Values, &s.bounds, mean, &s.fixed, out)
 		} else {
-			sums(in.vs, &s.bounds, mean, out)
+			sums(in.Values, &s.bounds, mean, out)
 		}
 	case "stddev_over_time", "stdvar_over_time":
-		if root := f.Name == "stddev_over_time"; s.slide(in.vs, varianceCost) {
-			slidingVariances(in.vs, &s.bounds, root, &s.fixed, out)
+		if root := f.Name == "stddev_over_time"; s.slide(in.Values, varianceCost) {
+			slidingVariances(in.Values, &s.bounds, root, &s.fixed, out)
 		} else {
-			variances(in.vs, &s.bounds, root, out)
+			variances(in.Values, &s.bounds, root, out)
 		}
 	case "deriv", "predict_linear":
 		l := line{predict: f.Name == "predict_linear", seconds: fn.param, each: fn.vary[0], grid: fr.span.grid}
-		if s.slide(in.vs, regressionCost) {
-			c.Points = slidingRegressions(fr.ts, in.vs, &s.bounds, &s.fixed, l, out)
+		if s.slide(in.Values, regressionCost) {
+			c.Points = slidingRegressions(fr.ts, in.Values, &s.bounds, &s.fixed, l, out)
 		} else {
-			c.Points = regressions(fr.ts, in.vs, &s.bounds, l, out)
+			c.Points = regressions(fr.ts, in.Values, &s.bounds, l, out)
 		}
 	case "max_over_time":
-		s.indices = extremes(in.vs, &s.bounds, 1, s.indices, out)
+		s.indices = extremes(in.Values, &s.bounds, 1, s.indices, out)
 	case "min_over_time":
-		s.indices = extremes(in.vs, &s.bounds, -1, s.indices, out)
+		s.indices = extremes(in.Values, &s.bounds, -1, s.indices, out)
 	case "resets":
 		countBetween(s.resets(&in), &s.bounds, out)
 	case "changes":
-		s.indices = findChanges(in.vs, s.indices[:0])
+		s.indices = findChanges(in.Values, s.indices[:0])
 		countBetween(s.indices, &s.bounds, out)
 	case "irate":
 		c.Points = lastPairs(fr, &in, split, counterLast, out)
@@ -142,33 +143,33 @@ func (s *evaluator) compute(frames *frames, fn *call, in samples, out dense.Row,
 		c.Points = lastPairs(fr, &in, split, gaugeLast, out)
 	case "double_exponential_smoothing":
 		if fn.vary[0] != nil {
-			c.Points = smoothings(fn.vary, fr.ts, in.vs, &s.bounds, out)
+			c.Points = smoothings(fn.vary, fr.ts, in.Values, &s.bounds, out)
 			break
 		}
 		if err := factorsFail(fn.param, fn.trend); err != nil && c.MaxWindow > 0 {
 			return err
 		}
-		c.Points = fold(fr.ts, in.vs, &s.bounds, smoothing(fn.param, fn.trend), out)
+		c.Points = fold(fr.ts, in.Values, &s.bounds, smoothing(fn.param, fn.trend), out)
 	case "quantile_over_time":
 		if fn.vary[0] != nil || !exact.IsQuantile(fn.param) {
-			s.steppedQuantiles(in.vs, fn, out)
-		} else if s.bounds.overlap(quantileCost) && s.order.Set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
+			s.steppedQuantiles(in.Values, fn, out)
+		} else if s.bounds.overlap(quantileCost) && s.order.Set(in.Values, int(s.bounds.first()), int(s.bounds.end())) {
 			slidingQuantiles(&s.bounds, &s.order, fn.param, out)
 		} else {
-			sortedQuantiles(in.vs, &s.bounds, fn.param, &s.values, out)
+			sortedQuantiles(in.Values, &s.bounds, fn.param, &s.values, out)
 		}
 	case "mad_over_time":
-		if s.bounds.overlap(deviationCost) && s.order.Set(in.vs, int(s.bounds.first()), int(s.bounds.end())) {
-			slidingDeviations(in.vs, &s.bounds, &s.order, &s.values, out)
+		if s.bounds.overlap(deviationCost) && s.order.Set(in.Values, int(s.bounds.first()), int(s.bounds.end())) {
+			slidingDeviations(in.Values, &s.bounds, &s.order, &s.values, out)
 		} else {
-			sortedDeviations(in.vs, &s.bounds, &s.values, out)
+			sortedDeviations(in.Values, &s.bounds, &s.values, out)
 		}
 	default:
 		each, ok := folders[f.Name]
 		if !ok {
 			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
 		}
-		c.Points = fold(fr.ts, in.vs, &s.bounds, each, out)
+		c.Points = fold(fr.ts, in.Values, &s.bounds, each, out)
 	}
 	return nil
 }
@@ -186,14 +187,14 @@ func seconds(out []float64, ts []int64, vs []float64) []float64 {
 
 // resets returns the samples that are less than the one before, as indices. The memory is
 // the evaluator's.
-func (s *evaluator) resets(in *samples) []int32 {
-	s.indices = in.appendResets(s.indices[:0])
+func (s *evaluator) resets(in *column.Samples) []int32 {
+	s.indices = in.Resets(s.indices[:0])
 	return s.indices
 }
 
 // stale returns the samples that are stale markers, as indices. The memory is the
 // evaluator's.
-func (s *evaluator) stale(in *samples) []int32 {
-	s.indices = in.appendStale(s.indices[:0])
+func (s *evaluator) stale(in *column.Samples) []int32 {
+	s.indices = in.Stale(s.indices[:0])
 	return s.indices
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -25,11 +26,11 @@ func TestEvenRuns(t *testing.T) {
 		cut := rapid.IntRange(0, len(all)-1).Draw(t, "cut")
 		end := rapid.IntRange(cut, len(all)).Draw(t, "end")
 		known, tail := all[:end], all[end:]
-		even := evenRuns(nil).add(known)
-		if found := findRuns(known); found != nil {
+		even := column.EvenRuns(nil).Add(known)
+		if found := column.FindRuns(known); found != nil {
 			require.Equal(t, even, found)
 		}
-		even = even.cut(int32(cut), int32(end), nil).add(tail)
+		even = even.Cut(int32(cut), int32(end), nil).Add(tail)
 		all = all[cut:]
 		requireRuns(t, all, even)
 		if len(all) == 0 {
@@ -87,13 +88,13 @@ func drawRun(t *rapid.T) []int64 {
 }
 
 // requireRuns checks that runs, without gaps between them, are those of ts.
-func requireRuns(t require.TestingT, ts []int64, runs evenRuns) {
+func requireRuns(t require.TestingT, ts []int64, runs column.EvenRuns) {
 	at := int32(0)
 	for _, r := range runs {
-		require.Equal(t, at, r.from)
-		require.Less(t, r.from, r.to)
-		for ; at < r.to; at++ {
-			require.Equal(t, ts[at], r.first+int64(at-r.from)*r.every)
+		require.Equal(t, at, r.From)
+		require.Less(t, r.From, r.To)
+		for ; at < r.To; at++ {
+			require.Equal(t, ts[at], r.First+int64(at-r.From)*r.Every)
 		}
 	}
 	require.Len(t, ts, int(at))
@@ -105,19 +106,6 @@ func countNotAfter(ts []int64, t int64) int32 {
 		n++
 	}
 	return n
-}
-
-// Irregular times have no runs worth keeping.
-func TestUnevenTimes(t *testing.T) {
-	var ts []int64
-	for i := range int64(1000) {
-		ts = append(ts, i*15_000+i%3)
-	}
-	require.Nil(t, findRuns(ts))
-	for i := range ts {
-		ts[i] = int64(i+i/500) * 15_000
-	}
-	require.Equal(t, evenRuns{{0, 500, 0, 15_000}, {500, 1000, 501 * 15_000, 15_000}}, findRuns(ts))
 }
 
 // drawInterval draws a distance of steps: any, or one that many distances of samples

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -27,7 +28,7 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
-	hot     *hotSet
+	hot     *column.Set
 }
 
 // Options configure an Executor.
@@ -47,12 +48,12 @@ func New(o Options) *Executor {
 	}
 	return &Executor{
 		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
-		hot: newHotSet(o.DecodedBytes),
+		hot: column.NewSet(o.DecodedBytes),
 	}
 }
 
 // DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.hot.size() }
+func (x *Executor) DecodedBytes() int64 { return x.hot.SizeBytes() }
 
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
@@ -165,7 +166,7 @@ func (e *extrapolation) find(guess, n int, lead, trail int64) int {
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
-func extrapolated(fr *frame, in *samples, split int, kind difference, resets []int32, out dense.Row) (points int) {
+func extrapolated(fr *frame, in *column.Samples, split int, kind difference, resets []int32, out dense.Row) (points int) {
 	e := fr.extrapolation(kind)
 	copy(out.Present, e.pairs)
 	vals, his := out.Values[:len(fr.hi)], fr.hi
@@ -175,8 +176,8 @@ func extrapolated(fr *frame, in *samples, split int, kind difference, resets []i
 			plain = k + sort.Search(fr.to-k, func(n int) bool { return his[k+n] > resets[r] })
 		}
 		mid := min(max(split, k), plain)
-		e.packedDifferences(fr, &in.packed, kind, vals, k, mid)
-		e.differences(fr, in.vs, kind, vals, mid, plain)
+		e.packedDifferences(fr, &in.Packed, kind, vals, k, mid)
+		e.differences(fr, in.Values, kind, vals, mid, plain)
 		for k = plain; k < fr.to; k++ {
 			lo, hi := fr.lo[k], his[k]
 			for r < len(resets) && resets[r] <= lo {
@@ -185,10 +186,10 @@ func extrapolated(fr *frame, in *samples, split int, kind difference, resets []i
 			if r == len(resets) || resets[r] >= hi {
 				break
 			}
-			first := in.at(lo)
-			increase := in.at(hi-1) - first
+			first := in.At(lo)
+			increase := in.At(hi-1) - first
 			for q := r; q < len(resets) && resets[q] < hi; q++ {
-				increase += in.at(resets[q] - 1)
+				increase += in.At(resets[q] - 1)
 			}
 			vals[k] = float64(increase * e.factorOf(k, first, increase))
 		}
@@ -212,14 +213,14 @@ func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, ou
 }
 
 // packedDifferences is differences for packed samples.
-func (e *extrapolation) packedDifferences(fr *frame, p *packed, kind difference, out []float64, from, to int) {
+func (e *extrapolation) packedDifferences(fr *frame, p *column.Packed, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
 		if kind != gaugeDelta {
 			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
 		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
-				out[k] = e.difference(kind, k, p.value(lo), p.value(hi-1))
+				out[k] = e.difference(kind, k, p.Value(lo), p.Value(hi-1))
 			}
 		}
 	}
@@ -254,14 +255,3 @@ func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
 
 // The slack is relative, but for products that are not normal numbers.
 const slack, tiny = 1e-12, 1e-290
-
-// findResets appends the indices, at least from, of the samples that are less
-// than the one before to resets.
-func findResets(vs []float64, from int, resets []int32) []int32 {
-	for i := max(from, 1); i < len(vs); i++ {
-		if vs[i] < vs[i-1] {
-			resets = append(resets, int32(i))
-		}
-	}
-	return resets
-}

@@ -2,10 +2,10 @@ package cpuexec
 
 import (
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
@@ -21,11 +21,11 @@ type frame struct {
 	counts dense.Counts // of a function with a value wherever there is a sample
 
 	made   sync.Once
-	shared int          // how many of ts are a shared list's
-	tail   []int64      // those behind them
-	lender *sharedTimes // in whose spare memory ts ends
-	joined []int64      // memory for ts where they are in no other
-	even   evenRuns     // of ts, where the shared list has some
+	shared int                 // how many of ts are a shared list's
+	tail   []int64             // those behind them
+	lender *column.SharedTimes // in whose spare memory ts ends
+	joined []int64             // memory for ts where they are in no other
+	even   column.EvenRuns     // of ts, where the shared list has some
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
@@ -43,9 +43,9 @@ func (f *frame) reset(ts []int64, s span) {
 
 // join makes f the frame of s over t with tail for its own times. With borrow, it
 // puts these into the spare memory of the shared list where it may.
-func (f *frame) join(t sampleTimes, tail []int64, borrow bool, s span) {
-	f.even = t.appendEven(tail, f.even[:0])
-	ts, lender := t.join(tail, borrow, &f.joined)
+func (f *frame) join(t column.Times, tail []int64, borrow bool, s span) {
+	f.even = t.EvenRuns(tail, f.even[:0])
+	ts, lender := t.Join(tail, borrow, &f.joined)
 	f.lender = lender
 	f.reset(ts, s)
 }
@@ -70,12 +70,4 @@ func (f *frame) settle(sc stepCounts) {
 		}
 		seen = hi
 	}
-}
-
-// within returns the part of ts, which ascend, that lies in mint to maxt (ms,
-// both included), as indices.
-func within(ts []int64, mint, maxt int64) (lo, hi int) {
-	lo = sort.Search(len(ts), func(k int) bool { return ts[k] >= mint })
-	hi = lo + sort.Search(len(ts)-lo, func(k int) bool { return ts[lo+k] > maxt })
-	return lo, hi
 }

@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"slices"
 	"sync"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
 )
 
 // frames are the frames that come up while a window is evaluated over many
@@ -37,11 +39,11 @@ func newFrames(s span) *frames {
 // over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have; what is
 // in it is settled first.
-func (f *frames) over(t sampleTimes, single *frame, sc stepCounts) *frame {
+func (f *frames) over(t column.Times, single *frame, sc stepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
 		single.settle(sc)
-		single.join(t, t.own, false, f.span)
+		single.join(t, t.Own, false, f.span)
 		return single
 	}
 	fr.made.Do(func() { fr.join(t, fr.tail, true, f.span) })
@@ -50,21 +52,21 @@ func (f *frames) over(t sampleTimes, single *frame, sc stepCounts) *frame {
 
 // known returns the frame that series with times t share, or nil if they have
 // none.
-func (f *frames) known(t sampleTimes) *frame {
+func (f *frames) known(t column.Times) *frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(t.shared) == 0 {
-		return f.decoded(t.own)
+	if len(t.Shared) == 0 {
+		return f.decoded(t.Own)
 	}
-	for _, fr := range f.byAddress[&t.shared[0]] {
-		if fr.shared == len(t.shared) && slices.Equal(fr.tail, t.own) {
+	for _, fr := range f.byAddress[&t.Shared[0]] {
+		if fr.shared == len(t.Shared) && slices.Equal(fr.tail, t.Own) {
 			return fr
 		}
 	}
 	fr := f.take()
 	if fr != nil {
-		fr.shared, fr.tail = len(t.shared), append(fr.tail[:0], t.own...)
-		f.byAddress[&t.shared[0]] = append(f.byAddress[&t.shared[0]], fr)
+		fr.shared, fr.tail = len(t.Shared), append(fr.tail[:0], t.Own...)
+		f.byAddress[&t.Shared[0]] = append(f.byAddress[&t.Shared[0]], fr)
 	}
 	return fr
 }
@@ -115,7 +117,7 @@ func (f *frames) settle(sc stepCounts) {
 func (f *frames) release() {
 	for _, fr := range f.all {
 		if fr.lender != nil {
-			fr.lender.release()
+			fr.lender.Release()
 			fr.lender = nil
 		}
 		fr.used.Store(0)

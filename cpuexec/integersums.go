@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
@@ -15,18 +16,18 @@ import (
 // A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
 // it is added up, and its compensation is 0. So a window's is the difference of two
 // sums of all samples up to its ends; that these wrap around does not matter.
-func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out dense.Row) bool {
-	if in.units == nil {
+func (s *evaluator) integerSums(fr *frame, in *column.Samples, mean bool, out dense.Row) bool {
+	if in.Units == nil {
 		return false
 	}
 	first, end := int(fr.first()), int(fr.end())
-	known := min(len(in.units), end)
+	known := min(len(in.Units), end)
 	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
 	upTo, sum := s.upTo, int64(0)
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
 	if first < known {
-		base, unit := int64(in.base), int64(in.unit)
-		units, to := in.units[first:known], upTo[first:known]
+		base, unit := int64(in.Base), int64(in.Unit)
+		units, to := in.Units[first:known], upTo[first:known]
 		least, most := units[0], units[0]
 		for i, u := range units {
 			to[i] = sum
@@ -36,7 +37,7 @@ func (s *evaluator) integerSums(fr *frame, in *samples, mean bool, out dense.Row
 		low, high = base+int64(least)*unit, base+int64(most)*unit
 	}
 	for i := max(known, first); i < end; i++ {
-		v := in.vs[i-len(in.units)]
+		v := in.Values[i-len(in.Units)]
 		if !exact.IsInteger(v) {
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
@@ -166,7 +167,7 @@ func (l *Leaf) DecodedShare() float64 {
 	looked, kept := 0, 0
 	for i := 0; i < n; i += max(1, n/64) {
 		looked++
-		if isHot(l.Selection.Memo(i)) {
+		if column.IsDecoded(l.Selection.Memo(i)) {
 			kept++
 		}
 	}

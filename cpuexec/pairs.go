@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
@@ -45,23 +46,23 @@ func findChanges(vs []float64, changes []int32) []int32 {
 // as the rate of a counter it is per second, and after a reset the last sample
 // itself. Steps before split have packed samples. It returns the number of steps
 // with a value.
-func lastPairs(fr *frame, in *samples, split int, kind difference, out dense.Row) (points int) {
+func lastPairs(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
 	e := fr.extrapolation(kind)
 	copy(out.Present, e.pairs)
 	all := e.points == fr.to-fr.from // of these steps have a value
 	for k := fr.from; k < split; {
 		if kind == counterLast && all {
-			k += packedPairs(out.Values[k:split], &in.packed, fr.hi[k:split], e.factor[k:split])
+			k += packedPairs(out.Values[k:split], &in.Packed, fr.hi[k:split], e.factor[k:split])
 		}
 		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-				out.Values[k] = lastPair(kind, in.value(hi-2), in.value(hi-1), e.factor[k])
+				out.Values[k] = lastPair(kind, in.Value(hi-2), in.Value(hi-1), e.factor[k])
 			}
 		}
 	}
 	for k := split; k < fr.to; k++ {
 		if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
-			out.Values[k] = lastPair(kind, in.vs[hi-2], in.vs[hi-1], e.factor[k])
+			out.Values[k] = lastPair(kind, in.Values[hi-2], in.Values[hi-1], e.factor[k])
 		}
 	}
 	return e.points

@@ -2,6 +2,7 @@ package cpuexec
 
 import (
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -181,7 +182,7 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 		}
 		from, to := max(cs[0].MinT, mint), min(cs[len(cs)-1].MaxT, maxt)
 		points += int(min((to-from+width)/g.Interval+1, int64(g.Steps)))
-		most = max(most, int(count(cs)))
+		most = max(most, int(column.CountSamples(cs)))
 	}
 	return r.mayHold(rest + results*points + most)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
@@ -241,7 +242,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			w.reset(sp.grid.Steps)
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.5, trend: 0.5}, givenSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.5, trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
@@ -15,7 +16,7 @@ import (
 
 // computeStarted fills out with f over samples some of which have start timestamps. Of
 // the steps with samples there are so many; it returns those with a value.
-func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, split int, out dense.Row, steps int) (points int) {
+func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Samples, split int, out dense.Row, steps int) (points int) {
 	switch f.Name {
 	case "rate":
 		return s.increases(fr, in, split, counterRate, out)
@@ -31,12 +32,12 @@ func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *samples, s
 
 // allResets returns the samples at which the values or the start timestamps say that
 // the counter was reset, as indices. The memory is the worker's.
-func (s *evaluator) allResets(in *samples, ts []int64) []int32 {
+func (s *evaluator) allResets(in *column.Samples, ts []int64) []int32 {
 	resets := s.resets(in)
-	if len(in.starts) == 0 {
+	if len(in.Starts) == 0 {
 		return resets
 	}
-	s.began = in.starts.Resets(ts, s.began[:0])
+	s.began = in.Starts.Resets(ts, s.began[:0])
 	s.merged = mergeIndices(resets, s.began, s.merged[:0])
 	return s.merged
 }
@@ -44,15 +45,15 @@ func (s *evaluator) allResets(in *samples, ts []int64) []int32 {
 // increases fills out with what rate and increase come to over samples some of which
 // have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
 // operation.
-func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference, out dense.Row) (points int) {
+func (s *evaluator) increases(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
 	resets := s.allResets(in, fr.ts)
-	s.countOverlaps(fr, in.starts)
+	s.countOverlaps(fr, in.Starts)
 	points = extrapolated(fr, in, split, kind, resets, out)
 	seconds := 0.0
 	if kind == counterRate {
 		seconds = secondsOf(fr.span.width)
 	}
-	starts := in.starts.Cursor()
+	starts := in.Starts.Cursor()
 	for k := fr.from; k < fr.to; k++ {
 		lo, hi := fr.lo[k], fr.hi[k]
 		if lo == hi {
@@ -79,16 +80,16 @@ func (s *evaluator) increases(fr *frame, in *samples, split int, kind difference
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r + v[first]) *
 //	           (covered + to end) / covered
-func sinceStart(ts []int64, in *samples, lo int32, resets []int32, start, end int64, seconds float64) float64 {
+func sinceStart(ts []int64, in *column.Samples, lo int32, resets []int32, start, end int64, seconds float64) float64 {
 	n := len(ts)
 	last := ts[n-1]
-	first := in.at(lo)
-	v := in.at(lo+int32(n)-1) - first
+	first := in.At(lo)
+	v := in.At(lo+int32(n)-1) - first
 	for _, r := range resets {
 		if r >= lo+int32(n) {
 			break
 		}
-		v += in.at(r - 1)
+		v += in.At(r - 1)
 	}
 	v += first
 	spacing := 0.0
@@ -111,16 +112,16 @@ func sinceStart(ts []int64, in *samples, lo int32, resets []int32, start, end in
 
 // rates fills out with what irate comes to over samples some of which have start
 // timestamps.
-func (s *evaluator) rates(fr *frame, in *samples, split int, out dense.Row) (points int) {
+func (s *evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Row) (points int) {
 	points = lastPairs(fr, in, split, counterLast, out)
 	e := fr.extrapolation(counterLast)
-	s.began = in.starts.Resets(fr.ts, s.began[:0])
+	s.began = in.Starts.Resets(fr.ts, s.began[:0])
 	k := fr.from
 	for _, r := range s.began {
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
 		for ; k < fr.to && fr.hi[k] == r+1; k++ {
 			if fr.hi[k]-fr.lo[k] >= 2 {
-				out.Values[k] = in.at(r) / e.factor[k]
+				out.Values[k] = in.At(r) / e.factor[k]
 			}
 		}
 	}

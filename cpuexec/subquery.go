@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -53,7 +54,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.Present)
-		if s.err = s.compute(frames, fn, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
+		if s.err = s.compute(frames, fn, column.NewSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].Points > 0 {

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
@@ -54,18 +55,18 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
 //
 // Steps before split have packed samples.
-func lastSample(fr *frame, in *samples, split int, stale []int32, out dense.Row, sc stepCounts) dense.Counts {
+func lastSample(fr *frame, in *column.Samples, split int, stale []int32, out dense.Row, sc stepCounts) dense.Counts {
 	fr.used.Add(1)
 	copy(out.Present, fr.any)
 	for k := fr.from; k < split; {
-		k += packedLast(out.Values[k:split], &in.packed, fr.hi[k:split])
+		k += packedLast(out.Values[k:split], &in.Packed, fr.hi[k:split])
 		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi > 0 {
-				out.Values[k] = in.value(hi - 1)
+				out.Values[k] = in.Value(hi - 1)
 			}
 		}
 	}
-	vals, vs := out.Values[split:fr.to], in.vs
+	vals, vs := out.Values[split:fr.to], in.Values
 	for k, hi := range fr.hi[split:fr.to] {
 		if hi > 0 {
 			vals[k] = vs[hi-1]

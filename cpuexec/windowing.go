@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
@@ -58,7 +59,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
 	defer release()
 	for _, s := range scratch {
-		s.reader.reset(r.job.StartTimestamps)
+		s.Reader.Reset(r.job.StartTimestamps)
 	}
 	e.scratch = scratch
 	if elsewhere != nil {
@@ -106,11 +107,11 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	n, size := len(src.labels), len(b.counts)
 	frames := r.latest.take(w.Func, sp)
 	fn := &call{f: w.Func, param: w.Param, trend: w.Trend, vary: src.vary}
-	q := &readRequest{
-		set: r.x.hot, tick: r.x.hot.tick(), sel: src.sel,
-		keepStale: w.Func.Instant, takePacked: takesPacked(w.Func),
+	q := &column.Request{
+		Set: r.x.hot, Tick: r.x.hot.Tick(), Sel: src.sel,
+		KeepStale: w.Func.Instant, TakePacked: takesPacked(w.Func),
 	}
-	q.mint, q.maxt = w.Reads(r.job.Grid)
+	q.Mint, q.Maxt = w.Reads(r.job.Grid)
 	eval := func(k, i int, out dense.Row, c *dense.Counts) bool {
 		s := e.scratch[k]
 		if s.err == nil && r.ctx.Err() == nil {
@@ -144,10 +145,10 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 	r.noteQuantiles(e.scratch, fn, w.ParamPos)
 	e.warnOverlaps(w)
 	for _, s := range e.scratch {
-		r.m.Work.Chunks += s.stats.Chunks
-		r.m.Work.Samples += s.stats.Samples
-		r.m.Work.Bytes += s.stats.Bytes
-		r.m.Work.Kept += s.stats.Retained
+		r.m.Work.Chunks += s.Stats.Chunks
+		r.m.Work.Samples += s.Stats.Samples
+		r.m.Work.Bytes += s.Stats.Bytes
+		r.m.Work.Kept += s.Stats.Retained
 		s.countSamples()
 		for k := range b.steps {
 			r.m.SamplesAtStep[k] += s.sc.all[k]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -47,7 +48,7 @@ func BenchmarkWindows(b *testing.B) {
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts
-						require.NoError(b, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.9, trend: 0.5}, givenSamples(ts, vs), out, &c))
+						require.NoError(b, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.9, trend: 0.5}, column.NewSamples(ts, vs), out, &c))
 					}
 				})
 			}
@@ -60,13 +61,13 @@ func BenchmarkWindows(b *testing.B) {
 func BenchmarkFind(b *testing.B) {
 	const lists = 1000
 	var times [lists][]int64
-	var runs [lists]evenRuns
+	var runs [lists]column.EvenRuns
 	for i := range times {
 		times[i], _ = gauge("bytes", 0)
 		for k := range times[i] {
 			times[i][k] += int64(i) * 13
 		}
-		runs[i] = findRuns(times[i])
+		runs[i] = column.FindRuns(times[i])
 	}
 	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
 	for _, instant := range []bool{true, false} {

@@ -4,12 +4,13 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // worker is the scratch memory of one goroutine.
 type worker struct {
-	reader
+	column.Reader
 	evaluator
 	// overlapping counts, for all series of a name, the steps at which start timestamps
 	// overlap.
@@ -20,7 +21,7 @@ type worker struct {
 }
 
 func (w *worker) reset(steps, maps int) {
-	w.reader.reset(false)
+	w.Reader.Reset(false)
 	w.evaluator.reset(steps)
 	w.overlapping, w.err = nil, nil
 	w.kept = make([]int, maps)
@@ -42,15 +43,15 @@ func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()
 }
 
 // eval applies a window function to one series.
-func (s *worker) eval(frames *frames, fn *call, q *readRequest, i int, out dense.Row, c *dense.Counts) error {
-	in, err := s.load(q, i)
+func (s *worker) eval(frames *frames, fn *call, q *column.Request, i int, out dense.Row, c *dense.Counts) error {
+	in, err := s.Load(q, i)
 	if err != nil {
 		return err
 	}
 	err = s.compute(frames, fn, in, out, c)
-	in.release()
+	in.Release()
 	if s.overlaps > 0 {
-		s.noteOverlaps(q.sel.Labels(i))
+		s.noteOverlaps(q.Sel.Labels(i))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package cpuexec
+package column
 
 import "golang.org/x/sys/cpu"
 

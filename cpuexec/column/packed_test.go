@@ -1,4 +1,4 @@
-package cpuexec
+package column
 
 import (
 	"math"
@@ -69,10 +69,10 @@ func requireSameBits(t require.TestingT, want, got []float64) {
 	}
 }
 
-func tryPack(vs []float64) (packed, bool) {
+func tryPack(vs []float64) (Packed, bool) {
 	base, unit, ok := rangeOf(vs)
 	if !ok {
-		return packed{}, false
+		return Packed{}, false
 	}
 	return pack(vs, base, unit), true
 }

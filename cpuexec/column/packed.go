@@ -1,4 +1,4 @@
-package cpuexec
+package column
 
 import (
 	"math"
@@ -7,20 +7,20 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
-// packed are values that take half the memory: base + units[i]*unit, exactly.
+// Packed are values that take half the memory: base + units[i]*unit, exactly.
 // Counters of events and gauges of bytes are of this kind; shares and seconds
 // are not.
-type packed struct {
-	units []uint32
-	base  float64
-	unit  float64 // a power of two
+type Packed struct {
+	Units []uint32
+	Base  float64
+	Unit  float64 // a power of two
 }
 
 // pack packs values of which rangeOf says that they can be.
-func pack(vs []float64, base int64, unit int) packed {
-	p := packed{units: make([]uint32, len(vs)), base: float64(base), unit: float64(int64(1) << unit)}
+func pack(vs []float64, base int64, unit int) Packed {
+	p := Packed{Units: make([]uint32, len(vs)), Base: float64(base), Unit: float64(int64(1) << unit)}
 	for i, v := range vs {
-		p.units[i] = uint32((int64(v) - base) >> unit)
+		p.Units[i] = uint32((int64(v) - base) >> unit)
 	}
 	return p
 }
@@ -49,13 +49,13 @@ func rangeOf(vs []float64) (base int64, unit int, ok bool) {
 
 // append appends the values of units lo to hi, the end excluded, to out. Where
 // that has to grow it leaves room for some more.
-func (p *packed) append(out []float64, lo, hi int) []float64 {
-	units, n := p.units[lo:hi], len(out)
+func (p *Packed) append(out []float64, lo, hi int) []float64 {
+	units, n := p.Units[lo:hi], len(out)
 	if cap(out)-n < len(units) {
 		out = append(make([]float64, 0, n+len(units)+spareSamples), out...)
 	}
 	out = out[:n+len(units)]
-	widen(out[n:], units, p.base, p.unit)
+	widen(out[n:], units, p.Base, p.Unit)
 	return out
 }
 
@@ -66,5 +66,5 @@ func widenEach(to []float64, units []uint32, base, unit float64) {
 	}
 }
 
-// value is base + units[i]*unit.
-func (p *packed) value(i int32) float64 { return p.base + float64(float64(p.units[i])*p.unit) }
+// Value is base + units[i]*unit.
+func (p *Packed) Value(i int32) float64 { return p.Base + float64(float64(p.Units[i])*p.Unit) }
