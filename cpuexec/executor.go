@@ -20,6 +20,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -90,9 +91,9 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 		job.remembered = map[*plan.Aggregate]rememberable{}
 		findRememberable(job.Node, false, job.remembered)
 	}
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &latest{}}
+	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &window.Latest{}}
 	defer func() {
-		r.latest.release()
+		r.latest.Release()
 		if m == nil { // whether it failed or panicked
 			r.m.Release()
 		}
@@ -141,9 +142,9 @@ type run struct {
 	// held is the number of samples that Prometheus's engine would hold besides
 	// those of the node being evaluated.
 	held     int
-	got      got     // what was fetched last
-	latest   *latest // shared with evaluations below
-	overlaps bool    // start timestamps do, in some window
+	got      got            // what was fetched last
+	latest   *window.Latest // shared with evaluations below
+	overlaps bool           // start timestamps do, in some window
 	// firsts, if it is there, takes the first series of the node's groups.
 	firsts *firsts
 }

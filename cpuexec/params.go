@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -98,7 +99,7 @@ func (p *parameter) warnQuantiles(r *run, n *plan.Aggregate) {
 
 // holdParams evaluates the parameters of a window function that n applies. Their samples are held
 // until free is called, also those of constants.
-func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v varying, free func(), err error) {
+func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v window.Varying, free func(), err error) {
 	held := f.Param.Count() * r.job.Grid.Steps
 	free = func() { r.held -= held }
 	if len(params) == 0 {
@@ -117,7 +118,7 @@ func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v
 	}
 	if f.Param == plan.TwoParamsAfter {
 		for k, factor := range v[0] {
-			if factorsFail(factor, v[1][k]) != nil {
+			if window.CheckFactors(factor, v[1][k]) != nil {
 				return v, free, &plan.Declined{At: n, Reason: reasonFactors}
 			}
 		}
@@ -129,8 +130,8 @@ const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some ste
 
 // noteQuantiles says what Prometheus's engine says of the quantiles that workers have
 // noted and that are none.
-func (r *run) noteQuantiles(scratch []*worker, fn *call, pos posrange.PositionRange) {
+func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
 	for _, s := range scratch {
-		s.badQuantiles(fn, func(q float64) { r.note(annotations.NewInvalidQuantileWarning(q, pos)) })
+		s.InvalidQuantiles(fn, func(q float64) { r.note(annotations.NewInvalidQuantileWarning(q, pos)) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -77,7 +78,7 @@ func plainParams(n *plan.Aggregate, w *plan.Window) bool {
 	case w.Func.Name == "quantile_over_time" && !exact.IsQuantile(w.Param):
 		return false
 	}
-	return w.Func.Param != plan.TwoParamsAfter || factorsFail(w.Param, w.Trend) == nil
+	return w.Func.Param != plan.TwoParamsAfter || window.CheckFactors(w.Param, w.Trend) == nil
 }
 
 // formOf encodes everything that the values of an aggregation depend on besides its

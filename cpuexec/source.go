@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -24,7 +25,7 @@ type source struct {
 	// mayCollide says that two series may have the same labels once the
 	// function has dropped their names.
 	mayCollide bool
-	vary       varying // parameters of the window
+	vary       window.Varying // parameters of the window
 	drops      bool
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.

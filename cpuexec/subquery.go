@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -34,12 +35,12 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	}
 	steps := r.job.Grid.Steps
 	workers := r.x.workersFor(len(in) * steps)
-	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
+	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
-	fn := &call{f: n.Func, param: n.Param, trend: n.Trend, vary: vary}
-	frames := newFrames(sp)
-	defer frames.release()
+	fn := &window.Call{Func: n.Func, Param: n.Param, Trend: n.Trend, Varying: vary}
+	frames := window.NewFrames(sp)
+	defer frames.Release()
 	buffers := make([]dense.Row, workers)
 	for i := range buffers {
 		buffers[i] = dense.New(steps)
@@ -54,7 +55,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
 		clear(out.Present)
-		if s.err = s.compute(frames, fn, column.NewSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
+		if s.err = s.Evaluate(frames, fn, column.NewSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
 		if counted[i].Points > 0 {
@@ -66,14 +67,14 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	if err := r.done(); err != nil {
 		return nil, err
 	}
-	frames.settle(scratch[0].sc)
+	frames.CountSamples(scratch[0].Steps)
 	for _, s := range scratch {
 		if s.err != nil {
 			return nil, s.err
 		}
-		s.countSamples()
+		s.CountSamples()
 		for k := range steps {
-			r.m.SamplesAtStep[k] += s.sc.all[k]
+			r.m.SamplesAtStep[k] += s.Steps.All[k]
 		}
 	}
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -42,7 +43,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
-	sp := spanOf(w, r.job.Grid, r.ctx.Done())
+	sp := window.SpanOf(w, r.job.Grid, r.ctx.Done())
 	b, free, err := r.newBatch(n, workers)
 	if err != nil {
 		return err
@@ -102,14 +103,14 @@ func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
 }
 
 // onCores evaluates the series that were not taken yet.
-func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
+func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	r, b := e.r, e.b
 	n, size := len(src.labels), len(b.counts)
-	frames := r.latest.take(w.Func, sp)
-	fn := &call{f: w.Func, param: w.Param, trend: w.Trend, vary: src.vary}
+	frames := r.latest.Frames(w.Func, sp)
+	fn := &window.Call{Func: w.Func, Param: w.Param, Trend: w.Trend, Varying: src.vary}
 	q := &column.Request{
 		Set: r.x.hot, Tick: r.x.hot.Tick(), Sel: src.sel,
-		KeepStale: w.Func.Instant, TakePacked: takesPacked(w.Func),
+		KeepStale: w.Func.Instant, TakePacked: window.TakesPacked(w.Func),
 	}
 	q.Mint, q.Maxt = w.Reads(r.job.Grid)
 	eval := func(k, i int, out dense.Row, c *dense.Counts) bool {
@@ -141,7 +142,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 			return err
 		}
 	}
-	frames.settle(e.scratch[0].sc)
+	frames.CountSamples(e.scratch[0].Steps)
 	r.noteQuantiles(e.scratch, fn, w.ParamPos)
 	e.warnOverlaps(w)
 	for _, s := range e.scratch {
@@ -149,10 +150,10 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp span) error {
 		r.m.Work.Samples += s.Stats.Samples
 		r.m.Work.Bytes += s.Stats.Bytes
 		r.m.Work.Kept += s.Stats.Retained
-		s.countSamples()
+		s.CountSamples()
 		for k := range b.steps {
-			r.m.SamplesAtStep[k] += s.sc.all[k]
-			r.m.NewSamplesAtStep[k] += s.sc.fresh[k]
+			r.m.SamplesAtStep[k] += s.Steps.All[k]
+			r.m.NewSamplesAtStep[k] += s.Steps.Fresh[k]
 		}
 	}
 	return nil

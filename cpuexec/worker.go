@@ -6,12 +6,13 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/window"
 )
 
 // worker is the scratch memory of one goroutine.
 type worker struct {
 	column.Reader
-	evaluator
+	window.Evaluator
 	// overlapping counts, for all series of a name, the steps at which start timestamps
 	// overlap.
 	overlapping map[string]uint64
@@ -22,7 +23,7 @@ type worker struct {
 
 func (w *worker) reset(steps, maps int) {
 	w.Reader.Reset(false)
-	w.evaluator.reset(steps)
+	w.Evaluator.Reset(steps)
 	w.overlapping, w.err = nil, nil
 	w.kept = make([]int, maps)
 }
@@ -43,14 +44,14 @@ func (x *Executor) borrow(n, steps, maps int) (scratch []*worker, release func()
 }
 
 // eval applies a window function to one series.
-func (s *worker) eval(frames *frames, fn *call, q *column.Request, i int, out dense.Row, c *dense.Counts) error {
+func (s *worker) eval(frames *window.Frames, fn *window.Call, q *column.Request, i int, out dense.Row, c *dense.Counts) error {
 	in, err := s.Load(q, i)
 	if err != nil {
 		return err
 	}
-	err = s.compute(frames, fn, in, out, c)
+	err = s.Evaluate(frames, fn, in, out, c)
 	in.Release()
-	if s.overlaps > 0 {
+	if s.Overlaps > 0 {
 		s.noteOverlaps(q.Sel.Labels(i))
 	}
 	return err
@@ -61,8 +62,8 @@ func (s *worker) noteOverlaps(l labels.Labels) {
 	if s.overlapping == nil {
 		s.overlapping = map[string]uint64{}
 	}
-	s.overlapping[l.Get(model.MetricNameLabel)] += s.overlaps
-	s.overlaps = 0
+	s.overlapping[l.Get(model.MetricNameLabel)] += s.Overlaps
+	s.Overlaps = 0
 }
 
 // apply applies maps to a series that has been windowed.

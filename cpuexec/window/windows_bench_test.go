@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"fmt"
@@ -42,13 +42,13 @@ func BenchmarkWindows(b *testing.B) {
 			for _, width := range []int64{5, 60, 360, 1440} {
 				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
 					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
-					sp := span{grid: g, scan: &plan.Scan{}, width: width * 60_000}
-					w := &evaluator{}
-					w.reset(sp.grid.Steps)
+					sp := Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
+					w := &Evaluator{}
+					w.Reset(sp.Grid.Steps)
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts
-						require.NoError(b, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.9, trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: plan.Windows[name], Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
 					}
 				})
 			}
@@ -71,7 +71,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
 	for _, instant := range []bool{true, false} {
-		sp := span{grid: g, scan: &plan.Scan{}, width: 300_000, instant: instant}
+		sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 300_000, instant: instant}
 		for _, even := range []bool{false, true} {
 			b.Run(fmt.Sprintf("instant=%v/even=%v", instant, even), func(b *testing.B) {
 				var w bounds

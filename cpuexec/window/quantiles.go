@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"math/bits"
@@ -6,6 +6,46 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 )
+
+// slidingQuantiles fills out with the quantile of each window.
+func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	next := b.first()
+	first := next
+	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		next, first = o.Move(b.lo[k], b.hi[k], next, first)
+		if n := int(b.hi[k] - b.lo[k]); n > 0 {
+			cur.Set(k, o.Quantile(q, n))
+		}
+	}
+}
+
+// slidingDeviations fills out with the median absolute deviation of each window.
+func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float64, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	next, odd := b.first(), oddities{vs: vs, at: o.Odd}
+	first := next
+	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		lo, hi := b.lo[k], b.hi[k]
+		next, first = o.Move(lo, hi, next, first)
+		if lo == hi {
+			continue
+		}
+		if any, _ := odd.in(lo, hi); any || o.Tiny {
+			cur.Set(k, exact.MedianDeviation(vs[lo:hi], scratch))
+		} else {
+			cur.Set(k, o.MedianDeviation(int(hi-lo)))
+		}
+	}
+}
 
 // sortedQuantiles fills out with the quantile of each window, which it sorts anew.
 // scratch is memory to use and to grow.
@@ -39,15 +79,15 @@ func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out dense.Row
 
 // steppedQuantiles fills out with a quantile of each window that may be another at each
 // step, or none, and notes at which steps there is one.
-func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out dense.Row) {
-	q := fn.param
+func (s *Evaluator) steppedQuantiles(vs []float64, fn *Call, out dense.Row) {
+	q := fn.Param
 	cur := dense.Cursor{Row: out}
 	for k, lo := range s.bounds.lo {
 		if s.bounds.giveUp(k) {
 			break
 		}
-		if fn.vary[0] != nil {
-			q = fn.vary[0][k]
+		if fn.Varying[0] != nil {
+			q = fn.Varying[0][k]
 		}
 		if hi := s.bounds.hi[k]; lo < hi {
 			s.values = append(s.values[:0], vs[lo:hi]...)
@@ -63,19 +103,19 @@ func (s *evaluator) steppedQuantiles(vs []float64, fn *call, out dense.Row) {
 	}
 }
 
-// badQuantiles calls f with the quantiles that steppedQuantiles has noted and that are
+// InvalidQuantiles calls f with the quantiles that steppedQuantiles has noted and that are
 // none, in their order; with a constant perhaps several times.
-func (s *evaluator) badQuantiles(fn *call, f func(q float64)) {
-	q := fn.param
+func (s *Evaluator) InvalidQuantiles(fn *Call, f func(q float64)) {
+	q := fn.Param
 	for w, p := range s.noted {
 		for ; p != 0; p &= p - 1 {
-			if fn.vary[0] != nil {
-				q = fn.vary[0][w<<6+bits.TrailingZeros64(p)]
+			if fn.Varying[0] != nil {
+				q = fn.Varying[0][w<<6+bits.TrailingZeros64(p)]
 			}
 			if !exact.IsQuantile(q) {
 				f(q)
 			}
-			if fn.vary[0] == nil {
+			if fn.Varying[0] == nil {
 				break // the same at all steps
 			}
 		}

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"slices"
@@ -7,10 +7,10 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 )
 
-// frames are the frames that come up while a window is evaluated over many
+// Frames are the frames that come up while a window is evaluated over many
 // series. Several goroutines use them.
-type frames struct {
-	span span
+type Frames struct {
+	span Span
 
 	mu        sync.Mutex
 	byAddress map[*int64][]*frame // over times that many series share
@@ -32,17 +32,17 @@ const maxFrameSteps = 1 << 20
 
 var framePool = sync.Pool{New: func() any { return new(frame) }}
 
-func newFrames(s span) *frames {
-	return &frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
+func NewFrames(s Span) *Frames {
+	return &Frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
 }
 
 // over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have; what is
-// in it is settled first.
-func (f *frames) over(t column.Times, single *frame, sc stepCounts) *frame {
+// in it is counted first.
+func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
-		single.settle(sc)
+		single.countSamples(sc)
 		single.join(t, t.Own, false, f.span)
 		return single
 	}
@@ -52,7 +52,7 @@ func (f *frames) over(t column.Times, single *frame, sc stepCounts) *frame {
 
 // known returns the frame that series with times t share, or nil if they have
 // none.
-func (f *frames) known(t column.Times) *frame {
+func (f *Frames) known(t column.Times) *frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(t.Shared) == 0 {
@@ -73,7 +73,7 @@ func (f *frames) known(t column.Times) *frame {
 
 // decoded returns the frame over ts, which is scratch memory. It looks for
 // another series with equal times as long as that has been worth it.
-func (f *frames) decoded(ts []int64) *frame {
+func (f *Frames) decoded(ts []int64) *frame {
 	if f.misses > 64 && f.hits < f.misses {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (f *frames) decoded(ts []int64) *frame {
 }
 
 // take returns a frame to keep, or nil if there are enough.
-func (f *frames) take() *frame {
-	if len(f.all) >= 16 && len(f.all)*f.span.grid.Steps >= maxFrameSteps {
+func (f *Frames) take() *frame {
+	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
@@ -105,16 +105,16 @@ func (f *frames) take() *frame {
 	return fr
 }
 
-// settle adds the samples of all series evaluated to the statistics.
-func (f *frames) settle(sc stepCounts) {
+// CountSamples adds the samples of all series evaluated to the statistics.
+func (f *Frames) CountSamples(sc StepCounts) {
 	for _, fr := range f.all {
-		fr.settle(sc)
+		fr.countSamples(sc)
 	}
 }
 
-// release gives back what the frames have borrowed, and them. None may be used any
+// Release gives back what the frames have borrowed, and them. None may be used any
 // more.
-func (f *frames) release() {
+func (f *Frames) Release() {
 	for _, fr := range f.all {
 		if fr.lender != nil {
 			fr.lender.Release()

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/column"

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"math"
@@ -21,7 +21,7 @@ import (
 // which do not depend on where T starts. The slope is their ratio.
 //
 // Windows where Prometheus's own answer may be further from that than an answer
-// may be from Prometheus's are folded as Prometheus does: see fit.value.
+// may be from Prometheus's are computed as Prometheus does: see fit.value.
 func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l line, out dense.Row) (points int) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"sort"
@@ -16,7 +16,7 @@ import (
 
 // computeStarted fills out with f over samples some of which have start timestamps. Of
 // the steps with samples there are so many; it returns those with a value.
-func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Samples, split int, out dense.Row, steps int) (points int) {
+func (s *Evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Samples, split int, out dense.Row, steps int) (points int) {
 	switch f.Name {
 	case "rate":
 		return s.increases(fr, in, split, counterRate, out)
@@ -31,8 +31,8 @@ func (s *evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Sam
 }
 
 // allResets returns the samples at which the values or the start timestamps say that
-// the counter was reset, as indices. The memory is the worker's.
-func (s *evaluator) allResets(in *column.Samples, ts []int64) []int32 {
+// the counter was reset, as indices. The memory is the evaluator's.
+func (s *Evaluator) allResets(in *column.Samples, ts []int64) []int32 {
 	resets := s.resets(in)
 	if len(in.Starts) == 0 {
 		return resets
@@ -45,13 +45,13 @@ func (s *evaluator) allResets(in *column.Samples, ts []int64) []int32 {
 // increases fills out with what rate and increase come to over samples some of which
 // have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
 // operation.
-func (s *evaluator) increases(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
+func (s *Evaluator) increases(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
 	resets := s.allResets(in, fr.ts)
 	s.countOverlaps(fr, in.Starts)
 	points = extrapolated(fr, in, split, kind, resets, out)
 	seconds := 0.0
 	if kind == counterRate {
-		seconds = secondsOf(fr.span.width)
+		seconds = secondsOf(fr.span.Width)
 	}
 	starts := in.Starts.Cursor()
 	for k := fr.from; k < fr.to; k++ {
@@ -59,11 +59,11 @@ func (s *evaluator) increases(fr *frame, in *column.Samples, split int, kind dif
 		if lo == hi {
 			continue
 		}
-		start, end := starts.At(lo), fr.span.scan.Times(fr.span.grid.At(k))
+		start, end := starts.At(lo), fr.span.Scan.Times(fr.span.Grid.At(k))
 		for len(resets) > 0 && resets[0] <= lo {
 			resets = resets[1:]
 		}
-		if start == 0 || start <= end-fr.span.width || start >= fr.ts[lo] {
+		if start == 0 || start <= end-fr.span.Width || start >= fr.ts[lo] {
 			continue
 		}
 		if hi-lo == 1 {
@@ -112,7 +112,7 @@ func sinceStart(ts []int64, in *column.Samples, lo int32, resets []int32, start,
 
 // rates fills out with what irate comes to over samples some of which have start
 // timestamps.
-func (s *evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Row) (points int) {
+func (s *Evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Row) (points int) {
 	points = lastPairs(fr, in, split, counterLast, out)
 	e := fr.extrapolation(counterLast)
 	s.began = in.Starts.Resets(fr.ts, s.began[:0])
@@ -130,7 +130,7 @@ func (s *evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Ro
 
 // countOverlaps counts the steps in whose windows a sample begins before the one before
 // it was taken, of which Prometheus's engine says so.
-func (s *evaluator) countOverlaps(fr *frame, starts decode.Starts) {
+func (s *Evaluator) countOverlaps(fr *frame, starts decode.Starts) {
 	s.began = starts.Overlaps(fr.ts, s.began[:0])
 	at := s.began
 	if len(at) == 0 {
@@ -141,7 +141,7 @@ func (s *evaluator) countOverlaps(fr *frame, starts decode.Starts) {
 			at = at[1:]
 		}
 		if len(at) > 0 && at[0] < fr.hi[k] {
-			s.overlaps++
+			s.Overlaps++
 		}
 	}
 }

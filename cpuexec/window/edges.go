@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"slices"
@@ -65,14 +65,14 @@ func (e *edges) make(f *frame, instant bool) {
 	clear(e.present)
 	e.points = 0
 	x := f.span.extension
-	width := f.span.width - x.Before - x.After
+	width := f.span.Width - x.Before - x.After
 	inside, behind := int32(0), int32(0) // the first samples behind the start and not before the end
 	for k, strides := f.from, [2]int{}; k < f.to; k++ {
 		lo, hi := f.lo[k], f.hi[k]
 		if lo == hi {
 			continue
 		}
-		end := f.span.scan.Times(f.span.grid.At(k)) - x.After
+		end := f.span.Scan.Times(f.span.Grid.At(k)) - x.After
 		start := end - width
 		inside = afterFrom(f.ts, inside, &strides[0], start)
 		behind = afterFrom(f.ts, behind, &strides[1], end-1)
@@ -146,11 +146,11 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 
 // extended fills out with what f comes to over windows that are extended. It returns the
 // number of steps with a value.
-func (s *evaluator) extended(fr *frame, f *plan.WindowFunc, in *column.Samples, out dense.Row) (points int) {
+func (s *Evaluator) extended(fr *frame, f *plan.WindowFunc, in *column.Samples, out dense.Row) (points int) {
 	e := fr.edges(f == plan.Interpolated)
 	switch f.Name {
 	case "rate":
-		e.differences(fr, in, true, secondsOf(fr.span.width-fr.span.extension.Before-fr.span.extension.After), s.resets(in), out)
+		e.differences(fr, in, true, secondsOf(fr.span.Width-fr.span.extension.Before-fr.span.extension.After), s.resets(in), out)
 	case "increase":
 		e.differences(fr, in, true, 0, s.resets(in), out)
 	case "delta":

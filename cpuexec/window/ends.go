@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"sort"
@@ -20,8 +20,8 @@ func atEnds(f *plan.WindowFunc) bool {
 	return f == plan.Last || f == plan.Interpolated
 }
 
-// takesPacked reports whether f takes packed values as they are.
-func takesPacked(f *plan.WindowFunc) bool {
+// TakesPacked reports whether f takes packed values as they are.
+func TakesPacked(f *plan.WindowFunc) bool {
 	return atEnds(f) || f.Name == "sum_over_time" || f.Name == "avg_over_time"
 }
 
@@ -29,7 +29,7 @@ func takesPacked(f *plan.WindowFunc) bool {
 // puts all samples into in.vs that this and later steps read, and the last packed
 // one: at their places, what is before them means nothing. The memory is the
 // evaluator's.
-func (s *evaluator) split(in *column.Samples, fr *frame) int {
+func (s *Evaluator) split(in *column.Samples, fr *frame) int {
 	if in.Units == nil {
 		return fr.from
 	}

@@ -1,42 +1,42 @@
-package cpuexec
+package window
 
 import "github.com/promwarp/promwarp/plan"
 
-// latest are the frames of the window evaluated last. Where that was the same function
+// Latest are the frames of the window evaluated last. Where that was the same function
 // with the same range and offset, as in a ratio of two rates, of targets that expose
 // both, they are those of the next one.
-type latest struct {
+type Latest struct {
 	of     frameKey
-	frames *frames
+	frames *Frames
 }
 
 // frameKey is what frames depend on besides the times of samples.
 type frameKey struct {
-	span   span
+	span   Span
 	fixed  int64 // that of the scan, which span points to
 	at     bool  // whether there is one
 	offset int64 // of the scan
 	f      *plan.WindowFunc
 }
 
-// take returns the frames of f on s. They are released with l.
-func (l *latest) take(f *plan.WindowFunc, s span) *frames {
+// Frames returns the frames of f on s. They are released with l.
+func (l *Latest) Frames(f *plan.WindowFunc, s Span) *Frames {
 	key := frameKey{span: s, f: f}
-	if key.span.scan = nil; s.scan.Fixed != nil {
-		key.fixed, key.at = *s.scan.Fixed, true
+	if key.span.Scan = nil; s.Scan.Fixed != nil {
+		key.fixed, key.at = *s.Scan.Fixed, true
 	}
-	key.offset = s.scan.Offset
+	key.offset = s.Scan.Offset
 	if l.frames == nil || l.of != key {
-		l.release()
-		l.of, l.frames = key, newFrames(s)
+		l.Release()
+		l.of, l.frames = key, NewFrames(s)
 	}
 	return l.frames
 }
 
-// release gives the frames back, if there are some.
-func (l *latest) release() {
+// Release gives the frames back, if there are some.
+func (l *Latest) Release() {
 	if l.frames != nil {
-		l.frames.release()
+		l.frames.Release()
 		l.frames = nil
 	}
 }

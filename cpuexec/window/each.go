@@ -1,19 +1,19 @@
-package cpuexec
+package window
 
 import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// folder computes a function of one window's samples. ts and vs hold at least
+// reducer computes a function of one window's samples. ts and vs hold at least
 // one sample and no stale marker. It reports false where the function has no
 // value.
-type folder func(ts []int64, vs []float64) (float64, bool)
+type reducer func(ts []int64, vs []float64) (float64, bool)
 
-// folders are the functions that look at each window's samples anew, by their
+// reducers are the functions that look at each window's samples anew, by their
 // names in plan.Windows. Each makes the floating-point operations of
 // Prometheus's function of that name, in its order.
-var folders = map[string]folder{
+var reducers = map[string]reducer{
 	"ts_of_min_over_time": func(ts []int64, vs []float64) (float64, bool) {
 		at := 0
 		for k, v := range vs {
@@ -55,9 +55,9 @@ var folders = map[string]folder{
 	},
 }
 
-// fold fills out with f over the samples of each step's window and returns the
+// reduce fills out with f over the samples of each step's window and returns the
 // number of steps with a value.
-func fold(ts []int64, vs []float64, b *bounds, f folder, out dense.Row) (points int) {
+func reduce(ts []int64, vs []float64, b *bounds, f reducer, out dense.Row) (points int) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
 	for k := range b.lo {

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"slices"
@@ -85,7 +85,7 @@ func (f *frame) extrapolation(kind difference) *extrapolation {
 func (e *extrapolation) make(f *frame, kind difference) {
 	seconds := 0.0
 	if kind == counterRate {
-		seconds = secondsOf(f.span.width)
+		seconds = secondsOf(f.span.Width)
 	}
 	steps := len(f.lo)
 	e.points = 0
@@ -100,7 +100,7 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		e.shapes = slices.Grow(e.shapes, f.to-f.from) // each may be another
 	}
 	for k, same := f.from, 1; k < f.to; k += same {
-		same = f.alike(k, &even, f.span.grid.Interval)
+		same = f.alike(k, &even, f.span.Grid.Interval)
 		n := int(f.hi[k] - f.lo[k])
 		if n < 2 {
 			continue
@@ -129,11 +129,11 @@ func secondsOf(ms int64) float64 { return (time.Duration(ms) * time.Millisecond)
 // shapeOf returns the index of the shape of step k, in whose window there are n
 // samples; guess is tried first.
 func (e *extrapolation) shapeOf(f *frame, k, n, guess int, seconds float64) int {
-	end := f.span.scan.Times(f.span.grid.At(k))
+	end := f.span.Scan.Times(f.span.Grid.At(k))
 	first, final := f.ts[f.lo[k]], f.ts[f.hi[k]-1]
-	i := e.find(guess, n, first-(end-f.span.width), end-final)
+	i := e.find(guess, n, first-(end-f.span.Width), end-final)
 	if i == len(e.shapes) {
-		sh := newShape(n, first-(end-f.span.width), end-final, final-first, seconds)
+		sh := newShape(n, first-(end-f.span.Width), end-final, final-first, seconds)
 		e.shapes = append(e.shapes, sh)
 	}
 	return i

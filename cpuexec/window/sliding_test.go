@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"fmt"
@@ -237,12 +237,12 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 				vs[k], vs[len(vs)-1-k] = outside, -outside
 			}
 			g := plan.NewGrid(ts[cut+480], ts[len(ts)-1-cut], 15_000)
-			sp := span{grid: g, scan: &plan.Scan{}, width: 7_200_000}
-			w := &evaluator{}
-			w.reset(sp.grid.Steps)
+			sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 7_200_000}
+			w := &Evaluator{}
+			w.Reset(sp.Grid.Steps)
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.compute(newFrames(sp), &call{f: plan.Windows[name], param: 0.5, trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: plan.Windows[name], Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

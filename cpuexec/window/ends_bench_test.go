@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ func BenchmarkEnds(b *testing.B) {
 	for k := range ts {
 		ts[k], vs[k] = int64(k)*15_000, float64(1_000_000+k*7+k%3)
 	}
-	sp := span{
-		grid: plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps},
-		scan: &plan.Scan{}, width: 300_000,
+	sp := Span{
+		Grid: plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps},
+		Scan: &plan.Scan{}, Width: 300_000,
 	}
 	for _, columns := range []int{1, 4096} {
 		ins := packedSamples(b, columns, ts, vs, n)
@@ -29,11 +29,11 @@ func BenchmarkEnds(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", f.Name, columns), func(b *testing.B) {
 				sp := sp
 				sp.instant = f.Instant
-				frames, w, out := newFrames(sp), &evaluator{}, dense.New(steps)
+				frames, w, out := NewFrames(sp), &Evaluator{}, dense.New(steps)
 				var c dense.Counts
 				i := 0
 				for b.Loop() {
-					if err := w.compute(frames, &call{f: f, param: 0, trend: 0}, ins[i%columns], out, &c); err != nil {
+					if err := w.Evaluate(frames, &Call{Func: f, Param: 0, Trend: 0}, ins[i%columns], out, &c); err != nil {
 						b.Fatal(err)
 					}
 					i++
@@ -65,13 +65,13 @@ func BenchmarkExtended(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Windows["rate"], Width: 300_000, Extension: c.extension}
-			frames := newFrames(spanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
-			s, out := &evaluator{}, dense.New(steps)
+			frames := NewFrames(SpanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
+			s, out := &Evaluator{}, dense.New(steps)
 			var got dense.Counts
 			in := column.NewSamples(ts, vs)
 			in.Starts = c.starts
 			for b.Loop() {
-				if err := s.compute(frames, &call{f: w.Func, param: 0, trend: 0}, in, out, &got); err != nil {
+				if err := s.Evaluate(frames, &Call{Func: w.Func, Param: 0, Trend: 0}, in, out, &got); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"slices"
@@ -36,17 +36,17 @@ func TestEvenRuns(t *testing.T) {
 		if len(all) == 0 {
 			return
 		}
-		s := span{
-			grid: plan.Grid{
+		s := Span{
+			Grid: plan.Grid{
 				Start:    all[0] + int64(rapid.IntRange(-500, 500).Draw(t, "start")),
 				Interval: drawInterval(t),
 				Steps:    rapid.IntRange(1, 200).Draw(t, "steps"),
 			},
-			scan:    &plan.Scan{},
-			width:   int64(rapid.IntRange(1, 400).Draw(t, "width")),
+			Scan:    &plan.Scan{},
+			Width:   int64(rapid.IntRange(1, 400).Draw(t, "width")),
 			instant: rapid.Bool().Draw(t, "instant"),
 		}
-		anyOf := func() []uint64 { return make([]uint64, (s.grid.Steps+63)/64) }
+		anyOf := func() []uint64 { return make([]uint64, (s.Grid.Steps+63)/64) }
 		var want, got bounds
 		wantAny, gotAny := anyOf(), anyOf()
 		wantCounts := want.find(all, nil, s, wantAny)
@@ -57,22 +57,22 @@ func TestEvenRuns(t *testing.T) {
 		rest, next := even, got.from
 		for k := got.from; k < got.to; k++ {
 			if k == next {
-				next += got.alike(k, &rest, s.grid.Interval)
+				next += got.alike(k, &rest, s.Grid.Interval)
 				continue
 			}
-			lo, hi, end := got.lo[k], got.hi[k], s.grid.At(k)
-			lo0, hi0, end0 := got.lo[k-1], got.hi[k-1], s.grid.At(k-1)
+			lo, hi, end := got.lo[k], got.hi[k], s.Grid.At(k)
+			lo0, hi0, end0 := got.lo[k-1], got.hi[k-1], s.Grid.At(k-1)
 			if require.Equal(t, hi0-lo0, hi-lo, "step %d", k); lo < hi {
 				require.Equal(t, all[lo0]-end0, all[lo]-end, "step %d", k)
 				require.Equal(t, all[hi0-1]-end0, all[hi-1]-end, "step %d", k)
 			}
 		}
 		for k := range want.lo {
-			end := s.grid.At(k)
+			end := s.Grid.At(k)
 			hi := countNotAfter(all, end)
 			require.Equal(t, hi, want.hi[k])
 			require.Equal(t, hi, got.hi[k])
-			lo := countNotAfter(all, end-s.width)
+			lo := countNotAfter(all, end-s.Width)
 			if s.instant {
 				lo = max(lo, hi-1)
 			}

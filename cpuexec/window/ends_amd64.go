@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"golang.org/x/sys/cpu"

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"fmt"
@@ -29,16 +29,16 @@ func TestEnds(t *testing.T) {
 	outside := 0 // values in steps that the packed samples end before
 	for range 4000 {
 		ts, vs := endsData(r)
-		sp := span{
-			grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
-			scan: &plan.Scan{}, width: 1 + r.Int64N(600_000),
+		sp := Span{
+			Grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
+			Scan: &plan.Scan{}, Width: 1 + r.Int64N(600_000),
 		}
 		if r.IntN(2) == 0 {
-			sp.grid.Interval = 15_000 * (1 + r.Int64N(8))
+			sp.Grid.Interval = 15_000 * (1 + r.Int64N(8))
 		}
 		if r.IntN(10) == 0 {
 			at := ts[len(ts)-1]
-			sp.scan.Fixed = &at
+			sp.Scan.Fixed = &at
 		}
 		known := 1 + r.IntN(len(ts))
 		if r.IntN(4) == 0 {
@@ -51,7 +51,7 @@ func TestEnds(t *testing.T) {
 		plain := column.NewSamples(ts, vs)
 		for _, f := range functions {
 			sp.instant = f.Instant
-			want, got := dense.New(sp.grid.Steps), dense.New(sp.grid.Steps)
+			want, got := dense.New(sp.Grid.Steps), dense.New(sp.Grid.Steps)
 			var wantCounts, gotCounts dense.Counts
 			evaluateAlone(t, sp, f, plain, want, &wantCounts)
 			evaluateAlone(t, sp, f, in, got, &gotCounts)
@@ -62,7 +62,7 @@ func TestEnds(t *testing.T) {
 					continue
 				}
 				require.Equal(t, math.Float64bits(want.Values[k]), math.Float64bits(got.Values[k]), "%s at step %d: %g, %g", f.Name, k, want.Values[k], got.Values[k])
-				if end := sp.scan.Times(sp.grid.At(k)); end > ts[known-1] {
+				if end := sp.Scan.Times(sp.Grid.At(k)); end > ts[known-1] {
 					outside++
 				}
 			}
@@ -99,11 +99,11 @@ func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int
 	return all
 }
 
-func evaluateAlone(t *testing.T, sp span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
-	w, frames := &evaluator{}, newFrames(sp)
-	w.reset(sp.grid.Steps)
-	defer func() { frames.settle(w.sc); frames.release() }()
-	require.NoError(t, w.compute(frames, &call{f: f, param: 0, trend: 0}, in, out, c))
+func evaluateAlone(t *testing.T, sp Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
+	w, frames := &Evaluator{}, NewFrames(sp)
+	w.Reset(sp.Grid.Steps)
+	defer func() { frames.CountSamples(w.Steps); frames.Release() }()
+	require.NoError(t, w.Evaluate(frames, &Call{Func: f, Param: 0, Trend: 0}, in, out, c))
 }
 
 // endsData is a counter or a gauge of whole numbers.

@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
-// smoothing returns the folder of double_exponential_smoothing: an exponential
+// smoothing returns the reducer of double_exponential_smoothing: an exponential
 // average of the values, by the smoothing factor, that follows their trend,
 // itself smoothed by the trend factor. Both are between 0 and 1.
-func smoothing(factor, trendFactor float64) folder {
+func smoothing(factor, trendFactor float64) reducer {
 	return func(_ []int64, vs []float64) (float64, bool) {
 		if len(vs) < 2 {
 			return 0, false
@@ -25,8 +25,8 @@ func smoothing(factor, trendFactor float64) folder {
 	}
 }
 
-// factorsFail returns Prometheus's error for factors of double_exponential_smoothing.
-func factorsFail(factor, trend float64) error {
+// CheckFactors returns Prometheus's error for factors of double_exponential_smoothing.
+func CheckFactors(factor, trend float64) error {
 	switch {
 	case factor <= 0 || factor >= 1:
 		return fmt.Errorf("invalid smoothing factor. Expected: 0 < sf < 1, got: %f", factor)
@@ -36,8 +36,8 @@ func factorsFail(factor, trend float64) error {
 	return nil
 }
 
-// smoothings is fold with the folder of each step's own factors.
-func smoothings(v varying, ts []int64, vs []float64, b *bounds, out dense.Row) (points int) {
+// smoothings is reduce with the reducer of each step's own factors.
+func smoothings(v Varying, ts []int64, vs []float64, b *bounds, out dense.Row) (points int) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
 	for k, i := range b.lo {

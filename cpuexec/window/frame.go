@@ -1,4 +1,4 @@
-package cpuexec
+package window
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 // would cost for each.
 type frame struct {
 	ts     []int64
-	span   span
+	span   Span
 	bounds              // of the windows
 	any    []uint64     // bitmap of the steps with a sample
 	counts dense.Counts // of a function with a value wherever there is a sample
@@ -30,28 +30,28 @@ type frame struct {
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
 	extraMade sync.Once
-	used      atomic.Int64 // series evaluated over it and not yet settled
+	used      atomic.Int64 // series evaluated over it and not yet counted
 }
 
 // reset makes f the frame of s over ts, which its runs are of if it has any.
-func (f *frame) reset(ts []int64, s span) {
+func (f *frame) reset(ts []int64, s Span) {
 	f.ts, f.span, f.extraMade = ts, s, sync.Once{}
-	words := (s.grid.Steps + 63) / 64
+	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(ts, f.even, s, f.any)
 }
 
 // join makes f the frame of s over t with tail for its own times. With borrow, it
 // puts these into the spare memory of the shared list where it may.
-func (f *frame) join(t column.Times, tail []int64, borrow bool, s span) {
+func (f *frame) join(t column.Times, tail []int64, borrow bool, s Span) {
 	f.even = t.EvenRuns(tail, f.even[:0])
 	ts, lender := t.Join(tail, borrow, &f.joined)
 	f.lender = lender
 	f.reset(ts, s)
 }
 
-// settle adds the samples of the series evaluated over f to the statistics.
-func (f *frame) settle(sc stepCounts) {
+// countSamples adds the samples of the series evaluated over f to sc.
+func (f *frame) countSamples(sc StepCounts) {
 	used := f.used.Swap(0)
 	if used == 0 {
 		return
@@ -62,11 +62,11 @@ func (f *frame) settle(sc stepCounts) {
 		switch {
 		case lo == hi:
 		case f.span.instant:
-			sc.all[k] += used
-			sc.fresh[k] += used
+			sc.All[k] += used
+			sc.Fresh[k] += used
 		default:
-			sc.all[k] += used * int64(hi-lo)
-			sc.fresh[k] += used * int64(hi-max(lo, seen))
+			sc.All[k] += used * int64(hi-lo)
+			sc.Fresh[k] += used * int64(hi-max(lo, seen))
 		}
 		seen = hi
 	}

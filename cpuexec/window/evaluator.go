@@ -1,9 +1,23 @@
-package cpuexec
+// Package window turns the samples of a series into one value a step.
+//
+// A Call, which is a function of plan.Windows or an instant selector and its parameters, and the
+// samples of a series (column.Samples) go into an Evaluator; a dense.Row comes out. What depends
+// on the times of the samples alone, where windows begin and end and what rates are extrapolated
+// by, is a frame: Frames finds it once for all series that have the same times. Each family of
+// functions has a file: extrapolate.go (rate, increase, delta), pairs.go (irate, idelta, resets,
+// changes), sums.go, variance.go, regression.go, quantiles.go, extremes.go, smoothing.go, each.go
+// (what looks at each window anew) and instant.go; edges.go is for windows that are extended,
+// starts.go for samples with start timestamps.
+//
+// Each function makes the floating-point operations of Prometheus's function of that name in its
+// order, or others of which it is shown that they yield the same bits; those that plan.Windows
+// calls Compensated stay within 1e-12.
+//
+// Start with Evaluator.Evaluate.
+package window
 
 import (
 	"fmt"
-
-	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -11,20 +25,20 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// call is a window function and its parameters.
-type call struct {
-	f            *plan.WindowFunc
-	param, trend float64
-	vary         varying
+// Call is a window function and its parameters.
+type Call struct {
+	Func         *plan.WindowFunc
+	Param, Trend float64
+	Varying      Varying
 }
 
-// varying are the parameters of a window function by step, where not all of them are
+// Varying are the parameters of a window function by step, where not all of them are
 // constants.
-type varying [2][]float64
+type Varying [2][]float64
 
-// evaluator evaluates window functions over the samples of one series after another. It
+// Evaluator evaluates window functions over the samples of one series after another. It
 // holds the scratch memory of one goroutine.
-type evaluator struct {
+type Evaluator struct {
 	single  frame  // over the times of one series alone
 	bounds  bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
@@ -36,19 +50,18 @@ type evaluator struct {
 	upTo    []int64   // sums of the values before each
 	values  []float64 // for functions that sort
 
-	// What an evaluation has found out: samples per step, steps of the series evaluated
-	// last that have start timestamps which overlap, and a bitmap of the steps with a
-	// quantile that may be none.
-	sc       stepCounts
-	overlaps uint64
-	noted    []uint64
+	// Steps are the samples per step, less those of frames that have not been counted yet.
+	Steps StepCounts
+	// Overlaps counts the steps with start timestamps that overlap; the caller resets it.
+	Overlaps uint64
+	noted    []uint64 // bitmap of the steps with a quantile that may be none
 }
 
-// reset begins an evaluation at so many steps.
-func (s *evaluator) reset(steps int) {
-	s.noted, s.overlaps = nil, 0
+// Reset begins an evaluation at so many steps.
+func (s *Evaluator) Reset(steps int) {
+	s.noted, s.Overlaps = nil, 0
 	s.single.used.Store(0)
-	for _, c := range []*[]int64{&s.sc.all, &s.sc.fresh} {
+	for _, c := range []*[]int64{&s.Steps.All, &s.Steps.Fresh} {
 		if cap(*c) < steps {
 			*c = make([]int64, steps)
 		}
@@ -57,17 +70,19 @@ func (s *evaluator) reset(steps int) {
 	}
 }
 
-// countSamples adds the samples of the series evaluated by themselves to those per step.
-func (s *evaluator) countSamples() { s.single.settle(s.sc) }
+// CountSamples adds the samples of the series evaluated by themselves to those per step.
+func (s *Evaluator) CountSamples() { s.single.countSamples(s.Steps) }
 
-// compute fills out, which has no values yet, with what is called over the windows of in.
-func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out dense.Row, c *dense.Counts) error {
-	f := fn.f
+// Evaluate fills out, which has no values yet, with what is called over the windows of in,
+// and says in c what limits and statistics need of them. Its error is that of Prometheus's
+// function.
+func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out dense.Row, c *dense.Counts) error {
+	f := fn.Func
 	*c = dense.Counts{}
 	if in.Times.Len() == 0 {
 		return nil
 	}
-	fr := frames.over(in.Times, &s.single, s.sc)
+	fr := frames.over(in.Times, &s.single, s.Steps)
 	split := fr.from // steps before it have packed samples
 	if atEnds(f) {
 		split = s.split(&in, fr)
@@ -81,7 +96,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out den
 			s.values = in.Starts.Seconds(s.values[:0], in.Values)
 			in.Values = s.values
 		}
-		*c = lastSample(fr, &in, split, s.stale(&in), out, s.sc)
+		*c = lastSample(fr, &in, split, s.stale(&in), out, s.Steps)
 		return nil
 	}
 	if f != plan.Interpolated { // of which Prometheus's engine counts no samples
@@ -93,7 +108,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out den
 		return nil
 	}
 	s.bounds = fr.bounds
-	s.bounds.watch = watch{done: fr.span.done}
+	s.bounds.watch = watch{done: fr.span.Done}
 	if f.StartTime && len(in.Starts) > 0 {
 		c.Points = s.computeStarted(fr, f, &in, split, out, c.Points)
 		return nil
@@ -122,7 +137,7 @@ func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out den
 			variances(in.Values, &s.bounds, root, out)
 		}
 	case "deriv", "predict_linear":
-		l := line{predict: f.Name == "predict_linear", seconds: fn.param, each: fn.vary[0], grid: fr.span.grid}
+		l := line{predict: f.Name == "predict_linear", seconds: fn.Param, each: fn.Varying[0], grid: fr.span.Grid}
 		if s.slide(in.Values, regressionCost) {
 			c.Points = slidingRegressions(fr.ts, in.Values, &s.bounds, &s.fixed, l, out)
 		} else {
@@ -142,21 +157,21 @@ func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out den
 	case "idelta":
 		c.Points = lastPairs(fr, &in, split, gaugeLast, out)
 	case "double_exponential_smoothing":
-		if fn.vary[0] != nil {
-			c.Points = smoothings(fn.vary, fr.ts, in.Values, &s.bounds, out)
+		if fn.Varying[0] != nil {
+			c.Points = smoothings(fn.Varying, fr.ts, in.Values, &s.bounds, out)
 			break
 		}
-		if err := factorsFail(fn.param, fn.trend); err != nil && c.MaxWindow > 0 {
+		if err := CheckFactors(fn.Param, fn.Trend); err != nil && c.MaxWindow > 0 {
 			return err
 		}
-		c.Points = fold(fr.ts, in.Values, &s.bounds, smoothing(fn.param, fn.trend), out)
+		c.Points = reduce(fr.ts, in.Values, &s.bounds, smoothing(fn.Param, fn.Trend), out)
 	case "quantile_over_time":
-		if fn.vary[0] != nil || !exact.IsQuantile(fn.param) {
+		if fn.Varying[0] != nil || !exact.IsQuantile(fn.Param) {
 			s.steppedQuantiles(in.Values, fn, out)
 		} else if s.bounds.overlap(quantileCost) && s.order.Set(in.Values, int(s.bounds.first()), int(s.bounds.end())) {
-			slidingQuantiles(&s.bounds, &s.order, fn.param, out)
+			slidingQuantiles(&s.bounds, &s.order, fn.Param, out)
 		} else {
-			sortedQuantiles(in.Values, &s.bounds, fn.param, &s.values, out)
+			sortedQuantiles(in.Values, &s.bounds, fn.Param, &s.values, out)
 		}
 	case "mad_over_time":
 		if s.bounds.overlap(deviationCost) && s.order.Set(in.Values, int(s.bounds.first()), int(s.bounds.end())) {
@@ -165,36 +180,25 @@ func (s *evaluator) compute(frames *frames, fn *call, in column.Samples, out den
 			sortedDeviations(in.Values, &s.bounds, &s.values, out)
 		}
 	default:
-		each, ok := folders[f.Name]
+		each, ok := reducers[f.Name]
 		if !ok {
-			return fmt.Errorf("cpuexec: no code for the window function %s", f.Name)
+			return fmt.Errorf("window: no code for the function %s", f.Name)
 		}
-		c.Points = fold(fr.ts, in.Values, &s.bounds, each, out)
+		c.Points = reduce(fr.ts, in.Values, &s.bounds, each, out)
 	}
 	return nil
 }
 
-// seconds appends the times of samples in seconds to out, keeping stale markers.
-func seconds(out []float64, ts []int64, vs []float64) []float64 {
-	for k, v := range vs {
-		if !value.IsStaleNaN(v) {
-			v = float64(ts[k]) / 1000
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
 // resets returns the samples that are less than the one before, as indices. The memory is
 // the evaluator's.
-func (s *evaluator) resets(in *column.Samples) []int32 {
+func (s *Evaluator) resets(in *column.Samples) []int32 {
 	s.indices = in.Resets(s.indices[:0])
 	return s.indices
 }
 
 // stale returns the samples that are stale markers, as indices. The memory is the
 // evaluator's.
-func (s *evaluator) stale(in *column.Samples) []int32 {
+func (s *Evaluator) stale(in *column.Samples) []int32 {
 	s.indices = in.Stale(s.indices[:0])
 	return s.indices
 }
