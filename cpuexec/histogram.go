@@ -1,26 +1,12 @@
 package cpuexec
 
 import (
-	"slices"
-	"strconv"
-
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// bucketSeries are the series of one classic histogram.
-type bucketSeries struct {
-	labels  labels.Labels // without le
-	rows    []int32       // indices of its input rows, in their order
-	bounds  []float64     // upper bound of each
-	repairs repairs       // steps at which the counts decreased
-}
 
 // histogram evaluates a function of classic histograms. What the series are and
 // which buckets they hold is found once; then each histogram is evaluated on its
@@ -36,8 +22,8 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	args.warnQuantiles(n, r.note)
-	hs := histogramsOf(n, in, r.job.DelayedNameRemoval, r.note)
+	args.WarnQuantiles(n, r.note)
+	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.note)
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
@@ -45,14 +31,14 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 
 	defer r.take(-rowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())
-	each := repairsOf(hs, n.Results())
+	each := histogram.RepairsOf(hs, n.Results())
 	workers := r.x.workersFor(points)
-	scratch := make([]histogramWorker, max(workers, 1))
+	scratch := make([]histogram.Evaluator, max(workers, 1))
 	parallel.While(workers, len(hs), func(k, i int) bool {
 		if n.Many() {
-			scratch[k].manyQuantiles(n, each, i, in, rows)
+			scratch[k].ManyQuantiles(n, each, i, in, rows)
 		} else {
-			rows[i] = scratch[k].evaluate(n, args, &hs[i], in)
+			rows[i] = scratch[k].Evaluate(n, args, &hs[i], in)
 		}
 		for at := i; at < len(rows); at += len(hs) {
 			r.take(rowBytes(len(rows[at].Values)))
@@ -62,9 +48,9 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	if err := r.done(); err != nil {
 		return nil, err
 	}
-	r.m.Annotations.Merge(repairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
+	r.m.Annotations.Merge(histogram.RepairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
 
-	formats := formatsOf(n)
+	formats := histogram.QuantileLabels(n)
 	out := 0
 	seen := map[uint64]struct{}{}
 	for i := range rows {
@@ -91,100 +77,31 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	return r.mergedWithin(n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
-// histogramsOf groups rows into histograms, in the order of their first rows.
-// Rows whose label le is no number belong to none and are warned of, with their names if
-// names is set.
-func histogramsOf(n *plan.Histogram, in []plan.Row, names bool, note func(error)) []bucketSeries {
-	var hs []bucketSeries
-	index := map[string]int{}
-	var key []byte
-	b := labels.NewBuilder(labels.EmptyLabels())
-	for i := range in {
-		l := in[i].Labels
-		le := l.Get(model.BucketLabel)
-		bound, err := strconv.ParseFloat(le, 64)
+// histogramArgs evaluates the arguments of n. Their samples are held until free is
+// called for the first time.
+func (r *run) histogramArgs(n *plan.Histogram) (a histogram.Args, free func(), err error) {
+	held := 0
+	free = func() {
+		r.held -= held
+		held = 0
+	}
+	hold := func() {
+		r.held += r.job.Grid.Steps
+		held += r.job.Grid.Steps
+	}
+	a.Constants = n.Args
+	if n.ArgNodes == nil && !n.Many() { // those of histogram_quantiles come after its input
+		for range n.Args {
+			hold()
+		}
+	}
+	for _, arg := range n.ArgNodes {
+		rows, err := r.node(arg)
 		if err != nil {
-			name := ""
-			if names {
-				name = l.Get(model.MetricNameLabel)
-			}
-			note(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
-			continue
+			return a, free, err
 		}
-		key = l.BytesWithoutLabels(key, model.BucketLabel)
-		k, ok := index[string(key)]
-		if !ok {
-			k = len(hs)
-			index[string(key)] = k
-			b.Reset(l)
-			hs = append(hs, bucketSeries{labels: b.Del(model.BucketLabel).Labels()})
-		}
-		hs[k].rows = append(hs[k].rows, int32(i))
-		hs[k].bounds = append(hs[k].bounds, bound)
+		a.Values = append(a.Values, rows[0].Values)
+		hold()
 	}
-	return hs
-}
-
-// bucketColumn is a bucket over a stretch of steps.
-type bucketColumn struct {
-	bound  float64
-	counts []float64
-}
-
-// histogramWorker is the scratch memory of one goroutine.
-type histogramWorker struct {
-	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
-	cursors []dense.RunCursor
-	columns []bucketColumn
-	part    []bucketColumn // of columns, at some of their steps
-	buckets promql.Buckets
-	block   quantileBlock
-}
-
-// evaluate computes one histogram.
-func (s *histogramWorker) evaluate(n *plan.Histogram, args histogramArgs, h *bucketSeries, in []plan.Row) plan.Row {
-	return s.walk(h, in, func(first int, out []float64) { s.stretch(n, args, first, out, &h.repairs) })
-}
-
-// walk makes a row of the values that compute fills in from the columns of a histogram,
-// for each stretch of steps at which these have a value.
-func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(first int, out []float64)) plan.Row {
-	s.cuts, s.cursors = s.cuts[:0], s.cursors[:0]
-	for _, i := range h.rows {
-		for _, run := range in[i].Runs {
-			s.cuts = append(s.cuts, run.First, run.First+run.Len)
-		}
-		s.cursors = append(s.cursors, dense.RunCursor{Row: &in[i]})
-	}
-	slices.Sort(s.cuts)
-	s.cuts = slices.Compact(s.cuts)
-	out := plan.Row{Labels: h.labels, Values: make([]float64, 0, s.cuts[len(s.cuts)-1]-s.cuts[0])}
-	for k, first := range s.cuts[:len(s.cuts)-1] {
-		length := s.cuts[k+1] - first
-		s.columns = s.columns[:0]
-		for i := range s.cursors {
-			if counts := s.cursors[i].Next(first, length); counts != nil {
-				s.columns = append(s.columns, bucketColumn{h.bounds[i], counts})
-			}
-		}
-		if len(s.columns) == 0 {
-			continue
-		}
-		out.Runs = dense.AppendRun(out.Runs, plan.Run{First: first, Len: length})
-		at := len(out.Values)
-		out.Values = out.Values[:at+int(length)]
-		compute(int(first), out.Values[at:])
-	}
-	return out
-}
-
-// fractions fills out with the fraction of observations between two bounds.
-func (s *histogramWorker) fractions(lower, upper float64, out []float64) {
-	for k := range out {
-		s.buckets = s.buckets[:0]
-		for _, c := range s.columns {
-			s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
-		}
-		out[k] = promql.BucketFraction(lower, upper, s.buckets)
-	}
+	return a, free, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
@@ -169,7 +170,7 @@ func (e *windowing) warnOverlaps(w *plan.Window) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(steps)) {
 		one := func() error { return annotations.NewStartTimeOverlapWarning(name, w.ArgPos) }
-		e.r.m.Annotations.Merge(repeated(one, steps[name]))
+		e.r.m.Annotations.Merge(operator.Repeated(one, steps[name]))
 		e.r.overlaps = true
 	}
 }

@@ -1,4 +1,4 @@
-package cpuexec
+package histogram
 
 import (
 	"slices"
@@ -9,20 +9,20 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// repairsOf lists histograms as often as each has results, so that each result has
+// RepairsOf lists histograms as often as each has results, so that each result has
 // repairs of its own.
-func repairsOf(hs []bucketSeries, results int) []bucketSeries {
+func RepairsOf(hs []Buckets, results int) []Buckets {
 	if results == 1 {
 		return hs
 	}
 	return slices.Repeat(hs, results)
 }
 
-// manyQuantiles computes histogram_quantiles of histogram i: of rows one for each
+// ManyQuantiles computes histogram_quantiles of histogram i: of rows one for each
 // quantile, those of the first quantile of all histograms before those of the second.
 // Prometheus's function makes the buckets monotonic where they are, and the next
 // quantile finds what it has left, so it is called in the same order.
-func (s *histogramWorker) manyQuantiles(n *plan.Histogram, hs []bucketSeries, i int, in, rows []plan.Row) {
+func (s *Evaluator) ManyQuantiles(n *plan.Histogram, hs []Buckets, i int, in, rows []plan.Row) {
 	each := len(rows) / len(n.Args)
 	first := s.walk(&hs[i], in, func(first int, out []float64) {
 		for k := range out {
@@ -50,8 +50,8 @@ func (s *histogramWorker) manyQuantiles(n *plan.Histogram, hs []bucketSeries, i 
 	rows[i] = first
 }
 
-// formatsOf are the values of the label of histogram_quantiles.
-func formatsOf(n *plan.Histogram) []string {
+// QuantileLabels are the values of the label of histogram_quantiles.
+func QuantileLabels(n *plan.Histogram) []string {
 	if !n.Many() {
 		return nil
 	}

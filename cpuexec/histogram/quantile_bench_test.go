@@ -1,4 +1,4 @@
-package cpuexec
+package histogram
 
 import (
 	"fmt"
@@ -39,9 +39,9 @@ func BenchmarkHistogramQuantile(b *testing.B) {
 	}
 	n := &plan.Histogram{Func: plan.Histograms["histogram_quantile"], Args: []float64{0.5}}
 	for b.Loop() {
-		var s histogramWorker
-		for _, h := range histogramsOf(n, in, false, func(err error) { b.Fatal(err) }) {
-			if got := s.evaluate(n, histogramArgs{constants: n.Args}, &h, in); len(got.Values) != steps {
+		var s Evaluator
+		for _, h := range Group(n, in, false, func(err error) { b.Fatal(err) }) {
+			if got := s.Evaluate(n, Args{Constants: n.Args}, &h, in); len(got.Values) != steps {
 				b.Fatal(len(got.Values))
 			}
 		}

@@ -1,4 +1,4 @@
-package cpuexec
+package histogram
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -48,9 +49,9 @@ func (r *repairs) widen(minBound, maxBound, diff float64) {
 	}
 }
 
-// repairNotes are Prometheus's notes on the histograms that had to be made monotonic at
+// RepairNotes are Prometheus's notes on the histograms that had to be made monotonic at
 // the steps of g: one, or with byName one a metric name.
-func repairNotes(n *plan.Histogram, hs []bucketSeries, g plan.Grid, byName bool) (all annotations.Annotations) {
+func RepairNotes(n *plan.Histogram, hs []Buckets, g plan.Grid, byName bool) (all annotations.Annotations) {
 	notes := map[string]*repairNote{}
 	for i := range hs {
 		h := &hs[i]
@@ -103,27 +104,8 @@ func (n *repairNote) annotation(name string, pos posrange.PositionRange, g plan.
 		}
 	}
 	if first == last {
-		return repeated(func() error { return at(first) }, samples)
+		return operator.Repeated(func() error { return at(first) }, samples)
 	}
-	a := repeated(func() error { return at(first) }, samples-1)
+	a := operator.Repeated(func() error { return at(first) }, samples-1)
 	return a.Add(at(last))
-}
-
-// repeated returns n notes, each from one, merged into one; n is meant
-// modulo 2^64, since the numbers of many steps overflow.
-func repeated(one func() error, n uint64) (a annotations.Annotations) {
-	a.Add(one())
-	if n == 0 {
-		for range 64 {
-			a.Merge(a)
-		}
-		return a
-	}
-	for b := bits.Len64(n) - 2; b >= 0; b-- {
-		a.Merge(a)
-		if n>>b&1 == 1 {
-			a.Add(one())
-		}
-	}
-	return a
 }
