@@ -55,7 +55,7 @@ type anyValue struct {
 	points, series int      // series that have a value
 }
 
-func (p *anyValue) take(_ *run, b *batch) {
+func (p *anyValue) take(_ *query, b *batch) {
 	for i := range b.n {
 		if b.counts[i].Kept == 0 {
 			continue

@@ -45,18 +45,18 @@ var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 // newBatch is newBatch within the query's memory, of which only large batches take any:
 // those of many steps.
-func (r *run) newBatch(series, workers int) (b *batch, release func(), err error) {
-	steps := r.job.Grid.Steps
+func (q *query) newBatch(series, workers int) (b *batch, release func(), err error) {
+	steps := q.grid.Steps
 	n := int64(8 * steps * batchRows(series, steps, workers))
 	if n <= 2*batchBytes {
 		b, release = newBatch(series, steps, workers)
 		return b, release, nil
 	}
-	if err := r.job.Budget.Take(n); err != nil {
+	if err := q.budget.Take(n); err != nil {
 		return nil, nil, err
 	}
 	b, free := newBatch(series, steps, workers)
-	return b, func() { free(); r.take(-n) }, nil
+	return b, func() { free(); q.take(-n) }, nil
 }
 
 // batchRows is how many of so many series a batch holds.
@@ -77,7 +77,7 @@ func (b *batch) row(i int) dense.Row {
 
 // sink takes finished batches, in series order.
 type sink interface {
-	take(r *run, b *batch)
+	take(q *query, b *batch)
 }
 
 // window evaluates w, and the chain above it, over all series, batch by batch,

@@ -73,7 +73,7 @@ func (b *Budget) AtLeast(n int64) error {
 
 // take counts n more bytes, or less if n is negative. What must not be allocated
 // any more shows at the next call of done.
-func (r *run) take(n int64) { _ = r.job.Budget.Take(n) }
+func (q *query) take(n int64) { _ = q.budget.Take(n) }
 
 // rowBytes is the memory of a row with that many values.
 func rowBytes(values int) int64 { return int64(unsafe.Sizeof(plan.Row{})) + 8*int64(values) }

@@ -62,19 +62,19 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	switch n := n.(type) {
 	case *plan.Binary:
 		if fills(n) {
-			c, err = r.fillIn(n, in[0], in[1])
+			c, err = fillIn(r.query, n, in[0], in[1])
 		} else {
-			c, err = r.match(n, in[0], in[1])
+			c, err = match(r.query, n, in[0], in[1])
 		}
 	case *plan.Set:
 		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
 	case *plan.StepMap:
-		c, err = r.stepMap(n, in)
+		c, err = stepMap(r.query, n, in)
 	}
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return explained(r.query, n, in, samples, err)
 	}
-	at, err := r.labelsAfter(c.size(), c.labels, above)
+	at, err := labelsAfter(r.query, c.size(), c.labels, above)
 	if err != nil {
 		return err
 	}
@@ -87,9 +87,9 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 			r.take(-rowsBytes(rows))
 		}
 	}()
-	kept, err := r.fill(n, c, above.mappers(), out)
+	kept, err := fill(r.query, n, c, above.mappers(), out)
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return explained(r.query, n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
@@ -100,19 +100,19 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 		return err
 	}
 	release()
-	return above.check(r, kept, c.size())
+	return above.check(r.query, kept, c.size())
 }
 
 // explained is the error of Prometheus's engine in place of that of an operator that
 // was declined because several series match. It stays declined where the sample limit
 // might be reached first: inputs have so many samples, and the result no more.
-func (r *run) explained(n plan.Node, in [][]plan.Row, samples int, err error) error {
+func explained(q *query, n plan.Node, in [][]plan.Row, samples int, err error) error {
 	b, ok := n.(*plan.Binary)
 	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !r.mayHold(r.held+2*samples+len(in[0])+len(in[1])) {
+	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.mayHold(q.held+2*samples+len(in[0])+len(in[1])) {
 		return err
 	}
-	return r.ambiguity(b, in[0], in[1], err)
+	return findAmbiguity(q, b, in[0], in[1], err)
 }
 
 // collectCombined is combined into rows.
@@ -137,20 +137,22 @@ func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 
 // fill writes all series of c, applies the maps and hands them to a sink. It
 // returns the number of values before the maps and after each.
-func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
-	size, steps := c.size(), r.job.Grid.Steps
-	workers := r.x.workersFor(size * steps)
-	scratch, release := r.x.borrow(workers, steps, len(mappers))
-	defer release()
+func fill(q *query, n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
+	size, steps := c.size(), q.grid.Steps
+	workers := q.workersFor(size * steps)
+	keptBy := make([][]int, workers)
+	for k := range keptBy {
+		keptBy[k] = make([]int, len(mappers))
+	}
 	kept = make([]int, len(mappers)+1)
-	b, free, err := r.newBatch(size, workers)
+	b, free, err := q.newBatch(size, workers)
 	if err != nil {
 		return nil, err
 	}
 	defer free()
 	twice := make([]bool, workers)
 	for b.lo = 0; b.lo < size; b.lo += b.n {
-		if err := r.done(); err != nil {
+		if err := q.done(); err != nil {
 			return nil, err
 		}
 		b.n = min(len(b.counts), size-b.lo)
@@ -162,7 +164,7 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 				return false
 			}
 			b.counts[i] = dense.Counts{Points: dense.Count(row.Present)}
-			scratch[k].apply(mappers, row, &b.counts[i])
+			applyAll(mappers, row, &b.counts[i], keptBy[k])
 			return true
 		})
 		for _, t := range twice {
@@ -173,10 +175,10 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 		for i := range b.n {
 			kept[0] += b.counts[i].Points
 		}
-		out.take(r, b)
+		out.take(q, b)
 	}
-	for _, s := range scratch {
-		for k, v := range s.kept {
+	for _, of := range keptBy {
+		for k, v := range of {
 			kept[k+1] += v
 		}
 	}

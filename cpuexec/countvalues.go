@@ -32,7 +32,7 @@ type countedKey struct {
 }
 
 // countValues evaluates count_values over rows, step by step.
-func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+func countValues(q *query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
@@ -50,11 +50,11 @@ func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) 
 	}
 	// Every value may make a series, so the context is asked often.
 	every := max(1, 1<<14/max(len(in), 1))
-	for k := range int32(r.job.Grid.Steps) {
+	for k := range int32(q.grid.Steps) {
 		if int(k)%every == 0 {
-			r.take(c.grown)
+			q.take(c.grown)
 			c.grown = 0
-			if err := r.done(); err != nil {
+			if err := q.done(); err != nil {
 				return nil, err
 			}
 		}
@@ -64,11 +64,11 @@ func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) 
 			}
 		}
 	}
-	r.take(c.grown)
+	q.take(c.grown)
 	for i := range c.out {
 		kept += len(c.out[i].Values)
 	}
-	return c.out, r.checkSteps(n, 0, held, kept, len(in))
+	return c.out, q.checkSteps(n, 0, held, kept, len(in))
 }
 
 // valueCursor walks the values of a row, and remembers which series of the

@@ -91,7 +91,8 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 		job.remembered = map[*plan.Aggregate]rememberable{}
 		findRememberable(job.Node, false, job.remembered)
 	}
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &window.Latest{}}
+	r := newRun(ctx, x, job)
+	r.latest = &window.Latest{}
 	defer func() {
 		r.latest.Release()
 		if m == nil { // whether it failed or panicked
@@ -115,13 +116,6 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	return r.m, nil
 }
 
-func newMatrix(job Job) *plan.Matrix {
-	return &plan.Matrix{
-		Grid: job.Grid, DropName: job.Node.DropsName(),
-		SamplesAtStep: make([]int64, job.Grid.Steps), NewSamplesAtStep: make([]int64, job.Grid.Steps),
-	}
-}
-
 // SelectError wraps an error of Job.Select.
 type SelectError struct {
 	Err error
@@ -135,18 +129,22 @@ func (e *SelectError) Unwrap() error { return e.Err }
 
 // run is the evaluation of one job.
 type run struct {
-	x   *Executor
-	ctx context.Context
-	job Job
-	m   *plan.Matrix
-	// held is the number of samples that Prometheus's engine would hold besides
-	// those of the node being evaluated.
-	held     int
+	*query
+	x        *Executor
+	job      Job
 	got      got            // what was fetched last
 	latest   *window.Latest // shared with evaluations below
 	overlaps bool           // start timestamps do, in some window
 	// firsts, if it is there, takes the first series of the node's groups.
 	firsts *firsts
+}
+
+// newRun begins the evaluation of a job.
+func newRun(ctx context.Context, x *Executor, job Job) *run {
+	q := newQuery(ctx, job.Grid, x.workers)
+	q.budget, q.maxSamples, q.delayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
+	q.m.DropName = job.Node.DropsName()
+	return &run{x: x, job: job, query: q}
 }
 
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
@@ -168,7 +166,7 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	case *plan.Binary, *plan.Set, *plan.StepMap:
 		rows, err := r.collectCombined(n, nil)
 		if err == nil && merges(n) {
-			rows, err = r.mergeRows(rows)
+			rows, err = mergeRows(r.query, rows)
 		}
 		return rows, err
 	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
@@ -204,11 +202,11 @@ func (r *run) chained(n plan.Node) ([]plan.Row, error) {
 	}
 	switch n := n.(type) {
 	case *plan.Relabel:
-		return r.relabel(n, in)
+		return relabel(r.query, n, in)
 	case *plan.Sort:
-		return r.sorted(n, in)
+		return sorted(r.query, n, in)
 	default:
-		return r.mapped(n.(*plan.Map), in)
+		return mapped(r.query, n.(*plan.Map), in)
 	}
 }
 
@@ -259,33 +257,33 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	}
 	defer r.take(-rowsBytes(in))
 	if n.Label != "" {
-		return r.countValues(n, in)
+		return countValues(r.query, n, in)
 	}
-	return r.quantiles(n, p, in)
+	return quantiles(r.query, n, p, in)
 }
 
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
 	defer r.releasing()()
 	err = r.feed(n, func(in input) sink {
-		a = newAggregator(n, r, in)
+		a = newAggregator(n, r.query, in, r.firsts != nil)
 		return a
 	})
 	return a, err
 }
 
 // mapped applies a map to the rows of an inner result.
-func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
+func mapped(q *query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	held, series := 0, len(in)
 	for i := range in {
 		held += len(in[i].Values)
 	}
-	out := mapRows(r.ctx, in, newMapper(m), r.job.Grid.Steps)
+	out := mapRows(q.ctx, in, newMapper(m), q.grid.Steps)
 	kept := 0
 	seen := map[uint64]struct{}{}
 	for i := range out {
 		kept += len(out[i].Values)
-		if !m.Filters() && !r.job.DelayedNameRemoval {
+		if !m.Filters() && !q.delayedNameRemoval {
 			out[i].Labels = dropNames(out[i].Labels)
 			if m.Merges {
 				continue
@@ -297,17 +295,5 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 			seen[h] = struct{}{}
 		}
 	}
-	return r.mergedWithin(m, out, r.checkMapped(m, held, kept, series), m.Merges)
-}
-
-// note adds a warning or an info to the result.
-func (r *run) note(err error) { r.m.Annotations.Add(err) }
-
-// done returns Prometheus's error for a query whose context has ended, and a
-// *MemoryError for one that needs more memory than it may take.
-func (r *run) done() error {
-	if err := plan.Ended(r.ctx); err != nil {
-		return err
-	}
-	return r.job.Budget.Take(0)
+	return mergedWithin(q, m, out, q.checkMapped(m, held, kept, series), m.Merges)
 }

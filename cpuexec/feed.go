@@ -37,16 +37,16 @@ type bounded interface {
 }
 
 // reserve lets a sink allocate its state, if that fits.
-func (r *run) reserve(out sink) error {
+func (q *query) reserve(out sink) error {
 	b, ok := out.(bounded)
 	if !ok {
 		return nil
 	}
-	if reason := b.tooLarge(r.job.MaxSamples); reason != "" {
+	if reason := b.tooLarge(q.maxSamples); reason != "" {
 		return &plan.Declined{At: b.owner(), Reason: reason}
 	}
-	r.take(b.bytes())
-	if err := r.done(); err != nil {
+	q.take(b.bytes())
+	if err := q.done(); err != nil {
 		return err
 	}
 	b.open()
@@ -55,9 +55,9 @@ func (r *run) reserve(out sink) error {
 
 // free counts the memory of a sink's state no longer, but that of the rows made
 // of it.
-func (r *run) free(out sink, rows []plan.Row) {
+func (q *query) free(out sink, rows []plan.Row) {
 	if b, ok := out.(bounded); ok {
-		r.take(rowsBytes(rows) - b.bytes())
+		q.take(rowsBytes(rows) - b.bytes())
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 		}
 		defer r.free(a, nil)
 		order := a.order()
-		at, err := r.labelsAfter(len(order), func(i int) labels.Labels { return a.groups.labels[order[i]] }, above)
+		at, err := labelsAfter(r.query, len(order), func(i int) labels.Labels { return a.groups.labels[order[i]] }, above)
 		if err != nil {
 			return err
 		}
@@ -105,39 +105,39 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 
 // batches hands n series, which fill writes to dense rows, to a sink. fill
 // returns the number of values.
-func (r *run) batches(out sink, n int, fill func(i int, out dense.Row) int) error {
-	if err := r.reserve(out); err != nil {
+func (q *query) batches(out sink, n int, fill func(i int, out dense.Row) int) error {
+	if err := q.reserve(out); err != nil {
 		return err
 	}
-	b, free, err := r.newBatch(n, r.x.workers)
+	b, free, err := q.newBatch(n, q.workers)
 	if err != nil {
 		return err
 	}
 	defer free()
 	for b.lo = 0; b.lo < n; b.lo += b.n {
-		if err := r.done(); err != nil {
+		if err := q.done(); err != nil {
 			return err
 		}
 		b.n = min(len(b.counts), n-b.lo)
 		clear(b.present)
-		parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
+		parallel.While(q.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
 			points := fill(b.lo+i, b.row(i))
 			b.counts[i] = dense.Counts{Points: points, Kept: points}
 			return true
 		})
-		out.take(r, b)
+		out.take(q, b)
 	}
 	return nil
 }
 
 // stretches splits the steps of a batch over the cores: f is called for ranges
 // of whole bitmap words, so that no two goroutines share one.
-func (r *run) stretches(b *batch, f func(w0, w1 int)) {
+func (q *query) stretches(b *batch, f func(w0, w1 int)) {
 	points := 0
 	for i := range b.n {
 		points += b.counts[i].Kept
 	}
-	workers := min(r.x.workersFor(points), b.words)
+	workers := min(q.workersFor(points), b.words)
 	parallel.While(workers, workers, func(_, k int) bool {
 		f(k*b.words/workers, (k+1)*b.words/workers)
 		return true

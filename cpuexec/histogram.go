@@ -32,7 +32,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	defer r.take(-rowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())
 	each := histogram.RepairsOf(hs, n.Results())
-	workers := r.x.workersFor(points)
+	workers := r.workersFor(points)
 	scratch := make([]histogram.Evaluator, max(workers, 1))
 	parallel.While(workers, len(hs), func(k, i int) bool {
 		if n.Many() {
@@ -74,7 +74,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 		}
 		seen[h] = struct{}{}
 	}
-	return r.mergedWithin(n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return mergedWithin(r.query, n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
 // histogramArgs evaluates the arguments of n. Their samples are held until free is

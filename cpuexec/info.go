@@ -52,7 +52,7 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	joined := make([][]plan.Row, len(in))
-	workers := r.x.workersFor(points)
+	workers := r.workersFor(points)
 	builders := make([]*labels.Builder, max(workers, 1))
 	conflicts := make([]bool, len(builders))
 	for k := range builders {

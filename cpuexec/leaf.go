@@ -229,7 +229,7 @@ func (l *Leaf) maps(x *Results, hasPoints []bool, points int) error {
 		}
 		kept = append(kept, points)
 	}
-	return above.check(l.r, kept, len(hasPoints))
+	return above.check(l.r.query, kept, len(hasPoints))
 }
 
 // countSteps adds to the statistics of the query.

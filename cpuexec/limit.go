@@ -10,27 +10,27 @@ import (
 // checkMapped raises Prometheus's error if a map's input, its constants and its
 // result are more samples than may be held at once. in and out are samples,
 // series is the number of series that the input has at most at one step.
-func (r *run) checkMapped(m *plan.Map, in, out, series int) error {
+func (q *query) checkMapped(m *plan.Map, in, out, series int) error {
 	if m.Func.Name == "neg" {
 		return nil // changes its input in place
 	}
-	return r.checkSteps(m, m.Scalars, in, out, series)
+	return q.checkSteps(m, m.Scalars, in, out, series)
 }
 
 // checkSteps raises Prometheus's error if the input of n, with so many constants
 // beside it, and its result are more samples than may be held at once.
 // Prometheus holds the step's own input beside them; where only that decides, it
 // is left to decide.
-func (r *run) checkSteps(n plan.Node, constants, in, out, series int) error {
-	least := r.held + in + constants*r.job.Grid.Steps + out
-	return r.checkHeld(n, least, least+series+constants)
+func (q *query) checkSteps(n plan.Node, constants, in, out, series int) error {
+	least := q.held + in + constants*q.grid.Steps + out
+	return q.checkHeld(n, least, least+series+constants)
 }
 
 // checkHeld raises Prometheus's error if n needs more samples at once than may
 // be held: at least and at most so many.
-func (r *run) checkHeld(n plan.Node, least, most int) error {
-	r.m.Peak = max(r.m.Peak, least)
-	switch limit := r.job.MaxSamples; {
+func (q *query) checkHeld(n plan.Node, least, most int) error {
+	q.m.Peak = max(q.m.Peak, least)
+	switch limit := q.maxSamples; {
 	case limit <= 0 || most <= limit:
 		return nil
 	case least > limit:
@@ -53,9 +53,9 @@ func releases(n plan.Node) bool {
 }
 
 // releasing notes what is held. What it returns sets that back.
-func (r *run) releasing() (release func()) {
-	held := r.held
-	return func() { r.held = held }
+func (q *query) releasing() (release func()) {
+	held := q.held
+	return func() { q.held = held }
 }
 
 // sampleLimit follows the number of samples that Prometheus's engine would hold
@@ -95,9 +95,9 @@ func (l *leak) add(c dense.Counts) {
 
 // check raises Prometheus's error for a selector of so many points and series. How
 // much is held above it is left to that engine where it decides.
-func (l *leak) check(r *run, w *plan.Window, points, series int) error {
+func (l *leak) check(q *query, w *plan.Window, points, series int) error {
 	if !l.leaks {
 		return nil
 	}
-	return r.checkHeld(w, r.held+l.most, r.held+l.most+l.held+2*points+series)
+	return q.checkHeld(w, q.held+l.most, q.held+l.most+l.held+2*points+series)
 }

@@ -19,8 +19,8 @@ type countLimiter struct {
 	full []uint64  // bitmap of the steps where a group has them all
 }
 
-func newCountLimiter(n *plan.Aggregate, p parameter, r *run, in input) *countLimiter {
-	l := &countLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
+func newCountLimiter(n *plan.Aggregate, p parameter, q *query, in input) *countLimiter {
+	l := &countLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
 	for _, size := range l.size {
 		l.room = append(l.room, int32(atMost(p.high, size)))
 	}
@@ -47,9 +47,9 @@ func (l *countLimiter) open() {
 	}
 }
 
-func (l *countLimiter) take(r *run, b *batch) {
+func (l *countLimiter) take(q *query, b *batch) {
 	noteFirst(l.first, l.of, b)
-	r.stretches(b, func(w0, w1 int) {
+	q.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
 			if g := l.of[b.lo+i]; b.counts[i].Kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
 				l.limit(int(g), b.row(i), w0, w1)
@@ -61,7 +61,7 @@ func (l *countLimiter) take(r *run, b *batch) {
 			b.counts[i].Kept = dense.Count(b.row(i).Present)
 		}
 	}
-	l.collect.take(r, b)
+	l.collect.take(q, b)
 }
 
 // limit takes the values of words [w0, w1) that come too late out of a row.
@@ -92,18 +92,18 @@ type ratioLimiter struct {
 	ratio parameter
 }
 
-func newRatioLimiter(n *plan.Aggregate, p parameter, r *run, in input) *ratioLimiter {
-	return &ratioLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ratio: p}
+func newRatioLimiter(n *plan.Aggregate, p parameter, q *query, in input) *ratioLimiter {
+	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ratio: p}
 }
 
-func (l *ratioLimiter) take(r *run, b *batch) {
+func (l *ratioLimiter) take(q *query, b *batch) {
 	noteFirst(l.first, l.of, b)
 	for i := range b.n {
 		if b.counts[i].Kept > 0 {
 			l.limit(b, i)
 		}
 	}
-	l.collect.take(r, b)
+	l.collect.take(q, b)
 }
 
 // limit takes the values of a series out of a batch that do not fall into the ratio.

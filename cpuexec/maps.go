@@ -170,3 +170,16 @@ func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row
 	}
 	return out
 }
+
+// applyAll applies maps to a row that has c.Points values, and adds to kept how many there are
+// after each.
+func applyAll(ms []mapper, out dense.Row, c *dense.Counts, kept []int) {
+	c.Kept = c.Points
+	for k, m := range ms {
+		if c.Kept == 0 {
+			return
+		}
+		c.Kept = m.apply(out)
+		kept[k] += c.Kept
+	}
+}

@@ -75,7 +75,7 @@ type result struct {
 
 // match pairs the series of two sides. It declines where Prometheus's engine
 // would report that several match.
-func (r *run) match(n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
+func match(q *query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	m := &matched{many: lhs, one: rhs, apply: kernel(n.Func, n.Bool)}
 	sigs := sign(n.Matching, lhs, rhs)
 	manySigs, oneSigs := sigs.of[0], sigs.of[1]
@@ -88,7 +88,7 @@ func (r *run) match(n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	if !ok {
 		return nil, ambiguous
 	}
-	namer := newNamer(n, r.job.DelayedNameRemoval)
+	namer := newNamer(n, q.delayedNameRemoval)
 	byLabels := map[uint64]int32{}
 	byOne := make([][]int32, len(m.one)) // its pairs, of one-to-one matching
 	m.pairs = make([]pair, 0, len(m.many))

@@ -9,11 +9,11 @@ import (
 
 // mergedWithin merges the rows of n if it is to, where limit is the error of the sample
 // limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
-func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
+func mergedWithin(q *query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
 	if !merges {
 		return rows, limit
 	}
-	rows, err := r.mergeRows(rows)
+	rows, err := mergeRows(q, rows)
 	if limit != nil && err != nil {
 		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
 	}
@@ -23,8 +23,8 @@ func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges boo
 // mergeRows makes one row of those with the same labels, as Prometheus's engine does of
 // series that have become the same, and returns its error if two of them have a value
 // at one step.
-func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
-	steps := r.job.Grid.Steps
+func mergeRows(q *query, in []plan.Row) ([]plan.Row, error) {
+	steps := q.grid.Steps
 	index := make(map[uint64]int, len(in))
 	several := map[int]dense.Row{} // of the rows that are several
 	out := in[:0]
@@ -38,8 +38,8 @@ func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 		}
 		d, ok := several[k]
 		if !ok {
-			r.take(8 * int64(steps))
-			if err := r.done(); err != nil {
+			q.take(8 * int64(steps))
+			if err := q.done(); err != nil {
 				return nil, err
 			}
 			d = dense.New(steps)

@@ -9,5 +9,14 @@ const inlineSamples = 20_000
 // Each calls f(i) for every i below n, from several goroutines where the work,
 // given as the number of values it goes over, is worth it.
 func (x *Executor) Each(n, values int, f func(i int)) {
-	parallel.While(x.workersFor(values), n, func(_, i int) bool { f(i); return true })
+	parallel.While(workersFor(x.workers, values), n, func(_, i int) bool { f(i); return true })
+}
+
+// workersFor is the number of goroutines, at most the given one, worth starting for so many
+// values.
+func workersFor(workers, values int) int {
+	if values < inlineSamples {
+		return 1
+	}
+	return workers
 }

@@ -57,7 +57,7 @@ const mostSeries = 1<<63 - 1<<10
 // selects says what Prometheus's engine does about the parameter of an operator that
 // keeps some of its input's series, before it looks at these: whether it keeps none
 // at any step, or fails.
-func (p *parameter) selects(r *run, n *plan.Aggregate) (none bool, err error) {
+func (p *parameter) selects(q *query, n *plan.Aggregate) (none bool, err error) {
 	ratio := n.Func.Name == "limit_ratio"
 	switch {
 	case ratio && p.high == 0 && p.low == 0, !ratio && p.high < 1:
@@ -72,10 +72,10 @@ func (p *parameter) selects(r *run, n *plan.Aggregate) (none bool, err error) {
 		return false, refused("Scalar value %v overflows int64", p.high)
 	}
 	if ratio && p.high > 1 {
-		r.note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
+		q.note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
 	}
 	if ratio && p.low < -1 {
-		r.note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
+		q.note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
 	}
 	return false, nil
 }
@@ -84,8 +84,8 @@ func (p *parameter) selects(r *run, n *plan.Aggregate) (none bool, err error) {
 func refused(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // warnQuantiles says what Prometheus's engine says of quantiles that are none.
-func (p *parameter) warnQuantiles(r *run, n *plan.Aggregate) {
-	warn := func(q float64) { r.note(annotations.NewInvalidQuantileWarning(q, n.ParamPos)) }
+func (p *parameter) warnQuantiles(q *query, n *plan.Aggregate) {
+	warn := func(v float64) { q.note(annotations.NewInvalidQuantileWarning(v, n.ParamPos)) }
 	if p.nan {
 		warn(math.NaN())
 	}

@@ -14,11 +14,11 @@ import (
 // quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
 // Steps are split over the cores, 64 at a time.
-func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
-	p.warnQuantiles(r, n)
-	steps := r.job.Grid.Steps
+func quantiles(q *query, n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
+	p.warnQuantiles(q, n)
+	steps := q.grid.Steps
 	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
-	if tooManyCells(len(g.labels), steps, r.job.MaxSamples) {
+	if tooManyCells(len(g.labels), steps, q.maxSamples) {
 		return nil, &plan.Declined{At: n, Reason: reasonCells}
 	}
 	members := make([][]int32, len(g.labels))
@@ -26,17 +26,17 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 		members[k] = append(members[k], int32(i))
 	}
 	words := (steps + 63) / 64
-	r.take(int64(len(g.labels)) * rowBytes(steps))
-	if err := r.done(); err != nil {
+	q.take(int64(len(g.labels)) * rowBytes(steps))
+	if err := q.done(); err != nil {
 		return nil, err
 	}
 	vals := make([]float64, len(g.labels)*steps)
 	present := make([]uint64, len(g.labels)*words)
 	at := starts(in)
 
-	scratch := make([][64][]float64, r.x.workers)
-	parallel.While(r.x.workersFor(len(in)*steps), words, func(worker, w int) bool {
-		if r.ctx.Err() != nil {
+	scratch := make([][64][]float64, q.workers)
+	parallel.While(q.workersFor(len(in)*steps), words, func(worker, w int) bool {
+		if q.ctx.Err() != nil {
 			return false
 		}
 		lists := &scratch[worker]
@@ -54,7 +54,7 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 		}
 		return true
 	})
-	if err := r.done(); err != nil {
+	if err := q.done(); err != nil {
 		return nil, err
 	}
 	out := make([]plan.Row, 0, len(members))
@@ -72,7 +72,7 @@ type quantiler struct {
 	in collector
 }
 
-func (q *quantiler) take(r *run, b *batch) { q.in.take(r, b) }
+func (q *quantiler) take(of *query, b *batch) { q.in.take(of, b) }
 
 func (q *quantiler) tooLarge(maxSamples int) string {
 	if q.elsewhere {
@@ -97,7 +97,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, abov
 	var q *quantiler
 	err := r.window(w, above, func(s *source) sink {
 		in := input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s}
-		q = &quantiler{newAggregator(n, r, in), collector{labels: s.resultLabels}}
+		q = &quantiler{newAggregator(n, r.query, in, r.firsts != nil), collector{labels: s.resultLabels}}
 		return q
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, abov
 	}
 	if !q.elsewhere {
 		defer r.take(-rowsBytes(q.in.rows))
-		return r.quantiles(n, p, q.in.rows)
+		return quantiles(r.query, n, p, q.in.rows)
 	}
 	rows := q.rows()
 	r.free(q, rows)

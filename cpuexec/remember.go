@@ -146,14 +146,14 @@ func (r *run) mayWarn(w *plan.Window, src *source) bool {
 	if src.oneName {
 		ls = ls[:min(len(ls), 1)]
 	}
-	probe := &run{job: r.job, m: &plan.Matrix{}}
+	probe := &run{job: r.job, query: &query{m: &plan.Matrix{}}}
 	probe.warnNonCounters(w.ArgPos, ls)
 	return len(probe.m.Annotations) > 0
 }
 
 // mayHold reports whether so many samples are within the sample limit.
-func (r *run) mayHold(samples int) bool {
-	return r.job.MaxSamples <= 0 || samples <= r.job.MaxSamples
+func (q *query) mayHold(samples int) bool {
+	return q.maxSamples <= 0 || samples <= q.maxSamples
 }
 
 // certainlyFits reports whether the sample limit holds for a leaf whatever its

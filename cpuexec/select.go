@@ -15,17 +15,17 @@ func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 		rows() []plan.Row
 	}
 	var s selector
-	none, fails := p.selects(r, n)
+	none, fails := p.selects(r.query, n)
 	err := r.feed(n, func(in input) sink {
 		switch {
 		case none || fails != nil:
 			s = nothing{}
 		case n.Func.Name == "limit_ratio":
-			s = newRatioLimiter(n, p, r, in)
+			s = newRatioLimiter(n, p, r.query, in)
 		case n.Func.Name == "limitk":
-			s = newCountLimiter(n, p, r, in)
+			s = newCountLimiter(n, p, r.query, in)
 		default:
-			s = newRanker(n, p, r, in)
+			s = newRanker(n, p, r.query, in)
 		}
 		return s
 	})
@@ -47,8 +47,8 @@ func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 // nothing is the sink that keeps no series.
 type nothing struct{}
 
-func (nothing) take(*run, *batch) {}
-func (nothing) rows() []plan.Row  { return nil }
+func (nothing) take(*query, *batch) {}
+func (nothing) rows() []plan.Row    { return nil }
 
 // members assigns series to the groups of an operator that keeps series.
 type members struct {
@@ -60,9 +60,9 @@ type members struct {
 	steps  int
 }
 
-func newMembers(n *plan.Aggregate, r *run, in input) members {
+func newMembers(n *plan.Aggregate, q *query, in input) members {
 	g := in.groups(n)
-	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
+	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: q.grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++
 	}

@@ -29,11 +29,11 @@ const together = 64 << 10
 // another goroutine.
 const fewRows = 256
 
-func (c *collector) take(r *run, b *batch) {
+func (c *collector) take(q *query, b *batch) {
 	start := len(c.rows)
 	values := c.note(b)
 	series := c.series[start:]
-	r.take(int64(len(series))*rowBytes(0) + 8*int64(values))
+	q.take(int64(len(series))*rowBytes(0) + 8*int64(values))
 	if c.whole == nil {
 		c.whole = []plan.Run{{Len: int32(b.steps)}}
 	}
@@ -45,7 +45,7 @@ func (c *collector) take(r *run, b *batch) {
 	if b.kept {
 		n = max(n, fewRows)
 	}
-	parallel.While(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
+	parallel.While(q.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
 		lo, hi := k*n, min((k+1)*n, len(rows))
 		c.fill(b, rows[lo:hi], series[lo:hi])
 		return true
@@ -108,14 +108,6 @@ func (c *collector) fill(b *batch, rows []plan.Row, series []int32) {
 	}
 }
 
-// workersFor is the number of goroutines worth starting for so many values.
-func (x *Executor) workersFor(values int) int {
-	if values < inlineSamples {
-		return 1
-	}
-	return x.workers
-}
-
 // aggregator is the sink of an aggregation.
 type aggregator struct {
 	ctx       context.Context
@@ -128,10 +120,12 @@ type aggregator struct {
 	elsewhere bool    // where its results are computed
 }
 
-func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
-	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: in.groups(node)}
+// newAggregator makes the sink of node. With ordered, it notes at each step which series of a
+// group was the first with a value.
+func newAggregator(node *plan.Aggregate, q *query, in input, ordered bool) *aggregator {
+	a := &aggregator{ctx: q.ctx, node: node, steps: q.grid.Steps, groups: in.groups(node)}
 	a.first = newFirst(len(a.groups.labels))
-	if r.firsts != nil {
+	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)
 	}
 	return a
@@ -173,14 +167,14 @@ func (a *aggregator) bytes() int64 {
 
 func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
 
-func (a *aggregator) take(r *run, b *batch) {
+func (a *aggregator) take(q *query, b *batch) {
 	noteFirst(a.first, a.groups.of, b)
 	for i := range b.n {
 		if b.counts[i].Kept > 0 {
 			a.acc.reserve(int(a.groups.of[b.lo+i]))
 		}
 	}
-	r.stretches(b, func(w0, w1 int) {
+	q.stretches(b, func(w0, w1 int) {
 		for i := range b.n {
 			if b.counts[i].Kept > 0 {
 				group, row := int(a.groups.of[b.lo+i]), b.row(i)

@@ -108,7 +108,7 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 		s.mayCollide = true
 	}
 	if len(relabels) > 0 {
-		s.relabelled, err = r.labelsAfter(len(s.labels), s.plain, relabels)
+		s.relabelled, err = labelsAfter(r.query, len(s.labels), s.plain, relabels)
 	}
 	return s, err
 }

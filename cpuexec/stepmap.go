@@ -20,9 +20,9 @@ type stepMapped struct {
 }
 
 // stepMap applies a map to the vector among its operands.
-func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
+func stepMap(q *query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 	s := &stepMapped{rows: in[n.Vector]}
-	if !n.Filters() && !r.job.DelayedNameRemoval {
+	if !n.Filters() && !q.delayedNameRemoval {
 		var ok bool
 		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
 			return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
@@ -38,10 +38,10 @@ func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
-	s.at = make([]mapper, r.job.Grid.Steps)
+	s.at = make([]mapper, q.grid.Steps)
 	for k := range s.at {
 		if n.Func == plan.StepTime {
-			t := float64(r.job.Grid.At(k)) / 1000
+			t := float64(q.grid.At(k)) / 1000
 			s.at[k].value = func(float64) float64 { return t }
 			continue
 		}

@@ -34,7 +34,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		return nil, err
 	}
 	steps := r.job.Grid.Steps
-	workers := r.x.workersFor(len(in) * steps)
+	workers := r.workersFor(len(in) * steps)
 	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.ctx.Done()}
 	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
@@ -128,9 +128,10 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
 // released with what r does.
 func (r *run) on(g plan.Grid, n plan.Node) *run {
-	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held, latest: r.latest}
-	sub.job.Node, sub.job.Grid = n, g
-	sub.m = newMatrix(sub.job)
+	job := r.job
+	job.Node, job.Grid = n, g
+	sub := newRun(r.ctx, r.x, job)
+	sub.held, sub.latest = r.held, r.latest
 	r.m.Lend(sub.m.Release)
 	return sub
 }

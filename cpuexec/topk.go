@@ -35,8 +35,8 @@ type ranker struct {
 	kept []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p parameter, r *run, in input) *ranker {
-	a := &ranker{members: newMembers(n, r, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
+func newRanker(n *plan.Aggregate, p parameter, q *query, in input) *ranker {
+	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
 	a.kept = make([]plan.Row, in.n)
 	return a
@@ -76,9 +76,9 @@ func (a *ranker) open() {
 	}
 }
 
-func (a *ranker) take(r *run, b *batch) {
+func (a *ranker) take(q *query, b *batch) {
 	noteFirst(a.first, a.of, b)
-	r.stretches(b, func(w0, w1 int) {
+	q.stretches(b, func(w0, w1 int) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
 			for i := range b.n {
@@ -88,7 +88,7 @@ func (a *ranker) take(r *run, b *batch) {
 			}
 		}
 	})
-	parallel.While(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
+	parallel.While(q.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
 		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].Kept > 0 {
 			a.kept[s] = b.row(i).Compact(b.counts[i].Kept, a.labels(s))
 		}

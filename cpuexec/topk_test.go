@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sort"
 	"testing"
 
@@ -16,10 +17,9 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// denseRun is a run over so many steps, without a query's limits.
-func denseRun(workers, steps int) *run {
-	job := Job{Grid: plan.NewGrid(0, int64(steps-1)*60_000, 60_000), Node: &plan.Window{Func: plan.Last}}
-	return &run{x: New(Options{Workers: workers}), ctx: context.Background(), job: job, m: newMatrix(job)}
+// queryOf is a query over so many steps, without limits.
+func queryOf(workers, steps int) *query {
+	return newQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
 }
 
 // numbered are series {n="0"}, {n="1"} …, in groups of neighbours by label g.
@@ -113,9 +113,9 @@ func TestRankerHeaps(t *testing.T) {
 				}
 			}
 			for workers := 1; workers < 4; workers++ {
-				run := denseRun(workers, steps)
-				a := newRanker(node, constantParameter(node.Param), run, numbered(n, inGroup))
-				err := run.batches(a, n, func(i int, out dense.Row) (points int) {
+				q := queryOf(workers, steps)
+				a := newRanker(node, constantParameter(node.Param), q, numbered(n, inGroup))
+				err := q.batches(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
 							out.Set(s, vals[i][s])
@@ -173,16 +173,16 @@ func BenchmarkRanker(b *testing.B) {
 				node := &plan.Aggregate{Func: plan.Aggregates[name], Param: k}
 				in := numbered(n, n)
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
-					run := denseRun(0, steps)
+					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
 						var s interface {
 							sink
 							rows() []plan.Row
-						} = newRanker(node, constantParameter(node.Param), run, in)
+						} = newRanker(node, constantParameter(node.Param), q, in)
 						if name == "limitk" {
-							s = newCountLimiter(node, constantParameter(node.Param), run, in)
+							s = newCountLimiter(node, constantParameter(node.Param), q, in)
 						}
-						err := run.batches(s, n, func(i int, out dense.Row) int {
+						err := q.batches(s, n, func(i int, out dense.Row) int {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
 								out.Present[w] = ^uint64(0)

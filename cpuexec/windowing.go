@@ -40,7 +40,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 	}
 	n := len(src.labels)
 	r.m.Work.Series += n
-	workers := r.x.workers
+	workers := r.workers
 	if src.sel.NumSamples() < inlineSamples {
 		workers = 1
 	}
@@ -75,7 +75,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 		}
 	}
 	r.m.Peak = max(r.m.Peak, e.limit.peak)
-	if err := e.leak.check(r, w, e.limit.held-r.held, n); err != nil {
+	if err := e.leak.check(r.query, w, e.limit.held-r.held, n); err != nil {
 		return err
 	}
 	if err := r.check(w, src, e.hasPoints); err != nil {
@@ -91,7 +91,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 			kept[k+1] += v
 		}
 	}
-	return above.check(r, kept, n)
+	return above.check(r.query, kept, n)
 }
 
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
@@ -118,7 +118,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 		s := e.scratch[k]
 		if s.err == nil && r.ctx.Err() == nil {
 			s.err = s.eval(frames, fn, q, i, out, c)
-			s.apply(e.mappers, out, c)
+			applyAll(e.mappers, out, c, s.kept)
 		}
 		return s.err == nil
 	}
@@ -193,7 +193,7 @@ func (e *windowing) take(b *batch) error {
 			return promql.ErrTooManySamples("query execution")
 		}
 	}
-	e.out.take(e.r, b)
+	e.out.take(e.r.query, b)
 	e.next += b.n
 	return nil
 }
@@ -270,7 +270,7 @@ func (e *windowing) given(x Rows, kept *bool) error {
 	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
 			b.counts[i] = countsOf(x.Counts[i])
-			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+			applyAll(e.mappers, b.row(i), &b.counts[i], e.scratch[k].kept)
 		}
 		return true
 	})

@@ -65,15 +65,3 @@ func (s *worker) noteOverlaps(l labels.Labels) {
 	s.overlapping[l.Get(model.MetricNameLabel)] += s.Overlaps
 	s.Overlaps = 0
 }
-
-// apply applies maps to a series that has been windowed.
-func (s *worker) apply(ms []mapper, out dense.Row, c *dense.Counts) {
-	c.Kept = c.Points
-	for k, m := range ms {
-		if c.Kept == 0 {
-			return
-		}
-		c.Kept = m.apply(out)
-		s.kept[k] += c.Kept
-	}
-}
