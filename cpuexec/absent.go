@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -14,7 +15,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 	p := &anyValue{seen: make([]uint64, (steps+63)/64)}
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		if err := r.window(w, above, func(*source) sink { return p }); err != nil {
+		if err := r.window(w, above, func(*source) operator.Sink { return p }); err != nil {
 			return nil, err
 		}
 	} else {
@@ -23,7 +24,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 			return nil, err
 		}
 		p.rows(in)
-		r.take(-rowsBytes(in))
+		r.Charge(-operator.RowsBytes(in))
 	}
 
 	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
@@ -46,7 +47,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		// Prometheus's engine does not count the result.
 		return rows, nil
 	}
-	return rows, r.checkSteps(n, 0, p.points, missing, p.series)
+	return rows, r.CheckSteps(n, 0, p.points, missing, p.series)
 }
 
 // anyValue is the sink that notes at which steps there is any value.
@@ -55,14 +56,14 @@ type anyValue struct {
 	points, series int      // series that have a value
 }
 
-func (p *anyValue) take(_ *query, b *batch) {
-	for i := range b.n {
-		if b.counts[i].Kept == 0 {
+func (p *anyValue) Consume(_ *operator.Query, b *operator.Batch) {
+	for i := range b.N {
+		if b.Counts[i].Kept == 0 {
 			continue
 		}
-		p.points += b.counts[i].Kept
+		p.points += b.Counts[i].Kept
 		p.series++
-		for w, bits := range b.row(i).Present {
+		for w, bits := range b.Row(i).Present {
 			p.seen[w] |= bits
 		}
 	}

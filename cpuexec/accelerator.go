@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -27,7 +28,7 @@ type Accelerator interface {
 
 // evaluate evaluates w, and the chain above it, over the series of src into out, by
 // the accelerator if there is one that takes that.
-func (r *run) evaluate(src *source, w *plan.Window, above chain, out sink) error {
+func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if x == nil {
 		return r.windowed(src, w, above, out, nil)
@@ -40,7 +41,7 @@ func (r *run) evaluate(src *source, w *plan.Window, above chain, out sink) error
 
 // offeredRows evaluates w, and the chain above it, over the series of src into out.
 // The accelerator computes the window if it takes that.
-func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chain, out sink) error {
+func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chain, out operator.Sink) error {
 	if !x.Takes(w) {
 		return r.windowed(src, w, above, out, nil)
 	}
@@ -49,7 +50,7 @@ func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chai
 	var start time.Time // of what is left to the cores
 	err := r.windowed(src, w, above, out, func(e *windowing) error {
 		l.rows = e
-		reason, err := x.Evaluate(r.ctx, l)
+		reason, err := x.Evaluate(r.Context, l)
 		if l.panicked != nil {
 			panic(l.panicked)
 		}
@@ -67,11 +68,11 @@ func (r *run) offeredRows(x Accelerator, src *source, w *plan.Window, above chai
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it takes
 // that.
-func (r *run) offered(x Accelerator, l *Leaf, above chain, out sink) error {
+func (r *run) offered(x Accelerator, l *Leaf, above chain, out operator.Sink) error {
 	takes := x.Takes(l.Aggregate)
 	start := time.Now()
 	l.out.give(true)
-	if takes && l.out.tooLarge(r.job.MaxSamples) == "" {
+	if takes && l.out.TooLarge(r.job.MaxSamples) == "" {
 		reason, err := r.elsewhere(x, l)
 		if err != nil || reason == "" {
 			return err
@@ -94,16 +95,16 @@ func (r *run) offered(x Accelerator, l *Leaf, above chain, out sink) error {
 // elsewhere offers a leaf to an accelerator. The memory of its values is counted
 // if it is taken.
 func (r *run) elsewhere(x Accelerator, l *Leaf) (reason string, err error) {
-	r.take(l.out.bytes())
-	if err := r.done(); err != nil {
+	r.Charge(l.out.Bytes())
+	if err := r.Done(); err != nil {
 		return "", err
 	}
-	reason, err = x.Evaluate(r.ctx, l)
+	reason, err = x.Evaluate(r.Context, l)
 	if e := l.Err(); e != nil {
 		return "", e
 	}
 	if reason != "" {
-		r.take(-l.out.bytes())
+		r.Charge(-l.out.Bytes())
 	}
 	return reason, err
 }

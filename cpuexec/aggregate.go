@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/util/kahansum"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -98,7 +99,7 @@ func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
 	if a.incr != nil {
 		cell++
 	}
-	return int64(groups)*int64(steps)*cell + int64(groups)*rowBytes(0)
+	return int64(groups)*int64(steps)*cell + int64(groups)*operator.RowBytes(0)
 }
 
 // add adds the steps of words [w0, w1) of one series to its group.

@@ -8,27 +8,28 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // ambiguity returns Prometheus's error for an operator of which declined says that
 // several series match: that of the first step at which there is one. It goes over all
 // steps as Prometheus's engine does. Where it finds none, declined stays.
-func findAmbiguity(q *query, n *plan.Binary, lhs, rhs []plan.Row, declined error) error {
+func findAmbiguity(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row, declined error) error {
 	sigs := sign(n.Matching, lhs, rhs)
 	a := ambiguity{
-		n: n, namer: newNamer(n, q.delayedNameRemoval), holds: comparisons[n.Func.Name],
+		n: n, namer: newNamer(n, q.DelayedNameRemoval), holds: comparisons[n.Func.Name],
 		swapped: n.Matching.Card == parser.CardOneToMany,
 		// At an instant Prometheus's engine looks at what comes out when names have gone.
-		results: q.grid.Steps > 1 || !q.delayedNameRemoval,
+		results: q.Grid.Steps > 1 || !q.DelayedNameRemoval,
 		fills:   [2]*float64{n.Matching.FillValues.LHS, n.Matching.FillValues.RHS},
 	}
 	a.sides = [2]*matchSide{newMatchSide(lhs, sigs.of[0]), newMatchSide(rhs, sigs.of[1])}
 	if a.swapped {
 		a.sides[0], a.sides[1] = a.sides[1], a.sides[0]
 	}
-	for k := range q.grid.Steps {
-		if err := q.done(); err != nil {
+	for k := range q.Grid.Steps {
+		if err := q.Done(); err != nil {
 			return err
 		}
 		for _, s := range a.sides {

@@ -56,19 +56,19 @@ func (g *groups) shared(from, workers int) [][]int32 {
 // called by worker k with a series.
 func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int, out dense.Row, c *dense.Counts) bool) error {
 	size := int64(len(a.groups.of)-e.next) * int64(unsafe.Sizeof(dense.Counts{}))
-	e.r.take(size)
-	defer e.r.take(-size)
+	e.r.Charge(size)
+	defer e.r.Charge(-size)
 	all := make([]dense.Counts, len(a.groups.of)-e.next)
 	var points atomic.Int64
 	parallel.While(e.workers, len(members), func(k, m int) bool {
-		out := e.b.row(k)
+		out := e.b.Row(k)
 		for _, i := range members[m] {
 			clear(out.Present)
 			c := &all[int(i)-e.next]
 			if !eval(k, int(i), out, c) {
 				return false
 			}
-			if n := points.Add(int64(c.Points)); e.limit.max > 0 && n > int64(e.limit.max) {
+			if n := points.Add(int64(c.Points)); e.limit.Max > 0 && n > int64(e.limit.Max) {
 				return false // as the limit says below
 			}
 			if c.Kept > 0 {

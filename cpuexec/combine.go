@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -35,7 +36,7 @@ func combines(n plan.Node) bool {
 // inputs evaluates the inputs of n in order, while the samples of those before
 // are held, and returns the number of samples in all of them.
 func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
-	defer func() { r.held -= samples }()
+	defer func() { r.Held -= samples }()
 	for _, input := range n.Inputs() {
 		rows, err := r.node(input)
 		if err != nil {
@@ -44,7 +45,7 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 		in = append(in, rows)
 		for i := range rows {
 			samples += len(rows[i].Values)
-			r.held += len(rows[i].Values)
+			r.Held += len(rows[i].Values)
 		}
 	}
 	return in, samples, nil
@@ -52,8 +53,8 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 
 // combined evaluates n, and the chain above it, batch by batch into the sink that
 // open makes once the series are known.
-func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) sink) error {
-	release := r.releasing()
+func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) operator.Sink) error {
+	release := r.Holding()
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
@@ -62,54 +63,54 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	switch n := n.(type) {
 	case *plan.Binary:
 		if fills(n) {
-			c, err = fillIn(r.query, n, in[0], in[1])
+			c, err = fillIn(r.Query, n, in[0], in[1])
 		} else {
-			c, err = match(r.query, n, in[0], in[1])
+			c, err = match(r.Query, n, in[0], in[1])
 		}
 	case *plan.Set:
 		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
 	case *plan.StepMap:
-		c, err = stepMap(r.query, n, in)
+		c, err = stepMap(r.Query, n, in)
 	}
 	if err != nil {
-		return explained(r.query, n, in, samples, err)
+		return explained(r.Query, n, in, samples, err)
 	}
-	at, err := labelsAfter(r.query, c.size(), c.labels, above)
+	at, err := labelsAfter(r.Query, c.size(), c.labels, above)
 	if err != nil {
 		return err
 	}
 	out := open(c.size(), at)
-	if err := r.reserve(out); err != nil {
+	if err := r.Reserve(out); err != nil {
 		return err
 	}
 	defer func() {
 		for _, rows := range in {
-			r.take(-rowsBytes(rows))
+			r.Charge(-operator.RowsBytes(rows))
 		}
 	}()
-	kept, err := fill(r.query, n, c, above.mappers(), out)
+	kept, err := fill(r.Query, n, c, above.mappers(), out)
 	if err != nil {
-		return explained(r.query, n, in, samples, err)
+		return explained(r.Query, n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
 		present += len(rows)
 	}
-	least := r.held + samples + kept[0]
-	if err := r.checkHeld(n, least, least+present); err != nil {
+	least := r.Held + samples + kept[0]
+	if err := r.CheckHeld(n, least, least+present); err != nil {
 		return err
 	}
 	release()
-	return above.check(r.query, kept, c.size())
+	return above.check(r.Query, kept, c.size())
 }
 
 // explained is the error of Prometheus's engine in place of that of an operator that
 // was declined because several series match. It stays declined where the sample limit
 // might be reached first: inputs have so many samples, and the result no more.
-func explained(q *query, n plan.Node, in [][]plan.Row, samples int, err error) error {
+func explained(q *operator.Query, n plan.Node, in [][]plan.Row, samples int, err error) error {
 	b, ok := n.(*plan.Binary)
 	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.mayHold(q.held+2*samples+len(in[0])+len(in[1])) {
+	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.MayHold(q.Held+2*samples+len(in[0])+len(in[1])) {
 		return err
 	}
 	return findAmbiguity(q, b, in[0], in[1], err)
@@ -118,7 +119,7 @@ func explained(q *query, n plan.Node, in [][]plan.Row, samples int, err error) e
 // collectCombined is combined into rows.
 func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) sink {
+	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) operator.Sink {
 		c.labels = at
 		return c
 	})
@@ -137,34 +138,34 @@ func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 
 // fill writes all series of c, applies the maps and hands them to a sink. It
 // returns the number of values before the maps and after each.
-func fill(q *query, n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
-	size, steps := c.size(), q.grid.Steps
-	workers := q.workersFor(size * steps)
+func fill(q *operator.Query, n plan.Node, c combination, mappers []mapper, out operator.Sink) (kept []int, err error) {
+	size, steps := c.size(), q.Grid.Steps
+	workers := q.WorkersFor(size * steps)
 	keptBy := make([][]int, workers)
 	for k := range keptBy {
 		keptBy[k] = make([]int, len(mappers))
 	}
 	kept = make([]int, len(mappers)+1)
-	b, free, err := q.newBatch(size, workers)
+	b, free, err := q.NewBatch(size, workers)
 	if err != nil {
 		return nil, err
 	}
 	defer free()
 	twice := make([]bool, workers)
-	for b.lo = 0; b.lo < size; b.lo += b.n {
-		if err := q.done(); err != nil {
+	for b.Lo = 0; b.Lo < size; b.Lo += b.N {
+		if err := q.Done(); err != nil {
 			return nil, err
 		}
-		b.n = min(len(b.counts), size-b.lo)
-		clear(b.present)
-		parallel.While(workers, b.n, func(k, i int) bool {
-			row := b.row(i)
-			if !c.fill(b.lo+i, row) {
+		b.N = min(len(b.Counts), size-b.Lo)
+		clear(b.Present)
+		parallel.While(workers, b.N, func(k, i int) bool {
+			row := b.Row(i)
+			if !c.fill(b.Lo+i, row) {
 				twice[k] = true
 				return false
 			}
-			b.counts[i] = dense.Counts{Points: dense.Count(row.Present)}
-			applyAll(mappers, row, &b.counts[i], keptBy[k])
+			b.Counts[i] = dense.Counts{Points: dense.Count(row.Present)}
+			applyAll(mappers, row, &b.Counts[i], keptBy[k])
 			return true
 		})
 		for _, t := range twice {
@@ -172,10 +173,10 @@ func fill(q *query, n plan.Node, c combination, mappers []mapper, out sink) (kep
 				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
 			}
 		}
-		for i := range b.n {
-			kept[0] += b.counts[i].Points
+		for i := range b.N {
+			kept[0] += b.Counts[i].Points
 		}
-		out.take(q, b)
+		out.Consume(q, b)
 	}
 	for _, of := range keptBy {
 		for k, v := range of {

@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -36,8 +37,8 @@ func fills(n *plan.Binary) bool {
 
 // fillIn pairs the series of two sides, and those that have no match with what is
 // filled in. It declines where Prometheus's engine would report that several match.
-func fillIn(q *query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
-	steps := q.grid.Steps
+func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
+	steps := q.Grid.Steps
 	// The right value is for the one side wherever that is, as in Prometheus's engine.
 	f := &filledIn{
 		many: lhs, one: rhs, apply: kernel(n.Func, n.Bool), steps: steps,
@@ -51,7 +52,7 @@ func fillIn(q *query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
 	}
 	anyMany, anyOne := presence(f.many, manySigs, sigs.n, steps), presence(f.one, oneSigs, sigs.n, steps)
 	p := pairer{
-		filledIn: f, namer: newNamer(n, q.delayedNameRemoval), oneToOne: n.Matching.Card == parser.CardOneToOne,
+		filledIn: f, namer: newNamer(n, q.DelayedNameRemoval), oneToOne: n.Matching.Card == parser.CardOneToOne,
 		byLabels: map[uint64]int32{}, taken: map[[2]int32][]uint64{},
 	}
 	byOne := make([][]int32, sigs.n)

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -60,7 +61,7 @@ func noteSeries(first, of []int32, has []bool) {
 // givenBytes is the memory of results that were computed elsewhere, and of the
 // rows made of them.
 func givenBytes(groups, steps int) int64 {
-	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + rowBytes(0))
+	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
 }
 
 // sparse makes a row of values of which some are kernels.Absent. Where none is, they

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/histogram"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -18,21 +19,21 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 		return nil, err
 	}
 	in, err := r.node(n.Input)
-	free() // checkSteps counts the arguments itself
+	free() // CheckSteps counts the arguments itself
 	if err != nil {
 		return nil, err
 	}
-	args.WarnQuantiles(n, r.note)
-	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.note)
+	args.WarnQuantiles(n, r.Note)
+	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
 	}
 
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())
 	each := histogram.RepairsOf(hs, n.Results())
-	workers := r.workersFor(points)
+	workers := r.WorkersFor(points)
 	scratch := make([]histogram.Evaluator, max(workers, 1))
 	parallel.While(workers, len(hs), func(k, i int) bool {
 		if n.Many() {
@@ -41,14 +42,14 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 			rows[i] = scratch[k].Evaluate(n, args, &hs[i], in)
 		}
 		for at := i; at < len(rows); at += len(hs) {
-			r.take(rowBytes(len(rows[at].Values)))
+			r.Charge(operator.RowBytes(len(rows[at].Values)))
 		}
-		return r.done() == nil
+		return r.Done() == nil
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	r.m.Annotations.Merge(histogram.RepairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
+	r.Matrix.Annotations.Merge(histogram.RepairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
 
 	formats := histogram.QuantileLabels(n)
 	out := 0
@@ -74,7 +75,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 		}
 		seen[h] = struct{}{}
 	}
-	return mergedWithin(r.query, n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return mergedWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
 // histogramArgs evaluates the arguments of n. Their samples are held until free is
@@ -82,11 +83,11 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 func (r *run) histogramArgs(n *plan.Histogram) (a histogram.Args, free func(), err error) {
 	held := 0
 	free = func() {
-		r.held -= held
+		r.Held -= held
 		held = 0
 	}
 	hold := func() {
-		r.held += r.job.Grid.Steps
+		r.Held += r.job.Grid.Steps
 		held += r.job.Grid.Steps
 	}
 	a.Constants = n.Args

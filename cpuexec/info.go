@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -32,27 +33,27 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
 	}
-	r.held += points // on and on; see releases
+	r.Held += points // on and on; see releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
 		return nil, err
 	}
 	for i := range infos {
-		r.held += len(infos[i].Values)
+		r.Held += len(infos[i].Values)
 	}
-	r.m.Peak = max(r.m.Peak, r.held)
+	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
 
 	j := newInfoJoin(n, in, infos, r.job.Grid.Steps)
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	joined := make([][]plan.Row, len(in))
-	workers := r.workersFor(points)
+	workers := r.WorkersFor(points)
 	builders := make([]*labels.Builder, max(workers, 1))
 	conflicts := make([]bool, len(builders))
 	for k := range builders {
@@ -61,11 +62,11 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	parallel.While(workers, len(in), func(k, i int) bool {
 		var ok bool
 		joined[i], ok = j.join(&in[i], builders[k])
-		r.take(rowsBytes(joined[i]))
+		r.Charge(operator.RowsBytes(joined[i]))
 		conflicts[k] = conflicts[k] || !ok
-		return ok && r.done() == nil
+		return ok && r.Done() == nil
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	if slices.Contains(conflicts, true) {
@@ -82,7 +83,7 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 		return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
 	}
 	// Beside the result it holds the step's own input and info series.
-	return rows, r.checkHeld(n, r.held+out, r.held+out+len(in)+len(infos))
+	return rows, r.CheckHeld(n, r.Held+out, r.Held+out+len(in)+len(infos))
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest

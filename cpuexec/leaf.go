@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
@@ -44,7 +45,7 @@ type Leaf struct {
 
 // givable is a sink whose results may be computed elsewhere.
 type givable interface {
-	bounded
+	operator.Bounded
 	aggregation() (n *plan.Aggregate, groupOf []int32, groups int)
 	give(given bool)              // says that they will be, or not after all
 	given(x *Results, has []bool) // they are; has says which series have a value
@@ -99,7 +100,7 @@ func (x *Executor) OpenLeaf(ctx context.Context, job Job) (*Leaf, error) {
 }
 
 // leafInto is the leaf whose results out takes, or nil if there is none.
-func (r *run) leafInto(out sink, src *source, w *plan.Window, above chain) *Leaf {
+func (r *run) leafInto(out operator.Sink, src *source, w *plan.Window, above chain) *Leaf {
 	g, ok := out.(givable)
 	if !ok {
 		return nil
@@ -146,7 +147,7 @@ func (l *Leaf) Node() plan.Node {
 }
 
 // Done returns Prometheus's error for a query that has ended.
-func (l *Leaf) Done() error { return l.r.done() }
+func (l *Leaf) Done() error { return l.r.Done() }
 
 // Err is the query's own error, as opposed to one of whatever computes the leaf:
 // that of a query that has ended, or of Finish or TakeRows.
@@ -181,7 +182,7 @@ func (l *Leaf) Finish(x Results) error {
 }
 
 func (l *Leaf) finish(x *Results) error {
-	m := l.r.m
+	m := l.r.Matrix
 	hasPoints, held, peak := l.series(x.Counts)
 	if limit := l.r.job.MaxSamples; limit > 0 && peak > limit {
 		return promql.ErrTooManySamples("query execution")
@@ -200,7 +201,7 @@ func (l *Leaf) finish(x *Results) error {
 	}
 	l.out.given(x, hasPoints)
 	l.Finished(x.Work)
-	return l.r.done()
+	return l.r.Done()
 }
 
 // Finished notes what computing the leaf took.
@@ -208,7 +209,7 @@ func (l *Leaf) Finished(work plan.Work) {
 	l.work = plan.DeviceWork{
 		Leaves: 1, Chunks: work.Chunks, Samples: work.Samples, Bytes: work.Bytes, Micros: time.Since(l.start).Microseconds(),
 	}
-	l.r.m.Work.AddDevice(&l.work)
+	l.r.Matrix.Work.AddDevice(&l.work)
 }
 
 // maps raises what Prometheus's engine raises once it has evaluated the maps, of
@@ -229,14 +230,14 @@ func (l *Leaf) maps(x *Results, hasPoints []bool, points int) error {
 		}
 		kept = append(kept, points)
 	}
-	return above.check(l.r.query, kept, len(hasPoints))
+	return above.check(l.r.Query, kept, len(hasPoints))
 }
 
 // countSteps adds to the statistics of the query.
 func (l *Leaf) countSteps(all, fresh []int64) {
 	for k := range all {
-		l.r.m.SamplesAtStep[k] += all[k]
-		l.r.m.NewSamplesAtStep[k] += fresh[k]
+		l.r.Matrix.SamplesAtStep[k] += all[k]
+		l.r.Matrix.NewSamplesAtStep[k] += fresh[k]
 	}
 }
 
@@ -245,19 +246,19 @@ func (l *Leaf) countSteps(all, fresh []int64) {
 func (l *Leaf) series(counts func(series int) kernels.SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
 	const block = 8192
-	parts := make([]sampleLimit, (len(hasPoints)+block-1)/block)
+	parts := make([]operator.SampleLimit, (len(hasPoints)+block-1)/block)
 	parallel.For(len(parts), func(k int) {
-		limit := sampleLimit{window: !l.Window.Func.Instant}
+		limit := operator.SampleLimit{Window: !l.Window.Func.Instant}
 		for i := k * block; i < min((k+1)*block, len(hasPoints)); i++ {
 			c := counts(i)
 			hasPoints[i] = c.Points > 0
-			limit.add(countsOf(c))
+			limit.Add(countsOf(c))
 		}
 		parts[k] = limit
 	})
 	for _, p := range parts {
-		peak = max(peak, l.r.held+points+p.peak)
-		points += p.held
+		peak = max(peak, l.r.Held+points+p.Peak)
+		points += p.Held
 	}
 	return hasPoints, points, peak
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -182,4 +183,14 @@ func applyAll(ms []mapper, out dense.Row, c *dense.Counts, kept []int) {
 		c.Kept = m.apply(out)
 		kept[k] += c.Kept
 	}
+}
+
+// checkMapped raises Prometheus's error if a map's input, its constants and its
+// result are more samples than may be held at once. in and out are samples,
+// series is the number of series that the input has at most at one step.
+func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
+	if m.Func.Name == "neg" {
+		return nil // changes its input in place
+	}
+	return q.CheckSteps(m, m.Scalars, in, out, series)
 }

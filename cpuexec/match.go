@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -75,7 +76,7 @@ type result struct {
 
 // match pairs the series of two sides. It declines where Prometheus's engine
 // would report that several match.
-func match(q *query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
+func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	m := &matched{many: lhs, one: rhs, apply: kernel(n.Func, n.Bool)}
 	sigs := sign(n.Matching, lhs, rhs)
 	manySigs, oneSigs := sigs.of[0], sigs.of[1]
@@ -88,7 +89,7 @@ func match(q *query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	if !ok {
 		return nil, ambiguous
 	}
-	namer := newNamer(n, q.delayedNameRemoval)
+	namer := newNamer(n, q.DelayedNameRemoval)
 	byLabels := map[uint64]int32{}
 	byOne := make([][]int32, len(m.one)) // its pairs, of one-to-one matching
 	m.pairs = make([]pair, 0, len(m.many))

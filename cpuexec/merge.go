@@ -4,12 +4,13 @@ import (
 	"cmp"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // mergedWithin merges the rows of n if it is to, where limit is the error of the sample
 // limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
-func mergedWithin(q *query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
+func mergedWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
 	if !merges {
 		return rows, limit
 	}
@@ -23,8 +24,8 @@ func mergedWithin(q *query, n plan.Node, rows []plan.Row, limit error, merges bo
 // mergeRows makes one row of those with the same labels, as Prometheus's engine does of
 // series that have become the same, and returns its error if two of them have a value
 // at one step.
-func mergeRows(q *query, in []plan.Row) ([]plan.Row, error) {
-	steps := q.grid.Steps
+func mergeRows(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
+	steps := q.Grid.Steps
 	index := make(map[uint64]int, len(in))
 	several := map[int]dense.Row{} // of the rows that are several
 	out := in[:0]
@@ -38,8 +39,8 @@ func mergeRows(q *query, in []plan.Row) ([]plan.Row, error) {
 		}
 		d, ok := several[k]
 		if !ok {
-			q.take(8 * int64(steps))
-			if err := q.done(); err != nil {
+			q.Charge(8 * int64(steps))
+			if err := q.Done(); err != nil {
 				return nil, err
 			}
 			d = dense.New(steps)

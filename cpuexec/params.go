@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -57,7 +58,7 @@ const mostSeries = 1<<63 - 1<<10
 // selects says what Prometheus's engine does about the parameter of an operator that
 // keeps some of its input's series, before it looks at these: whether it keeps none
 // at any step, or fails.
-func (p *parameter) selects(q *query, n *plan.Aggregate) (none bool, err error) {
+func (p *parameter) selects(q *operator.Query, n *plan.Aggregate) (none bool, err error) {
 	ratio := n.Func.Name == "limit_ratio"
 	switch {
 	case ratio && p.high == 0 && p.low == 0, !ratio && p.high < 1:
@@ -72,10 +73,10 @@ func (p *parameter) selects(q *query, n *plan.Aggregate) (none bool, err error) 
 		return false, refused("Scalar value %v overflows int64", p.high)
 	}
 	if ratio && p.high > 1 {
-		q.note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
+		q.Note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
 	}
 	if ratio && p.low < -1 {
-		q.note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
+		q.Note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
 	}
 	return false, nil
 }
@@ -84,8 +85,8 @@ func (p *parameter) selects(q *query, n *plan.Aggregate) (none bool, err error) 
 func refused(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // warnQuantiles says what Prometheus's engine says of quantiles that are none.
-func (p *parameter) warnQuantiles(q *query, n *plan.Aggregate) {
-	warn := func(v float64) { q.note(annotations.NewInvalidQuantileWarning(v, n.ParamPos)) }
+func (p *parameter) warnQuantiles(q *operator.Query, n *plan.Aggregate) {
+	warn := func(v float64) { q.Note(annotations.NewInvalidQuantileWarning(v, n.ParamPos)) }
 	if p.nan {
 		warn(math.NaN())
 	}
@@ -101,9 +102,9 @@ func (p *parameter) warnQuantiles(q *query, n *plan.Aggregate) {
 // until free is called, also those of constants.
 func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v window.Varying, free func(), err error) {
 	held := f.Param.Count() * r.job.Grid.Steps
-	free = func() { r.held -= held }
+	free = func() { r.Held -= held }
 	if len(params) == 0 {
-		r.held += held
+		r.Held += held
 		return v, free, nil
 	}
 	held = 0
@@ -114,7 +115,7 @@ func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v
 		}
 		v[i] = rows[0].Values
 		held += r.job.Grid.Steps
-		r.held += r.job.Grid.Steps
+		r.Held += r.job.Grid.Steps
 	}
 	if f.Param == plan.TwoParamsAfter {
 		for k, factor := range v[0] {
@@ -132,6 +133,6 @@ const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some ste
 // noted and that are none.
 func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
 	for _, s := range scratch {
-		s.InvalidQuantiles(fn, func(q float64) { r.note(annotations.NewInvalidQuantileWarning(q, pos)) })
+		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
 	}
 }

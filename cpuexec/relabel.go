@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -69,7 +70,7 @@ func (f *relabeler) value(l labels.Labels) (string, bool) {
 }
 
 // relabel evaluates a label function over the rows of an inner result.
-func relabel(q *query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
+func relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
 	if n.Merges {
 		ls := make([]labels.Labels, len(in))
 		for i := range ls {

@@ -4,13 +4,14 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // sorted evaluates a function that sorts over the rows of an inner result. At a
 // single step Prometheus's own code puts them in order: where values are equal
 // or NaN, the order depends on how it goes about it.
-func sorted(q *query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
+func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
@@ -27,7 +28,7 @@ func sorted(q *query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
 		args = append(args, &parser.StringLiteral{Val: name})
 	}
 	vector, notes := promql.FunctionCalls[n.Name]([]promql.Vector{vector}, nil, args, nil)
-	q.m.Annotations.Merge(notes)
+	q.Matrix.Annotations.Merge(notes)
 	out := make([]plan.Row, len(vector))
 	for i, s := range vector {
 		out[i] = in[s.T]

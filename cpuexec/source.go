@@ -62,10 +62,10 @@ func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
 		return r.got.sel, nil
 	}
 	start := time.Now()
-	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
-	r.m.Work.FetchMicros += time.Since(start).Microseconds()
-	r.m.Annotations.Merge(ws)
-	if d := r.done(); d != nil {
+	sel, ws, err := r.job.Select(r.Context, w, r.job.Grid)
+	r.Matrix.Work.FetchMicros += time.Since(start).Microseconds()
+	r.Matrix.Annotations.Merge(ws)
+	if d := r.Done(); d != nil {
 		return nil, d
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 		s.mayCollide = true
 	}
 	if len(relabels) > 0 {
-		s.relabelled, err = labelsAfter(r.query, len(s.labels), s.plain, relabels)
+		s.relabelled, err = labelsAfter(r.Query, len(s.labels), s.plain, relabels)
 	}
 	return s, err
 }
@@ -197,12 +197,12 @@ func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+				r.Note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
 		if name != last && !looksLikeCounter(name) {
-			r.note(annotations.NewPossibleNonCounterInfo(name, pos))
+			r.Note(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -20,9 +21,9 @@ type stepMapped struct {
 }
 
 // stepMap applies a map to the vector among its operands.
-func stepMap(q *query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
+func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 	s := &stepMapped{rows: in[n.Vector]}
-	if !n.Filters() && !q.delayedNameRemoval {
+	if !n.Filters() && !q.DelayedNameRemoval {
 		var ok bool
 		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
 			return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
@@ -38,10 +39,10 @@ func stepMap(q *query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
-	s.at = make([]mapper, q.grid.Steps)
+	s.at = make([]mapper, q.Grid.Steps)
 	for k := range s.at {
 		if n.Func == plan.StepTime {
-			t := float64(q.grid.At(k)) / 1000
+			t := float64(q.Grid.At(k)) / 1000
 			s.at[k].value = func(float64) float64 { return t }
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -21,21 +22,21 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	samples := 0
 	for i := range in {
 		samples += len(in[i].Values)
 	}
-	r.held += samples
-	defer func() { r.held -= samples }()
+	r.Held += samples
+	defer func() { r.Held -= samples }()
 	vary, free, err := r.holdParams(n, n.Func, n.Params)
 	defer free()
 	if err != nil {
 		return nil, err
 	}
 	steps := r.job.Grid.Steps
-	workers := r.workersFor(len(in) * steps)
-	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.ctx.Done()}
+	workers := r.WorkersFor(len(in) * steps)
+	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.Context.Done()}
 	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
 	fn := &window.Call{Func: n.Func, Param: n.Param, Trend: n.Trend, Varying: vary}
@@ -50,7 +51,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	counted := make([]dense.Counts, len(in))
 	parallel.While(workers, len(in), func(k, i int) bool {
 		s, out := scratch[k], buffers[k]
-		if r.done() != nil {
+		if r.Done() != nil {
 			return false
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
@@ -59,12 +60,12 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 			return false
 		}
 		if counted[i].Points > 0 {
-			r.take(rowBytes(counted[i].Points))
+			r.Charge(operator.RowBytes(counted[i].Points))
 			all[i] = out.Compact(counted[i].Points, in[i].Labels)
 		}
 		return true
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	frames.CountSamples(scratch[0].Steps)
@@ -74,18 +75,18 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		s.CountSamples()
 		for k := range steps {
-			r.m.SamplesAtStep[k] += s.Steps.All[k]
+			r.Matrix.SamplesAtStep[k] += s.Steps.All[k]
 		}
 	}
 
 	r.noteQuantiles(scratch, fn, n.ParamPos)
 
-	limit := sampleLimit{max: r.job.MaxSamples, window: true, held: r.held}
+	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
 	rows := all[:0]
 	seen := map[uint64]struct{}{}
 	var ls []labels.Labels
 	for i := range all {
-		if !limit.add(counted[i]) {
+		if !limit.Add(counted[i]) {
 			return nil, promql.ErrTooManySamples("query execution")
 		}
 		if counted[i].Points == 0 {
@@ -102,7 +103,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		rows = append(rows, all[i])
 	}
-	r.m.Peak = max(r.m.Peak, limit.peak)
+	r.Matrix.Peak = max(r.Matrix.Peak, limit.Peak)
 	if n.Func.Counter {
 		// Prometheus has put a selector without a position in the subquery's place.
 		r.warnNonCounters(posrange.PositionRange{}, ls)
@@ -116,11 +117,11 @@ var errSameLabels = errors.New("vector cannot contain metrics with the same labe
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	sub := r.on(n.Inner, n.Input)
 	in, err := sub.node(n.Input)
-	r.held = sub.held // see releases
-	r.absorb(sub.m)
-	for _, k := range sub.m.NewSamplesAtStep {
+	r.Held = sub.Held // see releases
+	r.absorb(sub.Matrix)
+	for _, k := range sub.Matrix.NewSamplesAtStep {
 		// Which of the query's steps they are for, the statistics do not need.
-		r.m.NewSamplesAtStep[0] += k
+		r.Matrix.NewSamplesAtStep[0] += k
 	}
 	return in, err
 }
@@ -130,16 +131,16 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 func (r *run) on(g plan.Grid, n plan.Node) *run {
 	job := r.job
 	job.Node, job.Grid = n, g
-	sub := newRun(r.ctx, r.x, job)
-	sub.held, sub.latest = r.held, r.latest
-	r.m.Lend(sub.m.Release)
+	sub := newRun(r.Context, r.x, job)
+	sub.Held, sub.latest = r.Held, r.latest
+	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
 }
 
 // absorb adds what a node below took to r's own account, but for the samples of each
 // step.
 func (r *run) absorb(m *plan.Matrix) {
-	w, v := &r.m.Work, &m.Work
+	w, v := &r.Matrix.Work, &m.Work
 	w.Series += v.Series
 	w.Chunks += v.Chunks
 	w.Samples += v.Samples
@@ -147,8 +148,8 @@ func (r *run) absorb(m *plan.Matrix) {
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	w.AddDevice(v.Device)
-	r.m.Peak = max(r.m.Peak, m.Peak)
-	r.m.Annotations.Merge(m.Annotations)
+	r.Matrix.Peak = max(r.Matrix.Peak, m.Peak)
+	r.Matrix.Annotations.Merge(m.Annotations)
 }
 
 // times appends the times of the steps in runs to ts.

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -35,7 +36,7 @@ type ranker struct {
 	kept []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p parameter, q *query, in input) *ranker {
+func newRanker(n *plan.Aggregate, p parameter, q *operator.Query, in input) *ranker {
 	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
 	a.kept = make([]plan.Row, in.n)
@@ -58,16 +59,16 @@ func (a *ranker) layOut(all bool) {
 	}
 }
 
-func (a *ranker) tooLarge(maxSamples int) string {
+func (a *ranker) TooLarge(maxSamples int) string {
 	if tooManyCells(a.cells/a.steps+len(a.room), a.steps, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (a *ranker) bytes() int64 { return 12 * int64(a.cells+len(a.room)*a.steps) }
+func (a *ranker) Bytes() int64 { return 12 * int64(a.cells+len(a.room)*a.steps) }
 
-func (a *ranker) open() {
+func (a *ranker) Allocate() {
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
 	a.filled = make([]int32, len(a.room)*a.steps)
 	a.floor = make([]float64, len(a.room)*a.steps)
@@ -76,21 +77,21 @@ func (a *ranker) open() {
 	}
 }
 
-func (a *ranker) take(q *query, b *batch) {
+func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(a.first, a.of, b)
-	q.stretches(b, func(w0, w1 int) {
+	q.SplitSteps(b, func(w0, w1 int) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
-			for i := range b.n {
-				if h := a.heap[a.of[b.lo+i]]; h >= 0 && b.counts[i].Kept > 0 {
-					a.add(int(h), int32(b.lo+i), b.row(i), w)
+			for i := range b.N {
+				if h := a.heap[a.of[b.Lo+i]]; h >= 0 && b.Counts[i].Kept > 0 {
+					a.add(int(h), int32(b.Lo+i), b.Row(i), w)
 				}
 			}
 		}
 	})
-	parallel.While(q.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
-		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].Kept > 0 {
-			a.kept[s] = b.row(i).Compact(b.counts[i].Kept, a.labels(s))
+	parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
+		if s := b.Lo + i; a.heap[a.of[s]] < 0 && b.Counts[i].Kept > 0 {
+			a.kept[s] = b.Row(i).Compact(b.Counts[i].Kept, a.labels(s))
 		}
 		return true
 	})

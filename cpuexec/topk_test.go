@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // queryOf is a query over so many steps, without limits.
-func queryOf(workers, steps int) *query {
-	return newQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
+func queryOf(workers, steps int) *operator.Query {
+	return operator.NewQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
 }
 
 // numbered are series {n="0"}, {n="1"} …, in groups of neighbours by label g.
@@ -115,7 +116,7 @@ func TestRankerHeaps(t *testing.T) {
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
 				a := newRanker(node, constantParameter(node.Param), q, numbered(n, inGroup))
-				err := q.batches(a, n, func(i int, out dense.Row) (points int) {
+				err := q.Feed(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
 							out.Set(s, vals[i][s])
@@ -176,13 +177,13 @@ func BenchmarkRanker(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
 						var s interface {
-							sink
+							operator.Sink
 							rows() []plan.Row
 						} = newRanker(node, constantParameter(node.Param), q, in)
 						if name == "limitk" {
 							s = newCountLimiter(node, constantParameter(node.Param), q, in)
 						}
-						err := q.batches(s, n, func(i int, out dense.Row) int {
+						err := q.Feed(s, n, func(i int, out dense.Row) int {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
 								out.Present[w] = ^uint64(0)

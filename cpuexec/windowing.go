@@ -21,42 +21,42 @@ import (
 // of a source into a sink, batch by batch.
 type windowing struct {
 	r         *run
-	out       sink
+	out       operator.Sink
 	workers   int
 	scratch   []*worker
 	mappers   []mapper
-	b         *batch
+	b         *operator.Batch
 	next      int // the first series that was not taken yet
 	hasPoints []bool
-	limit     sampleLimit
-	leak      leak
+	limit     operator.SampleLimit
+	leak      operator.Leak
 }
 
 // windowed evaluates w, and the chain above it, over the series of src into out.
 // elsewhere, if it is given, may have some or all of the series taken first.
-func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsewhere func(*windowing) error) error {
-	if err := r.reserve(out); err != nil {
+func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Sink, elsewhere func(*windowing) error) error {
+	if err := r.Reserve(out); err != nil {
 		return err
 	}
 	n := len(src.labels)
-	r.m.Work.Series += n
-	workers := r.workers
-	if src.sel.NumSamples() < inlineSamples {
+	r.Matrix.Work.Series += n
+	workers := r.Workers
+	if src.sel.NumSamples() < operator.InlineSamples {
 		workers = 1
 	}
-	sp := window.SpanOf(w, r.job.Grid, r.ctx.Done())
-	b, free, err := r.newBatch(n, workers)
+	sp := window.SpanOf(w, r.job.Grid, r.Context.Done())
+	b, free, err := r.NewBatch(n, workers)
 	if err != nil {
 		return err
 	}
 	defer free()
 	e := &windowing{
 		r: r, out: out, workers: workers, mappers: above.mappers(), b: b, hasPoints: make([]bool, n),
-		limit: sampleLimit{max: r.job.MaxSamples, window: !w.Func.Instant, held: r.held},
-		leak:  leak{leaks: w.Func == plan.Interpolated},
+		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
+		leak:  operator.Leak{Leaks: w.Func == plan.Interpolated},
 	}
-	if e.leak.leaks {
-		e.limit.max = 0 // of points
+	if e.leak.Leaks {
+		e.limit.Max = 0 // of points
 	}
 	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
 	defer release()
@@ -74,15 +74,15 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 			return err
 		}
 	}
-	r.m.Peak = max(r.m.Peak, e.limit.peak)
-	if err := e.leak.check(r.query, w, e.limit.held-r.held, n); err != nil {
+	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
+	if err := e.leak.Check(r.Query, w, e.limit.Held-r.Held, n); err != nil {
 		return err
 	}
 	if err := r.check(w, src, e.hasPoints); err != nil {
 		return err
 	}
 	kept := make([]int, len(e.mappers)+1)
-	kept[0] = e.limit.held - r.held
+	kept[0] = e.limit.Held - r.Held
 	if err := r.checkTimestamps(w, kept[0], n); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out sink, elsew
 			kept[k+1] += v
 		}
 	}
-	return above.check(r.query, kept, n)
+	return above.check(r.Query, kept, n)
 }
 
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
@@ -100,13 +100,13 @@ func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
 	if w.Func != plan.Timestamp && w.Func != plan.StartTimestamp {
 		return nil
 	}
-	return r.checkSteps(w, 0, 0, points, series)
+	return r.CheckSteps(w, 0, 0, points, series)
 }
 
 // onCores evaluates the series that were not taken yet.
 func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	r, b := e.r, e.b
-	n, size := len(src.labels), len(b.counts)
+	n, size := len(src.labels), len(b.Counts)
 	frames := r.latest.Frames(w.Func, sp)
 	fn := &window.Call{Func: w.Func, Param: w.Param, Trend: w.Trend, Varying: src.vary}
 	q := &column.Request{
@@ -116,7 +116,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	q.Mint, q.Maxt = w.Reads(r.job.Grid)
 	eval := func(k, i int, out dense.Row, c *dense.Counts) bool {
 		s := e.scratch[k]
-		if s.err == nil && r.ctx.Err() == nil {
+		if s.err == nil && r.Context.Err() == nil {
 			s.err = s.eval(frames, fn, q, i, out, c)
 			applyAll(e.mappers, out, c, s.kept)
 		}
@@ -129,13 +129,13 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 			}
 		}
 	}
-	for b.lo = e.next; b.lo < n; b.lo = e.next {
-		if err := r.done(); err != nil {
+	for b.Lo = e.next; b.Lo < n; b.Lo = e.next {
+		if err := r.Done(); err != nil {
 			return err
 		}
-		b.n = min(size, n-b.lo)
-		clear(b.present)
-		parallel.While(e.workers, b.n, func(k, i int) bool { return eval(k, b.lo+i, b.row(i), &b.counts[i]) })
+		b.N = min(size, n-b.Lo)
+		clear(b.Present)
+		parallel.While(e.workers, b.N, func(k, i int) bool { return eval(k, b.Lo+i, b.Row(i), &b.Counts[i]) })
 		if err := e.failed(); err != nil {
 			return err
 		}
@@ -147,14 +147,14 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	r.noteQuantiles(e.scratch, fn, w.ParamPos)
 	e.warnOverlaps(w)
 	for _, s := range e.scratch {
-		r.m.Work.Chunks += s.Stats.Chunks
-		r.m.Work.Samples += s.Stats.Samples
-		r.m.Work.Bytes += s.Stats.Bytes
-		r.m.Work.Kept += s.Stats.Retained
+		r.Matrix.Work.Chunks += s.Stats.Chunks
+		r.Matrix.Work.Samples += s.Stats.Samples
+		r.Matrix.Work.Bytes += s.Stats.Bytes
+		r.Matrix.Work.Kept += s.Stats.Retained
 		s.CountSamples()
-		for k := range b.steps {
-			r.m.SamplesAtStep[k] += s.Steps.All[k]
-			r.m.NewSamplesAtStep[k] += s.Steps.Fresh[k]
+		for k := range b.Steps {
+			r.Matrix.SamplesAtStep[k] += s.Steps.All[k]
+			r.Matrix.NewSamplesAtStep[k] += s.Steps.Fresh[k]
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (e *windowing) warnOverlaps(w *plan.Window) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(steps)) {
 		one := func() error { return annotations.NewStartTimeOverlapWarning(name, w.ArgPos) }
-		e.r.m.Annotations.Merge(operator.Repeated(one, steps[name]))
+		e.r.Matrix.Annotations.Merge(operator.Repeated(one, steps[name]))
 		e.r.overlaps = true
 	}
 }
@@ -182,29 +182,29 @@ func (e *windowing) failed() error {
 			return s.err
 		}
 	}
-	return e.r.done()
+	return e.r.Done()
 }
 
 // take hands the next series to the sink.
-func (e *windowing) take(b *batch) error {
-	for i := range b.n {
-		e.hasPoints[b.lo+i] = b.counts[i].Points > 0
-		if !e.count(b.counts[i]) {
+func (e *windowing) take(b *operator.Batch) error {
+	for i := range b.N {
+		e.hasPoints[b.Lo+i] = b.Counts[i].Points > 0
+		if !e.count(b.Counts[i]) {
 			return promql.ErrTooManySamples("query execution")
 		}
 	}
-	e.out.take(e.r.query, b)
-	e.next += b.n
+	e.out.Consume(e.r.Query, b)
+	e.next += b.N
 	return nil
 }
 
 // count counts the samples of one more series and reports whether the limit still holds.
 func (e *windowing) count(c dense.Counts) bool {
-	if !e.leak.leaks {
-		return e.limit.add(c)
+	if !e.leak.Leaks {
+		return e.limit.Add(c)
 	}
-	e.leak.add(c)
-	e.limit.held += c.Points
+	e.leak.Add(c)
+	e.limit.Held += c.Points
 	return true
 }
 
@@ -242,7 +242,7 @@ func (l *Leaf) TakeRows(x Rows) (err error) {
 	kept := false
 	defer func() {
 		if x.Release != nil && kept {
-			l.r.m.Lend(x.Release)
+			l.r.Matrix.Lend(x.Release)
 		} else if x.Release != nil {
 			x.Release()
 		}
@@ -257,20 +257,20 @@ func (l *Leaf) TakeRows(x Rows) (err error) {
 // given applies the maps to rows and hands them on. It notes whether their values are
 // kept where they are.
 func (e *windowing) given(x Rows, kept *bool) error {
-	if err := e.r.done(); err != nil {
+	if err := e.r.Done(); err != nil {
 		return err
 	}
 	n := len(x.Counts)
-	b := &batch{
-		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]dense.Counts, n),
-		vals: x.Values, each: x.Each, present: x.Present[:n*e.b.words], lent: x.Release != nil,
+	b := &operator.Batch{
+		Lo: e.next, N: n, Steps: e.b.Steps, Words: e.b.Words, Counts: make([]dense.Counts, n),
+		Values: x.Values, Each: x.Each, Present: x.Present[:n*e.b.Words], Lent: x.Release != nil,
 	}
-	defer func() { *kept = b.kept }()
+	defer func() { *kept = b.Retained }()
 	const block = 64
 	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
-			b.counts[i] = countsOf(x.Counts[i])
-			applyAll(e.mappers, b.row(i), &b.counts[i], e.scratch[k].kept)
+			b.Counts[i] = countsOf(x.Counts[i])
+			applyAll(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
 		}
 		return true
 	})

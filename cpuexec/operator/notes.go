@@ -1,4 +1,3 @@
-// Package operator has what all operators share.
 package operator
 
 import (

@@ -1,4 +1,4 @@
-package cpuexec
+package operator
 
 import (
 	"context"
@@ -35,10 +35,10 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("query needs more than %d MiB of memory for its result and what leads to it, the limit that query.max-memory sets: ask for fewer series or steps, or raise the limit", e.Max>>20)
 }
 
-// Take counts n more bytes, or less if n is negative. It fails with a *MemoryError if
+// Charge counts n more bytes, or less if n is negative. It fails with a *MemoryError if
 // that makes more than the query may have, and with an error of package memory if the
 // process has no more. Once it has failed it always fails.
-func (b *Budget) Take(n int64) error {
+func (b *Budget) Charge(n int64) error {
 	if b == nil {
 		return nil
 	}
@@ -68,20 +68,20 @@ func (b *Budget) AtLeast(n int64) error {
 	if b == nil {
 		return nil
 	}
-	return b.Take(max(n-b.used.Load(), 0))
+	return b.Charge(max(n-b.used.Load(), 0))
 }
 
-// take counts n more bytes, or less if n is negative. What must not be allocated
+// Charge counts n more bytes, or less if n is negative. What must not be allocated
 // any more shows at the next call of done.
-func (q *query) take(n int64) { _ = q.budget.Take(n) }
+func (q *Query) Charge(n int64) { _ = q.Budget.Charge(n) }
 
-// rowBytes is the memory of a row with that many values.
-func rowBytes(values int) int64 { return int64(unsafe.Sizeof(plan.Row{})) + 8*int64(values) }
+// RowBytes is the memory of a row with that many values.
+func RowBytes(values int) int64 { return int64(unsafe.Sizeof(plan.Row{})) + 8*int64(values) }
 
-// rowsBytes is the memory of rows.
-func rowsBytes(rows []plan.Row) (n int64) {
+// RowsBytes is the memory of rows.
+func RowsBytes(rows []plan.Row) (n int64) {
 	for i := range rows {
-		n += rowBytes(len(rows[i].Values)) + int64(len(rows[i].Runs))*int64(unsafe.Sizeof(plan.Run{}))
+		n += RowBytes(len(rows[i].Values)) + int64(len(rows[i].Runs))*int64(unsafe.Sizeof(plan.Run{}))
 	}
 	return n
 }
