@@ -28,9 +28,9 @@ type accumulator struct {
 	mu    sync.Mutex // guards who makes a slab
 	each  int        // groups a slab
 	seen  []uint64   // bitmap, words a group
-	// given are results that were computed elsewhere, and then all there is: steps
-	// a group, kernels.Absent where there is no value.
-	given []float64
+	// offloaded are results that an accelerator computed, and then all there is: steps a
+	// group, Absent where there is no value.
+	offloaded []float64
 }
 
 // cells are the state of some groups, steps a group.
@@ -238,8 +238,8 @@ func (a *cells) results(c int, out []float64) {
 
 // row writes a group to a dense row and returns the number of its values.
 func (a *accumulator) row(g int, out dense.Row) (points int) {
-	if a.given != nil {
-		return spread(a.given[g*a.steps:(g+1)*a.steps], out)
+	if a.offloaded != nil {
+		return spread(a.offloaded[g*a.steps:(g+1)*a.steps], out)
 	}
 	cells, base := a.of(g)
 	cells.results(base, out.Values)
@@ -249,8 +249,8 @@ func (a *accumulator) row(g int, out dense.Row) (points int) {
 
 // group returns the values of a group and the steps they belong to.
 func (a *accumulator) group(g int) ([]float64, []plan.Run) {
-	if a.given != nil {
-		row := sparse(a.given[g*a.steps : (g+1)*a.steps])
+	if a.offloaded != nil {
+		row := sparse(a.offloaded[g*a.steps : (g+1)*a.steps])
 		return row.Values, row.Runs
 	}
 	seen := a.seen[g*a.words : (g+1)*a.words]

@@ -13,24 +13,27 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// elsewhere is an accelerator that computes windows with a function.
-type elsewhere func(l *Leaf) (reason string, err error)
+// windower is an accelerator that computes windows alone, with a function that may say
+// why it declines the rest.
+type windower func(consume func(Rows) error) (declined string, err error)
 
-func (f elsewhere) Aggregates(*plan.Aggregate) bool { return false }
-func (f elsewhere) Takes(plan.Node) bool            { return true }
-func (f elsewhere) OnCores(*Leaf, time.Duration)    {}
+func (f windower) Aggregates(*plan.Aggregate) bool { return false }
+func (f windower) Accepts(plan.Node) bool          { return true }
+func (f windower) OnCores(*Leaf, time.Duration)    {}
 
-func (f elsewhere) Evaluate(_ context.Context, l *Leaf) (string, error) { return f(l) }
+func (f windower) Evaluate(_ context.Context, _ *Leaf, consume func(Rows) error) (o Outcome, err error) {
+	o.Declined, err = f(consume)
+	return o, err
+}
 
 // countedBy runs a count_over_time of two steps over three series whose windows f
 // computes.
-func countedBy(t *testing.T, f elsewhere) (*plan.Matrix, error) {
+func countedBy(t *testing.T, f windower) (*plan.Matrix, error) {
 	b := selection.NewBuilder(0)
 	for i := range 3 {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)))
@@ -52,14 +55,14 @@ func countedBy(t *testing.T, f elsewhere) (*plan.Matrix, error) {
 	})
 }
 
-// TestTakeRows: rows are taken in the order in which they come, the cores evaluate
+// TestConsumeRows: rows are consumed in the order in which they come, the cores evaluate
 // those that do not, and a panic is raised where the leaf was offered.
-func TestTakeRows(t *testing.T) {
+func TestConsumeRows(t *testing.T) {
 	rows := Rows{
 		Values: [][]float64{{1, 2, 3, 4}}, Each: 2, Present: []uint64{3, 2},
-		Counts: []kernels.SeriesCounts{{Points: 2, Most: 2, Last: 2}, {Points: 1, Most: 4, Last: 4}}, All: []int64{1, 6}, Fresh: []int64{1, 5},
+		Counts: []SeriesCounts{{Points: 2, Most: 2, Last: 2}, {Points: 1, Most: 4, Last: 4}}, All: []int64{1, 6}, Fresh: []int64{1, 5},
 	}
-	m, err := countedBy(t, func(l *Leaf) (string, error) { return "enough", l.TakeRows(rows) })
+	m, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "enough", consume(rows) })
 	require.NoError(t, err)
 	require.Len(t, m.Rows, 3)
 	require.Equal(t, []float64{1, 2}, m.Rows[0].Values)
@@ -69,9 +72,9 @@ func TestTakeRows(t *testing.T) {
 	require.Equal(t, []int64{1 + 4, 6 + 4}, m.SamplesAtStep)
 	rows.Values[0] = rows.Values[0][:3:3]
 	require.Panics(t, func() {
-		_, _ = countedBy(t, func(l *Leaf) (string, error) {
+		_, _ = countedBy(t, func(consume func(Rows) error) (string, error) {
 			failed := make(chan error)
-			go func() { failed <- l.TakeRows(rows) }()
+			go func() { failed <- consume(rows) }()
 			return "", <-failed
 		})
 	})
@@ -84,7 +87,7 @@ func TestLentRows(t *testing.T) {
 	lent := func(present ...uint64) (Rows, []float64) {
 		x := Rows{Each: 2, Values: [][]float64{{1, 2, 3, 4}, {5, 6}}, Present: present, All: make([]int64, 2), Fresh: make([]int64, 2)}
 		for _, p := range present {
-			x.Counts = append(x.Counts, kernels.SeriesCounts{Points: uint32(bits.OnesCount64(p))})
+			x.Counts = append(x.Counts, SeriesCounts{Points: uint32(bits.OnesCount64(p))})
 		}
 		released = 0
 		x.Release = func() { released++ }
@@ -107,7 +110,7 @@ func TestLentRows(t *testing.T) {
 		{"few", []uint64{2, 0, 1}, false, [][]float64{{2}, {5}}},
 	} {
 		x, first := lent(c.present...)
-		m, err := countedBy(t, func(l *Leaf) (string, error) { return "", l.TakeRows(x) })
+		m, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "", consume(x) })
 		require.NoError(t, err)
 		require.Equal(t, c.want, values(m), c.name)
 		for _, row := range m.Rows {
@@ -123,13 +126,13 @@ func TestLentRows(t *testing.T) {
 	}
 	x, _ := lent(3, 3, 3)
 	failed := errors.New("failed")
-	_, err := countedBy(t, func(l *Leaf) (string, error) { return "", errors.Join(l.TakeRows(x), failed) })
+	_, err := countedBy(t, func(consume func(Rows) error) (string, error) { return "", errors.Join(consume(x), failed) })
 	require.ErrorIs(t, err, failed)
 	require.Equal(t, 1, released, "the query fails later")
 	x, _ = lent(3, 3, 3)
 	x.Fresh = x.Fresh[:1]
 	require.Panics(t, func() {
-		_, _ = countedBy(t, func(l *Leaf) (string, error) { return "", l.TakeRows(x) })
+		_, _ = countedBy(t, func(consume func(Rows) error) (string, error) { return "", consume(x) })
 	})
 	require.Equal(t, 1, released, "a panic")
 }

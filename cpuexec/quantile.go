@@ -66,8 +66,8 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p parameter, in []plan.Row)
 	return out, nil
 }
 
-// quantiler is the sink of a quantile over a window. It keeps the rows, unless the
-// quantiles are computed elsewhere.
+// quantiler is the sink of a quantile over a window. It keeps the rows, unless an
+// accelerator computes the quantiles.
 type quantiler struct {
 	*aggregator
 	in collector
@@ -76,7 +76,7 @@ type quantiler struct {
 func (q *quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
 func (q *quantiler) TooLarge(maxSamples int) string {
-	if q.elsewhere {
+	if q.offloads {
 		return q.aggregator.TooLarge(maxSamples)
 	}
 	return ""
@@ -86,7 +86,7 @@ func (q *quantiler) TooLarge(maxSamples int) string {
 func (q *quantiler) Allocate() {}
 
 func (q *quantiler) Bytes() int64 {
-	if q.elsewhere {
+	if q.offloads {
 		return q.aggregator.Bytes()
 	}
 	return 0
@@ -104,7 +104,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, abov
 	if err != nil {
 		return nil, err
 	}
-	if !q.elsewhere {
+	if !q.offloads {
 		defer r.Charge(-operator.RowsBytes(q.in.rows))
 		return quantiles(r.Query, n, p, q.in.rows)
 	}

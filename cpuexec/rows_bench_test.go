@@ -12,21 +12,20 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// BenchmarkTakeRows is what becomes of a window that was computed elsewhere, from
+// BenchmarkConsumeRows is what becomes of a window that an accelerator computed, from
 // pieces of it to the matrix: whether the values stay where they are, or are copied.
-func BenchmarkTakeRows(b *testing.B) {
+func BenchmarkConsumeRows(b *testing.B) {
 	for _, how := range []string{"copied", "lent"} {
-		b.Run(how, func(b *testing.B) { benchmarkTakeRows(b, how == "lent") })
+		b.Run(how, func(b *testing.B) { benchmarkConsumeRows(b, how == "lent") })
 	}
 }
 
-func benchmarkTakeRows(b *testing.B, lent bool) {
+func benchmarkConsumeRows(b *testing.B, lent bool) {
 	const series, steps, piece = 8192, 1024, 1024
 	builder := selection.NewBuilder(0)
 	data := selectiontest.Chunk(b, chunkenc.EncXOR, nil, []int64{1000}, []float64{1})
@@ -38,7 +37,7 @@ func benchmarkTakeRows(b *testing.B, lent bool) {
 	require.NoError(b, err)
 	rows := Rows{
 		Values: [][]float64{make([]float64, piece*steps)}, Each: piece, Present: make([]uint64, piece*steps/64),
-		Counts: make([]kernels.SeriesCounts, piece), All: make([]int64, steps), Fresh: make([]int64, steps),
+		Counts: make([]SeriesCounts, piece), All: make([]int64, steps), Fresh: make([]int64, steps),
 	}
 	if lent {
 		rows.Release = func() {}
@@ -47,7 +46,7 @@ func benchmarkTakeRows(b *testing.B, lent bool) {
 		rows.Present[i] = math.MaxUint64
 	}
 	for i := range rows.Counts {
-		rows.Counts[i] = kernels.SeriesCounts{Points: steps, Most: 7, Last: 7}
+		rows.Counts[i] = SeriesCounts{Points: steps, Most: 7, Last: 7}
 	}
 	job := Job{
 		Node: &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: plan.Windows["avg_over_time"], Width: 35_000, Text: "avg_over_time(m)"},
@@ -55,9 +54,9 @@ func benchmarkTakeRows(b *testing.B, lent bool) {
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil
 		},
-		Accelerator: elsewhere(func(l *Leaf) (string, error) {
+		Accelerator: windower(func(consume func(Rows) error) (string, error) {
 			for range series / piece {
-				if err := l.TakeRows(rows); err != nil {
+				if err := consume(rows); err != nil {
 					return "", err
 				}
 			}

@@ -111,14 +111,14 @@ func (c *collector) fill(b *operator.Batch, rows []plan.Row, series []int32) {
 
 // aggregator is the sink of an aggregation.
 type aggregator struct {
-	ctx       context.Context
-	node      *plan.Aggregate
-	groups    groups
-	acc       *accumulator
-	steps     int
-	first     []int32 // the first series with a value of each group, -1 for none
-	firsts    []int32 // the same at each step, steps a group; nil if nobody asks
-	elsewhere bool    // where its results are computed
+	ctx      context.Context
+	node     *plan.Aggregate
+	groups   groups
+	acc      *accumulator
+	steps    int
+	first    []int32 // the first series with a value of each group, -1 for none
+	firsts   []int32 // the same at each step, steps a group; nil if nobody asks
+	offloads bool    // an accelerator computes its results
 }
 
 // newAggregator makes the sink of node. With ordered, it notes at each step which series of a
@@ -160,8 +160,8 @@ func (a *aggregator) TooLarge(maxSamples int) string {
 func (a *aggregator) Owner() plan.Node { return a.node }
 
 func (a *aggregator) Bytes() int64 {
-	if a.elsewhere {
-		return givenBytes(len(a.first), a.steps)
+	if a.offloads {
+		return offloadedBytes(len(a.first), a.steps)
 	}
 	return accumulatorBytes(a.node.Func, len(a.first), a.steps) + 4*int64(len(a.firsts))
 }

@@ -1,7 +1,6 @@
 package cpuexec
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -33,8 +31,8 @@ type windowing struct {
 }
 
 // windowed evaluates w, and the chain above it, over the series of src into out.
-// elsewhere, if it is given, may have some or all of the series taken first.
-func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Sink, elsewhere func(*windowing) error) error {
+// offload, if it is not nil, may add rows of some or all of the series first.
+func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Sink, offload func(*windowing) error) error {
 	if err := r.Reserve(out); err != nil {
 		return err
 	}
@@ -64,8 +62,8 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Si
 		s.Reader.Reset(r.job.StartTimestamps)
 	}
 	e.scratch = scratch
-	if elsewhere != nil {
-		if err := elsewhere(e); err != nil {
+	if offload != nil {
+		if err := offload(e); err != nil {
 			return err
 		}
 	}
@@ -206,73 +204,4 @@ func (e *windowing) count(c dense.Counts) bool {
 	e.leak.Add(c)
 	e.limit.Held += c.Points
 	return true
-}
-
-// Rows are the values of consecutive series, from the first that was not taken yet
-// on. Whoever takes them may change them.
-type Rows struct {
-	// Values are a series' values at all steps, and then the next one's. They come in
-	// parts of Each series; the last may have fewer.
-	Values  [][]float64
-	Each    int
-	Present []uint64 // a bitmap each of the steps that have a value, in whole words
-	Counts  []kernels.SeriesCounts
-	// All are the samples in the windows of each step, over these series, and Fresh
-	// those of them that no earlier step had.
-	All, Fresh []int64
-	// Release, if it is given, gives the memory of the values back. It is called once,
-	// as soon as nobody needs them any more: when the matrix that they became a part of
-	// is released, or else before TakeRows returns, as which without Release they are
-	// the caller's again.
-	Release func()
-}
-
-// errPanicked ends the evaluation of a leaf whose rows made the sink panic.
-var errPanicked = errors.New("what takes the rows panicked")
-
-// TakeRows takes the next rows of a leaf that is a window. A panic is raised again in
-// the goroutine that offered the leaf.
-func (l *Leaf) TakeRows(x Rows) (err error) {
-	defer func() {
-		if l.panicked = recover(); l.panicked != nil {
-			err = errPanicked
-		}
-		l.err = err
-	}()
-	kept := false
-	defer func() {
-		if x.Release != nil && kept {
-			l.r.Matrix.Lend(x.Release)
-		} else if x.Release != nil {
-			x.Release()
-		}
-	}()
-	if err := l.rows.given(x, &kept); err != nil {
-		return err
-	}
-	l.countSteps(x.All, x.Fresh)
-	return nil
-}
-
-// given applies the maps to rows and hands them on. It notes whether their values are
-// kept where they are.
-func (e *windowing) given(x Rows, kept *bool) error {
-	if err := e.r.Done(); err != nil {
-		return err
-	}
-	n := len(x.Counts)
-	b := &operator.Batch{
-		Lo: e.next, N: n, Steps: e.b.Steps, Words: e.b.Words, Counts: make([]dense.Counts, n),
-		Values: x.Values, Each: x.Each, Present: x.Present[:n*e.b.Words], Lent: x.Release != nil,
-	}
-	defer func() { *kept = b.Retained }()
-	const block = 64
-	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
-		for i := part * block; i < min((part+1)*block, n); i++ {
-			b.Counts[i] = countsOf(x.Counts[i])
-			applyAll(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
-		}
-		return true
-	})
-	return e.take(b)
 }

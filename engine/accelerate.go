@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -20,7 +19,7 @@ const (
 // accelerator offers the leaves of one part to the GPUs and notes in the part's
 // decisions who evaluated them, and why.
 type accelerator struct {
-	gpus *fleet.Fleet // nil where none are to be used
+	gpus *placement.Placer // nil where none are to be used
 	part *planner.Part
 	mode Mode
 }
@@ -69,15 +68,15 @@ func (a *accelerator) leaves(n plan.Node, f func(leaf plan.Node)) {
 	}
 }
 
-// leave notes that the cores evaluate a node.
-func (a *accelerator) leave(n plan.Node, reason string) {
+// decline notes why the cores evaluate a node.
+func (a *accelerator) decline(n plan.Node, reason string) {
 	if d := a.part.Of[n]; d != nil && reason != "" {
 		d.Reason = reason
 	}
 }
 
-// Takes implements cpuexec.Accelerator.
-func (a *accelerator) Takes(n plan.Node) bool {
+// Accepts implements cpuexec.Accelerator.
+func (a *accelerator) Accepts(n plan.Node) bool {
 	reason := a.suits(n)
 	if reason == "" {
 		return true
@@ -85,22 +84,22 @@ func (a *accelerator) Takes(n plan.Node) bool {
 	if a.gpus != nil {
 		a.gpus.Decline(reason)
 	}
-	a.leave(n, reason)
+	a.decline(n, reason)
 	return false
 }
 
 // Evaluate implements cpuexec.Accelerator.
-func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
-	o, err := a.gpus.Evaluate(ctx, l, a.mode == GPU)
+func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+	o, err := a.gpus.Evaluate(ctx, l, consume, a.mode == GPU)
 	d := a.part.Of[l.Node()]
 	if o.Estimated {
 		d.Choice = &plan.Choice{
 			CPU: o.Estimate[placement.Cores].Microseconds(), GPU: o.Estimate[placement.Device].Microseconds(), Took: o.Stages.Total.Microseconds(),
 		}
 	}
-	if err != nil || o.Reason != "" {
-		a.leave(l.Node(), o.Reason)
-		return o.Reason, err
+	if err != nil || o.Declined != "" {
+		a.decline(l.Node(), o.Declined)
+		return o.Outcome.Outcome, err
 	}
 	d.Choice.Device, d.Choice.Stages = &o.GPU, stages(&o.Stages)
 	for _, n := range plan.Path(l.Node(), l.Window) {
@@ -108,7 +107,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, er
 			d.Executor = plan.OnGPU
 		}
 	}
-	return "", nil
+	return o.Outcome.Outcome, nil
 }
 
 func stages(s *gpuexec.Stages) *plan.DeviceStages {
@@ -140,7 +139,7 @@ func (q *query) foreseeDevices() {
 			if reason == "" && a.mode == Auto {
 				reason = reasonForesee
 			}
-			a.leave(n, reason)
+			a.decline(n, reason)
 		})
 	}
 }

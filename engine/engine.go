@@ -15,10 +15,10 @@ import (
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // Options configure an Engine.
@@ -45,7 +45,7 @@ type Options struct {
 	Limits planner.Limits
 	// GPUs evaluate what they are expected to be faster at; nil means none are
 	// used. They stay the caller's.
-	GPUs *fleet.Fleet
+	GPUs *placement.Placer
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.

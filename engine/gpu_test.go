@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -23,17 +23,18 @@ var someConstants = placement.Constants{
 	Link:   10e9,
 }
 
-// testGPUs is the fleet of the GPUs that the driver for tests has, closed with the
+// testGPUs has the GPUs of the driver for tests, closed with the
 // test, and the registry of its metrics.
-func testGPUs(t testing.TB, change ...func(*fleet.Options)) (*fleet.Fleet, *prometheus.Registry) {
+func testGPUs(t testing.TB, change ...func(*placement.Options)) (*placement.Placer, *prometheus.Registry) {
 	reg := prometheus.NewRegistry()
-	o := fleet.Options{
-		Require: true, MemoryFraction: 0.05, Library: cudatest.Library(t), Constants: &someConstants, Workers: 2, Registerer: reg,
+	o := placement.Options{
+		Options:   device.Options{Require: true, MemoryFraction: 0.05, Library: cudatest.Library(t), Registerer: reg},
+		Constants: &someConstants, Workers: 2,
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	gpus, err := fleet.Open(o)
+	gpus, err := placement.Open(o)
 	require.NoError(t, err)
 	t.Cleanup(gpus.Close)
 	return gpus, reg
@@ -69,7 +70,7 @@ func declines(t testing.TB, reg *prometheus.Registry) map[string]float64 {
 }
 
 // onGPUs has a comparison ask with a GPU forced.
-func (c *comparison) onGPUs(gpus *fleet.Fleet) *comparison {
+func (c *comparison) onGPUs(gpus *placement.Placer) *comparison {
 	c.ours.opts.GPUs = gpus
 	c.asked = inMode{c.ours, GPU}
 	return c

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // TestGPUChoice: small queries stay on the cores, and what the GPU is expected to be
@@ -22,16 +22,16 @@ func TestGPUChoice(t *testing.T) {
 	slowCores := someConstants
 	slowCores.Cores.Sample = 1e9
 	for _, c := range []struct {
-		change   func(*fleet.Options)
+		change   func(*placement.Options)
 		mode     Mode
 		executor string
 		reason   string
 	}{
-		{func(*fleet.Options) {}, Auto, plan.OnCPU, "the cores are expected to be faster: "},
-		{func(*fleet.Options) {}, CPU, plan.OnCPU, ""},
-		{func(*fleet.Options) {}, GPU, plan.OnGPU, ""},
-		{func(o *fleet.Options) { o.Constants = &slowCores }, Auto, plan.OnGPU, ""},
-		{func(o *fleet.Options) { o.Constants = &slowCores }, CPU, plan.OnCPU, ""},
+		{func(*placement.Options) {}, Auto, plan.OnCPU, "the cores are expected to be faster: "},
+		{func(*placement.Options) {}, CPU, plan.OnCPU, ""},
+		{func(*placement.Options) {}, GPU, plan.OnGPU, ""},
+		{func(o *placement.Options) { o.Constants = &slowCores }, Auto, plan.OnGPU, ""},
+		{func(o *placement.Options) { o.Constants = &slowCores }, CPU, plan.OnCPU, ""},
 	} {
 		gpus, reg := testGPUs(t, c.change)
 		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 // deviceQueries have leaves of many selectors.
@@ -97,8 +97,10 @@ func TestGPUDevices(t *testing.T) {
 func TestGPUShared(t *testing.T) {
 	h := cudatest.Control(t)
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	part := func(fraction float64) func(*fleet.Options) {
-		return func(o *fleet.Options) { o.MemoryFraction, o.Require, o.Retry = fraction, false, 20*time.Millisecond }
+	part := func(fraction float64) func(*placement.Options) {
+		return func(o *placement.Options) {
+			o.MemoryFraction, o.Require, o.Retry = fraction, false, 20*time.Millisecond
+		}
 	}
 	usable := func(reg *prometheus.Registry) func() bool {
 		return func() bool { return metric(t, reg, "promwarp_gpu_usable") == 1 }

@@ -16,8 +16,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -39,7 +40,7 @@ func (l *gpuLog) count(text string) int {
 	return strings.Count(l.buf.String(), text)
 }
 
-func (l *gpuLog) to(o *fleet.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+func (l *gpuLog) to(o *placement.Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
 const faultQuery = "sum by (job) (rate(reqs_total[5m])) / on (job) max by (job) (max_over_time(temp[10m]))"
 
@@ -52,7 +53,7 @@ func TestGPUFaults(t *testing.T) {
 	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
 	var log gpuLog
 	const retry = 100 * time.Millisecond
-	gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = retry })
+	gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Retry = retry })
 	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 	ask := func() {
 		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
@@ -90,7 +91,7 @@ func TestGPULost(t *testing.T) {
 	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
 	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
 	var log gpuLog
-	gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Retry = time.Millisecond })
+	gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Retry = time.Millisecond })
 	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 	h.Configure("cuLaunchKernel:2=719")
 	for range 5 {
@@ -114,7 +115,7 @@ func TestGPUStarts(t *testing.T) {
 	for nth := 1; nth <= 3; nth++ {
 		h.Reset()
 		h.Configure(fmt.Sprintf("cuMemHostAlloc:%d=2", nth))
-		gpus, reg := testGPUs(t, log.to, func(o *fleet.Options) { o.Require, o.Retry = false, 50*time.Millisecond })
+		gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Require, o.Retry = false, 50*time.Millisecond })
 		e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
 		require.Equal(t, 0.0, metric(t, reg, "promwarp_gpu_usable"))
 		require.NoError(t, ranged(t, e, t.Context(), st, faultQuery).Err)
@@ -126,7 +127,9 @@ func TestGPUStarts(t *testing.T) {
 		require.Zero(t, h.Held())
 	}
 	h.Configure("cuMemAlloc_v2:1=2")
-	_, err := fleet.Open(fleet.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t), Constants: &someConstants})
+	_, err := placement.Open(placement.Options{
+		Options: device.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t)}, Constants: &someConstants,
+	})
 	require.ErrorContains(t, err, "CUDA_ERROR_OUT_OF_MEMORY")
 	require.Zero(t, h.Held())
 }

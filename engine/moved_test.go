@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -118,7 +117,7 @@ func movedQueries(t *testing.T, seed uint64) (kept, evaluated float64) {
 	remembers := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 20, ResultsBytes: []int64{64 << 20, 300_000}[r.IntN(2)]})
 	onGPUs := seed%3 == 0
 	if onGPUs {
-		gpus, metrics := testGPUs(t, func(o *fleet.Options) {
+		gpus, metrics := testGPUs(t, func(o *placement.Options) {
 			o.Constants = &placement.Constants{ // of cores that are never worth it
 				Cores: placement.Costs{Sample: 1e6, Window: 1e6, Slow: 1}, Device: placement.Costs{Sample: 0.1, Window: 0.1, Slow: 1}, Link: 10e9,
 			}

@@ -9,9 +9,9 @@ import (
 	"github.com/promwarp/promwarp/kernels"
 )
 
-// checkKernels adds numbers on the device, compares the sums with those made
+// CheckKernels adds numbers on the device, compares the sums with those made
 // here, and returns how long a launch and the wait for it take, in seconds.
-func checkKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
+func CheckKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
 	const count = 64 * kernels.CheckBlock
 	h := &held{c: c}
 	defer h.release(&err)

@@ -9,23 +9,34 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 )
 
-// Evaluate computes a leaf, hands what comes out to it, and says what that took, as far as it came. Its errors are those of Run.
-func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, stages *Stages) error {
+// Outcome is what computing a leaf came to.
+type Outcome struct {
+	cpuexec.Outcome
+	Stages Stages // what that took, as far as it came
+}
+
+// Evaluate computes a leaf. The rows of a window alone go to consume, as
+// cpuexec.Accelerator says. An *Unsuited says why the leaf cannot be on the GPU, a
+// *selection.CorruptError which chunk is corrupt; a *cpuexec.QueryError is the query's own.
+// Any other error is the device's.
+func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (o Outcome, err error) {
 	start := time.Now()
-	defer func() { stages.Total = time.Since(start) }()
+	defer func() { o.Stages.Total = time.Since(start) }()
 	if reason := SuitsLeaf(l); reason != "" {
-		return &Unsuited{reason}
+		return o, &Unsuited{Reason: reason}
 	}
-	stages.Link = x.link
+	o.Stages.Link = x.link
 	x.store.sweep()
+	t := task{l: l, consume: consume, stages: &o.Stages}
 	if isSmall(l) {
-		err := x.run(ctx, l, stages, &x.small, &x.large)
+		o.Outcome, err = x.run(ctx, t, &x.small, &x.large)
 		if u := (*Unsuited)(nil); !errors.As(err, &u) {
-			return err
+			return o, err
 		}
 		// The other seat has more memory.
 	}
-	return x.run(ctx, l, stages, &x.large, &x.large)
+	o.Outcome, err = x.run(ctx, t, &x.large, &x.large)
+	return o, err
 }
 
 // SuitsLeaf says why a leaf cannot be evaluated on the GPU, or nothing.

@@ -173,7 +173,7 @@ func (x *Executor) RunStages(ctx context.Context, job cpuexec.Job, stages *Stage
 	return x.cpu.Run(ctx, job)
 }
 
-// alone is an accelerator that leaves nothing to the cores.
+// alone is an accelerator that declines nothing: what it cannot compute is an error.
 type alone struct {
 	x      *Executor
 	stages *Stages
@@ -183,13 +183,16 @@ type alone struct {
 // Aggregates implements cpuexec.Accelerator.
 func (a *alone) Aggregates(n *plan.Aggregate) bool { return Suits(n) == "" }
 
-// Takes implements cpuexec.Accelerator.
-func (a *alone) Takes(plan.Node) bool { return true }
+// Accepts implements cpuexec.Accelerator.
+func (a *alone) Accepts(plan.Node) bool { return true }
 
 // Evaluate implements cpuexec.Accelerator.
-func (a *alone) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
-	*a.stages = Stages{Open: time.Since(a.start)}
-	return "", a.x.Evaluate(ctx, l, a.stages)
+func (a *alone) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+	opened := time.Since(a.start)
+	o, err := a.x.Evaluate(ctx, l, consume)
+	*a.stages = o.Stages
+	a.stages.Open = opened
+	return o.Outcome, err
 }
 
 // OnCores implements cpuexec.Accelerator.
@@ -203,16 +206,16 @@ func isSmall(l *cpuexec.Leaf) bool {
 	return l.Selection.NumSamples() <= smallJob && l.Selection.NumSeries()*l.Grid.Steps <= smallJob
 }
 
-// run evaluates a job on one of two seats, whichever is free.
-func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, b *seat) error {
+// run computes a leaf on one of two seats, whichever is free.
+func (x *Executor) run(ctx context.Context, t task, a, b *seat) (o cpuexec.Outcome, err error) {
 	waiting := time.Now()
 	s, err := x.begin(ctx, a, b)
-	stages.Waited += time.Since(waiting)
+	t.stages.Waited += time.Since(waiting)
 	if err != nil {
-		return errors.Join(l.Done(), err)
+		return o, errors.Join(t.l.Done(), err)
 	}
 	defer s.leave()
-	err = newJob(x, s, l, stages).run()
+	o, err = newJob(x, s, t).run()
 	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
 		// What the store holds may not have come there.
 		x.store.removeIf(func(*block) bool { return true })
@@ -222,7 +225,7 @@ func (x *Executor) run(ctx context.Context, l *cpuexec.Leaf, stages *Stages, a, 
 		x.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
 		x.mu.Unlock()
 	}
-	return err
+	return o, err
 }
 
 // begin waits for one of two seats to be free, rather the first. Who came first gets

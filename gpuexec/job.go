@@ -12,17 +12,25 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/kernels"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
+// task is a leaf to compute.
+type task struct {
+	l       *cpuexec.Leaf
+	consume func(cpuexec.Rows) error // takes the rows of a window alone
+	stages  *Stages                  // what it took is noted here, as far as it came
+}
+
 // job is a job under way.
 type job struct {
+	task
 	x       *Executor
 	seat    *seat
-	l       *cpuexec.Leaf
 	f       function
 	maps    []deviceMap
 	steps   Steps
@@ -44,7 +52,6 @@ type job struct {
 	total     tileSize   // of the batches that were put on their way
 	last      cuda.Event // of the last of them, or 0
 	described int64      // bytes that describe copied
-	stages    *Stages
 	timing    timing
 }
 
@@ -63,6 +70,12 @@ type product interface {
 	results(j *job, fetched []byte, to *cpuexec.Results)
 }
 
+// The device counts samples and marks absent values as the cores read them.
+var (
+	_ = cpuexec.SeriesCounts(kernels.SeriesCounts{})
+	_ = [1]int{}[kernels.Absent-cpuexec.Absent]
+)
+
 // productOf is the product that a leaf asks for.
 func productOf(l *cpuexec.Leaf) product {
 	if l.Aggregate == nil {
@@ -78,9 +91,10 @@ func productOf(l *cpuexec.Leaf) product {
 	}
 }
 
-func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
+func newJob(x *Executor, s *seat, t task) *job {
+	l := t.l
 	j := &job{
-		x: x, seat: s, l: l, stages: stages,
+		task: t, x: x, seat: s,
 		f: functions[l.Window.Func.Name], steps: steps(l), product: productOf(l),
 	}
 	for _, m := range l.Maps {
@@ -89,18 +103,19 @@ func newJob(x *Executor, s *seat, l *cpuexec.Leaf, stages *Stages) *job {
 	}
 	j.panes = j.f.panes(j.steps)
 	j.fuses = j.panes == nil && j.f.fuses(l, j.steps)
-	stages.Fused = j.fuses
+	j.stages.Fused = j.fuses
 	return j
 }
 
-func (j *job) run() error {
+// run computes the leaf. Its outcome refers to no memory of the seat.
+func (j *job) run() (o cpuexec.Outcome, err error) {
 	if len(j.l.GroupOf) == 0 || j.l.Grid.Steps == 0 {
-		return j.finish(nil)
+		return o, nil
 	}
 	if err := j.place(); err != nil {
-		return err
+		return o, err
 	}
-	err := j.x.dev.Do(j.begin)
+	err = j.x.dev.Do(j.begin)
 	if err == nil {
 		err = j.batches()
 	}
@@ -113,29 +128,42 @@ func (j *job) run() error {
 	}
 	runtime.KeepAlive(j.l)
 	if err != nil {
-		return err
+		return o, err
 	}
-	return j.finish(out)
+	return j.finish(out), nil
 }
 
-// finish hands what was fetched to the leaf. Nothing was where there is nothing to
-// compute.
-func (j *job) finish(fetched []byte) error {
-	work := plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
-	if _, ok := j.product.(*rows); ok {
-		j.l.Finished(work)
-		return nil
+// finish is the outcome of what was fetched, which is nothing for rows.
+func (j *job) finish(fetched []byte) (o cpuexec.Outcome) {
+	o.Work = plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
+	if fetched == nil {
+		return o
 	}
-	r := cpuexec.Results{Work: work}
-	if fetched != nil {
-		counts, kept := view[kernels.SeriesCounts](j, fetched, j.counts), view[uint32](j, fetched, j.kept)
-		r.Counts = func(series int) kernels.SeriesCounts { return counts[j.y.places[series]] }
-		r.Kept = func(m, series int) uint32 { return kept[m*j.places()+int(j.y.places[series])] }
-		reads := slices.Clone(view[int64](j, fetched, j.reads))
-		r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
-		j.product.results(j, fetched, &r)
+	r := &o.Results
+	r.Counts = bySeries(j, view[cpuexec.SeriesCounts](j, fetched, j.counts))
+	kept := view[uint32](j, fetched, j.kept)
+	r.Kept = make([][]uint32, len(j.l.Maps))
+	for m, n := range j.l.Maps {
+		if n.Filters() {
+			r.Kept[m] = bySeries(j, kept[m*j.places():])
+		}
 	}
-	return j.l.Finish(r)
+	reads := slices.Clone(view[int64](j, fetched, j.reads))
+	r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
+	j.product.results(j, fetched, r)
+	return o
+}
+
+// bySeries copies what is at the place of each series, in the order of the series.
+func bySeries[T any](j *job, at []T) []T {
+	all := make([]T, len(j.y.places))
+	const block = 8192
+	parallel.For((len(all)+block-1)/block, func(k int) {
+		for i := k * block; i < min((k+1)*block, len(all)); i++ {
+			all[i] = at[j.y.places[i]]
+		}
+	})
+	return all
 }
 
 // cells is the number of groups times steps.
@@ -172,8 +200,7 @@ func (j *job) place() error {
 	j.reads = take(2 * 8 * j.l.Grid.Steps)
 	if uint64(j.size) >= j.seat.size {
 		// The values of the windows may fit nevertheless, batch by batch.
-		j.l.WindowOnly = true
-		return &Unsuited{"its groups, at every step, need more memory than the executor has on the device"}
+		return &Unsuited{Reason: "its groups, at every step, need more memory than the executor has on the device", WindowOnly: true}
 	}
 	j.rest = j.seat.at + cuda.Pointer(j.size)
 	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
@@ -580,7 +607,7 @@ func (j *job) corrupt(fault uint64) error {
 		return nil
 	}
 	if fault == kernels.MixedZeros {
-		return &Unsuited{"a quantile depends on how zeros of either sign are sorted"}
+		return &Unsuited{Reason: "a quantile depends on how zeros of either sign are sorted"}
 	}
 	j.l.Selection.Discard()
 	b, err := j.y.batch(int(fault >> 40))

@@ -185,7 +185,7 @@ func (y *layout) plan(number, from, n int) *batch {
 	size := b.in.size + newOutput(b.in, y.room).size
 	if b.in.tables > y.room.tables || size > y.room.device {
 		if n <= lanes {
-			y.err = &Unsuited{fmt.Sprintf("%d series alone need more memory than the executor has on the device", lanes)}
+			y.err = &Unsuited{Reason: fmt.Sprintf("%d series alone need more memory than the executor has on the device", lanes)}
 		}
 		y.most = n / 2 &^ (lanes - 1)
 		return nil

@@ -5,9 +5,9 @@ import "github.com/promwarp/promwarp/gpuexec/cuda"
 // linkBytes is the size of the copies that measure the link, at most.
 const linkBytes = 128 << 20
 
-// measureLink copies page-locked memory to the device and back and returns the
+// MeasureLink copies page-locked memory to the device and back and returns the
 // best of a few times in bytes a second.
-func measureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
+func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
 	h := &held{c: c}
 	defer h.release(&err)
 	n := int(min(linkBytes, max(free/4, 1)))

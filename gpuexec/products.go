@@ -80,22 +80,25 @@ func (p *heaps) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
 func (p *heaps) end(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
-	to.Values, to.Filled = view[float64](j, fetched, p.keys), view[uint32](j, fetched, p.filled)
-	series := make([]uint32, j.places()) // at each place
+	keys, places := view[float64](j, fetched, p.keys), view[uint32](j, fetched, p.places)
+	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
+	to.Filled = slices.Clone(view[int32](j, fetched, p.filled))
+	series := make([]int32, j.places()) // at each place
 	for i, place := range j.y.places {
-		series[place] = uint32(i)
+		series[place] = int32(i)
 	}
 	steps := j.l.Grid.Steps
-	to.Series = slices.Clone(view[uint32](j, fetched, p.places))
 	slots := make([]int, len(j.l.Rooms)) // the first of each group
 	for g := 1; g < len(slots); g++ {
 		slots[g] = slots[g-1] + j.l.Rooms[g-1]
 	}
 	parallel.For(len(slots), func(g int) {
+		first, room := slots[g]*steps, j.l.Rooms[g]
 		for k, n := range to.Filled[g*steps : (g+1)*steps] {
 			for i := range int(n) {
-				at := &to.Series[(slots[g]+i)*steps+k]
-				*at = series[*at]
+				// The device has the first elements of all steps first, and so on.
+				from, at := first+i*steps+k, first+k*room+i
+				to.Values[at], to.Series[at] = keys[from], series[places[from]]
 			}
 		}
 	})

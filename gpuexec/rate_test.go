@@ -18,14 +18,14 @@ import (
 
 // rateRun is what TestDecodeRate writes to the file that resultEnv names.
 type rateRun struct {
-	Date      string     `json:"date"`
-	Commit    string     `json:"commit"`
-	Machine   *Inventory `json:"machine"`
-	Chunks    int        `json:"chunks"`
-	PerChunk  int        `json:"samples_per_chunk"`
-	Launches  int        `json:"launches"`
-	Rates     []rate     `json:"rates"`
-	MemorySet float64    `json:"device_memory_set_bytes_per_second"` // the ceiling of storing
+	Date      string    `json:"date"`
+	Commit    string    `json:"commit"`
+	GPU       cuda.Info `json:"gpu"`
+	Chunks    int       `json:"chunks"`
+	PerChunk  int       `json:"samples_per_chunk"`
+	Launches  int       `json:"launches"`
+	Rates     []rate    `json:"rates"`
+	MemorySet float64   `json:"device_memory_set_bytes_per_second"` // the ceiling of storing
 }
 
 // rate is the speed of decoding chunks of one shape: the median and the best.
@@ -80,8 +80,10 @@ func TestDecodeRate(t *testing.T) {
 	if !cudatest.Real() {
 		t.Skip("needs a GPU")
 	}
+	gpus, err := cudatest.Open(t).Devices()
+	require.NoError(t, err)
 	run := rateRun{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), GPU: gpus[0],
 		Chunks: 2 << 20, PerChunk: perChunk, Launches: 21,
 	}
 	onBench(t, func(b *bench) {

@@ -12,13 +12,13 @@ import (
 // are copied back batch by batch. They go to memory that they may stay in. While that
 // is all lent, they come in pieces. A piece is some tiles of a batch. It passes through
 // one half of the slot's staging memory, which the batch does not need any more, while
-// the leaf takes the one in the other half.
+// the cores consume the one in the other half.
 type rows struct {
 	tiles int // of a piece
 	half  int // bytes
 
 	back   cuda.Event // the last batch whose rows may stay was copied back; or 0
-	taking chan error // the leaf is taking rows, and this is what it says; or nil
+	taking chan error // the cores are consuming rows, and this is what came of it; or nil
 }
 
 // words is the number of words of a series' bitmap.
@@ -36,7 +36,7 @@ func (p *rows) cut(j *job, staging int) error {
 	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(kernels.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
-		return &Unsuited{"the values of 32 series, at all steps, need more page-locked memory than the executor has"}
+		return &Unsuited{Reason: "the values of 32 series, at all steps, need more page-locked memory than the executor has"}
 	}
 	return nil
 }
@@ -113,8 +113,8 @@ func (p *rows) copied(j *job, k rowsPiece, values bool) (at copied, size int) {
 	return at, size
 }
 
-// deliver hands the rows of a slot's batch, which is done, to the leaf. It takes those
-// that are lent memory while the next batch is put on its way.
+// deliver hands the rows of a slot's batch, which is done, to the cores. They consume
+// those in lent memory while the next batch is put on its way.
 func (p *rows) deliver(j *job, s *slot) error {
 	if err := p.settle(); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 	return nil
 }
 
-// receive waits for a piece and hands it to the leaf.
+// receive waits for a piece and hands it to the cores.
 func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.seat.halves[half]) }); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 	if err := p.rest(j, &x, k, at, buf); err != nil {
 		return err
 	}
-	return j.l.TakeRows(x)
+	return j.consume(x)
 }
 
 // rest adds what was copied with values.
@@ -196,7 +196,7 @@ func (p *rows) rest(j *job, x *cpuexec.Rows, k rowsPiece, at copied, buf []byte)
 		return err
 	}
 	reads := as[int64](buf, at.reads)
-	x.Present, x.Counts = as[uint64](buf, at.present), as[kernels.SeriesCounts](buf, at.counts)[:k.series]
+	x.Present, x.Counts = as[uint64](buf, at.present), as[cpuexec.SeriesCounts](buf, at.counts)[:k.series]
 	x.All, x.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
 	return nil
 }

@@ -2,6 +2,7 @@ package gpuexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -32,14 +33,16 @@ func TestRowsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// coresGoOn leaves a leaf to the cores where the device fails.
+// coresGoOn declines a leaf where the device fails.
 type coresGoOn struct{ alone }
 
-func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
-	if err := a.x.Evaluate(ctx, l, a.stages); err != nil {
-		return err.Error(), nil
+func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+	o, err := a.x.Evaluate(ctx, l, consume)
+	if err != nil {
+		u := &Unsuited{}
+		return cpuexec.Outcome{Declined: err.Error(), WindowOnly: errors.As(err, &u) && u.WindowOnly}, nil
 	}
-	return "", nil
+	return o.Outcome, nil
 }
 
 // TestRowsFromBoth: whenever the device fails while rows are copied back, in pieces

@@ -47,7 +47,7 @@ func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
 	return c.Record(s.back, s.stream)
 }
 
-// receiveAll lets the leaf take the rows of a slot's batch, which are there.
+// receiveAll lets the cores consume the rows of a slot's batch, which are there.
 func (p *rows) receiveAll(j *job, s *slot) error {
 	d, lent := s.batch, s.batch.lent
 	k := p.pieces(j, d)[0]
@@ -56,18 +56,18 @@ func (p *rows) receiveAll(j *job, s *slot) error {
 	for _, s := range lent {
 		x.Values = append(x.Values, s[:])
 	}
-	// The next batch may have the staging memory before the leaf is done.
+	// The next batch may have the staging memory before the cores are done.
 	j.seat.beside = append(j.seat.beside[:0], s.staging[:size]...)
 	if err := p.rest(j, &x, k, at, j.seat.beside); err != nil {
 		return err
 	}
-	d.lent = nil // it is the leaf's
+	d.lent = nil // until x.Release
 	p.taking = make(chan error, 1)
-	go func(done chan<- error) { done <- rescue.Do(func() error { return j.l.TakeRows(x) }) }(p.taking)
+	go func(done chan<- error) { done <- rescue.Do(func() error { return j.consume(x) }) }(p.taking)
 	return nil
 }
 
-// settle waits for the leaf to have taken what it was given.
+// settle waits for the cores to have consumed the rows that they got last.
 func (p *rows) settle() error {
 	if p.taking == nil {
 		return nil

@@ -24,16 +24,17 @@ import (
 
 // speedRun is what TestExecutorSpeed writes to the file that speedEnv names.
 type speedRun struct {
-	Date    string     `json:"date"`
-	Commit  string     `json:"commit"`
-	Machine *Inventory `json:"machine"`
-	Cores   int        `json:"cores"`
-	Series  int        `json:"series"`
-	Samples int64      `json:"samples"`
-	Chunks  int        `json:"chunks"`
-	Bytes   int64      `json:"chunk_bytes"`
-	Steps   int        `json:"steps"`
-	Speeds  []speed    `json:"speeds"`
+	Date    string    `json:"date"`
+	Commit  string    `json:"commit"`
+	GPU     cuda.Info `json:"gpu"`
+	Link    float64   `json:"link_bytes_per_second"`
+	Cores   int       `json:"cores"`
+	Series  int       `json:"series"`
+	Samples int64     `json:"samples"`
+	Chunks  int       `json:"chunks"`
+	Bytes   int64     `json:"chunk_bytes"`
+	Steps   int       `json:"steps"`
+	Speeds  []speed   `json:"speeds"`
 }
 
 // speed is how long a query takes from the job to the matrix, in ms: medians.
@@ -86,7 +87,7 @@ func TestExecutorSpeed(t *testing.T) {
 	const every = 60_000 // ms
 	grid := plan.Grid{Start: synthetic.Start + every, Interval: every, Steps: 2500}
 	run := speedRun{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), Machine: TakeInventory(Library),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), GPU: x.dev.Info, Link: x.Link(),
 		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
 	}
 	for i := range series {
@@ -159,8 +160,7 @@ func TestExecutorSpeed(t *testing.T) {
 		if q.cpu {
 			s.CPURate = samples / (s.CPU / 1000)
 		}
-		link := run.Machine.Devices[0].ToDevice
-		s.LinkShare = float64(run.Bytes) / (s.NotResident / 1000) / link
+		s.LinkShare = float64(run.Bytes) / (s.NotResident / 1000) / run.Link
 		s.Overlap = s.NotResidentStages.Overlap()
 		out, err := json.Marshal(s)
 		require.NoError(t, err)
@@ -225,7 +225,7 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 	defer seat.leave()
 	var l *cpuexec.Leaf
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
-	j := newJob(x, seat, l, &Stages{})
+	j := newJob(x, seat, task{l: l, stages: &Stages{}})
 	require.NoError(t, j.place())
 	require.NoError(t, x.dev.Do(j.begin))
 	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {

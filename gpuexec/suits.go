@@ -11,8 +11,11 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Unsuited is the error of a job that the executor does not take.
-type Unsuited struct{ Reason string }
+// Unsuited is the error of a leaf that the executor declines.
+type Unsuited struct {
+	Reason     string
+	WindowOnly bool // of an aggregation, its window alone may be computed
+}
 
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
 

@@ -30,8 +30,8 @@ import (
 	"github.com/promwarp/promwarp/bench/gpu/carbonara"
 	"github.com/promwarp/promwarp/bench/gpu/crossover"
 	"github.com/promwarp/promwarp/bench/gpu/shapes"
-	"github.com/promwarp/promwarp/fleet"
-	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/planner/placement"
 )
 
 func main() {
@@ -79,7 +79,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.IntVar(&o.rounds, "rounds", 9, "how often to time one thing, at most")
 	f.DurationVar(&o.budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
 	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes and -crossover")
-	f.StringVar(&o.library, "library", gpuexec.Library, "the CUDA driver's library")
+	f.StringVar(&o.library, "library", device.Library, "the CUDA driver's library")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
 	if err := f.Parse(args); err != nil {
@@ -113,7 +113,7 @@ func parse(args []string, w io.Writer) (*options, error) {
 type results struct {
 	Date      string                 `json:"date"`
 	Commit    string                 `json:"commit"`
-	Machine   *gpuexec.Inventory     `json:"machine"`
+	Machine   *device.Inventory      `json:"machine"`
 	Cores     int                    `json:"cores"`
 	Processor string                 `json:"processor"`
 	Shapes    []shapes.Row           `json:"shapes,omitempty"`
@@ -144,8 +144,8 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		return o.printKept(w)
 	}
 	r := &results{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: fleet.Processor(),
-		Machine: gpuexec.TakeInventory(o.library),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: placement.Processor(),
+		Machine: device.TakeInventory(o.library),
 	}
 	if !r.Machine.Usable() {
 		return fmt.Errorf("no GPU is usable: %s", r.reason())
@@ -163,13 +163,13 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 			return carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
 		}},
 		{o.crossover, func() error {
-			return o.withGPUs(log, func(gpus *fleet.Fleet) error {
+			return o.withGPUs(log, func(gpus *placement.Placer) error {
 				c := crossover.Options{GPUs: gpus, Most: o.most, Rounds: o.rounds, Budget: o.budget, Log: say}
 				return crossover.Measure(ctx, c, func(c *crossover.Result) { r.Crossover = c; save() })
 			})
 		}},
 		{o.shapes, func() error {
-			return o.withGPUs(log, func(gpus *fleet.Fleet) error {
+			return o.withGPUs(log, func(gpus *placement.Placer) error {
 				s := shapes.Options{
 					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
 				}
@@ -186,10 +186,10 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 }
 
 // withGPUs opens the first GPU as promwarp does, and measures its constants.
-func (o *options) withGPUs(log io.Writer, f func(gpus *fleet.Fleet) error) error {
-	gpus, err := fleet.Open(fleet.Options{
+func (o *options) withGPUs(log io.Writer, f func(gpus *placement.Placer) error) error {
+	gpus, err := placement.Open(placement.Options{Options: device.Options{
 		Require: true, Devices: []int{0}, MemoryFraction: o.memory, Library: o.library, Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
+	}})
 	if err != nil {
 		return err
 	}

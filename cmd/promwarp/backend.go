@@ -19,9 +19,9 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/tsdbdir"
 	"github.com/promwarp/promwarp/remoteread/upstream"
@@ -219,7 +219,7 @@ func (e *engineSettings) shown(flags map[string]string) map[string]string {
 
 // newEvaluator returns an engine made from limits that may use gpus and takes leases of
 // pool. Both may be nil, and stay the caller's.
-func newEvaluator(limits engineSettings, gpus *fleet.Fleet, pool *memory.Pool, logger *slog.Logger) *evaluator {
+func newEvaluator(limits engineSettings, gpus *placement.Placer, pool *memory.Pool, logger *slog.Logger) *evaluator {
 	reg := prometheus.NewRegistry()
 	can := features.NewRegistry()
 	opts := promql.EngineOpts{

@@ -11,7 +11,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
 )
 
 func init() { commands = append(commands, devicesCommand) }
@@ -19,7 +19,7 @@ func init() { commands = append(commands, devicesCommand) }
 // devicesCommand declares promwarp devices.
 func devicesCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable.")
-	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(gpuexec.Library).String()
+	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(device.Library).String()
 	output := cmd.Flag("output", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
 	return cmd.FullCommand(), func(context.Context) error {
 		return runDevices(*library, *output, os.Stdout)
@@ -31,7 +31,7 @@ var errNoDevice = errors.New("no GPU is usable")
 
 // runDevices prints the inventory.
 func runDevices(library, output string, w io.Writer) error {
-	inv := gpuexec.TakeInventory(library)
+	inv := device.TakeInventory(library)
 	var err error
 	if output == "json" {
 		enc := json.NewEncoder(w)
@@ -47,7 +47,7 @@ func runDevices(library, output string, w io.Writer) error {
 }
 
 // writeInventory prints an inventory for reading: a block of lines a device.
-func writeInventory(w io.Writer, inv *gpuexec.Inventory) error {
+func writeInventory(w io.Writer, inv *device.Inventory) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if inv.CUDA != "" {
 		fmt.Fprintf(t, "driver\t%s\n", driverText(inv))
@@ -75,7 +75,7 @@ func writeInventory(w io.Writer, inv *gpuexec.Inventory) error {
 
 // driverText is the driver's release, where it is known, and the CUDA version
 // that it supports.
-func driverText(inv *gpuexec.Inventory) string {
+func driverText(inv *device.Inventory) string {
 	if inv.Driver == "" {
 		return "CUDA " + inv.CUDA
 	}

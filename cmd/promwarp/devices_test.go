@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
 )
 
 func TestDevicesTable(t *testing.T) {
@@ -41,7 +41,7 @@ func TestDevicesJSON(t *testing.T) {
 	cudatest.Control(t)
 	var out bytes.Buffer
 	require.NoError(t, runDevices(cudatest.Library(t), "json", &out))
-	var inv gpuexec.Inventory
+	var inv device.Inventory
 	require.NoError(t, json.Unmarshal(out.Bytes(), &inv))
 	require.Equal(t, "12.8", inv.CUDA)
 	require.Len(t, inv.Devices, 1)

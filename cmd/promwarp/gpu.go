@@ -11,8 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/promwarp/promwarp/fleet"
-	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -99,7 +98,7 @@ func (f fraction) String() string { return strconv.FormatFloat(float64(f), 'g', 
 
 // defaultGPU are the settings where nothing else is said.
 func defaultGPU() gpuSettings {
-	return gpuSettings{Mode: gpuAuto, MemoryFraction: 0.8, Constants: placement.DefaultPath(), Library: gpuexec.Library}
+	return gpuSettings{Mode: gpuAuto, MemoryFraction: 0.8, Constants: placement.DefaultPath(), Library: device.Library}
 }
 
 // addGPU declares the flags that say whether and how GPUs are used.
@@ -109,11 +108,11 @@ func (f *settingsFlags) addGPU(to flagger) {
 	f.parsed(to, "gpu.memory-fraction", "0.8", "How much of a GPU's free memory to take at start.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.MemoryFraction })
 	f.parsed(to, "gpu.memory-bytes", "0", "Most memory to take of each GPU, in bytes or with a unit; 0 leaves it to gpu.memory-fraction.", func(s *settings) encoding.TextUnmarshaler { return &s.GPU.MemoryBytes })
 	f.text(to, "gpu.constants", "FILE", "File that keeps what the GPU and the cores were measured to do, for the next start; none if empty.", func(s *settings) *string { return &s.GPU.Constants })
-	f.text(to, "gpu.library", gpuexec.Library, "The CUDA driver's library.", func(s *settings) *string { return &s.GPU.Library })
+	f.text(to, "gpu.library", device.Library, "The CUDA driver's library.", func(s *settings) *string { return &s.GPU.Library })
 }
 
 // openGPUs opens the GPUs that s asks for; nil where it asks for none.
-func openGPUs(s gpuSettings, logger *slog.Logger, reg prometheus.Registerer) (*fleet.Fleet, error) {
+func openGPUs(s gpuSettings, logger *slog.Logger, reg prometheus.Registerer) (*placement.Placer, error) {
 	if s.Mode == gpuOff {
 		return nil, nil
 	}
@@ -121,10 +120,12 @@ func openGPUs(s gpuSettings, logger *slog.Logger, reg prometheus.Registerer) (*f
 	if err != nil {
 		return nil, usageError{err}
 	}
-	gpus, err := fleet.Open(fleet.Options{
-		Require: s.Mode == gpuRequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
-		Library: s.Library, ConstantsFile: s.Constants,
-		Logger: logger.With("component", "gpu"), Registerer: reg,
+	gpus, err := placement.Open(placement.Options{
+		Options: device.Options{
+			Require: s.Mode == gpuRequire, Devices: devices, MemoryFraction: float64(s.MemoryFraction), MemoryBytes: int64(s.MemoryBytes),
+			Library: s.Library, Logger: logger.With("component", "gpu"), Registerer: reg,
+		},
+		ConstantsFile: s.Constants,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("no GPU, which --gpu=require asks for: %w", err)
@@ -136,7 +137,7 @@ func openGPUs(s gpuSettings, logger *slog.Logger, reg prometheus.Registerer) (*f
 func (s *gpuSettings) validate() error {
 	switch {
 	case s.Mode != gpuOff && s.Library == "":
-		return errors.New("gpu.library must name the CUDA driver's library; the default is " + gpuexec.Library)
+		return errors.New("gpu.library must name the CUDA driver's library; the default is " + device.Library)
 	case s.Mode != gpuOff && !(s.MemoryFraction > 0 && s.MemoryFraction <= 1):
 		return errors.New("gpu.memory_fraction must be above 0 and at most 1; the default is 0.8")
 	}

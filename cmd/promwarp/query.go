@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread"
 )
 
@@ -133,7 +133,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if mode == engine.GPU && set.GPU.Mode == gpuAuto {
 		set.GPU.Mode = gpuRequire
 	}
-	var gpus *fleet.Fleet
+	var gpus *placement.Placer
 	if set.GPU.Mode == gpuRequire {
 		if gpus, err = openGPUs(set.GPU, logger, nil); err != nil {
 			return err

@@ -27,8 +27,8 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -67,8 +67,8 @@ type server struct {
 	connections *connections
 
 	queues queues
-	gpus   *fleet.Fleet // nil if none are to be used
-	memory *memory.Pool // nil if there is no limit
+	gpus   *placement.Placer // nil if none are to be used
+	memory *memory.Pool      // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]

@@ -26,8 +26,8 @@ type Costs struct {
 // slowest is the largest Slow that is believed.
 const slowest = 64
 
-// Sound reports whether estimates can be made from the costs.
-func (c *Costs) Sound() bool {
+// sound reports whether estimates can be made from the costs.
+func (c *Costs) sound() bool {
 	for _, ns := range []float64{c.Series, c.Sample, c.Window} {
 		if !(ns >= 0) || ns > float64(time.Minute) {
 			return false

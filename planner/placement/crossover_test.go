@@ -12,7 +12,7 @@ import (
 
 // crossover is what `gpubench -crossover` measured on an H200 and 16 cores: the
 // constants, and what sums of rates of ever more samples took.
-const crossover = "../bench/results/2026-11-21-gpu-crossover-h200.json"
+const crossover = "../../bench/results/2026-11-21-gpu-crossover-h200.json"
 
 // bytesPerSample is how large the chunks of that are.
 const bytesPerSample = 2.26
@@ -34,18 +34,18 @@ func TestCrossover(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &r))
-	require.True(t, r.Crossover.Constants.Sound())
+	require.True(t, r.Crossover.Constants.sound())
 	require.Len(t, r.Crossover.Points, 13)
-	m := New(r.Crossover.Constants)
+	m := newModel(r.Crossover.Constants)
 	worst, far := 1.0, map[int64]bool{}
 	for _, p := range r.Crossover.Points {
-		l := Leaf{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
-		there := m.Estimate(l)
+		l := Size{Series: p.Series, Samples: p.Samples, Windows: p.Windows}
+		there := m.estimate(l)
 		l.Missing = int64(bytesPerSample * float64(p.Samples))
-		missing := m.Estimate(l)
+		missing := m.estimate(l)
 		for gpu, e := range map[float64]Estimate{p.Resident: there, p.Missing: missing} {
 			if math.Abs(math.Log(p.Cores/gpu)) > math.Log(1.3) {
-				require.Equal(t, p.Cores < gpu, e.Cheaper() == Cores, "%d samples, %g ms on the GPU", p.Samples, gpu)
+				require.Equal(t, p.Cores < gpu, e.cheaper() == Cores, "%d samples, %g ms on the GPU", p.Samples, gpu)
 			}
 		}
 		for _, one := range []struct {

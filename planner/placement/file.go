@@ -33,9 +33,9 @@ func DefaultPath() string {
 	return filepath.Join(dir, "promwarp", "gpu-constants.json")
 }
 
-// Read reads the constants of a machine, which is named by what they depend on.
+// read reads the constants of a machine, which is named by what they depend on.
 // The error says why those in the file are of no use.
-func Read(path, machine string, now time.Time) (Constants, error) {
+func read(path, machine string, now time.Time) (Constants, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return Constants{}, err
@@ -51,14 +51,14 @@ func Read(path, machine string, now time.Time) (Constants, error) {
 		err = fmt.Errorf("%s is of another machine: %s", path, f.Machine)
 	case age > maxAge || age < -time.Hour:
 		err = fmt.Errorf("%s was measured at %s", path, f.Measured.Format(time.RFC3339))
-	case !f.Sound():
+	case !f.sound():
 		err = fmt.Errorf("%s holds times that cannot be", path)
 	}
 	return f.Constants, err
 }
 
-// Write keeps constants in a file, which appears as a whole or not at all.
-func Write(path, machine string, now time.Time, c Constants) (err error) {
+// write stores constants in a file, which appears as a whole or not at all.
+func write(path, machine string, now time.Time, c Constants) (err error) {
 	b, err := json.MarshalIndent(file{fileVersion, machine, now.UTC(), c}, "", "  ")
 	if err != nil {
 		return err

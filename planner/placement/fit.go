@@ -2,22 +2,22 @@ package placement
 
 import "time"
 
-// Timed is how long a leaf took.
-type Timed struct {
+// timed is how long a leaf took.
+type timed struct {
 	Series, Samples, Windows int64
 	Took                     time.Duration
 }
 
-// Measured are the leaves that Costs are found from.
-type Measured struct {
-	Least Timed   // hardly any work
-	Small Timed   // clearly more work, but not enough to keep the executor busy
-	Busy  []Timed // enough for that, of different shapes
+// measurements are the leaves that costs are found from.
+type measurements struct {
+	Least timed   // hardly any work
+	Small timed   // clearly more work, but not enough to keep the executor busy
+	Busy  []timed // enough for that, of different shapes
 }
 
-// Costs finds the costs whose estimates are what was measured, or where noise lets
+// fit finds the costs whose estimates are what was measured, or where noise lets
 // none be, those that come closest.
-func (m *Measured) Costs() Costs {
+func (m *measurements) fit() Costs {
 	c := Costs{Slow: 1}
 	var rows [][unknowns]float64
 	for _, t := range m.Busy {

@@ -1,6 +1,3 @@
-// Package placement estimates how long the cores and a GPU take for a leaf, a window
-// and perhaps what aggregates it, from constants that were measured on the machine and
-// from how far earlier estimates were off.
 package placement
 
 import (
@@ -8,17 +5,6 @@ import (
 	"sync"
 	"time"
 )
-
-// Leaf is how much work a leaf is.
-type Leaf struct {
-	Function string // of its window, and what is made of that
-	Series   int64
-	Samples  int64   // in its chunks
-	Decoded  float64 // share of them, from 0 to 1, that the cores have kept decoded
-	Missing  int64   // bytes that must be copied to the device first
-	Windows  int64   // series times steps
-	Results  int64   // bytes that are copied back from the device
-}
 
 // Constants are what a machine was measured to do.
 type Constants struct {
@@ -32,9 +18,9 @@ type Constants struct {
 	Link float64       `json:"link_bytes_per_second"`
 }
 
-// Sound reports whether estimates can be made from the constants.
-func (c *Constants) Sound() bool {
-	return c.Cores.Sound() && c.Device.Sound() && c.Copy >= 0 && c.Copy < time.Minute && c.Link > 0 && !math.IsInf(c.Link, 0)
+// sound reports whether estimates can be made from the constants.
+func (c *Constants) sound() bool {
+	return c.Cores.sound() && c.Device.sound() && c.Copy >= 0 && c.Copy < time.Minute && c.Link > 0 && !math.IsInf(c.Link, 0)
 }
 
 // Executor is who evaluates a leaf.
@@ -50,8 +36,8 @@ const (
 // Estimate is how long each executor is expected to take.
 type Estimate [executors]time.Duration
 
-// Cheaper is the executor that is expected to be done first. The cores win ties.
-func (e Estimate) Cheaper() Executor {
+// cheaper is the executor that is expected to be done first. The cores win ties.
+func (e Estimate) cheaper() Executor {
 	if e[Device] < e[Cores] {
 		return Device
 	}
@@ -63,7 +49,7 @@ func (e Estimate) Cheaper() Executor {
 const handicap = 0.05
 
 // plain is the estimate by the constants alone, in seconds.
-func (c *Constants) plain(l Leaf) (s [executors]float64) {
+func (c *Constants) plain(l Size) (s [executors]float64) {
 	series, samples, windows := float64(l.Series), float64(l.Samples), float64(l.Windows)
 	s[Cores] = c.Cores.estimate(series, samples*(1-l.Decoded*(1-handicap)), windows)
 	s[Device] = c.Device.estimate(series, samples, windows) + float64(l.Missing+l.Results)/c.Link
@@ -73,8 +59,16 @@ func (c *Constants) plain(l Leaf) (s [executors]float64) {
 	return s
 }
 
-// Model estimates, and learns from what happened. It is safe for concurrent use.
-type Model struct {
+// Estimate is how long each executor takes for a leaf by the constants alone.
+func (c Constants) Estimate(l Size) (e Estimate) {
+	for k, s := range c.plain(l) {
+		e[k] = time.Duration(s * float64(time.Second))
+	}
+	return e
+}
+
+// model estimates, and learns from what happened. It is safe for concurrent use.
+type model struct {
 	c Constants
 
 	mu sync.Mutex
@@ -83,20 +77,17 @@ type Model struct {
 	off [executors]map[string]float64
 }
 
-// New returns a model that has learned nothing yet.
-func New(c Constants) *Model {
-	m := &Model{c: c}
+// newModel returns a model that has learned nothing yet.
+func newModel(c Constants) *model {
+	m := &model{c: c}
 	for k := range m.off {
 		m.off[k] = map[string]float64{}
 	}
 	return m
 }
 
-// Constants are those that the model was made from.
-func (m *Model) Constants() Constants { return m.c }
-
-// Estimate is how long each executor is expected to take for a leaf.
-func (m *Model) Estimate(l Leaf) (e Estimate) {
+// estimate is how long each executor is expected to take for a leaf.
+func (m *model) estimate(l Size) (e Estimate) {
 	plain := m.c.plain(l)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,8 +111,8 @@ const (
 	tooShort = 50 * time.Microsecond
 )
 
-// Observe notes how long an executor took for a leaf.
-func (m *Model) Observe(x Executor, l Leaf, took time.Duration) {
+// observe notes how long an executor took for a leaf.
+func (m *model) observe(x Executor, l Size, took time.Duration) {
 	s := m.c.plain(l)[x]
 	if took < tooShort || s <= 0 {
 		return

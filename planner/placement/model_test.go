@@ -23,27 +23,27 @@ func TestCheaper(t *testing.T) {
 	slow.Link = 100e6
 	for name, c := range map[string]struct {
 		c    Constants
-		l    Leaf
+		l    Size
 		want Executor
 	}{
-		"nothing":                      {h200, Leaf{}, Cores},
-		"one series":                   {h200, Leaf{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
-		"ten series":                   {h200, Leaf{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
-		"just below the crossover":     {h200, Leaf{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
-		"just above it":                {h200, Leaf{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
-		"resident, a third of that":    {h200, Leaf{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
-		"a billion samples":            {h200, Leaf{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
-		"the same decoded":             {h200, Leaf{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
-		"few, decoded":                 {h200, Leaf{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
-		"results as large as samples":  {slow, Leaf{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
-		"many windows":                 {h200, Leaf{Samples: 10_000, Windows: 1e6}, Device},
-		"many series":                  {h200, Leaf{Series: 10_000, Samples: 10_000}, Device},
-		"a slow link":                  {slow, Leaf{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
-		"a slow link and all is there": {slow, Leaf{Samples: 100e6, Windows: 1e6}, Device},
+		"nothing":                      {h200, Size{}, Cores},
+		"one series":                   {h200, Size{Series: 1, Samples: 1000, Windows: 1000, Missing: 2000}, Cores},
+		"ten series":                   {h200, Size{Series: 10, Samples: 10_000, Windows: 5_000, Missing: 20_000}, Cores},
+		"just below the crossover":     {h200, Size{Series: 60, Samples: 60_000, Windows: 15_000, Missing: 120_000}, Cores},
+		"just above it":                {h200, Size{Series: 100, Samples: 100_000, Windows: 25_000, Missing: 200_000}, Device},
+		"resident, a third of that":    {h200, Size{Series: 40, Samples: 40_000, Windows: 10_000}, Device},
+		"a billion samples":            {h200, Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9}, Device},
+		"the same decoded":             {h200, Size{Series: 100_000, Samples: 1e9, Windows: 250e6, Missing: 2.2e9, Decoded: 1}, Device},
+		"few, decoded":                 {h200, Size{Samples: 500_000, Missing: 1_000_000, Decoded: 1}, Cores},
+		"results as large as samples":  {slow, Size{Samples: 100e6, Windows: 100e6, Results: 800e6}, Cores},
+		"many windows":                 {h200, Size{Samples: 10_000, Windows: 1e6}, Device},
+		"many series":                  {h200, Size{Series: 10_000, Samples: 10_000}, Device},
+		"a slow link":                  {slow, Size{Samples: 100e6, Windows: 1e6, Missing: 200e6}, Cores},
+		"a slow link and all is there": {slow, Size{Samples: 100e6, Windows: 1e6}, Device},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := New(c.c).Estimate(c.l)
-			require.Equal(t, c.want, e.Cheaper(), "%v", e)
+			e := newModel(c.c).estimate(c.l)
+			require.Equal(t, c.want, e.cheaper(), "%v", e)
 		})
 	}
 }
@@ -60,15 +60,15 @@ func TestMonotone(t *testing.T) {
 			}
 		}
 		c := Constants{Cores: costs(), Device: costs(), Copy: time.Duration(r.Int64N(1e7)), Link: 1e6 + r.Float64()*1e11}
-		m := New(c)
-		l := Leaf{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
+		m := newModel(c)
+		l := Size{Function: "rate", Series: r.Int64N(1e6), Samples: r.Int64N(1e9), Missing: r.Int64N(1e9), Windows: r.Int64N(1e9), Results: r.Int64N(1e9), Decoded: r.Float64()}
 		for range r.IntN(20) {
-			m.Observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
+			m.observe(Executor(r.IntN(2)), l, time.Duration(r.Int64N(1e11)))
 		}
-		more, few := l, m.Estimate(l)
+		more, few := l, m.estimate(l)
 		for _, n := range []*int64{&more.Series, &more.Samples, &more.Missing, &more.Windows, &more.Results} {
 			*n += r.Int64N(1e9)
-			many := m.Estimate(more)
+			many := m.estimate(more)
 			for k := range few {
 				require.GreaterOrEqual(t, many[k], few[k])
 			}
@@ -80,47 +80,47 @@ func TestMonotone(t *testing.T) {
 // TestLearning: estimates approach what happens, within bounds, for the function
 // that it happened to, and what is not chosen is given another chance.
 func TestLearning(t *testing.T) {
-	m := New(h200)
-	l := Leaf{Function: "rate", Samples: 10_000_000, Missing: 20_000_000, Windows: 1_000_000}
-	first := m.Estimate(l)
-	require.Equal(t, Device, first.Cheaper())
+	m := newModel(h200)
+	l := Size{Function: "rate", Samples: 10_000_000, Missing: 20_000_000, Windows: 1_000_000}
+	first := m.estimate(l)
+	require.Equal(t, Device, first.cheaper())
 	for range 40 {
-		m.Observe(Device, l, 3*first[Device])
+		m.observe(Device, l, 3*first[Device])
 	}
-	require.InEpsilon(t, 3*first[Device], m.Estimate(l)[Device], 0.01)
+	require.InEpsilon(t, 3*first[Device], m.estimate(l)[Device], 0.01)
 	for range 100 {
-		m.Observe(Device, l, time.Hour)
+		m.observe(Device, l, time.Hour)
 	}
-	require.InEpsilon(t, furthest*first[Device], m.Estimate(l)[Device], 0.01)
-	require.Equal(t, Cores, m.Estimate(l).Cheaper())
+	require.InEpsilon(t, furthest*first[Device], m.estimate(l)[Device], 0.01)
+	require.Equal(t, Cores, m.estimate(l).cheaper())
 	other := l
 	other.Function = "delta"
-	require.Equal(t, first, m.Estimate(other))
+	require.Equal(t, first, m.estimate(other))
 	for range 500 {
-		m.Observe(Cores, l, first[Cores])
+		m.observe(Cores, l, first[Cores])
 	}
-	require.InEpsilon(t, first[Device], m.Estimate(l)[Device], 0.05)
-	m.Observe(Device, l, 0)
-	require.Equal(t, Device, m.Estimate(l).Cheaper())
+	require.InEpsilon(t, first[Device], m.estimate(l)[Device], 0.05)
+	m.observe(Device, l, 0)
+	require.Equal(t, Device, m.estimate(l).cheaper())
 }
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "constants.json")
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	_, err := Read(path, "here", now)
+	_, err := read(path, "here", now)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, Write(path, "here", now, h200))
-	got, err := Read(path, "here", now.Add(time.Hour))
+	require.NoError(t, write(path, "here", now, h200))
+	got, err := read(path, "here", now.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, h200, got)
-	_, err = Read(path, "there", now)
+	_, err = read(path, "there", now)
 	require.ErrorContains(t, err, "is of another machine: here")
-	_, err = Read(path, "here", now.Add(31*24*time.Hour))
+	_, err = read(path, "here", now.Add(31*24*time.Hour))
 	require.ErrorContains(t, err, "was measured at 2026-11-21T12:00:00Z")
-	_, err = Read(path, "here", now.Add(-2*time.Hour))
+	_, err = read(path, "here", now.Add(-2*time.Hour))
 	require.ErrorContains(t, err, "was measured at")
-	require.NoError(t, Write(path, "here", now, Constants{Link: 1}))
-	_, err = Read(path, "here", now)
+	require.NoError(t, write(path, "here", now, Constants{Link: 1}))
+	_, err = read(path, "here", now)
 	require.ErrorContains(t, err, "times that cannot be")
 	for text, want := range map[string]string{
 		"{}":                "has version 0 of the format, not 2",
@@ -128,11 +128,11 @@ func TestFile(t *testing.T) {
 		`{"version": "no"}`: "is no file of constants",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err = Read(path, "here", now)
+		_, err = read(path, "here", now)
 		require.ErrorContains(t, err, want)
 	}
 	files, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, files, 1, "nothing else is left behind")
-	require.Error(t, Write(filepath.Join(path, "below a file"), "here", now, h200))
+	require.Error(t, write(filepath.Join(path, "below a file"), "here", now, h200))
 }

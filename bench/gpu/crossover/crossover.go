@@ -18,7 +18,6 @@ import (
 
 	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
@@ -27,7 +26,7 @@ import (
 
 // Options say how much to measure.
 type Options struct {
-	GPUs   *fleet.Fleet
+	GPUs   *placement.Placer
 	Most   float64 // samples
 	Rounds int
 	Budget time.Duration // for the rounds of one figure
@@ -89,24 +88,24 @@ func Measure(ctx context.Context, o Options, save func(*Result)) error {
 
 // gpu evaluates leaves on a GPU in any case, and notes how much work they are.
 type gpu struct {
-	fleet *fleet.Fleet
-	size  placement.Leaf
+	gpus *placement.Placer
+	size placement.Size
 }
 
 // Aggregates implements cpuexec.Accelerator.
 func (g *gpu) Aggregates(*plan.Aggregate) bool { return true }
 
-// Takes implements cpuexec.Accelerator.
-func (g *gpu) Takes(plan.Node) bool { return true }
+// Accepts implements cpuexec.Accelerator.
+func (g *gpu) Accepts(plan.Node) bool { return true }
 
 // Evaluate implements cpuexec.Accelerator.
-func (g *gpu) Evaluate(ctx context.Context, l *cpuexec.Leaf) (string, error) {
-	g.size = fleet.SizeOf(l)
-	o, err := g.fleet.Evaluate(ctx, l, true)
-	if err == nil && o.Reason != "" {
-		err = fmt.Errorf("it is left to the cores: %s", o.Reason)
+func (g *gpu) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+	g.size = placement.SizeOf(l)
+	o, err := g.gpus.Evaluate(ctx, l, consume, true)
+	if err == nil && o.Declined != "" {
+		err = fmt.Errorf("it is left to the cores: %s", o.Declined)
 	}
-	return "", err
+	return o.Outcome.Outcome, err
 }
 
 // OnCores implements cpuexec.Accelerator.
@@ -118,7 +117,7 @@ func (o Options) point(ctx context.Context, series, samples int) (*Point, error)
 		return nil, err
 	}
 	defer o.GPUs.Forget(sel)
-	g := &gpu{fleet: o.GPUs}
+	g := &gpu{gpus: o.GPUs}
 	cpu := cpuexec.New(cpuexec.Options{})
 	onCores, onGPU := job(sel, samples), job(sel, samples)
 	onGPU.Accelerator = g
@@ -146,8 +145,8 @@ func (o Options) point(ctx context.Context, series, samples int) (*Point, error)
 }
 
 // expected is what a leaf is estimated to take before anything is learned, in ms.
-func expected(c placement.Constants, l placement.Leaf) (cores, device float64) {
-	e := placement.New(c).Estimate(l)
+func expected(c placement.Constants, size placement.Size) (cores, device float64) {
+	e := c.Estimate(size)
 	return 1000 * e[placement.Cores].Seconds(), 1000 * e[placement.Device].Seconds()
 }
 

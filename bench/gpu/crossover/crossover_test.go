@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -18,7 +18,9 @@ func TestMeasure(t *testing.T) {
 		Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 		Link:   10e9,
 	}
-	gpus, err := fleet.Open(fleet.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t), Constants: &constants})
+	gpus, err := placement.Open(placement.Options{
+		Options: device.Options{Require: true, MemoryFraction: 0.1, Library: cudatest.Library(t)}, Constants: &constants,
+	})
 	require.NoError(t, err)
 	defer gpus.Close()
 	var last *Result

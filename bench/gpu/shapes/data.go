@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/fleet"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -143,7 +143,7 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, ms ..
 }
 
 // forget takes selections off the GPUs.
-func forget(gpus *fleet.Fleet, all []*selection.Selection) {
+func forget(gpus *placement.Placer, all []*selection.Selection) {
 	for _, s := range all {
 		gpus.Forget(s)
 	}

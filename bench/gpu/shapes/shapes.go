@@ -25,15 +25,15 @@ import (
 
 	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // Options say how much to measure. The shapes are those whose names match.
 type Options struct {
-	GPUs    *fleet.Fleet
+	GPUs    *placement.Placer
 	Series  int
 	Samples int // of each
 	Names   *regexp.Regexp

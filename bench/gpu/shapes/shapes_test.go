@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/fleet"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -23,7 +23,9 @@ var constants = placement.Constants{
 }
 
 func TestMeasure(t *testing.T) {
-	gpus, err := fleet.Open(fleet.Options{Require: true, MemoryFraction: 0.2, Library: cudatest.Library(t), Constants: &constants})
+	gpus, err := placement.Open(placement.Options{
+		Options: device.Options{Require: true, MemoryFraction: 0.2, Library: cudatest.Library(t)}, Constants: &constants,
+	})
 	require.NoError(t, err)
 	defer gpus.Close()
 	var rows []Row

@@ -1,4 +1,4 @@
-package gpuexec
+package device
 
 import (
 	"fmt"

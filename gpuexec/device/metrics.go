@@ -1,4 +1,4 @@
-package fleet
+package device
 
 import (
 	"time"
@@ -7,28 +7,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/plan"
 )
 
-// metrics say what the GPUs did, and why they did not.
+// metrics say what the GPUs did.
 type metrics struct {
-	declined *prometheus.CounterVec
-	jobs     *prometheus.CounterVec
-	faults   *prometheus.CounterVec
-	usable   *prometheus.GaugeVec
-	samples  prometheus.Counter
-	bytes    prometheus.Counter
-	copied   prometheus.Counter
-	seconds  *prometheus.CounterVec
+	jobs    *prometheus.CounterVec
+	faults  *prometheus.CounterVec
+	usable  *prometheus.GaugeVec
+	samples prometheus.Counter
+	bytes   prometheus.Counter
+	copied  prometheus.Counter
+	seconds *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
-		declined: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_declined_total",
-			Help: "Windows, with what aggregates them, that were left to the cores, by reason.",
-		}, []string{"reason"}),
 		jobs: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_gpu_jobs_total",
 			Help: "Windows, with what aggregates them, that a GPU evaluated.",
@@ -61,10 +55,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // count records a leaf that a device computed.
-func (m *metrics) count(d *device, w plan.DeviceWork, s *gpuexec.Stages) {
+func (m *metrics) count(d *Device, o *gpuexec.Outcome) {
+	s := &o.Stages
 	m.jobs.WithLabelValues(d.label()).Inc()
-	m.samples.Add(float64(w.Samples))
-	m.bytes.Add(float64(w.Bytes))
+	m.samples.Add(float64(o.Work.Samples))
+	m.bytes.Add(float64(o.Work.Bytes))
 	m.copied.Add(float64(s.CopiedBytes))
 	for stage, took := range map[string]time.Duration{
 		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,

@@ -1,4 +1,4 @@
-package fleet
+package placement
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -36,12 +35,12 @@ const enough = 15 * time.Millisecond
 const shows = 3
 
 // measure finds the constants, from whole leaves.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c placement.Constants, err error) {
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	device := m.costs(x.Run)
 	cores := m.costs(cpu.Run)
-	c = placement.Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
-	if m.err == nil && !c.Sound() {
+	c = Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
+	if m.err == nil && !c.sound() {
 		m.err = fmt.Errorf("the times cannot be: %+v", c)
 	}
 	return c, m.err
@@ -58,13 +57,13 @@ type measuring struct {
 }
 
 // costs measures what an executor takes.
-func (m *measuring) costs(run evaluator) placement.Costs {
-	usual := func(series int) placement.Timed { return m.leaf(run, series, usualSamples, usualStep) }
-	f := placement.Measured{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
+func (m *measuring) costs(run evaluator) Costs {
+	usual := func(series int) timed { return m.leaf(run, series, usualSamples, usualStep) }
+	f := measurements{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
 	if f.Small.Took < shows*f.Least.Took {
 		f.Least = f.Small // more like those that there are
 	}
-	var medium, large, larger placement.Timed
+	var medium, large, larger timed
 	for n := someSeries; n <= mostSeries && m.err == nil; n *= times {
 		medium, large, larger = large, larger, usual(n)
 		if f.Small.Took < shows*f.Least.Took {
@@ -80,11 +79,11 @@ func (m *measuring) costs(run evaluator) placement.Costs {
 	}
 	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
 	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
-	f.Busy = []placement.Timed{large, larger, more, short}
+	f.Busy = []timed{large, larger, more, short}
 	if medium.Took > 0 {
 		f.Busy = append(f.Busy, medium)
 	}
-	return f.Costs()
+	return f.fit()
 }
 
 // copying measures what a leaf takes longer of which no chunk is on the device, but
@@ -107,13 +106,13 @@ func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
 }
 
 // leaf measures a leaf.
-func (m *measuring) leaf(run evaluator, series, samples int, step int64) placement.Timed {
+func (m *measuring) leaf(run evaluator, series, samples int, step int64) timed {
 	s, g := m.selection(series, samples), grid(samples, step)
 	if m.err != nil {
-		return placement.Timed{}
+		return timed{}
 	}
 	took := m.median(func() error { _, err := run(m.ctx, rates(s, g)); return err })
-	return placement.Timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
+	return timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
 }
 
 // selection makes the series of a leaf, once.

@@ -1,10 +1,11 @@
-package gpuexec
+package device
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels"
 )
@@ -16,12 +17,12 @@ const Library = cuda.Library
 type Inventory struct {
 	Driver  string   `json:"driver,omitempty"` // release, such as 580.95.05
 	CUDA    string   `json:"cuda,omitempty"`   // version of its API, such as 13.0
-	Devices []Device `json:"devices"`
+	Devices []Found  `json:"devices"`
 	Reason  string   `json:"reason,omitempty"` // why there are no devices
 }
 
-// Device is one GPU of an inventory and what was measured on it.
-type Device struct {
+// Found is one GPU of an inventory and what was measured on it.
+type Found struct {
 	Ordinal         int    `json:"ordinal"` // the driver's number of it
 	Name            string `json:"name"`
 	PCIBusID        string `json:"pci_bus_id"`
@@ -50,10 +51,10 @@ func (inv *Inventory) Usable() bool {
 	return false
 }
 
-// TakeInventory opens each device that the driver's library at path finds, runs a kernel on it, and measures it. It takes about a
-// second a device.
+// TakeInventory opens each device that the driver's library at path finds, runs a kernel on
+// it, and measures it. It takes about a second a device.
 func TakeInventory(path string) *Inventory {
-	inv := &Inventory{Devices: []Device{}}
+	inv := &Inventory{Devices: []Found{}}
 	driver, err := cuda.Open(path)
 	if err != nil {
 		inv.Reason = err.Error()
@@ -66,7 +67,7 @@ func TakeInventory(path string) *Inventory {
 		return inv
 	}
 	for _, i := range infos {
-		d := Device{
+		d := Found{
 			Ordinal: i.Ordinal, Name: i.Name, PCIBusID: i.PCIBusID,
 			Capability:      fmt.Sprintf("%d.%d", i.Major, i.Minor),
 			Multiprocessors: i.Multiprocessors, MemoryBytes: i.MemoryBytes,
@@ -81,8 +82,8 @@ func TakeInventory(path string) *Inventory {
 	return inv
 }
 
-// TooOld says why a device cannot run the kernels, or nothing.
-func TooOld(i cuda.Info) string {
+// tooOld says why a device cannot run the kernels, or nothing.
+func tooOld(i cuda.Info) string {
 	if i.Major > kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor >= kernels.MinMinor {
 		return ""
 	}
@@ -91,8 +92,8 @@ func TooOld(i cuda.Info) string {
 
 // examine opens a device and fills in what is measured. Its error is why the
 // device is not usable.
-func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
-	if reason := TooOld(i); reason != "" {
+func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
+	if reason := tooOld(i); reason != "" {
 		return errors.New(reason)
 	}
 	start := time.Now()
@@ -107,17 +108,17 @@ func (d *Device) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := LoadKernels(dev)
+	k, err := gpuexec.LoadKernels(dev)
 	if err != nil {
 		return err
 	}
 	d.LoadSeconds = time.Since(start).Seconds()
 	return dev.Do(func(c *cuda.Context) (err error) {
 		defer func() { err = errors.Join(err, k.Unload(c)) }()
-		if d.LaunchSeconds, err = checkKernels(c, k); err != nil {
+		if d.LaunchSeconds, err = gpuexec.CheckKernels(c, k); err != nil {
 			return err
 		}
-		d.ToDevice, d.FromDevice, err = measureLink(c, d.FreeBytes)
+		d.ToDevice, d.FromDevice, err = gpuexec.MeasureLink(c, d.FreeBytes)
 		return err
 	})
 }

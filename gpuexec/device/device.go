@@ -1,0 +1,163 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Device is one GPU of a Set. It is safe for concurrent use.
+type Device struct {
+	set    *Set
+	driver *cuda.Driver
+	info   cuda.Info
+
+	use sync.RWMutex // held by leaves under way, and whoever opens or closes
+	dev *cuda.Device
+	x   *gpuexec.Executor // nil unless open
+
+	leaves  atomic.Int64 // under way or waiting
+	typical atomic.Int64 // ns that a leaf takes
+
+	mu       sync.Mutex
+	unusable string        // why leaves must not go to it; empty if they may
+	lost     bool          // it is of no more use to this process
+	until    time.Time     // when one that failed may be tried again
+	retry    time.Duration // how long after the next failure
+	trying   bool          // a leaf is trying whether it works again
+}
+
+// Number is the driver's number of the device.
+func (d *Device) Number() int { return d.info.Ordinal }
+
+// ResidentShare is the share, from 0 to 1, of a leaf's chunks that are on the device.
+func (d *Device) ResidentShare(l *cpuexec.Leaf) float64 {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if d.x == nil {
+		return 0
+	}
+	return d.x.ResidentShare(l)
+}
+
+// Leaves is the number of leaves that the device computes, or that wait for it.
+func (d *Device) Leaves() int64 { return d.leaves.Load() }
+
+// Wait is how long a leaf is expected to wait for the device.
+func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load()) }
+
+func (d *Device) label() string { return strconv.Itoa(d.info.Ordinal) }
+
+// open opens the device.
+func (d *Device) open() (err error) {
+	d.use.Lock()
+	defer d.use.Unlock()
+	defer func() { d.noteOpened(err) }()
+	s := d.set
+	if s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	start := time.Now()
+	dev, err := d.driver.Device(d.info.Ordinal)
+	if err != nil {
+		return err
+	}
+	memory, err := freeMemory(dev)
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	memory = uint64(float64(memory) * s.o.MemoryFraction)
+	if most := uint64(s.o.MemoryBytes); most > 0 {
+		memory = min(memory, most)
+	}
+	x, err := gpuexec.New(dev, s.o.CPU, gpuexec.Options{Memory: memory})
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	if s.o.Opened != nil {
+		err := s.o.Opened(s.ctx, Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Executor: x})
+		if err != nil {
+			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
+		}
+	}
+	d.dev, d.x = dev, x
+	gpuexec.PageLockSlabs(dev)
+	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+func freeMemory(dev *cuda.Device) (free uint64, err error) {
+	err = dev.Do(func(c *cuda.Context) (err error) {
+		free, _, err = c.MemoryInfo()
+		return err
+	})
+	return free, err
+}
+
+// noteOpened notes how opening ended.
+func (d *Device) noteOpened(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.unusable, d.retry = "", d.set.o.Retry
+		d.set.metrics.usable.WithLabelValues(d.label()).Set(1)
+		return
+	}
+	d.set.metrics.usable.WithLabelValues(d.label()).Set(0)
+	d.set.metrics.faults.WithLabelValues(d.label(), nameOf(err)).Inc()
+	d.unusable = "the GPU cannot be used: " + err.Error()
+	d.lost = cuda.Lost(err)
+}
+
+// reopen tries to open a device again and again, until it can be, is lost, or the
+// Set is closed.
+func (d *Device) reopen() {
+	for delay := d.set.o.Retry; ; delay = min(2*delay, maxRetry) {
+		select {
+		case <-d.set.ctx.Done():
+			return
+		case <-time.After(delay):
+		}
+		if err := d.open(); err == nil || d.isLost() {
+			return
+		}
+	}
+}
+
+func (d *Device) isLost() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lost
+}
+
+// close closes the device once the leaves under way are done.
+func (d *Device) close() {
+	d.use.Lock()
+	defer d.use.Unlock()
+	if d.x == nil {
+		return
+	}
+	if err := errors.Join(d.x.Close(), d.dev.Close()); err != nil && !d.isLost() {
+		d.set.log.Warn("closing a GPU failed", "gpu", d.info.Ordinal, "err", err)
+	}
+	d.x, d.dev = nil, nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unusable = "the GPU is closed"
+}
+
+func (d *Device) forget(sel *selection.Selection) {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	if d.x != nil {
+		d.x.Forget(sel)
+	}
+}

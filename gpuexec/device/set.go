@@ -1,0 +1,211 @@
+// Package device holds the GPUs of a machine: what they are, and those that a process uses.
+//
+// A Set opens its devices, in the background or before Open returns. A Device computes
+// leaves of queries. One that fails keeps leaves away until it is tried again: after
+// Options.Retry, then after ever longer, by one leaf at a time. One that is lost is never
+// tried again. A failure never ends a query: the caller has the cores evaluate the leaf.
+// Which leaves go to which device is not decided here; see planner/placement.
+//
+// Begin with Open and Device.Evaluate. TakeInventory, which needs no Set, is behind
+// promwarp devices.
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options configure a Set.
+type Options struct {
+	// Require makes Open wait for the devices and fail where one cannot be used.
+	// Otherwise they start in the background.
+	Require bool
+	// Devices are the driver's numbers of the devices to use; none means all.
+	Devices []int
+	// MemoryFraction is the part of a device's free memory that is allocated, more
+	// than 0 and at most 1.
+	MemoryFraction float64
+	// MemoryBytes is the most memory that is allocated of each device, in bytes; 0
+	// means no bound but MemoryFraction.
+	MemoryBytes int64
+	// Library is the CUDA driver's library.
+	Library string
+	// Retry is how long after a failure a device is tried again at first. The time
+	// doubles with every failure, up to maxRetry. 0 means a second.
+	Retry time.Duration
+	// CPU opens the leaves of jobs that run on a device as a whole.
+	CPU *cpuexec.Executor
+	// Opened, if it is set, is called with each device that was opened, before leaves go
+	// to it. An error means that the device cannot be used.
+	Opened func(context.Context, Opened) error
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Opened is a device that was just opened.
+type Opened struct {
+	Name     string // of the device
+	Driver   string // release, such as 580.95.05
+	CUDA     string // version of the driver's API, such as 13.0
+	Executor *gpuexec.Executor
+}
+
+// maxRetry is the longest time after which a device that failed is tried again.
+const maxRetry = 5 * time.Minute
+
+// Set is the GPUs that a process uses. It is safe for concurrent use.
+type Set struct {
+	o       Options
+	log     *slog.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	devices []*Device
+	none    string // why there are no devices
+
+	ctx   context.Context // until Close
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	ready chan struct{} // closed when every device was tried
+}
+
+// Open starts using devices. Only with Options.Require does it fail, or wait.
+func Open(o Options) (*Set, error) {
+	if o.Logger == nil {
+		o.Logger = promslog.NewNopLogger()
+	}
+	if o.Retry <= 0 {
+		o.Retry = time.Second
+	}
+	s := &Set{
+		o: o, log: o.Logger, metrics: newMetrics(o.Registerer), none: "the GPU is still starting", ready: make(chan struct{}),
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	if o.Require {
+		if err := s.start(); err != nil {
+			s.Close()
+			return nil, err
+		}
+		return s, nil
+	}
+	s.tasks.Go(func() {
+		if err := s.start(); err != nil {
+			var u *cuda.Unavailable
+			if errors.As(err, &u) {
+				s.log.Info("no GPU is used: the cores evaluate all queries", "reason", err)
+			} else {
+				s.log.Warn("no GPU is used: the cores evaluate all queries", "err", err)
+			}
+		}
+	})
+	return s, nil
+}
+
+// Ready is closed once every device is open or was found not to be usable.
+func (s *Set) Ready() <-chan struct{} { return s.ready }
+
+// Close waits for the leaves under way and closes the devices.
+func (s *Set) Close() {
+	s.stop()
+	s.tasks.Wait()
+	selection.PageLockSlabs(nil)
+	all, _ := s.Devices()
+	for _, d := range all {
+		d.close()
+	}
+}
+
+// Devices returns the devices that are used, or says in one plain sentence why there are
+// none. Not all of them need be usable.
+func (s *Set) Devices() (all []*Device, none string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.devices, s.none
+}
+
+// Forget frees the devices' memory for a selection's chunks, unless a leaf under way uses
+// them.
+func (s *Set) Forget(sel *selection.Selection) {
+	all, _ := s.Devices()
+	for _, d := range all {
+		d.forget(sel)
+	}
+}
+
+// start opens the devices. Where it has an error, there are none, or Require is
+// set.
+func (s *Set) start() (err error) {
+	defer close(s.ready)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.none = err.Error()
+		}
+	}()
+	driver, err := cuda.Open(s.o.Library)
+	if err != nil {
+		return err
+	}
+	infos, err := driver.Devices()
+	if err != nil {
+		return err
+	}
+	devices, err := s.chosen(driver, infos)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.devices = devices
+	s.mu.Unlock()
+	for _, d := range devices {
+		if err := d.open(); err != nil && s.o.Require {
+			return err
+		} else if err != nil {
+			s.log.Warn("a GPU cannot be used at present; it is tried again later", "gpu", d.Number(), "err", err)
+			s.tasks.Go(d.reopen)
+		}
+	}
+	return nil
+}
+
+// chosen are the devices to use.
+func (s *Set) chosen(driver *cuda.Driver, infos []cuda.Info) (ds []*Device, err error) {
+	for _, n := range s.o.Devices {
+		if n < 0 || n >= len(infos) {
+			return nil, fmt.Errorf("there is no GPU %d: the driver finds %d, numbered from 0; see promwarp devices", n, len(infos))
+		}
+	}
+	for _, i := range infos {
+		if len(s.o.Devices) > 0 && !slices.Contains(s.o.Devices, i.Ordinal) {
+			continue
+		}
+		if reason := tooOld(i); reason != "" {
+			err = fmt.Errorf("GPU %d (%s): %s", i.Ordinal, i.Name, reason)
+			if s.o.Require {
+				return nil, err
+			}
+			s.log.Warn("a GPU is not used", "err", err)
+			continue
+		}
+		ds = append(ds, &Device{set: s, driver: driver, info: i, unusable: "the GPU is still starting", retry: s.o.Retry})
+	}
+	if len(ds) == 0 {
+		return nil, err
+	}
+	return ds, nil
+}

@@ -1,0 +1,156 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Outcome is what became of a leaf.
+type Outcome struct {
+	gpuexec.Outcome          // zero but for Declined and WindowOnly where the cores are to evaluate it
+	Estimated       bool     // Estimate is set
+	Estimate        Estimate // the GPU's includes waiting for it
+	GPU             int      // the GPU's number, where one computed it
+}
+
+// The reasons that this package adds to those of gpuexec.
+const (
+	reasonCheaper = "the cores are expected to be faster"
+	reasonFailed  = "the GPU failed"
+	reasonCorrupt = "a chunk is corrupt, which the cores report"
+)
+
+// Suits says why a node cannot be evaluated on any GPU at present, whatever its
+// data, or nothing.
+func (p *Placer) Suits(n plan.Node) string {
+	if reason := gpuexec.Suits(n); reason != "" {
+		return reason
+	}
+	_, reason := p.pick(nil)
+	return reason
+}
+
+// Decline counts a leaf that the cores evaluate. What a reason says behind a colon is not
+// counted by.
+func (p *Placer) Decline(reason string) {
+	reason, _, _ = strings.Cut(reason, ":")
+	p.declined.WithLabelValues(reason).Inc()
+}
+
+// decline is the outcome of a leaf that the cores evaluate.
+func (p *Placer) decline(o Outcome, reason string) (Outcome, error) {
+	p.Decline(reason)
+	o.Declined = reason
+	return o, nil
+}
+
+// Evaluate has a leaf computed by a GPU where that is expected to be faster, or in any case
+// if forced, and otherwise declines it. The rows of a window alone go to consume, as
+// cpuexec.Accelerator says. Its error is the query's.
+func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error, forced bool) (o Outcome, err error) {
+	if reason := gpuexec.SuitsLeaf(l); reason != "" {
+		return p.decline(o, reason)
+	}
+	g, reason := p.pick(l)
+	if g == nil {
+		return p.decline(o, reason)
+	}
+	size, model := SizeOf(l), p.model.Load()
+	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(l)))
+	o.Estimate, o.Estimated = model.estimate(size), true
+	o.Estimate[Device] += g.Wait()
+	if !forced && o.Estimate.cheaper() == Cores {
+		return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(o.Estimate[Cores]), short(o.Estimate[Device])))
+	}
+	computed, err := g.Evaluate(ctx, l, consume)
+	if err != nil {
+		return p.fallback(o, l, err)
+	}
+	o.Outcome, o.GPU = computed, g.Number()
+	model.observe(Device, size, o.Stages.Total-o.Stages.Waited)
+	return o, nil
+}
+
+// fallback is the outcome of a leaf that a GPU could not compute: the cores evaluate it
+// unless the error is the query's own.
+func (p *Placer) fallback(o Outcome, l *cpuexec.Leaf, err error) (Outcome, error) {
+	var query *cpuexec.QueryError
+	var unsuited *gpuexec.Unsuited
+	var corrupt *selection.CorruptError
+	switch {
+	case errors.As(err, &query):
+		return o, query
+	case l.Done() != nil:
+		return o, l.Done()
+	case errors.As(err, &unsuited):
+		o.WindowOnly = unsuited.WindowOnly
+		return p.decline(o, unsuited.Reason)
+	case errors.As(err, &corrupt):
+		return p.decline(o, reasonCorrupt)
+	}
+	return p.decline(o, reasonFailed+": "+err.Error())
+}
+
+// short is a duration for reading.
+func short(d time.Duration) time.Duration {
+	if d > 10*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}
+
+// OnCores tells how long the cores took for a leaf. Those with start timestamps, which
+// no GPU evaluates, say nothing of others.
+func (p *Placer) OnCores(l *cpuexec.Leaf, took time.Duration) {
+	if m := p.model.Load(); m != nil && !l.Starts {
+		m.observe(Cores, SizeOf(l), took)
+	}
+}
+
+// pick chooses the usable GPU that has most of the leaf's chunks, and of those
+// the one with the least to do; else it says why there is none. The leaf may be
+// nil.
+func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
+	gpus, reason := p.gpus()
+	now := time.Now()
+	var most float64
+	var least int64
+	for i := range gpus {
+		// From another GPU on for every selector, so that ties are spread.
+		g := gpus[(i+firstOf(l))%len(gpus)]
+		if why := g.Unusable(now); why != "" {
+			reason = why
+			continue
+		}
+		resident, leaves := 0.0, g.Leaves()
+		if l != nil {
+			resident = g.ResidentShare(l)
+		}
+		if best == nil || resident > most || resident == most && leaves < least {
+			best, most, least = g, resident, leaves
+		}
+	}
+	if best != nil {
+		return best, ""
+	}
+	return nil, reason
+}
+
+// firstOf is a number that is the same for leaves of the same selector.
+func firstOf(l *cpuexec.Leaf) int {
+	if l == nil {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(l.Window.Scan.String()))
+	return int(h.Sum32() >> 1)
+}

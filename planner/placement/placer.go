@@ -1,0 +1,106 @@
+// Package placement chooses for each leaf of a query, a window and perhaps what aggregates
+// it, whether the cores or a GPU evaluate it.
+//
+// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Outcome: that a GPU computed
+// the leaf, with the results, or why the cores are to. It goes by a model: Constants, which
+// are measured on the machine when the first GPU opens, say how long both are expected to
+// take, and what happened corrects them. A wrong estimate costs time, never an answer, and
+// what goes wrong with a GPU never ends a query.
+//
+// Begin with Placer.Evaluate. The formula is Costs.
+package placement
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/common/promslog"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
+// CPU and Opened.
+type Options struct {
+	device.Options
+	// Workers is the number of cores that evaluate a query; 0 means all.
+	Workers int
+	// ConstantsFile stores what was measured for the next start; empty means nothing is
+	// stored.
+	ConstantsFile string
+	// Constants, where given, are used instead of what would be measured.
+	Constants *Constants
+}
+
+// Placer chooses between the cores and the GPUs that it has. It is safe for concurrent use.
+type Placer struct {
+	o        Options
+	log      *slog.Logger
+	cpu      *cpuexec.Executor // measures
+	devices  *device.Set
+	gpus     func() (all []gpu, none string)
+	declined *prometheus.CounterVec
+	model    atomic.Pointer[model] // nil until a GPU is open
+}
+
+// gpu is what the choice goes by: a *device.Device.
+type gpu interface {
+	Number() int
+	Unusable(now time.Time) (reason string)
+	ResidentShare(l *cpuexec.Leaf) float64
+	Leaves() int64
+	Wait() time.Duration
+	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
+}
+
+// Open starts using GPUs. It fails, and waits for them, as device.Open does.
+func Open(o Options) (*Placer, error) {
+	if o.Logger == nil {
+		o.Logger = promslog.NewNopLogger()
+	}
+	p := &Placer{
+		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
+		declined: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+			Name: "promwarp_gpu_declined_total",
+			Help: "Windows, with what aggregates them, that were left to the cores, by reason.",
+		}, []string{"reason"}),
+	}
+	o.CPU, o.Opened = p.cpu, p.calibrate
+	devices, err := device.Open(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	p.devices = devices
+	p.gpus = func() (all []gpu, none string) {
+		ds, none := devices.Devices()
+		for _, d := range ds {
+			all = append(all, d)
+		}
+		return all, none
+	}
+	return p, nil
+}
+
+// Ready is closed once every GPU is open or was found not to be usable.
+func (p *Placer) Ready() <-chan struct{} { return p.devices.Ready() }
+
+// Constants are what was measured, once Ready is closed and where there is a GPU.
+func (p *Placer) Constants() (c Constants) {
+	if m := p.model.Load(); m != nil {
+		c = m.c
+	}
+	return c
+}
+
+// Forget frees the GPUs' memory for a selection's chunks, unless a leaf under way uses them.
+func (p *Placer) Forget(sel *selection.Selection) { p.devices.Forget(sel) }
+
+// Close waits for the leaves under way and closes the GPUs.
+func (p *Placer) Close() { p.devices.Close() }
