@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -13,7 +15,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 	p := &anyValue{seen: make([]uint64, (steps+63)/64)}
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		if err := r.window(w, above, func(*source) sink { return p }); err != nil {
+		if err := r.window(w, above, func(*source) operator.Sink { return p }); err != nil {
 			return nil, err
 		}
 	} else {
@@ -22,10 +24,10 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 			return nil, err
 		}
 		p.rows(in)
-		r.take(-rowsBytes(in))
+		r.Charge(-operator.RowsBytes(in))
 	}
 
-	out := row{vals: make([]float64, steps), present: p.seen}
+	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
 	missing := 0
 	for w := range p.seen {
 		p.seen[w] = ^p.seen[w]
@@ -34,18 +36,18 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		}
 		missing += bits.OnesCount64(p.seen[w])
 	}
-	for k := range out.vals {
-		out.vals[k] = 1
+	for k := range out.Values {
+		out.Values[k] = 1
 	}
 	var rows []plan.Row
 	if missing > 0 {
-		rows = []plan.Row{compact(out, steps, missing, plan.Row{Labels: n.Labels})}
+		rows = []plan.Row{out.Compact(missing, n.Labels)}
 	}
 	if n.OverTime {
 		// Prometheus's engine does not count the result.
 		return rows, nil
 	}
-	return rows, r.checkSteps(n, 0, p.points, missing, p.series)
+	return rows, r.CheckSteps(n, 0, p.points, missing, p.series)
 }
 
 // anyValue is the sink that notes at which steps there is any value.
@@ -54,14 +56,14 @@ type anyValue struct {
 	points, series int      // series that have a value
 }
 
-func (p *anyValue) take(_ *run, b *batch) {
-	for i := range b.n {
-		if b.counts[i].kept == 0 {
+func (p *anyValue) Consume(_ *operator.Query, b *operator.Batch) {
+	for i := range b.N {
+		if b.Counts[i].Kept == 0 {
 			continue
 		}
-		p.points += b.counts[i].kept
+		p.points += b.Counts[i].Kept
 		p.series++
-		for w, bits := range b.row(i).present {
+		for w, bits := range b.Row(i).Present {
 			p.seen[w] |= bits
 		}
 	}

@@ -115,7 +115,7 @@ func (r *run) queryError(err error) error {
 	if errors.As(err, &q) {
 		return q.Err
 	}
-	if ended := r.done(); ended != nil {
+	if ended := r.Done(); ended != nil {
 		return ended
 	}
 	return err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -97,21 +99,21 @@ func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
 	if a.incr != nil {
 		cell++
 	}
-	return int64(groups)*int64(steps)*cell + int64(groups)*rowBytes(0)
+	return int64(groups)*int64(steps)*cell + int64(groups)*operator.RowBytes(0)
 }
 
 // add adds the steps of words [w0, w1) of one series to its group.
-func (a *accumulator) add(group int, r row, w0, w1 int) {
+func (a *accumulator) add(group int, r dense.Row, w0, w1 int) {
 	cells, base := a.of(group)
 	seen := a.seen[group*a.words : (group+1)*a.words]
 	for w := w0; w < w1; w++ {
 		// The common case: every step has a value and is not the first.
-		if end := a.fullWords(seen, r.present, w, w1); end > w {
-			cells.full(base, w<<6, min(end<<6, a.steps), r.vals)
+		if end := a.fullWords(seen, r.Present, w, w1); end > w {
+			cells.full(base, w<<6, min(end<<6, a.steps), r.Values)
 			w = end - 1
 			continue
 		}
-		p, old := r.present[w], seen[w]
+		p, old := r.Present[w], seen[w]
 		seen[w] |= p
 		lo := w << 6
 		for p != 0 {
@@ -119,9 +121,9 @@ func (a *accumulator) add(group int, r row, w0, w1 int) {
 			p &= p - 1
 			k := lo + b
 			if old>>b&1 == 0 {
-				cells.first(base+k, r.vals[k])
+				cells.first(base+k, r.Values[k])
 			} else {
-				cells.next(base+k, r.vals[k])
+				cells.next(base+k, r.Values[k])
 			}
 		}
 	}
@@ -235,14 +237,14 @@ func (a *cells) results(c int, out []float64) {
 }
 
 // row writes a group to a dense row and returns the number of its values.
-func (a *accumulator) row(g int, out row) (points int) {
+func (a *accumulator) row(g int, out dense.Row) (points int) {
 	if a.offloaded != nil {
 		return spread(a.offloaded[g*a.steps:(g+1)*a.steps], out)
 	}
 	cells, base := a.of(g)
-	cells.results(base, out.vals)
-	copy(out.present, a.seen[g*a.words:])
-	return countBits(out.present)
+	cells.results(base, out.Values)
+	copy(out.Present, a.seen[g*a.words:])
+	return dense.Count(out.Present)
 }
 
 // group returns the values of a group and the steps they belong to.
@@ -252,23 +254,15 @@ func (a *accumulator) group(g int) ([]float64, []plan.Run) {
 		return row.Values, row.Runs
 	}
 	seen := a.seen[g*a.words : (g+1)*a.words]
-	n := countBits(seen)
+	n := dense.Count(seen)
 	if n == 0 {
 		return nil, nil
 	}
-	vals, rs, at := make([]float64, n), runs(seen, a.steps), 0
+	vals, rs, at := make([]float64, n), dense.Runs(seen, a.steps), 0
 	cells, base := a.of(g)
 	for _, r := range rs {
 		cells.results(base+int(r.First), vals[at:at+int(r.Len)])
 		at += int(r.Len)
 	}
 	return vals, rs
-}
-
-// countBits returns the number of set bits of a bitmap.
-func countBits(bitmap []uint64) (n int) {
-	for _, w := range bitmap {
-		n += bits.OnesCount64(w)
-	}
-	return n
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -13,13 +14,13 @@ import (
 func BenchmarkAdd(b *testing.B) {
 	for _, steps := range []int{64, 1440} {
 		r := rand.New(rand.NewPCG(1, 2))
-		rows := make([]row, 16)
+		rows := make([]dense.Row, 16)
 		for i := range rows {
-			rows[i] = newRow(steps)
-			for k := range rows[i].vals {
-				rows[i].vals[k] = float64(r.IntN(1_000_000)) / 7
+			rows[i] = dense.New(steps)
+			for k := range rows[i].Values {
+				rows[i].Values[k] = float64(r.IntN(1_000_000)) / 7
 			}
-			rows[i].mark(0, steps)
+			rows[i].Mark(0, steps)
 		}
 		for _, op := range []string{"sum", "avg", "min", "max", "count", "stddev"} {
 			b.Run(fmt.Sprintf("%s/%d", op, steps), func(b *testing.B) {
@@ -34,9 +35,4 @@ func BenchmarkAdd(b *testing.B) {
 			})
 		}
 	}
-}
-
-// newRow is a dense row without values.
-func newRow(steps int) row {
-	return row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
 }

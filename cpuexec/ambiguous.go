@@ -7,27 +7,29 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // ambiguity returns Prometheus's error for an operator of which declined says that
 // several series match: that of the first step at which there is one. It goes over all
 // steps as Prometheus's engine does. Where it finds none, declined stays.
-func (r *run) ambiguity(n *plan.Binary, lhs, rhs []plan.Row, declined error) error {
+func findAmbiguity(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row, declined error) error {
 	sigs := sign(n.Matching, lhs, rhs)
 	a := ambiguity{
-		n: n, namer: newNamer(n, r.job.DelayedNameRemoval), holds: comparisons[n.Func.Name],
+		n: n, namer: newNamer(n, q.DelayedNameRemoval), holds: comparisons[n.Func.Name],
 		swapped: n.Matching.Card == parser.CardOneToMany,
 		// At an instant Prometheus's engine looks at what comes out when names have gone.
-		results: r.job.Grid.Steps > 1 || !r.job.DelayedNameRemoval,
+		results: q.Grid.Steps > 1 || !q.DelayedNameRemoval,
 		fills:   [2]*float64{n.Matching.FillValues.LHS, n.Matching.FillValues.RHS},
 	}
 	a.sides = [2]*matchSide{newMatchSide(lhs, sigs.of[0]), newMatchSide(rhs, sigs.of[1])}
 	if a.swapped {
 		a.sides[0], a.sides[1] = a.sides[1], a.sides[0]
 	}
-	for k := range r.job.Grid.Steps {
-		if err := r.done(); err != nil {
+	for k := range q.Grid.Steps {
+		if err := q.Done(); err != nil {
 			return err
 		}
 		for _, s := range a.sides {
@@ -58,15 +60,15 @@ type ambiguity struct {
 type matchSide struct {
 	rows    []plan.Row
 	sigs    []int32
-	cursors []runCursor
+	cursors []dense.RunCursor
 	present []int32
 	values  []float64 // of those
 }
 
 func newMatchSide(rows []plan.Row, sigs []int32) *matchSide {
-	s := &matchSide{rows: rows, sigs: sigs, cursors: make([]runCursor, len(rows))}
+	s := &matchSide{rows: rows, sigs: sigs, cursors: make([]dense.RunCursor, len(rows))}
 	for i := range rows {
-		s.cursors[i].row = &rows[i]
+		s.cursors[i].Row = &rows[i]
 	}
 	return s
 }
@@ -75,7 +77,7 @@ func newMatchSide(rows []plan.Row, sigs []int32) *matchSide {
 func (s *matchSide) step(k int32) {
 	s.present, s.values = s.present[:0], s.values[:0]
 	for i := range s.cursors {
-		if v := s.cursors[i].stretch(k, 1); v != nil {
+		if v := s.cursors[i].Next(k, 1); v != nil {
 			s.present, s.values = append(s.present, int32(i)), append(s.values, v[0])
 		}
 	}

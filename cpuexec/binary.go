@@ -1,17 +1,20 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/plan"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
 
 // kernel returns the code of a binary operator: it writes the results for a
 // stretch of steps, from the given one on, at which both sides have a value. A
 // comparison yields 0 or 1 with asBool, else it keeps the left side's value.
-func kernel(op *plan.MapFunc, asBool bool) func(out row, first int, lhs, rhs []float64) {
+func kernel(op *plan.MapFunc, asBool bool) func(out dense.Row, first int, lhs, rhs []float64) {
 	if op.Compares {
 		keep := masks[op.Name]
 		if asBool {
-			return func(out row, first int, lhs, rhs []float64) { truths(out, first, lhs, rhs, keep) }
+			return func(out dense.Row, first int, lhs, rhs []float64) { truths(out, first, lhs, rhs, keep) }
 		}
-		return func(out row, first int, lhs, rhs []float64) { filter(out, first, lhs, rhs, keep) }
+		return func(out dense.Row, first int, lhs, rhs []float64) { filter(out, first, lhs, rhs, keep) }
 	}
 	compute, ok := loops[op.Name]
 	if !ok {
@@ -22,9 +25,9 @@ func kernel(op *plan.MapFunc, asBool bool) func(out row, first int, lhs, rhs []f
 			}
 		}
 	}
-	return func(out row, first int, lhs, rhs []float64) {
-		compute(out.vals[first:first+len(lhs)], lhs, rhs)
-		out.mark(first, len(lhs))
+	return func(out dense.Row, first int, lhs, rhs []float64) {
+		compute(out.Values[first:first+len(lhs)], lhs, rhs)
+		out.Mark(first, len(lhs))
 	}
 }
 
@@ -95,23 +98,23 @@ func atLeast(lhs, rhs []float64) (m uint64) {
 }
 
 // filter keeps the left side's values for which a comparison holds.
-func filter(out row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
-	copy(out.vals[first:], lhs)
-	words(first, len(lhs), func(w int, mask uint64) {
+func filter(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
+	copy(out.Values[first:], lhs)
+	dense.EachWord(first, len(lhs), func(w int, mask uint64) {
 		k, n := max(w<<6-first, 0), min(w<<6+64-first, len(lhs))
 		shift := (first + k) & 63
-		out.present[w] |= keep(lhs[k:n], rhs[k:n]) << shift & mask
+		out.Present[w] |= keep(lhs[k:n], rhs[k:n]) << shift & mask
 	})
 }
 
 // truths writes 1 where a comparison holds and 0 where it does not.
-func truths(out row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
+func truths(out dense.Row, first int, lhs, rhs []float64, keep func(lhs, rhs []float64) uint64) {
 	for k := 0; k < len(lhs); k += 64 {
 		n := min(k+64, len(lhs))
 		m := keep(lhs[k:n], rhs[k:n])
 		for i := range n - k {
-			out.vals[first+k+i] = float64(m >> i & 1)
+			out.Values[first+k+i] = float64(m >> i & 1)
 		}
 	}
-	out.mark(first, len(lhs))
+	out.Mark(first, len(lhs))
 }

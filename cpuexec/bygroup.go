@@ -7,6 +7,9 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/parallel"
 )
 
 // This file evaluates a window for an aggregation group by group: one goroutine
@@ -51,24 +54,24 @@ func (g *groups) shared(from, workers int) [][]int32 {
 
 // byGroup evaluates the series that were not taken yet and adds them to a. eval is
 // called by worker k with a series.
-func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int, out row, c *counts) bool) error {
-	size := int64(len(a.groups.of)-e.next) * int64(unsafe.Sizeof(counts{}))
-	e.r.take(size)
-	defer e.r.take(-size)
-	all := make([]counts, len(a.groups.of)-e.next)
+func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int, out dense.Row, c *dense.Counts) bool) error {
+	size := int64(len(a.groups.of)-e.next) * int64(unsafe.Sizeof(dense.Counts{}))
+	e.r.Charge(size)
+	defer e.r.Charge(-size)
+	all := make([]dense.Counts, len(a.groups.of)-e.next)
 	var points atomic.Int64
-	parallel(e.workers, len(members), func(k, m int) bool {
-		out := e.b.row(k)
+	parallel.While(e.workers, len(members), func(k, m int) bool {
+		out := e.b.Row(k)
 		for _, i := range members[m] {
-			clear(out.present)
+			clear(out.Present)
 			c := &all[int(i)-e.next]
 			if !eval(k, int(i), out, c) {
 				return false
 			}
-			if n := points.Add(int64(c.points)); e.limit.max > 0 && n > int64(e.limit.max) {
+			if n := points.Add(int64(c.Points)); e.limit.Max > 0 && n > int64(e.limit.Max) {
 				return false // as the limit says below
 			}
-			if c.kept > 0 {
+			if c.Kept > 0 {
 				a.add(i, out)
 			}
 		}
@@ -78,7 +81,7 @@ func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int
 		return err
 	}
 	for k := range all {
-		e.hasPoints[e.next+k] = all[k].points > 0
+		e.hasPoints[e.next+k] = all[k].Points > 0
 		if !e.count(all[k]) {
 			return promql.ErrTooManySamples("query execution")
 		}
@@ -88,14 +91,14 @@ func (e *windowing) byGroup(a *aggregator, members [][]int32, eval func(k, i int
 }
 
 // add adds series i, whose group nobody else adds to meanwhile, with its values.
-func (a *aggregator) add(i int32, in row) {
+func (a *aggregator) add(i int32, in dense.Row) {
 	g := int(a.groups.of[i])
 	if a.first[g] < 0 {
 		a.first[g] = i
 	}
 	a.acc.reserve(g)
 	if a.firsts != nil {
-		a.noteFirsts(g, i, in.present, 0, a.acc.words)
+		a.noteFirsts(g, i, in.Present, 0, a.acc.words)
 	}
 	a.acc.add(g, in, 0, a.acc.words)
 }

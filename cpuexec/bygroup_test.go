@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -52,7 +53,7 @@ func TestByGroup(t *testing.T) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	require.Greater(t, int(sel.NumSamples()), inlineSamples)
+	require.Greater(t, int(sel.NumSamples()), operator.InlineSamples)
 	grid := plan.NewGrid(0, samples*15_000, 60_000)
 	for _, name := range slices.Sorted(maps.Keys(plan.Aggregates)) {
 		op := plan.Aggregates[name]

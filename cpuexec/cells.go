@@ -4,13 +4,12 @@ import (
 	"math"
 
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // This file adds stretches of values to cells that all have one already: what an
 // aggregation does most. Each loop does what cells.next does to one of them.
-
-// lanes is the number of values that finiteSums adds at once.
-const lanes = 4
 
 // notFinite reports whether f is infinite or NaN.
 func notFinite(f float64) bool {
@@ -47,8 +46,8 @@ func (a *cells) full(base, lo, hi int, vals []float64) {
 func (a *cells) sums(from, to int, in []float64) {
 	val, comp := a.val[from:to], a.comp[from:to]
 	for k := 0; k < len(in); {
-		k += finiteSums(val[k:], comp[k:], in[k:])
-		for end := min(k+lanes, len(in)); k < end; k++ {
+		k += exact.AddFinite(val[k:], comp[k:], in[k:])
+		for end := min(k+exact.Lanes, len(in)); k < end; k++ {
 			s, f := val[k], in[k]
 			t := s + f
 			b := t - s
@@ -68,13 +67,13 @@ func (a *cells) means(from, to int, in []float64) {
 	val, comp, n := a.val[from:to], a.comp[from:to], a.n[from:to]
 	for k := 0; k < len(in); {
 		if !a.running.Load() {
-			added := finiteSums(val[k:], comp[k:], in[k:])
+			added := exact.AddFinite(val[k:], comp[k:], in[k:])
 			for i := range added {
 				n[k+i]++
 			}
 			k += added
 		}
-		for end := min(k+lanes, len(in)); k < end; k++ {
+		for end := min(k+exact.Lanes, len(in)); k < end; k++ {
 			a.next(from+k, in[k])
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -92,21 +93,21 @@ func TestMapper(t *testing.T) {
 			for range f.Args {
 				m.Args = append(m.Args, odd(r))
 			}
-			in := newRow(1 + r.IntN(200))
-			for w := range in.present {
-				in.present[w] = []uint64{0, ^uint64(0), r.Uint64()}[r.IntN(3)]
+			in := dense.New(1 + r.IntN(200))
+			for w := range in.Present {
+				in.Present[w] = []uint64{0, ^uint64(0), r.Uint64()}[r.IntN(3)]
 			}
-			if over := len(in.vals) & 63; over > 0 {
-				in.present[len(in.present)-1] &= 1<<over - 1
+			if over := len(in.Values) & 63; over > 0 {
+				in.Present[len(in.Present)-1] &= 1<<over - 1
 			}
-			for k := range in.vals {
-				if in.vals[k] = odd(r); f.Args > 0 && r.IntN(4) == 0 {
-					in.vals[k] = m.Args[0]
+			for k := range in.Values {
+				if in.Values[k] = odd(r); f.Args > 0 && r.IntN(4) == 0 {
+					in.Values[k] = m.Args[0]
 				}
 			}
 			var want, got []float64
-			for k, v := range in.vals {
-				if in.present[k>>6]>>(k&63)&1 == 0 {
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 0 {
 					continue
 				}
 				a, b := v, 0.0
@@ -127,8 +128,8 @@ func TestMapper(t *testing.T) {
 				}
 			}
 			n := newMapper(m).apply(in)
-			for k, v := range in.vals {
-				if in.present[k>>6]>>(k&63)&1 == 1 {
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 1 {
 					got = append(got, v)
 				}
 			}

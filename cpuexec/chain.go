@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -91,14 +92,14 @@ func removesNames(n plan.Node) bool {
 // check ends a chain over so many series: it raises what Prometheus's engine
 // raises once it has evaluated each node. kept is the number of values before
 // the maps and after each.
-func (c chain) check(r *run, kept []int, series int) (err error) {
+func (c chain) check(q *operator.Query, kept []int, series int) (err error) {
 	for _, n := range c {
 		switch n := n.(type) {
 		case *plan.Map:
-			err = r.checkMapped(n, kept[0], kept[1], series)
+			err = checkMapped(q, n, kept[0], kept[1], series)
 			kept = kept[1:]
 		case *plan.Sort:
-			err = r.checkSorted(n, kept[0], series)
+			err = checkSorted(q, n, kept[0], series)
 		}
 		if err != nil {
 			return err
@@ -108,21 +109,21 @@ func (c chain) check(r *run, kept []int, series int) (err error) {
 }
 
 // checkSorted raises what Prometheus's engine raises of a function that sorts.
-func (r *run) checkSorted(n *plan.Sort, points, series int) error {
+func checkSorted(q *operator.Query, n *plan.Sort, points, series int) error {
 	if n.Ranged {
-		r.m.Annotations.Add(annotations.NewSortInRangeQueryWarning(n.Pos))
+		q.Note(annotations.NewSortInRangeQueryWarning(n.Pos))
 	}
-	return r.checkSteps(n, 0, points, points, series)
+	return q.CheckSteps(n, 0, points, points, series)
 }
 
 // labelsAfter gives the labels of n series after the nodes of a chain, before
 // which they differ. It declines where they may become the same: Prometheus's
 // engine merges such series or fails, step by step.
-func (r *run) labelsAfter(n int, at func(int) labels.Labels, c chain) (func(int) labels.Labels, error) {
+func labelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c chain) (func(int) labels.Labels, error) {
 	var ls []labels.Labels
 	for _, node := range c {
 		relabel, ok := node.(*plan.Relabel)
-		if !ok && (!removesNames(node) || r.job.DelayedNameRemoval) {
+		if !ok && (!removesNames(node) || q.DelayedNameRemoval) {
 			continue
 		}
 		if ls == nil {

@@ -2,10 +2,12 @@ package cpuexec
 
 import (
 	"errors"
-	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -17,7 +19,7 @@ type combination interface {
 	labels(i int) labels.Labels
 	// fill writes series i into a row without values. It returns false if that
 	// takes two values at one step.
-	fill(i int, out row) bool
+	fill(i int, out dense.Row) bool
 }
 
 // combines reports whether r.combined can evaluate n.
@@ -34,7 +36,7 @@ func combines(n plan.Node) bool {
 // inputs evaluates the inputs of n in order, while the samples of those before
 // are held, and returns the number of samples in all of them.
 func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
-	defer func() { r.held -= samples }()
+	defer func() { r.Held -= samples }()
 	for _, input := range n.Inputs() {
 		rows, err := r.node(input)
 		if err != nil {
@@ -43,7 +45,7 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 		in = append(in, rows)
 		for i := range rows {
 			samples += len(rows[i].Values)
-			r.held += len(rows[i].Values)
+			r.Held += len(rows[i].Values)
 		}
 	}
 	return in, samples, nil
@@ -51,8 +53,8 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 
 // combined evaluates n, and the chain above it, batch by batch into the sink that
 // open makes once the series are known.
-func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) sink) error {
-	release := r.releasing()
+func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) operator.Sink) error {
+	release := r.Holding()
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
@@ -61,63 +63,63 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	switch n := n.(type) {
 	case *plan.Binary:
 		if fills(n) {
-			c, err = r.fillIn(n, in[0], in[1])
+			c, err = fillIn(r.Query, n, in[0], in[1])
 		} else {
-			c, err = r.match(n, in[0], in[1])
+			c, err = match(r.Query, n, in[0], in[1])
 		}
 	case *plan.Set:
 		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
 	case *plan.StepMap:
-		c, err = r.stepMap(n, in)
+		c, err = stepMap(r.Query, n, in)
 	}
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return explained(r.Query, n, in, samples, err)
 	}
-	at, err := r.labelsAfter(c.size(), c.labels, above)
+	at, err := labelsAfter(r.Query, c.size(), c.labels, above)
 	if err != nil {
 		return err
 	}
 	out := open(c.size(), at)
-	if err := r.reserve(out); err != nil {
+	if err := r.Reserve(out); err != nil {
 		return err
 	}
 	defer func() {
 		for _, rows := range in {
-			r.take(-rowsBytes(rows))
+			r.Charge(-operator.RowsBytes(rows))
 		}
 	}()
-	kept, err := r.fill(n, c, above.mappers(), out)
+	kept, err := fill(r.Query, n, c, above.mappers(), out)
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return explained(r.Query, n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
 		present += len(rows)
 	}
-	least := r.held + samples + kept[0]
-	if err := r.checkHeld(n, least, least+present); err != nil {
+	least := r.Held + samples + kept[0]
+	if err := r.CheckHeld(n, least, least+present); err != nil {
 		return err
 	}
 	release()
-	return above.check(r, kept, c.size())
+	return above.check(r.Query, kept, c.size())
 }
 
 // explained is the error of Prometheus's engine in place of that of an operator that
 // was declined because several series match. It stays declined where the sample limit
 // might be reached first: inputs have so many samples, and the result no more.
-func (r *run) explained(n plan.Node, in [][]plan.Row, samples int, err error) error {
+func explained(q *operator.Query, n plan.Node, in [][]plan.Row, samples int, err error) error {
 	b, ok := n.(*plan.Binary)
 	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !r.mayHold(r.held+2*samples+len(in[0])+len(in[1])) {
+	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.MayHold(q.Held+2*samples+len(in[0])+len(in[1])) {
 		return err
 	}
-	return r.ambiguity(b, in[0], in[1], err)
+	return findAmbiguity(q, b, in[0], in[1], err)
 }
 
 // collectCombined is combined into rows.
 func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) sink {
+	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) operator.Sink {
 		c.labels = at
 		return c
 	})
@@ -136,32 +138,34 @@ func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 
 // fill writes all series of c, applies the maps and hands them to a sink. It
 // returns the number of values before the maps and after each.
-func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
-	size, steps := c.size(), r.job.Grid.Steps
-	workers := r.x.workersFor(size * steps)
-	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(mappers))
-	defer release()
+func fill(q *operator.Query, n plan.Node, c combination, mappers []mapper, out operator.Sink) (kept []int, err error) {
+	size, steps := c.size(), q.Grid.Steps
+	workers := q.WorkersFor(size * steps)
+	keptBy := make([][]int, workers)
+	for k := range keptBy {
+		keptBy[k] = make([]int, len(mappers))
+	}
 	kept = make([]int, len(mappers)+1)
-	b, free, err := r.newBatch(size, workers)
+	b, free, err := q.NewBatch(size, workers)
 	if err != nil {
 		return nil, err
 	}
 	defer free()
 	twice := make([]bool, workers)
-	for b.lo = 0; b.lo < size; b.lo += b.n {
-		if err := r.done(); err != nil {
+	for b.Lo = 0; b.Lo < size; b.Lo += b.N {
+		if err := q.Done(); err != nil {
 			return nil, err
 		}
-		b.n = min(len(b.counts), size-b.lo)
-		clear(b.present)
-		parallel(workers, b.n, func(k, i int) bool {
-			row := b.row(i)
-			if !c.fill(b.lo+i, row) {
+		b.N = min(len(b.Counts), size-b.Lo)
+		clear(b.Present)
+		parallel.While(workers, b.N, func(k, i int) bool {
+			row := b.Row(i)
+			if !c.fill(b.Lo+i, row) {
 				twice[k] = true
 				return false
 			}
-			b.counts[i] = counts{points: row.points()}
-			scratch[k].apply(mappers, row, &b.counts[i])
+			b.Counts[i] = dense.Counts{Points: dense.Count(row.Present)}
+			applyAll(mappers, row, &b.Counts[i], keptBy[k])
 			return true
 		})
 		for _, t := range twice {
@@ -169,53 +173,15 @@ func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept
 				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
 			}
 		}
-		for i := range b.n {
-			kept[0] += b.counts[i].points
+		for i := range b.N {
+			kept[0] += b.Counts[i].Points
 		}
-		out.take(r, b)
+		out.Consume(q, b)
 	}
-	for _, s := range scratch {
-		for k, v := range s.kept {
+	for _, of := range keptBy {
+		for k, v := range of {
 			kept[k+1] += v
 		}
 	}
 	return kept, nil
-}
-
-// points is the number of steps with a value.
-func (r row) points() (n int) {
-	for _, w := range r.present {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// words calls f with each word of the bitmap that holds some of n steps from
-// first on, and the bits of those.
-func words(first, n int, f func(w int, mask uint64)) {
-	for end := first + n; first < end; {
-		k := min(64-first&63, end-first)
-		f(first>>6, ^uint64(0)>>(64-k)<<(first&63))
-		first += k
-	}
-}
-
-// mark notes that n steps from first on have values.
-func (r row) mark(first, n int) {
-	words(first, n, func(w int, mask uint64) { r.present[w] |= mask })
-}
-
-// has reports whether any of n steps from first on has a value.
-func (r row) has(first, n int) (any bool) {
-	words(first, n, func(w int, mask uint64) { any = any || r.present[w]&mask != 0 })
-	return any
-}
-
-// put writes the values of a sparse row.
-func (r row) put(in *plan.Row) {
-	at := 0
-	for _, run := range in.Runs {
-		at += copy(r.vals[run.First:run.First+run.Len], in.Values[at:])
-		r.mark(int(run.First), int(run.Len))
-	}
 }

@@ -3,12 +3,14 @@ package cpuexec
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -32,38 +34,37 @@ func BenchmarkCombine(b *testing.B) {
 	}
 	lhs, rhs := rows("a"), rows("b")
 	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
-	binary := func(op string, asBool bool) func(r *run) (plan.Node, combination, error) {
+	binary := func(op string, asBool bool) func(q *operator.Query) (plan.Node, combination, error) {
 		n := &plan.Binary{Func: plan.Maps[op], Matching: on, Bool: asBool}
-		return func(r *run) (plan.Node, combination, error) {
-			m, err := r.match(n, lhs, rhs)
+		return func(q *operator.Query) (plan.Node, combination, error) {
+			m, err := match(q, n, lhs, rhs)
 			return n, m, err
 		}
 	}
-	set := func(op plan.SetOp) func(r *run) (plan.Node, combination, error) {
+	set := func(op plan.SetOp) func(q *operator.Query) (plan.Node, combination, error) {
 		n := &plan.Set{Op: op, Matching: on}
-		return func(r *run) (plan.Node, combination, error) {
+		return func(q *operator.Query) (plan.Node, combination, error) {
 			return n, setOf(n, lhs, rhs, steps), nil
 		}
 	}
-	for name, combine := range map[string]func(r *run) (plan.Node, combination, error){
+	for name, combine := range map[string]func(q *operator.Query) (plan.Node, combination, error){
 		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
 		"and": set(plan.And), "unless": set(plan.Unless),
-		"scalar": func(r *run) (plan.Node, combination, error) {
+		"scalar": func(q *operator.Query) (plan.Node, combination, error) {
 			n := &plan.StepMap{Func: plan.Maps["/"]}
-			s, err := r.stepMap(n, [][]plan.Row{lhs, rhs[:1]})
+			s, err := stepMap(q, n, [][]plan.Row{lhs, rhs[:1]})
 			return n, s, err
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			r := &run{x: New(Options{}), ctx: context.Background(), job: Job{Grid: plan.Grid{Interval: 1, Steps: steps}}}
-			r.m = &plan.Matrix{}
+			q := operator.NewQuery(context.Background(), plan.Grid{Interval: 1, Steps: steps}, runtime.GOMAXPROCS(0))
 			for b.Loop() {
-				n, c, err := combine(r)
+				n, c, err := combine(q)
 				require.NoError(b, err)
 				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
-				a := newAggregator(by, r, input{n: c.size(), labels: c.labels, grouping: c.labels})
-				a.open()
-				_, err = r.fill(n, c, nil, a)
+				a := newAggregator(by, q, input{n: c.size(), labels: c.labels, grouping: c.labels}, false)
+				a.Allocate()
+				_, err = fill(q, n, c, nil, a)
 				require.NoError(b, err)
 				b.SetBytes(8 * series * steps)
 			}

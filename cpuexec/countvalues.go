@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -31,7 +33,7 @@ type countedKey struct {
 }
 
 // countValues evaluates count_values over rows, step by step.
-func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
@@ -49,11 +51,11 @@ func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) 
 	}
 	// Every value may make a series, so the context is asked often.
 	every := max(1, 1<<14/max(len(in), 1))
-	for k := range int32(r.job.Grid.Steps) {
+	for k := range int32(q.Grid.Steps) {
 		if int(k)%every == 0 {
-			r.take(c.grown)
+			q.Charge(c.grown)
 			c.grown = 0
-			if err := r.done(); err != nil {
+			if err := q.Done(); err != nil {
 				return nil, err
 			}
 		}
@@ -63,11 +65,11 @@ func (r *run) countValues(n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) 
 			}
 		}
 	}
-	r.take(c.grown)
+	q.Charge(c.grown)
 	for i := range c.out {
 		kept += len(c.out[i].Values)
 	}
-	return c.out, r.checkSteps(n, 0, held, kept, len(in))
+	return c.out, q.CheckSteps(n, 0, held, kept, len(in))
 }
 
 // valueCursor walks the values of a row, and remembers which series of the
@@ -107,7 +109,7 @@ func (c *valueCounter) count(i int, at *valueCursor, v float64, step int32) {
 	}
 	out.Values = append(out.Values, 1)
 	c.grown += 8
-	out.Runs = extend(out.Runs, step)
+	out.Runs = dense.AppendRun(out.Runs, plan.Run{First: step, Len: 1})
 	c.last[at.series] = step
 }
 
@@ -125,7 +127,7 @@ func (c *valueCounter) series(i int, bits uint64, v float64) int32 {
 			c.index[key] = s
 			c.out = append(c.out, plan.Row{Labels: groupLabels(c.node, c.b, l)})
 			c.last = append(c.last, -1)
-			c.grown += rowBytes(0)
+			c.grown += operator.RowBytes(0)
 		}
 		c.known[known] = s
 	}

@@ -19,6 +19,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -27,7 +30,7 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
-	hot     *hotSet
+	hot     *column.Set
 }
 
 // Options configure an Executor.
@@ -47,12 +50,12 @@ func New(o Options) *Executor {
 	}
 	return &Executor{
 		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
-		hot: newHotSet(o.DecodedBytes),
+		hot: column.NewSet(o.DecodedBytes),
 	}
 }
 
 // DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.hot.size() }
+func (x *Executor) DecodedBytes() int64 { return x.hot.SizeBytes() }
 
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {
@@ -71,7 +74,7 @@ type Job struct {
 	Results *results.Memory
 	Noted   func(leaf plan.Node, steps plan.KeptSteps)
 
-	Budget             *Budget
+	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
@@ -89,35 +92,29 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 		job.remembered = map[*plan.Aggregate]rememberable{}
 		findRememberable(job.Node, false, job.remembered)
 	}
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &latest{}}
+	r := newRun(ctx, x, job)
+	r.latest = &window.Latest{}
 	defer func() {
-		r.latest.release()
+		r.latest.Release()
 		if m == nil { // whether it failed or panicked
-			r.m.Release()
+			r.Matrix.Release()
 		}
 	}()
 	rows, err := r.node(job.Node)
 	if err != nil {
 		var d *plan.Declined
 		if errors.As(err, &d) {
-			d.Lost += r.m.Work.Samples
+			d.Lost += r.Matrix.Work.Samples
 		}
 		return nil, err
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err // rows may be only some of those there are
 	}
-	r.m.Rows = rows
-	r.m.Work.ResultSeries = len(rows)
-	r.m.Work.ResultPoints = r.m.Points()
-	return r.m, nil
-}
-
-func newMatrix(job Job) *plan.Matrix {
-	return &plan.Matrix{
-		Grid: job.Grid, DropName: job.Node.DropsName(),
-		SamplesAtStep: make([]int64, job.Grid.Steps), NewSamplesAtStep: make([]int64, job.Grid.Steps),
-	}
+	r.Matrix.Rows = rows
+	r.Matrix.Work.ResultSeries = len(rows)
+	r.Matrix.Work.ResultPoints = r.Matrix.Points()
+	return r.Matrix, nil
 }
 
 // SelectError wraps an error of Job.Select.
@@ -133,23 +130,27 @@ func (e *SelectError) Unwrap() error { return e.Err }
 
 // run is the evaluation of one job.
 type run struct {
-	x   *Executor
-	ctx context.Context
-	job Job
-	m   *plan.Matrix
-	// held is the number of samples that Prometheus's engine would hold besides
-	// those of the node being evaluated.
-	held     int
-	got      got     // what was fetched last
-	latest   *latest // shared with evaluations below
-	overlaps bool    // start timestamps do, in some window
+	*operator.Query
+	x        *Executor
+	job      Job
+	got      got            // what was fetched last
+	latest   *window.Latest // shared with evaluations below
+	overlaps bool           // start timestamps do, in some window
 	// firsts, if it is there, takes the first series of the node's groups.
 	firsts *firsts
 }
 
+// newRun begins the evaluation of a job.
+func newRun(ctx context.Context, x *Executor, job Job) *run {
+	q := operator.NewQuery(ctx, job.Grid, x.workers)
+	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
+	q.Matrix.DropName = job.Node.DropsName()
+	return &run{x: x, job: job, Query: q}
+}
+
 func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	if releases(n) {
-		defer r.releasing()()
+		defer r.Holding()()
 	}
 	switch n := n.(type) {
 	case *plan.Window:
@@ -166,7 +167,7 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	case *plan.Binary, *plan.Set, *plan.StepMap:
 		rows, err := r.collectCombined(n, nil)
 		if err == nil && merges(n) {
-			rows, err = r.mergeRows(rows)
+			rows, err = mergeRows(r.Query, rows)
 		}
 		return rows, err
 	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
@@ -202,18 +203,18 @@ func (r *run) chained(n plan.Node) ([]plan.Row, error) {
 	}
 	switch n := n.(type) {
 	case *plan.Relabel:
-		return r.relabel(n, in)
+		return relabel(r.Query, n, in)
 	case *plan.Sort:
-		return r.sorted(n, in)
+		return sorted(r.Query, n, in)
 	default:
-		return r.mapped(n.(*plan.Map), in)
+		return mapped(r.Query, n.(*plan.Map), in)
 	}
 }
 
 // collect evaluates a window, and the chain above it, to rows.
 func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
 	c := &collector{}
-	err := r.window(w, above, func(s *source) sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
+	err := r.window(w, above, func(s *source) operator.Sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
 	return c.rows, err
 }
 
@@ -225,9 +226,9 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 			return nil, err
 		}
 		// Prometheus's engine holds the parameter's samples meanwhile.
-		r.held += r.job.Grid.Steps
-		defer func() { r.held -= r.job.Grid.Steps }()
-		if r.m.Peak = max(r.m.Peak, r.held); r.job.MaxSamples > 0 && r.held > r.job.MaxSamples {
+		r.Held += r.job.Grid.Steps
+		defer func() { r.Held -= r.job.Grid.Steps }()
+		if r.Matrix.Peak = max(r.Matrix.Peak, r.Held); r.job.MaxSamples > 0 && r.Held > r.job.MaxSamples {
 			return nil, promql.ErrTooManySamples("query execution")
 		}
 	}
@@ -243,7 +244,7 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		if r.firsts != nil {
 			r.firsts.of = a.firstSeries(rows)
 		}
-		r.free(a, rows)
+		r.Free(a, rows)
 		return rows, nil
 	}
 	if bottom, above := underChain(n.Input); r.job.Accelerator != nil && n.Label == "" {
@@ -255,35 +256,35 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	if n.Label != "" {
-		return r.countValues(n, in)
+		return countValues(r.Query, n, in)
 	}
-	return r.quantiles(n, p, in)
+	return quantiles(r.Query, n, p, in)
 }
 
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
-	defer r.releasing()()
-	err = r.feed(n, func(in input) sink {
-		a = newAggregator(n, r, in)
+	defer r.Holding()()
+	err = r.feed(n, func(in input) operator.Sink {
+		a = newAggregator(n, r.Query, in, r.firsts != nil)
 		return a
 	})
 	return a, err
 }
 
 // mapped applies a map to the rows of an inner result.
-func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
+func mapped(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	held, series := 0, len(in)
 	for i := range in {
 		held += len(in[i].Values)
 	}
-	out := mapRows(r.ctx, in, newMapper(m), r.job.Grid.Steps)
+	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
 	kept := 0
 	seen := map[uint64]struct{}{}
 	for i := range out {
 		kept += len(out[i].Values)
-		if !m.Filters() && !r.job.DelayedNameRemoval {
+		if !m.Filters() && !q.DelayedNameRemoval {
 			out[i].Labels = dropNames(out[i].Labels)
 			if m.Merges {
 				continue
@@ -295,14 +296,5 @@ func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 			seen[h] = struct{}{}
 		}
 	}
-	return r.mergedWithin(m, out, r.checkMapped(m, held, kept, series), m.Merges)
-}
-
-// done returns Prometheus's error for a query whose context has ended, and a
-// *MemoryError for one that needs more memory than it may take.
-func (r *run) done() error {
-	if err := plan.Ended(r.ctx); err != nil {
-		return err
-	}
-	return r.job.Budget.Take(0)
+	return mergedWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -26,51 +28,18 @@ func (in *input) groups(a *plan.Aggregate) groups {
 	return group(a, in.n, in.grouping)
 }
 
-// bounded is a sink that holds state for every group and step.
-type bounded interface {
-	owner() plan.Node               // whose state it is
-	tooLarge(maxSamples int) string // why the state would not fit, or nothing
-	bytes() int64                   // memory of the state
-	open()                          // allocates it
-}
-
-// reserve lets a sink allocate its state, if that fits.
-func (r *run) reserve(out sink) error {
-	b, ok := out.(bounded)
-	if !ok {
-		return nil
-	}
-	if reason := b.tooLarge(r.job.MaxSamples); reason != "" {
-		return &plan.Declined{At: b.owner(), Reason: reason}
-	}
-	r.take(b.bytes())
-	if err := r.done(); err != nil {
-		return err
-	}
-	b.open()
-	return nil
-}
-
-// free counts the memory of a sink's state no longer, but that of the rows made
-// of it.
-func (r *run) free(out sink, rows []plan.Row) {
-	if b, ok := out.(bounded); ok {
-		r.take(rowsBytes(rows) - b.bytes())
-	}
-}
-
 // feed evaluates the input of the aggregation n and hands its series, in order
 // and batch by batch, to the sink that open makes. Only where nothing else will
 // do are they made rows first.
-func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
+func (r *run) feed(n *plan.Aggregate, open func(in input) operator.Sink) error {
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		return r.window(w, above, func(s *source) sink {
+		return r.window(w, above, func(s *source) operator.Sink {
 			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s})
 		})
 	}
 	if combines(bottom) {
-		return r.combined(bottom, above, func(size int, at func(int) labels.Labels) sink {
+		return r.combined(bottom, above, func(size int, at func(int) labels.Labels) operator.Sink {
 			return open(input{n: size, labels: at, grouping: at})
 		})
 	}
@@ -79,13 +48,13 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 		if err != nil {
 			return err
 		}
-		defer r.free(a, nil)
+		defer r.Free(a, nil)
 		order := a.order()
-		at, err := r.labelsAfter(len(order), func(i int) labels.Labels { return a.groups.labels[order[i]] }, above)
+		at, err := labelsAfter(r.Query, len(order), func(i int) labels.Labels { return a.groups.labels[order[i]] }, above)
 		if err != nil {
 			return err
 		}
-		return r.batches(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out row) int {
+		return r.Feed(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out dense.Row) int {
 			return a.acc.row(order[i], out)
 		})
 	}
@@ -93,61 +62,20 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) sink) error {
 	if err != nil {
 		return err
 	}
-	defer r.take(-rowsBytes(rows))
+	defer r.Charge(-operator.RowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.batches(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out row) int {
-		expand(rows[i], out)
+	return r.Feed(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out dense.Row) int {
+		out.Put(&rows[i])
 		return len(rows[i].Values)
-	})
-}
-
-// batches hands n series, which fill writes to dense rows, to a sink. fill
-// returns the number of values.
-func (r *run) batches(out sink, n int, fill func(i int, out row) int) error {
-	if err := r.reserve(out); err != nil {
-		return err
-	}
-	b, free, err := r.newBatch(n, r.x.workers)
-	if err != nil {
-		return err
-	}
-	defer free()
-	for b.lo = 0; b.lo < n; b.lo += b.n {
-		if err := r.done(); err != nil {
-			return err
-		}
-		b.n = min(len(b.counts), n-b.lo)
-		clear(b.present)
-		parallel(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
-			points := fill(b.lo+i, b.row(i))
-			b.counts[i] = counts{points: points, kept: points}
-			return true
-		})
-		out.take(r, b)
-	}
-	return nil
-}
-
-// stretches splits the steps of a batch over the cores: f is called for ranges
-// of whole bitmap words, so that no two goroutines share one.
-func (r *run) stretches(b *batch, f func(w0, w1 int)) {
-	points := 0
-	for i := range b.n {
-		points += b.counts[i].kept
-	}
-	workers := min(r.x.workersFor(points), b.words)
-	parallel(workers, workers, func(_, k int) bool {
-		f(k*b.words/workers, (k+1)*b.words/workers)
-		return true
 	})
 }
 
 // noteFirst notes which series of a batch is the first with a value of its
 // group; first has -1 for groups that have none yet.
-func noteFirst(first, of []int32, b *batch) {
-	for i := range b.n {
-		if g := of[b.lo+i]; b.counts[i].kept > 0 && first[g] < 0 {
-			first[g] = int32(b.lo + i)
+func noteFirst(first, of []int32, b *operator.Batch) {
+	for i := range b.N {
+		if g := of[b.Lo+i]; b.Counts[i].Kept > 0 && first[g] < 0 {
+			first[g] = int32(b.Lo + i)
 		}
 	}
 }

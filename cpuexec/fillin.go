@@ -4,6 +4,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -12,7 +14,7 @@ import (
 type filledIn struct {
 	many, one []plan.Row
 	swapped   bool // the many side is the right one
-	apply     func(out row, first int, lhs, rhs []float64)
+	apply     func(out dense.Row, first int, lhs, rhs []float64)
 	steps     int
 	pairs     []filledPair
 	results   []result
@@ -35,8 +37,8 @@ func fills(n *plan.Binary) bool {
 
 // fillIn pairs the series of two sides, and those that have no match with what is
 // filled in. It declines where Prometheus's engine would report that several match.
-func (r *run) fillIn(n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
-	steps := r.job.Grid.Steps
+func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
+	steps := q.Grid.Steps
 	// The right value is for the one side wherever that is, as in Prometheus's engine.
 	f := &filledIn{
 		many: lhs, one: rhs, apply: kernel(n.Func, n.Bool), steps: steps,
@@ -50,7 +52,7 @@ func (r *run) fillIn(n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, error) {
 	}
 	anyMany, anyOne := presence(f.many, manySigs, sigs.n, steps), presence(f.one, oneSigs, sigs.n, steps)
 	p := pairer{
-		filledIn: f, namer: newNamer(n, r.job.DelayedNameRemoval), oneToOne: n.Matching.Card == parser.CardOneToOne,
+		filledIn: f, namer: newNamer(n, q.DelayedNameRemoval), oneToOne: n.Matching.Card == parser.CardOneToOne,
 		byLabels: map[uint64]int32{}, taken: map[[2]int32][]uint64{},
 	}
 	byOne := make([][]int32, sigs.n)
@@ -123,13 +125,13 @@ func (f *filledIn) size() int { return len(f.results) }
 
 func (f *filledIn) labels(i int) labels.Labels { return f.results[i].labels }
 
-func (f *filledIn) fill(i int, out row) bool {
+func (f *filledIn) fill(i int, out dense.Row) bool {
 	res := &f.results[i]
 	for k := res.first; k >= 0; k = f.pairs[k].next {
 		p := &f.pairs[k]
 		many, one := sideCursor(f.many, p.many), sideCursor(f.one, p.one)
-		for _, run := range runs(p.at, f.steps) {
-			if res.first != res.last && out.has(int(run.First), int(run.Len)) {
+		for _, run := range dense.Runs(p.at, f.steps) {
+			if res.first != res.last && out.Has(int(run.First), int(run.Len)) {
 				return false
 			}
 			l, r := many.values(run, f.fillMany), one.values(run, f.fillOne)
@@ -143,22 +145,22 @@ func (f *filledIn) fill(i int, out row) bool {
 }
 
 // side is a series of a side, or none.
-type side struct{ runCursor }
+type side struct{ dense.RunCursor }
 
 func sideCursor(rows []plan.Row, i int32) side {
 	if i < 0 {
 		return side{}
 	}
-	return side{runCursor{row: &rows[i]}}
+	return side{dense.RunCursor{Row: &rows[i]}}
 }
 
 // values are those at a run of steps at all of which the series has one, or where
 // there is no series what is filled in.
 func (s *side) values(run plan.Run, fill []float64) []float64 {
-	if s.row == nil {
+	if s.Row == nil {
 		return fill[:run.Len]
 	}
-	return s.stretch(run.First, run.Len)
+	return s.Next(run.First, run.Len)
 }
 
 // repeatedValue is a value at every step, or nil for none.
@@ -190,7 +192,7 @@ func repeatsSignature(rows []plan.Row, sigs []int32, n, steps int) bool {
 func presentSteps(in *plan.Row, steps int) []uint64 {
 	at := make([]uint64, (steps+63)/64)
 	for _, run := range in.Runs {
-		row{present: at}.mark(int(run.First), int(run.Len))
+		dense.Row{Present: at}.Mark(int(run.First), int(run.Len))
 	}
 	return at
 }

@@ -1,7 +1,6 @@
 package cpuexec
 
 import (
-	"runtime"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -29,12 +29,11 @@ func group(a *plan.Aggregate, n int, at func(int) labels.Labels) groups {
 	g := groups{of: make([]int32, n)}
 	keys := make([]uint64, n)
 	const block = 4096
-	parallel(runtime.GOMAXPROCS(0), (n+block-1)/block, func(_, k int) bool {
+	parallel.For((n+block-1)/block, func(k int) {
 		buf := make([]byte, 0, 1024)
 		for i := k * block; i < min(n, (k+1)*block); i++ {
 			keys[i], buf = groupingKey(a, at(i), buf)
 		}
-		return true
 	})
 	index := map[uint64]int32{}
 	b := labels.NewBuilder(labels.EmptyLabels())

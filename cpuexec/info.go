@@ -9,6 +9,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -30,40 +33,40 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
 	}
-	r.held += points // on and on; see releases
+	r.Held += points // on and on; see releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
 		return nil, err
 	}
 	for i := range infos {
-		r.held += len(infos[i].Values)
+		r.Held += len(infos[i].Values)
 	}
-	r.m.Peak = max(r.m.Peak, r.held)
+	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
 
 	j := newInfoJoin(n, in, infos, r.job.Grid.Steps)
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	joined := make([][]plan.Row, len(in))
-	workers := r.x.workersFor(points)
+	workers := r.WorkersFor(points)
 	builders := make([]*labels.Builder, max(workers, 1))
 	conflicts := make([]bool, len(builders))
 	for k := range builders {
 		builders[k] = labels.NewBuilder(labels.EmptyLabels())
 	}
-	parallel(workers, len(in), func(k, i int) bool {
+	parallel.While(workers, len(in), func(k, i int) bool {
 		var ok bool
 		joined[i], ok = j.join(&in[i], builders[k])
-		r.take(rowsBytes(joined[i]))
+		r.Charge(operator.RowsBytes(joined[i]))
 		conflicts[k] = conflicts[k] || !ok
-		return ok && r.done() == nil
+		return ok && r.Done() == nil
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	if slices.Contains(conflicts, true) {
@@ -80,7 +83,7 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 		return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
 	}
 	// Beside the result it holds the step's own input and info series.
-	return rows, r.checkHeld(n, r.held+out, r.held+out+len(in)+len(infos))
+	return rows, r.CheckHeld(n, r.Held+out, r.Held+out+len(in)+len(infos))
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest
@@ -255,7 +258,7 @@ func (j *infoJoin) anyInput() []uint64 {
 	any := make([]uint64, (j.steps+63)/64)
 	for i := range j.in {
 		for _, run := range j.in[i].Runs {
-			row{present: any}.mark(int(run.First), int(run.Len))
+			dense.Row{Present: any}.Mark(int(run.First), int(run.Len))
 		}
 	}
 	return any
@@ -343,7 +346,8 @@ func (j *infoJoin) join(in *plan.Row, b *labels.Builder) (out []plan.Row, ok boo
 				i = len(whole)
 				whole, out = append(whole, ls), append(out, plan.Row{Labels: ls})
 			}
-			appendRun(&out[i], part, values)
+			out[i].Values = append(out[i].Values, values...)
+			out[i].Runs = dense.AppendRun(out[i].Runs, part)
 		}
 	}
 	return out, true
@@ -363,14 +367,4 @@ func (s *infoStretch) labels(of labels.Labels, b *labels.Builder) (labels.Labels
 		}
 	}
 	return b.Labels(), true
-}
-
-// appendRun appends a run of values to a row.
-func appendRun(to *plan.Row, run plan.Run, values []float64) {
-	to.Values = append(to.Values, values...)
-	if k := len(to.Runs) - 1; k >= 0 && to.Runs[k].First+to.Runs[k].Len == run.First {
-		to.Runs[k].Len += run.Len
-		return
-	}
-	to.Runs = append(to.Runs, run)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -31,7 +32,7 @@ type Leaf struct {
 // newLeaf returns the leaf of a window alone, without the groups of its series.
 func (r *run) newLeaf(src *source, w *plan.Window) *Leaf {
 	return &Leaf{
-		Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), done: r.done, start: time.Now(),
+		Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), done: r.Done, start: time.Now(),
 	}
 }
 
@@ -85,7 +86,7 @@ func (l *Leaf) DecodedShare() float64 {
 	looked, kept := 0, 0
 	for i := 0; i < n; i += max(1, n/64) {
 		looked++
-		if isHot(l.Selection.Memo(i)) {
+		if column.IsDecoded(l.Selection.Memo(i)) {
 			kept++
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -18,24 +20,24 @@ type countLimiter struct {
 	full []uint64  // bitmap of the steps where a group has them all
 }
 
-func newCountLimiter(n *plan.Aggregate, p parameter, r *run, in input) *countLimiter {
-	l := &countLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
+func newCountLimiter(n *plan.Aggregate, p parameter, q *operator.Query, in input) *countLimiter {
+	l := &countLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
 	for _, size := range l.size {
 		l.room = append(l.room, int32(atMost(p.high, size)))
 	}
 	return l
 }
 
-func (l *countLimiter) tooLarge(maxSamples int) string {
+func (l *countLimiter) TooLarge(maxSamples int) string {
 	if tooManyCells(len(l.size), l.steps, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (l *countLimiter) bytes() int64 { return 4 * int64(len(l.size)*l.steps) }
+func (l *countLimiter) Bytes() int64 { return 4 * int64(len(l.size)*l.steps) }
 
-func (l *countLimiter) open() {
+func (l *countLimiter) Allocate() {
 	l.n = make([]int32, len(l.size)*l.steps)
 	words := (l.steps + 63) / 64
 	l.full = make([]uint64, len(l.size)*words)
@@ -46,30 +48,30 @@ func (l *countLimiter) open() {
 	}
 }
 
-func (l *countLimiter) take(r *run, b *batch) {
+func (l *countLimiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
-	r.stretches(b, func(w0, w1 int) {
-		for i := range b.n {
-			if g := l.of[b.lo+i]; b.counts[i].kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
-				l.limit(int(g), b.row(i), w0, w1)
+	q.SplitSteps(b, func(w0, w1 int) {
+		for i := range b.N {
+			if g := l.of[b.Lo+i]; b.Counts[i].Kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
+				l.limit(int(g), b.Row(i), w0, w1)
 			}
 		}
 	})
-	for i := range b.n {
-		if b.counts[i].kept > 0 {
-			b.counts[i].kept = countBits(b.row(i).present)
+	for i := range b.N {
+		if b.Counts[i].Kept > 0 {
+			b.Counts[i].Kept = dense.Count(b.Row(i).Present)
 		}
 	}
-	l.collect.take(r, b)
+	l.collect.Consume(q, b)
 }
 
 // limit takes the values of words [w0, w1) that come too late out of a row.
-func (l *countLimiter) limit(group int, r row, w0, w1 int) {
+func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
 	words := (l.steps + 63) / 64
 	n, full, room := l.n[group*l.steps:], l.full[group*words:], l.room[group]
 	for w := w0; w < w1; w++ {
-		r.present[w] &^= full[w]
-		for p := r.present[w]; p != 0; p &= p - 1 {
+		r.Present[w] &^= full[w]
+		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
 			if l.ks != nil {
 				room = int32(atStep(l.ks[k], int(l.room[group])))
@@ -91,36 +93,36 @@ type ratioLimiter struct {
 	ratio parameter
 }
 
-func newRatioLimiter(n *plan.Aggregate, p parameter, r *run, in input) *ratioLimiter {
-	return &ratioLimiter{members: newMembers(n, r, in), limited: limited{collector{labels: in.labels}}, ratio: p}
+func newRatioLimiter(n *plan.Aggregate, p parameter, q *operator.Query, in input) *ratioLimiter {
+	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ratio: p}
 }
 
-func (l *ratioLimiter) take(r *run, b *batch) {
+func (l *ratioLimiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
-	for i := range b.n {
-		if b.counts[i].kept > 0 {
+	for i := range b.N {
+		if b.Counts[i].Kept > 0 {
 			l.limit(b, i)
 		}
 	}
-	l.collect.take(r, b)
+	l.collect.Consume(q, b)
 }
 
 // limit takes the values of a series out of a batch that do not fall into the ratio.
-func (l *ratioLimiter) limit(b *batch, i int) {
-	offset := float64(l.labels(b.lo+i).Hash()) / math.MaxUint64
+func (l *ratioLimiter) limit(b *operator.Batch, i int) {
+	offset := float64(l.labels(b.Lo+i).Hash()) / math.MaxUint64
 	if l.ratio.values == nil {
 		if !inRatio(l.ratio.constant, offset) {
-			b.counts[i].kept = 0
+			b.Counts[i].Kept = 0
 		}
 		return
 	}
-	present := b.row(i).present
+	present := b.Row(i).Present
 	for k, ratio := range l.ratio.values {
 		if !inRatio(ratio, offset) {
 			present[k>>6] &^= 1 << (k & 63)
 		}
 	}
-	b.counts[i].kept = countBits(present)
+	b.Counts[i].Kept = dense.Count(present)
 }
 
 // inRatio reports whether a hash, as a share of the largest, falls into a ratio: from

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -126,18 +128,18 @@ func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
 }
 
 // apply changes r in place and returns the number of its values.
-func (m mapper) apply(r row) (points int) {
-	for w, p := range r.present {
+func (m mapper) apply(r dense.Row) (points int) {
+	for w, p := range r.Present {
 		if p == 0 {
 			continue
 		}
-		vals := r.vals[w<<6 : min(w<<6+64, len(r.vals))]
+		vals := r.Values[w<<6 : min(w<<6+64, len(r.Values))]
 		switch {
 		case m.all != nil:
 			m.all(vals) // what is where there is no value does not matter
 		case m.holds != nil:
 			p &= m.holds(vals)
-			r.present[w] = p
+			r.Present[w] = p
 		case bits.OnesCount64(p) == len(vals):
 			for k, v := range vals {
 				vals[k] = m.value(v)
@@ -156,26 +158,39 @@ func (m mapper) apply(r row) (points int) {
 // mapRows applies a map to the rows of an inner result.
 func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row {
 	out := in[:0]
-	dense := row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+	buffer := dense.New(steps)
 	for _, r := range in {
 		if ctx.Err() != nil {
 			break
 		}
-		clear(dense.present)
-		expand(r, dense)
-		if n := m.apply(dense); n > 0 {
-			out = append(out, compact(dense, steps, n, plan.Row{Labels: r.Labels}))
+		clear(buffer.Present)
+		buffer.Put(&r)
+		if n := m.apply(buffer); n > 0 {
+			out = append(out, buffer.Compact(n, r.Labels))
 		}
 	}
 	return out
 }
 
-// compact writes the n values of a dense row into a sparse one.
-func compact(in row, steps, n int, out plan.Row) plan.Row {
-	out.Runs = runs(in.present, steps)
-	out.Values = make([]float64, 0, n)
-	for _, run := range out.Runs {
-		out.Values = append(out.Values, in.vals[run.First:run.First+run.Len]...)
+// applyAll applies maps to a row that has c.Points values, and adds to kept how many there are
+// after each.
+func applyAll(ms []mapper, out dense.Row, c *dense.Counts, kept []int) {
+	c.Kept = c.Points
+	for k, m := range ms {
+		if c.Kept == 0 {
+			return
+		}
+		c.Kept = m.apply(out)
+		kept[k] += c.Kept
 	}
-	return out
+}
+
+// checkMapped raises Prometheus's error if a map's input, its constants and its
+// result are more samples than may be held at once. in and out are samples,
+// series is the number of series that the input has at most at one step.
+func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
+	if m.Func.Name == "neg" {
+		return nil // changes its input in place
+	}
+	return q.CheckSteps(m, m.Scalars, in, out, series)
 }

@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"testing"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -23,11 +24,11 @@ func BenchmarkMaps(b *testing.B) {
 			name = "over"
 		}
 		b.Run(name, func(b *testing.B) {
-			in := newRow(steps)
-			for k := range in.vals {
-				in.vals[k] = float64(k)
+			in := dense.New(steps)
+			for k := range in.Values {
+				in.Values[k] = float64(k)
 			}
-			in.mark(0, steps)
+			in.Mark(0, steps)
 			f := newMapper(m)
 			b.SetBytes(8 * steps)
 			for b.Loop() {

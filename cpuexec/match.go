@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -60,7 +62,7 @@ type pair struct {
 type matched struct {
 	many, one []plan.Row
 	swapped   bool // the many side is the right one
-	apply     func(out row, first int, lhs, rhs []float64)
+	apply     func(out dense.Row, first int, lhs, rhs []float64)
 	pairs     []pair
 	results   []result
 }
@@ -74,7 +76,7 @@ type result struct {
 
 // match pairs the series of two sides. It declines where Prometheus's engine
 // would report that several match.
-func (r *run) match(n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
+func match(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	m := &matched{many: lhs, one: rhs, apply: kernel(n.Func, n.Bool)}
 	sigs := sign(n.Matching, lhs, rhs)
 	manySigs, oneSigs := sigs.of[0], sigs.of[1]
@@ -87,7 +89,7 @@ func (r *run) match(n *plan.Binary, lhs, rhs []plan.Row) (*matched, error) {
 	if !ok {
 		return nil, ambiguous
 	}
-	namer := newNamer(n, r.job.DelayedNameRemoval)
+	namer := newNamer(n, q.DelayedNameRemoval)
 	byLabels := map[uint64]int32{}
 	byOne := make([][]int32, len(m.one)) // its pairs, of one-to-one matching
 	m.pairs = make([]pair, 0, len(m.many))
@@ -185,13 +187,13 @@ func (m *matched) size() int { return len(m.results) }
 
 func (m *matched) labels(i int) labels.Labels { return m.results[i].labels }
 
-func (m *matched) fill(i int, out row) bool {
+func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]
 	for k := res.first; k >= 0; k = m.pairs[k].next {
 		p := &m.pairs[k]
 		many, one := &m.many[p.many], &m.one[p.one]
 		for o := (overlap{a: many.Runs, b: one.Runs}); o.next(); {
-			if res.first != res.last && out.has(o.first, o.n) {
+			if res.first != res.last && out.Has(o.first, o.n) {
 				return false
 			}
 			l, r := many.Values[o.atA:o.atA+o.n], one.Values[o.atB:o.atB+o.n]

@@ -3,16 +3,18 @@ package cpuexec
 import (
 	"cmp"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // mergedWithin merges the rows of n if it is to, where limit is the error of the sample
 // limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
-func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
+func mergedWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
 	if !merges {
 		return rows, limit
 	}
-	rows, err := r.mergeRows(rows)
+	rows, err := mergeRows(q, rows)
 	if limit != nil && err != nil {
 		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
 	}
@@ -22,10 +24,10 @@ func (r *run) mergedWithin(n plan.Node, rows []plan.Row, limit error, merges boo
 // mergeRows makes one row of those with the same labels, as Prometheus's engine does of
 // series that have become the same, and returns its error if two of them have a value
 // at one step.
-func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
-	steps := r.job.Grid.Steps
+func mergeRows(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
+	steps := q.Grid.Steps
 	index := make(map[uint64]int, len(in))
-	dense := map[int]row{} // of the rows that are several
+	several := map[int]dense.Row{} // of the rows that are several
 	out := in[:0]
 	for _, x := range in {
 		h := x.Labels.Hash()
@@ -35,25 +37,25 @@ func (r *run) mergeRows(in []plan.Row) ([]plan.Row, error) {
 			out = append(out, x)
 			continue
 		}
-		d, ok := dense[k]
+		d, ok := several[k]
 		if !ok {
-			r.take(8 * int64(steps))
-			if err := r.done(); err != nil {
+			q.Charge(8 * int64(steps))
+			if err := q.Done(); err != nil {
 				return nil, err
 			}
-			d = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
-			d.put(&out[k])
-			dense[k] = d
+			d = dense.New(steps)
+			d.Put(&out[k])
+			several[k] = d
 		}
 		for _, run := range x.Runs {
-			if d.has(int(run.First), int(run.Len)) {
+			if d.Has(int(run.First), int(run.Len)) {
 				return nil, errSameLabels
 			}
 		}
-		d.put(&x)
+		d.Put(&x)
 	}
-	for k, d := range dense {
-		out[k] = compact(d, steps, d.points(), plan.Row{Labels: out[k].Labels})
+	for k, d := range several {
+		out[k] = d.Compact(dense.Count(d.Present), out[k].Labels)
 	}
 	return out, nil
 }

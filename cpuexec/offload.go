@@ -5,13 +5,15 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // offloadable is a sink whose results an accelerator may compute.
 type offloadable interface {
-	sink
-	bounded
+	operator.Sink
+	operator.Bounded
 	aggregation() aggregation
 	offload(offloads bool)            // says that an accelerator computes the results, or not after all
 	offloaded(x *Results, has []bool) // puts them in; has says which series have a value
@@ -65,7 +67,7 @@ func noteSeries(first, of []int32, has []bool) {
 // offloadedBytes is the memory of results that an accelerator computed, and of the rows
 // made of them.
 func offloadedBytes(groups, steps int) int64 {
-	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + rowBytes(0))
+	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
 }
 
 // sparse makes a row of values of which some are Absent. Where none is, they
@@ -80,23 +82,19 @@ func sparse(values []float64) (row plan.Row) {
 		if math.Float64bits(v) == Absent {
 			continue
 		}
-		if n := len(row.Runs); n > 0 && row.Runs[n-1].First+row.Runs[n-1].Len == int32(k) {
-			row.Runs[n-1].Len++
-		} else {
-			row.Runs = append(row.Runs, plan.Run{First: int32(k), Len: 1})
-		}
+		row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		row.Values = append(row.Values, v)
 	}
 	return row
 }
 
 // spread writes such values to a dense row and returns how many there are.
-func spread(values []float64, out row) (points int) {
-	cur := cursor{row: out}
-	defer cur.flush()
+func spread(values []float64, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
 	for k, v := range values {
 		if math.Float64bits(v) != Absent {
-			cur.set(k, v)
+			cur.Set(k, v)
 			points++
 		}
 	}

@@ -5,17 +5,21 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
 // Steps are split over the cores, 64 at a time.
-func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
-	p.warnQuantiles(r, n)
-	steps := r.job.Grid.Steps
+func quantiles(q *operator.Query, n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
+	p.warnQuantiles(q, n)
+	steps := q.Grid.Steps
 	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
-	if tooManyCells(len(g.labels), steps, r.job.MaxSamples) {
+	if tooManyCells(len(g.labels), steps, q.MaxSamples) {
 		return nil, &plan.Declined{At: n, Reason: reasonCells}
 	}
 	members := make([][]int32, len(g.labels))
@@ -23,17 +27,17 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 		members[k] = append(members[k], int32(i))
 	}
 	words := (steps + 63) / 64
-	r.take(int64(len(g.labels)) * rowBytes(steps))
-	if err := r.done(); err != nil {
+	q.Charge(int64(len(g.labels)) * operator.RowBytes(steps))
+	if err := q.Done(); err != nil {
 		return nil, err
 	}
 	vals := make([]float64, len(g.labels)*steps)
 	present := make([]uint64, len(g.labels)*words)
 	at := starts(in)
 
-	scratch := make([][64][]float64, r.x.workers)
-	parallel(r.x.workersFor(len(in)*steps), words, func(worker, w int) bool {
-		if r.ctx.Err() != nil {
+	scratch := make([][64][]float64, q.Workers)
+	parallel.While(q.WorkersFor(len(in)*steps), words, func(worker, w int) bool {
+		if q.Context.Err() != nil {
 			return false
 		}
 		lists := &scratch[worker]
@@ -43,7 +47,7 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 			}
 			for b := range lists {
 				if len(lists[b]) > 0 {
-					vals[k*steps+w*64+b] = quantileAt(p.at(w*64+b), lists[b])
+					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), lists[b])
 					present[k*words+w] |= 1 << b
 					lists[b] = lists[b][:0]
 				}
@@ -51,13 +55,13 @@ func (r *run) quantiles(n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.R
 		}
 		return true
 	})
-	if err := r.done(); err != nil {
+	if err := q.Done(); err != nil {
 		return nil, err
 	}
 	out := make([]plan.Row, 0, len(members))
 	for k, l := range g.labels {
-		dense := row{vals: vals[k*steps : (k+1)*steps], present: present[k*words : (k+1)*words]}
-		out = append(out, compact(dense, steps, 0, plan.Row{Labels: l}))
+		values := dense.Row{Values: vals[k*steps : (k+1)*steps], Present: present[k*words : (k+1)*words]}
+		out = append(out, values.Compact(0, l))
 	}
 	return out, nil
 }
@@ -69,21 +73,21 @@ type quantiler struct {
 	in collector
 }
 
-func (q *quantiler) take(r *run, b *batch) { q.in.take(r, b) }
+func (q *quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
-func (q *quantiler) tooLarge(maxSamples int) string {
+func (q *quantiler) TooLarge(maxSamples int) string {
 	if q.offloads {
-		return q.aggregator.tooLarge(maxSamples)
+		return q.aggregator.TooLarge(maxSamples)
 	}
 	return ""
 }
 
 // What is kept is counted as it is collected.
-func (q *quantiler) open() {}
+func (q *quantiler) Allocate() {}
 
-func (q *quantiler) bytes() int64 {
+func (q *quantiler) Bytes() int64 {
 	if q.offloads {
-		return q.aggregator.bytes()
+		return q.aggregator.Bytes()
 	}
 	return 0
 }
@@ -92,20 +96,20 @@ func (q *quantiler) bytes() int64 {
 // that.
 func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, above chain) ([]plan.Row, error) {
 	var q *quantiler
-	err := r.window(w, above, func(s *source) sink {
+	err := r.window(w, above, func(s *source) operator.Sink {
 		in := input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s}
-		q = &quantiler{newAggregator(n, r, in), collector{labels: s.resultLabels}}
+		q = &quantiler{newAggregator(n, r.Query, in, r.firsts != nil), collector{labels: s.resultLabels}}
 		return q
 	})
 	if err != nil {
 		return nil, err
 	}
 	if !q.offloads {
-		defer r.take(-rowsBytes(q.in.rows))
-		return r.quantiles(n, p, q.in.rows)
+		defer r.Charge(-operator.RowsBytes(q.in.rows))
+		return quantiles(r.Query, n, p, q.in.rows)
 	}
 	rows := q.rows()
-	r.free(q, rows)
+	r.Free(q, rows)
 	return rows, nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -69,7 +70,7 @@ func (f *relabeler) value(l labels.Labels) (string, bool) {
 }
 
 // relabel evaluates a label function over the rows of an inner result.
-func (r *run) relabel(n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
+func relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
 	if n.Merges {
 		ls := make([]labels.Labels, len(in))
 		for i := range ls {
@@ -79,9 +80,9 @@ func (r *run) relabel(n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
 		for i := range in {
 			in[i].Labels = ls[i]
 		}
-		return r.mergeRows(in)
+		return mergeRows(q, in)
 	}
-	at, err := r.labelsAfter(len(in), func(i int) labels.Labels { return in[i].Labels }, chain{n})
+	at, err := labelsAfter(q, len(in), func(i int) labels.Labels { return in[i].Labels }, chain{n})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package cpuexec
 
 import (
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -18,7 +20,7 @@ func (r *run) mayRemember(n *plan.Aggregate) bool {
 // are not remembered.
 func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error) {
 	g := r.job.Grid
-	if g.Steps < fewestSteps || !r.mayHold(r.held+g.Steps) || leaf.ordered && r.job.Accelerator != nil {
+	if g.Steps < fewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.ordered && r.job.Accelerator != nil {
 		return r.aggregate(n) // an accelerator does not tell the order
 	}
 	sel, err := r.samples(leaf.window)
@@ -60,11 +62,11 @@ func (r *run) remember(n *plan.Aggregate, leaf rememberable) ([]plan.Row, error)
 		r.job.Noted(n, plan.KeptSteps{Kept: kept, Evaluated: g.Steps - kept})
 	}
 	for k, all := range v.All {
-		r.m.SamplesAtStep[k] += all
+		r.Matrix.SamplesAtStep[k] += all
 		if k > 0 {
 			all = v.Fresh[k]
 		}
-		r.m.NewSamplesAtStep[k] += all
+		r.Matrix.NewSamplesAtStep[k] += all
 	}
 	return v.Rows, nil
 }
@@ -75,8 +77,8 @@ func phase(g plan.Grid) int64 { return (g.Start%g.Interval + g.Interval) % g.Int
 // complete evaluates n, of which the order may be wanted, at the steps that known, which starts at the given step, lacks.
 // It returns the values at all steps and how many of these were known.
 func (r *run) complete(n *plan.Aggregate, ordered bool, known *results.Piece, from int) (v *results.Values, kept int, err error) {
-	steps, series := r.job.Grid.Steps, r.m.Work.Series
-	defer func() { r.m.Work.Series = series + r.got.sel.NumSeries() }()
+	steps, series := r.job.Grid.Steps, r.Matrix.Work.Series
+	defer func() { r.Matrix.Work.Series = series + r.got.sel.NumSeries() }()
 	if known != nil {
 		kept = known.To - known.From
 	}
@@ -92,7 +94,7 @@ func (r *run) complete(n *plan.Aggregate, ordered bool, known *results.Piece, fr
 		if err != nil {
 			return nil, 0, err
 		}
-		evaluated += rowsBytes(before.Rows)
+		evaluated += operator.RowsBytes(before.Rows)
 		pieces = append(pieces, results.Piece{Values: before, To: from})
 	}
 	pieces = append(pieces, *known)
@@ -102,12 +104,12 @@ func (r *run) complete(n *plan.Aggregate, ordered bool, known *results.Piece, fr
 		if err != nil {
 			return nil, 0, err
 		}
-		evaluated += rowsBytes(after.Rows)
+		evaluated += operator.RowsBytes(after.Rows)
 		pieces = append(pieces, results.Piece{Values: after, From: 1, To: steps - to + 1})
 	}
 	v = results.Join(pieces...)
-	r.take(rowsBytes(v.Rows) - evaluated)
-	return v, kept, r.done()
+	r.Charge(operator.RowsBytes(v.Rows) - evaluated)
+	return v, kept, r.Done()
 }
 
 // part evaluates n at steps from from to to, the end excluded.
@@ -119,15 +121,15 @@ func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Valu
 		sub.firsts = &firsts{}
 	}
 	rows, err := sub.aggregate(n)
-	r.absorb(sub.m)
+	r.absorb(sub.Matrix)
 	r.overlaps = r.overlaps || sub.overlaps
 	if err == nil {
-		err = r.done() // rows may be only some of those there are
+		err = r.Done() // rows may be only some of those there are
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.m.SamplesAtStep, Fresh: sub.m.NewSamplesAtStep}
+	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
 	v.Fresh[0] = -1
 	if ordered {
 		v.First, v.Series = sub.firsts.of, r.got.sel.Series()
@@ -145,14 +147,9 @@ func (r *run) mayWarn(w *plan.Window, src *source) bool {
 	if src.oneName {
 		ls = ls[:min(len(ls), 1)]
 	}
-	probe := &run{job: r.job, m: &plan.Matrix{}}
+	probe := &run{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
 	probe.warnNonCounters(w.ArgPos, ls)
-	return len(probe.m.Annotations) > 0
-}
-
-// mayHold reports whether so many samples are within the sample limit.
-func (r *run) mayHold(samples int) bool {
-	return r.job.MaxSamples <= 0 || samples <= r.job.MaxSamples
+	return len(probe.Matrix.Annotations) > 0
 }
 
 // certainlyFits reports whether the sample limit holds for a leaf whatever its
@@ -163,12 +160,12 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 	for _, n := range leaf.maps {
 		constants = max(constants, 1+leaf.window.Func.Param.Count()+n.(*plan.Map).Scalars)
 	}
-	rest := r.held + constants*(g.Steps+1) + sel.NumSeries()
+	rest := r.Held + constants*(g.Steps+1) + sel.NumSeries()
 	results := 1 // held at once
 	if len(leaf.maps) > 0 {
 		results = 2
 	}
-	if r.mayHold(rest + results*sel.NumSeries()*g.Steps + int(sel.NumSamples())) {
+	if r.MayHold(rest + results*sel.NumSeries()*g.Steps + int(sel.NumSamples())) {
 		return true
 	}
 	mint, maxt := leaf.window.Reads(g)
@@ -181,7 +178,7 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 		}
 		from, to := max(cs[0].MinT, mint), min(cs[len(cs)-1].MaxT, maxt)
 		points += int(min((to-from+width)/g.Interval+1, int64(g.Steps)))
-		most = max(most, int(count(cs)))
+		most = max(most, int(column.CountSamples(cs)))
 	}
-	return r.mayHold(rest + results*points + most)
+	return r.MayHold(rest + results*points + most)
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -69,14 +71,14 @@ func plainParams(n *plan.Aggregate, w *plan.Window) bool {
 	switch {
 	case n.ParamNode != nil || len(w.Params) > 0:
 		return false
-	case n.Func.Name == "quantile" && !quantileIsValid(n.Param):
+	case n.Func.Name == "quantile" && !exact.IsQuantile(n.Param):
 		return false
 	case n.Func.Param && math.IsNaN(n.Param):
 		return false
-	case w.Func.Name == "quantile_over_time" && !quantileIsValid(w.Param):
+	case w.Func.Name == "quantile_over_time" && !exact.IsQuantile(w.Param):
 		return false
 	}
-	return w.Func.Param != plan.TwoParamsAfter || factorsFail(w.Param, w.Trend) == nil
+	return w.Func.Param != plan.TwoParamsAfter || window.CheckFactors(w.Param, w.Trend) == nil
 }
 
 // formOf encodes everything that the values of an aggregation depend on besides its
@@ -116,7 +118,8 @@ func formOf(n *plan.Aggregate, above chain, w *plan.Window, ordered bool) string
 // form is a list of things, encoded so that no two lists look alike.
 type form struct{ b []byte }
 
-func (f *form) int(n int64)      { f.b = binary.AppendVarint(f.b, n) }
+func (f *form) int(n int64) { f.b = binary.AppendVarint(f.b, n) }
+
 func (f *form) number(v float64) { f.b = binary.BigEndian.AppendUint64(f.b, math.Float64bits(v)) }
 
 func (f *form) text(s string) {

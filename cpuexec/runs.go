@@ -1,6 +1,9 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/plan"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
 
 // overlap walks the stretches of steps that two lists of runs have in common.
 type overlap struct {
@@ -49,11 +52,11 @@ func union(rows []plan.Row) []plan.Run {
 			end = max(end, last.First+last.Len)
 		}
 	}
-	any := row{present: make([]uint64, (end+63)/64)}
+	any := dense.Row{Present: make([]uint64, (end+63)/64)}
 	for i := range rows {
 		for _, run := range rows[i].Runs {
-			any.mark(int(run.First), int(run.Len))
+			any.Mark(int(run.First), int(run.Len))
 		}
 	}
-	return runs(any.present, int(end))
+	return dense.Runs(any.Present, int(end))
 }

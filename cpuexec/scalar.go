@@ -48,8 +48,8 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 	default:
 		return nil, fmt.Errorf("cpuexec: %T is not a scalar", n)
 	}
-	least := r.held + samples + steps
-	if err := r.checkHeld(n, least, least+present); err != nil {
+	least := r.Held + samples + steps
+	if err := r.CheckHeld(n, least, least+present); err != nil {
 		return nil, err
 	}
 	return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil

@@ -5,27 +5,28 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // selected evaluates an operator that keeps some of its input's series.
 func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 	type selector interface {
-		sink
+		operator.Sink
 		rows() []plan.Row
 	}
 	var s selector
-	none, fails := p.selects(r, n)
-	err := r.feed(n, func(in input) sink {
+	none, fails := p.selects(r.Query, n)
+	err := r.feed(n, func(in input) operator.Sink {
 		switch {
 		case none || fails != nil:
 			s = nothing{}
 		case n.Func.Name == "limit_ratio":
-			s = newRatioLimiter(n, p, r, in)
+			s = newRatioLimiter(n, p, r.Query, in)
 		case n.Func.Name == "limitk":
-			s = newCountLimiter(n, p, r, in)
+			s = newCountLimiter(n, p, r.Query, in)
 		default:
-			s = newRanker(n, p, r, in)
+			s = newRanker(n, p, r.Query, in)
 		}
 		return s
 	})
@@ -37,9 +38,9 @@ func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 	}
 	rows := s.rows()
 	if _, ok := s.(*ranker); ok {
-		r.free(s, rows)
+		r.Free(s, rows)
 	} else {
-		r.free(s, nil) // their rows are counted as they are collected
+		r.Free(s, nil) // their rows are counted as they are collected
 	}
 	return rows, nil
 }
@@ -47,8 +48,9 @@ func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 // nothing is the sink that keeps no series.
 type nothing struct{}
 
-func (nothing) take(*run, *batch) {}
-func (nothing) rows() []plan.Row  { return nil }
+func (nothing) Consume(*operator.Query, *operator.Batch) {}
+
+func (nothing) rows() []plan.Row { return nil }
 
 // members assigns series to the groups of an operator that keeps series.
 type members struct {
@@ -60,16 +62,16 @@ type members struct {
 	steps  int
 }
 
-func newMembers(n *plan.Aggregate, r *run, in input) members {
+func newMembers(n *plan.Aggregate, q *operator.Query, in input) members {
 	g := in.groups(n)
-	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: r.job.Grid.Steps}
+	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: q.Grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++
 	}
 	return m
 }
 
-func (m *members) owner() plan.Node { return m.node }
+func (m *members) Owner() plan.Node { return m.node }
 
 // instant reports whether the order of the result is that of Prometheus's heaps.
 // Over several steps Prometheus's engine forgets it.

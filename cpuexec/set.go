@@ -3,6 +3,7 @@ package cpuexec
 import (
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -67,7 +68,7 @@ func presence(rows []plan.Row, sigs []int32, n, steps int) [][]uint64 {
 			*p = make([]uint64, (steps+63)/64)
 		}
 		for _, run := range rows[i].Runs {
-			row{present: *p}.mark(int(run.First), int(run.Len))
+			dense.Row{Present: *p}.Mark(int(run.First), int(run.Len))
 		}
 	}
 	return out
@@ -77,17 +78,17 @@ func (s *set) size() int { return len(s.members) }
 
 func (s *set) labels(i int) labels.Labels { return s.members[i].row.Labels }
 
-func (s *set) fill(i int, out row) bool {
+func (s *set) fill(i int, out dense.Row) bool {
 	m := &s.members[i]
-	out.put(m.row)
+	out.Put(m.row)
 	for w, bits := range m.mask {
 		if m.except {
 			bits = ^bits
 		}
-		out.present[w] &= bits
+		out.Present[w] &= bits
 	}
 	if m.other != nil {
-		out.put(m.other)
+		out.Put(m.other)
 	}
 	return true
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -27,23 +30,23 @@ const together = 64 << 10
 // another goroutine.
 const fewRows = 256
 
-func (c *collector) take(r *run, b *batch) {
+func (c *collector) Consume(q *operator.Query, b *operator.Batch) {
 	start := len(c.rows)
 	values := c.note(b)
 	series := c.series[start:]
-	r.take(int64(len(series))*rowBytes(0) + 8*int64(values))
+	q.Charge(int64(len(series))*operator.RowBytes(0) + 8*int64(values))
 	if c.whole == nil {
-		c.whole = []plan.Run{{Len: int32(b.steps)}}
+		c.whole = []plan.Run{{Len: int32(b.Steps)}}
 	}
 	// Few values do not keep much memory from others.
-	b.kept = b.lent && 2*values >= b.n*b.steps
+	b.Retained = b.Lent && 2*values >= b.N*b.Steps
 	c.rows = c.rows[:len(c.series)]
 	rows := c.rows[start:]
-	n := max(1, together/(8*b.steps))
-	if b.kept {
+	n := max(1, together/(8*b.Steps))
+	if b.Retained {
 		n = max(n, fewRows)
 	}
-	parallel(r.x.workersFor(len(rows)*b.steps), (len(rows)+n-1)/n, func(_, k int) bool {
+	parallel.While(q.WorkersFor(len(rows)*b.Steps), (len(rows)+n-1)/n, func(_, k int) bool {
 		lo, hi := k*n, min((k+1)*n, len(rows))
 		c.fill(b, rows[lo:hi], series[lo:hi])
 		return true
@@ -52,23 +55,23 @@ func (c *collector) take(r *run, b *batch) {
 
 // note notes the series of a batch that have values, says how many values that are, and
 // makes room for the rows.
-func (c *collector) note(b *batch) (values int) {
+func (c *collector) note(b *operator.Batch) (values int) {
 	series := 0
-	for i := range b.n {
-		if b.counts[i].kept > 0 {
+	for i := range b.N {
+		if b.Counts[i].Kept > 0 {
 			series++
 		}
 	}
-	if left := c.n - b.lo; 2*series >= b.n && left > series {
+	if left := c.n - b.Lo; 2*series >= b.N && left > series {
 		series = left // perhaps
 	}
 	if series > cap(c.rows)-len(c.rows) {
 		c.rows = slices.Grow(c.rows, series)
 		c.series = slices.Grow(c.series, series)
 	}
-	for i := range b.n {
-		if kept := b.counts[i].kept; kept > 0 {
-			c.series = append(c.series, int32(b.lo+i))
+	for i := range b.N {
+		if kept := b.Counts[i].Kept; kept > 0 {
+			c.series = append(c.series, int32(b.Lo+i))
 			values += kept
 		}
 	}
@@ -77,41 +80,33 @@ func (c *collector) note(b *batch) (values int) {
 
 // fill makes rows of series of a batch. Their values stay where they are, or are put
 // together.
-func (c *collector) fill(b *batch, rows []plan.Row, series []int32) {
+func (c *collector) fill(b *operator.Batch, rows []plan.Row, series []int32) {
 	var room []float64
-	if !b.kept {
+	if !b.Retained {
 		size := 0
 		for _, s := range series {
-			size += b.counts[int(s)-b.lo].kept
+			size += b.Counts[int(s)-b.Lo].Kept
 		}
 		room = make([]float64, size)
 	}
 	for at, s := range series {
-		i := int(s) - b.lo
-		in, kept := b.row(i), b.counts[i].kept
-		to := in.vals[:kept:kept]
-		if !b.kept {
+		i := int(s) - b.Lo
+		in, kept := b.Row(i), b.Counts[i].Kept
+		to := in.Values[:kept:kept]
+		if !b.Retained {
 			to, room = room[:kept:kept], room[kept:]
 		}
 		rows[at] = plan.Row{Labels: c.labels(int(s)), Values: to, Runs: c.whole}
 		switch {
-		case kept < b.steps:
-			rows[at].Runs = runs(in.present, b.steps)
+		case kept < b.Steps:
+			rows[at].Runs = dense.Runs(in.Present, b.Steps)
 			for _, run := range rows[at].Runs {
-				to = to[copy(to, in.vals[run.First:run.First+run.Len]):]
+				to = to[copy(to, in.Values[run.First:run.First+run.Len]):]
 			}
-		case !b.kept:
-			copy(to, in.vals)
+		case !b.Retained:
+			copy(to, in.Values)
 		}
 	}
-}
-
-// workersFor is the number of goroutines worth starting for so many values.
-func (x *Executor) workersFor(values int) int {
-	if values < inlineSamples {
-		return 1
-	}
-	return x.workers
 }
 
 // aggregator is the sink of an aggregation.
@@ -126,10 +121,12 @@ type aggregator struct {
 	offloads bool    // an accelerator computes its results
 }
 
-func newAggregator(node *plan.Aggregate, r *run, in input) *aggregator {
-	a := &aggregator{ctx: r.ctx, node: node, steps: r.job.Grid.Steps, groups: in.groups(node)}
+// newAggregator makes the sink of node. With ordered, it notes at each step which series of a
+// group was the first with a value.
+func newAggregator(node *plan.Aggregate, q *operator.Query, in input, ordered bool) *aggregator {
+	a := &aggregator{ctx: q.Context, node: node, steps: q.Grid.Steps, groups: in.groups(node)}
 	a.first = newFirst(len(a.groups.labels))
-	if r.firsts != nil {
+	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)
 	}
 	return a
@@ -152,38 +149,38 @@ func tooManyCells(groups, steps, maxSamples int) bool {
 	return groups*steps > limit
 }
 
-// tooLarge says why the aggregation's state would not fit, or nothing.
-func (a *aggregator) tooLarge(maxSamples int) string {
+// TooLarge says why the aggregation's state would not fit, or nothing.
+func (a *aggregator) TooLarge(maxSamples int) string {
 	if tooManyCells(len(a.first), a.steps, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (a *aggregator) owner() plan.Node { return a.node }
+func (a *aggregator) Owner() plan.Node { return a.node }
 
-func (a *aggregator) bytes() int64 {
+func (a *aggregator) Bytes() int64 {
 	if a.offloads {
 		return offloadedBytes(len(a.first), a.steps)
 	}
 	return accumulatorBytes(a.node.Func, len(a.first), a.steps) + 4*int64(len(a.firsts))
 }
 
-func (a *aggregator) open() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
+func (a *aggregator) Allocate() { a.acc = newAccumulator(a.node.Func, len(a.first), a.steps) }
 
-func (a *aggregator) take(r *run, b *batch) {
+func (a *aggregator) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(a.first, a.groups.of, b)
-	for i := range b.n {
-		if b.counts[i].kept > 0 {
-			a.acc.reserve(int(a.groups.of[b.lo+i]))
+	for i := range b.N {
+		if b.Counts[i].Kept > 0 {
+			a.acc.reserve(int(a.groups.of[b.Lo+i]))
 		}
 	}
-	r.stretches(b, func(w0, w1 int) {
-		for i := range b.n {
-			if b.counts[i].kept > 0 {
-				group, row := int(a.groups.of[b.lo+i]), b.row(i)
+	q.SplitSteps(b, func(w0, w1 int) {
+		for i := range b.N {
+			if b.Counts[i].Kept > 0 {
+				group, row := int(a.groups.of[b.Lo+i]), b.Row(i)
 				if a.firsts != nil {
-					a.noteFirsts(group, int32(b.lo+i), row.present, w0, w1)
+					a.noteFirsts(group, int32(b.Lo+i), row.Present, w0, w1)
 				}
 				a.acc.add(group, row, w0, w1)
 			}

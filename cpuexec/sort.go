@@ -4,18 +4,19 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // sorted evaluates a function that sorts over the rows of an inner result. At a
 // single step Prometheus's own code puts them in order: where values are equal
 // or NaN, the order depends on how it goes about it.
-func (r *run) sorted(n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
+func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)
 	}
-	if err := r.checkSorted(n, points, len(in)); err != nil || n.Ranged {
+	if err := checkSorted(q, n, points, len(in)); err != nil || n.Ranged {
 		return in, err
 	}
 	vector := make(promql.Vector, len(in))
@@ -27,7 +28,7 @@ func (r *run) sorted(n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
 		args = append(args, &parser.StringLiteral{Val: name})
 	}
 	vector, notes := promql.FunctionCalls[n.Name]([]promql.Vector{vector}, nil, args, nil)
-	r.m.Annotations.Merge(notes)
+	q.Matrix.Annotations.Merge(notes)
 	out := make([]plan.Row, len(vector))
 	for i, s := range vector {
 		out[i] = in[s.T]

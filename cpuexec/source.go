@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -23,7 +25,7 @@ type source struct {
 	// mayCollide says that two series may have the same labels once the
 	// function has dropped their names.
 	mayCollide bool
-	vary       varying // parameters of the window
+	vary       window.Varying // parameters of the window
 	drops      bool
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.
@@ -60,10 +62,10 @@ func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
 		return r.got.sel, nil
 	}
 	start := time.Now()
-	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
-	r.m.Work.FetchMicros += time.Since(start).Microseconds()
-	r.m.Annotations.Merge(ws)
-	if d := r.done(); d != nil {
+	sel, ws, err := r.job.Select(r.Context, w, r.job.Grid)
+	r.Matrix.Work.FetchMicros += time.Since(start).Microseconds()
+	r.Matrix.Annotations.Merge(ws)
+	if d := r.Done(); d != nil {
 		return nil, d
 	}
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 		s.mayCollide = true
 	}
 	if len(relabels) > 0 {
-		s.relabelled, err = r.labelsAfter(len(s.labels), s.plain, relabels)
+		s.relabelled, err = labelsAfter(r.Query, len(s.labels), s.plain, relabels)
 	}
 	return s, err
 }
@@ -133,7 +135,7 @@ func (s *source) groups(a *plan.Aggregate) groups {
 
 // readsStarts reports whether start timestamps matter to w, of the samples of s.
 func (r *run) readsStarts(w *plan.Window, s *selection.Selection) bool {
-	return r.job.StartTimestamps && w.ReadsStarts() && hasStartTimes(s)
+	return r.job.StartTimestamps && w.ReadsStarts() && decode.HasStarts(s)
 }
 
 // namesDiffer reports whether the series differ in labels that a range function
@@ -195,12 +197,12 @@ func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+				r.Note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
 		if name != last && !looksLikeCounter(name) {
-			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+			r.Note(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}

@@ -3,6 +3,8 @@ package cpuexec
 import (
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -11,7 +13,7 @@ type stepMapped struct {
 	rows  []plan.Row
 	names []labels.Labels // of the result, nil if they are those of rows
 	// Of an operator: its code, its scalar and which side that is on.
-	apply   func(out row, first int, lhs, rhs []float64)
+	apply   func(out dense.Row, first int, lhs, rhs []float64)
 	scalar  []float64
 	swapped bool
 	// Of a function: the map of each step.
@@ -19,9 +21,9 @@ type stepMapped struct {
 }
 
 // stepMap applies a map to the vector among its operands.
-func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
+func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 	s := &stepMapped{rows: in[n.Vector]}
-	if !n.Filters() && !r.job.DelayedNameRemoval {
+	if !n.Filters() && !q.DelayedNameRemoval {
 		var ok bool
 		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
 			return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
@@ -37,10 +39,10 @@ func (r *run) stepMap(n *plan.StepMap, in [][]plan.Row) (*stepMapped, error) {
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
-	s.at = make([]mapper, r.job.Grid.Steps)
+	s.at = make([]mapper, q.Grid.Steps)
 	for k := range s.at {
 		if n.Func == plan.StepTime {
-			t := float64(r.job.Grid.At(k)) / 1000
+			t := float64(q.Grid.At(k)) / 1000
 			s.at[k].value = func(float64) float64 { return t }
 			continue
 		}
@@ -69,7 +71,7 @@ func (s *stepMapped) labels(i int) labels.Labels {
 	return s.rows[i].Labels
 }
 
-func (s *stepMapped) fill(i int, out row) bool {
+func (s *stepMapped) fill(i int, out dense.Row) bool {
 	in, at := &s.rows[i], 0
 	for _, run := range in.Runs {
 		first, n := int(run.First), int(run.Len)
@@ -79,9 +81,9 @@ func (s *stepMapped) fill(i int, out row) bool {
 			for k, v := range vals {
 				switch m := &s.at[first+k]; {
 				case m.value != nil:
-					out.set(first+k, m.value(v))
+					out.Set(first+k, m.value(v))
 				case m.keep(v):
-					out.set(first+k, v)
+					out.Set(first+k, v)
 				}
 			}
 			continue

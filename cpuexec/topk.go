@@ -3,9 +3,11 @@ package cpuexec
 import (
 	"math"
 	"math/bits"
-	"runtime"
 	"sort"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -34,8 +36,8 @@ type ranker struct {
 	kept []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p parameter, r *run, in input) *ranker {
-	a := &ranker{members: newMembers(n, r, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
+func newRanker(n *plan.Aggregate, p parameter, q *operator.Query, in input) *ranker {
+	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
 	a.kept = make([]plan.Row, in.n)
 	return a
@@ -57,16 +59,16 @@ func (a *ranker) layOut(all bool) {
 	}
 }
 
-func (a *ranker) tooLarge(maxSamples int) string {
+func (a *ranker) TooLarge(maxSamples int) string {
 	if tooManyCells(a.cells/a.steps+len(a.room), a.steps, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (a *ranker) bytes() int64 { return 12 * int64(a.cells+len(a.room)*a.steps) }
+func (a *ranker) Bytes() int64 { return 12 * int64(a.cells+len(a.room)*a.steps) }
 
-func (a *ranker) open() {
+func (a *ranker) Allocate() {
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
 	a.filled = make([]int32, len(a.room)*a.steps)
 	a.floor = make([]float64, len(a.room)*a.steps)
@@ -75,35 +77,35 @@ func (a *ranker) open() {
 	}
 }
 
-func (a *ranker) take(r *run, b *batch) {
+func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(a.first, a.of, b)
-	r.stretches(b, func(w0, w1 int) {
+	q.SplitSteps(b, func(w0, w1 int) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
-			for i := range b.n {
-				if h := a.heap[a.of[b.lo+i]]; h >= 0 && b.counts[i].kept > 0 {
-					a.add(int(h), int32(b.lo+i), b.row(i), w)
+			for i := range b.N {
+				if h := a.heap[a.of[b.Lo+i]]; h >= 0 && b.Counts[i].Kept > 0 {
+					a.add(int(h), int32(b.Lo+i), b.Row(i), w)
 				}
 			}
 		}
 	})
-	parallel(r.x.workersFor(b.n*b.steps), b.n, func(_, i int) bool {
-		if s := b.lo + i; a.heap[a.of[s]] < 0 && b.counts[i].kept > 0 {
-			a.kept[s] = compact(b.row(i), b.steps, b.counts[i].kept, plan.Row{Labels: a.labels(s)})
+	parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
+		if s := b.Lo + i; a.heap[a.of[s]] < 0 && b.Counts[i].Kept > 0 {
+			a.kept[s] = b.Row(i).Compact(b.Counts[i].Kept, a.labels(s))
 		}
 		return true
 	})
 }
 
 // add offers the steps of bitmap word w of one series to its group's heaps.
-func (a *ranker) add(heap int, series int32, r row, w int) {
+func (a *ranker) add(heap int, series int32, r dense.Row, w int) {
 	lo := w << 6
 	hi := min(lo+64, a.steps)
-	p := r.present[w]
+	p := r.Present[w]
 	if bits.OnesCount64(p) < hi-lo {
 		for ; p != 0; p &= p - 1 {
 			k := lo + bits.TrailingZeros64(p)
-			a.offer(heap, k, series, r.vals[k])
+			a.offer(heap, k, series, r.Values[k])
 		}
 		return
 	}
@@ -111,12 +113,12 @@ func (a *ranker) add(heap int, series int32, r row, w int) {
 	floors := a.floor[heap*a.steps:]
 	for k := lo; k < hi; k++ {
 		if a.bottom {
-			k += below(r.vals[k:hi], floors[k:hi])
+			k += below(r.Values[k:hi], floors[k:hi])
 		} else {
-			k += above(r.vals[k:hi], floors[k:hi])
+			k += above(r.Values[k:hi], floors[k:hi])
 		}
 		if k < hi {
-			a.offer(heap, k, series, r.vals[k])
+			a.offer(heap, k, series, r.Values[k])
 		}
 	}
 }
@@ -221,9 +223,8 @@ func (a *ranker) rows() []plan.Row {
 		return out
 	}
 	points := make([]int, len(a.kept))
-	parallel(runtime.GOMAXPROCS(0), len(a.room), func(_, heap int) bool {
+	parallel.For(len(a.room), func(heap int) {
 		a.collect(heap, points)
-		return true
 	})
 	for _, row := range a.kept {
 		if len(row.Values) > 0 {
@@ -249,19 +250,10 @@ func (a *ranker) collect(heap int, points []int) {
 				row.Values = make([]float64, 0, points[s])
 			}
 			row.Values = append(row.Values, a.value(h.keys[i]))
-			row.Runs = extend(row.Runs, int32(k))
+			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
 		}
 	}
 }
 
 // oneStep are the runs of a row on a grid of one step.
 var oneStep = []plan.Run{{Len: 1}}
-
-// extend adds a later step to runs.
-func extend(runs []plan.Run, step int32) []plan.Run {
-	if n := len(runs); n > 0 && runs[n-1].First+runs[n-1].Len == step {
-		runs[n-1].Len++
-		return runs
-	}
-	return append(runs, plan.Run{First: step, Len: 1})
-}

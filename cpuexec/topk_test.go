@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sort"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// denseRun is a run over so many steps, without a query's limits.
-func denseRun(workers, steps int) *run {
-	job := Job{Grid: plan.NewGrid(0, int64(steps-1)*60_000, 60_000), Node: &plan.Window{Func: plan.Last}}
-	return &run{x: New(Options{Workers: workers}), ctx: context.Background(), job: job, m: newMatrix(job)}
+// queryOf is a query over so many steps, without limits.
+func queryOf(workers, steps int) *operator.Query {
+	return operator.NewQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
 }
 
 // numbered are series {n="0"}, {n="1"} …, in groups of neighbours by label g.
@@ -39,11 +41,15 @@ type stockSample struct {
 	series int
 }
 
-func (h stockHeap) Len() int           { return len(h) }
+func (h stockHeap) Len() int { return len(h) }
+
 func (h stockHeap) Less(i, j int) bool { return math.IsNaN(h[i].f) || h[i].f < h[j].f }
-func (h stockHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *stockHeap) Push(x any)        { *h = append(*h, x.(stockSample)) }
-func (h *stockHeap) Pop() any          { panic("never popped") }
+
+func (h stockHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *stockHeap) Push(x any) { *h = append(*h, x.(stockSample)) }
+
+func (h *stockHeap) Pop() any { panic("never popped") }
 
 // TestRankerHeaps: which of several equal values stays, and in what order, is
 // as with Go's own heap, for any number of goroutines.
@@ -108,12 +114,12 @@ func TestRankerHeaps(t *testing.T) {
 				}
 			}
 			for workers := 1; workers < 4; workers++ {
-				run := denseRun(workers, steps)
-				a := newRanker(node, constantParameter(node.Param), run, numbered(n, inGroup))
-				err := run.batches(a, n, func(i int, out row) (points int) {
+				q := queryOf(workers, steps)
+				a := newRanker(node, constantParameter(node.Param), q, numbered(n, inGroup))
+				err := q.Feed(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
-							out.set(s, vals[i][s])
+							out.Set(s, vals[i][s])
 							points++
 						}
 					}
@@ -168,21 +174,21 @@ func BenchmarkRanker(b *testing.B) {
 				node := &plan.Aggregate{Func: plan.Aggregates[name], Param: k}
 				in := numbered(n, n)
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
-					run := denseRun(0, steps)
+					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
 						var s interface {
-							sink
+							operator.Sink
 							rows() []plan.Row
-						} = newRanker(node, constantParameter(node.Param), run, in)
+						} = newRanker(node, constantParameter(node.Param), q, in)
 						if name == "limitk" {
-							s = newCountLimiter(node, constantParameter(node.Param), run, in)
+							s = newCountLimiter(node, constantParameter(node.Param), q, in)
 						}
-						err := run.batches(s, n, func(i int, out row) int {
-							copy(out.vals, vals[i])
-							for w := range out.present {
-								out.present[w] = ^uint64(0)
+						err := q.Feed(s, n, func(i int, out dense.Row) int {
+							copy(out.Values, vals[i])
+							for w := range out.Present {
+								out.Present[w] = ^uint64(0)
 							}
-							out.present[len(out.present)-1] >>= 64*len(out.present) - steps
+							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
 							return steps
 						})
 						if err != nil || len(s.rows()) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/stats"
 
-	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 )
 
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
@@ -27,7 +27,7 @@ const heldBytes = 24
 // meter charges what Prometheus's engine holds in one attempt at a query.
 type meter struct {
 	samples  *stats.QuerySamples
-	budget   *cpuexec.Budget
+	budget   *operator.Budget
 	lookback int64 // ms
 	matrix   bool  // the query is a range selector, all samples of which are its result
 	largest  int64 // samples of the selector that brought most
@@ -48,7 +48,7 @@ func (m *meter) check(brought int64) error {
 	}
 	more := n - m.charged
 	m.charged = n
-	if err := m.budget.Take(more); err != nil {
+	if err := m.budget.Charge(more); err != nil {
 		return &evalError{err}
 	}
 	return nil
@@ -136,9 +136,9 @@ func (q *query) meter() *meter {
 // take.
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
-	q.budget = cpuexec.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
+	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
 	if n := heldBytes * q.unread(); n > 0 {
-		return q.budget.Take(n)
+		return q.budget.Charge(n)
 	}
 	return nil
 }
