@@ -9,7 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -42,15 +42,15 @@ type Executor struct {
 	k    *Kernels
 	link float64 // what it copies to the device, in bytes a second
 
-	arena       cuda.Pointer
-	memory      uint64
-	large       seat
-	small       seat
-	store       *store
-	feeder      *feeder
-	lender      *lender
-	stretchGoal uint32 // threads worth starting for a window kernel
-	goodBatch   int    // bytes of device memory that a batch should take
+	arena      cuda.Pointer
+	memory     uint64
+	large      seat
+	small      seat
+	store      *store
+	feeder     *feeder
+	lender     *lender
+	threadGoal uint32 // threads worth starting for a window kernel
+	goodBatch  int    // bytes of device memory that a batch should take
 
 	mu   sync.Mutex
 	lost error
@@ -69,7 +69,7 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	if o.Rows == 0 {
 		o.Rows = 1 << 30
 	}
-	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
+	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), threadGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var err error
 	if x.k, err = LoadKernels(dev); err == nil {
@@ -101,7 +101,7 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 		}
 		x.memory = free / 2
 	}
-	x.memory = min(x.memory, kernels.EntryReach)
+	x.memory = min(x.memory, abi.EntryReach)
 	if x.arena, err = c.Alloc(x.memory); err != nil {
 		return err
 	}

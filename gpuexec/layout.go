@@ -10,11 +10,11 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/selection"
 )
 
-const lanes = kernels.TileChunks
+const lanes = abi.TileChunks
 
 // layout says where each series and chunk of a leaf goes on the device. It cuts the
 // series, in their order, into batches. Within a batch they have places in the order
@@ -134,7 +134,7 @@ func (y *layout) SizeBytes() int64 {
 
 // since is the time that entries count from, in ms: a little before what is read, as
 // the first chunks are.
-func (y *layout) since() int64 { return y.mint - kernels.EntrySpan }
+func (y *layout) since() int64 { return y.mint - abi.EntrySpan }
 
 // batch returns batch n, or nil behind the last.
 func (y *layout) batch(n int) (*batch, error) {
@@ -265,7 +265,7 @@ func (y *layout) size(b *batch, tile int, use []useCount) (t tileSize) {
 			t.encoded += int(c.Len)
 			t.bytes += aligned(int(c.Len), 8)
 			t.chunks++
-			if !kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
 				t.wide++
 			}
 			if c.Slab != slab {

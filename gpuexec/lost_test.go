@@ -11,7 +11,8 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // inOwnProcess is set where a test runs in a process that it may spoil.
@@ -35,7 +36,7 @@ func TestLostDevice(t *testing.T) {
 	driver := cudatest.Open(t)
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	k, err := LoadKernels(dev)
+	k, err := LoadKernels(dev, launch.Probe...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
@@ -62,9 +63,9 @@ func spoil(b *bench, h *cudatest.Host) error {
 	r := rand.New(rand.NewPCG(1, 1))
 	ts, vs := randomSamples(r, 100)
 	slab, refs := slabOf([][]byte{encode(b.t, ts, vs)}, r)
-	rows, total := kernels.Tiles(refs)
+	rows, total := abi.Tiles(refs)
 	in := Chunks{put(b, slab), put(b, refs), 1}
-	places := total * kernels.TileChunks
+	places := total * abi.TileChunks
 	out := Columns{put(b, rows), space[int64](b, places), space[uint64](b, places)}
 	status := space[uint32](b, 1)
 	if h == nil {

@@ -2,7 +2,8 @@ package gpuexec
 
 import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // Panes are the stretches of time between neighbouring edges of windows, of which
@@ -40,23 +41,29 @@ func panesOf(s Steps) (p Panes, ok bool) {
 
 // bytes is the memory that the panes of a tile of series take, for each of the
 // suffixes and the prefixes.
-func (p *Panes) bytes(op kernels.Operator) int {
-	if op == kernels.Min || op == kernels.Max {
-		return int(p.Count) * lanes * kernels.ExtremeBytes
+func (p *Panes) bytes(op abi.Operator) int {
+	if op == abi.Min || op == abi.Max {
+		return int(p.Count) * lanes * abi.ExtremeBytes
 	}
-	return int(p.Count) * lanes * kernels.TotalBytes
+	return int(p.Count) * lanes * abi.TotalBytes
 }
 
 // WindowPanes puts a function of windows that are cut into panes on a stream.
 // suffix and prefix have p.bytes for each tile.
-func (k *Kernels) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op kernels.Operator, suffix, prefix cuda.Pointer, out Output) error {
-	grid := blocks(b.Tiles*kernels.TileChunks, kernels.WindowBlock)
+func (k *Kernels) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op abi.Operator, suffix, prefix cuda.Pointer, out Output) error {
+	grid := blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
 	grid.Y = (p.Count + p.Block - 1) / p.Block
-	err := c.Launch(k.windowPanes, grid, cuda.Size{X: kernels.WindowBlock}, 0, s,
-		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values,
-		steps.Start-steps.Width, steps.Interval, p.Head, p.Per, p.Count, p.Block, uint32(op), suffix, prefix)
-	if err != nil {
+	panes := launch.WindowPanes{
+		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
+		Base: steps.Start - steps.Width, Interval: steps.Interval, Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block,
+		Op: op, Suffix: suffix, Prefix: prefix,
+	}
+	if err := panes.Launch(k.on(c, s), grid, cuda.Size{X: abi.WindowBlock}); err != nil {
 		return err
 	}
-	return k.window(c, s, k.windowJoin, kernels.WindowBlock, b, steps, out, p.Head, p.Per, p.Count, p.Block, p.Span, uint32(op), suffix, prefix)
+	join := launch.WindowJoin{
+		WindowParameters: windowParameters(b, steps, out), Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block, Span: p.Span,
+		Op: op, Suffix: suffix, Prefix: prefix,
+	}
+	return join.Launch(k.on(c, s), windowGrid(b, steps, abi.WindowBlock), cuda.Size{X: abi.WindowBlock})
 }

@@ -67,12 +67,12 @@ func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
 func TestPanes(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 92))
 	one, many := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20}), executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
-	one.stretchGoal = 1
+	one.threadGoal = 1
 	cpu := cpuexec.New(cpuexec.Options{})
 	for range 6 {
 		sel := hardSelection(t, r)
 		for f, by := range functions {
-			if by.by != byAll {
+			if by.by != byOver {
 				continue
 			}
 			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {
