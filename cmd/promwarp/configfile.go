@@ -21,7 +21,7 @@ func readSettings(file string) (settings, error) {
 	}
 	s := defaultSettings()
 	if err := yaml.UnmarshalStrict(b, &s); err != nil {
-		return settings{}, usagef("%s: %w", file, explainYAML(err))
+		return settings{}, usagef("%s: %w", file, placed(b, explainYAML(err)))
 	}
 	dir := filepath.Dir(file)
 	for i, r := range s.RemoteRead {
