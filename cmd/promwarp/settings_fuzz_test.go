@@ -61,10 +61,10 @@ func TestErrorsNameThePlace(t *testing.T) {
 		"web: {enable_pprof: true}\nquery: {max_samples: 1, timeout: 1}":                       `query.timeout: not a valid duration string: "1"`,
 		"cache: {host_bytes: 9EiB}":                                                            `cache.host_bytes: not a size in bytes: "9EiB"`,
 		"remote_read: [{url: 'http://p/api/v1/read'}, {url: 'http://q', remote_timeout: 1y2}]": "remote_read: entry 2: ",
-		"enable_feature: [a]":                `enable_feature: unknown feature "a"`,
-		"log: {level: info}\n\nweb: \x01":    "line 3: control characters are not allowed",
+		"enable_feature: [a]":                    `enable_feature: entry 1: unknown feature "a"`,
+		"log: {level: info}\n\nweb: \x01":        "line 3: control characters are not allowed",
 		"log: {level: info}\ncache: &c {<<: *c}": "line 2: anchor 'c' value contains itself",
-		"query: {}\ncaches: {}":              `line 2: unknown key "caches"`,
+		"query: {}\ncaches: {}":                  `line 2: unknown key "caches"`,
 	} {
 		file := writeFile(t, text)
 		_, err := readSettings(file)
