@@ -14,7 +14,7 @@ func placed(text []byte, err error) error {
 	if strings.Contains(err.Error(), "line ") {
 		return err
 	}
-	if place := wrongSetting(text); place != "" {
+	if place := wrongSetting(text, err.Error()); place != "" {
 		return fmt.Errorf("%s: %w", place, err)
 	}
 	if line := wrongLine(text); line > 0 {
@@ -23,34 +23,38 @@ func placed(text []byte, err error) error {
 	return err
 }
 
-// fits reports whether a document has settings alone.
-func fits(document any) bool {
+// fails reports whether a document is no configuration for the given reason.
+func fails(document any, why string) bool {
 	text, err := yaml.Marshal(document)
+	if err != nil {
+		return false
+	}
 	s := defaultSettings()
-	return err == nil && yaml.UnmarshalStrict(text, &s) == nil
+	err = yaml.UnmarshalStrict(text, &s)
+	return err != nil && explainYAML(err).Error() == why
 }
 
-// wrongSetting is the setting, or the entry of a list, that fits nothing even if it stands
-// alone; empty if there is none.
-func wrongSetting(text []byte) string {
+// wrongSetting is the setting, or the entry of a list, that fails for the given reason even if
+// it stands alone; empty if there is none.
+func wrongSetting(text []byte, why string) string {
 	var document yaml.MapSlice
 	if yaml.Unmarshal(text, &document) != nil {
 		return ""
 	}
 	for _, section := range document {
-		if fits(yaml.MapSlice{section}) {
+		if !fails(yaml.MapSlice{section}, why) {
 			continue
 		}
 		switch v := section.Value.(type) {
 		case yaml.MapSlice:
 			for _, setting := range v {
-				if !fits(yaml.MapSlice{{Key: section.Key, Value: yaml.MapSlice{setting}}}) {
+				if fails(yaml.MapSlice{{Key: section.Key, Value: yaml.MapSlice{setting}}}, why) {
 					return fmt.Sprintf("%v.%v", section.Key, setting.Key)
 				}
 			}
 		case []any:
 			for i, entry := range v {
-				if !fits(yaml.MapSlice{{Key: section.Key, Value: []any{entry}}}) {
+				if fails(yaml.MapSlice{{Key: section.Key, Value: []any{entry}}}, why) {
 					return fmt.Sprintf("%v: entry %d", section.Key, i+1)
 				}
 			}
