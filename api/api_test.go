@@ -30,7 +30,7 @@ import (
 )
 
 // newStorage returns a storage with what load says, in promqltest's language.
-func newStorage(t *testing.T, load string) *teststorage.TestStorage {
+func newStorage(t testing.TB, load string) *teststorage.TestStorage {
 	return promqltest.LoadedStorage(t, load)
 }
 
@@ -41,7 +41,7 @@ load 1m
 	slash{"a/b"="c"} 1x120
 `
 
-func newEngine(t *testing.T, change func(*promql.EngineOpts)) *engine.Engine {
+func newEngine(t testing.TB, change func(*promql.EngineOpts)) *engine.Engine {
 	o := promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true}
 	if change != nil {
 		change(&o)
@@ -52,7 +52,7 @@ func newEngine(t *testing.T, change func(*promql.EngineOpts)) *engine.Engine {
 }
 
 // newTestAPI returns an API over some series, with options changed.
-func newTestAPI(t *testing.T, change func(*Options)) *API {
+func newTestAPI(t testing.TB, change func(*Options)) *API {
 	t.Helper()
 	o := Options{}
 	if change != nil {

@@ -44,14 +44,16 @@ func (s *server) closeMemory() {
 type memoryCollector struct{ pool *memory.Pool }
 
 var (
-	memoryLimit   = prometheus.NewDesc("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", nil, nil)
-	memoryParts   = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
-	memoryRefused = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
+	memoryLimit     = prometheus.NewDesc("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", nil, nil)
+	memoryParts     = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
+	memoryReclaimed = prometheus.NewDesc("promwarp_memory_reclaimed_bytes_total", "Bytes of the cache's memory that gave way to requests that lacked memory.", nil, nil)
+	memoryRefused   = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
 )
 
 func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- memoryLimit
 	ch <- memoryParts
+	ch <- memoryReclaimed
 	ch <- memoryRefused
 }
 
@@ -71,6 +73,7 @@ func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	for part, n := range c.pool.Refused() {
 		ch <- prometheus.MustNewConstMetric(memoryRefused, prometheus.CounterValue, float64(n), part)
 	}
+	ch <- prometheus.MustNewConstMetric(memoryReclaimed, prometheus.CounterValue, float64(c.pool.Reclaimed()))
 	ch <- prometheus.MustNewConstMetric(memoryLimit, prometheus.GaugeValue, float64(c.pool.Limit()))
 }
 

@@ -6,9 +6,10 @@
 // limit of its own bounds, such as a cache, and what is free only once the collector has
 // found that out, is counted and never refused.
 //
-// A lease that does not fit has the collector look for garbage and waits briefly for
-// others to give memory back. Then it fails: with a *TooLargeError if it could never fit,
-// else with a *BusyError. Nobody waits long, since who waits holds memory, too.
+// A lease that does not fit has the collector look for garbage, has caches give way
+// (Pool.OnShortage), and waits briefly for others to give memory back. Then it fails: with a
+// *TooLargeError if it could never fit, else with a *BusyError. Nobody waits long, since who
+// waits holds memory, too.
 //
 // Start with Pool.Lease and Lease.Grow. A nil Pool has no limit and counts nothing.
 package memory
@@ -64,6 +65,8 @@ type Pool struct {
 	next    int           // the key of what is watched next
 	freed   chan struct{} // closed and replaced when memory is given back while somebody waits
 	cleaned time.Time     // when the collector was last made to look for garbage
+
+	shortage shortage
 }
 
 // watched is memory that somebody else counts.
@@ -201,7 +204,7 @@ func (p *Pool) Refused() map[string]int64 {
 // take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow.
 func (p *Pool) take(ctx context.Context, part Part, n int64) error {
 	p.Count(part, n)
-	if p.Used() <= p.most.Load() {
+	if p.over() <= 0 {
 		return nil
 	}
 	if p.waitFor(ctx) {
@@ -224,20 +227,33 @@ func (p *Pool) Room(ctx context.Context, part Part) error {
 	return p.take(ctx, part, 0)
 }
 
+// over is by how many bytes more is taken than there is.
+func (p *Pool) over() int64 { return p.Used() - p.most.Load() }
+
 // waitFor waits until what is taken fits, and reports whether it does. What waits has
-// been counted already, so that of two that do not fit together the second waits.
+// been counted already, so that of two that do not fit together the second waits. It waits
+// longer than the pool's wait only for caches that are giving way.
 func (p *Pool) waitFor(ctx context.Context) bool {
 	p.waiting.Add(1)
 	defer p.waiting.Add(-1)
+	began := time.Now()
 	timeout := time.NewTimer(p.wait)
 	defer timeout.Stop()
 	for {
-		p.mu.Lock()
-		freed := p.freed
-		p.mu.Unlock()
+		freed := p.signal()
 		p.clean()
-		if p.Used() <= p.most.Load() {
+		if p.over() <= 0 {
 			return true
+		}
+		if done := p.reclaim(began); done != nil {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return false
+			}
+			if p.over() <= 0 {
+				return true
+			}
 		}
 		select {
 		case <-freed:
@@ -248,6 +264,13 @@ func (p *Pool) waitFor(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// signal returns a channel that is closed when memory is given back.
+func (p *Pool) signal() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.freed
 }
 
 // wake has those who wait look again.
