@@ -30,6 +30,11 @@ func (h *Set) Shrink(bytes int64) (freed int64) {
 			break
 		}
 		size += h.ring[u.slot].size
+		for _, t := range h.ring[u.slot].times {
+			if t.refs == 1 {
+				size += t.size()
+			}
+		}
 		gone = append(gone, u.slot)
 	}
 	slices.Sort(gone)

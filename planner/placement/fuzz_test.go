@@ -23,27 +23,27 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"version": 2, "machine": "m", "measured": "9999-12-31T23:59:59Z"}`))
 	f.Add([]byte("[{}]"))
 	path := filepath.Join(f.TempDir(), "constants.json")
-	leaves := []Leaf{{}, {Function: "rate", Series: 1000, Samples: 1e6, Decoded: 0.5, Missing: 1 << 30, Windows: 1e6, Results: 1 << 20}}
+	leaves := []Size{{}, {Function: "rate", Series: 1000, Samples: 1e6, Decoded: 0.5, Missing: 1 << 30, Windows: 1e6, Results: 1 << 20}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Read(path, "m", now)
+		c, err := read(path, "m", now)
 		if err != nil {
 			return
 		}
-		m := New(c)
+		m := newModel(c)
 		for _, l := range leaves {
 			for x, s := range m.c.plain(l) {
 				if math.IsNaN(s) || s < 0 {
 					t.Errorf("%+v: executor %d is expected to take %g s for %+v", c, x, s, l)
 				}
 			}
-			if e := m.Estimate(l); e[Cores] < 0 || e[Device] < 0 {
+			if e := m.estimate(l); e[Cores] < 0 || e[Device] < 0 {
 				t.Errorf("%+v: %+v is expected to take %v", c, l, e)
 			}
-			m.Observe(Cores, l, time.Second)
-			m.Observe(Device, l, time.Nanosecond)
+			m.observe(Cores, l, time.Second)
+			m.observe(Device, l, time.Nanosecond)
 		}
 	})
 }
