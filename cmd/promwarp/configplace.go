@@ -3,15 +3,18 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"go.yaml.in/yaml/v2"
 )
 
+// saysLine matches an error that says its line, as the decoder begins it.
+var saysLine = regexp.MustCompile(`^(yaml: )?(unmarshal errors:\s+)?line \d+: `)
+
 // placed adds to err, why text is no configuration, which setting or line it is about, where
 // err does not say. The YAML decoder does not for values that it leaves to their types.
 func placed(text []byte, err error) error {
-	if strings.Contains(err.Error(), "line ") {
+	if saysLine.MatchString(err.Error()) {
 		return err
 	}
 	if place := wrongSetting(text, err.Error()); place != "" {
@@ -79,7 +82,7 @@ func wrongLine(text []byte) int {
 		}
 		var document any
 		// Of an error that says its line another line is to blame.
-		if err := yaml.Unmarshal(text[:end], &document); err != nil && !strings.Contains(err.Error(), "line ") {
+		if err := yaml.Unmarshal(text[:end], &document); err != nil && !saysLine.MatchString(err.Error()) {
 			return line
 		}
 	}
