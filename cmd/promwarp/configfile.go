@@ -42,25 +42,27 @@ func readSettings(file string) (settings, error) {
 var (
 	unknownKey = regexp.MustCompile(`(?s)field (.*?) not found in type \S+`)
 	twiceKey   = regexp.MustCompile(`(?s)field (.*?) already set in type \S+`)
-	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !!\\S+ (`.*?`) into (\\S+)|cannot unmarshal !!(\\S+) into (\\S+)")
+	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
 )
 
 // explainYAML puts an error of the YAML decoder into words without Go types.
 func explainYAML(err error) error {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	text = strings.TrimPrefix(text, "unmarshal errors:\n")
-	text = unknownKey.ReplaceAllString(text, `unknown key "$1"`)
-	text = twiceKey.ReplaceAllString(text, `key "$1" is given twice`)
-	text = wrongType.ReplaceAllStringFunc(text, func(m string) string {
-		p := wrongType.FindStringSubmatch(m)
-		if p[1] != "" {
-			return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
-		}
-		return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", p[3], plainType(p[4]))
-	})
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimSpace(l)
+	var all *yaml.TypeError
+	if !errors.As(err, &all) {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var lines []string
+	for _, l := range all.Errors {
+		l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
+		l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
+		l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
+			p := wrongType.FindStringSubmatch(m)
+			if p[1] != "" {
+				return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
+			}
+			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", strings.TrimLeft(p[3], "!"), plainType(p[4]))
+		})
+		lines = append(lines, l)
 	}
 	return errors.New(strings.Join(lines, "; "))
 }

@@ -3,21 +3,24 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"go.yaml.in/yaml/v2"
 )
 
+// saysLine matches an error that says its line.
+var saysLine = regexp.MustCompile(`^line \d+: `)
+
 // placed adds to err, why text is no configuration, which setting or line it is about, where
 // err does not say. The YAML decoder does not for values that it leaves to their types.
 func placed(text []byte, err error) error {
-	if strings.Contains(err.Error(), "line ") {
+	if saysLine.MatchString(err.Error()) {
 		return err
 	}
 	if place := wrongSetting(text, err.Error()); place != "" {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	if line := wrongLine(text); line > 0 {
+	if line := wrongLine(text, err.Error()); line > 0 {
 		return fmt.Errorf("line %d: %w", line, err)
 	}
 	return err
@@ -67,9 +70,9 @@ func wrongSetting(text []byte, why string) string {
 // mostLines is up to which line wrongLine looks.
 const mostLines = 1000
 
-// wrongLine is the line with which text becomes what is no YAML, from 1 on; 0 if it is not
-// found.
-func wrongLine(text []byte) int {
+// wrongLine is the line, from 1 on, with which text begins to fail for the given reason; 0 if
+// it is not found.
+func wrongLine(text []byte, why string) int {
 	end := 0
 	for line := 1; line <= mostLines && end < len(text); line++ {
 		if n := bytes.IndexByte(text[end:], '\n'); n >= 0 {
@@ -77,9 +80,8 @@ func wrongLine(text []byte) int {
 		} else {
 			end = len(text)
 		}
-		var document any
-		// Of an error that says its line another line is to blame.
-		if err := yaml.Unmarshal(text[:end], &document); err != nil && !strings.Contains(err.Error(), "line ") {
+		s := defaultSettings()
+		if err := yaml.UnmarshalStrict(text[:end], &s); err != nil && explainYAML(err).Error() == why {
 			return line
 		}
 	}
