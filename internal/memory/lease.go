@@ -51,7 +51,7 @@ func (l *Lease) Grow(ctx context.Context, n int64) error {
 		if !l.held.CompareAndSwap(held, held+more) {
 			continue
 		}
-		if err := l.pool.take(ctx, l.part, more); err != nil {
+		if err := l.pool.take(ctx, l.part, more, held+more <= smallLease); err != nil {
 			l.held.Add(-more)
 			return err
 		}

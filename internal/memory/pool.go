@@ -39,6 +39,13 @@ var parts = []Part{Fetched, Evaluation, Answers, Requests}
 // stacks, and what nobody counts.
 const headroom = 5 // a fifth
 
+// Small leases may take of the headroom, so that large queries that share all the memory do
+// not have small ones wait or fail.
+const (
+	reserve    = 16      // their share of the limit, a sixteenth
+	smallLease = 1 << 20 // bytes of a lease that is small, at most
+)
+
 // Options configure a Pool.
 type Options struct {
 	// Limit is the memory of the process in bytes. Required.
@@ -201,10 +208,12 @@ func (p *Pool) Refused() map[string]int64 {
 	return all
 }
 
-// take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow.
-func (p *Pool) take(ctx context.Context, part Part, n int64) error {
+// take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow,
+// but for small leases, which have a reserve.
+func (p *Pool) take(ctx context.Context, part Part, n int64, small bool) error {
 	p.Count(part, n)
-	if p.over() <= 0 {
+	over := p.over()
+	if over <= 0 || small && over <= p.Limit()/reserve {
 		return nil
 	}
 	if p.waitFor(ctx) {
@@ -224,7 +233,7 @@ func (p *Pool) Room(ctx context.Context, part Part) error {
 	if p == nil {
 		return nil
 	}
-	return p.take(ctx, part, 0)
+	return p.take(ctx, part, 0, false)
 }
 
 // over is by how many bytes more is taken than there is.

@@ -63,7 +63,7 @@ func TestShortage(t *testing.T) {
 	c.fill(60*mib - c.held.Load())
 	require.NoError(t, l.Grow(t.Context(), 80*mib), "all of it")
 	require.Zero(t, c.held.Load())
-	require.ErrorAs(t, p.Lease(Answers).Grow(t.Context(), mib), new(*BusyError), "nothing is left")
+	require.ErrorAs(t, p.Lease(Answers).Grow(t.Context(), 2*mib), new(*BusyError), "nothing is left")
 
 	l.Release()
 	c.fill(70 * mib)
