@@ -152,7 +152,7 @@ func TestFold(t *testing.T) {
 		slab, refs := slabOf(chunks, r)
 		in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
 		folds, status := space[abi.ChunkSums](b, uint64(len(refs))), space[uint32](b, uint64(len(refs)))
-		require.NoError(t, b.k.Reduce(b.c, b.stream, in, folds, status))
+		require.NoError(t, b.reduceXOR(in, folds, status))
 		got := get[abi.ChunkSums](b, folds, uint64(len(refs)))
 		for i, s := range get[abi.Status](b, status, uint64(len(refs))) {
 			require.NoError(t, s.Err())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -39,7 +40,7 @@ type Options struct {
 type Executor struct {
 	dev  *cuda.Device
 	cpu  *cpuexec.Executor // says what surrounds the values
-	k    *Kernels
+	k    *launch.Set
 	link float64 // what it copies to the device, in bytes a second
 
 	arena      cuda.Pointer
@@ -72,7 +73,7 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), threadGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var err error
-	if x.k, err = LoadKernels(dev); err == nil {
+	if x.k, err = launch.Load(dev, launch.Queries()...); err == nil {
 		err = dev.Do(func(c *cuda.Context) error {
 			err := x.take(c, o)
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 // fuses reports whether a fused kernel computes the windows. Each is computed by the
 // thread that has the chunk in which it begins, so that windows longer than chunks
 // would leave most threads without one. It does not change a bit of the answer.
-func (f function) fuses(l *cpuexec.Leaf, s Steps) bool {
+func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
 	switch f.by {
 	case byEnds, byOver, byRate:
 	default:
@@ -48,7 +48,7 @@ func (j *job) fused(c *cuda.Context, s cuda.Stream, n int, d *onDevice) error {
 		Start: j.steps.Start, Interval: j.steps.Interval, Steps: j.steps.Count, Width: j.steps.Width,
 		Out: out.Values, Reads: out.Reads, Counts: out.Counts,
 	}
-	return fusedKernel(p, j.f, j.f.divisor(j.l.Window.Width), b.Mixed).Launch(j.x.k.on(c, s), blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
+	return fusedKernel(p, j.f, j.f.divisor(j.l.Window.Width), b.Mixed).Launch(j.x.k.On(c, s), launch.Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
 }
 
 // launcher is a kernel with its parameters.

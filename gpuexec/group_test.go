@@ -72,7 +72,7 @@ func TestGroupSum(t *testing.T) {
 			groups := Groups{put(b, members), put(b, first), uint32(shape.groups)}
 			n := uint64(shape.groups * shape.steps)
 			sums, counts := space[float64](b, n), space[uint32](b, n)
-			require.NoError(t, b.k.GroupSum(b.c, b.stream, in, groups, sums, counts))
+			require.NoError(t, b.groupSum(in, groups, sums, counts))
 			gotSums, gotCounts := get[float64](b, sums, n), get[uint32](b, counts, n)
 			for g, l := range lists {
 				for k := range shape.steps {

@@ -20,14 +20,14 @@ import (
 type bench struct {
 	t      testing.TB
 	c      *cuda.Context
-	k      *Kernels
+	k      *launch.Set
 	stream cuda.Stream
 }
 
 // onBench runs f on the first device.
 func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
-	k, err := LoadKernels(dev, launch.Probe...)
+	k, err := launch.Load(dev, append(launch.Queries(), launch.Probe...)...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
@@ -102,9 +102,9 @@ func (b *bench) decode(chunks [][]byte, r *rand.Rand) decoded {
 	d.rows = rows
 	places := total * abi.TileChunks
 	in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
-	out := Columns{put(b, rows), space[int64](b, places), space[uint64](b, places)}
+	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[uint64](b, places)}
 	status := space[uint32](b, uint64(len(refs)))
-	require.NoError(b.t, b.k.Decode(b.c, b.stream, in, out, status))
+	require.NoError(b.t, b.decodeXOR(in, out, status))
 	d.times = get[int64](b, out.Times, places)
 	d.values = get[uint64](b, out.Values, places)
 	d.status = get[abi.Status](b, status, uint64(len(refs)))

@@ -1,3 +1,9 @@
+// Package gpuexec evaluates aggregations over windows on an NVIDIA GPU.
+//
+// In goes a leaf of a query, as cpuexec offers it to an accelerator; out comes an Outcome with
+// the same bits as the cores', but for what docs/gpu.md lists. A job goes through the device in
+// batches of series, which are brought, decoded, windowed and reduced on several streams, so
+// that one batch is copied while another is computed. Start reading at job.
 package gpuexec
 
 import (
@@ -6,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 )
 
 // task is a leaf to compute.
@@ -39,10 +46,10 @@ type job struct {
 	seat    *seat
 	f       function
 	maps    []deviceMap
-	steps   Steps
+	steps   launch.Steps
 	y       *layout
-	panes   *Panes // or nil
-	fuses   bool   // decoding and windows are one kernel
+	panes   *launch.Panes // or nil
+	fuses   bool          // decoding and windows are one kernel
 	product product
 
 	// Device memory, from the seat's beginning. From outcome on it is fetched at the

@@ -40,17 +40,6 @@ type layout struct {
 	most    int      // series that may fit into a batch
 }
 
-// room is the memory in bytes that a batch may take.
-type room struct {
-	tables int // for what says where chunks are
-	device int // in all
-	goal   int // in all, for good batches: enough to fill a device, and several to overlap
-	steps  int
-	panes  int  // bytes that the panes of a tile take, twice
-	pieces int  // bytes that what is copied back of a tile takes, besides its values
-	fuses  bool // samples are not stored
-}
-
 // layoutKey is what a layout depends on besides the selection.
 type layoutKey struct {
 	x          *Executor
@@ -297,6 +286,3 @@ func (y *layout) place(b *batch, number int) (series int, c selection.Chunk) {
 	cs, _ := y.chunksOf(b, tile)
 	return int(b.series[tile*lanes+number%lanes]), cs[number%lanes][position]
 }
-
-// aligned is the next multiple of a power of two.
-func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -36,7 +36,7 @@ func TestLostDevice(t *testing.T) {
 	driver := cudatest.Open(t)
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	k, err := LoadKernels(dev, launch.Probe...)
+	k, err := launch.Load(dev, append(launch.Queries(), launch.Probe...)...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
@@ -66,12 +66,12 @@ func spoil(b *bench, h *cudatest.Host) error {
 	rows, total := abi.Tiles(refs)
 	in := Chunks{put(b, slab), put(b, refs), 1}
 	places := total * abi.TileChunks
-	out := Columns{put(b, rows), space[int64](b, places), space[uint64](b, places)}
+	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[uint64](b, places)}
 	status := space[uint32](b, 1)
 	if h == nil {
 		in.Slab = 0
 	} else {
 		h.Configure("cuLaunchKernel:1=719")
 	}
-	return errors.Join(b.k.Decode(b.c, b.stream, in, out, status), b.c.Wait(b.stream))
+	return errors.Join(b.decodeXOR(in, out, status), b.c.Wait(b.stream))
 }

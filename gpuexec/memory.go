@@ -7,6 +7,17 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
+// room is the memory in bytes that a batch may take.
+type room struct {
+	tables int // for what says where chunks are
+	device int // in all
+	goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	steps  int
+	panes  int  // bytes that the panes of a tile take, twice
+	pieces int  // bytes that what is copied back of a tile takes, besides its values
+	fuses  bool // samples are not stored
+}
+
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
@@ -42,7 +53,7 @@ func (j *job) place() error {
 	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
 	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
 	if j.panes != nil {
-		r.panes = j.panes.bytes(j.f.op)
+		r.panes = j.panes.Bytes(j.f.op)
 	}
 	if err := j.product.room(j, &r); err != nil {
 		return err
@@ -105,3 +116,6 @@ func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32)
 	}
 	return nil
 }
+
+// aligned is the next multiple of a power of two.
+func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -6,6 +6,9 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
+// maxGridY is the most blocks that a grid has in its second dimension. A test lowers it.
+var maxGridY uint32 = launch.MaxGridY
+
 // Chunks are encoded chunks in device memory.
 type Chunks struct {
 	Slab  cuda.Pointer // their bytes
@@ -13,18 +16,18 @@ type Chunks struct {
 	Count uint32
 }
 
-// Decode puts decoding of chunks to columns on a stream. status gets an abi.Status a chunk.
-func (k *Kernels) Decode(c *cuda.Context, s cuda.Stream, in Chunks, out Columns, status cuda.Pointer) error {
+// decodeXOR puts decoding of chunks to columns on the stream. status gets an abi.Status a chunk.
+func (b *bench) decodeXOR(in Chunks, out launch.Columns, status cuda.Pointer) error {
 	p := launch.DecodeXOR{
 		Slab: in.Slab, Chunks: in.Refs, Count: in.Count, Rows: out.Rows, Times: out.Times, Values: out.Values, Status: status,
 	}
-	return p.Launch(k.on(c, s), blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
+	return p.Launch(b.k.On(b.c, b.stream), launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
 }
 
-// Reduce puts decoding of chunks to an abi.ChunkSums each on a stream.
-func (k *Kernels) Reduce(c *cuda.Context, s cuda.Stream, in Chunks, sums, status cuda.Pointer) error {
+// reduceXOR puts decoding of chunks to an abi.ChunkSums each on the stream.
+func (b *bench) reduceXOR(in Chunks, sums, status cuda.Pointer) error {
 	p := launch.ReduceXOR{Slab: in.Slab, Chunks: in.Refs, Count: in.Count, Sums: sums, Status: status}
-	return p.Launch(k.on(c, s), blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
+	return p.Launch(b.k.On(b.c, b.stream), launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
 }
 
 // Grid is a matrix of series by steps in device memory, with a bit for each
@@ -42,14 +45,14 @@ type Groups struct {
 	Count          uint32
 }
 
-// GroupSum puts adding the series of each group on a stream. sums gets a float64
+// groupSum puts adding the series of each group on the stream. sums gets a float64
 // and counts a uint32 for each group and step.
-func (k *Kernels) GroupSum(c *cuda.Context, s cuda.Stream, in Grid, groups Groups, sums, counts cuda.Pointer) error {
-	grid := blocks(in.Steps, abi.GroupSumSteps)
+func (b *bench) groupSum(in Grid, groups Groups, sums, counts cuda.Pointer) error {
+	grid := launch.Blocks(in.Steps, abi.GroupSumSteps)
 	grid.Y = min(groups.Count, maxGridY)
 	p := launch.GroupSum{
 		Values: in.Values, Present: in.Present, Members: groups.Members, First: groups.First, Groups: groups.Count,
 		Steps: in.Steps, Sums: sums, Counts: counts,
 	}
-	return p.Launch(k.on(c, s), grid, cuda.Size{X: abi.GroupSumSteps, Y: abi.GroupSumParts})
+	return p.Launch(b.k.On(b.c, b.stream), grid, cuda.Size{X: abi.GroupSumSteps, Y: abi.GroupSumParts})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -74,7 +75,7 @@ func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *heaps) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupRank(c, s, d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), Heaps{
+	return j.x.k.GroupRank(c, s, d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), launch.Heaps{
 		Slots: j.at(p.slots), Keys: j.at(p.keys), Places: j.at(p.places), Filled: j.at(p.filled),
 	})
 }

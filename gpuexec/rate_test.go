@@ -13,6 +13,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -141,10 +142,10 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 	rows, total := abi.Tiles(all)
 	in := Chunks{slab, put(b, all), uint32(len(all))}
 	places := total * abi.TileChunks
-	out := Columns{put(b, rows), space[int64](b, places), space[float64](b, places)}
+	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[float64](b, places)}
 	status, gotFolds := space[uint32](b, uint64(len(all))), space[abi.ChunkSums](b, uint64(len(all)))
 
-	decode := b.times(run.Launches, func() error { return b.k.Decode(b.c, b.stream, in, out, status) })
+	decode := b.times(run.Launches, func() error { return b.decodeXOR(in, out, status) })
 	for _, s := range get[abi.Status](b, status, uint64(len(all))) {
 		require.NoError(b.t, s.Err())
 	}
@@ -161,7 +162,7 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 		}
 		require.Equal(b.t, folds[chunk].Times, sum)
 	}
-	fold := b.times(run.Launches, func() error { return b.k.Reduce(b.c, b.stream, in, gotFolds, status) })
+	fold := b.times(run.Launches, func() error { return b.reduceXOR(in, gotFolds, status) })
 	for i, f := range get[abi.ChunkSums](b, gotFolds, uint64(len(all))) {
 		if f != folds[i%distinct] {
 			b.t.Fatalf("chunk %d folds to %v, not %v", i, f, folds[i%distinct])

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -85,8 +86,8 @@ func suitsWindow(n plan.Node) string {
 }
 
 // steps are the windows of a leaf; how many a thread computes is left open.
-func steps(l *cpuexec.Leaf) Steps {
-	s := Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
+func steps(l *cpuexec.Leaf) launch.Steps {
+	s := launch.Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
 	s.Interval = l.Window.Scan.Times(l.Grid.At(1)) - s.Start
 	return s
 }

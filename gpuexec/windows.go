@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -74,11 +75,11 @@ func (f function) divisor(width int64) float64 {
 }
 
 // panes cuts the windows of f into panes, if it is one for which that is worth it.
-func (f function) panes(s Steps) *Panes {
+func (f function) panes(s launch.Steps) *launch.Panes {
 	if f.by != byOver {
 		return nil
 	}
-	p, ok := panesOf(s)
+	p, ok := launch.PanesOf(s)
 	if !ok {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (f function) panes(s Steps) *Panes {
 }
 
 // window puts the window function over batch number n on a stream.
-func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps Steps) error {
+func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps launch.Steps) error {
 	k, b := j.x.k, &d.Batch
 	switch {
 	case j.fuses:

@@ -109,7 +109,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := gpuexec.LoadKernels(dev, launch.CheckKernel)
+	k, err := launch.Load(dev, append(launch.Queries(), launch.CheckKernel)...)
 	if err != nil {
 		return err
 	}

@@ -129,20 +129,20 @@ func (p *DecodeSeries) Launch(q Queue, grid, block cuda.Size) error {
 
 // MapValues has the parameters of the kernel map_values: see kernels/values/map_values.cu.
 type MapValues struct {
-	Values cuda.Pointer // double*
-	Tiles  uint32
-	Steps  uint32
-	Length uint32
-	Map    abi.Map
-	Truth  bool
-	A      float64
-	B      float64
-	Kept   cuda.Pointer // u32*
+	Values    cuda.Pointer // double*
+	Tiles     uint32
+	Steps     uint32
+	Length    uint32
+	Map       abi.Map
+	Truth     bool
+	A         float64
+	B         float64
+	Remaining cuda.Pointer // u32*
 }
 
 // Launch puts the kernel on a queue.
 func (p *MapValues) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(MapValuesKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.Map), bit(p.Truth), math.Float64bits(p.A), math.Float64bits(p.B), uint64(p.Kept))
+	return q.launch(MapValuesKernel, grid, block, uint64(p.Values), uint64(p.Tiles), uint64(p.Steps), uint64(p.Length), uint64(p.Map), bit(p.Truth), math.Float64bits(p.A), math.Float64bits(p.B), uint64(p.Remaining))
 }
 
 // SeriesRows has the parameters of the kernel series_rows: see kernels/values/series_rows.cu.

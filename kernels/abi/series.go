@@ -2,9 +2,9 @@ package abi
 
 // Decoded is what decode_series reports of a chunk.
 type Decoded struct {
-	End  int64  // time of its last sample in ms
-	Kept uint32 // samples in its column
-	_    uint32 // whether one of them is less than the one before
+	End     int64  // time of its last sample in ms
+	Samples uint32 // in its column
+	_       uint32 // whether one of them is less than the one before
 }
 
 // SeriesCounts are what the sample limit needs of a series, as the window kernels

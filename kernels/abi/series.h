@@ -6,9 +6,9 @@ const i64 kNever = 0x7fffffffffffffffll;
 
 // What decode_series says of a chunk. Mirrors abi.Decoded.
 struct Decoded {
-  i64 end;    // the time of its last sample, stale or not; kNever if it has none
-  u32 kept;   // samples in its column
-  u32 falls;  // whether one of them is less than the one before
+  i64 end;      // the time of its last sample, stale or not; kNever if it has none
+  u32 samples;  // in its column
+  u32 falls;    // whether one of them is less than the one before
 };
 
 // Mirrors abi.SeriesCounts: what the sample limit needs of a series.

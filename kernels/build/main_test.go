@@ -117,3 +117,18 @@ func TestIncludesRunDown(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenings: each kernel opens with what it computes, its grid, what a thread owns, and the
+// bytes and operations that this takes.
+func TestOpenings(t *testing.T) {
+	for _, k := range kernels(t) {
+		text, err := os.ReadFile(k.source)
+		require.NoError(t, err)
+		opening, _, ok := strings.Cut(string(text), "\n#include")
+		require.True(t, ok, k.source)
+		require.True(t, strings.HasPrefix(opening, "// "+k.name), k.source)
+		for _, word := range []string{"computes", "grid", "owns", "bytes", "operations"} {
+			require.Contains(t, strings.ToLower(opening), word, k.source)
+		}
+	}
+}

@@ -17,19 +17,19 @@ struct SeriesColumn {
   u64* times;
   u64* values;
   bool drop;
-  u32 kept;
+  u32 stored;
   u64 begin, end;
-  double last;  // kept
+  double last;  // stored
   bool falls;
   DEVICE bool operator()(u32 i, u64 t, u64 v) {
     if (i == 0) begin = t;
     end = t;
     if (drop && v == kStaleMarker) return true;
-    store_streaming(times + (u64)kept * 32, t);
-    store_streaming(values + (u64)kept * 32, v);
-    if (as_double(v) < last && kept > 0) falls = true;
+    store_streaming(times + (u64)stored * 32, t);
+    store_streaming(values + (u64)stored * 32, v);
+    if (as_double(v) < last && stored > 0) falls = true;
     last = as_double(v);
-    kept++;
+    stored++;
     return true;
   }
 };
@@ -46,5 +46,5 @@ DEVICE void decode_columns(DECODE_PARAMETERS) {
   u32 status = decode_either<mixed>(slab, ref, column);
   if (!status && (ref.samples & (kXOR2 - 1)) && !table.includes(id, (i64)column.begin, (i64)column.end)) status = kOutside;
   if (status) atomic_min(fault, fault_base + (u64)id * 256 + status);
-  chunks[id] = Decoded{(i64)column.end, column.kept, column.falls};
+  chunks[id] = Decoded{(i64)column.end, column.stored, column.falls};
 }

@@ -2,6 +2,11 @@
 #pragma once
 #include "../abi/chunk.h"
 
+// A time range in ms, both ends included.
+struct Times {
+  i64 from, to;
+};
+
 // The table of a batch's chunks.
 struct Table {
   const Entry* __restrict__ entries;
@@ -15,22 +20,17 @@ struct Table {
     return ChunkRef{(e.where & 0x7ffffffffull) * 8, (u32)(e.where >> 35) & 0x1fff, (u32)(e.where >> 48) | xor2};
   }
 
-  // The chunk's stated range, both ends included, in ms.
-  DEVICE void range(u32 id, i64& from, i64& to) const {
+  // The chunk's stated range.
+  DEVICE Times range(u32 id) const {
     Entry e = entries[id];
-    if (e.when & kWide) {
-      from = wide[e.where].from;
-      to = wide[e.where].to;
-      return;
-    }
-    from = since + (i64)(e.when & 0x7ffffffffull);
-    to = from + (i64)(e.when >> 35 & 0x7ffffff);
+    if (e.when & kWide) return Times{wide[e.where].from, wide[e.where].to};
+    i64 from = since + (i64)(e.when & 0x7ffffffffull);
+    return Times{from, from + (i64)(e.when >> 35 & 0x7ffffff)};
   }
 
   // Whether times lie in it.
   DEVICE bool includes(u32 id, i64 begin, i64 end) const {
-    i64 from, to;
-    range(id, from, to);
-    return begin >= from && end <= to;
+    Times stated = range(id);
+    return begin >= stated.from && end <= stated.to;
   }
 };

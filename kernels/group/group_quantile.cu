@@ -4,7 +4,7 @@
 //   at step k, NaN first, where r + w = quantile*(n-1). Where the answer depends on how zeros
 //   of either sign are sorted it lowers *fault to kMixedZeros.
 // Grid: x 32 steps, a block of 32 by `parts` threads; y groups, in strides of the grid.
-// The threads of a column own one group at one step and share its series: those of group g
+// A thread owns a part of one group at one step: the threads of a column share its series. Those of group g
 //   have places members[first[g]] to members[first[g+1]], and place p has
 //   values[(p/32*steps+k)*32+p%32]. They narrow the range that the value of the wanted rank
 //   lies in by 4 bits at a time, counting the values in each sixteenth; where few are left,

@@ -3,7 +3,7 @@
 //
 // Computes: values[i] = f(values[i], a, b), in place, kAbsent where a comparison does not hold,
 //   or, with `truth`, 1 and 0. The values that a comparison without `truth` leaves it counts
-//   in kept[series].
+//   in remaining[series].
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
 // A thread owns one series at `length` steps: values[(tile*steps+step)*32+lane].
 // Bytes per series and step: reads 8, writes 8.
@@ -61,7 +61,7 @@ DEVICE bool holds(Map map, double v, double a) {
 }
 
 KERNEL MAX_THREADS(128) map_values(double* __restrict__ values, u32 tiles, u32 steps, u32 length, Map map, Flag truth,
-                                   double a, double b, u32* __restrict__ kept) {
+                                   double a, double b, u32* __restrict__ remaining) {
   StepRange mine = my_steps(steps, length);
   if (mine.tile >= tiles || mine.from >= steps) return;
   double* at = values + ((u64)mine.tile * steps + mine.from) * 32 + mine.lane;
@@ -81,5 +81,5 @@ KERNEL MAX_THREADS(128) map_values(double* __restrict__ values, u32 tiles, u32 s
       *at = as_double(kAbsent);
     }
   }
-  if (left) atomic_add(&kept[mine.tile * 32 + mine.lane], left);
+  if (left) atomic_add(&remaining[mine.tile * 32 + mine.lane], left);
 }

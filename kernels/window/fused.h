@@ -15,11 +15,8 @@
       i64 start, i64 interval, u32 steps, i64 width, u64 *__restrict__ out, u64 *__restrict__ reads,                \
       SeriesCounts *__restrict__ counts
 
-// With 64 registers, some of which are spilled where a window ends, there are threads
-// enough to wait for chunks. Measured on an H200, in ms for 1 G samples, with as many
-// registers as the compiler likes (80 to 118), and 80, 64 and 48: rate[5m] every 5m 11.5,
-// 9.6, 9.4, 25; max_over_time[5m] every 5m 9.9, 9.0, 8.0, 7.9; last every 30m 8.8, 8.5, 7.7,
-// 7.6.
+// 64 registers a thread, some of which are spilled where a window ends, so that there are
+// threads enough to wait for chunks. docs/gpu.md has what other numbers cost.
 #define FUSED_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
 
 #define FUSED_JOB                                                                                                      \
@@ -64,16 +61,8 @@ struct FusedJob {
   DEVICE SeriesCounts* counts_of(u32 tile) const { return counts + tile * 32 + thread_x() % 32; }
 
   // The ends of the stated time range of this thread's chunk, and of any.
-  DEVICE i64 earliest() const {
-    i64 from, to;
-    table.range(this_chunk(), from, to);
-    return from;
-  }
-  DEVICE i64 latest(u32 id) const {
-    i64 from, to;
-    table.range(id, from, to);
-    return to;
-  }
+  DEVICE i64 earliest() const { return table.range(this_chunk()).from; }
+  DEVICE i64 latest(u32 id) const { return table.range(id).to; }
 
   // The number of windows that begin before time t.
   DEVICE u32 begun(i64 t) const {

@@ -5,7 +5,7 @@
 
 // The windows of a counter, or of a gauge. Prometheus adds what a counter had before each
 // reset to the difference between the window's last and first value, in their order. The
-// difference is known last, so two resets are kept for it; it fails where there are more.
+// difference is known last, so two resets are held for it; it fails where there are more.
 struct Rates {
   Flag counter;
   double seconds;

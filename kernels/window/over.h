@@ -12,10 +12,7 @@ struct Over {
     s.n = n;
     add_over_time<op>(s, v);
   }
-  DEVICE Found found(u32 n, i64, i64) {
-    s.n = n;
-    return value_of_all(result<op>(s), n);
-  }
+  DEVICE Found found(u32 n, i64, i64) const { return value_of_all(result<op>(s), n); }
   DEVICE bool failed() const { return false; }
 };
 

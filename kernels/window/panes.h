@@ -1,4 +1,4 @@
-// Panes: the stretches of time between neighbouring edges of windows. Each window
+// Panes: the periods between neighbouring edges of windows. Each window
 // is a whole number of panes, so what windows share is computed once.
 #pragma once
 #include "../values/aggregate.h"

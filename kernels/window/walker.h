@@ -16,7 +16,7 @@ struct Columns {
 struct Walker {
   u32 lane;
   u32 tile, end;  // where it is, and that behind the series' last
-  u32 i, n;       // sample of the chunk's kept ones
+  u32 i, n;       // sample of the chunk's column
   u32 falls;      // the chunk's
   u64 at;         // its place in the columns
   i64 t;          // its time; kNever behind the last sample
@@ -28,7 +28,7 @@ DEVICE void enter(Walker& w, const Columns& c) {
   w.i = 0;
   for (; w.tile < w.end; w.tile++) {
     Decoded chunk = c.chunks[w.tile * 32 + w.lane];
-    w.n = chunk.kept;
+    w.n = chunk.samples;
     if (w.n > 0) {
       w.until = chunk.end;
       w.falls = chunk.falls;
@@ -129,7 +129,7 @@ DEVICE u32 leap(Walker& w, const Columns& c, i64 t, u64& last, bool& falls) {
   last = from.at + (u64)(n - 1) * 32;
   for (u32 tile = from.tile + 1; tile <= w.tile && tile < w.end; tile++) {
     u32 place = tile * 32 + w.lane;
-    u32 passed = tile < w.tile ? c.chunks[place].kept : w.i;
+    u32 passed = tile < w.tile ? c.chunks[place].samples : w.i;
     if (passed == 0) continue;
     u64 at = c.rows[tile] * 32 + w.lane;
     falls = falls || c.chunks[place].falls || c.values[at] < c.values[last];

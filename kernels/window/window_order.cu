@@ -74,13 +74,13 @@ DEVICE double median_distance(Unsorted u) {
 }
 
 KERNEL MAX_THREADS(64) window_order(WINDOW_PARAMETERS, Flag distance, double quantile, u64* __restrict__ fault) {
-  SHARED double kept[kMost * kThreads];
+  SHARED double values_in_order[kMost * kThreads];
   WindowJob job = WINDOW_JOB;
   if (!job.owns(tiles)) return;
   const Columns& c = job.c;
   Walker lo = job.begin(), hi = lo;
   u32 n = 0;
-  Sorted s{kept + thread_x(), kThreads, 0};  // the window's values, if it has no more than kMost
+  Sorted s{values_in_order + thread_x(), kThreads, 0};  // the window's values, if it has no more than kMost
   bool sorted = true, certain = true;
   Zeros zeros{0, 0};
   double hi_value = value_at(hi, c);

@@ -1,8 +1,7 @@
-package gpuexec
+package launch
 
 import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -24,9 +23,9 @@ const minPanes, maxPanes = 8, 256
 // maxBlock is the largest number of panes in a block: a thread goes through one.
 const maxBlock = 128
 
-// panesOf cuts the windows of s into panes. It reports false where that is not
+// PanesOf cuts the windows of s into panes. It reports false where that is not
 // worth it. It must depend on nothing but s: a mean's last bits do on how it is made.
-func panesOf(s Steps) (p Panes, ok bool) {
+func PanesOf(s Steps) (p Panes, ok bool) {
 	if s.Interval <= 0 || s.Count < minPanes || s.Width/s.Interval < minPanes || s.Width/s.Interval > maxPanes*int64(s.Count) {
 		return p, false
 	}
@@ -36,34 +35,34 @@ func panesOf(s Steps) (p Panes, ok bool) {
 	}
 	p.Count = p.Per*(s.Count-1) + p.Span
 	p.Block = min(p.Span/2, maxBlock)
-	return p, p.Count/p.Block < maxGridY
+	return p, p.Count/p.Block < MaxGridY
 }
 
-// bytes is the memory that the panes of a tile of series take, for each of the
+// Bytes is the memory that the panes of a tile of series take, for each of the
 // suffixes and the prefixes.
-func (p *Panes) bytes(op abi.Operator) int {
+func (p *Panes) Bytes(op abi.Operator) int {
 	if op == abi.Min || op == abi.Max {
-		return int(p.Count) * lanes * abi.ExtremeBytes
+		return int(p.Count) * abi.TileChunks * abi.ExtremeBytes
 	}
-	return int(p.Count) * lanes * abi.TotalBytes
+	return int(p.Count) * abi.TileChunks * abi.TotalBytes
 }
 
 // WindowPanes puts a function of windows that are cut into panes on a stream.
-// suffix and prefix have p.bytes for each tile.
-func (k *Kernels) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op abi.Operator, suffix, prefix cuda.Pointer, out Output) error {
-	grid := blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+// suffix and prefix have p.Bytes for each tile.
+func (k *Set) WindowPanes(c *cuda.Context, s cuda.Stream, b *Batch, steps Steps, p *Panes, op abi.Operator, suffix, prefix cuda.Pointer, out Output) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
 	grid.Y = (p.Count + p.Block - 1) / p.Block
-	panes := launch.WindowPanes{
+	panes := WindowPanes{
 		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
 		Base: steps.Start - steps.Width, Interval: steps.Interval, Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block,
 		Op: op, Suffix: suffix, Prefix: prefix,
 	}
-	if err := panes.Launch(k.on(c, s), grid, cuda.Size{X: abi.WindowBlock}); err != nil {
+	if err := panes.Launch(k.On(c, s), grid, cuda.Size{X: abi.WindowBlock}); err != nil {
 		return err
 	}
-	join := launch.WindowJoin{
+	join := WindowJoin{
 		WindowParameters: windowParameters(b, steps, out), Head: p.Head, Per: p.Per, Count: p.Count, Block: p.Block, Span: p.Span,
 		Op: op, Suffix: suffix, Prefix: prefix,
 	}
-	return join.Launch(k.on(c, s), windowGrid(b, steps, abi.WindowBlock), cuda.Size{X: abi.WindowBlock})
+	return join.Launch(k.On(c, s), windowGrid(b, steps, abi.WindowBlock), cuda.Size{X: abi.WindowBlock})
 }
