@@ -2,7 +2,6 @@ package cpuexec
 
 import (
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,37 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// odd draws values of all kinds: plain ones, near and beyond the largest, tiny
-// ones, both zeros, NaN and both infinities.
-func odd(r *rand.Rand) float64 {
-	edge := []float64{
-		math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), math.MaxFloat64, -math.MaxFloat64,
-		math.MaxFloat64 / 2, math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, 0x1p-1022, 1, 2,
-		math.Nextafter(math.MaxFloat64, 0), 0x1p970, -0x1p970, -0x1p969,
-	}
-	switch r.IntN(8) {
-	case 0:
-		return edge[r.IntN(len(edge))]
-	case 1:
-		return float64(r.IntN(5) - 2)
-	default:
-		return r.NormFloat64() * math.Pow(10, float64(r.IntN(30)-15))
-	}
-}
-
-// identical compares bits, except that all NaNs are one.
-func identical(t *testing.T, want, got []float64, of string) {
-	require.Len(t, got, len(want))
-	for k := range want {
-		if math.IsNaN(want[k]) && math.IsNaN(got[k]) {
-			continue
-		}
-		require.Equal(t, math.Float64bits(want[k]), math.Float64bits(got[k]), "%s: %v and %v", of, want[k], got[k])
-	}
-}
 
 // TestFullWords: adding stretches of values yields the same bits as adding them
 // one by one.
@@ -55,7 +26,7 @@ func TestFullWords(t *testing.T) {
 				for series := range 1 + r.IntN(12) {
 					in := make([]float64, n)
 					for k := range in {
-						if in[k] = odd(r); usual {
+						if in[k] = exacttest.Odd(r); usual {
 							in[k] = r.NormFloat64()
 						}
 						if series == 0 {
@@ -69,14 +40,14 @@ func TestFullWords(t *testing.T) {
 						all.full(0, 3, 67, in)
 					}
 				}
-				identical(t, one.val, all.val, name)
-				identical(t, one.comp, all.comp, name)
-				identical(t, one.n, all.n, name)
+				exacttest.RequireSame(t, one.val, all.val, name)
+				exacttest.RequireSame(t, one.comp, all.comp, name)
+				exacttest.RequireSame(t, one.n, all.n, name)
 				require.Equal(t, one.incr, all.incr)
 				want, got := make([]float64, n), make([]float64, n)
 				one.results(0, want)
 				all.results(0, got)
-				identical(t, want, got, name)
+				exacttest.RequireSame(t, want, got, name)
 			}
 		}
 	}
@@ -91,7 +62,7 @@ func TestMapper(t *testing.T) {
 		for range 300 {
 			m := &plan.Map{Func: f, Swap: r.IntN(2) == 0, Bool: f.Compares && r.IntN(2) == 0}
 			for range f.Args {
-				m.Args = append(m.Args, odd(r))
+				m.Args = append(m.Args, exacttest.Odd(r))
 			}
 			in := dense.New(1 + r.IntN(200))
 			for w := range in.Present {
@@ -101,7 +72,7 @@ func TestMapper(t *testing.T) {
 				in.Present[len(in.Present)-1] &= 1<<over - 1
 			}
 			for k := range in.Values {
-				if in.Values[k] = odd(r); f.Args > 0 && r.IntN(4) == 0 {
+				if in.Values[k] = exacttest.Odd(r); f.Args > 0 && r.IntN(4) == 0 {
 					in.Values[k] = m.Args[0]
 				}
 			}
@@ -134,7 +105,7 @@ func TestMapper(t *testing.T) {
 				}
 			}
 			require.Equal(t, len(want), n, name)
-			identical(t, want, got, name)
+			exacttest.RequireSame(t, want, got, name)
 		}
 	}
 }

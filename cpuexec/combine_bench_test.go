@@ -62,7 +62,7 @@ func BenchmarkCombine(b *testing.B) {
 				n, c, err := combine(q)
 				require.NoError(b, err)
 				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
-				a := newAggregator(by, q, input{n: c.size(), labels: c.labels, grouping: c.labels}, false)
+				a := newAggregator(by, q, inputOf(by, c.size(), c.labels), false)
 				a.Allocate()
 				_, err = fill(q, n, c, nil, a)
 				require.NoError(b, err)

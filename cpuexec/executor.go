@@ -263,6 +263,39 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	return quantiles(r.Query, n, p, in)
 }
 
+// selected evaluates an operator that keeps some of its input's series.
+func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
+	var s selector = nothing{}
+	none, fails := p.selects(r.Query, n)
+	err := r.feed(n, func(in input) operator.Sink {
+		if !none && fails == nil {
+			s = newSelector(n, p, r.Query, in)
+		}
+		return s
+	})
+	if err != nil {
+		return nil, err
+	}
+	if fails != nil {
+		return nil, fails // once the input has been evaluated without an error
+	}
+	return s.rows(r.Query), nil
+}
+
+// quantilesOver evaluates the quantile operator over a window and the chain above
+// that.
+func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, above chain) ([]plan.Row, error) {
+	var q *quantiler
+	err := r.window(w, above, func(s *source) operator.Sink {
+		q = newQuantiler(n, r.Query, s.input(n))
+		return q
+	})
+	if err != nil {
+		return nil, err
+	}
+	return q.results(r.Query, p)
+}
+
 // accumulate evaluates an aggregation that adds value to value.
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
 	defer r.Holding()()

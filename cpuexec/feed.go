@@ -10,22 +10,16 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// input is what a sink is told of the series that it is about to take.
+// input is what a sink is told of the series that it is about to consume.
 type input struct {
 	n      int
 	labels func(i int) labels.Labels
-	// grouping are the labels as far as the sink's aggregation groups by them;
-	// they are cheaper to get.
-	grouping func(i int) labels.Labels
-	source   *source // of the series, if they come right from one
+	groups func() groups // of the sink's aggregation
 }
 
-// groups are those of an aggregation of the series.
-func (in *input) groups(a *plan.Aggregate) groups {
-	if in.source != nil {
-		return in.source.groups(a)
-	}
-	return group(a, in.n, in.grouping)
+// inputOf is the input of the aggregation node of n series with labels at.
+func inputOf(node *plan.Aggregate, n int, at func(int) labels.Labels) input {
+	return input{n: n, labels: at, groups: func() groups { return group(node, n, at) }}
 }
 
 // feed evaluates the input of the aggregation n and hands its series, in order
@@ -35,12 +29,12 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) operator.Sink) error {
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
 		return r.window(w, above, func(s *source) operator.Sink {
-			return open(input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s})
+			return open(s.input(n))
 		})
 	}
 	if combines(bottom) {
 		return r.combined(bottom, above, func(size int, at func(int) labels.Labels) operator.Sink {
-			return open(input{n: size, labels: at, grouping: at})
+			return open(inputOf(n, size, at))
 		})
 	}
 	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.relabelsOnly() && !r.mayRemember(inner) {
@@ -54,8 +48,8 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) operator.Sink) error {
 		if err != nil {
 			return err
 		}
-		return r.Feed(open(input{n: len(order), labels: at, grouping: at}), len(order), func(i int, out dense.Row) int {
-			return a.acc.row(order[i], out)
+		return r.Feed(open(inputOf(n, len(order), at)), len(order), func(i int, out dense.Row) int {
+			return a.fillRow(order[i], out)
 		})
 	}
 	rows, err := r.node(n.Input)
@@ -64,7 +58,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in input) operator.Sink) error {
 	}
 	defer r.Charge(-operator.RowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.Feed(open(input{n: len(rows), labels: at, grouping: at}), len(rows), func(i int, out dense.Row) int {
+	return r.Feed(open(inputOf(n, len(rows), at)), len(rows), func(i int, out dense.Row) int {
 		out.Put(&rows[i])
 		return len(rows[i].Values)
 	})

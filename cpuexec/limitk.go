@@ -83,7 +83,10 @@ func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
 	}
 }
 
-func (l *countLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }
+func (l *countLimiter) rows(q *operator.Query) []plan.Row {
+	q.Free(l, nil) // the rows were counted as they were collected
+	return l.limited.rows(&l.members)
+}
 
 // ratioLimiter is the sink of limit_ratio, which keeps a series or does not by
 // the hash of its labels.
@@ -134,7 +137,7 @@ func inRatio(ratio, offset float64) bool {
 	return offset < ratio
 }
 
-func (l *ratioLimiter) rows() []plan.Row { return l.limited.rows(&l.members) }
+func (l *ratioLimiter) rows(*operator.Query) []plan.Row { return l.limited.rows(&l.members) }
 
 // limited is what a limiter has kept.
 type limited struct{ collect collector }

@@ -128,7 +128,7 @@ func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
 	if err := r.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.offloaded(x, hasPoints)
+	out.offloaded(computed{x.Values, x.Series, x.Filled}, hasPoints)
 	r.countLeaf(l, o)
 	return r.Done()
 }

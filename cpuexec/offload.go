@@ -16,7 +16,7 @@ type offloadable interface {
 	operator.Bounded
 	aggregation() aggregation
 	offload(offloads bool)            // says that an accelerator computes the results, or not after all
-	offloaded(x *Results, has []bool) // puts them in; has says which series have a value
+	offloaded(x computed, has []bool) // puts them in; has says which series have a value
 }
 
 // aggregation is what an accelerator has to know of a sink.
@@ -27,15 +27,21 @@ type aggregation struct {
 	rooms   []int // of topk and bottomk, how many series each group keeps at a step
 }
 
+// computed is what an accelerator computed: see Results.
+type computed struct {
+	values         []float64
+	series, filled []int32
+}
+
 func (a *aggregator) aggregation() aggregation {
 	return aggregation{node: a.node, groupOf: a.groups.of, groups: len(a.first)}
 }
 
 func (a *aggregator) offload(offloads bool) { a.offloads = offloads }
 
-func (a *aggregator) offloaded(x *Results, has []bool) {
+func (a *aggregator) offloaded(x computed, has []bool) {
 	noteSeries(a.first, a.groups.of, has)
-	a.acc = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.Values}
+	a.acc = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.values}
 }
 
 func (a *ranker) aggregation() aggregation {
@@ -49,9 +55,9 @@ func (a *ranker) aggregation() aggregation {
 // offload lays the heaps out. An accelerator computes one for every group.
 func (a *ranker) offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
 
-func (a *ranker) offloaded(x *Results, has []bool) {
+func (a *ranker) offloaded(x computed, has []bool) {
 	noteSeries(a.first, a.of, has)
-	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
+	a.all, a.filled = keyed{keys: x.values, series: x.series}, x.filled
 }
 
 // noteSeries notes the first series of each group that has a value.
@@ -70,16 +76,16 @@ func offloadedBytes(groups, steps int) int64 {
 	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
 }
 
-// sparse makes a row of values of which some are Absent. Where none is, they
+// sparse makes a row of values of which some are dense.Absent. Where none is, they
 // are the row's.
 func sparse(values []float64) (row plan.Row) {
-	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == Absent }) {
+	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == dense.Absent }) {
 		row.Values = values[:len(values):len(values)]
 		row.Runs = []plan.Run{{Len: int32(len(values))}}
 		return row
 	}
 	for k, v := range values {
-		if math.Float64bits(v) == Absent {
+		if math.Float64bits(v) == dense.Absent {
 			continue
 		}
 		row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
@@ -93,7 +99,7 @@ func spread(values []float64, out dense.Row) (points int) {
 	cur := dense.Cursor{Row: out}
 	defer cur.Flush()
 	for k, v := range values {
-		if math.Float64bits(v) != Absent {
+		if math.Float64bits(v) != dense.Absent {
 			cur.Set(k, v)
 			points++
 		}

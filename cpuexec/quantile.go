@@ -73,6 +73,11 @@ type quantiler struct {
 	in collector
 }
 
+// newQuantiler makes the sink of node.
+func newQuantiler(node *plan.Aggregate, q *operator.Query, in input) *quantiler {
+	return &quantiler{newAggregator(node, q, in, false), collector{labels: in.labels}}
+}
+
 func (q *quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
 func (q *quantiler) TooLarge(maxSamples int) string {
@@ -92,24 +97,17 @@ func (q *quantiler) Bytes() int64 {
 	return 0
 }
 
-// quantilesOver evaluates the quantile operator over a window and the chain above
-// that.
-func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, above chain) ([]plan.Row, error) {
-	var q *quantiler
-	err := r.window(w, above, func(s *source) operator.Sink {
-		in := input{n: len(s.labels), labels: s.resultLabels, grouping: s.labelsFor(n), source: s}
-		q = &quantiler{newAggregator(n, r.Query, in, r.firsts != nil), collector{labels: s.resultLabels}}
-		return q
-	})
-	if err != nil {
-		return nil, err
-	}
+// shared returns nil: rows are kept in the order of their series.
+func (q *quantiler) shared(int, int) [][]int32 { return nil }
+
+// results returns the quantiles. The memory of the sink is counted no longer.
+func (q *quantiler) results(of *operator.Query, p parameter) ([]plan.Row, error) {
 	if !q.offloads {
-		defer r.Charge(-operator.RowsBytes(q.in.rows))
-		return quantiles(r.Query, n, p, q.in.rows)
+		defer of.Charge(-operator.RowsBytes(q.in.rows))
+		return quantiles(of, q.node, p, q.in.rows)
 	}
 	rows := q.rows()
-	r.Free(q, rows)
+	of.Free(q, rows)
 	return rows, nil
 }
 

@@ -9,40 +9,24 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// selected evaluates an operator that keeps some of its input's series.
-func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
-	type selector interface {
-		operator.Sink
-		rows() []plan.Row
+// selector is the sink of an operator that keeps some of its input's series.
+type selector interface {
+	operator.Sink
+	// rows returns the series that are kept at some step: in the order of the input, or at a
+	// single step group by group in the order of Prometheus's heaps. The memory of the sink is
+	// counted no longer.
+	rows(q *operator.Query) []plan.Row
+}
+
+// newSelector makes the sink of n.
+func newSelector(n *plan.Aggregate, p parameter, q *operator.Query, in input) selector {
+	switch n.Func.Name {
+	case "limit_ratio":
+		return newRatioLimiter(n, p, q, in)
+	case "limitk":
+		return newCountLimiter(n, p, q, in)
 	}
-	var s selector
-	none, fails := p.selects(r.Query, n)
-	err := r.feed(n, func(in input) operator.Sink {
-		switch {
-		case none || fails != nil:
-			s = nothing{}
-		case n.Func.Name == "limit_ratio":
-			s = newRatioLimiter(n, p, r.Query, in)
-		case n.Func.Name == "limitk":
-			s = newCountLimiter(n, p, r.Query, in)
-		default:
-			s = newRanker(n, p, r.Query, in)
-		}
-		return s
-	})
-	if err != nil {
-		return nil, err
-	}
-	if fails != nil {
-		return nil, fails // once the input has been evaluated without an error
-	}
-	rows := s.rows()
-	if _, ok := s.(*ranker); ok {
-		r.Free(s, rows)
-	} else {
-		r.Free(s, nil) // their rows are counted as they are collected
-	}
-	return rows, nil
+	return newRanker(n, p, q, in)
 }
 
 // nothing is the sink that keeps no series.
@@ -50,7 +34,7 @@ type nothing struct{}
 
 func (nothing) Consume(*operator.Query, *operator.Batch) {}
 
-func (nothing) rows() []plan.Row { return nil }
+func (nothing) rows(*operator.Query) []plan.Row { return nil }
 
 // members assigns series to the groups of an operator that keeps series.
 type members struct {
@@ -63,7 +47,7 @@ type members struct {
 }
 
 func newMembers(n *plan.Aggregate, q *operator.Query, in input) members {
-	g := in.groups(n)
+	g := in.groups()
 	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: q.Grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++

@@ -124,7 +124,7 @@ type aggregator struct {
 // newAggregator makes the sink of node. With ordered, it notes at each step which series of a
 // group was the first with a value.
 func newAggregator(node *plan.Aggregate, q *operator.Query, in input, ordered bool) *aggregator {
-	a := &aggregator{ctx: q.Context, node: node, steps: q.Grid.Steps, groups: in.groups(node)}
+	a := &aggregator{ctx: q.Context, node: node, steps: q.Grid.Steps, groups: in.groups()}
 	a.first = newFirst(len(a.groups.labels))
 	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)
@@ -204,3 +204,22 @@ func (a *aggregator) rows() []plan.Row {
 	}
 	return out
 }
+
+// shared returns the series from the given one on by group, or nil: see groups.shared.
+func (a *aggregator) shared(from, workers int) [][]int32 { return a.groups.shared(from, workers) }
+
+// addSeries adds series i, whose group nobody else adds to meanwhile, with its values.
+func (a *aggregator) addSeries(i int32, in dense.Row) {
+	g := int(a.groups.of[i])
+	if a.first[g] < 0 {
+		a.first[g] = i
+	}
+	a.acc.reserve(g)
+	if a.firsts != nil {
+		a.noteFirsts(g, i, in.Present, 0, a.acc.words)
+	}
+	a.acc.add(g, in, 0, a.acc.words)
+}
+
+// fillRow writes a group to a row without values and returns how many it has.
+func (a *aggregator) fillRow(group int, out dense.Row) (points int) { return a.acc.row(group, out) }

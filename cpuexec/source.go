@@ -123,6 +123,11 @@ type groupsKey struct {
 	without, drops bool
 }
 
+// input is the input of an aggregation over the series.
+func (s *source) input(a *plan.Aggregate) input {
+	return input{n: len(s.labels), labels: s.resultLabels, groups: func() groups { return s.groups(a) }}
+}
+
 // groups are those of an aggregation over the series.
 func (s *source) groups(a *plan.Aggregate) groups {
 	find := func() groups { return group(a, len(s.labels), s.labelsFor(a)) }

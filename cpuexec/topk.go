@@ -208,9 +208,14 @@ func (a *ranker) value(key float64) float64 {
 	return key
 }
 
-// rows returns the series that are kept at some step: in the order of the
-// input, or at a single step group by group with the best first.
-func (a *ranker) rows() []plan.Row {
+func (a *ranker) rows(q *operator.Query) []plan.Row {
+	rows := a.selected()
+	q.Free(a, rows)
+	return rows
+}
+
+// selected returns the series that are kept at some step.
+func (a *ranker) selected() []plan.Row {
 	var out []plan.Row
 	if a.instant() {
 		for _, g := range byFirst(a.first) {

@@ -23,14 +23,14 @@ func queryOf(workers, steps int) *operator.Query {
 	return operator.NewQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
 }
 
-// numbered are series {n="0"}, {n="1"} …, in groups of neighbours by label g.
-func numbered(n, inGroup int) input {
+// numbered is the input of node of series {n="0"}, {n="1"} …, in groups of neighbours by
+// label g.
+func numbered(node *plan.Aggregate, n, inGroup int) input {
 	ls := make([]labels.Labels, n)
 	for i := range ls {
 		ls[i] = labels.FromStrings("g", fmt.Sprint(i/inGroup), "n", fmt.Sprint(i))
 	}
-	at := func(i int) labels.Labels { return ls[i] }
-	return input{n: n, labels: at, grouping: at}
+	return inputOf(node, n, func(i int) labels.Labels { return ls[i] })
 }
 
 // stockHeap is a heap of samples as Prometheus's engine builds it.
@@ -115,7 +115,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
-				a := newRanker(node, constantParameter(node.Param), q, numbered(n, inGroup))
+				a := newRanker(node, constantParameter(node.Param), q, numbered(node, n, inGroup))
 				err := q.Feed(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
@@ -131,7 +131,7 @@ func TestRankerHeaps(t *testing.T) {
 					got[s] = map[int]float64{}
 				}
 				var order []string
-				for _, row := range a.rows() {
+				for _, row := range a.rows(q) {
 					order = append(order, row.Labels.Get("n"))
 					var i, at int
 					_, _ = fmt.Sscan(row.Labels.Get("n"), &i)
@@ -172,17 +172,11 @@ func BenchmarkRanker(b *testing.B) {
 		for _, name := range []string{"topk", "bottomk", "limitk"} {
 			for _, k := range []float64{1, 5, 10, 100} {
 				node := &plan.Aggregate{Func: plan.Aggregates[name], Param: k}
-				in := numbered(n, n)
+				in := numbered(node, n, n)
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
-						var s interface {
-							operator.Sink
-							rows() []plan.Row
-						} = newRanker(node, constantParameter(node.Param), q, in)
-						if name == "limitk" {
-							s = newCountLimiter(node, constantParameter(node.Param), q, in)
-						}
+						s := newSelector(node, constantParameter(node.Param), q, in)
 						err := q.Feed(s, n, func(i int, out dense.Row) int {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
@@ -191,7 +185,7 @@ func BenchmarkRanker(b *testing.B) {
 							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
 							return steps
 						})
-						if err != nil || len(s.rows()) == 0 {
+						if err != nil || len(s.rows(q)) == 0 {
 							b.Fatal(err)
 						}
 					}

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -31,6 +32,10 @@ func (r Row) Set(k int, v float64) {
 	r.Values[k] = v
 	r.Present[k>>6] |= 1 << (k & 63)
 }
+
+// Absent is the bits of a value that is not there, in lists of values that have one for each
+// step: Prometheus's stale marker, which no function returns.
+const Absent = value.StaleNaN
 
 // Cursor writes a row whose values come in step order. It gathers a word of the
 // bitmap before it stores it.
