@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -18,12 +19,14 @@ import (
 // groupSink is a sink that series may be added to group by group.
 type groupSink interface {
 	operator.Sink
-	// shared returns the series from the given one on by group; nil if so many workers are
+	// Shared returns the series from the given one on by group; nil if so many workers are
 	// better off with batches.
-	shared(from, workers int) [][]int32
-	// addSeries adds series i, to whose group nobody else adds meanwhile, with its values.
-	addSeries(i int32, in dense.Row)
+	Shared(from, workers int) [][]int32
+	// AddSeries adds series i, to whose group nobody else adds meanwhile, with its values.
+	AddSeries(i int32, in dense.Row)
 }
+
+var _ groupSink = (*aggregate.Adder)(nil)
 
 // byGroup evaluates the series that were not taken yet and adds them to a. eval is
 // called by worker k with a series.
@@ -45,7 +48,7 @@ func (e *windowing) byGroup(a groupSink, members [][]int32, eval func(k, i int, 
 				return false // as the limit says below
 			}
 			if c.Kept > 0 {
-				a.addSeries(i, out)
+				a.AddSeries(i, out)
 			}
 		}
 		return true

@@ -118,12 +118,12 @@ func explained(q *operator.Query, n plan.Node, in [][]plan.Row, samples int, err
 
 // collectCombined is combined into rows.
 func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
-	c := &collector{}
+	c := &operator.Collector{}
 	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) operator.Sink {
-		c.labels = at
+		c.Labels = at
 		return c
 	})
-	return c.rows, err
+	return c.Rows, err
 }
 
 // withoutNames drops the names from n series and reports whether their labels

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -62,7 +63,7 @@ func BenchmarkCombine(b *testing.B) {
 				n, c, err := combine(q)
 				require.NoError(b, err)
 				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
-				a := newAggregator(by, q, inputOf(by, c.size(), c.labels), false)
+				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.size(), c.labels), false)
 				a.Allocate()
 				_, err = fill(q, n, c, nil, a)
 				require.NoError(b, err)

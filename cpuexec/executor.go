@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -213,13 +214,13 @@ func (r *run) chained(n plan.Node) ([]plan.Row, error) {
 
 // collect evaluates a window, and the chain above it, to rows.
 func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
-	c := &collector{}
-	err := r.window(w, above, func(s *source) operator.Sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
-	return c.rows, err
+	c := &operator.Collector{}
+	err := r.window(w, above, func(s *source) operator.Sink { c.N, c.Labels = len(s.labels), s.resultLabels; return c })
+	return c.Rows, err
 }
 
 func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
-	var p parameter
+	var p aggregate.Parameter
 	if n.Func.Param {
 		var err error
 		if p, err = r.parameter(n); err != nil {
@@ -240,9 +241,9 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows := a.rows()
+		rows := a.Rows()
 		if r.firsts != nil {
-			r.firsts.of = a.firstSeries(rows)
+			r.firsts.of = a.FirstSeries(rows)
 		}
 		r.Free(a, rows)
 		return rows, nil
@@ -258,18 +259,18 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 	}
 	defer r.Charge(-operator.RowsBytes(in))
 	if n.Label != "" {
-		return countValues(r.Query, n, in)
+		return aggregate.CountValues(r.Query, n, in)
 	}
-	return quantiles(r.Query, n, p, in)
+	return aggregate.Quantiles(r.Query, n, p, in)
 }
 
 // selected evaluates an operator that keeps some of its input's series.
-func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
-	var s selector = nothing{}
-	none, fails := p.selects(r.Query, n)
-	err := r.feed(n, func(in input) operator.Sink {
+func (r *run) selected(n *plan.Aggregate, p aggregate.Parameter) ([]plan.Row, error) {
+	var s aggregate.Selector = aggregate.Nothing{}
+	none, fails := p.Check(r.Query, n)
+	err := r.feed(n, func(in aggregate.Input) operator.Sink {
 		if !none && fails == nil {
-			s = newSelector(n, p, r.Query, in)
+			s = aggregate.NewSelector(n, p, r.Query, in)
 		}
 		return s
 	})
@@ -279,28 +280,28 @@ func (r *run) selected(n *plan.Aggregate, p parameter) ([]plan.Row, error) {
 	if fails != nil {
 		return nil, fails // once the input has been evaluated without an error
 	}
-	return s.rows(r.Query), nil
+	return s.Rows(r.Query), nil
 }
 
 // quantilesOver evaluates the quantile operator over a window and the chain above
 // that.
-func (r *run) quantilesOver(n *plan.Aggregate, p parameter, w *plan.Window, above chain) ([]plan.Row, error) {
-	var q *quantiler
+func (r *run) quantilesOver(n *plan.Aggregate, p aggregate.Parameter, w *plan.Window, above chain) ([]plan.Row, error) {
+	var q *aggregate.Quantiler
 	err := r.window(w, above, func(s *source) operator.Sink {
-		q = newQuantiler(n, r.Query, s.input(n))
+		q = aggregate.NewQuantiler(n, r.Query, s.input(n))
 		return q
 	})
 	if err != nil {
 		return nil, err
 	}
-	return q.results(r.Query, p)
+	return q.Results(r.Query, p)
 }
 
 // accumulate evaluates an aggregation that adds value to value.
-func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
+func (r *run) accumulate(n *plan.Aggregate) (a *aggregate.Adder, err error) {
 	defer r.Holding()()
-	err = r.feed(n, func(in input) operator.Sink {
-		a = newAggregator(n, r.Query, in, r.firsts != nil)
+	err = r.feed(n, func(in aggregate.Input) operator.Sink {
+		a = aggregate.NewAdder(n, r.Query, in, r.firsts != nil)
 		return a
 	})
 	return a, err

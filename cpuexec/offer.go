@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -21,8 +22,8 @@ func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Si
 	if x == nil {
 		return r.windowed(src, w, above, out, nil)
 	}
-	if to, ok := out.(offloadable); ok {
-		if l := r.aggregationLeaf(src, w, above, to.aggregation()); l != nil && x.Aggregates(l.Aggregate) {
+	if to, ok := out.(aggregate.Offloadable); ok {
+		if l := r.aggregationLeaf(src, w, above, to.Layout()); l != nil && x.Aggregates(l.Aggregate) {
 			return r.offered(l, src, above, to)
 		}
 	}
@@ -65,11 +66,11 @@ func (r *run) offeredRows(src *source, w *plan.Window, above chain, out operator
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
 // that.
-func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error {
+func (r *run) offered(l *Leaf, src *source, above chain, out aggregate.Offloadable) error {
 	x := r.job.Accelerator
 	accepted, windowOnly := x.Accepts(l.Aggregate), false
 	start := time.Now()
-	out.offload(true)
+	out.Offload(true)
 	if accepted && out.TooLarge(r.job.MaxSamples) == "" {
 		o, err := r.offload(l, src, out)
 		if err != nil || o.Declined == "" {
@@ -77,7 +78,7 @@ func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error 
 		}
 		windowOnly, start = o.WindowOnly, time.Now()
 	}
-	out.offload(false)
+	out.Offload(false)
 	if windowOnly {
 		return r.offeredRows(src, l.Window, above, out)
 	}
@@ -92,7 +93,7 @@ func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error 
 
 // offload offers an aggregation to the accelerator and puts its results into out. Their
 // memory is counted unless the leaf is declined.
-func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err error) {
+func (r *run) offload(l *Leaf, src *source, out aggregate.Offloadable) (o Outcome, err error) {
 	r.Charge(out.Bytes())
 	if err := r.Done(); err != nil {
 		return o, err
@@ -110,7 +111,7 @@ func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err err
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
-func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
+func (r *run) finish(l *Leaf, src *source, out aggregate.Offloadable, o *Outcome) error {
 	x := &o.Results
 	hasPoints, held, peak := r.heldBy(l, x.Counts)
 	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
@@ -128,7 +129,7 @@ func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
 	if err := r.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.offloaded(computed{x.Values, x.Series, x.Filled}, hasPoints)
+	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
 	r.countLeaf(l, o)
 	return r.Done()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -34,7 +35,7 @@ type source struct {
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.relabelled != nil || namesMatter(a) {
+	if s.relabelled != nil || aggregate.NamesMatter(a) {
 		return s.resultLabels
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
@@ -124,17 +125,17 @@ type groupsKey struct {
 }
 
 // input is the input of an aggregation over the series.
-func (s *source) input(a *plan.Aggregate) input {
-	return input{n: len(s.labels), labels: s.resultLabels, groups: func() groups { return s.groups(a) }}
+func (s *source) input(a *plan.Aggregate) aggregate.Input {
+	return aggregate.Input{N: len(s.labels), Labels: s.resultLabels, Groups: func() aggregate.Groups { return s.groups(a) }}
 }
 
 // groups are those of an aggregation over the series.
-func (s *source) groups(a *plan.Aggregate) groups {
-	find := func() groups { return group(a, len(s.labels), s.labelsFor(a)) }
+func (s *source) groups(a *plan.Aggregate) aggregate.Groups {
+	find := func() aggregate.Groups { return aggregate.Group(a, len(s.labels), s.labelsFor(a)) }
 	if s.relabelled != nil {
 		return find()
 	}
-	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && namesMatter(a)}
+	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && aggregate.NamesMatter(a)}
 	return selection.SeriesNote(s.sel.Notes(), key, find)
 }
 
@@ -211,4 +212,10 @@ func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 		}
 		last = name
 	}
+}
+
+// looksLikeCounter reports whether a metric's name ends as counters' names do.
+func looksLikeCounter(name string) bool {
+	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") ||
+		strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
 }

@@ -121,7 +121,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 		return s.err == nil
 	}
 	if a, ok := e.out.(groupSink); ok {
-		if members := a.shared(e.next, e.workers); members != nil {
+		if members := a.Shared(e.next, e.workers); members != nil {
 			if err := e.byGroup(a, members, eval); err != nil {
 				return err
 			}

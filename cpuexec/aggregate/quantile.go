@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"sort"
@@ -12,27 +12,27 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// quantiles evaluates the quantile operator: for every group and step, the
+// Quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
 // Steps are split over the cores, 64 at a time.
-func quantiles(q *operator.Query, n *plan.Aggregate, p parameter, in []plan.Row) ([]plan.Row, error) {
-	p.warnQuantiles(q, n)
+func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row) ([]plan.Row, error) {
+	p.WarnQuantiles(q, n)
 	steps := q.Grid.Steps
-	g := group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
-	if tooManyCells(len(g.labels), steps, q.MaxSamples) {
+	g := Group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
+	if tooManyCells(len(g.Labels), steps, q.MaxSamples) {
 		return nil, &plan.Declined{At: n, Reason: reasonCells}
 	}
-	members := make([][]int32, len(g.labels))
+	members := make([][]int32, len(g.Labels))
 	for i, k := range g.of {
 		members[k] = append(members[k], int32(i))
 	}
 	words := (steps + 63) / 64
-	q.Charge(int64(len(g.labels)) * operator.RowBytes(steps))
+	q.Charge(int64(len(g.Labels)) * operator.RowBytes(steps))
 	if err := q.Done(); err != nil {
 		return nil, err
 	}
-	vals := make([]float64, len(g.labels)*steps)
-	present := make([]uint64, len(g.labels)*words)
+	vals := make([]float64, len(g.Labels)*steps)
+	present := make([]uint64, len(g.Labels)*words)
 	at := starts(in)
 
 	scratch := make([][64][]float64, q.Workers)
@@ -59,54 +59,54 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p parameter, in []plan.Row)
 		return nil, err
 	}
 	out := make([]plan.Row, 0, len(members))
-	for k, l := range g.labels {
+	for k, l := range g.Labels {
 		values := dense.Row{Values: vals[k*steps : (k+1)*steps], Present: present[k*words : (k+1)*words]}
 		out = append(out, values.Compact(0, l))
 	}
 	return out, nil
 }
 
-// quantiler is the sink of a quantile over a window. It keeps the rows, unless an
+// Quantiler is the sink of a quantile over a window. It keeps the rows, unless an
 // accelerator computes the quantiles.
-type quantiler struct {
-	*aggregator
-	in collector
+type Quantiler struct {
+	*Adder
+	in operator.Collector
 }
 
-// newQuantiler makes the sink of node.
-func newQuantiler(node *plan.Aggregate, q *operator.Query, in input) *quantiler {
-	return &quantiler{newAggregator(node, q, in, false), collector{labels: in.labels}}
+// NewQuantiler makes the sink of node.
+func NewQuantiler(node *plan.Aggregate, q *operator.Query, in Input) *Quantiler {
+	return &Quantiler{NewAdder(node, q, in, false), operator.Collector{Labels: in.Labels}}
 }
 
-func (q *quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
+func (q *Quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
 
-func (q *quantiler) TooLarge(maxSamples int) string {
+func (q *Quantiler) TooLarge(maxSamples int) string {
 	if q.offloads {
-		return q.aggregator.TooLarge(maxSamples)
+		return q.Adder.TooLarge(maxSamples)
 	}
 	return ""
 }
 
 // What is kept is counted as it is collected.
-func (q *quantiler) Allocate() {}
+func (q *Quantiler) Allocate() {}
 
-func (q *quantiler) Bytes() int64 {
+func (q *Quantiler) Bytes() int64 {
 	if q.offloads {
-		return q.aggregator.Bytes()
+		return q.Adder.Bytes()
 	}
 	return 0
 }
 
-// shared returns nil: rows are kept in the order of their series.
-func (q *quantiler) shared(int, int) [][]int32 { return nil }
+// Shared returns nil: rows are kept in the order of their series.
+func (q *Quantiler) Shared(int, int) [][]int32 { return nil }
 
-// results returns the quantiles. The memory of the sink is counted no longer.
-func (q *quantiler) results(of *operator.Query, p parameter) ([]plan.Row, error) {
+// Results returns the quantiles. The memory of the sink is counted no longer.
+func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error) {
 	if !q.offloads {
-		defer of.Charge(-operator.RowsBytes(q.in.rows))
-		return quantiles(of, q.node, p, q.in.rows)
+		defer of.Charge(-operator.RowsBytes(q.in.Rows))
+		return Quantiles(of, q.node, p, q.in.Rows)
 	}
-	rows := q.rows()
+	rows := q.Rows()
 	of.Free(q, rows)
 	return rows, nil
 }

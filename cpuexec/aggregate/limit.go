@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"math"
@@ -20,8 +20,8 @@ type countLimiter struct {
 	full []uint64  // bitmap of the steps where a group has them all
 }
 
-func newCountLimiter(n *plan.Aggregate, p parameter, q *operator.Query, in input) *countLimiter {
-	l := &countLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ks: p.values}
+func newCountLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *countLimiter {
+	l := &countLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ks: p.values}
 	for _, size := range l.size {
 		l.room = append(l.room, int32(atMost(p.high, size)))
 	}
@@ -83,7 +83,7 @@ func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
 	}
 }
 
-func (l *countLimiter) rows(q *operator.Query) []plan.Row {
+func (l *countLimiter) Rows(q *operator.Query) []plan.Row {
 	q.Free(l, nil) // the rows were counted as they were collected
 	return l.limited.rows(&l.members)
 }
@@ -93,11 +93,11 @@ func (l *countLimiter) rows(q *operator.Query) []plan.Row {
 type ratioLimiter struct {
 	members
 	limited
-	ratio parameter
+	ratio Parameter
 }
 
-func newRatioLimiter(n *plan.Aggregate, p parameter, q *operator.Query, in input) *ratioLimiter {
-	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{collector{labels: in.labels}}, ratio: p}
+func newRatioLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ratioLimiter {
+	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ratio: p}
 }
 
 func (l *ratioLimiter) Consume(q *operator.Query, b *operator.Batch) {
@@ -137,20 +137,20 @@ func inRatio(ratio, offset float64) bool {
 	return offset < ratio
 }
 
-func (l *ratioLimiter) rows(*operator.Query) []plan.Row { return l.limited.rows(&l.members) }
+func (l *ratioLimiter) Rows(*operator.Query) []plan.Row { return l.limited.rows(&l.members) }
 
 // limited is what a limiter has kept.
-type limited struct{ collect collector }
+type limited struct{ collect operator.Collector }
 
 // rows returns the series in the order of the input, or at a single step group
 // by group and in the order of Prometheus's heap of each.
 func (l *limited) rows(m *members) []plan.Row {
-	in := l.collect.rows
+	in := l.collect.Rows
 	if !m.instant() {
 		return in
 	}
 	heaps := make([]keyed, len(m.size))
-	for i, s := range l.collect.series {
+	for i, s := range l.collect.Series {
 		h := &heaps[m.of[s]]
 		h.keys, h.series = append(h.keys, in[i].Values[0]), append(h.series, int32(i))
 		h.up()

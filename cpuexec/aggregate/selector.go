@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"math"
@@ -9,17 +9,17 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// selector is the sink of an operator that keeps some of its input's series.
-type selector interface {
+// Selector is the sink of an operator that keeps some of its input's series.
+type Selector interface {
 	operator.Sink
-	// rows returns the series that are kept at some step: in the order of the input, or at a
+	// Rows returns the series that are kept at some step: in the order of the input, or at a
 	// single step group by group in the order of Prometheus's heaps. The memory of the sink is
 	// counted no longer.
-	rows(q *operator.Query) []plan.Row
+	Rows(q *operator.Query) []plan.Row
 }
 
-// newSelector makes the sink of n.
-func newSelector(n *plan.Aggregate, p parameter, q *operator.Query, in input) selector {
+// NewSelector makes the sink of n.
+func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
 	switch n.Func.Name {
 	case "limit_ratio":
 		return newRatioLimiter(n, p, q, in)
@@ -29,12 +29,12 @@ func newSelector(n *plan.Aggregate, p parameter, q *operator.Query, in input) se
 	return newRanker(n, p, q, in)
 }
 
-// nothing is the sink that keeps no series.
-type nothing struct{}
+// Nothing is the sink that keeps no series.
+type Nothing struct{}
 
-func (nothing) Consume(*operator.Query, *operator.Batch) {}
+func (Nothing) Consume(*operator.Query, *operator.Batch) {}
 
-func (nothing) rows(*operator.Query) []plan.Row { return nil }
+func (Nothing) Rows(*operator.Query) []plan.Row { return nil }
 
 // members assigns series to the groups of an operator that keeps series.
 type members struct {
@@ -46,9 +46,9 @@ type members struct {
 	steps  int
 }
 
-func newMembers(n *plan.Aggregate, q *operator.Query, in input) members {
-	g := in.groups()
-	m := members{node: n, labels: in.labels, of: g.of, size: make([]int32, len(g.labels)), first: newFirst(len(g.labels)), steps: q.Grid.Steps}
+func newMembers(n *plan.Aggregate, q *operator.Query, in Input) members {
+	g := in.Groups()
+	m := members{node: n, labels: in.Labels, of: g.of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
 	for _, k := range g.of {
 		m.size[k]++
 	}

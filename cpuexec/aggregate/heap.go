@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import "math"
 
@@ -15,8 +15,10 @@ type keyed struct {
 // included.
 func before(a, b float64) bool { return a < b || math.IsNaN(a) }
 
-func (h keyed) Len() int           { return len(h.keys) }
+func (h keyed) Len() int { return len(h.keys) }
+
 func (h keyed) Less(i, j int) bool { return before(h.keys[i], h.keys[j]) }
+
 func (h keyed) Swap(i, j int) {
 	h.keys[i], h.keys[j] = h.keys[j], h.keys[i]
 	h.series[i], h.series[j] = h.series[j], h.series[i]

@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"container/heap"
@@ -25,12 +25,12 @@ func queryOf(workers, steps int) *operator.Query {
 
 // numbered is the input of node of series {n="0"}, {n="1"} …, in groups of neighbours by
 // label g.
-func numbered(node *plan.Aggregate, n, inGroup int) input {
+func numbered(node *plan.Aggregate, n, inGroup int) Input {
 	ls := make([]labels.Labels, n)
 	for i := range ls {
 		ls[i] = labels.FromStrings("g", fmt.Sprint(i/inGroup), "n", fmt.Sprint(i))
 	}
-	return inputOf(node, n, func(i int) labels.Labels { return ls[i] })
+	return InputOf(node, n, func(i int) labels.Labels { return ls[i] })
 }
 
 // stockHeap is a heap of samples as Prometheus's engine builds it.
@@ -115,7 +115,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
-				a := newRanker(node, constantParameter(node.Param), q, numbered(node, n, inGroup))
+				a := newRanker(node, Constant(node.Param), q, numbered(node, n, inGroup))
 				err := q.Feed(a, n, func(i int, out dense.Row) (points int) {
 					for s, ok := range present[i] {
 						if ok {
@@ -131,7 +131,7 @@ func TestRankerHeaps(t *testing.T) {
 					got[s] = map[int]float64{}
 				}
 				var order []string
-				for _, row := range a.rows(q) {
+				for _, row := range a.Rows(q) {
 					order = append(order, row.Labels.Get("n"))
 					var i, at int
 					_, _ = fmt.Sscan(row.Labels.Get("n"), &i)
@@ -176,7 +176,7 @@ func BenchmarkRanker(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
-						s := newSelector(node, constantParameter(node.Param), q, in)
+						s := NewSelector(node, Constant(node.Param), q, in)
 						err := q.Feed(s, n, func(i int, out dense.Row) int {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
@@ -185,7 +185,7 @@ func BenchmarkRanker(b *testing.B) {
 							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
 							return steps
 						})
-						if err != nil || len(s.rows(q)) == 0 {
+						if err != nil || len(s.Rows(q)) == 0 {
 							b.Fatal(err)
 						}
 					}

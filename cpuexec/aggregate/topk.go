@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"math"
@@ -36,10 +36,10 @@ type ranker struct {
 	kept []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p parameter, q *operator.Query, in input) *ranker {
+func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ranker {
 	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
-	a.kept = make([]plan.Row, in.n)
+	a.kept = make([]plan.Row, in.N)
 	return a
 }
 
@@ -208,7 +208,7 @@ func (a *ranker) value(key float64) float64 {
 	return key
 }
 
-func (a *ranker) rows(q *operator.Query) []plan.Row {
+func (a *ranker) Rows(q *operator.Query) []plan.Row {
 	rows := a.selected()
 	q.Free(a, rows)
 	return rows

@@ -1,4 +1,4 @@
-package cpuexec
+package aggregate
 
 import (
 	"math"
@@ -32,15 +32,15 @@ type countedKey struct {
 	bits  uint64
 }
 
-// countValues evaluates count_values over rows, step by step.
-func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+// CountValues evaluates count_values over rows, step by step.
+func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))
 	for i := range alike {
 		alike[i] = c.with(i, "0")
 	}
-	c.of = group(n, len(in), func(i int) labels.Labels { return alike[i] }).of
+	c.of = Group(n, len(in), func(i int) labels.Labels { return alike[i] }).of
 	at := make([]valueCursor, len(in))
 	for i := range at {
 		at[i].series = -1
