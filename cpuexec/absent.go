@@ -11,8 +11,7 @@ import (
 // absent evaluates absent and absent_over_time: a row with 1 at the steps at
 // which no series of the input has a value, or no row.
 func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
-	steps := r.job.Grid.Steps
-	p := &anyValue{seen: make([]uint64, (steps+63)/64)}
+	p := newAnyValue(r.job.Grid.Steps)
 	bottom, above := underChain(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
 		if err := r.window(w, above, func(*source) operator.Sink { return p }); err != nil {
@@ -26,28 +25,7 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		p.rows(in)
 		r.Charge(-operator.RowsBytes(in))
 	}
-
-	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
-	missing := 0
-	for w := range p.seen {
-		p.seen[w] = ^p.seen[w]
-		if over := (w+1)*64 - steps; over > 0 {
-			p.seen[w] &= ^uint64(0) >> over
-		}
-		missing += bits.OnesCount64(p.seen[w])
-	}
-	for k := range out.Values {
-		out.Values[k] = 1
-	}
-	var rows []plan.Row
-	if missing > 0 {
-		rows = []plan.Row{out.Compact(missing, n.Labels)}
-	}
-	if n.OverTime {
-		// Prometheus's engine does not count the result.
-		return rows, nil
-	}
-	return rows, r.CheckSteps(n, 0, p.points, missing, p.series)
+	return p.absence(r.Query, n)
 }
 
 // anyValue is the sink that notes at which steps there is any value.
@@ -80,4 +58,34 @@ func (p *anyValue) rows(in []plan.Row) {
 			}
 		}
 	}
+}
+
+// newAnyValue is a sink at so many steps.
+func newAnyValue(steps int) *anyValue { return &anyValue{seen: make([]uint64, (steps+63)/64)} }
+
+// absence is the result of n: a row with 1 at the steps at which there was no value, or no
+// row. It ends the sink.
+func (p *anyValue) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
+	steps := q.Grid.Steps
+	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
+	missing := 0
+	for w := range p.seen {
+		p.seen[w] = ^p.seen[w]
+		if over := (w+1)*64 - steps; over > 0 {
+			p.seen[w] &= ^uint64(0) >> over
+		}
+		missing += bits.OnesCount64(p.seen[w])
+	}
+	for k := range out.Values {
+		out.Values[k] = 1
+	}
+	var rows []plan.Row
+	if missing > 0 {
+		rows = []plan.Row{out.Compact(missing, n.Labels)}
+	}
+	if n.OverTime {
+		// Prometheus's engine does not count the result.
+		return rows, nil
+	}
+	return rows, q.CheckSteps(n, 0, p.points, missing, p.series)
 }

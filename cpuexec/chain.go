@@ -145,22 +145,3 @@ func labelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c chain) 
 	}
 	return at, nil
 }
-
-// removeNames drops the names from labels and reports whether they still differ.
-func removeNames(ls []labels.Labels) bool {
-	changed := false
-	for i, l := range ls {
-		ls[i] = dropNames(l)
-		changed = changed || ls[i].Len() < l.Len()
-	}
-	return !changed || allDiffer(ls)
-}
-
-// allDiffer reports whether no two of the labels are the same.
-func allDiffer(ls []labels.Labels) bool {
-	seen := make(map[uint64]struct{}, len(ls))
-	for _, l := range ls {
-		seen[l.Hash()] = struct{}{}
-	}
-	return len(seen) == len(ls)
-}

@@ -59,19 +59,7 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	if err != nil {
 		return err
 	}
-	var c combination
-	switch n := n.(type) {
-	case *plan.Binary:
-		if fills(n) {
-			c, err = fillIn(r.Query, n, in[0], in[1])
-		} else {
-			c, err = match(r.Query, n, in[0], in[1])
-		}
-	case *plan.Set:
-		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
-	case *plan.StepMap:
-		c, err = stepMap(r.Query, n, in)
-	}
+	c, err := combine(r.Query, n, in)
 	if err != nil {
 		return explained(r.Query, n, in, samples, err)
 	}
@@ -104,6 +92,21 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 	return above.check(r.Query, kept, c.size())
 }
 
+// combine matches the rows of the inputs of n.
+func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, error) {
+	switch n := n.(type) {
+	case *plan.Binary:
+		if fills(n) {
+			return fillIn(q, n, in[0], in[1])
+		}
+		return match(q, n, in[0], in[1])
+	case *plan.Set:
+		return setOf(n, in[0], in[1], q.Grid.Steps), nil
+	default:
+		return stepMap(q, n.(*plan.StepMap), in)
+	}
+}
+
 // explained is the error of Prometheus's engine in place of that of an operator that
 // was declined because several series match. It stays declined where the sample limit
 // might be reached first: inputs have so many samples, and the result no more.
@@ -124,16 +127,6 @@ func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
 		return c
 	})
 	return c.Rows, err
-}
-
-// withoutNames drops the names from n series and reports whether their labels
-// still differ.
-func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
-	ls := make([]labels.Labels, n)
-	for i := range ls {
-		ls[i] = at(i)
-	}
-	return ls, removeNames(ls)
 }
 
 // fill writes all series of c, applies the maps and hands them to a sink. It

@@ -306,29 +306,3 @@ func (r *run) accumulate(n *plan.Aggregate) (a *aggregate.Adder, err error) {
 	})
 	return a, err
 }
-
-// mapped applies a map to the rows of an inner result.
-func mapped(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
-	held, series := 0, len(in)
-	for i := range in {
-		held += len(in[i].Values)
-	}
-	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
-	kept := 0
-	seen := map[uint64]struct{}{}
-	for i := range out {
-		kept += len(out[i].Values)
-		if !m.Filters() && !q.DelayedNameRemoval {
-			out[i].Labels = dropNames(out[i].Labels)
-			if m.Merges {
-				continue
-			}
-			h := out[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
-				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
-			}
-			seen[h] = struct{}{}
-		}
-	}
-	return mergedWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
-}

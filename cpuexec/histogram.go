@@ -53,7 +53,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 
 	formats := histogram.QuantileLabels(n)
 	out := 0
-	seen := map[uint64]struct{}{}
+	seen := distinct{}
 	for i := range rows {
 		out += len(rows[i].Values)
 		if r.job.DelayedNameRemoval && !n.Many() {
@@ -65,15 +65,13 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 		if n.Many() {
 			rows[i].Labels = labels.NewBuilder(rows[i].Labels).Set(n.Label, formats[i/len(hs)]).Labels()
 		}
-		h := rows[i].Labels.Hash()
-		if _, ok := seen[h]; ok {
+		if !seen.add(rows[i].Labels) {
 			// Where names go later, Prometheus's engine lets them pass at an instant.
 			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
 			if !n.Merges || passes {
 				return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: !passes}
 			}
 		}
-		seen[h] = struct{}{}
 	}
 	return mergedWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-const (
-	reasonInfoConflict   = "several info series of one metric are as new, or have different values of a label, which Prometheus's engine reports"
-	reasonInfoHistograms = "its info series are native histograms"
-)
+const reasonInfoConflict = "several info series of one metric are as new, or have different values of a label, which Prometheus's engine reports"
+
+const reasonInfoHistograms = "its info series are native histograms"
 
 // identity are the labels that a series and its info series share: the values of instance
 // and job, either of which may be empty.
@@ -48,12 +47,21 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	}
 	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
 
-	j := newInfoJoin(n, in, infos, r.job.Grid.Steps)
+	return joinInfo(r.Query, n, in, infos)
+}
+
+// joinInfo adds the labels of info series to rows.
+func joinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row, error) {
+	points := 0
+	for i := range in {
+		points += len(in[i].Values)
+	}
+	j := newInfoJoin(n, in, infos, q.Grid.Steps)
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	joined := make([][]plan.Row, len(in))
-	workers := r.WorkersFor(points)
+	workers := q.WorkersFor(points)
 	builders := make([]*labels.Builder, max(workers, 1))
 	conflicts := make([]bool, len(builders))
 	for k := range builders {
@@ -62,11 +70,11 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	parallel.While(workers, len(in), func(k, i int) bool {
 		var ok bool
 		joined[i], ok = j.join(&in[i], builders[k])
-		r.Charge(operator.RowsBytes(joined[i]))
+		q.Charge(operator.RowsBytes(joined[i]))
 		conflicts[k] = conflicts[k] || !ok
-		return ok && r.Done() == nil
+		return ok && q.Done() == nil
 	})
-	if err := r.Done(); err != nil {
+	if err := q.Done(); err != nil {
 		return nil, err
 	}
 	if slices.Contains(conflicts, true) {
@@ -74,16 +82,17 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	}
 	rows := slices.Concat(joined...)
 	out := 0
-	seen := make(map[uint64]struct{}, len(rows))
+	unique := true
+	seen := make(distinct, len(rows))
 	for i := range rows {
 		out += len(rows[i].Values)
-		seen[rows[i].Labels.Hash()] = struct{}{}
+		unique = seen.add(rows[i].Labels) && unique
 	}
-	if len(seen) < len(rows) {
+	if !unique {
 		return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
 	}
 	// Beside the result it holds the step's own input and info series.
-	return rows, r.CheckHeld(n, r.Held+out, r.Held+out+len(in)+len(infos))
+	return rows, q.CheckHeld(n, q.Held+out, q.Held+out+len(in)+len(infos))
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest

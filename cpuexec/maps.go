@@ -194,3 +194,27 @@ func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
 	}
 	return q.CheckSteps(m, m.Scalars, in, out, series)
 }
+
+// mapped applies a map to the rows of an inner result.
+func mapped(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
+	held, series := 0, len(in)
+	for i := range in {
+		held += len(in[i].Values)
+	}
+	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
+	kept := 0
+	seen := distinct{}
+	for i := range out {
+		kept += len(out[i].Values)
+		if !m.Filters() && !q.DelayedNameRemoval {
+			out[i].Labels = dropNames(out[i].Labels)
+			if m.Merges {
+				continue
+			}
+			if !seen.add(out[i].Labels) {
+				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
+			}
+		}
+	}
+	return mergedWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
+}

@@ -22,6 +22,19 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 	for _, rows := range in {
 		present += len(rows)
 	}
+	if err := scalarValues(n, in, r.job.Grid, out); err != nil {
+		return nil, err
+	}
+	least := r.Held + samples + steps
+	if err := r.CheckHeld(n, least, least+present); err != nil {
+		return nil, err
+	}
+	return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil
+}
+
+// scalarValues fills out with the values, at the steps of g, of a node that has one at every
+// step. in are its inputs.
+func scalarValues(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	switch n := n.(type) {
 	case *plan.Number:
 		for k := range out {
@@ -29,7 +42,7 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 		}
 	case *plan.Time:
 		for k := range out {
-			out[k] = float64(r.job.Grid.At(k)) / 1000
+			out[k] = float64(g.At(k)) / 1000
 		}
 	case *plan.Scalar:
 		only(in[0], out)
@@ -38,7 +51,7 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 	case *plan.Date:
 		f := dates[n.Func.Name]
 		for k := range out {
-			out[k] = f(time.Unix(r.job.Grid.At(k)/1000, 0).UTC())
+			out[k] = f(time.Unix(g.At(k)/1000, 0).UTC())
 		}
 	case *plan.ScalarOp:
 		f := scalarFunc(n.Func)
@@ -46,13 +59,9 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 			out[k] = f(in[0][0].Values[k], in[1][0].Values[k])
 		}
 	default:
-		return nil, fmt.Errorf("cpuexec: %T is not a scalar", n)
+		return fmt.Errorf("%T is not a scalar", n)
 	}
-	least := r.Held + samples + steps
-	if err := r.CheckHeld(n, least, least+present); err != nil {
-		return nil, err
-	}
-	return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil
+	return nil
 }
 
 // scalarFunc returns an operator on numbers. A comparison yields 0 or 1.

@@ -16,8 +16,6 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
-
 // source is the input of a window: its series, and how their labels look after
 // the window function.
 type source struct {
@@ -178,16 +176,11 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 	if !s.mayCollide {
 		return nil
 	}
-	seen := map[uint64]struct{}{}
+	seen := distinct{}
 	for i, l := range s.labels {
-		if !hasPoints[i] {
-			continue
-		}
-		h := dropNames(l).Hash()
-		if _, ok := seen[h]; ok {
+		if hasPoints[i] && !seen.add(dropNames(l)) {
 			return errSameLabels
 		}
-		seen[h] = struct{}{}
 	}
 	return nil
 }

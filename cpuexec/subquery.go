@@ -1,8 +1,6 @@
 package cpuexec
 
 import (
-	"errors"
-
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -83,7 +81,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 
 	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
 	rows := all[:0]
-	seen := map[uint64]struct{}{}
+	seen := distinct{}
 	var ls []labels.Labels
 	for i := range all {
 		if !limit.Add(counted[i]) {
@@ -95,11 +93,9 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		ls = append(ls, in[i].Labels)
 		if drops {
 			all[i].Labels = dropNames(all[i].Labels)
-			h := all[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
+			if !seen.add(all[i].Labels) {
 				return nil, errSameLabels
 			}
-			seen[h] = struct{}{}
 		}
 		rows = append(rows, all[i])
 	}
@@ -110,8 +106,6 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	}
 	return rows, nil
 }
-
-var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
 
 // subquery evaluates the input of n on the subquery's grid.
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
