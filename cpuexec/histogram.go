@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -53,27 +54,27 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 
 	formats := histogram.QuantileLabels(n)
 	out := 0
-	seen := distinct{}
+	seen := vector.Distinct{}
 	for i := range rows {
 		out += len(rows[i].Values)
 		if r.job.DelayedNameRemoval && !n.Many() {
 			continue
 		}
 		if !r.job.DelayedNameRemoval {
-			rows[i].Labels = dropNames(rows[i].Labels)
+			rows[i].Labels = vector.DropNames(rows[i].Labels)
 		}
 		if n.Many() {
 			rows[i].Labels = labels.NewBuilder(rows[i].Labels).Set(n.Label, formats[i/len(hs)]).Labels()
 		}
-		if !seen.add(rows[i].Labels) {
+		if !seen.Add(rows[i].Labels) {
 			// Where names go later, Prometheus's engine lets them pass at an instant.
 			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
 			if !n.Merges || passes {
-				return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: !passes}
+				return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: !passes}
 			}
 		}
 	}
-	return mergedWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
 // histogramArgs evaluates the arguments of n. Their samples are held until free is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -47,7 +48,7 @@ func (r *run) windowLeaf(src *source, w *plan.Window) *Leaf {
 
 // aggregationLeaf returns the leaf of a window, the chain above it and an aggregation, or
 // nil where the chain is not made of maps.
-func (r *run) aggregationLeaf(src *source, w *plan.Window, above chain, a aggregate.Layout) *Leaf {
+func (r *run) aggregationLeaf(src *source, w *plan.Window, above vector.Chain, a aggregate.Layout) *Leaf {
 	l := r.newLeaf(src, w)
 	for _, n := range above {
 		m, ok := n.(*plan.Map)

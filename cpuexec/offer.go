@@ -9,6 +9,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -17,7 +18,7 @@ import (
 
 // evaluate evaluates w, and the chain above it, over the series of src into out, by
 // the accelerator if there is one that accepts that.
-func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Sink) error {
+func (r *run) evaluate(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if x == nil {
 		return r.windowed(src, w, above, out, nil)
@@ -32,7 +33,7 @@ func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Si
 
 // offeredRows evaluates w, and the chain above it, over the series of src into out.
 // The accelerator computes the window if it accepts that.
-func (r *run) offeredRows(src *source, w *plan.Window, above chain, out operator.Sink) error {
+func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if !x.Accepts(w) {
 		return r.windowed(src, w, above, out, nil)
@@ -66,7 +67,7 @@ func (r *run) offeredRows(src *source, w *plan.Window, above chain, out operator
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
 // that.
-func (r *run) offered(l *Leaf, src *source, above chain, out aggregate.Offloadable) error {
+func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Offloadable) error {
 	x := r.job.Accelerator
 	accepted, windowOnly := x.Accepts(l.Aggregate), false
 	start := time.Now()
@@ -154,7 +155,7 @@ func (r *run) countSteps(all, fresh []int64) {
 // have some after the maps.
 func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
 	kept := []int{points}
-	var above chain
+	var above vector.Chain
 	for m, n := range l.Maps {
 		above = append(above, n)
 		if n.Filters() {
@@ -167,7 +168,7 @@ func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error
 		}
 		kept = append(kept, points)
 	}
-	return above.check(r.Query, kept, len(hasPoints))
+	return above.Check(r.Query, kept, len(hasPoints))
 }
 
 // heldBy goes over the counts of all series: which have points, how many points that
@@ -246,7 +247,7 @@ func (e *windowing) addRows(x Rows, held *bool) error {
 	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
 			b.Counts[i] = countsOf(x.Counts[i])
-			applyAll(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
+			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
 		}
 		return true
 	})

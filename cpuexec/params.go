@@ -4,21 +4,18 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// parameter evaluates the parameter of n.
-func (r *run) parameter(n *plan.Aggregate) (aggregate.Parameter, error) {
-	if n.ParamNode == nil {
-		return aggregate.Constant(n.Param), nil
+const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some step, which is for Prometheus's engine to report"
+
+// noteQuantiles says what Prometheus's engine says of the quantiles that workers have
+// noted and that are none.
+func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
+	for _, s := range scratch {
+		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
 	}
-	rows, err := r.node(n.ParamNode)
-	if err != nil {
-		return aggregate.Parameter{}, err
-	}
-	return aggregate.Varying(rows[0].Values), nil
 }
 
 // holdParams evaluates the parameters of a window function that n applies. Their samples are held
@@ -48,14 +45,4 @@ func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v
 		}
 	}
 	return v, free, nil
-}
-
-const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some step, which is for Prometheus's engine to report"
-
-// noteQuantiles says what Prometheus's engine says of the quantiles that workers have
-// noted and that are none.
-func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
-	for _, s := range scratch {
-		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
-	}
 }

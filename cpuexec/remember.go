@@ -182,3 +182,7 @@ func (r *run) certainlyFits(leaf rememberable, src *source) bool {
 	}
 	return r.MayHold(rest + results*points + most)
 }
+
+// firsts are the first series with a value of the groups of an aggregation: for each
+// row one for each of its values.
+type firsts struct{ of [][]int32 }

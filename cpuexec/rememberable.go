@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -14,7 +15,7 @@ import (
 // nothing but the samples that the step reads.
 type rememberable struct {
 	window  *plan.Window
-	maps    chain
+	maps    vector.Chain
 	form    string // everything that its values depend on besides samples and time
 	ordered bool   // whether the order of its rows shows
 }
@@ -50,7 +51,7 @@ func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
 	default:
 		return rememberable{}, false
 	}
-	bottom, above := underChain(n.Input)
+	bottom, above := vector.Under(n.Input)
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated.
@@ -83,7 +84,7 @@ func plainParams(n *plan.Aggregate, w *plan.Window) bool {
 
 // formOf encodes everything that the values of an aggregation depend on besides its
 // selector, its steps and its samples. Different ones have different forms.
-func formOf(n *plan.Aggregate, above chain, w *plan.Window, ordered bool) string {
+func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool) string {
 	var f form
 	f.text(strconv.FormatBool(ordered))
 	f.text(n.Func.Name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -50,7 +51,7 @@ func (s *source) resultLabels(i int) labels.Labels {
 // plain are the labels of a series below all label functions.
 func (s *source) plain(i int) labels.Labels {
 	if s.drops {
-		return dropNames(s.labels[i])
+		return vector.DropNames(s.labels[i])
 	}
 	return s.labels[i]
 }
@@ -81,7 +82,7 @@ type got struct {
 }
 
 // open gets the samples of w, above which there is a chain.
-func (r *run) open(w *plan.Window, above chain) (*source, error) {
+func (r *run) open(w *plan.Window, above vector.Chain) (*source, error) {
 	sel, err := r.samples(w)
 	if err != nil {
 		return nil, err
@@ -89,8 +90,8 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 	if reason := Refuses(w, r.job.Grid, sel); reason != "" {
 		return nil, &plan.Declined{At: w.Scan, Reason: reason}
 	}
-	values, relabels := above.split()
-	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
+	values, relabels := above.Split()
+	s := &source{sel: sel, drops: (w.DropsName() || values.RemovesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
 	s.oneName = s.drops && selection.SeriesNote(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
@@ -98,16 +99,16 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
 			for _, n := range values {
-				if removesNames(n) && !w.DropsName() {
-					return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
+				if vector.RemovesNames(n) && !w.DropsName() {
+					return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: true}
 				}
 			}
-			return nil, &plan.Declined{At: w.Scan, Reason: reasonCollide}
+			return nil, &plan.Declined{At: w.Scan, Reason: vector.ReasonCollide}
 		}
 		s.mayCollide = true
 	}
 	if len(relabels) > 0 {
-		s.relabelled, err = labelsAfter(r.Query, len(s.labels), s.plain, relabels)
+		s.relabelled, err = vector.LabelsAfter(r.Query, len(s.labels), s.plain, relabels)
 	}
 	return s, err
 }
@@ -176,10 +177,10 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 	if !s.mayCollide {
 		return nil
 	}
-	seen := distinct{}
+	seen := vector.Distinct{}
 	for i, l := range s.labels {
-		if hasPoints[i] && !seen.add(dropNames(l)) {
-			return errSameLabels
+		if hasPoints[i] && !seen.Add(vector.DropNames(l)) {
+			return vector.ErrSameLabels
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -81,7 +82,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 
 	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
 	rows := all[:0]
-	seen := distinct{}
+	seen := vector.Distinct{}
 	var ls []labels.Labels
 	for i := range all {
 		if !limit.Add(counted[i]) {
@@ -92,9 +93,9 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		ls = append(ls, in[i].Labels)
 		if drops {
-			all[i].Labels = dropNames(all[i].Labels)
-			if !seen.add(all[i].Labels) {
-				return nil, errSameLabels
+			all[i].Labels = vector.DropNames(all[i].Labels)
+			if !seen.Add(all[i].Labels) {
+				return nil, vector.ErrSameLabels
 			}
 		}
 		rows = append(rows, all[i])

@@ -10,87 +10,11 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// windowing is the evaluation of a window, and the chain above it, over the series
-// of a source into a sink, batch by batch.
-type windowing struct {
-	r         *run
-	out       operator.Sink
-	workers   int
-	scratch   []*worker
-	mappers   []mapper
-	b         *operator.Batch
-	next      int // the first series that was not taken yet
-	hasPoints []bool
-	limit     operator.SampleLimit
-	leak      operator.Leak
-}
-
-// windowed evaluates w, and the chain above it, over the series of src into out.
-// offload, if it is not nil, may add rows of some or all of the series first.
-func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Sink, offload func(*windowing) error) error {
-	if err := r.Reserve(out); err != nil {
-		return err
-	}
-	n := len(src.labels)
-	r.Matrix.Work.Series += n
-	workers := r.Workers
-	if src.sel.NumSamples() < operator.InlineSamples {
-		workers = 1
-	}
-	sp := window.SpanOf(w, r.job.Grid, r.Context.Done())
-	b, free, err := r.NewBatch(n, workers)
-	if err != nil {
-		return err
-	}
-	defer free()
-	e := &windowing{
-		r: r, out: out, workers: workers, mappers: above.mappers(), b: b, hasPoints: make([]bool, n),
-		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
-		leak:  operator.Leak{Leaks: w.Func == plan.Interpolated},
-	}
-	if e.leak.Leaks {
-		e.limit.Max = 0 // of points
-	}
-	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
-	defer release()
-	for _, s := range scratch {
-		s.Reader.Reset(r.job.StartTimestamps)
-	}
-	e.scratch = scratch
-	if offload != nil {
-		if err := offload(e); err != nil {
-			return err
-		}
-	}
-	if e.next < n {
-		if err := e.onCores(src, w, sp); err != nil {
-			return err
-		}
-	}
-	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
-	if err := e.leak.Check(r.Query, w, e.limit.Held-r.Held, n); err != nil {
-		return err
-	}
-	if err := r.check(w, src, e.hasPoints); err != nil {
-		return err
-	}
-	kept := make([]int, len(e.mappers)+1)
-	kept[0] = e.limit.Held - r.Held
-	if err := r.checkTimestamps(w, kept[0], n); err != nil {
-		return err
-	}
-	for _, s := range scratch {
-		for k, v := range s.kept {
-			kept[k+1] += v
-		}
-	}
-	return above.check(r.Query, kept, n)
-}
 
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
 // functions timestamp and start_timestamp, which it makes step by step, from nothing that it holds.
@@ -116,7 +40,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 		s := e.scratch[k]
 		if s.err == nil && r.Context.Err() == nil {
 			s.err = s.eval(frames, fn, q, i, out, c)
-			applyAll(e.mappers, out, c, s.kept)
+			vector.Apply(e.mappers, out, c, s.kept)
 		}
 		return s.err == nil
 	}
@@ -204,4 +128,97 @@ func (e *windowing) count(c dense.Counts) bool {
 	e.leak.Add(c)
 	e.limit.Held += c.Points
 	return true
+}
+
+// window evaluates w, and the chain above it, over all series, batch by batch,
+// into the sink that open makes once the series are known.
+func (r *run) window(w *plan.Window, above vector.Chain, open func(*source) operator.Sink) error {
+	vary, free, err := r.holdParams(w, w.Func, w.Params)
+	defer free()
+	if err != nil {
+		return err
+	}
+	src, err := r.open(w, above)
+	if err != nil {
+		return err
+	}
+	src.vary = vary
+	return r.evaluate(src, w, above, open(src))
+}
+
+// windowing is the evaluation of a window, and the chain above it, over the series
+// of a source into a sink, batch by batch.
+type windowing struct {
+	r         *run
+	out       operator.Sink
+	workers   int
+	scratch   []*worker
+	mappers   []vector.Mapper
+	b         *operator.Batch
+	next      int // the first series that was not taken yet
+	hasPoints []bool
+	limit     operator.SampleLimit
+	leak      operator.Leak
+}
+
+// windowed evaluates w, and the chain above it, over the series of src into out.
+// offload, if it is not nil, may add rows of some or all of the series first.
+func (r *run) windowed(src *source, w *plan.Window, above vector.Chain, out operator.Sink, offload func(*windowing) error) error {
+	if err := r.Reserve(out); err != nil {
+		return err
+	}
+	n := len(src.labels)
+	r.Matrix.Work.Series += n
+	workers := r.Workers
+	if src.sel.NumSamples() < operator.InlineSamples {
+		workers = 1
+	}
+	sp := window.SpanOf(w, r.job.Grid, r.Context.Done())
+	b, free, err := r.NewBatch(n, workers)
+	if err != nil {
+		return err
+	}
+	defer free()
+	e := &windowing{
+		r: r, out: out, workers: workers, mappers: above.Mappers(), b: b, hasPoints: make([]bool, n),
+		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
+		leak:  operator.Leak{Leaks: w.Func == plan.Interpolated},
+	}
+	if e.leak.Leaks {
+		e.limit.Max = 0 // of points
+	}
+	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
+	defer release()
+	for _, s := range scratch {
+		s.Reader.Reset(r.job.StartTimestamps)
+	}
+	e.scratch = scratch
+	if offload != nil {
+		if err := offload(e); err != nil {
+			return err
+		}
+	}
+	if e.next < n {
+		if err := e.onCores(src, w, sp); err != nil {
+			return err
+		}
+	}
+	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
+	if err := e.leak.Check(r.Query, w, e.limit.Held-r.Held, n); err != nil {
+		return err
+	}
+	if err := r.check(w, src, e.hasPoints); err != nil {
+		return err
+	}
+	kept := make([]int, len(e.mappers)+1)
+	kept[0] = e.limit.Held - r.Held
+	if err := r.checkTimestamps(w, kept[0], n); err != nil {
+		return err
+	}
+	for _, s := range scratch {
+		for k, v := range s.kept {
+			kept[k+1] += v
+		}
+	}
+	return above.Check(r.Query, kept, n)
 }

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"context"
@@ -35,23 +35,23 @@ func BenchmarkCombine(b *testing.B) {
 	}
 	lhs, rhs := rows("a"), rows("b")
 	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
-	binary := func(op string, asBool bool) func(q *operator.Query) (plan.Node, combination, error) {
+	binary := func(op string, asBool bool) func(q *operator.Query) (plan.Node, Combination, error) {
 		n := &plan.Binary{Func: plan.Maps[op], Matching: on, Bool: asBool}
-		return func(q *operator.Query) (plan.Node, combination, error) {
+		return func(q *operator.Query) (plan.Node, Combination, error) {
 			m, err := match(q, n, lhs, rhs)
 			return n, m, err
 		}
 	}
-	set := func(op plan.SetOp) func(q *operator.Query) (plan.Node, combination, error) {
+	set := func(op plan.SetOp) func(q *operator.Query) (plan.Node, Combination, error) {
 		n := &plan.Set{Op: op, Matching: on}
-		return func(q *operator.Query) (plan.Node, combination, error) {
+		return func(q *operator.Query) (plan.Node, Combination, error) {
 			return n, setOf(n, lhs, rhs, steps), nil
 		}
 	}
-	for name, combine := range map[string]func(q *operator.Query) (plan.Node, combination, error){
+	for name, combine := range map[string]func(q *operator.Query) (plan.Node, Combination, error){
 		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
 		"and": set(plan.And), "unless": set(plan.Unless),
-		"scalar": func(q *operator.Query) (plan.Node, combination, error) {
+		"scalar": func(q *operator.Query) (plan.Node, Combination, error) {
 			n := &plan.StepMap{Func: plan.Maps["/"]}
 			s, err := stepMap(q, n, [][]plan.Row{lhs, rhs[:1]})
 			return n, s, err
@@ -63,9 +63,9 @@ func BenchmarkCombine(b *testing.B) {
 				n, c, err := combine(q)
 				require.NoError(b, err)
 				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
-				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.size(), c.labels), false)
+				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.Size(), c.Labels), false)
 				a.Allocate()
-				_, err = fill(q, n, c, nil, a)
+				_, err = Fill(q, n, c, nil, a)
 				require.NoError(b, err)
 				b.SetBytes(8 * series * steps)
 			}

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"strings"
@@ -69,8 +69,8 @@ func (f *relabeler) value(l labels.Labels) (string, bool) {
 	return r.value, r.matches
 }
 
-// relabel evaluates a label function over the rows of an inner result.
-func relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
+// Relabel evaluates a label function over the rows of an inner result.
+func Relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
 	if n.Merges {
 		ls := make([]labels.Labels, len(in))
 		for i := range ls {
@@ -80,9 +80,9 @@ func relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, err
 		for i := range in {
 			in[i].Labels = ls[i]
 		}
-		return mergeRows(q, in)
+		return Merge(q, in)
 	}
-	at, err := labelsAfter(q, len(in), func(i int) labels.Labels { return in[i].Labels }, chain{n})
+	at, err := LabelsAfter(q, len(in), func(i int) labels.Labels { return in[i].Labels }, Chain{n})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"context"
@@ -93,8 +93,8 @@ func clamped(low, high float64) func(float64) float64 {
 	return func(v float64) float64 { return math.Max(low, math.Min(high, v)) }
 }
 
-// mapper applies a map to rows.
-type mapper struct {
+// Mapper applies a map to rows.
+type Mapper struct {
 	value func(float64) float64
 	keep  func(float64) bool
 	// Operators with a constant have loops over up to 64 values: all changes
@@ -103,8 +103,8 @@ type mapper struct {
 	holds func(vals []float64) uint64
 }
 
-func newMapper(m *plan.Map) mapper {
-	f := mapper{value: valueFunc(m)}
+func newMapper(m *plan.Map) Mapper {
+	f := Mapper{value: valueFunc(m)}
 	switch {
 	case m.Func.Compares:
 		f.holds = holdsFor(m)
@@ -128,7 +128,7 @@ func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
 }
 
 // apply changes r in place and returns the number of its values.
-func (m mapper) apply(r dense.Row) (points int) {
+func (m Mapper) apply(r dense.Row) (points int) {
 	for w, p := range r.Present {
 		if p == 0 {
 			continue
@@ -156,7 +156,7 @@ func (m mapper) apply(r dense.Row) (points int) {
 }
 
 // mapRows applies a map to the rows of an inner result.
-func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row {
+func mapRows(ctx context.Context, in []plan.Row, m Mapper, steps int) []plan.Row {
 	out := in[:0]
 	buffer := dense.New(steps)
 	for _, r := range in {
@@ -172,9 +172,9 @@ func mapRows(ctx context.Context, in []plan.Row, m mapper, steps int) []plan.Row
 	return out
 }
 
-// applyAll applies maps to a row that has c.Points values, and adds to kept how many there are
+// Apply applies maps to a row that has c.Points values, and adds to kept how many there are
 // after each.
-func applyAll(ms []mapper, out dense.Row, c *dense.Counts, kept []int) {
+func Apply(ms []Mapper, out dense.Row, c *dense.Counts, kept []int) {
 	c.Kept = c.Points
 	for k, m := range ms {
 		if c.Kept == 0 {
@@ -195,26 +195,26 @@ func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
 	return q.CheckSteps(m, m.Scalars, in, out, series)
 }
 
-// mapped applies a map to the rows of an inner result.
-func mapped(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
+// Map applies a map to the rows of an inner result.
+func Map(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 	held, series := 0, len(in)
 	for i := range in {
 		held += len(in[i].Values)
 	}
 	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
 	kept := 0
-	seen := distinct{}
+	seen := Distinct{}
 	for i := range out {
 		kept += len(out[i].Values)
 		if !m.Filters() && !q.DelayedNameRemoval {
-			out[i].Labels = dropNames(out[i].Labels)
+			out[i].Labels = DropNames(out[i].Labels)
 			if m.Merges {
 				continue
 			}
-			if !seen.add(out[i].Labels) {
-				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
+			if !seen.Add(out[i].Labels) {
+				return nil, &plan.Declined{At: m, Reason: ReasonCollide, Merges: true}
 			}
 		}
 	}
-	return mergedWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
+	return MergeWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
 }

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"errors"
@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/prometheus/schema"
 )
 
-// reasonCollide is why series that become the same when names are dropped are declined.
-const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
+// ReasonCollide is why series that become the same when names are dropped are declined.
+const ReasonCollide = "it selects several metrics whose series become the same when their names are dropped"
 
-// dropNames removes what a range function drops: metric name, type and unit.
-func dropNames(l labels.Labels) labels.Labels { return l.DropReserved(schema.IsMetadataLabel) }
+// DropNames removes what a range function drops: metric name, type and unit.
+func DropNames(l labels.Labels) labels.Labels { return l.DropReserved(schema.IsMetadataLabel) }
 
 // removeNames drops the names from labels and reports whether they still differ.
 func removeNames(ls []labels.Labels) bool {
 	changed := false
 	for i, l := range ls {
-		ls[i] = dropNames(l)
+		ls[i] = DropNames(l)
 		changed = changed || ls[i].Len() < l.Len()
 	}
 	return !changed || allDiffer(ls)
@@ -33,14 +33,14 @@ func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
 	return ls, removeNames(ls)
 }
 
-// errSameLabels is Prometheus's error.
-var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
+// ErrSameLabels is Prometheus's error of series that become the same.
+var ErrSameLabels = errors.New("vector cannot contain metrics with the same labelset")
 
-// distinct are labels, no two of which are the same.
-type distinct map[uint64]struct{}
+// Distinct are labels, no two of which are the same.
+type Distinct map[uint64]struct{}
 
-// add adds labels and reports whether they differ from all that are there.
-func (d distinct) add(l labels.Labels) bool {
+// Add adds labels and reports whether they differ from all that are there.
+func (d Distinct) Add(l labels.Labels) bool {
 	before := len(d)
 	d[l.Hash()] = struct{}{}
 	return len(d) > before
@@ -48,9 +48,9 @@ func (d distinct) add(l labels.Labels) bool {
 
 // allDiffer reports whether no two of the labels are the same.
 func allDiffer(ls []labels.Labels) bool {
-	seen := make(distinct, len(ls))
+	seen := make(Distinct, len(ls))
 	for _, l := range ls {
-		if !seen.add(l) {
+		if !seen.Add(l) {
 			return false
 		}
 	}

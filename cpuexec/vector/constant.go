@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import "github.com/promwarp/promwarp/plan"
 

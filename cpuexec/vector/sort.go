@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"github.com/prometheus/prometheus/promql"
@@ -8,10 +8,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// sorted evaluates a function that sorts over the rows of an inner result. At a
+// Sort evaluates a function that sorts over the rows of an inner result. At a
 // single step Prometheus's own code puts them in order: where values are equal
 // or NaN, the order depends on how it goes about it.
-func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
+func Sort(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
 	points := 0
 	for i := range in {
 		points += len(in[i].Values)

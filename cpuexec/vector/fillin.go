@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
@@ -121,9 +121,9 @@ func (p *pairer) add(many, one, sig int32, at []uint64, manyLabels, oneLabels la
 	return true
 }
 
-func (f *filledIn) size() int { return len(f.results) }
+func (f *filledIn) Size() int { return len(f.results) }
 
-func (f *filledIn) labels(i int) labels.Labels { return f.results[i].labels }
+func (f *filledIn) Labels(i int) labels.Labels { return f.results[i].labels }
 
 func (f *filledIn) fill(i int, out dense.Row) bool {
 	res := &f.results[i]

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
@@ -74,9 +74,9 @@ func presence(rows []plan.Row, sigs []int32, n, steps int) [][]uint64 {
 	return out
 }
 
-func (s *set) size() int { return len(s.members) }
+func (s *set) Size() int { return len(s.members) }
 
-func (s *set) labels(i int) labels.Labels { return s.members[i].row.Labels }
+func (s *set) Labels(i int) labels.Labels { return s.members[i].row.Labels }
 
 func (s *set) fill(i int, out dense.Row) bool {
 	m := &s.members[i]

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"slices"
@@ -10,17 +10,17 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// chain is a list of nodes of one input that look at one series at a time, in
+// Chain is a list of nodes of one input that look at one series at a time, in
 // the order in which they apply: maps, label functions, and functions that sort
 // where that has no effect.
-type chain []plan.Node
+type Chain []plan.Node
 
-// underChain takes the nodes above another apart: the node below them, and them.
-func underChain(n plan.Node) (bottom plan.Node, c chain) {
+// Under takes the nodes above another apart: the node below them, and them.
+func Under(n plan.Node) (bottom plan.Node, c Chain) {
 	for {
 		switch x := n.(type) {
 		case *plan.Map, *plan.Relabel:
-			if merges(n) {
+			if Merges(n) {
 				slices.Reverse(c)
 				return n, c
 			}
@@ -38,9 +38,9 @@ func underChain(n plan.Node) (bottom plan.Node, c chain) {
 	}
 }
 
-// merges reports whether a node merges series that become the same, for which its
+// Merges reports whether a node merges series that become the same, for which its
 // input must be rows.
-func merges(n plan.Node) bool {
+func Merges(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Map:
 		return n.Merges
@@ -52,8 +52,8 @@ func merges(n plan.Node) bool {
 	return false
 }
 
-// mappers are the maps of the chain.
-func (c chain) mappers() (ms []mapper) {
+// Mappers are the maps of the chain.
+func (c Chain) Mappers() (ms []Mapper) {
 	for _, n := range c {
 		if m, ok := n.(*plan.Map); ok {
 			ms = append(ms, newMapper(m))
@@ -62,8 +62,8 @@ func (c chain) mappers() (ms []mapper) {
 	return ms
 }
 
-// split is the chain up to the first label function, and the rest.
-func (c chain) split() (values, rest chain) {
+// Split is the chain up to the first label function, and the rest.
+func (c Chain) Split() (values, rest Chain) {
 	for i, n := range c {
 		if _, ok := n.(*plan.Relabel); ok {
 			return c[:i], c[i:]
@@ -72,27 +72,27 @@ func (c chain) split() (values, rest chain) {
 	return c, nil
 }
 
-// relabelsOnly reports whether the chain leaves values alone.
-func (c chain) relabelsOnly() bool {
+// RelabelsOnly reports whether the chain leaves values alone.
+func (c Chain) RelabelsOnly() bool {
 	return !slices.ContainsFunc(c, func(n plan.Node) bool { _, ok := n.(*plan.Relabel); return !ok })
 }
 
-// removesNames reports whether the chain has maps that remove names.
-func (c chain) removesNames() bool {
-	return slices.ContainsFunc(c, removesNames)
+// RemovesNames reports whether the chain has maps that remove names.
+func (c Chain) RemovesNames() bool {
+	return slices.ContainsFunc(c, RemovesNames)
 }
 
-// removesNames reports whether a node of a chain removes names, now or when the
+// RemovesNames reports whether a node of a chain removes names, now or when the
 // query ends. A comparison that filters does not.
-func removesNames(n plan.Node) bool {
+func RemovesNames(n plan.Node) bool {
 	m, ok := n.(*plan.Map)
 	return ok && !m.Filters()
 }
 
-// check ends a chain over so many series: it raises what Prometheus's engine
+// Check ends a chain over so many series: it raises what Prometheus's engine
 // raises once it has evaluated each node. kept is the number of values before
 // the maps and after each.
-func (c chain) check(q *operator.Query, kept []int, series int) (err error) {
+func (c Chain) Check(q *operator.Query, kept []int, series int) (err error) {
 	for _, n := range c {
 		switch n := n.(type) {
 		case *plan.Map:
@@ -116,14 +116,14 @@ func checkSorted(q *operator.Query, n *plan.Sort, points, series int) error {
 	return q.CheckSteps(n, 0, points, points, series)
 }
 
-// labelsAfter gives the labels of n series after the nodes of a chain, before
+// LabelsAfter gives the labels of n series after the nodes of a chain, before
 // which they differ. It declines where they may become the same: Prometheus's
 // engine merges such series or fails, step by step.
-func labelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c chain) (func(int) labels.Labels, error) {
+func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) (func(int) labels.Labels, error) {
 	var ls []labels.Labels
 	for _, node := range c {
 		relabel, ok := node.(*plan.Relabel)
-		if !ok && (!removesNames(node) || q.DelayedNameRemoval) {
+		if !ok && (!RemovesNames(node) || q.DelayedNameRemoval) {
 			continue
 		}
 		if ls == nil {
@@ -133,7 +133,7 @@ func labelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c chain) 
 			}
 			at = func(i int) labels.Labels { return ls[i] }
 		}
-		reason, unique := reasonCollide, false
+		reason, unique := ReasonCollide, false
 		if ok {
 			reason, unique = reasonRelabelled, newRelabeler(relabel).all(ls)
 		} else {

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"cmp"
@@ -8,23 +8,23 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// mergedWithin merges the rows of n if it is to, where limit is the error of the sample
+// MergeWithin merges the rows of n if it is to, where limit is the error of the sample
 // limit or nil. Which of two errors comes first is for Prometheus's engine to find out.
-func mergedWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
+func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, merges bool) ([]plan.Row, error) {
 	if !merges {
 		return rows, limit
 	}
-	rows, err := mergeRows(q, rows)
+	rows, err := Merge(q, rows)
 	if limit != nil && err != nil {
 		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
 	}
 	return rows, cmp.Or(limit, err)
 }
 
-// mergeRows makes one row of those with the same labels, as Prometheus's engine does of
+// Merge makes one row of those with the same labels, as Prometheus's engine does of
 // series that have become the same, and returns its error if two of them have a value
 // at one step.
-func mergeRows(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
+func Merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
 	steps := q.Grid.Steps
 	index := make(map[uint64]int, len(in))
 	several := map[int]dense.Row{} // of the rows that are several
@@ -49,7 +49,7 @@ func mergeRows(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
 		}
 		for _, run := range x.Runs {
 			if d.Has(int(run.First), int(run.Len)) {
-				return nil, errSameLabels
+				return nil, ErrSameLabels
 			}
 		}
 		d.Put(&x)

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"errors"
@@ -175,7 +175,7 @@ func (a *ambiguity) pair(many, one matchSample, sig int32) error {
 		return nil
 	}
 	if a.results && a.seen[result] {
-		return errSameLabels
+		return ErrSameLabels
 	}
 	a.seen[result] = true
 	return nil

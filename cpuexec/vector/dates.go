@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import "time"
 

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"slices"
@@ -183,9 +183,9 @@ func (m *matched) repeats() bool {
 	return false
 }
 
-func (m *matched) size() int { return len(m.results) }
+func (m *matched) Size() int { return len(m.results) }
 
-func (m *matched) labels(i int) labels.Labels { return m.results[i].labels }
+func (m *matched) Labels(i int) labels.Labels { return m.results[i].labels }
 
 func (m *matched) fill(i int, out dense.Row) bool {
 	res := &m.results[i]

@@ -1,4 +1,4 @@
-package cpuexec
+package vector
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
@@ -17,7 +17,7 @@ type stepMapped struct {
 	scalar  []float64
 	swapped bool
 	// Of a function: the map of each step.
-	at []mapper
+	at []Mapper
 }
 
 // stepMap applies a map to the vector among its operands.
@@ -26,7 +26,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 	if !n.Filters() && !q.DelayedNameRemoval {
 		var ok bool
 		if s.names, ok = withoutNames(len(s.rows), func(i int) labels.Labels { return s.rows[i].Labels }); !ok && !n.Merges {
-			return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
+			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 		}
 	}
 	if n.Func.Compares || arithmetic[n.Func.Name] != nil {
@@ -39,7 +39,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
-	s.at = make([]mapper, q.Grid.Steps)
+	s.at = make([]Mapper, q.Grid.Steps)
 	for k := range s.at {
 		if n.Func == plan.StepTime {
 			t := float64(q.Grid.At(k)) / 1000
@@ -62,9 +62,9 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 // mirrored are the comparisons by what they are with their sides swapped.
 var mirrored = map[string]string{"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
-func (s *stepMapped) size() int { return len(s.rows) }
+func (s *stepMapped) Size() int { return len(s.rows) }
 
-func (s *stepMapped) labels(i int) labels.Labels {
+func (s *stepMapped) Labels(i int) labels.Labels {
 	if s.names != nil {
 		return s.names[i]
 	}
