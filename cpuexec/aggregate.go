@@ -125,8 +125,10 @@ func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sin
 		if err != nil {
 			return err
 		}
-		return r.Feed(open(aggregate.InputOf(n, len(order), at)), len(order), func(i int, out dense.Row) int {
-			return a.FillRow(order[i], out)
+		return r.Feed(open(aggregate.InputOf(n, len(order), at)), len(order), func(_, i int, out dense.Row, c *dense.Counts) error {
+			c.Points = a.FillRow(order[i], out)
+			c.Kept = c.Points
+			return nil
 		})
 	}
 	rows, err := r.node(n.Input)
@@ -135,9 +137,10 @@ func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sin
 	}
 	defer r.Charge(-operator.RowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.Feed(open(aggregate.InputOf(n, len(rows), at)), len(rows), func(i int, out dense.Row) int {
+	return r.Feed(open(aggregate.InputOf(n, len(rows), at)), len(rows), func(_, i int, out dense.Row, c *dense.Counts) error {
 		out.Put(&rows[i])
-		return len(rows[i].Values)
+		c.Points, c.Kept = len(rows[i].Values), len(rows[i].Values)
+		return nil
 	})
 }
 

@@ -18,10 +18,9 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 			return nil, samples, err
 		}
 		in = append(in, rows)
-		for i := range rows {
-			samples += len(rows[i].Values)
-			r.Held += len(rows[i].Values)
-		}
+		points := operator.Points(rows)
+		samples += points
+		r.Held += points
 	}
 	return in, samples, nil
 }
@@ -43,9 +42,6 @@ func (r *run) combined(n plan.Node, above vector.Chain, open func(size int, at f
 		return err
 	}
 	out := open(c.Size(), at)
-	if err := r.Reserve(out); err != nil {
-		return err
-	}
 	defer func() {
 		for _, rows := range in {
 			r.Charge(-operator.RowsBytes(rows))

@@ -26,10 +26,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	}
 	args.WarnQuantiles(n, r.Note)
 	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
+	points := operator.Points(in)
 
 	defer r.Charge(-operator.RowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())

@@ -19,20 +19,13 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 		return nil, err
 	}
 	defer r.Charge(-operator.RowsBytes(in))
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
-	r.Held += points // on and on; see releases
+	r.Held += operator.Points(in) // on and on; see releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
 		return nil, err
 	}
-	for i := range infos {
-		r.Held += len(infos[i].Values)
-	}
+	r.Held += operator.Points(infos)
 	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
-
 	return vector.JoinInfo(r.Query, n, in, infos)
 }
 

@@ -22,10 +22,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		return nil, err
 	}
 	defer r.Charge(-operator.RowsBytes(in))
-	samples := 0
-	for i := range in {
-		samples += len(in[i].Values)
-	}
+	samples := operator.Points(in)
 	r.Held += samples
 	defer func() { r.Held -= samples }()
 	vary, free, err := r.holdParams(n, n.Func, n.Params)

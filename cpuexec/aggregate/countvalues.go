@@ -45,10 +45,6 @@ func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 	for i := range at {
 		at[i].series = -1
 	}
-	held, kept := 0, 0
-	for i := range in {
-		held += len(in[i].Values)
-	}
 	// Every value may make a series, so the context is asked often.
 	every := max(1, 1<<14/max(len(in), 1))
 	for k := range int32(q.Grid.Steps) {
@@ -66,10 +62,7 @@ func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 		}
 	}
 	q.Charge(c.grown)
-	for i := range c.out {
-		kept += len(c.out[i].Values)
-	}
-	return c.out, q.CheckSteps(n, 0, held, kept, len(in))
+	return c.out, q.CheckSteps(n, 0, operator.Points(in), operator.Points(c.out), len(in))
 }
 
 // valueCursor walks the values of a row, and remembers which series of the

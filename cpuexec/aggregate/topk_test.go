@@ -116,14 +116,15 @@ func TestRankerHeaps(t *testing.T) {
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
 				a := newRanker(node, Constant(node.Param), q, numbered(node, n, inGroup))
-				err := q.Feed(a, n, func(i int, out dense.Row) (points int) {
+				err := q.Feed(a, n, func(_, i int, out dense.Row, c *dense.Counts) error {
 					for s, ok := range present[i] {
 						if ok {
 							out.Set(s, vals[i][s])
-							points++
+							c.Points++
 						}
 					}
-					return points
+					c.Kept = c.Points
+					return nil
 				})
 				require.NoError(t, err)
 				got := make([]map[int]float64, steps)
@@ -177,13 +178,14 @@ func BenchmarkRanker(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
 						s := NewSelector(node, Constant(node.Param), q, in)
-						err := q.Feed(s, n, func(i int, out dense.Row) int {
+						err := q.Feed(s, n, func(_, i int, out dense.Row, c *dense.Counts) error {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
 								out.Present[w] = ^uint64(0)
 							}
 							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
-							return steps
+							c.Points, c.Kept = steps, steps
+							return nil
 						})
 						if err != nil || len(s.Rows(q)) == 0 {
 							b.Fatal(err)

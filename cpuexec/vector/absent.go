@@ -33,15 +33,9 @@ func (p *AnyValue) Consume(_ *operator.Query, b *operator.Batch) {
 
 // Add adds the rows of an inner result.
 func (p *AnyValue) Add(in []plan.Row) {
-	for i := range in {
-		p.points += len(in[i].Values)
-		p.series++
-		for _, run := range in[i].Runs {
-			for k := run.First; k < run.First+run.Len; k++ {
-				p.seen[k>>6] |= 1 << (k & 63)
-			}
-		}
-	}
+	p.points += operator.Points(in)
+	p.series += len(in)
+	markAll(p.seen, in)
 }
 
 // Absence is the result of n: a row with 1 at the steps at which there was no value, or no

@@ -18,7 +18,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -62,51 +61,26 @@ func Combine(q *operator.Query, n plan.Node, in [][]plan.Row) (Combination, erro
 // Fill writes all series of c, applies the maps and hands them to a sink. It
 // returns the number of values before the maps and after each.
 func Fill(q *operator.Query, n plan.Node, c Combination, mappers []Mapper, out operator.Sink) (kept []int, err error) {
-	size, steps := c.Size(), q.Grid.Steps
-	workers := q.WorkersFor(size * steps)
-	keptBy := make([][]int, workers)
+	keptBy := make([][]int, q.Workers)
 	for k := range keptBy {
-		keptBy[k] = make([]int, len(mappers))
+		keptBy[k] = make([]int, len(mappers)+1)
 	}
+	err = q.Feed(out, c.Size(), func(worker, i int, out dense.Row, counts *dense.Counts) error {
+		if !c.fill(i, out) {
+			return &plan.Declined{At: n, Reason: reasonAmbiguous}
+		}
+		counts.Points = dense.Count(out.Present)
+		keptBy[worker][0] += counts.Points
+		Apply(mappers, out, counts, keptBy[worker][1:])
+		return nil
+	})
 	kept = make([]int, len(mappers)+1)
-	b, free, err := q.NewBatch(size, workers)
-	if err != nil {
-		return nil, err
-	}
-	defer free()
-	twice := make([]bool, workers)
-	for b.Lo = 0; b.Lo < size; b.Lo += b.N {
-		if err := q.Done(); err != nil {
-			return nil, err
-		}
-		b.N = min(len(b.Counts), size-b.Lo)
-		clear(b.Present)
-		parallel.While(workers, b.N, func(k, i int) bool {
-			row := b.Row(i)
-			if !c.fill(b.Lo+i, row) {
-				twice[k] = true
-				return false
-			}
-			b.Counts[i] = dense.Counts{Points: dense.Count(row.Present)}
-			Apply(mappers, row, &b.Counts[i], keptBy[k])
-			return true
-		})
-		for _, t := range twice {
-			if t {
-				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
-			}
-		}
-		for i := range b.N {
-			kept[0] += b.Counts[i].Points
-		}
-		out.Consume(q, b)
-	}
 	for _, of := range keptBy {
 		for k, v := range of {
-			kept[k+1] += v
+			kept[k] += v
 		}
 	}
-	return kept, nil
+	return kept, err
 }
 
 // Explained is the error of Prometheus's engine in place of that of an operator that

@@ -64,7 +64,6 @@ func BenchmarkCombine(b *testing.B) {
 				require.NoError(b, err)
 				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
 				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.Size(), c.Labels), false)
-				a.Allocate()
 				_, err = Fill(q, n, c, nil, a)
 				require.NoError(b, err)
 				b.SetBytes(8 * series * steps)

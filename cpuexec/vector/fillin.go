@@ -61,10 +61,10 @@ func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, 
 	}
 	ok := !repeatsSignature(f.one, oneSigs, sigs.n, steps)
 	for i, sig := range manySigs {
-		at := presentSteps(&f.many[i], steps)
+		at := presentSteps(f.many, i, steps)
 		l := f.many[i].Labels
 		for _, j := range byOne[sig] {
-			ok = ok && p.add(int32(i), j, sig, and(at, presentSteps(&f.one[j], steps)), l, f.one[j].Labels)
+			ok = ok && p.add(int32(i), j, sig, and(at, presentSteps(f.one, int(j), steps)), l, f.one[j].Labels)
 		}
 		if f.fillOne != nil {
 			ok = ok && p.add(int32(i), -1, sig, andNot(at, anyOne[sig]), l, l.MatchLabels(n.Matching.On, n.Matching.MatchingLabels...))
@@ -73,7 +73,7 @@ func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, 
 	for j, sig := range oneSigs {
 		if f.fillMany != nil {
 			l := f.one[j].Labels
-			ok = ok && p.add(-1, int32(j), sig, andNot(presentSteps(&f.one[j], steps), anyMany[sig]), l.MatchLabels(n.Matching.On, n.Matching.MatchingLabels...), l)
+			ok = ok && p.add(-1, int32(j), sig, andNot(presentSteps(f.one, int(j), steps), anyMany[sig]), l.MatchLabels(n.Matching.On, n.Matching.MatchingLabels...), l)
 		}
 	}
 	if !ok {
@@ -179,7 +179,7 @@ func repeatedValue(v *float64, steps int) []float64 {
 func repeatsSignature(rows []plan.Row, sigs []int32, n, steps int) bool {
 	seen := make([][]uint64, n)
 	for i, sig := range sigs {
-		at := presentSteps(&rows[i], steps)
+		at := presentSteps(rows, i, steps)
 		if and(seen[sig], at) != nil {
 			return true
 		}
@@ -189,11 +189,9 @@ func repeatsSignature(rows []plan.Row, sigs []int32, n, steps int) bool {
 }
 
 // presentSteps is the bitmap of the steps at which a row has a value.
-func presentSteps(in *plan.Row, steps int) []uint64 {
+func presentSteps(rows []plan.Row, i, steps int) []uint64 {
 	at := make([]uint64, (steps+63)/64)
-	for _, run := range in.Runs {
-		dense.Row{Present: at}.Mark(int(run.First), int(run.Len))
-	}
+	markAll(at, rows[i:i+1])
 	return at
 }
 

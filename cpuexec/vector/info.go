@@ -16,16 +16,12 @@ const reasonInfoConflict = "several info series of one metric are as new, or hav
 
 // JoinInfo adds the labels of info series to rows.
 func JoinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row, error) {
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
 	j := newInfoJoin(n, in, infos, q.Grid.Steps)
 	if !j.choose() {
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	joined := make([][]plan.Row, len(in))
-	workers := q.WorkersFor(points)
+	workers := q.WorkersFor(operator.Points(in))
 	builders := make([]*labels.Builder, max(workers, 1))
 	conflicts := make([]bool, len(builders))
 	for k := range builders {
@@ -45,15 +41,11 @@ func JoinInfo(q *operator.Query, n *plan.Info, in, infos []plan.Row) ([]plan.Row
 		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
 	}
 	rows := slices.Concat(joined...)
-	out := 0
-	unique := true
-	seen := make(Distinct, len(rows))
+	out, seen := operator.Points(rows), make(Distinct, len(rows))
 	for i := range rows {
-		out += len(rows[i].Values)
-		unique = seen.Add(rows[i].Labels) && unique
-	}
-	if !unique {
-		return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
+		if !seen.Add(rows[i].Labels) {
+			return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
+		}
 	}
 	// Beside the result it holds the step's own input and info series.
 	return rows, q.CheckHeld(n, q.Held+out, q.Held+out+len(in)+len(infos))
@@ -140,7 +132,8 @@ func (j *infoJoin) newest(infos []int) ([]int32, bool) {
 					continue
 				}
 				if any == nil {
-					any = j.anyInput()
+					any = make([]uint64, (j.steps+63)/64)
+					markAll(any, j.in)
 				}
 				if any[k>>6]>>(k&63)&1 != 0 {
 					return nil, false
@@ -149,17 +142,6 @@ func (j *infoJoin) newest(infos []int) ([]int32, bool) {
 		}
 	}
 	return chosen, true
-}
-
-// anyInput are the steps at which any of the input has a value.
-func (j *infoJoin) anyInput() []uint64 {
-	any := make([]uint64, (j.steps+63)/64)
-	for i := range j.in {
-		for _, run := range j.in[i].Runs {
-			dense.Row{Present: any}.Mark(int(run.First), int(run.Len))
-		}
-	}
-	return any
 }
 
 // stretches are the steps at which the same info series are chosen.

@@ -197,15 +197,10 @@ func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
 
 // Map applies a map to the rows of an inner result.
 func Map(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
-	held, series := 0, len(in)
-	for i := range in {
-		held += len(in[i].Values)
-	}
+	held, series := operator.Points(in), len(in)
 	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
-	kept := 0
 	seen := Distinct{}
 	for i := range out {
-		kept += len(out[i].Values)
 		if !m.Filters() && !q.DelayedNameRemoval {
 			out[i].Labels = DropNames(out[i].Labels)
 			if m.Merges {
@@ -216,5 +211,5 @@ func Map(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
 			}
 		}
 	}
-	return MergeWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
+	return MergeWithin(q, m, out, checkMapped(q, m, held, operator.Points(out), series), m.Merges)
 }

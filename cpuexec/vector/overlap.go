@@ -52,11 +52,17 @@ func union(rows []plan.Row) []plan.Run {
 			end = max(end, last.First+last.Len)
 		}
 	}
-	any := dense.Row{Present: make([]uint64, (end+63)/64)}
+	any := make([]uint64, (end+63)/64)
+	markAll(any, rows)
+	return dense.Runs(any, int(end))
+}
+
+// markAll notes in a bitmap the steps at which any of the rows has a value.
+func markAll(present []uint64, rows []plan.Row) {
+	at := dense.Row{Present: present}
 	for i := range rows {
 		for _, run := range rows[i].Runs {
-			any.Mark(int(run.First), int(run.Len))
+			at.Mark(int(run.First), int(run.Len))
 		}
 	}
-	return dense.Runs(any.Present, int(end))
 }

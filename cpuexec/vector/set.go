@@ -67,9 +67,7 @@ func presence(rows []plan.Row, sigs []int32, n, steps int) [][]uint64 {
 		if *p == nil {
 			*p = make([]uint64, (steps+63)/64)
 		}
-		for _, run := range rows[i].Runs {
-			dense.Row{Present: *p}.Mark(int(run.First), int(run.Len))
-		}
+		markAll(*p, rows[i:i+1])
 	}
 	return out
 }

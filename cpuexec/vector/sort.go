@@ -12,11 +12,7 @@ import (
 // single step Prometheus's own code puts them in order: where values are equal
 // or NaN, the order depends on how it goes about it.
 func Sort(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
-	if err := checkSorted(q, n, points, len(in)); err != nil || n.Ranged {
+	if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil || n.Ranged {
 		return in, err
 	}
 	vector := make(promql.Vector, len(in))
