@@ -34,8 +34,8 @@ func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
 			return nil, err
 		}
 		rows := a.Rows()
-		if r.firsts != nil {
-			r.firsts.of = a.FirstSeries(rows)
+		if r.ordered {
+			r.first = a.FirstSeries(rows)
 		}
 		r.Free(a, rows)
 		return rows, nil
@@ -93,7 +93,7 @@ func (r *run) quantilesOver(n *plan.Aggregate, p aggregate.Parameter, w *plan.Wi
 func (r *run) accumulate(n *plan.Aggregate) (a *aggregate.Adder, err error) {
 	defer r.Holding()()
 	err = r.feed(n, func(in aggregate.Input) operator.Sink {
-		a = aggregate.NewAdder(n, r.Query, in, r.firsts != nil)
+		a = aggregate.NewAdder(n, r.Query, in, r.ordered)
 		return a
 	})
 	return a, err
@@ -114,7 +114,7 @@ func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sin
 			return open(aggregate.InputOf(n, size, at))
 		})
 	}
-	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.RelabelsOnly() && !r.mayRemember(inner) {
+	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.RelabelsOnly() && !r.reuses(inner) {
 		a, err := r.accumulate(inner)
 		if err != nil {
 			return err

@@ -18,8 +18,10 @@ type run struct {
 	got      got            // what was fetched last
 	latest   *window.Latest // shared with evaluations below
 	overlaps bool           // start timestamps do, in some window
-	// firsts, if it is there, takes the first series of the node's groups.
-	firsts *firsts
+	// With ordered, the node is an aggregation of which it is noted in first, for each of its
+	// rows and values, which series was the first of the group with a value.
+	ordered bool
+	first   [][]int32
 }
 
 // newRun begins the evaluation of a job.
@@ -42,8 +44,8 @@ func (r *run) node(n plan.Node) ([]plan.Row, error) {
 	case *plan.Subwindow:
 		return r.subwindow(n)
 	case *plan.Aggregate:
-		if leaf, ok := r.job.remembered[n]; ok {
-			return r.remember(n, leaf)
+		if leaf, ok := r.job.reusable[n]; ok {
+			return r.reuse(n, leaf)
 		}
 		return r.aggregate(n)
 	case *plan.Binary, *plan.Set, *plan.StepMap:

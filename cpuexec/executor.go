@@ -19,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -79,7 +80,7 @@ type Job struct {
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
 
-	remembered map[*plan.Aggregate]rememberable
+	reusable map[*plan.Aggregate]reuse.Leaf
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -88,8 +89,7 @@ type Job struct {
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
-		job.remembered = map[*plan.Aggregate]rememberable{}
-		findRememberable(job.Node, false, job.remembered)
+		job.reusable = reuse.Leaves(job.Node)
 	}
 	r := newRun(ctx, x, job)
 	r.latest = &window.Latest{}

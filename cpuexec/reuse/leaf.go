@@ -1,4 +1,12 @@
-package cpuexec
+// Package reuse finds aggregations whose results at settled steps may be used again, and has only
+// the other steps evaluated.
+//
+// Leaves finds them in a plan. Leaf.Evaluate looks their values up in a results.Memory, has those
+// before and behind the known ones evaluated, and stores what is settled. The answer has the bits
+// of an evaluation of all steps.
+//
+// Start with Leaf.Evaluate.
+package reuse
 
 import (
 	"encoding/binary"
@@ -11,21 +19,28 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// rememberable is an aggregation over a window whose values at a step depend on
-// nothing but the samples that the step reads.
-type rememberable struct {
-	window  *plan.Window
-	maps    vector.Chain
+// Leaf is an aggregation over a window whose values at a step depend on nothing but the
+// samples that the step reads.
+type Leaf struct {
+	Window  *plan.Window
+	Maps    vector.Chain
+	Ordered bool   // whether the order of its rows shows
 	form    string // everything that its values depend on besides samples and time
-	ordered bool   // whether the order of its rows shows
 }
 
-// findRememberable collects the aggregations at and below n whose results may be
-// remembered. ordered says that the order of n's rows shows in what is above it.
-func findRememberable(n plan.Node, ordered bool, into map[*plan.Aggregate]rememberable) {
+// Leaves returns the aggregations at and below n whose results may be used again.
+func Leaves(n plan.Node) map[*plan.Aggregate]Leaf {
+	leaves := map[*plan.Aggregate]Leaf{}
+	find(n, false, leaves)
+	return leaves
+}
+
+// find collects the aggregations at and below n whose results may be
+// used again. ordered says that the order of n's rows shows in what is above it.
+func find(n plan.Node, ordered bool, into map[*plan.Aggregate]Leaf) {
 	switch n := n.(type) {
 	case *plan.Aggregate:
-		if leaf, ok := rememberableOf(n, ordered); ok {
+		if leaf, ok := leafOf(n, ordered); ok {
 			into[n] = leaf
 			return
 		}
@@ -36,34 +51,34 @@ func findRememberable(n plan.Node, ordered bool, into map[*plan.Aggregate]rememb
 		ordered = true
 	}
 	for _, in := range n.Inputs() {
-		findRememberable(in, ordered, into)
+		find(in, ordered, into)
 	}
 }
 
-// rememberableOf reports whether the results of n may be remembered. Where their
+// leafOf reports whether the results of n may be used again. Where their
 // order shows, they are those of operators that add value to value: of these alone it
 // is known which series of a group was the first with a value, by which Prometheus's
 // engine orders groups.
-func rememberableOf(n *plan.Aggregate, ordered bool) (rememberable, bool) {
+func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 	switch {
 	case n.Func.Adds():
 	case !ordered && (n.Func.Name == "quantile" || n.Func.Name == "topk" || n.Func.Name == "bottomk"):
 	default:
-		return rememberable{}, false
+		return Leaf{}, false
 	}
 	bottom, above := vector.Under(n.Input)
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
 	// evaluated.
 	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !plainParams(n, w) {
-		return rememberable{}, false
+		return Leaf{}, false
 	}
 	for _, node := range above {
 		if _, ok := node.(*plan.Map); !ok {
-			return rememberable{}, false
+			return Leaf{}, false
 		}
 	}
-	return rememberable{window: w, maps: above, form: formOf(n, above, w, ordered), ordered: ordered}, true
+	return Leaf{Window: w, Maps: above, form: formOf(n, above, w, ordered), Ordered: ordered}, true
 }
 
 // plainParams reports whether the parameters of an aggregation and a window are
