@@ -100,18 +100,18 @@ func (r *run) accumulate(n *plan.Aggregate) (a *aggregate.Adder, err error) {
 }
 
 // feed evaluates the input of the aggregation n and hands its series, in order
-// and batch by batch, to the sink that open makes. Only where nothing else will
+// and batch by batch, to the sink that makeSink makes. Only where nothing else will
 // do are they made rows first.
-func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sink) error {
+func (r *run) feed(n *plan.Aggregate, makeSink func(in aggregate.Input) operator.Sink) error {
 	bottom, above := vector.Under(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
 		return r.window(w, above, func(s *source) operator.Sink {
-			return open(s.input(n))
+			return makeSink(s.input(n))
 		})
 	}
 	if vector.Combines(bottom) {
 		return r.combined(bottom, above, func(size int, at func(int) labels.Labels) operator.Sink {
-			return open(aggregate.InputOf(n, size, at))
+			return makeSink(aggregate.InputOf(n, size, at))
 		})
 	}
 	if inner, ok := bottom.(*plan.Aggregate); ok && inner.Func.Adds() && above.RelabelsOnly() && !r.reuses(inner) {
@@ -125,9 +125,9 @@ func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sin
 		if err != nil {
 			return err
 		}
-		return r.Feed(open(aggregate.InputOf(n, len(order), at)), len(order), func(_, i int, out dense.Row, c *dense.Counts) error {
+		return r.Feed(makeSink(aggregate.InputOf(n, len(order), at)), len(order), func(_, i int, out dense.Row, c *dense.Counts) error {
 			c.Points = a.FillRow(order[i], out)
-			c.Kept = c.Points
+			c.Mapped = c.Points
 			return nil
 		})
 	}
@@ -137,9 +137,9 @@ func (r *run) feed(n *plan.Aggregate, open func(in aggregate.Input) operator.Sin
 	}
 	defer r.Charge(-operator.RowsBytes(rows))
 	at := func(i int) labels.Labels { return rows[i].Labels }
-	return r.Feed(open(aggregate.InputOf(n, len(rows), at)), len(rows), func(_, i int, out dense.Row, c *dense.Counts) error {
+	return r.Feed(makeSink(aggregate.InputOf(n, len(rows), at)), len(rows), func(_, i int, out dense.Row, c *dense.Counts) error {
 		out.Put(&rows[i])
-		c.Points, c.Kept = len(rows[i].Values), len(rows[i].Values)
+		c.Points, c.Mapped = len(rows[i].Values), len(rows[i].Values)
 		return nil
 	})
 }

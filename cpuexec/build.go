@@ -15,7 +15,7 @@ type run struct {
 	*operator.Query
 	x        *Executor
 	job      Job
-	got      got            // what was fetched last
+	fetched  fetched        // what was fetched last
 	latest   *window.Latest // shared with evaluations below
 	overlaps bool           // start timestamps do, in some window
 	// With ordered, the node is an aggregation of which it is noted in first, for each of its

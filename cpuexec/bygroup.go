@@ -28,7 +28,7 @@ type groupSink interface {
 
 var _ groupSink = (*aggregate.Adder)(nil)
 
-// byGroup evaluates the series that were not taken yet and adds them to a. eval is
+// byGroup evaluates the series that were not consumed yet and adds them to a. eval is
 // called by worker k with a series.
 func (e *windowing) byGroup(a groupSink, members [][]int32, eval func(k, i int, out dense.Row, c *dense.Counts) bool) error {
 	size := int64(len(e.hasPoints)-e.next) * int64(unsafe.Sizeof(dense.Counts{}))
@@ -47,7 +47,7 @@ func (e *windowing) byGroup(a groupSink, members [][]int32, eval func(k, i int, 
 			if n := points.Add(int64(c.Points)); e.limit.Max > 0 && n > int64(e.limit.Max) {
 				return false // as the limit says below
 			}
-			if c.Kept > 0 {
+			if c.Mapped > 0 {
 				a.AddSeries(i, out)
 			}
 		}

@@ -26,8 +26,8 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 }
 
 // combined evaluates n, and the chain above it, batch by batch into the sink that
-// open makes once the series are known.
-func (r *run) combined(n plan.Node, above vector.Chain, open func(size int, at func(int) labels.Labels) operator.Sink) error {
+// makeSink makes once the series are known.
+func (r *run) combined(n plan.Node, above vector.Chain, makeSink func(size int, at func(int) labels.Labels) operator.Sink) error {
 	release := r.Holding()
 	in, samples, err := r.inputs(n)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *run) combined(n plan.Node, above vector.Chain, open func(size int, at f
 	if err != nil {
 		return err
 	}
-	out := open(c.Size(), at)
+	out := makeSink(c.Size(), at)
 	defer func() {
 		for _, rows := range in {
 			r.Charge(-operator.RowsBytes(rows))

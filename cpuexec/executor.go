@@ -1,11 +1,19 @@
 // Package cpuexec evaluates plan nodes on the CPU's cores.
 //
+// A Job goes into an Executor, a plan.Matrix of rows comes out. build.go has the one switch from
+// plan nodes to what evaluates them; the rooms below do the work: decode and column read samples,
+// window makes one value a step of them, aggregate adds series to groups, vector and histogram
+// work on rows, reuse finds what is known already. Each window, and what aggregates it, is first
+// offered to an Accelerator (offer.go).
+//
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
 // windows all series of a group, one after another, and adds each to it. Else series
 // are decoded and windowed in batches, one series a goroutine; then the batch is
-// aggregated, one stretch of steps a goroutine. So every addition happens in the
+// aggregated, one range of steps a goroutine. So every addition happens in the
 // order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
+//
+// Start with Executor.Run and run.node.
 package cpuexec
 
 import (
@@ -30,7 +38,7 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
-	hot     *column.Set
+	columns *column.Set
 }
 
 // Options configure an Executor.
@@ -39,7 +47,7 @@ type Options struct {
 	// core.
 	Workers int
 	// DecodedBytes is the most memory that the decoded columns of series that
-	// are asked for again and again may take. 0 means none are kept.
+	// are asked for again and again may take. 0 means none are retained.
 	DecodedBytes int64
 }
 
@@ -50,12 +58,12 @@ func New(o Options) *Executor {
 	}
 	return &Executor{
 		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
-		hot: column.NewSet(o.DecodedBytes),
+		columns: column.NewSet(o.DecodedBytes),
 	}
 }
 
 // DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.hot.SizeBytes() }
+func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
 
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {
@@ -68,7 +76,7 @@ type Job struct {
 	// Accelerator, if there is one, may compute leaves in place of the cores.
 	Accelerator Accelerator
 
-	// Results, if there are any, remember what leaves came to for jobs with the same
+	// Results, if there are any, hold what leaves came to for jobs with the same
 	// options. The order of the result's rows means nothing then, and its Peak is that
 	// of what was evaluated. Noted is told of the leaves.
 	Results *results.Memory

@@ -247,9 +247,9 @@ func (e *windowing) addRows(x Rows, held *bool) error {
 	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
 			b.Counts[i] = countsOf(x.Counts[i])
-			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
+			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].mapped)
 		}
 		return true
 	})
-	return e.take(b)
+	return e.consume(b)
 }

@@ -20,14 +20,14 @@ func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && r.job.Accelerator != nil {
 		return r.aggregate(n) // an accelerator does not tell the order
 	}
-	sel, err := r.samples(leaf.Window)
+	sel, err := r.fetch(leaf.Window)
 	if err != nil {
 		return nil, err
 	}
 	if sel.Provenance() == nil {
 		return r.aggregate(n)
 	}
-	src, err := r.open(leaf.Window, leaf.Maps)
+	src, err := r.fetchSource(leaf.Window, leaf.Maps)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
 	g := r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
-	sub.got = r.got
+	sub.fetched = r.fetched
 	sub.ordered = ordered
 	rows, err := sub.aggregate(n)
 	r.absorb(sub.Matrix)
@@ -64,7 +64,7 @@ func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Valu
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
 	v.Fresh[0] = -1
 	if ordered {
-		v.First, v.Series = sub.first, r.got.sel.Series()
+		v.First, v.Series = sub.first, r.fetched.sel.Series()
 	}
 	return v, nil
 }

@@ -56,10 +56,10 @@ func (s *source) plain(i int) labels.Labels {
 	return s.labels[i]
 }
 
-// samples gets the samples of w, once. What Prometheus says of them is said here.
-func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
-	if r.got.window == w {
-		return r.got.sel, nil
+// fetch gets the samples of w, once. What Prometheus says of them is said here.
+func (r *run) fetch(w *plan.Window) (*selection.Selection, error) {
+	if r.fetched.window == w {
+		return r.fetched.sel, nil
 	}
 	start := time.Now()
 	sel, ws, err := r.job.Select(r.Context, w, r.job.Grid)
@@ -71,19 +71,19 @@ func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
 	if err != nil {
 		return nil, &SelectError{Err: err}
 	}
-	r.got = got{w, sel}
+	r.fetched = fetched{w, sel}
 	return sel, nil
 }
 
-// got is what a window reads.
-type got struct {
+// fetched is what a window reads.
+type fetched struct {
 	window *plan.Window
 	sel    *selection.Selection
 }
 
-// open gets the samples of w, above which there is a chain.
-func (r *run) open(w *plan.Window, above vector.Chain) (*source, error) {
-	sel, err := r.samples(w)
+// fetchSource gets the samples of w, above which there is a chain.
+func (r *run) fetchSource(w *plan.Window, above vector.Chain) (*source, error) {
+	sel, err := r.fetch(w)
 	if err != nil {
 		return nil, err
 	}

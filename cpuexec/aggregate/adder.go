@@ -86,13 +86,13 @@ func (a *Adder) Allocate() { a.state = newAccumulator(a.node.Func, len(a.first),
 func (a *Adder) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(a.first, a.Groups.of, b)
 	for i := range b.N {
-		if b.Counts[i].Kept > 0 {
+		if b.Counts[i].Mapped > 0 {
 			a.state.reserve(int(a.Groups.of[b.Lo+i]))
 		}
 	}
 	q.SplitSteps(b, func(w0, w1 int) {
 		for i := range b.N {
-			if b.Counts[i].Kept > 0 {
+			if b.Counts[i].Mapped > 0 {
 				group, row := int(a.Groups.of[b.Lo+i]), b.Row(i)
 				if a.firsts != nil {
 					a.noteFirsts(group, int32(b.Lo+i), row.Present, w0, w1)

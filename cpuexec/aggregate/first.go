@@ -10,7 +10,7 @@ import (
 // group; first has -1 for groups that have none yet.
 func noteFirst(first, of []int32, b *operator.Batch) {
 	for i := range b.N {
-		if g := of[b.Lo+i]; b.Counts[i].Kept > 0 && first[g] < 0 {
+		if g := of[b.Lo+i]; b.Counts[i].Mapped > 0 && first[g] < 0 {
 			first[g] = int32(b.Lo + i)
 		}
 	}

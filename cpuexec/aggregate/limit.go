@@ -52,14 +52,14 @@ func (l *countLimiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
 	q.SplitSteps(b, func(w0, w1 int) {
 		for i := range b.N {
-			if g := l.of[b.Lo+i]; b.Counts[i].Kept > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
+			if g := l.of[b.Lo+i]; b.Counts[i].Mapped > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
 				l.limit(int(g), b.Row(i), w0, w1)
 			}
 		}
 	})
 	for i := range b.N {
-		if b.Counts[i].Kept > 0 {
-			b.Counts[i].Kept = dense.Count(b.Row(i).Present)
+		if b.Counts[i].Mapped > 0 {
+			b.Counts[i].Mapped = dense.Count(b.Row(i).Present)
 		}
 	}
 	l.collect.Consume(q, b)
@@ -103,7 +103,7 @@ func newRatioLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in Input
 func (l *ratioLimiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
 	for i := range b.N {
-		if b.Counts[i].Kept > 0 {
+		if b.Counts[i].Mapped > 0 {
 			l.limit(b, i)
 		}
 	}
@@ -115,7 +115,7 @@ func (l *ratioLimiter) limit(b *operator.Batch, i int) {
 	offset := float64(l.labels(b.Lo+i).Hash()) / math.MaxUint64
 	if l.ratio.values == nil {
 		if !inRatio(l.ratio.constant, offset) {
-			b.Counts[i].Kept = 0
+			b.Counts[i].Mapped = 0
 		}
 		return
 	}
@@ -125,7 +125,7 @@ func (l *ratioLimiter) limit(b *operator.Batch, i int) {
 			present[k>>6] &^= 1 << (k & 63)
 		}
 	}
-	b.Counts[i].Kept = dense.Count(present)
+	b.Counts[i].Mapped = dense.Count(present)
 }
 
 // inRatio reports whether a hash, as a share of the largest, falls into a ratio: from

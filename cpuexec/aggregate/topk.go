@@ -32,14 +32,14 @@ type ranker struct {
 	floor  []float64
 	// floor is what a value must not be worse than, as a value, by heap number
 	// and step. It is NaN until the heap is full.
-	all  keyed
-	kept []plan.Row // of groups without heaps, by series
+	all       keyed
+	collected []plan.Row // of groups without heaps, by series
 }
 
 func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ranker {
 	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
-	a.kept = make([]plan.Row, in.N)
+	a.collected = make([]plan.Row, in.N)
 	return a
 }
 
@@ -83,15 +83,15 @@ func (a *ranker) Consume(q *operator.Query, b *operator.Batch) {
 		for w := w0; w < w1; w++ {
 			// Word by word, so that the heaps of few steps are at work at once.
 			for i := range b.N {
-				if h := a.heap[a.of[b.Lo+i]]; h >= 0 && b.Counts[i].Kept > 0 {
+				if h := a.heap[a.of[b.Lo+i]]; h >= 0 && b.Counts[i].Mapped > 0 {
 					a.add(int(h), int32(b.Lo+i), b.Row(i), w)
 				}
 			}
 		}
 	})
 	parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
-		if s := b.Lo + i; a.heap[a.of[s]] < 0 && b.Counts[i].Kept > 0 {
-			a.kept[s] = b.Row(i).Compact(b.Counts[i].Kept, a.labels(s))
+		if s := b.Lo + i; a.heap[a.of[s]] < 0 && b.Counts[i].Mapped > 0 {
+			a.collected[s] = b.Row(i).Compact(b.Counts[i].Mapped, a.labels(s))
 		}
 		return true
 	})
@@ -227,11 +227,11 @@ func (a *ranker) selected() []plan.Row {
 		}
 		return out
 	}
-	points := make([]int, len(a.kept))
+	points := make([]int, len(a.collected))
 	parallel.For(len(a.room), func(heap int) {
 		a.collect(heap, points)
 	})
-	for _, row := range a.kept {
+	for _, row := range a.collected {
 		if len(row.Values) > 0 {
 			out = append(out, row)
 		}
@@ -249,7 +249,7 @@ func (a *ranker) collect(heap int, points []int) {
 	for k := range a.steps {
 		h := a.at(heap, k)
 		for i, s := range h.series {
-			row := &a.kept[s]
+			row := &a.collected[s]
 			if row.Values == nil {
 				row.Labels = a.labels(int(s))
 				row.Values = make([]float64, 0, points[s])

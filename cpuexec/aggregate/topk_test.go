@@ -123,7 +123,7 @@ func TestRankerHeaps(t *testing.T) {
 							c.Points++
 						}
 					}
-					c.Kept = c.Points
+					c.Mapped = c.Points
 					return nil
 				})
 				require.NoError(t, err)
@@ -184,7 +184,7 @@ func BenchmarkRanker(b *testing.B) {
 								out.Present[w] = ^uint64(0)
 							}
 							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
-							c.Points, c.Kept = steps, steps
+							c.Points, c.Mapped = steps, steps
 							return nil
 						})
 						if err != nil || len(s.Rows(q)) == 0 {

@@ -111,7 +111,7 @@ func Count(bitmap []uint64) (n int) {
 // Counts are what the sample limit and the query statistics need of a series.
 type Counts struct {
 	Points     int // steps with a value
-	Kept       int // of them after maps
+	Mapped     int // of them after maps
 	MaxWindow  int // most samples in one window
 	LastWindow int // samples in the window of the last step
 }

@@ -48,7 +48,7 @@ func (c *Collector) Consume(q *Query, b *Batch) {
 func (c *Collector) note(b *Batch) (values int) {
 	series := 0
 	for i := range b.N {
-		if b.Counts[i].Kept > 0 {
+		if b.Counts[i].Mapped > 0 {
 			series++
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Collector) note(b *Batch) (values int) {
 		c.Series = slices.Grow(c.Series, series)
 	}
 	for i := range b.N {
-		if kept := b.Counts[i].Kept; kept > 0 {
+		if kept := b.Counts[i].Mapped; kept > 0 {
 			c.Series = append(c.Series, int32(b.Lo+i))
 			values += kept
 		}
@@ -75,13 +75,13 @@ func (c *Collector) fill(b *Batch, rows []plan.Row, series []int32) {
 	if !b.Retained {
 		size := 0
 		for _, s := range series {
-			size += b.Counts[int(s)-b.Lo].Kept
+			size += b.Counts[int(s)-b.Lo].Mapped
 		}
 		room = make([]float64, size)
 	}
 	for at, s := range series {
 		i := int(s) - b.Lo
-		in, kept := b.Row(i), b.Counts[i].Kept
+		in, kept := b.Row(i), b.Counts[i].Mapped
 		to := in.Values[:kept:kept]
 		if !b.Retained {
 			to, room = room[:kept:kept], room[kept:]

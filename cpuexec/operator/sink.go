@@ -82,7 +82,7 @@ func (q *Query) Feed(out Sink, n int, fill func(worker, i int, out dense.Row, c 
 func (q *Query) SplitSteps(b *Batch, f func(w0, w1 int)) {
 	points := 0
 	for i := range b.N {
-		points += b.Counts[i].Kept
+		points += b.Counts[i].Mapped
 	}
 	workers := min(q.WorkersFor(points), b.Words)
 	parallel.While(workers, workers, func(_, k int) bool {

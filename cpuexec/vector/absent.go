@@ -20,10 +20,10 @@ func NewAnyValue(steps int) *AnyValue { return &AnyValue{seen: make([]uint64, (s
 // Consume implements operator.Sink.
 func (p *AnyValue) Consume(_ *operator.Query, b *operator.Batch) {
 	for i := range b.N {
-		if b.Counts[i].Kept == 0 {
+		if b.Counts[i].Mapped == 0 {
 			continue
 		}
-		p.points += b.Counts[i].Kept
+		p.points += b.Counts[i].Mapped
 		p.series++
 		for w, bits := range b.Row(i).Present {
 			p.seen[w] |= bits

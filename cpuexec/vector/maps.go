@@ -175,13 +175,13 @@ func mapRows(ctx context.Context, in []plan.Row, m Mapper, steps int) []plan.Row
 // Apply applies maps to a row that has c.Points values, and adds to kept how many there are
 // after each.
 func Apply(ms []Mapper, out dense.Row, c *dense.Counts, kept []int) {
-	c.Kept = c.Points
+	c.Mapped = c.Points
 	for k, m := range ms {
-		if c.Kept == 0 {
+		if c.Mapped == 0 {
 			return
 		}
-		c.Kept = m.apply(out)
-		kept[k] += c.Kept
+		c.Mapped = m.apply(out)
+		kept[k] += c.Mapped
 	}
 }
 
