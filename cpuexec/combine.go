@@ -1,37 +1,12 @@
 package cpuexec
 
 import (
-	"errors"
-
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// combination is the result of a node that combines the rows of its inputs. Its
-// series are known before their values, which are written one series at a time,
-// from several goroutines.
-type combination interface {
-	size() int // series
-	labels(i int) labels.Labels
-	// fill writes series i into a row without values. It returns false if that
-	// takes two values at one step.
-	fill(i int, out dense.Row) bool
-}
-
-// combines reports whether r.combined can evaluate n.
-func combines(n plan.Node) bool {
-	switch n.(type) {
-	case *plan.Binary, *plan.Set:
-		return true
-	case *plan.StepMap:
-		return !merges(n)
-	}
-	return false
-}
 
 // inputs evaluates the inputs of n in order, while the samples of those before
 // are held, and returns the number of samples in all of them.
@@ -43,54 +18,38 @@ func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
 			return nil, samples, err
 		}
 		in = append(in, rows)
-		for i := range rows {
-			samples += len(rows[i].Values)
-			r.Held += len(rows[i].Values)
-		}
+		points := operator.Points(rows)
+		samples += points
+		r.Held += points
 	}
 	return in, samples, nil
 }
 
 // combined evaluates n, and the chain above it, batch by batch into the sink that
-// open makes once the series are known.
-func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) operator.Sink) error {
+// makeSink makes once the series are known.
+func (r *run) combined(n plan.Node, above vector.Chain, makeSink func(size int, at func(int) labels.Labels) operator.Sink) error {
 	release := r.Holding()
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
 	}
-	var c combination
-	switch n := n.(type) {
-	case *plan.Binary:
-		if fills(n) {
-			c, err = fillIn(r.Query, n, in[0], in[1])
-		} else {
-			c, err = match(r.Query, n, in[0], in[1])
-		}
-	case *plan.Set:
-		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
-	case *plan.StepMap:
-		c, err = stepMap(r.Query, n, in)
-	}
+	c, err := vector.Combine(r.Query, n, in)
 	if err != nil {
-		return explained(r.Query, n, in, samples, err)
+		return vector.Explained(r.Query, n, in, samples, err)
 	}
-	at, err := labelsAfter(r.Query, c.size(), c.labels, above)
+	at, err := vector.LabelsAfter(r.Query, c.Size(), c.Labels, above)
 	if err != nil {
 		return err
 	}
-	out := open(c.size(), at)
-	if err := r.Reserve(out); err != nil {
-		return err
-	}
+	out := makeSink(c.Size(), at)
 	defer func() {
 		for _, rows := range in {
 			r.Charge(-operator.RowsBytes(rows))
 		}
 	}()
-	kept, err := fill(r.Query, n, c, above.mappers(), out)
+	kept, err := vector.Fill(r.Query, n, c, above.Mappers(), out)
 	if err != nil {
-		return explained(r.Query, n, in, samples, err)
+		return vector.Explained(r.Query, n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
@@ -101,87 +60,15 @@ func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int
 		return err
 	}
 	release()
-	return above.check(r.Query, kept, c.size())
-}
-
-// explained is the error of Prometheus's engine in place of that of an operator that
-// was declined because several series match. It stays declined where the sample limit
-// might be reached first: inputs have so many samples, and the result no more.
-func explained(q *operator.Query, n plan.Node, in [][]plan.Row, samples int, err error) error {
-	b, ok := n.(*plan.Binary)
-	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.MayHold(q.Held+2*samples+len(in[0])+len(in[1])) {
-		return err
-	}
-	return findAmbiguity(q, b, in[0], in[1], err)
+	return above.Check(r.Query, kept, c.Size())
 }
 
 // collectCombined is combined into rows.
-func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
-	c := &collector{}
+func (r *run) collectCombined(n plan.Node, above vector.Chain) ([]plan.Row, error) {
+	c := &operator.Collector{}
 	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) operator.Sink {
-		c.labels = at
+		c.Labels = at
 		return c
 	})
-	return c.rows, err
-}
-
-// withoutNames drops the names from n series and reports whether their labels
-// still differ.
-func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
-	ls := make([]labels.Labels, n)
-	for i := range ls {
-		ls[i] = at(i)
-	}
-	return ls, removeNames(ls)
-}
-
-// fill writes all series of c, applies the maps and hands them to a sink. It
-// returns the number of values before the maps and after each.
-func fill(q *operator.Query, n plan.Node, c combination, mappers []mapper, out operator.Sink) (kept []int, err error) {
-	size, steps := c.size(), q.Grid.Steps
-	workers := q.WorkersFor(size * steps)
-	keptBy := make([][]int, workers)
-	for k := range keptBy {
-		keptBy[k] = make([]int, len(mappers))
-	}
-	kept = make([]int, len(mappers)+1)
-	b, free, err := q.NewBatch(size, workers)
-	if err != nil {
-		return nil, err
-	}
-	defer free()
-	twice := make([]bool, workers)
-	for b.Lo = 0; b.Lo < size; b.Lo += b.N {
-		if err := q.Done(); err != nil {
-			return nil, err
-		}
-		b.N = min(len(b.Counts), size-b.Lo)
-		clear(b.Present)
-		parallel.While(workers, b.N, func(k, i int) bool {
-			row := b.Row(i)
-			if !c.fill(b.Lo+i, row) {
-				twice[k] = true
-				return false
-			}
-			b.Counts[i] = dense.Counts{Points: dense.Count(row.Present)}
-			applyAll(mappers, row, &b.Counts[i], keptBy[k])
-			return true
-		})
-		for _, t := range twice {
-			if t {
-				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
-			}
-		}
-		for i := range b.N {
-			kept[0] += b.Counts[i].Points
-		}
-		out.Consume(q, b)
-	}
-	for _, of := range keptBy {
-		for k, v := range of {
-			kept[k+1] += v
-		}
-	}
-	return kept, nil
+	return c.Rows, err
 }

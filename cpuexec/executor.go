@@ -1,27 +1,35 @@
 // Package cpuexec evaluates plan nodes on the CPU's cores.
 //
+// A Job goes into an Executor, a plan.Matrix of rows comes out. build.go has the one switch from
+// plan nodes to what evaluates them; the rooms below do the work: decode and column read samples,
+// window makes one value a step of them, aggregate adds series to groups, vector and histogram
+// work on rows, reuse finds what is known already. Each window, and what aggregates it, is first
+// offered to an Accelerator (offer.go).
+//
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
 // windows all series of a group, one after another, and adds each to it. Else series
 // are decoded and windowed in batches, one series a goroutine; then the batch is
-// aggregated, one stretch of steps a goroutine. So every addition happens in the
+// aggregated, one range of steps a goroutine. So every addition happens in the
 // order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
+//
+// Start with Executor.Run and run.node.
 package cpuexec
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/reuse"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -30,7 +38,7 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
-	hot     *column.Set
+	columns *column.Set
 }
 
 // Options configure an Executor.
@@ -39,7 +47,7 @@ type Options struct {
 	// core.
 	Workers int
 	// DecodedBytes is the most memory that the decoded columns of series that
-	// are asked for again and again may take. 0 means none are kept.
+	// are asked for again and again may take. 0 means none are retained.
 	DecodedBytes int64
 }
 
@@ -50,12 +58,12 @@ func New(o Options) *Executor {
 	}
 	return &Executor{
 		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
-		hot: column.NewSet(o.DecodedBytes),
+		columns: column.NewSet(o.DecodedBytes),
 	}
 }
 
 // DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.hot.SizeBytes() }
+func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
 
 // ShrinkDecoded drops decoded columns of about so many bytes, those that were not used for
 // longest first, and returns how many bytes that are. They are decoded again when they are
@@ -73,7 +81,7 @@ type Job struct {
 	// Accelerator, if there is one, may compute leaves in place of the cores.
 	Accelerator Accelerator
 
-	// Results, if there are any, remember what leaves came to for jobs with the same
+	// Results, if there are any, hold what leaves came to for jobs with the same
 	// options. The order of the result's rows means nothing then, and its Peak is that
 	// of what was evaluated. Noted is told of the leaves.
 	Results *results.Memory
@@ -85,7 +93,7 @@ type Job struct {
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
 
-	remembered map[*plan.Aggregate]rememberable
+	reusable map[*plan.Aggregate]reuse.Leaf
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -94,8 +102,7 @@ type Job struct {
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
-		job.remembered = map[*plan.Aggregate]rememberable{}
-		findRememberable(job.Node, false, job.remembered)
+		job.reusable = reuse.Leaves(job.Node)
 	}
 	r := newRun(ctx, x, job)
 	r.latest = &window.Latest{}
@@ -133,173 +140,8 @@ func (e *SelectError) Error() string { return e.Err.Error() }
 
 func (e *SelectError) Unwrap() error { return e.Err }
 
-// run is the evaluation of one job.
-type run struct {
-	*operator.Query
-	x        *Executor
-	job      Job
-	got      got            // what was fetched last
-	latest   *window.Latest // shared with evaluations below
-	overlaps bool           // start timestamps do, in some window
-	// firsts, if it is there, takes the first series of the node's groups.
-	firsts *firsts
-}
-
-// newRun begins the evaluation of a job.
-func newRun(ctx context.Context, x *Executor, job Job) *run {
-	q := operator.NewQuery(ctx, job.Grid, x.workers)
-	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
-	q.Matrix.DropName = job.Node.DropsName()
-	return &run{x: x, job: job, Query: q}
-}
-
-func (r *run) node(n plan.Node) ([]plan.Row, error) {
-	if releases(n) {
-		defer r.Holding()()
-	}
-	switch n := n.(type) {
-	case *plan.Window:
-		return r.collect(n, nil)
-	case *plan.Map, *plan.Relabel, *plan.Sort:
-		return r.chained(n)
-	case *plan.Subwindow:
-		return r.subwindow(n)
-	case *plan.Aggregate:
-		if leaf, ok := r.job.remembered[n]; ok {
-			return r.remember(n, leaf)
-		}
-		return r.aggregate(n)
-	case *plan.Binary, *plan.Set, *plan.StepMap:
-		rows, err := r.collectCombined(n, nil)
-		if err == nil && merges(n) {
-			rows, err = mergeRows(r.Query, rows)
-		}
-		return rows, err
-	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
-		return r.scalar(n)
-	case *plan.Once:
-		return r.once(n)
-	case *plan.Nothing:
-		return nil, nil
-	case *plan.Failure:
-		return nil, n.Err
-	case *plan.Histogram:
-		return r.histogram(n)
-	case *plan.Absent:
-		return r.absent(n)
-	case *plan.Info:
-		return r.info(n)
-	}
-	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
-}
-
-// chained evaluates a node that looks at one series at a time, or sorts them.
-func (r *run) chained(n plan.Node) ([]plan.Row, error) {
-	bottom, c := underChain(n)
-	if w, ok := bottom.(*plan.Window); ok {
-		return r.collect(w, c)
-	}
-	if combines(bottom) {
-		return r.collectCombined(bottom, c)
-	}
-	in, err := r.node(n.Inputs()[0])
-	if err != nil {
-		return nil, err
-	}
-	switch n := n.(type) {
-	case *plan.Relabel:
-		return relabel(r.Query, n, in)
-	case *plan.Sort:
-		return sorted(r.Query, n, in)
-	default:
-		return mapped(r.Query, n.(*plan.Map), in)
-	}
-}
-
-// collect evaluates a window, and the chain above it, to rows.
-func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
-	c := &collector{}
-	err := r.window(w, above, func(s *source) operator.Sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
-	return c.rows, err
-}
-
-func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
-	var p parameter
-	if n.Func.Param {
-		var err error
-		if p, err = r.parameter(n); err != nil {
-			return nil, err
-		}
-		// Prometheus's engine holds the parameter's samples meanwhile.
-		r.Held += r.job.Grid.Steps
-		defer func() { r.Held -= r.job.Grid.Steps }()
-		if r.Matrix.Peak = max(r.Matrix.Peak, r.Held); r.job.MaxSamples > 0 && r.Held > r.job.MaxSamples {
-			return nil, promql.ErrTooManySamples("query execution")
-		}
-	}
-	switch {
-	case n.Func.Keeps:
-		return r.selected(n, p)
-	case n.Func.Adds():
-		a, err := r.accumulate(n)
-		if err != nil {
-			return nil, err
-		}
-		rows := a.rows()
-		if r.firsts != nil {
-			r.firsts.of = a.firstSeries(rows)
-		}
-		r.Free(a, rows)
-		return rows, nil
-	}
-	if bottom, above := underChain(n.Input); r.job.Accelerator != nil && n.Label == "" {
-		if w, ok := bottom.(*plan.Window); ok {
-			return r.quantilesOver(n, p, w, above)
-		}
-	}
-	in, err := r.node(n.Input)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Charge(-operator.RowsBytes(in))
-	if n.Label != "" {
-		return countValues(r.Query, n, in)
-	}
-	return quantiles(r.Query, n, p, in)
-}
-
-// accumulate evaluates an aggregation that adds value to value.
-func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
-	defer r.Holding()()
-	err = r.feed(n, func(in input) operator.Sink {
-		a = newAggregator(n, r.Query, in, r.firsts != nil)
-		return a
-	})
-	return a, err
-}
-
-// mapped applies a map to the rows of an inner result.
-func mapped(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
-	held, series := 0, len(in)
-	for i := range in {
-		held += len(in[i].Values)
-	}
-	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
-	kept := 0
-	seen := map[uint64]struct{}{}
-	for i := range out {
-		kept += len(out[i].Values)
-		if !m.Filters() && !q.DelayedNameRemoval {
-			out[i].Labels = dropNames(out[i].Labels)
-			if m.Merges {
-				continue
-			}
-			h := out[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
-				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
-			}
-			seen[h] = struct{}{}
-		}
-	}
-	return mergedWithin(q, m, out, checkMapped(q, m, held, kept, series), m.Merges)
+// Each calls f(i) for every i below n, from several goroutines where the work,
+// given as the number of values it goes over, is worth it.
+func (x *Executor) Each(n, values int, f func(i int)) {
+	parallel.While(operator.WorkersFor(x.workers, values), n, func(_, i int) bool { f(i); return true })
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/histogram"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -25,10 +26,7 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	}
 	args.WarnQuantiles(n, r.Note)
 	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
+	points := operator.Points(in)
 
 	defer r.Charge(-operator.RowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())
@@ -53,29 +51,27 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 
 	formats := histogram.QuantileLabels(n)
 	out := 0
-	seen := map[uint64]struct{}{}
+	seen := vector.Distinct{}
 	for i := range rows {
 		out += len(rows[i].Values)
 		if r.job.DelayedNameRemoval && !n.Many() {
 			continue
 		}
 		if !r.job.DelayedNameRemoval {
-			rows[i].Labels = dropNames(rows[i].Labels)
+			rows[i].Labels = vector.DropNames(rows[i].Labels)
 		}
 		if n.Many() {
 			rows[i].Labels = labels.NewBuilder(rows[i].Labels).Set(n.Label, formats[i/len(hs)]).Labels()
 		}
-		h := rows[i].Labels.Hash()
-		if _, ok := seen[h]; ok {
+		if !seen.Add(rows[i].Labels) {
 			// Where names go later, Prometheus's engine lets them pass at an instant.
 			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
 			if !n.Merges || passes {
-				return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: !passes}
+				return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: !passes}
 			}
 		}
-		seen[h] = struct{}{}
 	}
-	return mergedWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
 // histogramArgs evaluates the arguments of n. Their samples are held until free is

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -46,7 +48,7 @@ func (r *run) windowLeaf(src *source, w *plan.Window) *Leaf {
 
 // aggregationLeaf returns the leaf of a window, the chain above it and an aggregation, or
 // nil where the chain is not made of maps.
-func (r *run) aggregationLeaf(src *source, w *plan.Window, above chain, a aggregation) *Leaf {
+func (r *run) aggregationLeaf(src *source, w *plan.Window, above vector.Chain, a aggregate.Layout) *Leaf {
 	l := r.newLeaf(src, w)
 	for _, n := range above {
 		m, ok := n.(*plan.Map)
@@ -55,7 +57,7 @@ func (r *run) aggregationLeaf(src *source, w *plan.Window, above chain, a aggreg
 		}
 		l.Maps = append(l.Maps, m)
 	}
-	l.Aggregate, l.GroupOf, l.Groups, l.Rooms = a.node, a.groupOf, a.groups, a.rooms
+	l.Aggregate, l.GroupOf, l.Groups, l.Rooms = a.Node, a.GroupOf, a.Groups, a.Rooms
 	return l
 }
 
@@ -100,8 +102,10 @@ var errOpened = errors.New("the leaf is open")
 type opener struct{ leaf *Leaf }
 
 func (o *opener) Aggregates(*plan.Aggregate) bool { return true }
-func (o *opener) Accepts(plan.Node) bool          { return true }
-func (o *opener) OnCores(*Leaf, time.Duration)    {}
+
+func (o *opener) Accepts(plan.Node) bool { return true }
+
+func (o *opener) OnCores(*Leaf, time.Duration) {}
 
 func (o *opener) Evaluate(_ context.Context, l *Leaf, _ func(Rows) error) (Outcome, error) {
 	o.leaf = l

@@ -6,8 +6,10 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -16,13 +18,13 @@ import (
 
 // evaluate evaluates w, and the chain above it, over the series of src into out, by
 // the accelerator if there is one that accepts that.
-func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Sink) error {
+func (r *run) evaluate(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if x == nil {
 		return r.windowed(src, w, above, out, nil)
 	}
-	if to, ok := out.(offloadable); ok {
-		if l := r.aggregationLeaf(src, w, above, to.aggregation()); l != nil && x.Aggregates(l.Aggregate) {
+	if to, ok := out.(aggregate.Offloadable); ok {
+		if l := r.aggregationLeaf(src, w, above, to.Layout()); l != nil && x.Aggregates(l.Aggregate) {
 			return r.offered(l, src, above, to)
 		}
 	}
@@ -31,7 +33,7 @@ func (r *run) evaluate(src *source, w *plan.Window, above chain, out operator.Si
 
 // offeredRows evaluates w, and the chain above it, over the series of src into out.
 // The accelerator computes the window if it accepts that.
-func (r *run) offeredRows(src *source, w *plan.Window, above chain, out operator.Sink) error {
+func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if !x.Accepts(w) {
 		return r.windowed(src, w, above, out, nil)
@@ -65,11 +67,11 @@ func (r *run) offeredRows(src *source, w *plan.Window, above chain, out operator
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
 // that.
-func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error {
+func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Offloadable) error {
 	x := r.job.Accelerator
 	accepted, windowOnly := x.Accepts(l.Aggregate), false
 	start := time.Now()
-	out.offload(true)
+	out.Offload(true)
 	if accepted && out.TooLarge(r.job.MaxSamples) == "" {
 		o, err := r.offload(l, src, out)
 		if err != nil || o.Declined == "" {
@@ -77,7 +79,7 @@ func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error 
 		}
 		windowOnly, start = o.WindowOnly, time.Now()
 	}
-	out.offload(false)
+	out.Offload(false)
 	if windowOnly {
 		return r.offeredRows(src, l.Window, above, out)
 	}
@@ -92,7 +94,7 @@ func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error 
 
 // offload offers an aggregation to the accelerator and puts its results into out. Their
 // memory is counted unless the leaf is declined.
-func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err error) {
+func (r *run) offload(l *Leaf, src *source, out aggregate.Offloadable) (o Outcome, err error) {
 	r.Charge(out.Bytes())
 	if err := r.Done(); err != nil {
 		return o, err
@@ -110,7 +112,7 @@ func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err err
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
-func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
+func (r *run) finish(l *Leaf, src *source, out aggregate.Offloadable, o *Outcome) error {
 	x := &o.Results
 	hasPoints, held, peak := r.heldBy(l, x.Counts)
 	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
@@ -128,7 +130,7 @@ func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
 	if err := r.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.offloaded(x, hasPoints)
+	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
 	r.countLeaf(l, o)
 	return r.Done()
 }
@@ -153,7 +155,7 @@ func (r *run) countSteps(all, fresh []int64) {
 // have some after the maps.
 func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
 	kept := []int{points}
-	var above chain
+	var above vector.Chain
 	for m, n := range l.Maps {
 		above = append(above, n)
 		if n.Filters() {
@@ -166,7 +168,7 @@ func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error
 		}
 		kept = append(kept, points)
 	}
-	return above.check(r.Query, kept, len(hasPoints))
+	return above.Check(r.Query, kept, len(hasPoints))
 }
 
 // heldBy goes over the counts of all series: which have points, how many points that
@@ -245,9 +247,9 @@ func (e *windowing) addRows(x Rows, held *bool) error {
 	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
 			b.Counts[i] = countsOf(x.Counts[i])
-			applyAll(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].kept)
+			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].mapped)
 		}
 		return true
 	})
-	return e.take(b)
+	return e.consume(b)
 }

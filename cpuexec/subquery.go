@@ -1,8 +1,6 @@
 package cpuexec
 
 import (
-	"errors"
-
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -10,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
@@ -23,10 +22,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		return nil, err
 	}
 	defer r.Charge(-operator.RowsBytes(in))
-	samples := 0
-	for i := range in {
-		samples += len(in[i].Values)
-	}
+	samples := operator.Points(in)
 	r.Held += samples
 	defer func() { r.Held -= samples }()
 	vary, free, err := r.holdParams(n, n.Func, n.Params)
@@ -83,7 +79,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 
 	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
 	rows := all[:0]
-	seen := map[uint64]struct{}{}
+	seen := vector.Distinct{}
 	var ls []labels.Labels
 	for i := range all {
 		if !limit.Add(counted[i]) {
@@ -94,12 +90,10 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 		}
 		ls = append(ls, in[i].Labels)
 		if drops {
-			all[i].Labels = dropNames(all[i].Labels)
-			h := all[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
-				return nil, errSameLabels
+			all[i].Labels = vector.DropNames(all[i].Labels)
+			if !seen.Add(all[i].Labels) {
+				return nil, vector.ErrSameLabels
 			}
-			seen[h] = struct{}{}
 		}
 		rows = append(rows, all[i])
 	}
@@ -110,8 +104,6 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	}
 	return rows, nil
 }
-
-var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
 
 // subquery evaluates the input of n on the subquery's grid.
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {

@@ -10,10 +10,27 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
+
+// window evaluates w, and the chain above it, over all series, batch by batch,
+// into the sink that makeSink makes once the series are known.
+func (r *run) window(w *plan.Window, above vector.Chain, makeSink func(*source) operator.Sink) error {
+	vary, free, err := r.holdParams(w, w.Func, w.Params)
+	defer free()
+	if err != nil {
+		return err
+	}
+	src, err := r.fetchSource(w, above)
+	if err != nil {
+		return err
+	}
+	src.vary = vary
+	return r.evaluate(src, w, above, makeSink(src))
+}
 
 // windowing is the evaluation of a window, and the chain above it, over the series
 // of a source into a sink, batch by batch.
@@ -22,9 +39,9 @@ type windowing struct {
 	out       operator.Sink
 	workers   int
 	scratch   []*worker
-	mappers   []mapper
+	mappers   []vector.Mapper
 	b         *operator.Batch
-	next      int // the first series that was not taken yet
+	next      int // the first series that was not consumed yet
 	hasPoints []bool
 	limit     operator.SampleLimit
 	leak      operator.Leak
@@ -32,7 +49,7 @@ type windowing struct {
 
 // windowed evaluates w, and the chain above it, over the series of src into out.
 // offload, if it is not nil, may add rows of some or all of the series first.
-func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Sink, offload func(*windowing) error) error {
+func (r *run) windowed(src *source, w *plan.Window, above vector.Chain, out operator.Sink, offload func(*windowing) error) error {
 	if err := r.Reserve(out); err != nil {
 		return err
 	}
@@ -49,7 +66,7 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Si
 	}
 	defer free()
 	e := &windowing{
-		r: r, out: out, workers: workers, mappers: above.mappers(), b: b, hasPoints: make([]bool, n),
+		r: r, out: out, workers: workers, mappers: above.Mappers(), b: b, hasPoints: make([]bool, n),
 		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
 		leak:  operator.Leak{Leaks: w.Func == plan.Interpolated},
 	}
@@ -85,11 +102,11 @@ func (r *run) windowed(src *source, w *plan.Window, above chain, out operator.Si
 		return err
 	}
 	for _, s := range scratch {
-		for k, v := range s.kept {
+		for k, v := range s.mapped {
 			kept[k+1] += v
 		}
 	}
-	return above.check(r.Query, kept, n)
+	return above.Check(r.Query, kept, n)
 }
 
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
@@ -101,14 +118,14 @@ func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
 	return r.CheckSteps(w, 0, 0, points, series)
 }
 
-// onCores evaluates the series that were not taken yet.
+// onCores evaluates the series that were not consumed yet.
 func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	r, b := e.r, e.b
 	n, size := len(src.labels), len(b.Counts)
 	frames := r.latest.Frames(w.Func, sp)
 	fn := &window.Call{Func: w.Func, Param: w.Param, Trend: w.Trend, Varying: src.vary}
 	q := &column.Request{
-		Set: r.x.hot, Tick: r.x.hot.Tick(), Sel: src.sel,
+		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: src.sel,
 		KeepStale: w.Func.Instant, TakePacked: window.TakesPacked(w.Func),
 	}
 	q.Mint, q.Maxt = w.Reads(r.job.Grid)
@@ -116,12 +133,12 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 		s := e.scratch[k]
 		if s.err == nil && r.Context.Err() == nil {
 			s.err = s.eval(frames, fn, q, i, out, c)
-			applyAll(e.mappers, out, c, s.kept)
+			vector.Apply(e.mappers, out, c, s.mapped)
 		}
 		return s.err == nil
 	}
-	if a, ok := e.out.(*aggregator); ok {
-		if members := a.groups.shared(e.next, e.workers); members != nil {
+	if a, ok := e.out.(groupSink); ok {
+		if members := a.Shared(e.next, e.workers); members != nil {
 			if err := e.byGroup(a, members, eval); err != nil {
 				return err
 			}
@@ -137,7 +154,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 		if err := e.failed(); err != nil {
 			return err
 		}
-		if err := e.take(b); err != nil {
+		if err := e.consume(b); err != nil {
 			return err
 		}
 	}
@@ -183,8 +200,8 @@ func (e *windowing) failed() error {
 	return e.r.Done()
 }
 
-// take hands the next series to the sink.
-func (e *windowing) take(b *operator.Batch) error {
+// consume hands the next series to the sink.
+func (e *windowing) consume(b *operator.Batch) error {
 	for i := range b.N {
 		e.hasPoints[b.Lo+i] = b.Counts[i].Points > 0
 		if !e.count(b.Counts[i]) {

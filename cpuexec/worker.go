@@ -17,7 +17,7 @@ type worker struct {
 	// overlap.
 	overlapping map[string]uint64
 	times       []int64 // of the points of a subquery
-	kept        []int   // values after each map
+	mapped      []int   // values after each map
 	err         error
 }
 
@@ -25,7 +25,7 @@ func (w *worker) reset(steps, maps int) {
 	w.Reader.Reset(false)
 	w.Evaluator.Reset(steps)
 	w.overlapping, w.err = nil, nil
-	w.kept = make([]int, maps)
+	w.mapped = make([]int, maps)
 }
 
 // borrow takes scratch memory for n goroutines that evaluate windows at so many steps, and

@@ -52,7 +52,7 @@ func (c *column) size() int64 {
 }
 
 // values returns the values of samples lo to hi, the end excluded: those that are
-// kept, or a copy in scratch.
+// retained, or a copy in scratch.
 func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
 	if c.Units == nil {
 		return c.vs[lo:hi]

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -31,6 +32,10 @@ func (r Row) Set(k int, v float64) {
 	r.Values[k] = v
 	r.Present[k>>6] |= 1 << (k & 63)
 }
+
+// Absent is the bits of a value that is not there, in lists of values that have one for each
+// step: Prometheus's stale marker, which no function returns.
+const Absent = value.StaleNaN
 
 // Cursor writes a row whose values come in step order. It gathers a word of the
 // bitmap before it stores it.
@@ -106,7 +111,7 @@ func Count(bitmap []uint64) (n int) {
 // Counts are what the sample limit and the query statistics need of a series.
 type Counts struct {
 	Points     int // steps with a value
-	Kept       int // of them after maps
+	Mapped     int // of them after maps
 	MaxWindow  int // most samples in one window
 	LastWindow int // samples in the window of the last step
 }

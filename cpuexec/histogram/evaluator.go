@@ -35,7 +35,7 @@ type Evaluator struct {
 
 // Evaluate computes one histogram.
 func (s *Evaluator) Evaluate(n *plan.Histogram, args Args, h *Buckets, in []plan.Row) plan.Row {
-	return s.walk(h, in, func(first int, out []float64) { s.stretch(n, args, first, out, &h.repairs) })
+	return s.walk(h, in, func(first int, out []float64) { s.fill(n, args, first, out, &h.repairs) })
 }
 
 // walk makes a row of the values that compute fills in from the columns of a histogram,
@@ -70,9 +70,9 @@ func (s *Evaluator) walk(h *Buckets, in []plan.Row, compute func(first int, out 
 	return out
 }
 
-// stretch fills out with what n is of the buckets in columns, at consecutive steps of
+// fill fills out with what n is of the buckets in columns, at consecutive steps of
 // which the first is given.
-func (s *Evaluator) stretch(n *plan.Histogram, a Args, first int, out []float64, fixed *repairs) {
+func (s *Evaluator) fill(n *plan.Histogram, a Args, first int, out []float64, fixed *repairs) {
 	var room [2]float64
 	all := s.columns
 	for at := 0; at < len(out); {

@@ -85,3 +85,11 @@ func RowsBytes(rows []plan.Row) (n int64) {
 	}
 	return n
 }
+
+// Points is the number of values of rows.
+func Points(rows []plan.Row) (n int) {
+	for i := range rows {
+		n += len(rows[i].Values)
+	}
+	return n
+}

@@ -43,9 +43,10 @@ func (q *Query) Free(out Sink, rows []plan.Row) {
 	}
 }
 
-// Feed hands n series, which fill writes to dense rows, to a sink. fill
-// returns the number of values.
-func (q *Query) Feed(out Sink, n int, fill func(i int, out dense.Row) int) error {
+// Feed hands n series to a sink once it has allocated its state. fill writes a series to a row
+// without values and says in c how many there are; it is called from several goroutines, of
+// which each is a worker. Where fill fails no further batch is made, and its error is Feed's.
+func (q *Query) Feed(out Sink, n int, fill func(worker, i int, out dense.Row, c *dense.Counts) error) error {
 	if err := q.Reserve(out); err != nil {
 		return err
 	}
@@ -54,17 +55,23 @@ func (q *Query) Feed(out Sink, n int, fill func(i int, out dense.Row) int) error
 		return err
 	}
 	defer free()
+	errs := make([]error, q.Workers)
 	for b.Lo = 0; b.Lo < n; b.Lo += b.N {
 		if err := q.Done(); err != nil {
 			return err
 		}
 		b.N = min(len(b.Counts), n-b.Lo)
 		clear(b.Present)
-		parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(_, i int) bool {
-			points := fill(b.Lo+i, b.Row(i))
-			b.Counts[i] = dense.Counts{Points: points, Kept: points}
-			return true
+		parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(k, i int) bool {
+			b.Counts[i] = dense.Counts{}
+			errs[k] = fill(k, b.Lo+i, b.Row(i), &b.Counts[i])
+			return errs[k] == nil
 		})
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
 		out.Consume(q, b)
 	}
 	return nil
@@ -75,7 +82,7 @@ func (q *Query) Feed(out Sink, n int, fill func(i int, out dense.Row) int) error
 func (q *Query) SplitSteps(b *Batch, f func(w0, w1 int)) {
 	points := 0
 	for i := range b.N {
-		points += b.Counts[i].Kept
+		points += b.Counts[i].Mapped
 	}
 	workers := min(q.WorkersFor(points), b.Words)
 	parallel.While(workers, workers, func(_, k int) bool {

@@ -147,3 +147,17 @@ func (w *watch) over(n int) bool {
 		return false
 	}
 }
+
+// each fills out with f of each step that has samples, lo to hi.
+func (b *bounds) each(out dense.Row, f func(k int, lo, hi int32) float64) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	for k, lo := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		if hi := b.hi[k]; lo < hi {
+			cur.Set(k, f(k, lo, hi))
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (f *Frames) known(t column.Times) *frame {
 			return fr
 		}
 	}
-	fr := f.take()
+	fr := f.add()
 	if fr != nil {
 		fr.shared, fr.tail = len(t.Shared), append(fr.tail[:0], t.Own...)
 		f.byAddress[&t.Shared[0]] = append(f.byAddress[&t.Shared[0]], fr)
@@ -87,15 +87,15 @@ func (f *Frames) decoded(ts []int64) *frame {
 	if ok {
 		return nil
 	}
-	if fr = f.take(); fr != nil {
+	if fr = f.add(); fr != nil {
 		fr.shared, fr.tail = 0, append(fr.tail[:0], ts...)
 		f.byContent[key] = fr
 	}
 	return fr
 }
 
-// take returns a frame to keep, or nil if there are enough.
-func (f *Frames) take() *frame {
+// add returns a frame to keep, or nil if there are enough.
+func (f *Frames) add() *frame {
 	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
 		return nil
 	}

@@ -9,92 +9,52 @@ import (
 
 // slidingQuantiles fills out with the quantile of each window.
 func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
 	next := b.first()
 	first := next
-	for k := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		next, first = o.Move(b.lo[k], b.hi[k], next, first)
-		if n := int(b.hi[k] - b.lo[k]); n > 0 {
-			cur.Set(k, o.Quantile(q, n))
-		}
-	}
+	b.each(out, func(_ int, lo, hi int32) float64 {
+		next, first = o.Move(lo, hi, next, first)
+		return o.Quantile(q, int(hi-lo))
+	})
 }
 
 // slidingDeviations fills out with the median absolute deviation of each window.
 func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float64, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
 	next, odd := b.first(), oddities{vs: vs, at: o.Odd}
 	first := next
-	for k := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		lo, hi := b.lo[k], b.hi[k]
+	b.each(out, func(_ int, lo, hi int32) float64 {
 		next, first = o.Move(lo, hi, next, first)
-		if lo == hi {
-			continue
-		}
 		if any, _ := odd.in(lo, hi); any || o.Tiny {
-			cur.Set(k, exact.MedianDeviation(vs[lo:hi], scratch))
-		} else {
-			cur.Set(k, o.MedianDeviation(int(hi-lo)))
+			return exact.MedianDeviation(vs[lo:hi], scratch)
 		}
-	}
+		return o.MedianDeviation(int(hi - lo))
+	})
 }
 
 // sortedQuantiles fills out with the quantile of each window, which it sorts anew.
 // scratch is memory to use and to grow.
 func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	for k, lo := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		if hi := b.hi[k]; lo < hi {
-			*scratch = append((*scratch)[:0], vs[lo:hi]...)
-			cur.Set(k, exact.Quantile(q, *scratch))
-		}
-	}
+	b.each(out, func(_ int, lo, hi int32) float64 {
+		*scratch = append((*scratch)[:0], vs[lo:hi]...)
+		return exact.Quantile(q, *scratch)
+	})
 }
 
 // sortedDeviations fills out with the median absolute deviation of each window.
 func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	for k, lo := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		if hi := b.hi[k]; lo < hi {
-			cur.Set(k, exact.MedianDeviation(vs[lo:hi], scratch))
-		}
-	}
+	b.each(out, func(_ int, lo, hi int32) float64 { return exact.MedianDeviation(vs[lo:hi], scratch) })
 }
 
 // steppedQuantiles fills out with a quantile of each window that may be another at each
 // step, or none, and notes at which steps there is one.
 func (s *Evaluator) steppedQuantiles(vs []float64, fn *Call, out dense.Row) {
 	q := fn.Param
-	cur := dense.Cursor{Row: out}
-	for k, lo := range s.bounds.lo {
-		if s.bounds.giveUp(k) {
-			break
-		}
+	s.bounds.each(out, func(k int, lo, hi int32) float64 {
 		if fn.Varying[0] != nil {
 			q = fn.Varying[0][k]
 		}
-		if hi := s.bounds.hi[k]; lo < hi {
-			s.values = append(s.values[:0], vs[lo:hi]...)
-			cur.Set(k, exact.Quantile(q, s.values))
-		}
-	}
-	cur.Flush()
+		s.values = append(s.values[:0], vs[lo:hi]...)
+		return exact.Quantile(q, s.values)
+	})
 	if s.noted == nil {
 		s.noted = make([]uint64, len(out.Present))
 	}

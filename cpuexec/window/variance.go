@@ -72,22 +72,13 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out de
 // variances fills out with the population variance of each window, or with its
 // square root, by Prometheus's operations.
 func variances(vs []float64, b *bounds, root bool, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	for k := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		lo, hi := b.lo[k], b.hi[k]
-		if lo == hi {
-			continue
-		}
+	b.each(out, func(_ int, lo, hi int32) float64 {
 		v := exact.Variance(vs[lo:hi])
 		if root {
 			v = math.Sqrt(v)
 		}
-		cur.Set(k, v)
-	}
+		return v
+	})
 }
 
 // variancesLater computes the variances of single windows by Prometheus's
