@@ -118,7 +118,7 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 			return
 		}
 		least := int64(idleLeast)
-		if now := pool.Leases(); now != asked {
+		if now := pool.Uses(); now != asked {
 			asked = now
 			least = max(least, pool.Limit()/busyShare)
 		}
@@ -140,22 +140,22 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 // collection is what is known of the last collection of garbage.
 type collection struct {
 	cycle  uint64
-	leases int64 // that had been taken before it
-	latest int64 // that had been taken at the last look
+	uses   int64 // of the pool before it
+	latest int64 // uses at the last look
 	looks  int   // since it
 }
 
 // look reports whether one is due: what queries left behind shows as garbage after a
 // collection, and a process that has little to do makes one every two minutes only.
-func (c *collection) look(leases int64) bool {
+func (c *collection) look(uses int64) bool {
 	cycle := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 	metrics.Read(cycle)
 	if n := cycle[0].Value.Uint64(); n != c.cycle {
-		*c = collection{cycle: n, leases: c.latest}
+		*c = collection{cycle: n, uses: c.latest}
 	}
 	c.looks++
-	c.latest = leases
-	return c.looks > idleLooks && leases != c.leases
+	c.latest = uses
+	return c.looks > idleLooks && uses != c.uses
 }
 
 // wasteful reports whether more than a fifth of the runtime's memory, and more than least

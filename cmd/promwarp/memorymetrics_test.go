@@ -12,9 +12,9 @@ import (
 func TestCollectionIsDue(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	c := collection{latest: 1}
-	looks := func(leases int64) (n int) {
+	looks := func(uses int64) (n int) {
 		for n = 1; n < 50; n++ {
-			if c.look(leases) {
+			if c.look(uses) {
 				return n
 			}
 		}

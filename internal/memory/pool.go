@@ -62,7 +62,7 @@ type Pool struct {
 	of          map[Part]*atomic.Int64
 	refused     map[Part]*atomic.Int64
 	waiting     atomic.Int64
-	leases      atomic.Int64 // that were ever made
+	uses        atomic.Int64 // leases that were made, and given back
 
 	others atomic.Int64 // what is watched, as of looked
 	looked atomic.Int64 // ns since the epoch
@@ -188,13 +188,13 @@ func (p *Pool) Parts() map[string]int64 {
 	return all
 }
 
-// Leases is how many leases were ever made: the same twice if nobody asked for anything
-// meanwhile.
-func (p *Pool) Leases() int64 {
+// Uses is how many leases were ever made and given back: the same twice if nobody asked for
+// anything meanwhile, and nothing ended that somebody had asked for.
+func (p *Pool) Uses() int64 {
 	if p == nil {
 		return 0
 	}
-	return p.leases.Load()
+	return p.uses.Load()
 }
 
 // Refused is how often a lease was refused, by what it was for.
