@@ -62,6 +62,7 @@ type Pool struct {
 	of          map[Part]*atomic.Int64
 	refused     map[Part]*atomic.Int64
 	waiting     atomic.Int64
+	wanted      atomic.Int64 // bytes that those who wait want, which are counted as taken
 	uses        atomic.Int64 // leases that were made, and given back
 
 	others atomic.Int64 // what is watched, as of looked
@@ -213,9 +214,11 @@ func (p *Pool) Refused() map[string]int64 {
 func (p *Pool) take(ctx context.Context, part Part, n int64, small bool) error {
 	p.Count(part, n)
 	over := p.over()
-	if over <= 0 || small && over <= p.Limit()/reserve {
+	if over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve {
 		return nil
 	}
+	p.wanted.Add(n)
+	defer p.wanted.Add(-n)
 	if p.waitFor(ctx) {
 		return nil
 	}

@@ -163,4 +163,15 @@ func TestSmallLeases(t *testing.T) {
 		l.Release()
 	}
 	require.Zero(t, p.Used())
+
+	// What a large one waits for is not in the way of small ones.
+	p.wait = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, large.Grow(t.Context(), 120*mib))
+	failed := make(chan error)
+	go func() { failed <- p.Lease(Evaluation).Grow(ctx, 100*mib) }()
+	require.Eventually(t, func() bool { return p.waiting.Load() == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, all[0].Grow(t.Context(), mib))
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
 }
