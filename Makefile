@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache/... ./remoteread/... ./cpuexec ./api/encode ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/...
+RACE    := ./selection ./cache/... ./remoteread/... ./cpuexec/... ./api/encode ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients bench gpubench kernels hostdriver asan lint fmt clean help

@@ -1,19 +1,18 @@
 package cpuexec
 
 import (
-	"math/bits"
-
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // absent evaluates absent and absent_over_time: a row with 1 at the steps at
 // which no series of the input has a value, or no row.
 func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
-	steps := r.job.Grid.Steps
-	p := &anyValue{seen: make([]uint64, (steps+63)/64)}
-	bottom, above := underChain(n.Input)
+	p := vector.NewAnyValue(r.job.Grid.Steps)
+	bottom, above := vector.Under(n.Input)
 	if w, ok := bottom.(*plan.Window); ok {
-		if err := r.window(w, above, func(*source) sink { return p }); err != nil {
+		if err := r.window(w, above, func(*source) operator.Sink { return p }); err != nil {
 			return nil, err
 		}
 	} else {
@@ -21,61 +20,8 @@ func (r *run) absent(n *plan.Absent) ([]plan.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.rows(in)
-		r.take(-rowsBytes(in))
+		p.Add(in)
+		r.Charge(-operator.RowsBytes(in))
 	}
-
-	out := row{vals: make([]float64, steps), present: p.seen}
-	missing := 0
-	for w := range p.seen {
-		p.seen[w] = ^p.seen[w]
-		if over := (w+1)*64 - steps; over > 0 {
-			p.seen[w] &= ^uint64(0) >> over
-		}
-		missing += bits.OnesCount64(p.seen[w])
-	}
-	for k := range out.vals {
-		out.vals[k] = 1
-	}
-	var rows []plan.Row
-	if missing > 0 {
-		rows = []plan.Row{compact(out, steps, missing, plan.Row{Labels: n.Labels})}
-	}
-	if n.OverTime {
-		// Prometheus's engine does not count the result.
-		return rows, nil
-	}
-	return rows, r.checkSteps(n, 0, p.points, missing, p.series)
-}
-
-// anyValue is the sink that notes at which steps there is any value.
-type anyValue struct {
-	seen           []uint64 // bitmap
-	points, series int      // series that have a value
-}
-
-func (p *anyValue) take(_ *run, b *batch) {
-	for i := range b.n {
-		if b.counts[i].kept == 0 {
-			continue
-		}
-		p.points += b.counts[i].kept
-		p.series++
-		for w, bits := range b.row(i).present {
-			p.seen[w] |= bits
-		}
-	}
-}
-
-// rows takes the rows of an inner result.
-func (p *anyValue) rows(in []plan.Row) {
-	for i := range in {
-		p.points += len(in[i].Values)
-		p.series++
-		for _, run := range in[i].Runs {
-			for k := run.First; k < run.First+run.Len; k++ {
-				p.seen[k>>6] |= 1 << (k & 63)
-			}
-		}
-	}
+	return p.Absence(r.Query, n)
 }

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/prometheus/prometheus/model/value"
-
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -90,7 +89,7 @@ type SeriesCounts struct {
 
 // Absent is the bits of a value that is not there: Prometheus's stale marker, which no
 // function returns.
-const Absent = value.StaleNaN
+const Absent = dense.Absent
 
 // QueryError is an error of the query itself: it has ended, or has reached a limit. It
 // says nothing about the accelerator in which it came up.
@@ -115,7 +114,7 @@ func (r *run) queryError(err error) error {
 	if errors.As(err, &q) {
 		return q.Err
 	}
-	if ended := r.done(); ended != nil {
+	if ended := r.Done(); ended != nil {
 		return ended
 	}
 	return err

@@ -13,33 +13,10 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// TestShared: all series are in a group, in their order, where the cores would be done
-// with the groups at about the same time.
-func TestShared(t *testing.T) {
-	groupsOf := func(of ...int32) *groups {
-		return &groups{of: of, labels: make([]labels.Labels, slices.Max(of)+1)}
-	}
-	for _, c := range []struct {
-		g             *groups
-		from, workers int
-		want          [][]int32
-	}{
-		{groupsOf(0, 1, 0, 1), 0, 2, [][]int32{{0, 2}, {1, 3}}},
-		{groupsOf(1, 0, 1, 2, 1), 0, 2, [][]int32{{0, 2, 4}, {1}, {3}}},
-		{groupsOf(1, 0, 1, 2, 1), 1, 2, [][]int32{{2, 4}, {1}, {3}}},
-		{groupsOf(0, 0, 0, 0, 1), 0, 2, nil},
-		{groupsOf(0, 0, 0, 0, 1), 0, 1, [][]int32{{0, 1, 2, 3}, {4}}},
-		{groupsOf(0, 0, 0, 0), 0, 2, nil},
-		{groupsOf(0, 1, 2), 0, 16, [][]int32{{0}, {1}, {2}}},
-		{groupsOf(0, 0, 1, 2), 0, 16, nil},
-	} {
-		require.Equal(t, c.want, c.g.shared(c.from, c.workers), "%v from %d for %d", c.g.of, c.from, c.workers)
-	}
-}
 
 // TestByGroup: answers, statistics and errors are the same whether groups are left to
 // cores or batches are added by all of them.
@@ -52,7 +29,7 @@ func TestByGroup(t *testing.T) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	require.Greater(t, int(sel.NumSamples()), inlineSamples)
+	require.Greater(t, int(sel.NumSamples()), operator.InlineSamples)
 	grid := plan.NewGrid(0, samples*15_000, 60_000)
 	for _, name := range slices.Sorted(maps.Keys(plan.Aggregates)) {
 		op := plan.Aggregates[name]

@@ -1,221 +1,74 @@
 package cpuexec
 
 import (
-	"errors"
-	"math/bits"
-
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// combination is the result of a node that combines the rows of its inputs. Its
-// series are known before their values, which are written one series at a time,
-// from several goroutines.
-type combination interface {
-	size() int // series
-	labels(i int) labels.Labels
-	// fill writes series i into a row without values. It returns false if that
-	// takes two values at one step.
-	fill(i int, out row) bool
-}
-
-// combines reports whether r.combined can evaluate n.
-func combines(n plan.Node) bool {
-	switch n.(type) {
-	case *plan.Binary, *plan.Set:
-		return true
-	case *plan.StepMap:
-		return !merges(n)
-	}
-	return false
-}
 
 // inputs evaluates the inputs of n in order, while the samples of those before
 // are held, and returns the number of samples in all of them.
 func (r *run) inputs(n plan.Node) (in [][]plan.Row, samples int, err error) {
-	defer func() { r.held -= samples }()
+	defer func() { r.Held -= samples }()
 	for _, input := range n.Inputs() {
 		rows, err := r.node(input)
 		if err != nil {
 			return nil, samples, err
 		}
 		in = append(in, rows)
-		for i := range rows {
-			samples += len(rows[i].Values)
-			r.held += len(rows[i].Values)
-		}
+		points := operator.Points(rows)
+		samples += points
+		r.Held += points
 	}
 	return in, samples, nil
 }
 
 // combined evaluates n, and the chain above it, batch by batch into the sink that
-// open makes once the series are known.
-func (r *run) combined(n plan.Node, above chain, open func(size int, at func(int) labels.Labels) sink) error {
-	release := r.releasing()
+// makeSink makes once the series are known.
+func (r *run) combined(n plan.Node, above vector.Chain, makeSink func(size int, at func(int) labels.Labels) operator.Sink) error {
+	release := r.Holding()
 	in, samples, err := r.inputs(n)
 	if err != nil {
 		return err
 	}
-	var c combination
-	switch n := n.(type) {
-	case *plan.Binary:
-		if fills(n) {
-			c, err = r.fillIn(n, in[0], in[1])
-		} else {
-			c, err = r.match(n, in[0], in[1])
-		}
-	case *plan.Set:
-		c = setOf(n, in[0], in[1], r.job.Grid.Steps)
-	case *plan.StepMap:
-		c, err = r.stepMap(n, in)
-	}
+	c, err := vector.Combine(r.Query, n, in)
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return vector.Explained(r.Query, n, in, samples, err)
 	}
-	at, err := r.labelsAfter(c.size(), c.labels, above)
+	at, err := vector.LabelsAfter(r.Query, c.Size(), c.Labels, above)
 	if err != nil {
 		return err
 	}
-	out := open(c.size(), at)
-	if err := r.reserve(out); err != nil {
-		return err
-	}
+	out := makeSink(c.Size(), at)
 	defer func() {
 		for _, rows := range in {
-			r.take(-rowsBytes(rows))
+			r.Charge(-operator.RowsBytes(rows))
 		}
 	}()
-	kept, err := r.fill(n, c, above.mappers(), out)
+	kept, err := vector.Fill(r.Query, n, c, above.Mappers(), out)
 	if err != nil {
-		return r.explained(n, in, samples, err)
+		return vector.Explained(r.Query, n, in, samples, err)
 	}
 	present := 0 // series of all inputs
 	for _, rows := range in {
 		present += len(rows)
 	}
-	least := r.held + samples + kept[0]
-	if err := r.checkHeld(n, least, least+present); err != nil {
+	least := r.Held + samples + kept[0]
+	if err := r.CheckHeld(n, least, least+present); err != nil {
 		return err
 	}
 	release()
-	return above.check(r, kept, c.size())
-}
-
-// explained is the error of Prometheus's engine in place of that of an operator that
-// was declined because several series match. It stays declined where the sample limit
-// might be reached first: inputs have so many samples, and the result no more.
-func (r *run) explained(n plan.Node, in [][]plan.Row, samples int, err error) error {
-	b, ok := n.(*plan.Binary)
-	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !r.mayHold(r.held+2*samples+len(in[0])+len(in[1])) {
-		return err
-	}
-	return r.ambiguity(b, in[0], in[1], err)
+	return above.Check(r.Query, kept, c.Size())
 }
 
 // collectCombined is combined into rows.
-func (r *run) collectCombined(n plan.Node, above chain) ([]plan.Row, error) {
-	c := &collector{}
-	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) sink {
-		c.labels = at
+func (r *run) collectCombined(n plan.Node, above vector.Chain) ([]plan.Row, error) {
+	c := &operator.Collector{}
+	err := r.combined(n, above, func(_ int, at func(int) labels.Labels) operator.Sink {
+		c.Labels = at
 		return c
 	})
-	return c.rows, err
-}
-
-// withoutNames drops the names from n series and reports whether their labels
-// still differ.
-func withoutNames(n int, at func(int) labels.Labels) ([]labels.Labels, bool) {
-	ls := make([]labels.Labels, n)
-	for i := range ls {
-		ls[i] = at(i)
-	}
-	return ls, removeNames(ls)
-}
-
-// fill writes all series of c, applies the maps and hands them to a sink. It
-// returns the number of values before the maps and after each.
-func (r *run) fill(n plan.Node, c combination, mappers []mapper, out sink) (kept []int, err error) {
-	size, steps := c.size(), r.job.Grid.Steps
-	workers := r.x.workersFor(size * steps)
-	scratch, release := r.x.borrow(workers, span{grid: r.job.Grid}, len(mappers))
-	defer release()
-	kept = make([]int, len(mappers)+1)
-	b, free, err := r.newBatch(size, workers)
-	if err != nil {
-		return nil, err
-	}
-	defer free()
-	twice := make([]bool, workers)
-	for b.lo = 0; b.lo < size; b.lo += b.n {
-		if err := r.done(); err != nil {
-			return nil, err
-		}
-		b.n = min(len(b.counts), size-b.lo)
-		clear(b.present)
-		parallel(workers, b.n, func(k, i int) bool {
-			row := b.row(i)
-			if !c.fill(b.lo+i, row) {
-				twice[k] = true
-				return false
-			}
-			b.counts[i] = counts{points: row.points()}
-			scratch[k].apply(mappers, row, &b.counts[i])
-			return true
-		})
-		for _, t := range twice {
-			if t {
-				return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
-			}
-		}
-		for i := range b.n {
-			kept[0] += b.counts[i].points
-		}
-		out.take(r, b)
-	}
-	for _, s := range scratch {
-		for k, v := range s.kept {
-			kept[k+1] += v
-		}
-	}
-	return kept, nil
-}
-
-// points is the number of steps with a value.
-func (r row) points() (n int) {
-	for _, w := range r.present {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// words calls f with each word of the bitmap that holds some of n steps from
-// first on, and the bits of those.
-func words(first, n int, f func(w int, mask uint64)) {
-	for end := first + n; first < end; {
-		k := min(64-first&63, end-first)
-		f(first>>6, ^uint64(0)>>(64-k)<<(first&63))
-		first += k
-	}
-}
-
-// mark notes that n steps from first on have values.
-func (r row) mark(first, n int) {
-	words(first, n, func(w int, mask uint64) { r.present[w] |= mask })
-}
-
-// has reports whether any of n steps from first on has a value.
-func (r row) has(first, n int) (any bool) {
-	words(first, n, func(w int, mask uint64) { any = any || r.present[w]&mask != 0 })
-	return any
-}
-
-// put writes the values of a sparse row.
-func (r row) put(in *plan.Row) {
-	at := 0
-	for _, run := range in.Runs {
-		at += copy(r.vals[run.First:run.First+run.Len], in.Values[at:])
-		r.mark(int(run.First), int(run.Len))
-	}
+	return c.Rows, err
 }

@@ -1,24 +1,35 @@
 // Package cpuexec evaluates plan nodes on the CPU's cores.
 //
+// A Job goes into an Executor, a plan.Matrix of rows comes out. build.go has the one switch from
+// plan nodes to what evaluates them; the rooms below do the work: decode and column read samples,
+// window makes one value a step of them, aggregate adds series to groups, vector and histogram
+// work on rows, reuse finds what is known already. Each window, and what aggregates it, is first
+// offered to an Accelerator (offer.go).
+//
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
 // windows all series of a group, one after another, and adds each to it. Else series
 // are decoded and windowed in batches, one series a goroutine; then the batch is
-// aggregated, one stretch of steps a goroutine. So every addition happens in the
+// aggregated, one range of steps a goroutine. So every addition happens in the
 // order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
+//
+// Start with Executor.Run and run.node.
 package cpuexec
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/reuse"
+	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -27,7 +38,7 @@ import (
 type Executor struct {
 	workers int
 	scratch sync.Pool // of *worker
-	hot     *hotSet
+	columns *column.Set
 }
 
 // Options configure an Executor.
@@ -36,7 +47,7 @@ type Options struct {
 	// core.
 	Workers int
 	// DecodedBytes is the most memory that the decoded columns of series that
-	// are asked for again and again may take. 0 means none are kept.
+	// are asked for again and again may take. 0 means none are retained.
 	DecodedBytes int64
 }
 
@@ -47,12 +58,17 @@ func New(o Options) *Executor {
 	}
 	return &Executor{
 		workers: o.Workers, scratch: sync.Pool{New: func() any { return new(worker) }},
-		hot: newHotSet(o.DecodedBytes),
+		columns: column.NewSet(o.DecodedBytes),
 	}
 }
 
 // DecodedBytes is the memory that decoded columns take.
-func (x *Executor) DecodedBytes() int64 { return x.hot.size() }
+func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
+
+// ShrinkDecoded drops decoded columns of about so many bytes, those that were not used for
+// longest first, and returns how many bytes that are. They are decoded again when they are
+// asked for again.
+func (x *Executor) ShrinkDecoded(bytes int64) (freed int64) { return x.columns.Shrink(bytes) }
 
 // Job is a node to evaluate and what its evaluation depends on.
 type Job struct {
@@ -65,19 +81,19 @@ type Job struct {
 	// Accelerator, if there is one, may compute leaves in place of the cores.
 	Accelerator Accelerator
 
-	// Results, if there are any, remember what leaves came to for jobs with the same
+	// Results, if there are any, hold what leaves came to for jobs with the same
 	// options. The order of the result's rows means nothing then, and its Peak is that
 	// of what was evaluated. Noted is told of the leaves.
 	Results *results.Memory
 	Noted   func(leaf plan.Node, steps plan.KeptSteps)
 
-	Budget             *Budget
+	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
 
-	remembered map[*plan.Aggregate]rememberable
+	reusable map[*plan.Aggregate]reuse.Leaf
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -86,38 +102,31 @@ type Job struct {
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
 	if job.Results != nil {
-		job.remembered = map[*plan.Aggregate]rememberable{}
-		findRememberable(job.Node, false, job.remembered)
+		job.reusable = reuse.Leaves(job.Node)
 	}
-	r := &run{x: x, ctx: ctx, job: job, m: newMatrix(job), latest: &latest{}}
+	r := newRun(ctx, x, job)
+	r.latest = &window.Latest{}
 	defer func() {
-		r.latest.release()
+		r.latest.Release()
 		if m == nil { // whether it failed or panicked
-			r.m.Release()
+			r.Matrix.Release()
 		}
 	}()
 	rows, err := r.node(job.Node)
 	if err != nil {
 		var d *plan.Declined
 		if errors.As(err, &d) {
-			d.Lost += r.m.Work.Samples
+			d.Lost += r.Matrix.Work.Samples
 		}
 		return nil, err
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err // rows may be only some of those there are
 	}
-	r.m.Rows = rows
-	r.m.Work.ResultSeries = len(rows)
-	r.m.Work.ResultPoints = r.m.Points()
-	return r.m, nil
-}
-
-func newMatrix(job Job) *plan.Matrix {
-	return &plan.Matrix{
-		Grid: job.Grid, DropName: job.Node.DropsName(),
-		SamplesAtStep: make([]int64, job.Grid.Steps), NewSamplesAtStep: make([]int64, job.Grid.Steps),
-	}
+	r.Matrix.Rows = rows
+	r.Matrix.Work.ResultSeries = len(rows)
+	r.Matrix.Work.ResultPoints = r.Matrix.Points()
+	return r.Matrix, nil
 }
 
 // SelectError wraps an error of Job.Select.
@@ -131,178 +140,8 @@ func (e *SelectError) Error() string { return e.Err.Error() }
 
 func (e *SelectError) Unwrap() error { return e.Err }
 
-// run is the evaluation of one job.
-type run struct {
-	x   *Executor
-	ctx context.Context
-	job Job
-	m   *plan.Matrix
-	// held is the number of samples that Prometheus's engine would hold besides
-	// those of the node being evaluated.
-	held     int
-	got      got     // what was fetched last
-	latest   *latest // shared with evaluations below
-	overlaps bool    // start timestamps do, in some window
-	// firsts, if it is there, takes the first series of the node's groups.
-	firsts *firsts
-}
-
-func (r *run) node(n plan.Node) ([]plan.Row, error) {
-	if releases(n) {
-		defer r.releasing()()
-	}
-	switch n := n.(type) {
-	case *plan.Window:
-		return r.collect(n, nil)
-	case *plan.Map, *plan.Relabel, *plan.Sort:
-		return r.chained(n)
-	case *plan.Subwindow:
-		return r.subwindow(n)
-	case *plan.Aggregate:
-		if leaf, ok := r.job.remembered[n]; ok {
-			return r.remember(n, leaf)
-		}
-		return r.aggregate(n)
-	case *plan.Binary, *plan.Set, *plan.StepMap:
-		rows, err := r.collectCombined(n, nil)
-		if err == nil && merges(n) {
-			rows, err = r.mergeRows(rows)
-		}
-		return rows, err
-	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
-		return r.scalar(n)
-	case *plan.Once:
-		return r.once(n)
-	case *plan.Nothing:
-		return nil, nil
-	case *plan.Failure:
-		return nil, n.Err
-	case *plan.Histogram:
-		return r.histogram(n)
-	case *plan.Absent:
-		return r.absent(n)
-	case *plan.Info:
-		return r.info(n)
-	}
-	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
-}
-
-// chained evaluates a node that looks at one series at a time, or sorts them.
-func (r *run) chained(n plan.Node) ([]plan.Row, error) {
-	bottom, c := underChain(n)
-	if w, ok := bottom.(*plan.Window); ok {
-		return r.collect(w, c)
-	}
-	if combines(bottom) {
-		return r.collectCombined(bottom, c)
-	}
-	in, err := r.node(n.Inputs()[0])
-	if err != nil {
-		return nil, err
-	}
-	switch n := n.(type) {
-	case *plan.Relabel:
-		return r.relabel(n, in)
-	case *plan.Sort:
-		return r.sorted(n, in)
-	default:
-		return r.mapped(n.(*plan.Map), in)
-	}
-}
-
-// collect evaluates a window, and the chain above it, to rows.
-func (r *run) collect(w *plan.Window, above chain) ([]plan.Row, error) {
-	c := &collector{}
-	err := r.window(w, above, func(s *source) sink { c.n, c.labels = len(s.labels), s.resultLabels; return c })
-	return c.rows, err
-}
-
-func (r *run) aggregate(n *plan.Aggregate) ([]plan.Row, error) {
-	var p parameter
-	if n.Func.Param {
-		var err error
-		if p, err = r.parameter(n); err != nil {
-			return nil, err
-		}
-		// Prometheus's engine holds the parameter's samples meanwhile.
-		r.held += r.job.Grid.Steps
-		defer func() { r.held -= r.job.Grid.Steps }()
-		if r.m.Peak = max(r.m.Peak, r.held); r.job.MaxSamples > 0 && r.held > r.job.MaxSamples {
-			return nil, promql.ErrTooManySamples("query execution")
-		}
-	}
-	switch {
-	case n.Func.Keeps:
-		return r.selected(n, p)
-	case n.Func.Adds():
-		a, err := r.accumulate(n)
-		if err != nil {
-			return nil, err
-		}
-		rows := a.rows()
-		if r.firsts != nil {
-			r.firsts.of = a.firstSeries(rows)
-		}
-		r.free(a, rows)
-		return rows, nil
-	}
-	if bottom, above := underChain(n.Input); r.job.Accelerator != nil && n.Label == "" {
-		if w, ok := bottom.(*plan.Window); ok {
-			return r.quantilesOver(n, p, w, above)
-		}
-	}
-	in, err := r.node(n.Input)
-	if err != nil {
-		return nil, err
-	}
-	defer r.take(-rowsBytes(in))
-	if n.Label != "" {
-		return r.countValues(n, in)
-	}
-	return r.quantiles(n, p, in)
-}
-
-// accumulate evaluates an aggregation that adds value to value.
-func (r *run) accumulate(n *plan.Aggregate) (a *aggregator, err error) {
-	defer r.releasing()()
-	err = r.feed(n, func(in input) sink {
-		a = newAggregator(n, r, in)
-		return a
-	})
-	return a, err
-}
-
-// mapped applies a map to the rows of an inner result.
-func (r *run) mapped(m *plan.Map, in []plan.Row) ([]plan.Row, error) {
-	held, series := 0, len(in)
-	for i := range in {
-		held += len(in[i].Values)
-	}
-	out := mapRows(r.ctx, in, newMapper(m), r.job.Grid.Steps)
-	kept := 0
-	seen := map[uint64]struct{}{}
-	for i := range out {
-		kept += len(out[i].Values)
-		if !m.Filters() && !r.job.DelayedNameRemoval {
-			out[i].Labels = dropNames(out[i].Labels)
-			if m.Merges {
-				continue
-			}
-			h := out[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
-				return nil, &plan.Declined{At: m, Reason: reasonCollide, Merges: true}
-			}
-			seen[h] = struct{}{}
-		}
-	}
-	return r.mergedWithin(m, out, r.checkMapped(m, held, kept, series), m.Merges)
-}
-
-// done returns Prometheus's error for a query whose context has ended, and a
-// *MemoryError for one that needs more memory than it may take.
-func (r *run) done() error {
-	if err := plan.Ended(r.ctx); err != nil {
-		return err
-	}
-	return r.job.Budget.Take(0)
+// Each calls f(i) for every i below n, from several goroutines where the work,
+// given as the number of values it goes over, is worth it.
+func (x *Executor) Each(n, values int, f func(i int)) {
+	parallel.While(operator.WorkersFor(x.workers, values), n, func(_, i int) bool { f(i); return true })
 }

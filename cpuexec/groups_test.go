@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -17,14 +18,14 @@ func TestGroupsSize(t *testing.T) {
 	at := func(i int) labels.Labels {
 		return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup))
 	}
-	g := group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
-	require.Len(t, g.labels, series/perGroup)
+	g := aggregate.Group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
+	require.Len(t, g.Labels, series/perGroup)
 	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
 	require.EqualValues(t, want, g.SizeBytes())
 	require.EqualValues(t, 4*series, oneGroup(make([]int32, series)).SizeBytes())
 
 	notes := selection.Empty().Notes()
 	before := notes.SizeBytes()
-	selection.Note(notes, groupsKey{by: "instance"}, func() groups { return g })
+	selection.Note(notes, groupsKey{by: "instance"}, func() aggregate.Groups { return g })
 	require.Greater(t, notes.SizeBytes()-before, int64(want))
 }

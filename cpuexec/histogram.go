@@ -1,24 +1,14 @@
 package cpuexec
 
 import (
-	"slices"
-	"strconv"
-
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/histogram"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// bucketSeries are the series of one classic histogram.
-type bucketSeries struct {
-	labels  labels.Labels // without le
-	rows    []int32       // indices of its input rows, in their order
-	bounds  []float64     // upper bound of each
-	repairs repairs       // steps at which the counts decreased
-}
 
 // histogram evaluates a function of classic histograms. What the series are and
 // which buckets they hold is found once; then each histogram is evaluated on its
@@ -30,185 +20,85 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 		return nil, err
 	}
 	in, err := r.node(n.Input)
-	free() // checkSteps counts the arguments itself
+	free() // CheckSteps counts the arguments itself
 	if err != nil {
 		return nil, err
 	}
-	args.warnQuantiles(r, n)
-	hs := r.histogramsOf(n, in)
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
+	args.WarnQuantiles(n, r.Note)
+	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
+	points := operator.Points(in)
 
-	defer r.take(-rowsBytes(in))
+	defer r.Charge(-operator.RowsBytes(in))
 	rows := make([]plan.Row, len(hs)*n.Results())
-	each := repairsOf(hs, n.Results())
-	workers := r.x.workersFor(points)
-	scratch := make([]histogramWorker, max(workers, 1))
-	parallel(workers, len(hs), func(k, i int) bool {
+	each := histogram.RepairsOf(hs, n.Results())
+	workers := r.WorkersFor(points)
+	scratch := make([]histogram.Evaluator, max(workers, 1))
+	parallel.While(workers, len(hs), func(k, i int) bool {
 		if n.Many() {
-			scratch[k].manyQuantiles(n, each, i, in, rows)
+			scratch[k].ManyQuantiles(n, each, i, in, rows)
 		} else {
-			rows[i] = scratch[k].evaluate(n, args, &hs[i], in)
+			rows[i] = scratch[k].Evaluate(n, args, &hs[i], in)
 		}
 		for at := i; at < len(rows); at += len(hs) {
-			r.take(rowBytes(len(rows[at].Values)))
+			r.Charge(operator.RowBytes(len(rows[at].Values)))
 		}
-		return r.done() == nil
+		return r.Done() == nil
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	r.noteRepairs(n, each)
+	r.Matrix.Annotations.Merge(histogram.RepairNotes(n, each, r.job.Grid, r.job.DelayedNameRemoval))
 
-	formats := formatsOf(n)
+	formats := histogram.QuantileLabels(n)
 	out := 0
-	seen := map[uint64]struct{}{}
+	seen := vector.Distinct{}
 	for i := range rows {
 		out += len(rows[i].Values)
 		if r.job.DelayedNameRemoval && !n.Many() {
 			continue
 		}
 		if !r.job.DelayedNameRemoval {
-			rows[i].Labels = dropNames(rows[i].Labels)
+			rows[i].Labels = vector.DropNames(rows[i].Labels)
 		}
 		if n.Many() {
 			rows[i].Labels = labels.NewBuilder(rows[i].Labels).Set(n.Label, formats[i/len(hs)]).Labels()
 		}
-		h := rows[i].Labels.Hash()
-		if _, ok := seen[h]; ok {
+		if !seen.Add(rows[i].Labels) {
 			// Where names go later, Prometheus's engine lets them pass at an instant.
 			passes := r.job.DelayedNameRemoval && r.job.Grid.Steps == 1
 			if !n.Merges || passes {
-				return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: !passes}
+				return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: !passes}
 			}
 		}
-		seen[h] = struct{}{}
 	}
-	return r.mergedWithin(n, rows, r.checkSteps(n, len(n.Args), points, out, len(in)), n.Merges)
+	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
-// histogramsOf groups rows into histograms, in the order of their first rows.
-// Rows whose label le is no number belong to none and are warned of.
-func (r *run) histogramsOf(n *plan.Histogram, in []plan.Row) []bucketSeries {
-	var hs []bucketSeries
-	index := map[string]int{}
-	var key []byte
-	b := labels.NewBuilder(labels.EmptyLabels())
-	for i := range in {
-		l := in[i].Labels
-		le := l.Get(model.BucketLabel)
-		bound, err := strconv.ParseFloat(le, 64)
+// histogramArgs evaluates the arguments of n. Their samples are held until free is
+// called for the first time.
+func (r *run) histogramArgs(n *plan.Histogram) (a histogram.Args, free func(), err error) {
+	held := 0
+	free = func() {
+		r.Held -= held
+		held = 0
+	}
+	hold := func() {
+		r.Held += r.job.Grid.Steps
+		held += r.job.Grid.Steps
+	}
+	a.Constants = n.Args
+	if n.ArgNodes == nil && !n.Many() { // those of histogram_quantiles come after its input
+		for range n.Args {
+			hold()
+		}
+	}
+	for _, arg := range n.ArgNodes {
+		rows, err := r.node(arg)
 		if err != nil {
-			name := ""
-			if r.job.DelayedNameRemoval {
-				name = l.Get(model.MetricNameLabel)
-			}
-			r.m.Annotations.Add(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
-			continue
+			return a, free, err
 		}
-		key = l.BytesWithoutLabels(key, model.BucketLabel)
-		k, ok := index[string(key)]
-		if !ok {
-			k = len(hs)
-			index[string(key)] = k
-			b.Reset(l)
-			hs = append(hs, bucketSeries{labels: b.Del(model.BucketLabel).Labels()})
-		}
-		hs[k].rows = append(hs[k].rows, int32(i))
-		hs[k].bounds = append(hs[k].bounds, bound)
+		a.Values = append(a.Values, rows[0].Values)
+		hold()
 	}
-	return hs
-}
-
-// bucketColumn is a bucket over a stretch of steps.
-type bucketColumn struct {
-	bound  float64
-	counts []float64
-}
-
-// histogramWorker is the scratch memory of one goroutine.
-type histogramWorker struct {
-	cuts    []int32 // steps at which a run of the histogram's rows begins or ends
-	cursors []runCursor
-	columns []bucketColumn
-	part    []bucketColumn // of columns, at some of their steps
-	buckets promql.Buckets
-	block   quantileBlock
-}
-
-// evaluate computes one histogram.
-func (s *histogramWorker) evaluate(n *plan.Histogram, args histogramArgs, h *bucketSeries, in []plan.Row) plan.Row {
-	return s.walk(h, in, func(first int, out []float64) { s.stretch(n, args, first, out, &h.repairs) })
-}
-
-// walk makes a row of the values that compute fills in from the columns of a histogram,
-// for each stretch of steps at which these have a value.
-func (s *histogramWorker) walk(h *bucketSeries, in []plan.Row, compute func(first int, out []float64)) plan.Row {
-	s.cuts, s.cursors = s.cuts[:0], s.cursors[:0]
-	for _, i := range h.rows {
-		for _, run := range in[i].Runs {
-			s.cuts = append(s.cuts, run.First, run.First+run.Len)
-		}
-		s.cursors = append(s.cursors, runCursor{row: &in[i]})
-	}
-	slices.Sort(s.cuts)
-	s.cuts = slices.Compact(s.cuts)
-	out := plan.Row{Labels: h.labels, Values: make([]float64, 0, s.cuts[len(s.cuts)-1]-s.cuts[0])}
-	for k, first := range s.cuts[:len(s.cuts)-1] {
-		length := s.cuts[k+1] - first
-		s.columns = s.columns[:0]
-		for i := range s.cursors {
-			if counts := s.cursors[i].stretch(first, length); counts != nil {
-				s.columns = append(s.columns, bucketColumn{h.bounds[i], counts})
-			}
-		}
-		if len(s.columns) == 0 {
-			continue
-		}
-		if r := len(out.Runs) - 1; r >= 0 && out.Runs[r].First+out.Runs[r].Len == first {
-			out.Runs[r].Len += length
-		} else {
-			out.Runs = append(out.Runs, plan.Run{First: first, Len: length})
-		}
-		at := len(out.Values)
-		out.Values = out.Values[:at+int(length)]
-		compute(int(first), out.Values[at:])
-	}
-	return out
-}
-
-// fractions fills out with the fraction of observations between two bounds.
-func (s *histogramWorker) fractions(lower, upper float64, out []float64) {
-	for k := range out {
-		s.buckets = s.buckets[:0]
-		for _, c := range s.columns {
-			s.buckets = append(s.buckets, promql.Bucket{UpperBound: c.bound, Count: c.counts[k]})
-		}
-		out[k] = promql.BucketFraction(lower, upper, s.buckets)
-	}
-}
-
-// runCursor walks the runs of a row.
-type runCursor struct {
-	row  *plan.Row
-	run  int   // the current run
-	base int32 // index of its first value
-}
-
-// stretch returns the row's values at so many steps from first on, all of which
-// have one, or nil if none of them has. Calls come in step order.
-func (c *runCursor) stretch(first, length int32) []float64 {
-	for ; c.run < len(c.row.Runs); c.run++ {
-		run := c.row.Runs[c.run]
-		if first < run.First {
-			return nil
-		}
-		if at := c.base + first - run.First; first < run.First+run.Len {
-			return c.row.Values[at : at+length]
-		}
-		c.base += run.Len
-	}
-	return nil
+	return a, free, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // part of a series: samples [lo, hi) of a longer one, 15 s apart.
@@ -47,7 +48,7 @@ func partOf(b *selection.Builder, t testing.TB, series, lo, hi int) {
 		if series%2 == 0 {
 			e = chunkenc.EncXOR2
 		}
-		require.NoError(t, b.Chunk(e, ts[0], ts[len(ts)-1], encode(t, e, sts, ts, vs)))
+		require.NoError(t, b.Chunk(e, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, e, sts, ts, vs)))
 		from = to
 	}
 }

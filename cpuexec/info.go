@@ -3,25 +3,13 @@ package cpuexec
 import (
 	"errors"
 	"slices"
-	"strings"
 
-	"github.com/grafana/regexp"
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
-
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
-const (
-	reasonInfoConflict   = "several info series of one metric are as new, or have different values of a label, which Prometheus's engine reports"
-	reasonInfoHistograms = "its info series are native histograms"
-)
-
-// identity are the labels that a series and its info series share: the values of instance
-// and job, either of which may be empty.
-type identity struct{ instance, job string }
-
-func identityOf(l labels.Labels) identity { return identity{l.Get("instance"), l.Get("job")} }
+const reasonInfoHistograms = "its info series are native histograms"
 
 // info evaluates the function info. Which info series belong to which series is found once
 // for all steps; only which of them are present, and which is the newest, changes.
@@ -30,57 +18,15 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
-	points := 0
-	for i := range in {
-		points += len(in[i].Values)
-	}
-	r.held += points // on and on; see releases
+	defer r.Charge(-operator.RowsBytes(in))
+	r.Held += operator.Points(in) // on and on; see releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
 		return nil, err
 	}
-	for i := range infos {
-		r.held += len(infos[i].Values)
-	}
-	r.m.Peak = max(r.m.Peak, r.held)
-
-	j := newInfoJoin(n, in, infos, r.job.Grid.Steps)
-	if !j.choose() {
-		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
-	}
-	joined := make([][]plan.Row, len(in))
-	workers := r.x.workersFor(points)
-	builders := make([]*labels.Builder, max(workers, 1))
-	conflicts := make([]bool, len(builders))
-	for k := range builders {
-		builders[k] = labels.NewBuilder(labels.EmptyLabels())
-	}
-	parallel(workers, len(in), func(k, i int) bool {
-		var ok bool
-		joined[i], ok = j.join(&in[i], builders[k])
-		r.take(rowsBytes(joined[i]))
-		conflicts[k] = conflicts[k] || !ok
-		return ok && r.done() == nil
-	})
-	if err := r.done(); err != nil {
-		return nil, err
-	}
-	if slices.Contains(conflicts, true) {
-		return nil, &plan.Declined{At: n, Reason: reasonInfoConflict}
-	}
-	rows := slices.Concat(joined...)
-	out := 0
-	seen := make(map[uint64]struct{}, len(rows))
-	for i := range rows {
-		out += len(rows[i].Values)
-		seen[rows[i].Labels.Hash()] = struct{}{}
-	}
-	if len(seen) < len(rows) {
-		return nil, &plan.Declined{At: n, Reason: reasonRelabelled}
-	}
-	// Beside the result it holds the step's own input and info series.
-	return rows, r.checkHeld(n, r.held+out, r.held+out+len(in)+len(infos))
+	r.Held += operator.Points(infos)
+	r.Matrix.Peak = max(r.Matrix.Peak, r.Held)
+	return vector.JoinInfo(r.Query, n, in, infos)
 }
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest
@@ -89,7 +35,7 @@ func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err err
 	accelerator := r.job.Accelerator
 	r.job.Accelerator = nil
 	defer func() { r.job.Accelerator = accelerator }()
-	for _, identifying := range identifyingMatchers(n, in) {
+	for _, identifying := range vector.IdentifyingMatchers(n, in) {
 		rows, err := r.collect(n.Window(slices.Concat(identifying, n.Data, n.Names)), nil)
 		var failed *SelectError
 		var declined *plan.Declined
@@ -104,273 +50,4 @@ func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err err
 		infos = append(infos, rows...)
 	}
 	return infos, nil
-}
-
-// isInfo reports whether a series is one of info series itself, to which nothing is added.
-func isInfo(n *plan.Info, l labels.Labels) bool {
-	name := l.Get(model.MetricNameLabel)
-	return !slices.ContainsFunc(n.Names, func(m *labels.Matcher) bool { return !m.Matches(name) })
-}
-
-// identifyingMatchers select the info series that may belong to the rows: those with any of
-// their instances and any of their jobs. Series that lack one of the labels are asked for
-// by themselves, as Prometheus's engine does: what is selected decides what it finds to be
-// in conflict.
-func identifyingMatchers(n *plan.Info, in []plan.Row) (sets [][]*labels.Matcher) {
-	type values struct{ instances, jobs map[string]bool }
-	var of [4]values // by which of the labels there are: 1 is the job, 2 the instance
-	for i := range in {
-		id := identityOf(in[i].Labels)
-		has := 0
-		if id.job != "" {
-			has |= 1
-		}
-		if id.instance != "" {
-			has |= 2
-		}
-		if has == 0 || isInfo(n, in[i].Labels) {
-			continue
-		}
-		if of[has].jobs == nil {
-			of[has] = values{map[string]bool{}, map[string]bool{}}
-		}
-		of[has].instances[id.instance], of[has].jobs[id.job] = true, true
-	}
-	for _, v := range of[1:] {
-		if v.jobs != nil {
-			sets = append(sets, []*labels.Matcher{anyOf("instance", v.instances), anyOf("job", v.jobs)})
-		}
-	}
-	return sets
-}
-
-// anyOf matches any of the values of a label, or that there is none if that is their only
-// one.
-func anyOf(name string, values map[string]bool) *labels.Matcher {
-	if values[""] {
-		return labels.MustNewMatcher(labels.MatchEqual, name, "")
-	}
-	quoted := make([]string, 0, len(values))
-	for v := range values {
-		quoted = append(quoted, regexp.QuoteMeta(v))
-	}
-	slices.Sort(quoted)
-	return labels.MustNewMatcher(labels.MatchRegexp, name, strings.Join(quoted, "|"))
-}
-
-// infoJoin joins series with their info series.
-type infoJoin struct {
-	n     *plan.Info
-	in    []plan.Row
-	infos []plan.Row
-	steps int
-	names map[string]bool // of the labels to add; nil if all are
-	// required says that a series without an info series is none of the result.
-	required bool
-	of       map[identity][]infoStretch
-}
-
-// infoStretch are consecutive steps at which a series gets the same labels.
-type infoStretch struct {
-	first, end int32
-	found      bool // there is an info series
-	add        []labels.Label
-	conflicts  []string // labels of which info series have different values
-}
-
-func newInfoJoin(n *plan.Info, in, infos []plan.Row, steps int) *infoJoin {
-	j := &infoJoin{n: n, in: in, infos: infos, steps: steps, of: map[identity][]infoStretch{}}
-	for _, m := range n.Data {
-		if j.names == nil {
-			j.names = map[string]bool{}
-		}
-		j.names[m.Name] = true
-		j.required = j.required || !m.Matches("")
-	}
-	return j
-}
-
-// choose finds the stretches of each identity. It returns false if two info series of one
-// metric are as new at a step.
-func (j *infoJoin) choose() bool {
-	byIdentity := map[identity][]int{}
-	for i := range j.infos {
-		id := identityOf(j.infos[i].Labels)
-		byIdentity[id] = append(byIdentity[id], i)
-	}
-	for id, infos := range byIdentity {
-		byName := map[string][]int{}
-		for _, i := range infos {
-			name := j.infos[i].Labels.Get(model.MetricNameLabel)
-			byName[name] = append(byName[name], i)
-		}
-		var chosen [][]int32 // for each metric, which info series counts at each step, or -1
-		for _, infos := range byName {
-			c, ok := j.newest(infos)
-			if !ok {
-				return false
-			}
-			chosen = append(chosen, c)
-		}
-		j.of[id] = j.stretches(chosen)
-	}
-	return true
-}
-
-// newest finds which of several info series of one metric has the newest sample at each
-// step. It returns false if two have one of the same time where there is any input.
-func (j *infoJoin) newest(infos []int) ([]int32, bool) {
-	chosen, times := make([]int32, j.steps), make([]float64, j.steps)
-	for k := range chosen {
-		chosen[k] = -1
-	}
-	var any []uint64 // steps at which the input has a value
-	for _, i := range infos {
-		at := 0
-		for _, run := range j.infos[i].Runs {
-			for k := run.First; k < run.First+run.Len; k++ {
-				t := j.infos[i].Values[at]
-				at++
-				if chosen[k] < 0 || t > times[k] {
-					chosen[k], times[k] = int32(i), t
-					continue
-				}
-				if t < times[k] {
-					continue
-				}
-				if any == nil {
-					any = j.anyInput()
-				}
-				if any[k>>6]>>(k&63)&1 != 0 {
-					return nil, false
-				}
-			}
-		}
-	}
-	return chosen, true
-}
-
-// anyInput are the steps at which any of the input has a value.
-func (j *infoJoin) anyInput() []uint64 {
-	any := make([]uint64, (j.steps+63)/64)
-	for i := range j.in {
-		for _, run := range j.in[i].Runs {
-			row{present: any}.mark(int(run.First), int(run.Len))
-		}
-	}
-	return any
-}
-
-// stretches are the steps at which the same info series are chosen.
-func (j *infoJoin) stretches(chosen [][]int32) (out []infoStretch) {
-	same := func(a, b int) bool {
-		return !slices.ContainsFunc(chosen, func(c []int32) bool { return c[a] != c[b] })
-	}
-	for first := 0; first < j.steps; {
-		end := first + 1
-		for end < j.steps && same(first, end) {
-			end++
-		}
-		s := infoStretch{first: int32(first), end: int32(end)}
-		values := map[string]string{}
-		for _, c := range chosen {
-			if c[first] >= 0 {
-				s.found = true
-				j.merge(&s, values, j.infos[c[first]].Labels)
-			}
-		}
-		out = append(out, s)
-		first = end
-	}
-	return out
-}
-
-// merge adds the labels of an info series to those of a stretch, whose values are given.
-func (j *infoJoin) merge(s *infoStretch, values map[string]string, l labels.Labels) {
-	l.Range(func(l labels.Label) {
-		if l.Name == model.MetricNameLabel || j.names != nil && !j.names[l.Name] {
-			return
-		}
-		switch v, ok := values[l.Name]; {
-		case !ok:
-			values[l.Name] = l.Value
-			s.add = append(s.add, l)
-		case v != l.Value:
-			s.conflicts = append(s.conflicts, l.Name)
-		}
-	})
-}
-
-// join makes the series of the result of one of the input. It returns false if two info
-// series have different values of a label that the series lacks.
-func (j *infoJoin) join(in *plan.Row, b *labels.Builder) (out []plan.Row, ok bool) {
-	if isInfo(j.n, in.Labels) {
-		return []plan.Row{*in}, true
-	}
-	stretches, known := j.of[identityOf(in.Labels)]
-	if !known {
-		stretches = []infoStretch{{end: int32(j.steps)}}
-	}
-	var whole []labels.Labels // of the rows in out
-	at := 0
-	for _, run := range in.Runs {
-		for first := run.First; first < run.First+run.Len; {
-			// The stretch that holds the step.
-			k, _ := slices.BinarySearchFunc(stretches, first, func(s infoStretch, step int32) int {
-				if s.end <= step {
-					return -1
-				}
-				return 1
-			})
-			s := &stretches[k]
-			n := min(s.end, run.First+run.Len) - first
-			values := in.Values[at : at+int(n)]
-			at += int(n)
-			part := plan.Run{First: first, Len: n}
-			first += n
-			if !s.found && j.required {
-				continue
-			}
-			ls, ok := s.labels(in.Labels, b)
-			if !ok {
-				return nil, false
-			}
-			if len(stretches) == 1 {
-				return []plan.Row{{Labels: ls, Values: in.Values, Runs: in.Runs}}, true
-			}
-			i := slices.IndexFunc(whole, func(l labels.Labels) bool { return labels.Equal(l, ls) })
-			if i < 0 {
-				i = len(whole)
-				whole, out = append(whole, ls), append(out, plan.Row{Labels: ls})
-			}
-			appendRun(&out[i], part, values)
-		}
-	}
-	return out, true
-}
-
-// labels are those of a series with what the stretch adds to it.
-func (s *infoStretch) labels(of labels.Labels, b *labels.Builder) (labels.Labels, bool) {
-	for _, name := range s.conflicts {
-		if !of.Has(name) {
-			return of, false
-		}
-	}
-	b.Reset(of)
-	for _, l := range s.add {
-		if !of.Has(l.Name) {
-			b.Set(l.Name, l.Value)
-		}
-	}
-	return b.Labels(), true
-}
-
-// appendRun appends a run of values to a row.
-func appendRun(to *plan.Row, run plan.Run, values []float64) {
-	to.Values = append(to.Values, values...)
-	if k := len(to.Runs) - 1; k >= 0 && to.Runs[k].First+to.Runs[k].Len == run.First {
-		to.Runs[k].Len += run.Len
-		return
-	}
-	to.Runs = append(to.Runs, run)
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -31,7 +34,7 @@ type Leaf struct {
 // newLeaf returns the leaf of a window alone, without the groups of its series.
 func (r *run) newLeaf(src *source, w *plan.Window) *Leaf {
 	return &Leaf{
-		Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), done: r.done, start: time.Now(),
+		Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), done: r.Done, start: time.Now(),
 	}
 }
 
@@ -45,7 +48,7 @@ func (r *run) windowLeaf(src *source, w *plan.Window) *Leaf {
 
 // aggregationLeaf returns the leaf of a window, the chain above it and an aggregation, or
 // nil where the chain is not made of maps.
-func (r *run) aggregationLeaf(src *source, w *plan.Window, above chain, a aggregation) *Leaf {
+func (r *run) aggregationLeaf(src *source, w *plan.Window, above vector.Chain, a aggregate.Layout) *Leaf {
 	l := r.newLeaf(src, w)
 	for _, n := range above {
 		m, ok := n.(*plan.Map)
@@ -54,7 +57,7 @@ func (r *run) aggregationLeaf(src *source, w *plan.Window, above chain, a aggreg
 		}
 		l.Maps = append(l.Maps, m)
 	}
-	l.Aggregate, l.GroupOf, l.Groups, l.Rooms = a.node, a.groupOf, a.groups, a.rooms
+	l.Aggregate, l.GroupOf, l.Groups, l.Rooms = a.Node, a.GroupOf, a.Groups, a.Rooms
 	return l
 }
 
@@ -85,7 +88,7 @@ func (l *Leaf) DecodedShare() float64 {
 	looked, kept := 0, 0
 	for i := 0; i < n; i += max(1, n/64) {
 		looked++
-		if isHot(l.Selection.Memo(i)) {
+		if column.IsDecoded(l.Selection.Memo(i)) {
 			kept++
 		}
 	}
@@ -99,8 +102,10 @@ var errOpened = errors.New("the leaf is open")
 type opener struct{ leaf *Leaf }
 
 func (o *opener) Aggregates(*plan.Aggregate) bool { return true }
-func (o *opener) Accepts(plan.Node) bool          { return true }
-func (o *opener) OnCores(*Leaf, time.Duration)    {}
+
+func (o *opener) Accepts(plan.Node) bool { return true }
+
+func (o *opener) OnCores(*Leaf, time.Duration) {}
 
 func (o *opener) Evaluate(_ context.Context, l *Leaf, _ func(Rows) error) (Outcome, error) {
 	o.leaf = l

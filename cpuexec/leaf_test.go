@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // windower is an accelerator that computes windows alone, with a function that may say
@@ -41,7 +42,7 @@ func countedBy(t *testing.T, f windower) (*plan.Matrix, error) {
 		for k := range 12 {
 			ts, vs = append(ts, int64(k)*15_000), append(vs, 1)
 		}
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[11], encode(t, chunkenc.EncXOR, nil, ts, vs)))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[11], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)

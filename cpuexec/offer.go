@@ -2,11 +2,15 @@ package cpuexec
 
 import (
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -14,13 +18,13 @@ import (
 
 // evaluate evaluates w, and the chain above it, over the series of src into out, by
 // the accelerator if there is one that accepts that.
-func (r *run) evaluate(src *source, w *plan.Window, above chain, out sink) error {
+func (r *run) evaluate(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if x == nil {
 		return r.windowed(src, w, above, out, nil)
 	}
-	if to, ok := out.(offloadable); ok {
-		if l := r.aggregationLeaf(src, w, above, to.aggregation()); l != nil && x.Aggregates(l.Aggregate) {
+	if to, ok := out.(aggregate.Offloadable); ok {
+		if l := r.aggregationLeaf(src, w, above, to.Layout()); l != nil && x.Aggregates(l.Aggregate) {
 			return r.offered(l, src, above, to)
 		}
 	}
@@ -29,7 +33,7 @@ func (r *run) evaluate(src *source, w *plan.Window, above chain, out sink) error
 
 // offeredRows evaluates w, and the chain above it, over the series of src into out.
 // The accelerator computes the window if it accepts that.
-func (r *run) offeredRows(src *source, w *plan.Window, above chain, out sink) error {
+func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
 	x := r.job.Accelerator
 	if !x.Accepts(w) {
 		return r.windowed(src, w, above, out, nil)
@@ -39,7 +43,7 @@ func (r *run) offeredRows(src *source, w *plan.Window, above chain, out sink) er
 	var start time.Time // of what the cores evaluate
 	err := r.windowed(src, w, above, out, func(e *windowing) error {
 		c := &rowsConsumer{e: e}
-		o, err := x.Evaluate(r.ctx, l, c.consume)
+		o, err := x.Evaluate(r.Context, l, c.consume)
 		if c.panicked != nil {
 			panic(c.panicked)
 		}
@@ -63,19 +67,19 @@ func (r *run) offeredRows(src *source, w *plan.Window, above chain, out sink) er
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
 // that.
-func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error {
+func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Offloadable) error {
 	x := r.job.Accelerator
 	accepted, windowOnly := x.Accepts(l.Aggregate), false
 	start := time.Now()
-	out.offload(true)
-	if accepted && out.tooLarge(r.job.MaxSamples) == "" {
+	out.Offload(true)
+	if accepted && out.TooLarge(r.job.MaxSamples) == "" {
 		o, err := r.offload(l, src, out)
 		if err != nil || o.Declined == "" {
 			return err
 		}
 		windowOnly, start = o.WindowOnly, time.Now()
 	}
-	out.offload(false)
+	out.Offload(false)
 	if windowOnly {
 		return r.offeredRows(src, l.Window, above, out)
 	}
@@ -90,17 +94,17 @@ func (r *run) offered(l *Leaf, src *source, above chain, out offloadable) error 
 
 // offload offers an aggregation to the accelerator and puts its results into out. Their
 // memory is counted unless the leaf is declined.
-func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err error) {
-	r.take(out.bytes())
-	if err := r.done(); err != nil {
+func (r *run) offload(l *Leaf, src *source, out aggregate.Offloadable) (o Outcome, err error) {
+	r.Charge(out.Bytes())
+	if err := r.Done(); err != nil {
 		return o, err
 	}
-	o, err = r.job.Accelerator.Evaluate(r.ctx, l, nil)
+	o, err = r.job.Accelerator.Evaluate(r.Context, l, nil)
 	if err := r.queryError(err); err != nil {
 		return o, err
 	}
 	if o.Declined != "" {
-		r.take(-out.bytes())
+		r.Charge(-out.Bytes())
 		return o, nil
 	}
 	return o, r.finish(l, src, out, &o)
@@ -108,14 +112,14 @@ func (r *run) offload(l *Leaf, src *source, out offloadable) (o Outcome, err err
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
-func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
+func (r *run) finish(l *Leaf, src *source, out aggregate.Offloadable, o *Outcome) error {
 	x := &o.Results
 	hasPoints, held, peak := r.heldBy(l, x.Counts)
 	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
 		return promql.ErrTooManySamples("query execution")
 	}
-	r.m.Peak = max(r.m.Peak, peak)
-	r.m.Work.Series += len(l.GroupOf)
+	r.Matrix.Peak = max(r.Matrix.Peak, peak)
+	r.Matrix.Work.Series += len(l.GroupOf)
 	r.countSteps(x.All, x.Fresh)
 	if err := r.check(l.Window, src, hasPoints); err != nil {
 		return err
@@ -126,14 +130,14 @@ func (r *run) finish(l *Leaf, src *source, out offloadable, o *Outcome) error {
 	if err := r.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
-	out.offloaded(x, hasPoints)
+	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
 	r.countLeaf(l, o)
-	return r.done()
+	return r.Done()
 }
 
 // countLeaf adds what computing a leaf took to the statistics of the query.
 func (r *run) countLeaf(l *Leaf, o *Outcome) {
-	r.m.Work.AddDevice(&plan.DeviceWork{
+	r.Matrix.Work.AddDevice(&plan.DeviceWork{
 		Leaves: 1, Chunks: o.Work.Chunks, Samples: o.Work.Samples, Bytes: o.Work.Bytes, Micros: time.Since(l.start).Microseconds(),
 	})
 }
@@ -141,8 +145,8 @@ func (r *run) countLeaf(l *Leaf, o *Outcome) {
 // countSteps adds samples of each step to the statistics of the query.
 func (r *run) countSteps(all, fresh []int64) {
 	for k := range all {
-		r.m.SamplesAtStep[k] += all[k]
-		r.m.NewSamplesAtStep[k] += fresh[k]
+		r.Matrix.SamplesAtStep[k] += all[k]
+		r.Matrix.NewSamplesAtStep[k] += fresh[k]
 	}
 }
 
@@ -151,7 +155,7 @@ func (r *run) countSteps(all, fresh []int64) {
 // have some after the maps.
 func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
 	kept := []int{points}
-	var above chain
+	var above vector.Chain
 	for m, n := range l.Maps {
 		above = append(above, n)
 		if n.Filters() {
@@ -164,7 +168,7 @@ func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error
 		}
 		kept = append(kept, points)
 	}
-	return above.check(r, kept, len(hasPoints))
+	return above.Check(r.Query, kept, len(hasPoints))
 }
 
 // heldBy goes over the counts of all series: which have points, how many points that
@@ -172,25 +176,24 @@ func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error
 func (r *run) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
 	const block = 8192
-	parts := make([]sampleLimit, (len(hasPoints)+block-1)/block)
-	parallel(runtime.GOMAXPROCS(0), len(parts), func(_, k int) bool {
-		limit := sampleLimit{window: !l.Window.Func.Instant}
+	parts := make([]operator.SampleLimit, (len(hasPoints)+block-1)/block)
+	parallel.For(len(parts), func(k int) {
+		limit := operator.SampleLimit{Window: !l.Window.Func.Instant}
 		for i := k * block; i < min((k+1)*block, len(hasPoints)); i++ {
 			hasPoints[i] = all[i].Points > 0
-			limit.add(countsOf(all[i]))
+			limit.Add(countsOf(all[i]))
 		}
 		parts[k] = limit
-		return true
 	})
 	for _, p := range parts {
-		peak = max(peak, r.held+points+p.peak)
-		points += p.held
+		peak = max(peak, r.Held+points+p.Peak)
+		points += p.Held
 	}
 	return hasPoints, points, peak
 }
 
-func countsOf(c SeriesCounts) counts {
-	return counts{points: int(c.Points), maxWindow: int(c.Most), lastWindow: int(c.Last)}
+func countsOf(c SeriesCounts) dense.Counts {
+	return dense.Counts{Points: int(c.Points), MaxWindow: int(c.Most), LastWindow: int(c.Last)}
 }
 
 // rowsConsumer adds the rows of a leaf that is a window to the evaluation of the window.
@@ -216,7 +219,7 @@ func (c *rowsConsumer) consume(x Rows) (err error) {
 	held := false // by the matrix
 	defer func() {
 		if x.Release != nil && held {
-			c.e.r.m.Lend(x.Release)
+			c.e.r.Matrix.Lend(x.Release)
 		} else if x.Release != nil {
 			x.Release()
 		}
@@ -231,22 +234,22 @@ func (c *rowsConsumer) consume(x Rows) (err error) {
 // addRows applies the maps to rows and hands them to the sink. It notes whether the matrix
 // holds their memory.
 func (e *windowing) addRows(x Rows, held *bool) error {
-	if err := e.r.done(); err != nil {
+	if err := e.r.Done(); err != nil {
 		return err
 	}
 	n := len(x.Counts)
-	b := &batch{
-		lo: e.next, n: n, steps: e.b.steps, words: e.b.words, counts: make([]counts, n),
-		vals: x.Values, each: x.Each, present: x.Present[:n*e.b.words], lent: x.Release != nil,
+	b := &operator.Batch{
+		Lo: e.next, N: n, Steps: e.b.Steps, Words: e.b.Words, Counts: make([]dense.Counts, n),
+		Values: x.Values, Each: x.Each, Present: x.Present[:n*e.b.Words], Lent: x.Release != nil,
 	}
-	defer func() { *held = b.kept }()
+	defer func() { *held = b.Retained }()
 	const block = 64
-	parallel(e.workers, (n+block-1)/block, func(k, part int) bool {
+	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
 		for i := part * block; i < min((part+1)*block, n); i++ {
-			b.counts[i] = countsOf(x.Counts[i])
-			e.scratch[k].apply(e.mappers, b.row(i), &b.counts[i])
+			b.Counts[i] = countsOf(x.Counts[i])
+			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].mapped)
 		}
 		return true
 	})
-	return e.take(b)
+	return e.consume(b)
 }

@@ -1,29 +1,32 @@
 package cpuexec
 
-import "github.com/promwarp/promwarp/plan"
+import (
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/plan"
+)
 
 // once evaluates the input of n at the first step and repeats its values at all steps.
 func (r *run) once(n *plan.Once) ([]plan.Row, error) {
 	sub := r.on(n.Grid(r.job.Grid), n.Input)
 	in, err := sub.node(n.Input)
-	r.absorb(sub.m)
+	r.absorb(sub.Matrix)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err // there may be more rows
 	}
 	steps := r.job.Grid.Steps
 	for k := range steps {
-		r.m.SamplesAtStep[k] += sub.m.SamplesAtStep[0]
+		r.Matrix.SamplesAtStep[k] += sub.Matrix.SamplesAtStep[0]
 	}
-	r.m.NewSamplesAtStep[0] += sub.m.NewSamplesAtStep[0]
+	r.Matrix.NewSamplesAtStep[0] += sub.Matrix.NewSamplesAtStep[0]
 	points := len(in) * steps
-	if err := r.checkHeld(n, r.held+points, r.held+points); err != nil {
+	if err := r.CheckHeld(n, r.Held+points, r.Held+points); err != nil {
 		return nil, err
 	}
-	r.take(int64(len(in))*rowBytes(steps) - rowsBytes(in))
-	if err := r.done(); err != nil {
+	r.Charge(int64(len(in))*operator.RowBytes(steps) - operator.RowsBytes(in))
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	values := make([]float64, points)

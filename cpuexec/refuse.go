@@ -36,23 +36,3 @@ func hasHistograms(s *selection.Selection, mint, maxt int64) bool {
 	}
 	return false
 }
-
-// startTimesKey is the key of the note on whether a selection has start timestamps.
-type startTimesKey struct{}
-
-// hasStartTimes looks at the header byte in which XOR2 chunks say so.
-func hasStartTimes(s *selection.Selection) bool {
-	if !s.Has(chunkenc.EncXOR2) {
-		return false
-	}
-	return selection.Note(s.Notes(), startTimesKey{}, func() bool {
-		for i := range s.NumSeries() {
-			for _, c := range s.Chunks(i) {
-				if b := s.Bytes(c); c.Enc == chunkenc.EncXOR2 && (len(b) < 3 || b[2] != 0) {
-					return true
-				}
-			}
-		}
-		return false
-	})
-}

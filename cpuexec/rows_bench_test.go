@@ -14,6 +14,7 @@ import (
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // BenchmarkConsumeRows is what becomes of a window that an accelerator computed, from
@@ -27,7 +28,7 @@ func BenchmarkConsumeRows(b *testing.B) {
 func benchmarkConsumeRows(b *testing.B, lent bool) {
 	const series, steps, piece = 8192, 1024, 1024
 	builder := selection.NewBuilder(0)
-	data := encode(b, chunkenc.EncXOR, nil, []int64{1000}, []float64{1})
+	data := selectiontest.Chunk(b, chunkenc.EncXOR, nil, []int64{1000}, []float64{1})
 	for i := range series {
 		builder.Series(labels.FromStrings("__name__", "points", "series", fmt.Sprintf("%07d", i)))
 		require.NoError(b, builder.Chunk(chunkenc.EncXOR, 1000, 1000, data))

@@ -1,12 +1,9 @@
 package cpuexec
 
 import (
-	"fmt"
-	"math"
-	"time"
-
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -22,70 +19,12 @@ func (r *run) scalar(n plan.Node) ([]plan.Row, error) {
 	for _, rows := range in {
 		present += len(rows)
 	}
-	switch n := n.(type) {
-	case *plan.Number:
-		for k := range out {
-			out[k] = n.Value
-		}
-	case *plan.Time:
-		for k := range out {
-			out[k] = float64(r.job.Grid.At(k)) / 1000
-		}
-	case *plan.Scalar:
-		only(in[0], out)
-	case *plan.Vector:
-		copy(out, in[0][0].Values)
-	case *plan.Date:
-		f := dates[n.Func.Name]
-		for k := range out {
-			out[k] = f(time.Unix(r.job.Grid.At(k)/1000, 0).UTC())
-		}
-	case *plan.ScalarOp:
-		f := scalarFunc(n.Func)
-		for k := range out {
-			out[k] = f(in[0][0].Values[k], in[1][0].Values[k])
-		}
-	default:
-		return nil, fmt.Errorf("cpuexec: %T is not a scalar", n)
+	if err := vector.Scalar(n, in, r.job.Grid, out); err != nil {
+		return nil, err
 	}
-	least := r.held + samples + steps
-	if err := r.checkHeld(n, least, least+present); err != nil {
+	least := r.Held + samples + steps
+	if err := r.CheckHeld(n, least, least+present); err != nil {
 		return nil, err
 	}
 	return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil
-}
-
-// scalarFunc returns an operator on numbers. A comparison yields 0 or 1.
-func scalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
-	if g, ok := arithmetic[f.Name]; ok {
-		return g
-	}
-	holds := comparisons[f.Name]
-	return func(a, b float64) float64 {
-		if holds(a, b) {
-			return 1
-		}
-		return 0
-	}
-}
-
-// only writes the value of the steps at which exactly one row has one, and NaN
-// for the others.
-func only(rows []plan.Row, out []float64) {
-	n := make([]int32, len(out))
-	for i := range rows {
-		at := 0
-		for _, run := range rows[i].Runs {
-			for k := run.First; k < run.First+run.Len; k++ {
-				n[k]++
-				out[k] = rows[i].Values[at]
-				at++
-			}
-		}
-	}
-	for k := range out {
-		if n[k] != 1 {
-			out[k] = math.NaN()
-		}
-	}
 }

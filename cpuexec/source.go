@@ -9,11 +9,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
-
-const reasonCollide = "it selects several metrics whose series become the same when their names are dropped"
 
 // source is the input of a window: its series, and how their labels look after
 // the window function.
@@ -23,7 +25,7 @@ type source struct {
 	// mayCollide says that two series may have the same labels once the
 	// function has dropped their names.
 	mayCollide bool
-	vary       varying // parameters of the window
+	vary       window.Varying // parameters of the window
 	drops      bool
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.
@@ -32,7 +34,7 @@ type source struct {
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.relabelled != nil || namesMatter(a) {
+	if s.relabelled != nil || aggregate.NamesMatter(a) {
 		return s.resultLabels
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
@@ -49,47 +51,47 @@ func (s *source) resultLabels(i int) labels.Labels {
 // plain are the labels of a series below all label functions.
 func (s *source) plain(i int) labels.Labels {
 	if s.drops {
-		return dropNames(s.labels[i])
+		return vector.DropNames(s.labels[i])
 	}
 	return s.labels[i]
 }
 
-// samples gets the samples of w, once. What Prometheus says of them is said here.
-func (r *run) samples(w *plan.Window) (*selection.Selection, error) {
-	if r.got.window == w {
-		return r.got.sel, nil
+// fetch gets the samples of w, once. What Prometheus says of them is said here.
+func (r *run) fetch(w *plan.Window) (*selection.Selection, error) {
+	if r.fetched.window == w {
+		return r.fetched.sel, nil
 	}
 	start := time.Now()
-	sel, ws, err := r.job.Select(r.ctx, w, r.job.Grid)
-	r.m.Work.FetchMicros += time.Since(start).Microseconds()
-	r.m.Annotations.Merge(ws)
-	if d := r.done(); d != nil {
+	sel, ws, err := r.job.Select(r.Context, w, r.job.Grid)
+	r.Matrix.Work.FetchMicros += time.Since(start).Microseconds()
+	r.Matrix.Annotations.Merge(ws)
+	if d := r.Done(); d != nil {
 		return nil, d
 	}
 	if err != nil {
 		return nil, &SelectError{Err: err}
 	}
-	r.got = got{w, sel}
+	r.fetched = fetched{w, sel}
 	return sel, nil
 }
 
-// got is what a window reads.
-type got struct {
+// fetched is what a window reads.
+type fetched struct {
 	window *plan.Window
 	sel    *selection.Selection
 }
 
-// open gets the samples of w, above which there is a chain.
-func (r *run) open(w *plan.Window, above chain) (*source, error) {
-	sel, err := r.samples(w)
+// fetchSource gets the samples of w, above which there is a chain.
+func (r *run) fetchSource(w *plan.Window, above vector.Chain) (*source, error) {
+	sel, err := r.fetch(w)
 	if err != nil {
 		return nil, err
 	}
 	if reason := Refuses(w, r.job.Grid, sel); reason != "" {
 		return nil, &plan.Declined{At: w.Scan, Reason: reason}
 	}
-	values, relabels := above.split()
-	s := &source{sel: sel, drops: (w.DropsName() || values.removesNames()) && !r.job.DelayedNameRemoval}
+	values, relabels := above.Split()
+	s := &source{sel: sel, drops: (w.DropsName() || values.RemovesNames()) && !r.job.DelayedNameRemoval}
 	s.labels = sel.Series()
 	s.oneName = s.drops && selection.SeriesNote(sel.Notes(), oneNameKey{}, func() bool { return !namesDiffer(s.labels) })
 	if s.drops && !s.oneName {
@@ -97,16 +99,16 @@ func (r *run) open(w *plan.Window, above chain) (*source, error) {
 			// Where maps or timestamp drop the names, Prometheus's engine merges series or
 			// fails, step by step.
 			for _, n := range values {
-				if removesNames(n) && !w.DropsName() {
-					return nil, &plan.Declined{At: n, Reason: reasonCollide, Merges: true}
+				if vector.RemovesNames(n) && !w.DropsName() {
+					return nil, &plan.Declined{At: n, Reason: vector.ReasonCollide, Merges: true}
 				}
 			}
-			return nil, &plan.Declined{At: w.Scan, Reason: reasonCollide}
+			return nil, &plan.Declined{At: w.Scan, Reason: vector.ReasonCollide}
 		}
 		s.mayCollide = true
 	}
 	if len(relabels) > 0 {
-		s.relabelled, err = r.labelsAfter(len(s.labels), s.plain, relabels)
+		s.relabelled, err = vector.LabelsAfter(r.Query, len(s.labels), s.plain, relabels)
 	}
 	return s, err
 }
@@ -121,19 +123,24 @@ type groupsKey struct {
 	without, drops bool
 }
 
+// input is the input of an aggregation over the series.
+func (s *source) input(a *plan.Aggregate) aggregate.Input {
+	return aggregate.Input{N: len(s.labels), Labels: s.resultLabels, Groups: func() aggregate.Groups { return s.groups(a) }}
+}
+
 // groups are those of an aggregation over the series.
-func (s *source) groups(a *plan.Aggregate) groups {
-	find := func() groups { return group(a, len(s.labels), s.labelsFor(a)) }
+func (s *source) groups(a *plan.Aggregate) aggregate.Groups {
+	find := func() aggregate.Groups { return aggregate.Group(a, len(s.labels), s.labelsFor(a)) }
 	if s.relabelled != nil {
 		return find()
 	}
-	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && namesMatter(a)}
+	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && aggregate.NamesMatter(a)}
 	return selection.SeriesNote(s.sel.Notes(), key, find)
 }
 
 // readsStarts reports whether start timestamps matter to w, of the samples of s.
 func (r *run) readsStarts(w *plan.Window, s *selection.Selection) bool {
-	return r.job.StartTimestamps && w.ReadsStarts() && hasStartTimes(s)
+	return r.job.StartTimestamps && w.ReadsStarts() && decode.HasStarts(s)
 }
 
 // namesDiffer reports whether the series differ in labels that a range function
@@ -170,16 +177,11 @@ func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
 	if !s.mayCollide {
 		return nil
 	}
-	seen := map[uint64]struct{}{}
+	seen := vector.Distinct{}
 	for i, l := range s.labels {
-		if !hasPoints[i] {
-			continue
+		if hasPoints[i] && !seen.Add(vector.DropNames(l)) {
+			return vector.ErrSameLabels
 		}
-		h := dropNames(l).Hash()
-		if _, ok := seen[h]; ok {
-			return errSameLabels
-		}
-		seen[h] = struct{}{}
 	}
 	return nil
 }
@@ -195,13 +197,19 @@ func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 		}
 		if r.job.TypeAndUnitLabels {
 			if t := l.Get(model.MetricTypeLabel); t != string(model.MetricTypeCounter) && t != string(model.MetricTypeHistogram) {
-				r.m.Annotations.Add(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
+				r.Note(annotations.NewPossibleNonCounterLabelInfo(name, t, pos))
 			}
 			continue
 		}
 		if name != last && !looksLikeCounter(name) {
-			r.m.Annotations.Add(annotations.NewPossibleNonCounterInfo(name, pos))
+			r.Note(annotations.NewPossibleNonCounterInfo(name, pos))
 		}
 		last = name
 	}
+}
+
+// looksLikeCounter reports whether a metric's name ends as counters' names do.
+func looksLikeCounter(name string) bool {
+	return strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_sum") ||
+		strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
 }

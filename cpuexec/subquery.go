@@ -1,12 +1,16 @@
 package cpuexec
 
 import (
-	"errors"
-
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -17,90 +21,83 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.take(-rowsBytes(in))
-	samples := 0
-	for i := range in {
-		samples += len(in[i].Values)
-	}
-	r.held += samples
-	defer func() { r.held -= samples }()
+	defer r.Charge(-operator.RowsBytes(in))
+	samples := operator.Points(in)
+	r.Held += samples
+	defer func() { r.Held -= samples }()
 	vary, free, err := r.holdParams(n, n.Func, n.Params)
 	defer free()
 	if err != nil {
 		return nil, err
 	}
 	steps := r.job.Grid.Steps
-	workers := r.x.workersFor(len(in) * steps)
-	sp := span{grid: r.job.Grid, scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, width: n.Width, done: r.ctx.Done()}
-	scratch, release := r.x.borrow(workers, sp, 0)
+	workers := r.WorkersFor(len(in) * steps)
+	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.Context.Done()}
+	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
-	for _, s := range scratch {
-		s.vary = vary
-	}
-	frames := newFrames(sp)
-	defer frames.release()
-	buffers := make([]row, workers)
+	fn := &window.Call{Func: n.Func, Param: n.Param, Trend: n.Trend, Varying: vary}
+	frames := window.NewFrames(sp)
+	defer frames.Release()
+	buffers := make([]dense.Row, workers)
 	for i := range buffers {
-		buffers[i] = row{vals: make([]float64, steps), present: make([]uint64, (steps+63)/64)}
+		buffers[i] = dense.New(steps)
 	}
 	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
 	all := make([]plan.Row, len(in))
-	counted := make([]counts, len(in))
-	parallel(workers, len(in), func(k, i int) bool {
+	counted := make([]dense.Counts, len(in))
+	parallel.While(workers, len(in), func(k, i int) bool {
 		s, out := scratch[k], buffers[k]
-		if r.done() != nil {
+		if r.Done() != nil {
 			return false
 		}
 		s.times = times(s.times[:0], n.Inner, in[i].Runs)
-		clear(out.present)
-		if s.err = s.compute(frames, n.Func, n.Param, n.Trend, givenSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
+		clear(out.Present)
+		if s.err = s.Evaluate(frames, fn, column.NewSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
 			return false
 		}
-		if counted[i].points > 0 {
-			r.take(rowBytes(counted[i].points))
-			all[i] = compact(out, steps, counted[i].points, plan.Row{Labels: in[i].Labels})
+		if counted[i].Points > 0 {
+			r.Charge(operator.RowBytes(counted[i].Points))
+			all[i] = out.Compact(counted[i].Points, in[i].Labels)
 		}
 		return true
 	})
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	frames.settle(scratch[0].sc)
+	frames.CountSamples(scratch[0].Steps)
 	for _, s := range scratch {
 		if s.err != nil {
 			return nil, s.err
 		}
-		s.single.settle(s.sc)
+		s.CountSamples()
 		for k := range steps {
-			r.m.SamplesAtStep[k] += s.sc.all[k]
+			r.Matrix.SamplesAtStep[k] += s.Steps.All[k]
 		}
 	}
 
-	r.noteQuantiles(scratch, n.Param, n.ParamPos)
+	r.noteQuantiles(scratch, fn, n.ParamPos)
 
-	limit := sampleLimit{max: r.job.MaxSamples, window: true, held: r.held}
+	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
 	rows := all[:0]
-	seen := map[uint64]struct{}{}
+	seen := vector.Distinct{}
 	var ls []labels.Labels
 	for i := range all {
-		if !limit.add(counted[i]) {
+		if !limit.Add(counted[i]) {
 			return nil, promql.ErrTooManySamples("query execution")
 		}
-		if counted[i].points == 0 {
+		if counted[i].Points == 0 {
 			continue
 		}
 		ls = append(ls, in[i].Labels)
 		if drops {
-			all[i].Labels = dropNames(all[i].Labels)
-			h := all[i].Labels.Hash()
-			if _, ok := seen[h]; ok {
-				return nil, errSameLabels
+			all[i].Labels = vector.DropNames(all[i].Labels)
+			if !seen.Add(all[i].Labels) {
+				return nil, vector.ErrSameLabels
 			}
-			seen[h] = struct{}{}
 		}
 		rows = append(rows, all[i])
 	}
-	r.m.Peak = max(r.m.Peak, limit.peak)
+	r.Matrix.Peak = max(r.Matrix.Peak, limit.Peak)
 	if n.Func.Counter {
 		// Prometheus has put a selector without a position in the subquery's place.
 		r.warnNonCounters(posrange.PositionRange{}, ls)
@@ -108,17 +105,15 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	return rows, nil
 }
 
-var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
-
 // subquery evaluates the input of n on the subquery's grid.
 func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 	sub := r.on(n.Inner, n.Input)
 	in, err := sub.node(n.Input)
-	r.held = sub.held // see releases
-	r.absorb(sub.m)
-	for _, k := range sub.m.NewSamplesAtStep {
+	r.Held = sub.Held // see releases
+	r.absorb(sub.Matrix)
+	for _, k := range sub.Matrix.NewSamplesAtStep {
 		// Which of the query's steps they are for, the statistics do not need.
-		r.m.NewSamplesAtStep[0] += k
+		r.Matrix.NewSamplesAtStep[0] += k
 	}
 	return in, err
 }
@@ -126,17 +121,18 @@ func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
 // released with what r does.
 func (r *run) on(g plan.Grid, n plan.Node) *run {
-	sub := &run{x: r.x, ctx: r.ctx, job: r.job, held: r.held, latest: r.latest}
-	sub.job.Node, sub.job.Grid = n, g
-	sub.m = newMatrix(sub.job)
-	r.m.Lend(sub.m.Release)
+	job := r.job
+	job.Node, job.Grid = n, g
+	sub := newRun(r.Context, r.x, job)
+	sub.Held, sub.latest = r.Held, r.latest
+	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
 }
 
 // absorb adds what a node below took to r's own account, but for the samples of each
 // step.
 func (r *run) absorb(m *plan.Matrix) {
-	w, v := &r.m.Work, &m.Work
+	w, v := &r.Matrix.Work, &m.Work
 	w.Series += v.Series
 	w.Chunks += v.Chunks
 	w.Samples += v.Samples
@@ -144,13 +140,8 @@ func (r *run) absorb(m *plan.Matrix) {
 	w.Kept += v.Kept
 	w.FetchMicros += v.FetchMicros
 	w.AddDevice(v.Device)
-	r.m.Peak = max(r.m.Peak, m.Peak)
-	r.m.Annotations.Merge(m.Annotations)
-}
-
-// givenSamples are samples that are not in chunks.
-func givenSamples(ts []int64, vs []float64) samples {
-	return samples{times: sampleTimes{own: ts}, vs: vs}
+	r.Matrix.Peak = max(r.Matrix.Peak, m.Peak)
+	r.Matrix.Annotations.Merge(m.Annotations)
 }
 
 // times appends the times of the steps in runs to ts.

@@ -34,7 +34,7 @@ func (q *query) takeDirect(m *plan.Matrix) (*plan.Matrix, error) {
 	if most := q.e.opts.Prometheus.MaxSamples; most > 0 && m.Points() > int64(most) {
 		return nil, &evalError{promql.ErrTooManySamples("query execution")}
 	}
-	if err := q.budget.Take(16 * m.Points()); err != nil {
+	if err := q.budget.Charge(16 * m.Points()); err != nil {
 		return nil, &evalError{err}
 	}
 	q.whole = m

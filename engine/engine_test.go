@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -99,7 +99,7 @@ func TestMemoryLimit(t *testing.T) {
 				least = limit
 				break
 			}
-			var tooMuch *cpuexec.MemoryError
+			var tooMuch *operator.MemoryError
 			require.ErrorAs(t, res.Err, &tooMuch)
 			require.Equal(t, limit, tooMuch.Max)
 			require.ErrorContains(t, res.Err, "query.max-memory")

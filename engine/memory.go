@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/stats"
 
-	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/yield"
 )
 
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
@@ -27,7 +28,7 @@ const heldBytes = 24
 // meter charges what Prometheus's engine holds in one attempt at a query.
 type meter struct {
 	samples  *stats.QuerySamples
-	budget   *cpuexec.Budget
+	budget   *operator.Budget
 	lookback int64 // ms
 	matrix   bool  // the query is a range selector, all samples of which are its result
 	largest  int64 // samples of the selector that brought most
@@ -48,7 +49,7 @@ func (m *meter) check(brought int64) error {
 	}
 	more := n - m.charged
 	m.charged = n
-	if err := m.budget.Take(more); err != nil {
+	if err := m.budget.Charge(more); err != nil {
 		return &evalError{err}
 	}
 	return nil
@@ -87,11 +88,13 @@ type meteredSet struct {
 	brought int64 // samples of the series read so far, at most
 	window  bool  // whether it is a range selector
 	from    int64 // samples that were counted before the first series; -1 before that
+	point   yield.Point
 }
 
 // read counts a series that is about to be read. A histogram counts as many samples as it
 // is large.
 func (s *meteredSet) read() error {
+	s.point.Pass()
 	s.brought += s.steps
 	total := s.m.samples.TotalSamples
 	if s.from < 0 {
@@ -136,9 +139,9 @@ func (q *query) meter() *meter {
 // take.
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
-	q.budget = cpuexec.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
+	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
 	if n := heldBytes * q.unread(); n > 0 {
-		return q.budget.Take(n)
+		return q.budget.Charge(n)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -28,7 +28,7 @@ func TestMemoryOfPrometheus(t *testing.T) {
 			points += len(s.Floats) + len(s.Histograms)
 		}
 		res := ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(16 * points)}), ctx, st, qs)
-		require.ErrorAs(t, res.Err, new(*cpuexec.MemoryError), qs)
+		require.ErrorAs(t, res.Err, new(*operator.MemoryError), qs)
 		require.ErrorContains(t, res.Err, "query needs more than", "as it is, without a word about the storage")
 		res = ranged(t, New(Options{Prometheus: plainOpts(), MaxMemory: int64(400*points + 1<<20)}), ctx, st, qs)
 		require.Equal(t, want, res, qs)
@@ -48,7 +48,7 @@ func TestMemoryOfSubqueries(t *testing.T) {
 		q, err := e.NewInstantQuery(t.Context(), st, nil, qs, time.Unix(3600, 0))
 		require.NoError(t, err)
 		res := q.Exec(t.Context())
-		require.ErrorAs(t, res.Err, new(*cpuexec.MemoryError), qs)
+		require.ErrorAs(t, res.Err, new(*operator.MemoryError), qs)
 		require.Less(t, time.Since(start), 20*time.Second)
 		q.Close()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -50,12 +50,12 @@ type query struct {
 	parts    []*planner.Part
 	root     *plan.Decision
 	reads    []reads
-	whole    *plan.Matrix    // the result, where it goes around Prometheus's engine
-	computed []*plan.Matrix  // of the parts
-	points   *points         // memory of the result
-	lease    *memory.Lease   // of what the query holds until it is closed
-	budget   *cpuexec.Budget // of an attempt
-	peak     int             // samples that Prometheus's engine would have held in parts
+	whole    *plan.Matrix     // the result, where it goes around Prometheus's engine
+	computed []*plan.Matrix   // of the parts
+	points   *points          // memory of the result
+	lease    *memory.Lease    // of what the query holds until it is closed
+	budget   *operator.Budget // of an attempt
+	peak     int              // samples that Prometheus's engine would have held in parts
 }
 
 // newQuery makes a query by calling again with the wrapper of q.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -197,8 +198,8 @@ func TestRowsGivenBack(t *testing.T) {
 		require.ErrorContains(t, err, "query processing would load too many samples")
 		require.Equal(t, made, x.lender.all(), "%d of %d", most, points)
 	}
-	job.MaxSamples, job.Budget = 0, cpuexec.NewBudget(t.Context(), 4*points, nil)
-	var e *cpuexec.MemoryError
+	job.MaxSamples, job.Budget = 0, operator.NewBudget(t.Context(), 4*points, nil)
+	var e *operator.MemoryError
 	_, err = x.Run(t.Context(), job)
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, made, x.lender.all())

@@ -92,7 +92,8 @@ func (m *model) estimate(l Size) (e Estimate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, s := range plain {
-		e[k] = time.Duration(s * math.Exp(m.off[k][l.Function]) * float64(time.Second))
+		ns := s * math.Exp(m.off[k][l.Function]) * float64(time.Second)
+		e[k] = time.Duration(min(ns, longest)) // no number of ns is beyond a Duration
 	}
 	return e
 }
@@ -106,6 +107,8 @@ const (
 	// furthest is how many times longer or shorter than by the constants an
 	// estimate can become.
 	furthest = 16
+	// longest is the longest estimate, in ns.
+	longest = 1 << 62
 	// tooShort is the time below which an observation says nothing about the costs.
 	tooShort = 50 * time.Microsecond
 )

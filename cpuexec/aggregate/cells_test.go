@@ -1,0 +1,53 @@
+package aggregate
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// TestFullWords: adding stretches of values yields the same bits as adding them
+// one by one.
+func TestFullWords(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, name := range slices.Sorted(maps.Keys(plan.Aggregates)) {
+		if op := plan.Aggregates[name]; op.Adds() {
+			for range 3000 {
+				const n = 70
+				one, all := newCells(op, n), newCells(op, n)
+				usual := r.IntN(2) == 0 // values that overflow nowhere
+				for series := range 1 + r.IntN(12) {
+					in := make([]float64, n)
+					for k := range in {
+						if in[k] = exacttest.Odd(r); usual {
+							in[k] = r.NormFloat64()
+						}
+						if series == 0 {
+							one.first(k, in[k])
+							all.first(k, in[k])
+						} else if k >= 3 && k < 67 {
+							one.next(k, in[k])
+						}
+					}
+					if series > 0 {
+						all.full(0, 3, 67, in)
+					}
+				}
+				exacttest.RequireSame(t, one.val, all.val, name)
+				exacttest.RequireSame(t, one.comp, all.comp, name)
+				exacttest.RequireSame(t, one.n, all.n, name)
+				require.Equal(t, one.incr, all.incr)
+				want, got := make([]float64, n), make([]float64, n)
+				one.results(0, want)
+				all.results(0, got)
+				exacttest.RequireSame(t, want, got, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package aggregate
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// valueCounter evaluates count_values: a series for every group and value, with
+// the value in a label, that counts the group's series with that value. Only
+// what is counted takes memory, never groups times values times steps.
+type valueCounter struct {
+	node  *plan.Aggregate
+	in    []plan.Row
+	b     *labels.Builder
+	buf   []byte
+	index map[uint64]int32     // series of the result, by Prometheus's grouping key
+	known map[countedKey]int32 // series of the result, by a shorter way
+	of    []int32              // group of each row, whatever its values are
+	out   []plan.Row
+	last  []int32 // the last step of each series of the result
+	grown int64   // bytes of the result since the budget was told
+}
+
+type countedKey struct {
+	group int32
+	bits  uint64
+}
+
+// CountValues evaluates count_values over rows, step by step.
+func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
+	// Rows are in one group if they are so when they have the same value.
+	alike := make([]labels.Labels, len(in))
+	for i := range alike {
+		alike[i] = c.with(i, "0")
+	}
+	c.of = Group(n, len(in), func(i int) labels.Labels { return alike[i] }).of
+	at := make([]valueCursor, len(in))
+	for i := range at {
+		at[i].series = -1
+	}
+	// Every value may make a series, so the context is asked often.
+	every := max(1, 1<<14/max(len(in), 1))
+	for k := range int32(q.Grid.Steps) {
+		if int(k)%every == 0 {
+			q.Charge(c.grown)
+			c.grown = 0
+			if err := q.Done(); err != nil {
+				return nil, err
+			}
+		}
+		for i := range at {
+			if v, ok := at[i].next(&in[i], k); ok {
+				c.count(i, &at[i], v, k)
+			}
+		}
+	}
+	q.Charge(c.grown)
+	return c.out, q.CheckSteps(n, 0, operator.Points(in), operator.Points(c.out), len(in))
+}
+
+// valueCursor walks the values of a row, and remembers which series of the
+// result the last of them counted for, since values tend to stay.
+type valueCursor struct {
+	run, value int
+	bits       uint64
+	series     int32 // -1 before the first value
+}
+
+// next returns the row's value at a step. Steps must be asked for in order.
+func (c *valueCursor) next(in *plan.Row, step int32) (float64, bool) {
+	if c.run == len(in.Runs) || step < in.Runs[c.run].First {
+		return 0, false
+	}
+	v := in.Values[c.value]
+	c.value++
+	if run := in.Runs[c.run]; step == run.First+run.Len-1 {
+		c.run++
+	}
+	return v, true
+}
+
+// count counts a value of row i.
+func (c *valueCounter) count(i int, at *valueCursor, v float64, step int32) {
+	bits := math.Float64bits(v)
+	if math.IsNaN(v) {
+		bits = math.Float64bits(math.NaN()) // all are written alike
+	}
+	if at.series < 0 || at.bits != bits {
+		at.series, at.bits = c.series(i, bits, v), bits
+	}
+	out := &c.out[at.series]
+	if n := len(out.Values); n > 0 && c.last[at.series] == step {
+		out.Values[n-1]++
+		return
+	}
+	out.Values = append(out.Values, 1)
+	c.grown += 8
+	out.Runs = dense.AppendRun(out.Runs, plan.Run{First: step, Len: 1})
+	c.last[at.series] = step
+}
+
+// series finds or makes the series of the result that value v of row i counts
+// for.
+func (c *valueCounter) series(i int, bits uint64, v float64) int32 {
+	known := countedKey{c.of[i], bits}
+	s, ok := c.known[known]
+	if !ok {
+		l := c.with(i, strconv.FormatFloat(v, 'f', -1, 64))
+		var key uint64
+		key, c.buf = groupingKey(c.node, l, c.buf)
+		if s, ok = c.index[key]; !ok {
+			s = int32(len(c.out))
+			c.index[key] = s
+			c.out = append(c.out, plan.Row{Labels: groupLabels(c.node, c.b, l)})
+			c.last = append(c.last, -1)
+			c.grown += operator.RowBytes(0)
+		}
+		c.known[known] = s
+	}
+	return s
+}
+
+// with returns the labels of row i with a value in the label for values.
+func (c *valueCounter) with(i int, value string) labels.Labels {
+	c.b.Reset(c.in[i].Labels)
+	c.b.Set(c.node.Label, value)
+	return c.b.Labels()
+}

@@ -1,0 +1,86 @@
+package aggregate
+
+import (
+	"slices"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/schema"
+
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Groups assigns series to the groups of an aggregation.
+type Groups struct {
+	of     []int32 // group of each series
+	Labels []labels.Labels
+	size   int64 // bytes
+}
+
+// SizeBytes implements selection.Sized.
+func (g Groups) SizeBytes() int64 { return g.size }
+
+// Group computes the group of each of n series whose labels are given by at,
+// which is called from several goroutines at once.
+func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
+	g := Groups{of: make([]int32, n)}
+	keys := make([]uint64, n)
+	const block = 4096
+	parallel.For((n+block-1)/block, func(k int) {
+		buf := make([]byte, 0, 1024)
+		for i := k * block; i < min(n, (k+1)*block); i++ {
+			keys[i], buf = groupingKey(a, at(i), buf)
+		}
+	})
+	index := map[uint64]int32{}
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i, key := range keys {
+		k, ok := index[key]
+		if !ok {
+			k = int32(len(g.Labels))
+			index[key] = k
+			g.Labels = append(g.Labels, groupLabels(a, b, at(i)))
+		}
+		g.of[i] = k
+	}
+	g.size = 4 * int64(n)
+	for _, l := range g.Labels {
+		g.size += selection.LabelBytes(l)
+	}
+	return g
+}
+
+// groupingKey is the number by which Prometheus's engine tells groups apart.
+// buf is scratch memory; it is returned for the next call.
+func groupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte) {
+	switch {
+	case a.Without:
+		return l.HashWithoutLabels(buf, a.Grouping...)
+	case len(a.Grouping) > 0:
+		return l.HashForLabels(buf, a.Grouping...)
+	}
+	return 0, buf
+}
+
+func groupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {
+	switch {
+	case a.Without:
+		b.Reset(l)
+		b.Del(a.Grouping...)
+		b.Del(model.MetricNameLabel)
+		return b.Labels()
+	case len(a.Grouping) > 0:
+		b.Reset(l)
+		b.Keep(a.Grouping...)
+		return b.Labels()
+	}
+	return labels.EmptyLabels()
+}
+
+// NamesMatter reports whether the labels that a range function drops (metric
+// name, type and unit) can show in the groups of a.
+func NamesMatter(a *plan.Aggregate) bool {
+	return a.Without || slices.ContainsFunc(a.Grouping, schema.IsMetadataLabel)
+}

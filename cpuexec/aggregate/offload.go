@@ -1,0 +1,112 @@
+package aggregate
+
+import (
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Offloadable is a sink whose results an accelerator may compute.
+type Offloadable interface {
+	operator.Sink
+	operator.Bounded
+	Layout() Layout
+	Offload(offloads bool)            // says that an accelerator computes the results, or not after all
+	Offloaded(x Computed, has []bool) // puts them in; has says which series have a value
+}
+
+var (
+	_ Offloadable = (*Adder)(nil)
+	_ Offloadable = (*Quantiler)(nil)
+	_ Offloadable = (*ranker)(nil)
+
+	_ operator.Bounded = (*countLimiter)(nil)
+)
+
+// Layout is what an accelerator has to know of a sink.
+type Layout struct {
+	Node    *plan.Aggregate
+	GroupOf []int32 // the group of each series
+	Groups  int
+	Rooms   []int // of topk and bottomk, how many series each group keeps at a step
+}
+
+// Computed are the results of an accelerator: a value for each group and step, dense.Absent
+// where there is none. Of topk and bottomk they are heaps, group by group and step by step as
+// many elements as Layout.Rooms says, with the series that each value is of and how many
+// elements the heap of each group and step has.
+type Computed struct {
+	Values         []float64
+	Series, Filled []int32
+}
+
+// Layout implements Offloadable.
+func (a *Adder) Layout() Layout {
+	return Layout{Node: a.node, GroupOf: a.Groups.of, Groups: len(a.first)}
+}
+
+// Offload implements Offloadable.
+func (a *Adder) Offload(offloads bool) { a.offloads = offloads }
+
+// Offloaded implements Offloadable.
+func (a *Adder) Offloaded(x Computed, has []bool) {
+	noteSeries(a.first, a.Groups.of, has)
+	a.state = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.Values}
+}
+
+func (a *ranker) Layout() Layout {
+	l := Layout{Node: a.node, GroupOf: a.of, Groups: len(a.size), Rooms: make([]int, len(a.size))}
+	for g, size := range a.size {
+		l.Rooms[g] = atMost(a.k, size)
+	}
+	return l
+}
+
+// Offload lays the heaps out. An accelerator computes one for every group.
+func (a *ranker) Offload(offloads bool) { a.layOut(offloads || a.instant() || a.ks != nil) }
+
+func (a *ranker) Offloaded(x Computed, has []bool) {
+	noteSeries(a.first, a.of, has)
+	a.all, a.filled = keyed{keys: x.Values, series: x.Series}, x.Filled
+}
+
+// offloadedBytes is the memory of results that an accelerator computed, and of the rows
+// made of them.
+func offloadedBytes(groups, steps int) int64 {
+	return int64(groups) * (int64(steps)*2*int64(unsafe.Sizeof(float64(0))) + operator.RowBytes(0))
+}
+
+// sparse makes a row of values of which some are dense.Absent. Where none is, they
+// are the row's.
+func sparse(values []float64) (row plan.Row) {
+	if len(values) > 0 && !slices.ContainsFunc(values, func(v float64) bool { return math.Float64bits(v) == dense.Absent }) {
+		row.Values = values[:len(values):len(values)]
+		row.Runs = []plan.Run{{Len: int32(len(values))}}
+		return row
+	}
+	for k, v := range values {
+		if math.Float64bits(v) == dense.Absent {
+			continue
+		}
+		row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+		row.Values = append(row.Values, v)
+	}
+	return row
+}
+
+// spread writes such values to a dense row and returns how many there are.
+func spread(values []float64, out dense.Row) (points int) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	for k, v := range values {
+		if math.Float64bits(v) != dense.Absent {
+			cur.Set(k, v)
+			points++
+		}
+	}
+	return points
+}

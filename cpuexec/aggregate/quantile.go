@@ -1,0 +1,139 @@
+package aggregate
+
+import (
+	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Quantiles evaluates the quantile operator: for every group and step, the
+// values of the group's series, sorted, interpolated at the parameter's rank.
+// Steps are split over the cores, 64 at a time.
+func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row) ([]plan.Row, error) {
+	p.WarnQuantiles(q, n)
+	steps := q.Grid.Steps
+	g := Group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
+	if tooManyCells(len(g.Labels), steps, q.MaxSamples) {
+		return nil, &plan.Declined{At: n, Reason: reasonCells}
+	}
+	members := make([][]int32, len(g.Labels))
+	for i, k := range g.of {
+		members[k] = append(members[k], int32(i))
+	}
+	words := (steps + 63) / 64
+	q.Charge(int64(len(g.Labels)) * operator.RowBytes(steps))
+	if err := q.Done(); err != nil {
+		return nil, err
+	}
+	vals := make([]float64, len(g.Labels)*steps)
+	present := make([]uint64, len(g.Labels)*words)
+	at := starts(in)
+
+	scratch := make([][64][]float64, q.Workers)
+	parallel.While(q.WorkersFor(len(in)*steps), words, func(worker, w int) bool {
+		if q.Context.Err() != nil {
+			return false
+		}
+		lists := &scratch[worker]
+		for k, rows := range members {
+			for _, i := range rows {
+				gather(&in[i], at[i], int32(w*64), lists)
+			}
+			for b := range lists {
+				if len(lists[b]) > 0 {
+					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), lists[b])
+					present[k*words+w] |= 1 << b
+					lists[b] = lists[b][:0]
+				}
+			}
+		}
+		return true
+	})
+	if err := q.Done(); err != nil {
+		return nil, err
+	}
+	out := make([]plan.Row, 0, len(members))
+	for k, l := range g.Labels {
+		values := dense.Row{Values: vals[k*steps : (k+1)*steps], Present: present[k*words : (k+1)*words]}
+		out = append(out, values.Compact(0, l))
+	}
+	return out, nil
+}
+
+// Quantiler is the sink of a quantile over a window. It keeps the rows, unless an
+// accelerator computes the quantiles.
+type Quantiler struct {
+	*Adder
+	in operator.Collector
+}
+
+// NewQuantiler makes the sink of node.
+func NewQuantiler(node *plan.Aggregate, q *operator.Query, in Input) *Quantiler {
+	return &Quantiler{NewAdder(node, q, in, false), operator.Collector{Labels: in.Labels}}
+}
+
+func (q *Quantiler) Consume(of *operator.Query, b *operator.Batch) { q.in.Consume(of, b) }
+
+func (q *Quantiler) TooLarge(maxSamples int) string {
+	if q.offloads {
+		return q.Adder.TooLarge(maxSamples)
+	}
+	return ""
+}
+
+// What is kept is counted as it is collected.
+func (q *Quantiler) Allocate() {}
+
+func (q *Quantiler) Bytes() int64 {
+	if q.offloads {
+		return q.Adder.Bytes()
+	}
+	return 0
+}
+
+// Shared returns nil: rows are kept in the order of their series.
+func (q *Quantiler) Shared(int, int) [][]int32 { return nil }
+
+// Results returns the quantiles. The memory of the sink is counted no longer.
+func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error) {
+	if !q.offloads {
+		defer of.Charge(-operator.RowsBytes(q.in.Rows))
+		return Quantiles(of, q.node, p, q.in.Rows)
+	}
+	rows := q.Rows()
+	of.Free(q, rows)
+	return rows, nil
+}
+
+// starts gives, for each run of each row, the index of its first value.
+func starts(in []plan.Row) [][]int32 {
+	at := make([][]int32, len(in))
+	for i := range in {
+		n := int32(0)
+		for _, run := range in[i].Runs {
+			at[i] = append(at[i], n)
+			n += run.Len
+		}
+	}
+	return at
+}
+
+// gather appends the values of a row at the 64 steps from first on to a list
+// for each of them.
+func gather(in *plan.Row, at []int32, first int32, lists *[64][]float64) {
+	end := first + 64
+	k := sort.Search(len(in.Runs), func(k int) bool { return in.Runs[k].First+in.Runs[k].Len > first })
+	for ; k < len(in.Runs) && in.Runs[k].First < end; k++ {
+		run := in.Runs[k]
+		for step := max(run.First, first); step < min(run.First+run.Len, end); step++ {
+			b := step - first
+			lists[b] = append(lists[b], in.Values[at[k]+step-run.First])
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package column
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// column is the decoded samples of a series.
+type column struct {
+	*SharedTimes
+	Packed               // the values, where they can be
+	vs     []float64     // the values where they can't, with some spare memory behind
+	spare  sync.Mutex    // held by who uses that
+	starts decode.Starts // start timestamps, if they were wanted
+	resets found         // samples that are less than the one before
+	stale  found         // stale markers
+}
+
+// SharedTimes are the times of a column, shared by all columns that have the same.
+type SharedTimes struct {
+	ts    []int64    // with some spare memory behind it
+	even  EvenRuns   // what ts is made of, or nil
+	spare sync.Mutex // held by who uses that
+	hash  uint64
+	refs  int // slots, guarded by the set's mutex
+}
+
+// spareSamples is the number of samples that may be put behind a column without
+// copying it: those that are too young to be retained, up to 40 minutes' of them 15 s
+// apart.
+const spareSamples = 192
+
+// newColumn returns a column of values and their start timestamps, still without times.
+func newColumn(vs []float64, starts decode.Starts) *column {
+	c := &column{starts: slices.Clone(starts)}
+	if base, unit, ok := rangeOf(vs); ok {
+		c.Packed = pack(vs, base, unit)
+	} else {
+		c.vs = append(make([]float64, 0, len(vs)+spareSamples), vs...)
+	}
+	return c
+}
+
+// size is the memory of the values and start timestamps in bytes.
+func (c *column) size() int64 {
+	return 8*int64(cap(c.vs)) + 4*int64(cap(c.Units)) + c.starts.SizeBytes()
+}
+
+// values returns the values of samples lo to hi, the end excluded: those that are
+// retained, or a copy in scratch.
+func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
+	if c.Units == nil {
+		return c.vs[lo:hi]
+	}
+	*scratch = c.Packed.append((*scratch)[:0], lo, hi)
+	return *scratch
+}
+
+// all returns all values.
+func (c *column) all() []float64 {
+	var scratch []float64
+	return c.values(0, len(c.ts), &scratch)
+}
+
+// size is the memory of t in bytes.
+func (t *SharedTimes) size() int64 {
+	return 8*int64(cap(t.ts)) + int64(len(t.even))*int64(unsafe.Sizeof(EvenRun{}))
+}
+
+// mostSize is the most that size may come to once t is interned.
+func (t *SharedTimes) mostSize() int64 {
+	n := int64(len(t.ts))
+	return 8*(n+spareSamples) + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
+}
+
+// Release gives the spare memory back that Times.Join borrowed.
+func (t *SharedTimes) Release() { t.spare.Unlock() }
+
+// found are samples of a column that are worth knowing, as indices: looked for when
+// first asked for, and known from then on.
+type found struct{ list atomic.Pointer[[]int32] }
+
+// between appends those from lo to hi, the end excluded, counted from lo, to out.
+// find finds all.
+func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
+	all := f.list.Load()
+	if all == nil {
+		list := slices.Clip(find())
+		all = &list
+		f.list.Store(all)
+	}
+	from, _ := slices.BinarySearch(*all, int32(lo))
+	for _, i := range (*all)[from:] {
+		if int(i) >= hi {
+			break
+		}
+		out = append(out, i-int32(lo))
+	}
+	return out
+}
+
+// retained are the decoded samples of some consecutive chunks of a series.
+type retained struct {
+	chunks []selection.Origin
+	all    *column
+	clean  *column // the same without stale markers
+	starts bool    // start timestamps were wanted
+}
+
+// match returns how many of the chunks, from the first on, h holds the samples
+// of.
+func (h *retained) match(sel *selection.Selection, cs []selection.Chunk) int {
+	at := slices.Index(h.chunks, sel.Origin(cs[0]))
+	if at < 0 {
+		return 0
+	}
+	n := 1
+	for n < len(cs) && at+n < len(h.chunks) && h.chunks[at+n] == sel.Origin(cs[n]) {
+		n++
+	}
+	return n
+}
+
+// part returns the samples from mint to maxt (ms, both included) as q wants them. Their
+// values may be in scratch.
+func (h *retained) part(q *Request, mint, maxt int64, scratch *[]float64) Samples {
+	c := h.clean
+	if q.KeepStale {
+		c = h.all
+	}
+	lo, hi := within(c.ts, mint, maxt)
+	t := Times{Shared: c.ts[lo:hi:hi], list: c.SharedTimes, at: lo}
+	in := Samples{Times: t, hasStale: h.all != h.clean && q.KeepStale, column: c, lo: lo}
+	if c.Units != nil && lo < hi && q.TakePacked {
+		in.Packed = Packed{c.Units[lo:hi], c.Base, c.Unit}
+	} else {
+		in.Values = c.values(lo, hi, scratch)
+	}
+	return in
+}

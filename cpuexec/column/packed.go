@@ -1,0 +1,70 @@
+package column
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
+// Packed are values that take half the memory: base + units[i]*unit, exactly.
+// Counters of events and gauges of bytes are of this kind; shares and seconds
+// are not.
+type Packed struct {
+	Units []uint32
+	Base  float64
+	Unit  float64 // a power of two
+}
+
+// pack packs values of which rangeOf says that they can be.
+func pack(vs []float64, base int64, unit int) Packed {
+	p := Packed{Units: make([]uint32, len(vs)), Base: float64(base), Unit: float64(int64(1) << unit)}
+	for i, v := range vs {
+		p.Units[i] = uint32((int64(v) - base) >> unit)
+	}
+	return p
+}
+
+// rangeOf returns the least of the values and the power of two that all of them
+// are a multiple of away from it, if they are integers that can be packed so.
+func rangeOf(vs []float64) (base int64, unit int, ok bool) {
+	if len(vs) == 0 || !exact.IsInteger(vs[0]) {
+		return 0, 0, false
+	}
+	first := int64(vs[0])
+	low, high, differ := first, first, int64(0)
+	for _, v := range vs {
+		if !exact.IsInteger(v) {
+			return 0, 0, false
+		}
+		n := int64(v)
+		low, high, differ = min(low, n), max(high, n), differ|(n-first)
+	}
+	if differ == 0 {
+		return first, 0, true
+	}
+	unit = bits.TrailingZeros64(uint64(differ))
+	return low, unit, uint64(high-low)>>unit <= math.MaxUint32
+}
+
+// append appends the values of units lo to hi, the end excluded, to out. Where
+// that has to grow it leaves room for some more.
+func (p *Packed) append(out []float64, lo, hi int) []float64 {
+	units, n := p.Units[lo:hi], len(out)
+	if cap(out)-n < len(units) {
+		out = append(make([]float64, 0, n+len(units)+spareSamples), out...)
+	}
+	out = out[:n+len(units)]
+	widen(out[n:], units, p.Base, p.Unit)
+	return out
+}
+
+// widenEach is widen, unit by unit.
+func widenEach(to []float64, units []uint32, base, unit float64) {
+	for i, u := range units {
+		to[i] = base + float64(float64(u)*unit)
+	}
+}
+
+// Value is base + units[i]*unit.
+func (p *Packed) Value(i int32) float64 { return p.Base + float64(float64(p.Units[i])*p.Unit) }

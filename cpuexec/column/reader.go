@@ -1,0 +1,171 @@
+package column
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Reader reads the samples of one series after another. It holds the scratch memory of
+// one goroutine.
+type Reader struct {
+	buf    decode.Buffer
+	joined []float64     // values of a column and those after it
+	starts decode.Starts // of a column and the samples behind it
+	Stats  decode.Stats
+}
+
+// Request says what to read of the series of a selection.
+type Request struct {
+	Set        *Set
+	Tick       int64 // of the set's clock
+	Sel        *selection.Selection
+	Mint, Maxt int64 // ms, both included
+	// KeepStale leaves the stale markers among the samples.
+	KeepStale bool
+	// TakePacked leaves packed values as they are.
+	TakePacked bool
+}
+
+// Reset begins an evaluation. With wantStarts, start timestamps are read.
+func (s *Reader) Reset(wantStarts bool) { s.Stats, s.buf.WantStarts = decode.Stats{}, wantStarts }
+
+// Load returns the samples of series i that q asks for, and possibly some before and
+// after. They come from decoded columns as far as such are retained. The caller must release
+// them.
+func (s *Reader) Load(q *Request, i int) (Samples, error) {
+	h, sel, dropStale := q.Set, q.Sel, !q.KeepStale
+	cs := sel.Overlapping(i, q.Mint, q.Maxt)
+	if len(cs) == 0 {
+		return Samples{}, nil
+	}
+	stays := len(cs) // chunks that will be asked for again
+	for stays > 0 && cs[stays-1].MaxT >= sel.KeptUntil() {
+		stays--
+	}
+	e, before := h.use(sel.Memo(i), q.Tick)
+	if e == nil || stays == 0 {
+		return s.decode(sel, i, cs, dropStale)
+	}
+	cols, known := e.cols.Load(), 0
+	if cols != nil && s.buf.WantStarts && !cols.starts {
+		cols = nil
+	}
+	if cols != nil {
+		known = cols.match(sel, cs[:stays])
+	}
+	if known < stays {
+		if err := s.retain(q, use{e, before, cols}, i, cs[:stays]); err != nil {
+			return Samples{}, err
+		}
+		if cols = e.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.starts {
+			return s.decode(sel, i, cs, dropStale)
+		}
+	} else {
+		s.Stats.Retained += CountSamples(cs[:stays])
+	}
+	in := cols.part(q, max(q.Mint, cs[0].MinT), min(q.Maxt, cs[stays-1].MaxT), &s.joined)
+	if s.buf.WantStarts && len(in.column.starts) > 0 {
+		s.starts = in.column.starts.Cut(in.lo, in.lo+len(in.Times.Shared), s.starts)
+		in.Starts = s.starts
+	}
+	if stays == len(cs) {
+		return in, nil
+	}
+	// The newest chunks are others at every look.
+	tail, err := s.decode(sel, i, cs[stays:], dropStale)
+	if err != nil {
+		return Samples{}, err
+	}
+	if len(in.Starts) > 0 || len(tail.Starts) > 0 {
+		s.starts = append(s.starts[:0], in.Starts...)
+		s.starts.Join(len(in.Times.Shared), tail.Starts)
+		in.Starts = s.starts
+	}
+	in.append(tail, &s.joined)
+	return in, nil
+}
+
+// use is the use of a series: its entry, the tick of the use before, and what is retained.
+type use struct {
+	entry  *entry
+	before int64
+	cols   *retained
+}
+
+// retain decodes those of the chunks of series i that are not retained and retains all of
+// them if there is room, together with those retained before or after them: queries over
+// different ranges, as of a metric and the same an hour ago, take turns.
+func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
+	h, sel, before, cols := q.Set, q.Sel, u.before, u.cols
+	if !h.room(leastSize(len(cs), int(CountSamples(cs))), before) {
+		return nil
+	}
+	s.buf.Reset()
+	list := origins(sel, cs)
+	from, to := 0, 0 // chunks of cs that cols has
+	if cols != nil && len(cols.chunks) <= 2*len(cs) {
+		if from = slices.Index(list, cols.chunks[0]); from < 0 {
+			from = 0
+		}
+		at := slices.Index(cols.chunks, list[from])
+		for at >= 0 && from+to < len(cs) && at+to < len(cols.chunks) && cols.chunks[at+to] == list[from+to] {
+			to++
+		}
+		if to > 0 && (at+to == len(cols.chunks) || from+to == len(cs)) {
+			list = slices.Concat(list[:from], cols.chunks, list[from+to:])
+		} else {
+			from, to = 0, 0
+		}
+	}
+	_, err := s.more(sel, i, cs[:from], false)
+	if err == nil && to > 0 {
+		if len(s.buf.Starts) > 0 || len(cols.all.starts) > 0 {
+			s.buf.Starts.Join(len(s.buf.Times), cols.all.starts)
+		}
+		s.buf.Times, s.buf.Values = append(s.buf.Times, cols.all.ts...), append(s.buf.Values, cols.all.values(0, len(cols.all.ts), &s.joined)...)
+		s.buf.Stale = s.buf.Stale || cols.all != cols.clean
+		s.Stats.Retained += CountSamples(cs[from : from+to])
+	}
+	if err == nil {
+		_, err = s.more(sel, i, cs[from+to:], false)
+	}
+	if err == nil {
+		h.retain(u.entry, before, list, &s.buf)
+	}
+	return err
+}
+
+// decode decodes chunks of series i.
+func (s *Reader) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Samples, error) {
+	s.buf.Reset()
+	return s.more(sel, i, cs, dropStale)
+}
+
+// more decodes chunks behind what is in the buffer.
+func (s *Reader) more(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Samples, error) {
+	r, err := s.buf.Read(sel, i, cs, dropStale)
+	s.Stats.Add(r)
+	if err != nil {
+		sel.Discard()
+		return Samples{}, err
+	}
+	return Samples{Times: Times{Own: s.buf.Times}, Values: s.buf.Values, hasStale: s.buf.Stale, Starts: s.buf.Starts}, nil
+}
+
+func origins(sel *selection.Selection, cs []selection.Chunk) []selection.Origin {
+	out := make([]selection.Origin, len(cs))
+	for k := range cs {
+		out[k] = sel.Origin(cs[k])
+	}
+	return out
+}
+
+// CountSamples is the number of samples in chunks.
+func CountSamples(cs []selection.Chunk) (n int64) {
+	for k := range cs {
+		n += int64(cs[k].Samples)
+	}
+	return n
+}

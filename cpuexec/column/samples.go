@@ -1,0 +1,176 @@
+package column
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+)
+
+// Samples are what a window function reads of a series.
+type Samples struct {
+	Times    Times
+	Values   []float64
+	hasStale bool    // there are stale markers among them
+	column   *column // of which the shared times are the part from lo on, nil if decoded just now
+	lo       int
+	lent     bool // the values behind those of the column are in its spare memory, to be released
+	// Where windows are looked at from their ends alone, the values of a packed column
+	// stay so: those of the shared times are here, and in Values is what comes then.
+	Packed
+	Starts decode.Starts // start timestamps, if they are wanted
+}
+
+// Times are the times of a series' samples in ms, in two parts.
+type Times struct {
+	Shared []int64      // a part of a list of times that series share and that never changes
+	Own    []int64      // those that come then
+	list   *SharedTimes // that list, nil if there are no shared times
+	at     int          // index in list of the first of the shared ones
+}
+
+// Len is the number of samples.
+func (t Times) Len() int { return len(t.Shared) + len(t.Own) }
+
+// atEnd reports whether the shared times are the last of their list.
+func (t Times) atEnd() bool { return t.list != nil && t.at+len(t.Shared) == len(t.list.ts) }
+
+// NewSamples are samples that are not in chunks.
+func NewSamples(ts []int64, vs []float64) Samples {
+	return Samples{Times: Times{Own: ts}, Values: vs}
+}
+
+// EvenRuns appends the runs that the shared times and then tail are made of to out, if
+// the list of the shared ones has any.
+func (t Times) EvenRuns(tail []int64, out EvenRuns) EvenRuns {
+	if t.list == nil || t.list.even == nil {
+		return out
+	}
+	return t.list.even.Cut(int32(t.at), int32(t.at+len(t.Shared)), out).Add(tail)
+}
+
+// Join returns the shared times and then tail in one list. With borrow, it puts tail into
+// the spare memory of the shared list where it may; that list is then the lender, to be
+// released by the caller. Otherwise the list may be in scratch.
+func (t Times) Join(tail []int64, borrow bool, scratch *[]int64) (all []int64, lender *SharedTimes) {
+	switch {
+	case len(tail) == 0:
+		return t.Shared, nil
+	case len(t.Shared) == 0:
+		return tail, nil
+	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
+		return append(t.list.ts[t.at:], tail...), t.list
+	}
+	*scratch = append(append((*scratch)[:0], t.Shared...), tail...)
+	return *scratch, nil
+}
+
+// Release gives back what Reader.Load borrowed.
+func (in Samples) Release() {
+	if in.lent {
+		in.column.spare.Unlock()
+	}
+}
+
+// append puts the values of tail behind those of in: into the spare memory of
+// the column if nobody else is doing so, otherwise into a copy. That of packed
+// values is in scratch already.
+func (in *Samples) append(tail Samples, scratch *[]float64) {
+	in.Times.Own, in.hasStale = tail.Times.Own, in.hasStale || tail.hasStale
+	if in.Units != nil {
+		in.Values = tail.Values
+		return
+	}
+	end := in.lo + len(in.Values)
+	if in.column.Units != nil {
+		*scratch = append(in.Values, tail.Values...)
+		in.Values = *scratch
+		return
+	}
+	if all := in.column.vs; end == len(all) && len(tail.Values) <= cap(all)-end && in.column.spare.TryLock() {
+		in.lent = true
+		in.Values = append(all[in.lo:end], tail.Values...)
+		return
+	}
+	*scratch = append(append((*scratch)[:0], in.Values...), tail.Values...)
+	in.Values = *scratch
+}
+
+// Resets appends the samples that are less than the one before, as indices, to out;
+// the first may be, too, of which no window has the one before.
+func (in *Samples) Resets(out []int32) []int32 {
+	known := len(in.Times.Shared)
+	if in.column != nil {
+		out = in.column.resets.between(in.lo, in.lo+known, out, func() []int32 { return findResets(in.column.all(), 0, nil) })
+	}
+	return findResets(in.Values, known, out)
+}
+
+// findResets appends the indices, at least from, of the samples that are less
+// than the one before to resets.
+func findResets(vs []float64, from int, resets []int32) []int32 {
+	for i := max(from, 1); i < len(vs); i++ {
+		if vs[i] < vs[i-1] {
+			resets = append(resets, int32(i))
+		}
+	}
+	return resets
+}
+
+// Stale appends the samples that are stale markers, as indices, to out.
+func (in *Samples) Stale(out []int32) []int32 {
+	if !in.hasStale {
+		return out
+	}
+	known := len(in.Times.Shared)
+	if in.column != nil {
+		out = in.column.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.column.all(), 0, nil) })
+	}
+	return findStale(in.Values, known, out)
+}
+
+// findStale appends the indices, at least from, of the stale markers to stale.
+func findStale(vs []float64, from int, stale []int32) []int32 {
+	for i := from; i < len(vs); i++ {
+		if value.IsStaleNaN(vs[i]) {
+			stale = append(stale, int32(i))
+		}
+	}
+	return stale
+}
+
+// UnpackFrom puts the packed values from sample from on, and those behind them, into Values,
+// at their places: what is before them means nothing. The memory is scratch.
+func (in *Samples) UnpackFrom(from int, scratch *[]float64) {
+	known, tail := len(in.Units), in.Values
+	in.Values = slices.Grow((*scratch)[:0], known+len(tail))[:known+len(tail)]
+	*scratch = in.Values
+	widen(in.Values[from:known], in.Units[from:], in.Base, in.Unit)
+	copy(in.Values[known:], tail)
+}
+
+// Unpack puts all values into Values. The memory is scratch.
+func (in *Samples) Unpack(scratch *[]float64) {
+	if in.Units != nil {
+		*scratch = append(in.Packed.append((*scratch)[:0], 0, len(in.Units)), in.Values...)
+		in.Values, in.Packed = *scratch, Packed{}
+	}
+}
+
+// At is the value of sample i, packed or not.
+func (in *Samples) At(i int32) float64 {
+	if int(i) < len(in.Units) {
+		return in.Value(i)
+	}
+	return in.Values[i]
+}
+
+// within returns the part of ts, which ascend, that lies in mint to maxt (ms,
+// both included), as indices.
+func within(ts []int64, mint, maxt int64) (lo, hi int) {
+	lo = sort.Search(len(ts), func(k int) bool { return ts[k] >= mint })
+	hi = lo + sort.Search(len(ts)-lo, func(k int) bool { return ts[lo+k] > maxt })
+	return lo, hi
+}

@@ -1,0 +1,226 @@
+// Package column retains the decoded samples of series that are asked for again and again,
+// and reads samples: from there where they are retained, from chunks where they are not.
+//
+// A Request and a series of its selection go into a Reader; Samples come out, a slice of a
+// column, or a column and what was decoded behind it. Times are shared by all columns that
+// have the same, and described by runs at even distances (EvenRuns) where they have such. Values
+// that are integers, a multiple of a power of two away from the least of them, are Packed into 4
+// bytes. What is read is the same whether it was retained or not. The columns of a Set stay
+// within its limit, and go with the selections that they belong to.
+//
+// Start with Reader.Load.
+package column
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Set retains the decoded columns of series that are asked for again and again,
+// within a limit in bytes. They hang on the series' memos, so that they go with
+// the selections they belong to; the set only counts them and decides who has to
+// go.
+//
+// A series is admitted while there is room, and otherwise only in place of one
+// that was last used before the newcomer's own last use but one. So what is
+// larger than the limit and read over and over keeps a part of itself decoded
+// instead of pushing itself out, and what is read once pushes out nothing.
+type Set struct {
+	limit int64        // bytes
+	clock atomic.Int64 // ticks with every window evaluated
+
+	mu    sync.Mutex
+	bytes int64
+	ring  []slot // all series admitted
+	hand  int    // where the search for one to go starts
+	times map[uint64][]*SharedTimes
+	seed  maphash.Seed
+}
+
+// Tick begins the evaluation of a window and returns its number.
+func (h *Set) Tick() int64 { return h.clock.Add(1) }
+
+// slot is the set's account of a series: what it holds, and the times it
+// refers to.
+type slot struct {
+	series weak.Pointer[entry]
+	cols   weak.Pointer[retained]
+	size   int64
+	times  []*SharedTimes
+}
+
+// NewSet returns a set of columns that together take at most so many bytes; with 0 none are
+// retained.
+func NewSet(limit int64) *Set {
+	return &Set{limit: limit, times: map[uint64][]*SharedTimes{}, seed: maphash.MakeSeed()}
+}
+
+// entry is what a memo holds.
+type entry struct {
+	used atomic.Int64 // tick of the last use
+	cols atomic.Pointer[retained]
+}
+
+// use returns what memo m holds and the tick of the use before this one, at
+// tick now. It returns nil if nothing is to be retained.
+func (h *Set) use(m *selection.Memo, now int64) (s *entry, before int64) {
+	if m == nil || h.limit <= 0 {
+		return nil, 0
+	}
+	s, _ = m.Load().(*entry)
+	if s == nil {
+		s = &entry{}
+		// That there is a memo says that it was used once before.
+		s.used.Store(now - firstUse)
+		m.CompareAndSwap(nil, s)
+		s = m.Load().(*entry)
+	}
+	return s, s.used.Swap(now)
+}
+
+// IsDecoded reports whether a series has columns.
+func IsDecoded(m *selection.Memo) bool {
+	if m == nil {
+		return false
+	}
+	s, ok := m.Load().(*entry)
+	return ok && s.cols.Load() != nil
+}
+
+// retain puts samples decoded from the given chunks into s if there is room for them. They
+// are copied.
+func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *decode.Buffer) *retained {
+	ts, vs := from.Times, from.Values
+	c := &retained{chunks: chunks, all: newColumn(vs, from.Starts), starts: from.WantStarts}
+	c.clean = c.all
+	size := leastSize(len(chunks), 0) + c.all.size()
+	lists := []*SharedTimes{h.newTimes(ts)}
+	if from.Stale {
+		ts, vs, starts := slices.Clone(ts), slices.Clone(vs), slices.Clone(from.Starts)
+		starts.DropStale(0, vs)
+		n := len(vs) - decode.RemoveStale(ts, vs)
+		c.clean = newColumn(vs[:n], starts)
+		size += c.clean.size()
+		lists = append(lists, h.newTimes(ts[:n]))
+	}
+	// The times may be new, too.
+	for _, t := range lists {
+		size += t.mostSize()
+	}
+	if !h.room(size, before) {
+		return nil
+	}
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	admitted := slot{series: weak.Make(s), cols: weak.Make(c), size: size}
+	for _, t := range lists {
+		admitted.size -= t.mostSize()
+		admitted.times = append(admitted.times, h.intern(t))
+	}
+	c.all.SharedTimes, c.clean.SharedTimes = admitted.times[0], admitted.times[len(admitted.times)-1]
+	h.ring = append(h.ring, admitted)
+	h.bytes += admitted.size
+	s.cols.Store(c)
+	return c
+}
+
+// leastSize is the memory in bytes that columns of so many chunks and samples take
+// at least.
+func leastSize(chunks, samples int) int64 {
+	return int64(unsafe.Sizeof(slot{})+unsafe.Sizeof(retained{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
+}
+
+// newTimes returns ts as what may be shared. It still lies in memory of the caller's.
+func (h *Set) newTimes(ts []int64) *SharedTimes {
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts))
+	return &SharedTimes{ts: ts, hash: maphash.Bytes(h.seed, raw), refs: 1}
+}
+
+// intern returns the shared times equal to t: those that there are, or a copy. The
+// set's mutex must be held.
+func (h *Set) intern(t *SharedTimes) *SharedTimes {
+	for _, known := range h.times[t.hash] {
+		if slices.Equal(known.ts, t.ts) {
+			known.refs++
+			return known
+		}
+	}
+	t.even = FindRuns(t.ts)
+	t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
+	h.times[t.hash] = append(h.times[t.hash], t)
+	h.bytes += t.size()
+	return t
+}
+
+// firstUse is how many ticks ago a series that is seen for the first time is
+// taken to have been used before.
+const firstUse = 16
+
+// maxSearch is the number of series that are looked at for one to go.
+const maxSearch = 64
+
+// room makes room for size bytes, at the cost of series that were last used
+// before the given tick, and reports whether there is.
+func (h *Set) room(size, before int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for tries := 0; h.bytes+size > h.limit; tries++ {
+		if tries == maxSearch || len(h.ring) == 0 {
+			return false
+		}
+		h.hand %= len(h.ring)
+		oldest := h.ring[h.hand]
+		s, c := oldest.series.Value(), oldest.cols.Value()
+		gone := s == nil || c == nil || s.cols.Load() != c
+		if !gone && s.used.Load() >= before {
+			h.hand++
+			continue
+		}
+		if !gone {
+			s.cols.CompareAndSwap(c, nil)
+		}
+		h.drop(h.hand)
+	}
+	return true
+}
+
+// drop takes slot i off the account. The set's mutex must be held.
+func (h *Set) drop(i int) {
+	gone, last := h.ring[i], len(h.ring)-1
+	h.ring[i], h.ring[last] = h.ring[last], slot{}
+	h.ring = h.ring[:last]
+	h.bytes -= gone.size
+	for _, t := range gone.times {
+		if t.refs--; t.refs > 0 {
+			continue
+		}
+		h.bytes -= t.size()
+		same := slices.DeleteFunc(h.times[t.hash], func(o *SharedTimes) bool { return o == t })
+		if len(same) == 0 {
+			delete(h.times, t.hash)
+		} else {
+			h.times[t.hash] = same
+		}
+	}
+}
+
+// SizeBytes is the number of bytes that decoded columns take. Those whose selections
+// are gone are taken off first.
+func (h *Set) SizeBytes() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := len(h.ring) - 1; i >= 0; i-- {
+		if s := h.ring[i].series.Value(); s == nil || h.ring[i].cols.Value() == nil {
+			h.drop(i)
+		}
+	}
+	return h.bytes
+}

@@ -1,0 +1,117 @@
+// Package dense has rows of values over the steps of a grid as they are while they are made:
+// a slot for each step, and a bitmap of the steps that have a value. Finished rows are sparse
+// (plan.Row); Row.Put and Row.Compact turn one into the other. It knows nothing of where values
+// come from. Values at steps without one mean nothing.
+//
+// Start with Row.
+package dense
+
+import (
+	"math/bits"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Row is where the values of one series go: one slot a step, and a bitmap of
+// the steps that have a value.
+type Row struct {
+	Values  []float64
+	Present []uint64
+}
+
+// New is a row of so many steps without a value.
+func New(steps int) Row {
+	return Row{Values: make([]float64, steps), Present: make([]uint64, (steps+63)/64)}
+}
+
+// Set gives step k a value.
+func (r Row) Set(k int, v float64) {
+	r.Values[k] = v
+	r.Present[k>>6] |= 1 << (k & 63)
+}
+
+// Absent is the bits of a value that is not there, in lists of values that have one for each
+// step: Prometheus's stale marker, which no function returns.
+const Absent = value.StaleNaN
+
+// Cursor writes a row whose values come in step order. It gathers a word of the
+// bitmap before it stores it.
+type Cursor struct {
+	Row
+	word uint64
+	at   int // index of word
+}
+
+// Set gives step k a value, which is not before the last one.
+func (c *Cursor) Set(k int, v float64) {
+	if w := k >> 6; w != c.at {
+		c.Flush()
+		c.at = w
+	}
+	c.Values[k] = v
+	c.word |= 1 << (k & 63)
+}
+
+// Flush ends the row.
+func (c *Cursor) Flush() {
+	c.Present[c.at] |= c.word
+	c.word = 0
+}
+
+// Mark notes that n steps from first on have values.
+func (r Row) Mark(first, n int) {
+	EachWord(first, n, func(w int, mask uint64) { r.Present[w] |= mask })
+}
+
+// Has reports whether any of n steps from first on has a value.
+func (r Row) Has(first, n int) (any bool) {
+	EachWord(first, n, func(w int, mask uint64) { any = any || r.Present[w]&mask != 0 })
+	return any
+}
+
+// Put writes the values of a sparse row, beside those that are there.
+func (r Row) Put(in *plan.Row) {
+	at := 0
+	for _, run := range in.Runs {
+		at += copy(r.Values[run.First:run.First+run.Len], in.Values[at:])
+		r.Mark(int(run.First), int(run.Len))
+	}
+}
+
+// EachWord calls f with each word of the bitmap that holds some of n steps from
+// first on, and the bits of those.
+func EachWord(first, n int, f func(w int, mask uint64)) {
+	for end := first + n; first < end; {
+		k := min(64-first&63, end-first)
+		f(first>>6, ^uint64(0)>>(64-k)<<(first&63))
+		first += k
+	}
+}
+
+// Compact returns the row, which has n values, as a sparse one.
+func (r Row) Compact(n int, l labels.Labels) plan.Row {
+	out := plan.Row{Labels: l, Values: make([]float64, 0, n), Runs: Runs(r.Present, len(r.Values))}
+	for _, run := range out.Runs {
+		out.Values = append(out.Values, r.Values[run.First:run.First+run.Len]...)
+	}
+	return out
+}
+
+// Count returns the number of set bits of a bitmap.
+func Count(bitmap []uint64) (n int) {
+	for _, w := range bitmap {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Counts are what the sample limit and the query statistics need of a series.
+type Counts struct {
+	Points     int // steps with a value
+	Mapped     int // of them after maps
+	MaxWindow  int // most samples in one window
+	LastWindow int // samples in the window of the last step
+}

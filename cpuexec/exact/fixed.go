@@ -1,0 +1,148 @@
+package exact
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Fixed are the values of a series as integers, multiples of one power of two:
+// the largest value takes 62 bits. Where all values fit (integers do, and floats
+// whose magnitudes differ by less than 2^9), they are exact, else cut off below
+// the unit, which is less than 2^-60 of the largest.
+type Fixed struct {
+	Units []int64 // v / unit; 0 for values that are not finite
+	Unit  float64 // a power of two
+	Exact bool    // Units · Unit are the very values
+	Max   float64 // the largest magnitude, in units
+	// Low and High enclose all values, in units.
+	Low, High float64
+	limit     float64 // up to which all sums of x are exact in a float64, when x are
+	Odd       []int32 // samples that are NaN or infinite
+}
+
+// The exponents of the largest value between which squares of differences and
+// sums of them stay normal numbers.
+const minExponent, maxExponent = -400, 450
+
+// Set fills f from the samples from to to of vs. It reports false where the values are too
+// large or too small to be added up in fixed point.
+func (f *Fixed) Set(vs []float64, from, to int) bool {
+	f.Units = slices.Grow(f.Units[:0], len(vs))[:len(vs)]
+	f.Odd = f.Odd[:0]
+	largest := 0.0
+	for k := from; k < to; k++ {
+		a := math.Abs(vs[k])
+		if !(a <= math.MaxFloat64) {
+			f.Odd = append(f.Odd, int32(k))
+			continue
+		}
+		if a > largest {
+			largest = a
+		}
+	}
+	exponent := 62
+	if largest > 0 {
+		if _, exponent = math.Frexp(largest); exponent < minExponent || exponent > maxExponent {
+			return false
+		}
+	}
+	f.Unit = powerOfTwo(exponent - 62)
+	scale := powerOfTwo(62 - exponent)
+	f.Max = largest * scale
+	exact, all, low, high := true, int64(0), int64(math.MaxInt64), int64(math.MinInt64)
+	for k := from; k < to; k++ {
+		v := vs[k]
+		x := int64(v * scale)
+		f.Units[k] = x
+		all |= x
+		low, high = min(low, x), max(high, x)
+		exact = exact && float64(x)*f.Unit == v
+	}
+	f.Low, f.High = float64(low)-1, float64(high)+1
+	if len(f.Odd) > 0 {
+		f.Low, f.High = -f.Max, f.Max
+		exact, all = f.setOdd(vs, from, to)
+	}
+	f.Exact = exact
+	f.limit = powerOfTwo(53 + bits.TrailingZeros64(uint64(all)))
+	return true
+}
+
+// setOdd takes the values that are not finite out of what set has made of vs.
+func (f *Fixed) setOdd(vs []float64, from, to int) (exact bool, all int64) {
+	for _, k := range f.Odd {
+		f.Units[k] = 0
+	}
+	exact = true
+	for k := from; k < to; k++ {
+		v := vs[k]
+		all |= f.Units[k]
+		exact = exact && (float64(f.Units[k])*f.Unit == v || !(math.Abs(v) <= math.MaxFloat64))
+	}
+	return exact, all
+}
+
+// Small reports whether every sum of up to n values is a float64 without
+// rounding, in whatever order it is added up.
+func (f *Fixed) Small(n int) bool {
+	return f.Exact && float64(n)*f.Max <= f.limit
+}
+
+// Sum is Prometheus's sum of n values whose sum in units is s. It reports false
+// where its bits are uncertain.
+func (f *Fixed) Sum(s Int192, n int) (float64, bool) {
+	if f.Small(n) {
+		return s.Float() * f.Unit, true
+	}
+	// x is less than 2^62, and the rounding errors of c are as large as n³·u²·2^62.
+	e := int64(float64(n)*float64(n)*float64(n)*powerOfTwo(62-2*53)) + 2
+	if !f.Exact {
+		e += int64(n)
+	}
+	low, high := s.Plus(-e).Float(), s.Plus(e).Float()
+	return low * f.Unit, low == high
+}
+
+// Mean is a mean of n values whose sum in units is s, close to Prometheus's. It
+// reports false where that cannot be said.
+func (f *Fixed) Mean(s Int192, n int) (float64, bool) {
+	v := s.Float()
+	if !f.Small(n) {
+		c := Rounding * float64(n) * float64(n) * f.Max
+		if math.Abs(v) < 4*c || (!f.Exact && math.Abs(v) < float64(n)*cutoff) {
+			return 0, false
+		}
+	}
+	return v * f.Unit / float64(n), true
+}
+
+// cutoff is how many units a value must be for the part cut off, of less than
+// one unit, to be less than 1e-13 of it.
+const cutoff = 1e13
+
+// Variance is the variance of n values from their sum and that of their
+// squares, in units. It reports false where Prometheus's own answer is too far
+// from the true one for it, or, with root, the answer's root is.
+func (f *Fixed) Variance(sum, squares Int192, n int, root bool) (float64, bool) {
+	count := float64(n)
+	numerator := squares.Times(n).Sub(sum.Mul(sum)).Float()
+	if numerator == 0 {
+		return 0, f.Exact
+	}
+	deviation := math.Sqrt(numerator) / count
+	reach := min(3*f.Max, math.Abs(sum.Float())/count+2*deviation*math.Sqrt(2*count))
+	off := Rounding * (6*reach/deviation + 20)
+	if !f.Exact {
+		off += 3 / deviation
+	}
+	if root {
+		off /= 2
+	}
+	return numerator / (count * count) * f.Unit * f.Unit, off <= Tolerance
+}
+
+// Rounding is the largest relative error of one operation, and Tolerance how far
+// from Prometheus's an answer may be, relative, less what its own last
+// operations may add.
+const Rounding, Tolerance = 1.0 / (1 << 53), 0.9e-12

@@ -1,0 +1,60 @@
+package exact
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+// Line is Prometheus's least-squares line through the samples at ts (ms): its slope per
+// second, and its value at the time origin (ms).
+func Line(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
+	var m moments
+	constant := true
+	for k, v := range vs {
+		constant = constant && (k == 0 || v == vs[0])
+		x := float64(ts[k]-origin) / 1e3
+		m.x, m.cX = kahansum.Inc(x, m.x, m.cX)
+		m.y, m.cY = kahansum.Inc(v, m.y, m.cY)
+		m.xy, m.cXY = kahansum.Inc(x*v, m.xy, m.cXY)
+		m.x2, m.cX2 = kahansum.Inc(x*x, m.x2, m.cX2)
+	}
+	if constant {
+		if math.IsInf(vs[0], 0) {
+			return math.NaN(), math.NaN()
+		}
+		return 0, vs[0]
+	}
+	return m.line(float64(len(vs)))
+}
+
+// FiniteLine is Line for values that are not all the same, and too
+// small for their sums to overflow.
+func FiniteLine(ts []int64, vs []float64, origin int64) (slope, intercept float64) {
+	m := finiteMoments(ts, vs, origin)
+	return m.line(float64(len(vs)))
+}
+
+// eachMoment is finiteMoments, sum by sum.
+func eachMoment(ts []int64, vs []float64, origin int64) moments {
+	var x, y, xy, x2, cX, cY, cXY, cX2 float64
+	ts = ts[:len(vs)]
+	for k, v := range vs {
+		t := float64(ts[k]-origin) / 1e3
+		x, cX = twoSum(x, t, cX)
+		y, cY = twoSum(y, v, cY)
+		xy, cXY = twoSum(xy, float64(t*v), cXY)
+		x2, cX2 = twoSum(x2, float64(t*t), cX2)
+	}
+	return moments{x, y, xy, x2, cX, cY, cXY, cX2}
+}
+
+// moments are the compensated sums of a regression.
+type moments struct{ x, y, xy, x2, cX, cY, cXY, cX2 float64 }
+
+// line is the least-squares line through the n samples that were added up.
+func (m *moments) line(n float64) (slope, intercept float64) {
+	x, y, xy, x2 := m.x+m.cX, m.y+m.cY, m.xy+m.cXY, m.x2+m.cX2
+	slope = (xy - float64(x*y)/n) / (x2 - float64(x*x)/n)
+	return slope, y/n - float64(slope*x)/n
+}

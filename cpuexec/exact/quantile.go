@@ -1,0 +1,109 @@
+package exact
+
+import (
+	"math"
+	"slices"
+)
+
+// IsQuantile reports whether there is a quantile q: whether it is within 0 to 1.
+func IsQuantile(q float64) bool { return q >= 0 && q <= 1 }
+
+// Quantile interpolates between the neighbours of rank q·(n-1) of the n values in order, NaN
+// first. For q below 0 it is -Inf, above 1 it is +Inf, for NaN it is NaN. It changes vs.
+func Quantile(q float64, vs []float64) float64 {
+	switch {
+	case q != q:
+		return q
+	case q < 0:
+		return math.Inf(-1)
+	case q > 1:
+		return math.Inf(1)
+	}
+	return innerQuantile(q, vs)
+}
+
+// innerQuantile is Quantile for q within 0 to 1.
+func innerQuantile(q float64, vs []float64) float64 {
+	lower, upper, weight := position(q, len(vs))
+	above, below := len(vs)-lower, upper+1 // how many the two are among on either side
+	if min(above, below) > fewLargest || !ordinary(vs) {
+		slices.Sort(vs)
+		return between(vs[lower], vs[upper], weight)
+	}
+	var few [fewLargest]float64
+	if above <= below {
+		l := largest(vs, few[:above])
+		return between(l[0], l[upper-lower], weight)
+	}
+	for k := range vs {
+		vs[k] = -vs[k]
+	}
+	l := largest(vs, few[:below])
+	return between(-l[upper-lower], -l[0], weight)
+}
+
+// fewLargest is of how many values it is worth to find the largest rather than to sort
+// all.
+const fewLargest = 16
+
+// ordinary reports whether values of the same size are the same: there is neither a
+// NaN nor a zero below zero.
+func ordinary(vs []float64) bool {
+	for _, v := range vs {
+		if v != v || v == 0 && math.Signbit(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// largest fills best with the largest values of vs, in order. There are that many.
+func largest(vs, best []float64) []float64 {
+	for n, v := range vs {
+		k := n
+		if n >= len(best) {
+			if v <= best[0] {
+				continue
+			}
+			for k = 0; k+1 < len(best) && best[k+1] < v; k++ {
+				best[k] = best[k+1]
+			}
+			best[k] = v
+			continue
+		}
+		for ; k > 0 && best[k-1] > v; k-- {
+			best[k] = best[k-1]
+		}
+		best[k] = v
+	}
+	return best
+}
+
+// position says between which two of n sorted values a quantile lies, and how
+// near to the upper one.
+func position(q float64, n int) (lower, upper int, weight float64) {
+	rank := q * float64(n-1)
+	floor := math.Floor(rank)
+	lower = max(0, int(floor))
+	return lower, min(n-1, lower+1), rank - floor
+}
+
+func between(lower, upper, weight float64) float64 {
+	return float64(lower*(1-weight)) + float64(upper*weight)
+}
+
+// MedianDeviation is the median distance of the values to their median.
+func MedianDeviation(vs []float64, scratch *[]float64) float64 {
+	for _, v := range vs {
+		if v != v {
+			return math.NaN()
+		}
+	}
+	s := append((*scratch)[:0], vs...)
+	*scratch = s
+	median := innerQuantile(0.5, s)
+	for k := range s {
+		s[k] = math.Abs(s[k] - median)
+	}
+	return innerQuantile(0.5, s)
+}

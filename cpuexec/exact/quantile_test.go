@@ -1,0 +1,57 @@
+package exact
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A quantile that is found among the few largest or smallest values has the bits that
+// it has among all of them in order.
+func TestQuantileOf(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	odd := []float64{math.NaN(), math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 0}
+	for range 20_000 {
+		vs := make([]float64, 1+r.IntN(60))
+		for k := range vs {
+			vs[k] = float64(r.IntN(20) - 10) // with equal ones
+			if r.IntN(2) == 0 {
+				vs[k] = r.NormFloat64()
+			}
+			if r.IntN(200) == 0 {
+				vs[k] = odd[r.IntN(len(odd))]
+			}
+		}
+		q := []float64{0, 1, 0.5, 0.9, r.Float64()}[r.IntN(5)]
+		sorted := slices.Clone(vs)
+		slices.Sort(sorted)
+		lower, upper, weight := position(q, len(vs))
+		want := between(sorted[lower], sorted[upper], weight)
+		require.Equal(t, math.Float64bits(want), math.Float64bits(innerQuantile(q, vs)), "%g of %v", q, vs)
+	}
+}
+
+func BenchmarkQuantileOf(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	lists := make([][]float64, 1000)
+	for i := range lists {
+		lists[i] = make([]float64, 27)
+		for k := range lists[i] {
+			lists[i][k] = r.NormFloat64()
+		}
+	}
+	for _, q := range []float64{0.5, 0.9} {
+		b.Run(fmt.Sprint(q), func(b *testing.B) {
+			scratch, i := make([]float64, 27), 0
+			for b.Loop() {
+				copy(scratch, lists[i%len(lists)])
+				innerQuantile(q, scratch)
+				i++
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+)
+
+// Batch is a number of consecutive series and their values at every step.
+type Batch struct {
+	Lo, N   int // series Lo to Lo+N
+	Steps   int
+	Words   int         // of 64 steps
+	Values  [][]float64 // in parts
+	Each    int         // series of each part but the last
+	Present []uint64    // bitmaps, Words a series
+	Counts  []dense.Counts
+
+	Lent     bool // the values may stay where they are
+	Retained bool // they do: a sink sets it
+}
+
+// batchBytes is the size of a batch's values that keeps them in a core's cache
+// between the phase that writes and the one that reads them.
+const batchBytes = 1 << 20
+
+// newBatch returns a batch for some of so many series; release gives its memory
+// back. What is in its rows and counts is left from others.
+func newBatch(series, steps, workers int) (b *Batch, release func()) {
+	n := batchRows(series, steps, workers)
+	b = batchPool.Get().(*Batch)
+	b.Lo, b.Steps, b.Words, b.Each = 0, steps, (steps+63)/64, n
+	if len(b.Values) == 0 {
+		b.Values = make([][]float64, 1)
+	}
+	b.Values[0] = slices.Grow(b.Values[0][:0], n*steps)[:n*steps]
+	b.Present = slices.Grow(b.Present[:0], n*b.Words)[:n*b.Words]
+	b.Counts = slices.Grow(b.Counts[:0], n)[:n]
+	return b, func() { batchPool.Put(b) }
+}
+
+var batchPool = sync.Pool{New: func() any { return new(Batch) }}
+
+// NewBatch returns a batch for some of so many series; release gives its memory back. What is
+// in its rows and counts is left from others. Only large batches, those of many steps, are
+// charged to the query.
+func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err error) {
+	steps := q.Grid.Steps
+	n := int64(8 * steps * batchRows(series, steps, workers))
+	if n <= 2*batchBytes {
+		b, release = newBatch(series, steps, workers)
+		return b, release, nil
+	}
+	if err := q.Budget.Charge(n); err != nil {
+		return nil, nil, err
+	}
+	b, free := newBatch(series, steps, workers)
+	return b, func() { free(); q.Charge(-n) }, nil
+}
+
+// batchRows is how many of so many series a batch holds.
+func batchRows(series, steps, workers int) int {
+	return min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
+}
+
+// Row is the row of series Lo+i.
+func (b *Batch) Row(i int) dense.Row {
+	part, at := b.Values[0], i
+	if i >= b.Each {
+		part, at = b.Values[i/b.Each], i%b.Each
+	}
+	return dense.Row{
+		Values:  part[at*b.Steps : (at+1)*b.Steps],
+		Present: b.Present[i*b.Words : (i+1)*b.Words],
+	}
+}

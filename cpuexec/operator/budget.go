@@ -1,0 +1,95 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Budget bounds the memory in bytes that one query takes for intermediate
+// results and for its answer, over all its parts. A nil Budget has no bound. It
+// does not count the samples that are read, which the cache and the limits of
+// fetching bound, nor scratch memory, which is a few MB a core.
+type Budget struct {
+	ctx    context.Context // of the query: how long it may wait for memory
+	max    int64
+	lease  *memory.Lease // of the process's memory; may be nil
+	used   atomic.Int64
+	failed atomic.Pointer[error] // why there is no more
+}
+
+// NewBudget returns a budget of max bytes, 0 for no bound, which come from lease, nil for
+// a process without a limit. The lease stays the caller's.
+func NewBudget(ctx context.Context, max int64, lease *memory.Lease) *Budget {
+	return &Budget{ctx: ctx, max: max, lease: lease}
+}
+
+// MemoryError is the error of a query that needs more than its budget.
+type MemoryError struct{ Max int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("query needs more than %d MiB of memory for its result and what leads to it, the limit that query.max-memory sets: ask for fewer series or steps, or raise the limit", e.Max>>20)
+}
+
+// Charge counts n more bytes, or less if n is negative. It fails with a *MemoryError if
+// that makes more than the query may have, and with an error of package memory if the
+// process has no more. Once it has failed it always fails.
+func (b *Budget) Charge(n int64) error {
+	if b == nil {
+		return nil
+	}
+	if err := b.failed.Load(); err != nil {
+		return *err
+	}
+	if n == 0 {
+		return nil
+	}
+	used := b.used.Add(n)
+	if b.max > 0 && used > b.max {
+		return b.fail(&MemoryError{b.max})
+	}
+	if err := b.lease.Grow(b.ctx, n); err != nil {
+		return b.fail(err)
+	}
+	return nil
+}
+
+func (b *Budget) fail(err error) error {
+	b.failed.CompareAndSwap(nil, &err)
+	return *b.failed.Load()
+}
+
+// AtLeast counts so many more bytes that n are counted, if fewer are. It fails as Take does.
+func (b *Budget) AtLeast(n int64) error {
+	if b == nil {
+		return nil
+	}
+	return b.Charge(max(n-b.used.Load(), 0))
+}
+
+// Charge counts n more bytes, or less if n is negative. What must not be allocated
+// any more shows at the next call of done.
+func (q *Query) Charge(n int64) { _ = q.Budget.Charge(n) }
+
+// RowBytes is the memory of a row with that many values.
+func RowBytes(values int) int64 { return int64(unsafe.Sizeof(plan.Row{})) + 8*int64(values) }
+
+// RowsBytes is the memory of rows.
+func RowsBytes(rows []plan.Row) (n int64) {
+	for i := range rows {
+		n += RowBytes(len(rows[i].Values)) + int64(len(rows[i].Runs))*int64(unsafe.Sizeof(plan.Run{}))
+	}
+	return n
+}
+
+// Points is the number of values of rows.
+func Points(rows []plan.Row) (n int) {
+	for i := range rows {
+		n += len(rows[i].Values)
+	}
+	return n
+}

@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// CheckSteps raises Prometheus's error if the input of n, with so many constants
+// beside it, and its result are more samples than may be held at once.
+// Prometheus holds the step's own input beside them; where only that decides, it
+// is left to decide.
+func (q *Query) CheckSteps(n plan.Node, constants, in, out, series int) error {
+	least := q.Held + in + constants*q.Grid.Steps + out
+	return q.CheckHeld(n, least, least+series+constants)
+}
+
+// CheckHeld raises Prometheus's error if n needs more samples at once than may
+// be held: at least and at most so many.
+func (q *Query) CheckHeld(n plan.Node, least, most int) error {
+	q.Matrix.Peak = max(q.Matrix.Peak, least)
+	switch limit := q.MaxSamples; {
+	case limit <= 0 || most <= limit:
+		return nil
+	case least > limit:
+		return promql.ErrTooManySamples("query execution")
+	}
+	return &plan.Declined{At: n, Reason: "it is so close to the sample limit that only Prometheus's engine can tell on which side"}
+}
+
+// Holding notes what is held; release sets that back.
+func (q *Query) Holding() (release func()) {
+	held := q.Held
+	return func() { q.Held = held }
+}
+
+// MayHold reports whether so many samples are within the sample limit.
+func (q *Query) MayHold(samples int) bool {
+	return q.MaxSamples <= 0 || samples <= q.MaxSamples
+}
+
+// SampleLimit follows the number of samples that Prometheus's engine would hold
+// while it evaluates series one after another: the points of the results so far
+// and the samples in the current window.
+type SampleLimit struct {
+	Max    int  // 0 means no limit
+	Window bool // a range function, which holds its window's samples too
+	Held   int
+	Peak   int
+}
+
+// Add counts one more series and reports whether the limit still holds.
+func (l *SampleLimit) Add(c dense.Counts) bool {
+	most := l.Held + c.Points
+	if l.Window {
+		most = l.Held + max(c.MaxWindow, c.LastWindow+c.Points)
+	}
+	l.Held += c.Points
+	l.Peak = max(l.Peak, most)
+	return l.Max <= 0 || most <= l.Max
+}
+
+// Leak follows the same of a smoothed instant selector, of which Prometheus's engine
+// holds each series' last window until what is above the selector is evaluated, but
+// not the points of the result.
+type Leak struct {
+	Leaks      bool // whether the window is such a selector
+	held, most int
+}
+
+// Add counts one more series.
+func (l *Leak) Add(c dense.Counts) {
+	l.most = max(l.most, l.held+c.MaxWindow)
+	l.held += c.LastWindow
+}
+
+// Check raises Prometheus's error for a selector of so many points and series. How
+// much is held above it is left to that engine where it decides.
+func (l *Leak) Check(q *Query, w *plan.Window, points, series int) error {
+	if !l.Leaks {
+		return nil
+	}
+	return q.CheckHeld(w, q.Held+l.most, q.Held+l.most+l.held+2*points+series)
+}

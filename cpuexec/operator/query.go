@@ -1,0 +1,69 @@
+// Package operator has what all operators of a query share.
+//
+// A Query says at which steps, by how many goroutines and within which limits a node is
+// evaluated, and gathers in a plan.Matrix what that took and what there is to say of it. Batches
+// of dense rows, in the order of their series, flow into a Sink. Budget bounds the memory of a
+// whole query; SampleLimit follows how many samples Prometheus's engine would hold.
+//
+// An operator asks Query.Done before each batch and ends with its error.
+//
+// Start with Query and Sink.
+package operator
+
+import (
+	"context"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Query is what all operators of a query need: its steps, its limits, and where they note what
+// it took and what there is to say of it.
+type Query struct {
+	Context context.Context
+	Grid    plan.Grid
+	Workers int // goroutines
+
+	Budget             *Budget
+	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
+	DelayedNameRemoval bool // metric names are removed when the query ends, not before
+
+	Matrix *plan.Matrix
+	// Held is the number of samples that Prometheus's engine would hold besides
+	// those of the node being evaluated.
+	Held int
+}
+
+// NewQuery is a query without limits that is evaluated by so many goroutines.
+func NewQuery(ctx context.Context, g plan.Grid, workers int) *Query {
+	return &Query{Context: ctx, Grid: g, Workers: workers, Matrix: &plan.Matrix{
+		Grid: g, SamplesAtStep: make([]int64, g.Steps), NewSamplesAtStep: make([]int64, g.Steps),
+	}}
+}
+
+// WorkersFor is the number of goroutines worth starting for so many values.
+func (q *Query) WorkersFor(values int) int { return WorkersFor(q.Workers, values) }
+
+// InlineSamples is the number of samples below which starting goroutines costs
+// more than it saves.
+const InlineSamples = 20_000
+
+// WorkersFor is the number of goroutines, at most the given one, worth starting for so many
+// values.
+func WorkersFor(workers, values int) int {
+	if values < InlineSamples {
+		return 1
+	}
+	return workers
+}
+
+// Note adds a warning or an info to the result.
+func (q *Query) Note(err error) { q.Matrix.Annotations.Add(err) }
+
+// Done returns Prometheus's error for a query whose context has ended, and a
+// *MemoryError for one that needs more memory than it may take.
+func (q *Query) Done() error {
+	if err := plan.Ended(q.Context); err != nil {
+		return err
+	}
+	return q.Budget.Charge(0)
+}

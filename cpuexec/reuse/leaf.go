@@ -1,0 +1,144 @@
+// Package reuse finds aggregations whose results at settled steps may be used again, and has only
+// the other steps evaluated.
+//
+// Leaves finds them in a plan. Leaf.Evaluate looks their values up in a results.Memory, has those
+// before and behind the known ones evaluated, and stores what is settled. The answer has the bits
+// of an evaluation of all steps.
+//
+// Start with Leaf.Evaluate.
+package reuse
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Leaf is an aggregation over a window whose values at a step depend on nothing but the
+// samples that the step reads.
+type Leaf struct {
+	Window  *plan.Window
+	Maps    vector.Chain
+	Ordered bool   // whether the order of its rows shows
+	form    string // everything that its values depend on besides samples and time
+}
+
+// Leaves returns the aggregations at and below n whose results may be used again.
+func Leaves(n plan.Node) map[*plan.Aggregate]Leaf {
+	leaves := map[*plan.Aggregate]Leaf{}
+	find(n, false, leaves)
+	return leaves
+}
+
+// find collects the aggregations at and below n whose results may be
+// used again. ordered says that the order of n's rows shows in what is above it.
+func find(n plan.Node, ordered bool, into map[*plan.Aggregate]Leaf) {
+	switch n := n.(type) {
+	case *plan.Aggregate:
+		if leaf, ok := leafOf(n, ordered); ok {
+			into[n] = leaf
+			return
+		}
+		// What is equal, or added up, is so in the order of its input.
+		ordered = true
+	case *plan.Histogram:
+		// The counts of several buckets with the same bound are added up in their order.
+		ordered = true
+	}
+	for _, in := range n.Inputs() {
+		find(in, ordered, into)
+	}
+}
+
+// leafOf reports whether the results of n may be used again. Where their
+// order shows, they are those of operators that add value to value: of these alone it
+// is known which series of a group was the first with a value, by which Prometheus's
+// engine orders groups.
+func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
+	switch {
+	case n.Func.Adds():
+	case !ordered && (n.Func.Name == "quantile" || n.Func.Name == "topk" || n.Func.Name == "bottomk"):
+	default:
+		return Leaf{}, false
+	}
+	bottom, above := vector.Under(n.Input)
+	w, ok := bottom.(*plan.Window)
+	// The last bits of functions that are not exact depend on how much else is
+	// evaluated.
+	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !plainParams(n, w) {
+		return Leaf{}, false
+	}
+	for _, node := range above {
+		if _, ok := node.(*plan.Map); !ok {
+			return Leaf{}, false
+		}
+	}
+	return Leaf{Window: w, Maps: above, form: formOf(n, above, w, ordered), Ordered: ordered}, true
+}
+
+// plainParams reports whether the parameters of an aggregation and a window are
+// constants of which Prometheus's engine says nothing.
+func plainParams(n *plan.Aggregate, w *plan.Window) bool {
+	switch {
+	case n.ParamNode != nil || len(w.Params) > 0:
+		return false
+	case n.Func.Name == "quantile" && !exact.IsQuantile(n.Param):
+		return false
+	case n.Func.Param && math.IsNaN(n.Param):
+		return false
+	case w.Func.Name == "quantile_over_time" && !exact.IsQuantile(w.Param):
+		return false
+	}
+	return w.Func.Param != plan.TwoParamsAfter || window.CheckFactors(w.Param, w.Trend) == nil
+}
+
+// formOf encodes everything that the values of an aggregation depend on besides its
+// selector, its steps and its samples. Different ones have different forms.
+func formOf(n *plan.Aggregate, above vector.Chain, w *plan.Window, ordered bool) string {
+	var f form
+	f.text(strconv.FormatBool(ordered))
+	f.text(n.Func.Name)
+	f.text(strconv.FormatBool(n.Without))
+	f.int(int64(len(n.Grouping)))
+	for _, l := range n.Grouping {
+		f.text(l)
+	}
+	f.number(n.Param)
+	f.int(int64(len(above)))
+	for _, node := range above {
+		m := node.(*plan.Map)
+		f.text(m.Func.Name)
+		f.int(int64(len(m.Args)))
+		for _, arg := range m.Args {
+			f.number(arg)
+		}
+		f.text(strconv.FormatBool(m.Swap))
+		f.text(strconv.FormatBool(m.Bool))
+	}
+	f.text(w.Func.Name)
+	f.int(w.Width)
+	f.int(w.Scan.Offset)
+	f.int(int64(w.Extension.Modifier))
+	f.int(w.Extension.Before)
+	f.int(w.Extension.After)
+	f.number(w.Param)
+	f.number(w.Trend)
+	return string(f.b)
+}
+
+// form is a list of things, encoded so that no two lists look alike.
+type form struct{ b []byte }
+
+func (f *form) int(n int64) { f.b = binary.AppendVarint(f.b, n) }
+
+func (f *form) number(v float64) { f.b = binary.BigEndian.AppendUint64(f.b, math.Float64bits(v)) }
+
+func (f *form) text(s string) {
+	f.int(int64(len(s)))
+	f.b = append(f.b, s...)
+}

@@ -1,0 +1,71 @@
+package vector
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// TestMapper: maps change the values that are there as their functions say, and
+// comparisons keep those for which they hold.
+func TestMapper(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, name := range slices.Sorted(maps.Keys(plan.Maps)) {
+		f := plan.Maps[name]
+		for range 300 {
+			m := &plan.Map{Func: f, Swap: r.IntN(2) == 0, Bool: f.Compares && r.IntN(2) == 0}
+			for range f.Args {
+				m.Args = append(m.Args, exacttest.Odd(r))
+			}
+			in := dense.New(1 + r.IntN(200))
+			for w := range in.Present {
+				in.Present[w] = []uint64{0, ^uint64(0), r.Uint64()}[r.IntN(3)]
+			}
+			if over := len(in.Values) & 63; over > 0 {
+				in.Present[len(in.Present)-1] &= 1<<over - 1
+			}
+			for k := range in.Values {
+				if in.Values[k] = exacttest.Odd(r); f.Args > 0 && r.IntN(4) == 0 {
+					in.Values[k] = m.Args[0]
+				}
+			}
+			var want, got []float64
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 0 {
+					continue
+				}
+				a, b := v, 0.0
+				if f.Args > 0 {
+					if b = m.Args[0]; m.Swap {
+						a, b = b, a
+					}
+				}
+				switch {
+				case m.Bool:
+					want = append(want, scalarFunc(f)(a, b))
+				case !f.Compares && arithmetic[name] == nil:
+					want = append(want, valueFunc(m)(v))
+				case !f.Compares:
+					want = append(want, arithmetic[name](a, b))
+				case comparisons[name](a, b):
+					want = append(want, v)
+				}
+			}
+			n := newMapper(m).apply(in)
+			for k, v := range in.Values {
+				if in.Present[k>>6]>>(k&63)&1 == 1 {
+					got = append(got, v)
+				}
+			}
+			require.Equal(t, len(want), n, name)
+			exacttest.RequireSame(t, want, got, name)
+		}
+	}
+}

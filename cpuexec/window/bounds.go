@@ -1,0 +1,163 @@
+package window
+
+import (
+	"math/bits"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+)
+
+// bounds are the windows of all steps: the samples lo[k] to hi[k], the end
+// excluded.
+type bounds struct {
+	lo, hi   []int32
+	from, to int // steps that enclose those with samples
+	total    int // samples in all of them
+	watch    watch
+}
+
+// find fills b with the windows of s over samples at ts, and any with a bitmap of
+// the steps that have a sample. Of an instant selector the window is the newest
+// sample alone. even are the runs that ts consists of; if there are none, the
+// times themselves are looked at.
+func (b *bounds) find(ts []int64, even column.EvenRuns, s Span, any []uint64) dense.Counts {
+	steps := s.Grid.Steps
+	if cap(b.lo) < steps {
+		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
+	}
+	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
+	b.from, b.to = s.stepsOf(ts)
+	clear(b.lo[:b.from])
+	clear(b.hi[:b.from])
+	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+	end := s.Scan.Times(s.Grid.At(b.from))
+	if even = s.useful(even); even != nil {
+		even.NotAfter(end, s.Grid.Interval, hi)
+		even.NotAfter(end-s.Width, s.Grid.Interval, lo)
+		if s.instant {
+			for k, j := range hi {
+				lo[k] = max(lo[k], j-1)
+			}
+		}
+	} else {
+		s.notAfter(ts, end, lo, hi)
+	}
+	for k := b.to; k < steps; k++ {
+		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
+	}
+	return b.count(any, even, s.Grid.Interval)
+}
+
+// count counts the windows with samples, and these, and notes the former in any.
+func (b *bounds) count(any []uint64, even column.EvenRuns, interval int64) (c dense.Counts) {
+	clear(any)
+	most, total := int32(0), 0
+	for k := b.from; k < b.to; {
+		if same := b.alike(k, &even, interval); same > 1 {
+			if n := b.hi[k] - b.lo[k]; n > 0 {
+				dense.Row{Present: any}.Mark(k, same)
+				most, total, c.Points = max(most, n), total+int(n)*same, c.Points+same
+			}
+			k += same
+			continue
+		}
+		w := k >> 6
+		end := min(b.to, (w+1)<<6)
+		word, bit := uint64(0), uint64(1)<<(k&63)
+		lo := b.lo[k:end]
+		for i, hi := range b.hi[k:end] {
+			n := hi - lo[i]
+			most = max(most, n)
+			total += int(n)
+			word |= bit & -uint64(uint32(-n)>>31)
+			bit <<= 1
+		}
+		any[w] |= word
+		c.Points += bits.OnesCount64(word)
+		k = end
+	}
+	b.total, c.MaxWindow = total, int(most)
+	if steps := len(b.lo); steps > 0 {
+		c.LastWindow = int(b.hi[steps-1] - b.lo[steps-1])
+	}
+	return c
+}
+
+// alike returns how many steps from k on have windows like its: with as many samples,
+// as far from the window's ends and from each other. Runs that end before are dropped
+// from e, of the samples of b; steps are interval ms apart.
+func (b *bounds) alike(k int, e *column.EvenRuns, interval int64) int {
+	lo, hi := b.lo[k], b.hi[k]
+	for len(*e) > 0 && (*e)[0].To <= lo {
+		*e = (*e)[1:]
+	}
+	if len(*e) == 0 {
+		return 1
+	}
+	r := &(*e)[0]
+	if lo <= r.From || hi > r.To || interval%r.Every != 0 {
+		return 1 // windows begin before the run, or end behind it
+	}
+	stride := int32(interval / r.Every)
+	n := min(int((r.To-hi)/stride)+1, b.to-k)
+	if n > 1 && b.hi[k+n-1]-hi != int32(n-1)*stride {
+		n-- // the next run begins within that window
+	}
+	return n
+}
+
+// first and end enclose the samples in all windows. Samples outside, which
+// depend on how the series is cut into chunks, must not matter.
+func (b *bounds) first() int32 { return b.lo[0] }
+
+func (b *bounds) end() int32 { return b.hi[len(b.hi)-1] }
+
+// giveUp reports whether the query has ended, so that the windows from step k on
+// need not be computed.
+func (b *bounds) giveUp(k int) bool { return b.watch.over(int(b.hi[k] - b.lo[k])) }
+
+// overlap reports whether the windows hold more than times the samples and the
+// steps. Then what they share is worth keeping from one to the next.
+func (b *bounds) overlap(times int) bool {
+	return b.total > 0 && b.total > times*(int(b.end()-b.first())+len(b.lo))
+}
+
+// watch lets the loop over the windows of one series, which may hold billions of
+// samples together, notice that the query has ended: a loop that gives up leaves
+// a result that nobody reads, since the query's error comes before it.
+type watch struct {
+	done  <-chan struct{} // of the query's context
+	since int             // samples since the last look
+}
+
+// watchEvery is the number of samples between two looks, some milliseconds of
+// the slowest function.
+const watchEvery = 1 << 15
+
+// over counts n more samples and reports whether to give up.
+func (w *watch) over(n int) bool {
+	if w.since += n; w.since < watchEvery {
+		return false
+	}
+	w.since = 0
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// each fills out with f of each step that has samples, lo to hi.
+func (b *bounds) each(out dense.Row, f func(k int, lo, hi int32) float64) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	for k, lo := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		if hi := b.hi[k]; lo < hi {
+			cur.Set(k, f(k, lo, hi))
+		}
+	}
+}

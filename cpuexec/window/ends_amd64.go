@@ -1,0 +1,66 @@
+package window
+
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+)
+
+// packedIncreases fills out with the increases between packed samples lo[k] and
+// hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
+// first is beyond near[k] times the increase. It returns how many it has filled in.
+func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64) int {
+	n := len(out) &^ 3
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.Units[:hi[n-1]]
+	return packedIncreasesAVX2(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.Base, p.Unit, tiny)
+}
+
+// floatIncreases is packedIncreases for samples that are not packed.
+func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int {
+	n := len(out) &^ 3
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
+	return floatIncreasesAVX2(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
+}
+
+// packedLast fills out with packed samples hi[k]-1, four at a time, as long as there
+// are such. It returns how many it has filled in.
+func packedLast(out []float64, p *column.Packed, hi []int32) int {
+	n := len(out) &^ 3
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _ = hi[n-1], p.Units[:hi[n-1]]
+	return packedLastAVX2(&out[0], &p.Units[0], &hi[0], n, p.Base, p.Unit)
+}
+
+// packedPairs fills out with the differences between packed samples hi[k]-2 and
+// hi[k]-1, of which there must be two, divided by seconds[k], four at a time, as long
+// as none is negative. It returns how many it has filled in.
+func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
+	n := len(out) &^ 3
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	_, _, _ = hi[n-1], seconds[n-1], p.Units[hi[0]-2:hi[n-1]]
+	return packedPairsAVX2(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
+}
+
+// These do so for n steps, a positive multiple of 4.
+
+//go:noescape
+func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+
+//go:noescape
+func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
+
+//go:noescape
+func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
+
+//go:noescape
+func packedPairsAVX2(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int

@@ -1,0 +1,140 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
+)
+
+// TestEnds: from packed samples and some that come then, functions that take these
+// have the bits that they have from plain ones, on every step.
+func TestEnds(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	functions := []*plan.WindowFunc{plan.Last}
+	for _, name := range []string{"rate", "increase", "delta", "irate", "idelta", "resets", "sum_over_time", "avg_over_time"} {
+		functions = append(functions, plan.Windows[name])
+	}
+	outside := 0 // values in steps that the packed samples end before
+	for range 4000 {
+		ts, vs := endsData(r)
+		sp := Span{
+			Grid: plan.Grid{Start: ts[0] + r.Int64N(200_000) - 100_000, Interval: 1 + r.Int64N(120_000), Steps: 1 + r.IntN(300)},
+			Scan: &plan.Scan{}, Width: 1 + r.Int64N(600_000),
+		}
+		if r.IntN(2) == 0 {
+			sp.Grid.Interval = 15_000 * (1 + r.Int64N(8))
+		}
+		if r.IntN(10) == 0 {
+			at := ts[len(ts)-1]
+			sp.Scan.Fixed = &at
+		}
+		known := 1 + r.IntN(len(ts))
+		if r.IntN(4) == 0 {
+			known = len(ts)
+		}
+		if n := len(vs); known == n && n > 1 && !exact.IsInteger(vs[n-1]) {
+			known--
+		}
+		in := packedSamples(t, 1, ts, vs, known)[0]
+		plain := column.NewSamples(ts, vs)
+		for _, f := range functions {
+			sp.instant = f.Instant
+			want, got := dense.New(sp.Grid.Steps), dense.New(sp.Grid.Steps)
+			var wantCounts, gotCounts dense.Counts
+			evaluateAlone(t, sp, f, plain, want, &wantCounts)
+			evaluateAlone(t, sp, f, in, got, &gotCounts)
+			require.Equal(t, wantCounts, gotCounts, f.Name)
+			require.Equal(t, want.Present, got.Present, f.Name)
+			for k := range want.Values {
+				if want.Present[k>>6]>>(k&63)&1 == 0 {
+					continue
+				}
+				require.Equal(t, math.Float64bits(want.Values[k]), math.Float64bits(got.Values[k]), "%s at step %d: %g, %g", f.Name, k, want.Values[k], got.Values[k])
+				if end := sp.Scan.Times(sp.Grid.At(k)); end > ts[known-1] {
+					outside++
+				}
+			}
+		}
+	}
+	require.Greater(t, outside, 10_000)
+}
+
+// packedSamples reads so many series of the same samples, of which the first ones are
+// retained in packed columns.
+func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
+	b, parts, until := selection.NewBuilder(0), []int{0, known, len(ts)}, int64(math.MaxInt64)
+	if known == len(ts) {
+		parts = parts[:2]
+	} else {
+		until = ts[known]
+	}
+	for i := range series {
+		b.Series(labels.FromStrings("series", fmt.Sprintf("%05d", i)))
+		for k, hi := range parts[1:] {
+			ts, vs := ts[parts[k]:hi], vs[parts[k]:hi]
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		}
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.Remember(until), Mint: ts[0], Maxt: ts[len(ts)-1], TakePacked: true}
+	all := make([]column.Samples, series)
+	for i := range all {
+		all[i], err = new(column.Reader).Load(q, i)
+		require.NoError(t, err)
+		require.Len(t, all[i].Units, known)
+	}
+	return all
+}
+
+func evaluateAlone(t *testing.T, sp Span, f *plan.WindowFunc, in column.Samples, out dense.Row, c *dense.Counts) {
+	w, frames := &Evaluator{}, NewFrames(sp)
+	w.Reset(sp.Grid.Steps)
+	defer func() { frames.CountSamples(w.Steps); frames.Release() }()
+	require.NoError(t, w.Evaluate(frames, &Call{Func: f, Param: 0, Trend: 0}, in, out, c))
+}
+
+// endsData is a counter or a gauge of whole numbers.
+func endsData(r *rand.Rand) (ts []int64, vs []float64) {
+	jitter, reset, gauge := r.IntN(2) == 0, r.IntN(20), r.IntN(4) == 0
+	large := 1.0
+	if r.IntN(8) == 0 {
+		large = math.Ldexp(1, 20+r.IntN(12)) // sums of these are beyond 2^53
+	}
+	at, v := int64(1_700_000_000_000), float64(r.IntN(1000))*float64(r.IntN(1000))
+	for range 1 + r.IntN(1000) {
+		at += 15_000
+		ts, vs = append(ts, at), append(vs, v)
+		if jitter {
+			ts[len(ts)-1] += r.Int64N(2000)
+		}
+		if r.IntN(50) == 0 {
+			at += r.Int64N(500_000) // a gap
+		}
+		switch v += float64(r.IntN(300)); {
+		case gauge:
+			v = float64(r.IntN(5000) - 2500)
+		case reset > 0 && r.IntN(reset*10) == 0:
+			v = float64(r.IntN(30))
+		}
+	}
+	for k := range vs {
+		vs[k] *= large
+	}
+	if n := len(vs); n > 1 && r.IntN(8) == 0 {
+		vs[n-1] = []float64{0.5, math.NaN(), math.Inf(1), math.Copysign(0, -1)}[r.IntN(4)]
+	}
+	return ts, vs
+}

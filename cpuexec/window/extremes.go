@@ -1,0 +1,39 @@
+package window
+
+import "github.com/promwarp/promwarp/cpuexec/dense"
+
+// extremes fills out with the largest value of each window, or the smallest
+// when sign is -1. Of equal ones it is the first, and NaN only where there is
+// nothing else, as in Prometheus's loop. queue holds the samples that are the
+// extreme of some window still to come; the grown slice is returned.
+func extremes(vs []float64, b *bounds, sign float64, queue []int32, out dense.Row) []int32 {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	queue = queue[:0]
+	head, next := 0, int32(0)
+	for k := range b.lo {
+		lo, hi := b.lo[k], b.hi[k]
+		if lo == hi {
+			continue
+		}
+		for next = max(next, lo); next < hi; next++ {
+			v := vs[next] * sign
+			if v != v {
+				continue
+			}
+			for len(queue) > head && vs[queue[len(queue)-1]]*sign < v {
+				queue = queue[:len(queue)-1]
+			}
+			queue = append(queue, next)
+		}
+		for head < len(queue) && queue[head] < lo {
+			head++
+		}
+		if head < len(queue) {
+			cur.Set(k, vs[queue[head]])
+		} else {
+			cur.Set(k, vs[lo])
+		}
+	}
+	return queue
+}

@@ -1,0 +1,128 @@
+package window
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+)
+
+// Frames are the frames that come up while a window is evaluated over many
+// series. Several goroutines use them.
+type Frames struct {
+	span Span
+
+	mu        sync.Mutex
+	byAddress map[*int64][]*frame // over times that many series share
+	byContent map[timesKey]*frame // over times that were decoded for one series
+	all       []*frame            // those in the maps
+	hits      int                 // of byContent
+	misses    int
+}
+
+// timesKey tells lists of times apart quickly, if not for certain.
+type timesKey struct {
+	n                   int
+	first, middle, last int64
+}
+
+// maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
+// bytes each.
+const maxFrameSteps = 1 << 20
+
+var framePool = sync.Pool{New: func() any { return new(frame) }}
+
+func NewFrames(s Span) *Frames {
+	return &Frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
+}
+
+// over returns the frame over t, of which there must be at least one. single is
+// the caller's own, for times that no other series is expected to have; what is
+// in it is counted first.
+func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
+	fr := f.known(t)
+	if fr == nil {
+		single.countSamples(sc)
+		single.join(t, t.Own, false, f.span)
+		return single
+	}
+	fr.made.Do(func() { fr.join(t, fr.tail, true, f.span) })
+	return fr
+}
+
+// known returns the frame that series with times t share, or nil if they have
+// none.
+func (f *Frames) known(t column.Times) *frame {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(t.Shared) == 0 {
+		return f.decoded(t.Own)
+	}
+	for _, fr := range f.byAddress[&t.Shared[0]] {
+		if fr.shared == len(t.Shared) && slices.Equal(fr.tail, t.Own) {
+			return fr
+		}
+	}
+	fr := f.add()
+	if fr != nil {
+		fr.shared, fr.tail = len(t.Shared), append(fr.tail[:0], t.Own...)
+		f.byAddress[&t.Shared[0]] = append(f.byAddress[&t.Shared[0]], fr)
+	}
+	return fr
+}
+
+// decoded returns the frame over ts, which is scratch memory. It looks for
+// another series with equal times as long as that has been worth it.
+func (f *Frames) decoded(ts []int64) *frame {
+	if f.misses > 64 && f.hits < f.misses {
+		return nil
+	}
+	key := timesKey{len(ts), ts[0], ts[len(ts)/2], ts[len(ts)-1]}
+	fr, ok := f.byContent[key]
+	if ok && slices.Equal(fr.tail, ts) {
+		f.hits++
+		return fr
+	}
+	f.misses++
+	if ok {
+		return nil
+	}
+	if fr = f.add(); fr != nil {
+		fr.shared, fr.tail = 0, append(fr.tail[:0], ts...)
+		f.byContent[key] = fr
+	}
+	return fr
+}
+
+// add returns a frame to keep, or nil if there are enough.
+func (f *Frames) add() *frame {
+	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
+		return nil
+	}
+	fr := framePool.Get().(*frame)
+	fr.made = sync.Once{}
+	f.all = append(f.all, fr)
+	return fr
+}
+
+// CountSamples adds the samples of all series evaluated to the statistics.
+func (f *Frames) CountSamples(sc StepCounts) {
+	for _, fr := range f.all {
+		fr.countSamples(sc)
+	}
+}
+
+// Release gives back what the frames have borrowed, and them. None may be used any
+// more.
+func (f *Frames) Release() {
+	for _, fr := range f.all {
+		if fr.lender != nil {
+			fr.lender.Release()
+			fr.lender = nil
+		}
+		fr.used.Store(0)
+		fr.ts = nil
+		framePool.Put(fr)
+	}
+	f.all, f.byAddress, f.byContent = nil, nil, nil
+}

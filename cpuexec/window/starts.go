@@ -1,0 +1,147 @@
+package window
+
+import (
+	"sort"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// This file is what start timestamps change in the functions of counters. Most windows
+// are those that they would be without: what a start timestamp says is a reset is one
+// more among those that the values show, and only windows whose first sample began
+// within them, and the last samples of irate that did, are evaluated once more.
+
+// computeStarted fills out with f over samples some of which have start timestamps. Of
+// the steps with samples there are so many; it returns those with a value.
+func (s *Evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Samples, split int, out dense.Row, steps int) (points int) {
+	switch f.Name {
+	case "rate":
+		return s.increases(fr, in, split, counterRate, out)
+	case "increase":
+		return s.increases(fr, in, split, counterIncrease, out)
+	case "irate":
+		return s.rates(fr, in, split, out)
+	default: // resets
+		countBetween(s.allResets(in, fr.ts), &s.bounds, out)
+		return steps
+	}
+}
+
+// allResets returns the samples at which the values or the start timestamps say that
+// the counter was reset, as indices. The memory is the evaluator's.
+func (s *Evaluator) allResets(in *column.Samples, ts []int64) []int32 {
+	resets := s.resets(in)
+	if len(in.Starts) == 0 {
+		return resets
+	}
+	s.began = in.Starts.Resets(ts, s.began[:0])
+	s.merged = mergeIndices(resets, s.began, s.merged[:0])
+	return s.merged
+}
+
+// increases fills out with what rate and increase come to over samples some of which
+// have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
+// operation.
+func (s *Evaluator) increases(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
+	resets := s.allResets(in, fr.ts)
+	s.countOverlaps(fr, in.Starts)
+	points = extrapolated(fr, in, split, kind, resets, out)
+	seconds := 0.0
+	if kind == counterRate {
+		seconds = secondsOf(fr.span.Width)
+	}
+	starts := in.Starts.Cursor()
+	for k := fr.from; k < fr.to; k++ {
+		lo, hi := fr.lo[k], fr.hi[k]
+		if lo == hi {
+			continue
+		}
+		start, end := starts.At(lo), fr.span.Scan.Times(fr.span.Grid.At(k))
+		for len(resets) > 0 && resets[0] <= lo {
+			resets = resets[1:]
+		}
+		if start == 0 || start <= end-fr.span.Width || start >= fr.ts[lo] {
+			continue
+		}
+		if hi-lo == 1 {
+			points++
+		}
+		out.Set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
+	}
+	return points
+}
+
+// sinceStart is the increase of a counter until end (ms) that was 0 at start, within
+// the window, whose samples begin with sample lo and are at ts. seconds divides it, if
+// it is not 0.
+//
+//	increase = (v[last] - v[first] + sum of v[r-1] over resets r + v[first]) *
+//	           (covered + to end) / covered
+func sinceStart(ts []int64, in *column.Samples, lo int32, resets []int32, start, end int64, seconds float64) float64 {
+	n := len(ts)
+	last := ts[n-1]
+	first := in.At(lo)
+	v := in.At(lo+int32(n)-1) - first
+	for _, r := range resets {
+		if r >= lo+int32(n) {
+			break
+		}
+		v += in.At(r - 1)
+	}
+	v += first
+	spacing := 0.0
+	if n > 1 {
+		spacing = float64(last-ts[0]) / 1000 / float64(n-1)
+	}
+	toEnd := float64(end-last) / 1000
+	if toEnd >= float64(spacing*1.1) {
+		toEnd = spacing / 2
+	}
+	factor := 1.0
+	if covered := float64(last-start) / 1000; covered != 0 {
+		factor = (covered + toEnd) / covered
+	}
+	if seconds != 0 {
+		factor /= seconds
+	}
+	return float64(v * factor)
+}
+
+// rates fills out with what irate comes to over samples some of which have start
+// timestamps.
+func (s *Evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Row) (points int) {
+	points = lastPairs(fr, in, split, counterLast, out)
+	e := fr.extrapolation(counterLast)
+	s.began = in.Starts.Resets(fr.ts, s.began[:0])
+	k := fr.from
+	for _, r := range s.began {
+		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
+		for ; k < fr.to && fr.hi[k] == r+1; k++ {
+			if fr.hi[k]-fr.lo[k] >= 2 {
+				out.Values[k] = in.At(r) / e.factor[k]
+			}
+		}
+	}
+	return points
+}
+
+// countOverlaps counts the steps in whose windows a sample begins before the one before
+// it was taken, of which Prometheus's engine says so.
+func (s *Evaluator) countOverlaps(fr *frame, starts decode.Starts) {
+	s.began = starts.Overlaps(fr.ts, s.began[:0])
+	at := s.began
+	if len(at) == 0 {
+		return
+	}
+	for k := fr.from; k < fr.to; k++ {
+		for len(at) > 0 && at[0] <= fr.lo[k] {
+			at = at[1:]
+		}
+		if len(at) > 0 && at[0] < fr.hi[k] {
+			s.Overlaps++
+		}
+	}
+}

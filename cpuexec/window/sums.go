@@ -1,0 +1,163 @@
+package window
+
+import (
+	"math"
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
+// sums fills out with the sum of each window, or with its mean.
+//
+// A compensated sum is a chain of dependent additions, so the processor waits
+// for each. Neighbouring windows share most of their samples: four of them are
+// summed abreast, each by the additions that it would be alone, in their order,
+// so that the bits are those of Prometheus's loop.
+func sums(vs []float64, b *bounds, mean bool, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	finish := func(k int, sum, c float64) {
+		if n := float64(b.hi[k] - b.lo[k]); mean {
+			cur.Set(k, float64(sum/n)+float64(c/n))
+		} else {
+			cur.Set(k, sum+c)
+		}
+	}
+	overflows := exact.MayOverflow(vs)
+	for k := 0; k < len(b.lo); {
+		if b.giveUp(k) {
+			return
+		}
+		if k+4 <= len(b.lo) && !overflows && b.hi[k]-b.lo[k+3] >= 8 {
+			lo, hi := (*[4]int32)(b.lo[k:k+4]), (*[4]int32)(b.hi[k:k+4])
+			sum, c := exact.SumFour(vs, lo, hi)
+			for w := range 4 {
+				finish(k+w, sum[w], c[w])
+			}
+			k += 4
+			continue
+		}
+		if lo, hi := b.lo[k], b.hi[k]; lo < hi {
+			if mean {
+				cur.Set(k, exact.Mean(vs[lo:hi]))
+			} else {
+				cur.Set(k, exact.Sum(vs[lo:hi]))
+			}
+		}
+		k++
+	}
+}
+
+// slidingSums fills out with the sum of each window, or with its mean. What
+// enters and leaves a window is added to and taken from an exact sum S of
+// integers, so a step costs what its new samples cost.
+//
+// Prometheus's compensated sum is s + c, where s is the plain sum and c that of
+// its rounding errors. With u = 2^-53 and no value above M,
+//
+//	|c| <= n²·u·M and |s + c - S| <= n³·u²·M
+//
+// and where all sums are small integers c is 0 and s is S. A sum is stored only
+// where rounding S with that error added and taken away yields the same bits,
+// which are then Prometheus's. Its mean s/n + c/n depends on s, so a mean has
+// Prometheus's bits where S is small, and is else within 4·u of it, provided c
+// is small beside S. Windows of which this cannot be said are summed anew.
+func slidingSums(vs []float64, b *bounds, mean bool, f *exact.Fixed, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	var sum exact.Int192
+	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
+	first := next
+	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		lo, hi := b.lo[k], b.hi[k]
+		for ; next < hi; next++ {
+			sum = sum.Plus(f.Units[next])
+		}
+		for ; first < lo; first++ {
+			sum = sum.Plus(-f.Units[first])
+		}
+		if lo == hi {
+			continue
+		}
+		if any, nan := odd.in(lo, hi); nan {
+			cur.Set(k, math.NaN())
+			continue
+		} else if !any {
+			v, ok := 0.0, false
+			if n := int(hi - lo); mean {
+				v, ok = f.Mean(sum, n)
+			} else {
+				v, ok = f.Sum(sum, n)
+			}
+			if ok {
+				cur.Set(k, v)
+				continue
+			}
+		}
+		if mean {
+			cur.Set(k, exact.Mean(vs[lo:hi]))
+		} else {
+			cur.Set(k, exact.Sum(vs[lo:hi]))
+		}
+	}
+}
+
+// integerSums fills out with the sum of each window of fr, or with its mean, from the
+// packed values of in and those that come then. It reports false, with nothing filled
+// in, where these are not integers or the largest sum may be none that a float64 holds.
+//
+// A sum of integers, none of whose parts is beyond 2^53, is exact in whatever order
+// it is added up, and its compensation is 0. So a window's is the difference of two
+// sums of all samples up to its ends; that these wrap around does not matter.
+func (s *Evaluator) integerSums(fr *frame, in *column.Samples, mean bool, out dense.Row) bool {
+	if in.Units == nil {
+		return false
+	}
+	first, end := int(fr.first()), int(fr.end())
+	known := min(len(in.Units), end)
+	s.upTo = slices.Grow(s.upTo[:0], end+1)[:end+1]
+	upTo, sum := s.upTo, int64(0)
+	low, high := int64(math.MaxInt64), int64(math.MinInt64)
+	if first < known {
+		base, unit := int64(in.Base), int64(in.Unit)
+		units, to := in.Units[first:known], upTo[first:known]
+		least, most := units[0], units[0]
+		for i, u := range units {
+			to[i] = sum
+			sum += base + int64(u)*unit
+			least, most = min(least, u), max(most, u)
+		}
+		low, high = base+int64(least)*unit, base+int64(most)*unit
+	}
+	for i := max(known, first); i < end; i++ {
+		v := in.Values[i-len(in.Units)]
+		if !exact.IsInteger(v) {
+			return false
+		}
+		upTo[i] = sum
+		sum += int64(v)
+		low, high = min(low, int64(v)), max(high, int64(v))
+	}
+	upTo[end] = sum
+	if float64(max(high, -low))*float64(fr.counts.MaxWindow) > exact.MaxInteger {
+		return false
+	}
+	copy(out.Present, fr.any)
+	for k := fr.from; k < fr.to; k++ {
+		lo, hi := fr.lo[k], fr.hi[k]
+		if lo == hi {
+			continue
+		}
+		v := float64(upTo[hi] - upTo[lo])
+		if mean {
+			v /= float64(hi - lo)
+		}
+		out.Values[k] = v
+	}
+	return true
+}

@@ -1,0 +1,134 @@
+package window
+
+import (
+	"math"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
+// slidingVariances fills out with the population variance of each window, or
+// with its square root. Integers enter and leave the sums S of the values and Q
+// of their squares, so that
+//
+//	variance = (n·Q - S²) / n²
+//
+// has an exact numerator, however large the mean is beside the deviations.
+//
+// Prometheus's own answer is rounded at each sample. Going through its formula
+//
+//	delta = v - mean; mean += delta / k; aux += delta · (v - mean)
+//
+// the mean is at most u·(X+2D) off, where u = 2^-53, X is the largest magnitude
+// and D the distance of the smallest value to the largest, and so the answer is
+// relative to the true variance at most 6·u·(X+D)/deviation off, and half of
+// that when it is a deviation. D is at most deviation·√(2n). Windows where this is too
+// much are put off and computed as Prometheus does. Equal values have variance 0 in both.
+func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out dense.Row) {
+	cur := dense.Cursor{Row: out}
+	defer cur.Flush()
+	late := variancesLater{vs: vs, b: b, root: root, out: out}
+	var sum, squares exact.Int192
+	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
+	first := next
+	for k := range b.lo {
+		if b.giveUp(k) {
+			break
+		}
+		lo, hi := b.lo[k], b.hi[k]
+		for ; next < hi; next++ {
+			x := f.Units[next]
+			sum, squares = sum.Plus(x), squares.Add(exact.Product(x, x))
+		}
+		for ; first < lo; first++ {
+			x := f.Units[first]
+			sum, squares = sum.Plus(-x), squares.Sub(exact.Product(x, x))
+		}
+		if lo == hi {
+			continue
+		}
+		any, nan := odd.in(lo, hi)
+		if nan {
+			cur.Set(k, math.NaN())
+			continue
+		}
+		v := 0.0
+		if any {
+			v = exact.Variance(vs[lo:hi])
+		} else if w, ok := f.Variance(sum, squares, int(hi-lo), root); ok {
+			v = w
+		} else {
+			late.add(k)
+			continue
+		}
+		if root {
+			v = math.Sqrt(v)
+		}
+		cur.Set(k, v)
+	}
+	late.flush()
+}
+
+// variances fills out with the population variance of each window, or with its
+// square root, by Prometheus's operations.
+func variances(vs []float64, b *bounds, root bool, out dense.Row) {
+	b.each(out, func(_ int, lo, hi int32) float64 {
+		v := exact.Variance(vs[lo:hi])
+		if root {
+			v = math.Sqrt(v)
+		}
+		return v
+	})
+}
+
+// variancesLater computes the variances of single windows by Prometheus's
+// operations, four windows abreast: each operation waits for the one before it
+// in the same window, and a processor does others meanwhile.
+type variancesLater struct {
+	vs    []float64
+	b     *bounds
+	root  bool
+	out   dense.Row
+	steps [4]int
+	n     int
+}
+
+// add puts off step k until four are there.
+func (l *variancesLater) add(k int) {
+	l.steps[l.n] = k
+	if l.n++; l.n == len(l.steps) {
+		l.flush()
+	}
+}
+
+// flush computes what has been put off.
+func (l *variancesLater) flush() {
+	if l.n == 0 {
+		return
+	}
+	var w [4][]float64
+	common := math.MaxInt
+	for i := range w {
+		k := l.steps[min(i, l.n-1)]
+		w[i] = l.vs[l.b.lo[k]:l.b.hi[k]]
+		common = min(common, len(w[i]))
+	}
+	var s0, s1, s2, s3 exact.Welford
+	w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
+	for i := range common {
+		n := float64(i + 1)
+		s0, s1, s2, s3 = s0.Add(w0[i], n), s1.Add(w1[i], n), s2.Add(w2[i], n), s3.Add(w3[i], n)
+	}
+	all := [4]exact.Welford{s0, s1, s2, s3}
+	for i, s := range all[:l.n] {
+		for k, v := range w[i][common:] {
+			s = s.Add(v, float64(common+k+1))
+		}
+		v := s.Variance(float64(len(w[i])))
+		if l.root {
+			v = math.Sqrt(v)
+		}
+		l.out.Set(l.steps[i], v)
+	}
+	l.n = 0
+}

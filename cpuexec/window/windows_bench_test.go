@@ -1,0 +1,89 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// gauge is a day of samples every 15 s, at most jitter ms early or late: bytes
+// in whole pages that wander, or shares between 0 and 1.
+func gauge(kind string, jitter int64) (ts []int64, vs []float64) {
+	r := rand.New(rand.NewPCG(3, 5))
+	level := 1e6
+	for i := range 5760 {
+		ts = append(ts, 1_700_000_003_217+int64(i)*15_000+r.Int64N(2*jitter+1)-jitter)
+		level += (1e6-level)*0.02 + r.NormFloat64()*1e4
+		switch kind {
+		case "bytes":
+			vs = append(vs, 4096*math.Floor(level))
+		default:
+			vs = append(vs, level/2e6)
+		}
+	}
+	return ts, vs
+}
+
+// BenchmarkWindows applies window functions to one series of 5760 samples, 15 s
+// apart over 24 h, at the 1441 steps of a minute each of the last day that ends
+// with them.
+func BenchmarkWindows(b *testing.B) {
+	functions := []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"}
+	for _, name := range functions {
+		for _, kind := range []string{"bytes", "shares"} {
+			ts, vs := gauge(kind, 700)
+			for _, width := range []int64{5, 60, 360, 1440} {
+				b.Run(fmt.Sprintf("%s/%s/%dm", name, kind, width), func(b *testing.B) {
+					g := plan.NewGrid(ts[0], ts[0]+86_400_000, 60_000)
+					sp := Span{Grid: g, Scan: &plan.Scan{}, Width: width * 60_000}
+					w := &Evaluator{}
+					w.Reset(sp.Grid.Steps)
+					out := dense.New(g.Steps)
+					for b.Loop() {
+						var c dense.Counts
+						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: plan.Windows[name], Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkFind finds the windows of 1441 steps over 1000 lists of 5760 times
+// each, more than caches hold, by looking at them and by their runs.
+func BenchmarkFind(b *testing.B) {
+	const lists = 1000
+	var times [lists][]int64
+	var runs [lists]column.EvenRuns
+	for i := range times {
+		times[i], _ = gauge("bytes", 0)
+		for k := range times[i] {
+			times[i][k] += int64(i) * 13
+		}
+		runs[i] = column.FindRuns(times[i])
+	}
+	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
+	for _, instant := range []bool{true, false} {
+		sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 300_000, instant: instant}
+		for _, even := range []bool{false, true} {
+			b.Run(fmt.Sprintf("instant=%v/even=%v", instant, even), func(b *testing.B) {
+				var w bounds
+				any := make([]uint64, (g.Steps+63)/64)
+				for i := 0; b.Loop(); i = (i + 1) % lists {
+					r := runs[i]
+					if !even {
+						r = nil
+					}
+					w.find(times[i], r, sp, any)
+				}
+			})
+		}
+	}
+}
