@@ -97,7 +97,7 @@ ASAN_FLAGS   := -O1 -fsanitize=address -fno-omit-frame-pointer
 
 hostdriver: $(BUILD)/libcuda-host.so ## build the kernels for the host, behind the CUDA driver's interface
 
-$(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildcard kernels/host/*.h kernels/*.h kernels/*.cu kernels/historic/*) Makefile
+$(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildcard kernels/*/*.h kernels/*/*.cu) Makefile
 	@mkdir -p $(BUILD)
 	@command -v $(CXX) >/dev/null || { echo "the tests of the GPU kernels need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 	$(CXX) $(HOST_FLAGS) $(if $(findstring asan,$@),$(ASAN_FLAGS)) $(HOST_SOURCES) -o $@.$$$$ && mv $@.$$$$ $@

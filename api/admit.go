@@ -16,18 +16,40 @@ import (
 
 type slotKey struct{}
 
+// admission is a queue and what its requests are called in errors.
+type admission struct {
+	queue     *queue.Queue
+	one, many string // "query", "queries"
+	slots     string // the flag that sets the number of slots
+}
+
+// queryAdmission is that of queries.
+func (a *API) queryAdmission() admission {
+	return admission{a.o.Queue, "query", "queries", "--query.max-concurrency"}
+}
+
+// listAdmission is that of requests for labels, series and metadata.
+func (a *API) listAdmission() admission {
+	return admission{a.o.ListQueue, "request for a list", "requests for lists", "--query.max-lists"}
+}
+
 // admitted has h answer when there is a slot for the request's query, which is to be
 // given back by evaluationEnded. The time in the queue counts toward the
 // query's timeout. The request's form, if it has one, must have been read, so that whoever
 // sends one slowly holds no slot. fail answers requests that get none.
 func (a *API) admitted(h http.Handler, fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return a.admittedTo(a.queryAdmission(), h, fail)
+}
+
+// admittedTo is like admitted, of any kind of requests.
+func (a *API) admittedTo(q admission, h http.Handler, fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), a.timeout(r))
 		defer cancel()
-		slot, err := a.o.Queue.Enter(ctx, a.client(r))
+		slot, err := q.queue.Enter(ctx, a.client(r))
 		if err != nil {
 			w.Header().Set("Retry-After", retryAfter(err))
-			fail(w, r, a.notAdmitted(err))
+			fail(w, r, q.refusal(err))
 			return
 		}
 		defer slot.Leave()
@@ -64,7 +86,7 @@ func (a *API) client(r *http.Request) string {
 	return host
 }
 
-// queueError is the error of a query that got no slot.
+// queueError is the error of a request that got no slot.
 type queueError struct {
 	text string
 	err  error
@@ -73,15 +95,14 @@ type queueError struct {
 func (e *queueError) Error() string { return e.text }
 func (e *queueError) Unwrap() error { return e.err }
 
-// notAdmitted says in terms of queries why one got no slot.
-func (a *API) notAdmitted(err error) error {
-	l := a.o.Queue.Limits()
-	text := "the request was cancelled while its query waited in the queue"
+// refusal says why a request got no slot.
+func (q admission) refusal(err error) error {
+	text := fmt.Sprintf("the %s was cancelled while it waited in the queue", q.one)
 	switch {
 	case errors.As(err, new(*queue.Rejected)):
-		text = fmt.Sprintf("too many queries at once: %v; --query.max-concurrency, --query.max-queue and --query.max-queue-time set the limits", err)
+		text = fmt.Sprintf("too many %s at once: %v; %s, --query.max-queue and --query.max-queue-time set the limits", q.many, err, q.slots)
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("query timed out in the queue: none of %d slots, which --query.max-concurrency sets, became free within its timeout", l.Slots)
+		text = fmt.Sprintf("%s timed out in the queue: none of %d slots, which %s sets, became free within its timeout", q.one, q.queue.Limits().Slots, q.slots)
 	}
 	return &queueError{text, err}
 }

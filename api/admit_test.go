@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,6 +189,58 @@ func TestDoorsThatWait(t *testing.T) {
 	<-stuck.at
 	require.Equal(t, http.StatusOK, askFrom(a, "10.0.0.1:1", "/api/v1/query?query=1").Code)
 	close(stuck.until)
+	<-done
+}
+
+// Lists have a queue of their own, in which the doors wait that the upstream answers; the slot
+// is free once the upstream has begun to answer.
+func TestListsWait(t *testing.T) {
+	begun, until := make(chan struct{}), make(chan struct{})
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("match[]") == "stuck" {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			close(begun)
+			<-until
+		}
+	}))
+	defer up.Close()
+	base, err := url.Parse(up.URL)
+	require.NoError(t, err)
+	q := queue.New(queue.Limits{Slots: 1}, nil)
+	a := newTestAPI(t, func(o *Options) { o.ListQueue, o.Remotes = q, []*Remote{{Name: up.URL, Base: base}} })
+	slot, err := q.Enter(t.Context(), "")
+	require.NoError(t, err)
+	for path, waits := range map[string]bool{
+		"/api/v1/labels":             true,
+		"/api/v1/label/job/values":   true,
+		"/api/v1/series?match[]=m":   true,
+		"/api/v1/metadata":           true,
+		"/api/v1/targets":            true,
+		"/api/v1/status/tsdb":        true,
+		"/federate?match[]=m":        true,
+		"/api/v1/query?query=1":      false,
+		"/api/v1/status/runtimeinfo": false,
+	} {
+		w := askFrom(a, "10.0.0.1:1", path)
+		require.Equal(t, waits, w.Code == http.StatusServiceUnavailable, "%s: %d", path, w.Code)
+		require.Equal(t, waits, w.Header().Get("Retry-After") == "1", path)
+		if waits {
+			require.Contains(t, w.Body.String(), "too many requests for lists at once", path)
+			require.Contains(t, w.Body.String(), "--query.max-lists", path)
+		}
+	}
+	slot.Leave()
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		askFrom(a, "10.0.0.1:1", "/api/v1/series?match[]=stuck")
+	}()
+	<-begun
+	require.Eventually(t, func() bool { return q.Running() == 0 }, 20*time.Second, time.Millisecond)
+	require.Equal(t, http.StatusOK, askFrom(a, "10.0.0.1:1", "/api/v1/series?match[]=m").Code)
+	close(until)
 	<-done
 }
 

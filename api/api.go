@@ -80,6 +80,8 @@ type Options struct {
 	// Ready says why the server is not ready, or nil. A nil Ready is always
 	// ready.
 	Ready func() error
+	// Lifecycle opens /-/reload.
+	Lifecycle bool
 	// Reload reads the configuration again. nil when there is none.
 	Reload func() error
 
@@ -109,6 +111,9 @@ type Options struct {
 	Queue *queue.Queue
 	// ReadQueue is the same for requests of remote read.
 	ReadQueue *queue.Queue
+	// ListQueue is the same for requests for labels, series and metadata, which servers answer
+	// that samples are read from. A slot is given back when the server begins to answer.
+	ListQueue *queue.Queue
 	// TenantHeader is the header that says whose a request is, for whose turn it is in the
 	// queues. Requests without it, and all if it is empty, are the remote address's.
 	TenantHeader string

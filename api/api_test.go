@@ -30,7 +30,7 @@ import (
 )
 
 // newStorage returns a storage with what load says, in promqltest's language.
-func newStorage(t *testing.T, load string) *teststorage.TestStorage {
+func newStorage(t testing.TB, load string) *teststorage.TestStorage {
 	return promqltest.LoadedStorage(t, load)
 }
 
@@ -41,7 +41,7 @@ load 1m
 	slash{"a/b"="c"} 1x120
 `
 
-func newEngine(t *testing.T, change func(*promql.EngineOpts)) *engine.Engine {
+func newEngine(t testing.TB, change func(*promql.EngineOpts)) *engine.Engine {
 	o := promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true}
 	if change != nil {
 		change(&o)
@@ -52,7 +52,7 @@ func newEngine(t *testing.T, change func(*promql.EngineOpts)) *engine.Engine {
 }
 
 // newTestAPI returns an API over some series, with options changed.
-func newTestAPI(t *testing.T, change func(*Options)) *API {
+func newTestAPI(t testing.TB, change func(*Options)) *API {
 	t.Helper()
 	o := Options{}
 	if change != nil {
@@ -476,7 +476,7 @@ func TestOperating(t *testing.T) {
 	var notReady, bad error
 	a := newTestAPI(t, func(o *Options) {
 		o.Ready = func() error { return notReady }
-		o.Reload = func() error { return bad }
+		o.Reload, o.Lifecycle = func() error { return bad }, true
 		o.Pprof = true
 	})
 	text := func(method, path string) (int, string) {
@@ -506,9 +506,13 @@ func TestOperating(t *testing.T) {
 	require.Equal(t, 500, code)
 	require.Contains(t, body, "unknown key")
 
-	a = newTestAPI(t, nil)
+	a = newTestAPI(t, func(o *Options) { o.Lifecycle = true })
 	code, _ = text(http.MethodPost, "/-/reload")
 	require.Equal(t, 404, code)
+	a = newTestAPI(t, func(o *Options) { o.Reload = func() error { panic("it must not be called") } })
+	code, body = text(http.MethodPost, "/-/reload")
+	require.Equal(t, 403, code)
+	require.Equal(t, "Lifecycle API is not enabled.", body)
 	code, _ = text(http.MethodGet, "/debug/pprof/")
 	require.Equal(t, 404, code)
 	code, _ = text(http.MethodPost, "/-/quit")

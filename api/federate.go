@@ -33,7 +33,7 @@ func (a *API) federation() http.Handler {
 	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
 		return here
 	}
-	return a.forwardOr(a.o.Remotes[0], here)
+	return a.admittedTo(a.listAdmission(), a.forwardOr(a.o.Remotes[0], here), a.federationFailed)
 }
 
 // exposed is the newest sample of a series.

@@ -48,6 +48,15 @@ var forwardedHeaders = []string{
 // listing returns what answers the doors that remote read cannot answer, and
 // those that only a running Prometheus can.
 func (a *API) listing() (list, only http.Handler) {
+	list, only = a.lists()
+	waits := func(h http.Handler) http.Handler {
+		return a.admittedTo(a.listAdmission(), h, a.respondNotAdmitted)
+	}
+	return waits(list), waits(only)
+}
+
+// lists are the handlers of listing for requests that have a slot.
+func (a *API) lists() (list, only http.Handler) {
 	switch len(a.o.Remotes) {
 	case 0:
 		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus answers this")
@@ -98,6 +107,7 @@ func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
 			r.Out.Host = base.Host
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			evaluationEnded(resp.Request.Context()) // what is left is to write
 			switch resp.StatusCode {
 			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 				// Not the client's credentials were refused, so it must not be asked for others.

@@ -26,6 +26,10 @@ func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 
 // reload reads the configuration again.
 func (a *API) reload(w http.ResponseWriter, _ *http.Request) {
+	if !a.o.Lifecycle {
+		a.quit(w, nil)
+		return
+	}
 	if a.o.Reload == nil {
 		respondText(w, http.StatusNotFound, "there is no configuration to reload\n")
 		return
@@ -37,7 +41,7 @@ func (a *API) reload(w http.ResponseWriter, _ *http.Request) {
 	respondText(w, http.StatusOK, "")
 }
 
-// quit refuses to end the program, as a Prometheus does whose lifecycle API is off.
+// quit refuses to end the program, in the words of a Prometheus whose lifecycle API is off.
 func (a *API) quit(w http.ResponseWriter, _ *http.Request) {
 	respondText(w, http.StatusForbidden, "Lifecycle API is not enabled.")
 }

@@ -17,6 +17,7 @@ func (a *API) newRead() (http.Handler, error) {
 		SampleLimit:       max(a.o.ReadSamples, 0),
 		StreamSampleLimit: a.o.ReadStreamSamples,
 		MaxQueries:        max(a.o.ReadQueries, 0),
+		CheckRegexps:      a.o.Limits.CheckRegexps,
 		Queue:             a.o.ReadQueue,
 		Client:            a.client,
 		FrameBytes:        a.o.ReadFrameBytes,

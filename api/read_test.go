@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,4 +143,20 @@ func TestExternalLabels(t *testing.T) {
 	var shown promconfig.Config
 	require.NoError(t, yaml.Unmarshal([]byte(status.YAML), &shown))
 	require.Equal(t, "{cluster=\"eu\", replica=\"a\"}", shown.GlobalConfig.ExternalLabels.String(), status.YAML)
+}
+
+// TestRemoteReadRegexps: the regular expressions of all queries of a remote read are bounded
+// together, as those of a query are, before they are compiled.
+func TestRemoteReadRegexps(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) { o.Limits.RegexpSize = 1000 })
+	large := &prompb.Query{EndTimestampMs: 1, Matchers: []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "i", Value: "(a{20}b){30}"}}}
+	for n, want := range map[int]int{1: 200, 2: 400} {
+		data, err := (&prompb.ReadRequest{Queries: slices.Repeat([]*prompb.Query{large}, n)}).Marshal()
+		require.NoError(t, err)
+		w := do(t, a, httptest.NewRequest(http.MethodPost, "/api/v1/read", bytes.NewReader(snappy.Encode(nil, data))))
+		require.Equal(t, want, w.Code, w.Body)
+		if want == 400 {
+			require.Contains(t, w.Body.String(), "--query.max-regexp-size allows is 1000")
+		}
+	}
 }

@@ -102,7 +102,7 @@ func New(up Upstream, o Options) *Cache {
 	c.remembered.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
-		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry)
+		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
 	c.prefetch = newPrefetcher(c, o.Prefetch, o.prefetchPause())
@@ -110,7 +110,8 @@ func New(up Upstream, o Options) *Cache {
 }
 
 // Close ends prefetching, writes what is still to be written to disk and closes
-// that. The cache can be used further, without those.
+// that. What is not written within a second is left. The cache can be used further,
+// without those.
 func (c *Cache) Close() error {
 	c.prefetch.close()
 	if c.disk == nil {

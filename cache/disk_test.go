@@ -35,7 +35,7 @@ func onDisk(t testing.TB, up Upstream, path string, o Options) *Cache {
 	if o.Now == nil {
 		o.Now = at(now)
 	}
-	o.Tile, o.Disk = testTile, store
+	o.Tile, o.Disk, o.saveGrace = testTile, store, time.Hour
 	c := New(up, o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

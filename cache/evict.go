@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -123,11 +124,19 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fr
 			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
 		}
 	}
+	out, lacks := c.choose(found, float64(over+c.room/64)) // more, so that it is not done every time
+	if lacks > float64(c.room/64) {
+		return nil
+	}
+	return out
+}
+
+// choose takes of found, the least worth first, what comes to want bytes, and returns how
+// many bytes that lacks.
+func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks float64) {
 	slices.SortFunc(found, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.from, b.from))
 	})
-	want := float64(over + c.room/64) // so that it is not done every time
-	var out []departure
 	place := map[*entry]int{}
 	for _, k := range found {
 		if want <= 0 {
@@ -148,10 +157,7 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fr
 		}
 		out[i].spans = out[i].spans.with(s)
 	}
-	if want > float64(c.room/64) {
-		return nil
-	}
-	return out
+	return out, want
 }
 
 // worths cuts what is covered by what it is worth to e, without what a running
@@ -203,11 +209,17 @@ func (c *Cache) shed(e *entry, gone spans) bool {
 // part returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
 func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selection.Selection, error) {
-	rest, err := restrict(context.Background(), sel, covered.all(), left.all())
+	var rest *selection.Selection
+	err := rescue.Do(func() (err error) { // callers hold locks
+		if rest, err = restrict(context.Background(), sel, covered.all(), left.all()); err == nil {
+			rest = rest.Compact(wellUsed).Remember(left.until(c.tile))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return rest.Compact(wellUsed).Remember(left.until(c.tile)), nil
+	return rest, nil
 }
 
 func without(cs coverage, gone spans) coverage {

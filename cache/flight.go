@@ -100,6 +100,9 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
 	if !c.restore(ctx, f) && !c.subsume(ctx, f, matchers, qs) {
+		if f.err = ctx.Err(); f.err != nil {
+			return
+		}
 		if f.files {
 			c.countFetch(f, qs) // the files are gone or damaged
 		}
@@ -213,7 +216,8 @@ func (c *Cache) await(ctx context.Context, flights []*flight) error {
 }
 
 // leave stops waiting for flights. Those that nobody else waits for are
-// cancelled, and have ended when it returns.
+// cancelled, and have ended when it returns, but for those that read files: a disk that hangs
+// holds up no query beyond its time.
 func (c *Cache) leave(flights []*flight) {
 	var ended []*flight
 	c.mu.Lock()
@@ -222,7 +226,9 @@ func (c *Cache) leave(flights []*flight) {
 			f.leaveEntry()
 			c.tidy(f.entry)
 			f.cancel()
-			ended = append(ended, f)
+			if !f.files {
+				ended = append(ended, f)
+			}
 		}
 	}
 	c.mu.Unlock()

@@ -78,6 +78,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 
 	saveRetry time.Duration // 0 means saveRetry
+	saveGrace time.Duration // 0 means saveGrace
 	grace     time.Duration // see Cache.grace; 0 means what suits prefetchPause
 }
 
@@ -106,6 +107,9 @@ func (o Options) withDefaults() Options {
 	o.Retention = max(o.Retention, 0)
 	if o.saveRetry == 0 {
 		o.saveRetry = saveRetry
+	}
+	if o.saveGrace == 0 {
+		o.saveGrace = saveGrace
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -66,7 +66,10 @@ func (c *Cache) restore(ctx context.Context, f *flight) bool {
 func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, coverage, error) {
 	var parts []part
 	var covered coverage
-	files := c.disk.Load(key)
+	files, err := c.disk.Load(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
 	m := c.moment()
 	for _, f := range slices.Backward(files) { // the newest first: it is right
 		has := coverageOf(f.Covered)

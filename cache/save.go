@@ -19,24 +19,34 @@ type saver struct {
 	failing atomic.Bool   // whether the last write failed
 	wake    chan struct{}
 	closing chan struct{}
-	done    chan struct{} // closed when it has ended
-	close   func()        // writes what is still to be written, unless that fails, and ends it
+	ending  context.Context // of writing: it ends some time after closing began
+	done    chan struct{}   // closed when it has ended
+	// close writes what is still to be written, unless that fails, and ends it: after the
+	// grace that it was made with no more is begun, and what is being written is left.
+	close func()
 
 	mu      sync.Mutex
 	dirty   map[string]*entry   // to be written, by key
 	useless map[string]struct{} // keys to be removed
 }
 
-const saveRetry = 30 * time.Second
+const (
+	saveRetry = 30 * time.Second
+	saveGrace = time.Second // for what is still to be written when the cache is closed
+)
 
-func newSaver(c *Cache, retry time.Duration) *saver {
+func newSaver(c *Cache, retry, grace time.Duration) *saver {
+	ctx, cancel := context.WithCancel(context.Background())
 	s := &saver{
 		c: c, retry: retry, dirty: map[string]*entry{}, useless: map[string]struct{}{},
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), ending: ctx, done: make(chan struct{}),
 	}
 	s.close = sync.OnceFunc(func() {
 		close(s.closing)
+		late := time.AfterFunc(grace, cancel)
 		<-s.done
+		late.Stop()
+		cancel()
 	})
 	go s.run()
 	return s
@@ -85,6 +95,9 @@ func (s *saver) run() {
 				if ok {
 					s.work()
 				}
+				if n := s.left(); s.ending.Err() != nil && n > 0 {
+					s.c.log.Warn("Not all that is cached was written to cache.path before the end; the rest is fetched again after a restart", "selectors", n)
+				}
 				return
 			}
 		}
@@ -107,10 +120,17 @@ func (s *saver) take() (useless string, e *entry) {
 	return "", nil
 }
 
-// work removes and writes what there is to be, and reports false when a write
-// fails. What was not written is left for the next time.
+// left is the number of selectors that are still to be written.
+func (s *saver) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.dirty)
+}
+
+// work removes and writes what there is to be, as long as it may, and reports false when a
+// write fails. What was not written is left for the next time.
 func (s *saver) work() bool {
-	for {
+	for s.ending.Err() == nil {
 		useless, e := s.take()
 		switch {
 		case useless != "":
@@ -120,7 +140,11 @@ func (s *saver) work() bool {
 		case e == nil:
 			return true
 		default:
-			wrote, err := s.c.write(e)
+			wrote, err := s.c.write(s.ending, e)
+			if s.ending.Err() != nil && !wrote {
+				s.save(e)
+				return true
+			}
 			s.say(wrote, err)
 			if err != nil {
 				s.save(e)
@@ -128,6 +152,7 @@ func (s *saver) work() bool {
 			}
 		}
 	}
+	return true
 }
 
 // say logs when writing begins to fail and when it works again.
@@ -144,8 +169,8 @@ func (s *saver) say(wrote bool, err error) {
 }
 
 // write writes what is kept of e and not on disk yet, and reports whether there
-// was anything.
-func (c *Cache) write(e *entry) (wrote bool, err error) {
+// was anything. When ctx ends there was not.
+func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
 	c.files.RLock()
 	defer c.files.RUnlock()
 	defer c.enter()() // what is kept may be in files
@@ -160,17 +185,17 @@ func (c *Cache) write(e *entry) (wrote bool, err error) {
 	if len(plan.spans) == 0 {
 		return false, nil
 	}
-	part, err := restrict(context.Background(), sel, covered.all(), plan.spans)
+	part, err := restrict(ctx, sel, covered.all(), plan.spans)
 	if err != nil {
 		return false, nil // a corrupt chunk; reading it has dropped the entry
 	}
 	if plan.merge(part.PayloadBytes()) {
-		if part, err = restrict(context.Background(), sel, covered.all(), plan.spans); err != nil {
+		if part, err = restrict(ctx, sel, covered.all(), plan.spans); err != nil {
 			return false, nil
 		}
 	}
-	switch err = c.disk.Put(e.key, plan.stretches(), part, plan.replaces); {
-	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed):
+	switch err = c.disk.Put(ctx, e.key, plan.stretches(), part, plan.replaces); {
+	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
 		return false, nil
 	case err == nil:
 		c.metrics.saved.add(part.PayloadBytes())

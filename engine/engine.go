@@ -80,6 +80,10 @@ func New(o Options) *Engine {
 // DecodedBytes is the memory in bytes that decoded columns of hot series take.
 func (e *Engine) DecodedBytes() int64 { return e.cpu.DecodedBytes() }
 
+// ShrinkDecoded drops decoded columns of about so many bytes, and returns how many bytes that
+// are.
+func (e *Engine) ShrinkDecoded(bytes int64) (freed int64) { return e.cpu.ShrinkDecoded(bytes) }
+
 // ResultsBytes is the memory in bytes that remembered results take.
 func (e *Engine) ResultsBytes() int64 {
 	if e.results == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/stats"
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/yield"
 )
 
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
@@ -87,11 +88,13 @@ type meteredSet struct {
 	brought int64 // samples of the series read so far, at most
 	window  bool  // whether it is a range selector
 	from    int64 // samples that were counted before the first series; -1 before that
+	point   yield.Point
 }
 
 // read counts a series that is about to be read. A histogram counts as many samples as it
 // is large.
 func (s *meteredSet) read() error {
+	s.point.Pass()
 	s.brought += s.steps
 	total := s.m.samples.TotalSamples
 	if s.from < 0 {

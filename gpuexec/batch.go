@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // section is a stretch of bytes of a buffer, at a multiple of 256.
@@ -29,8 +29,8 @@ func newInput(b *batch) input {
 		in.size += aligned(n, 256)
 		return s
 	}
-	in.table = next(b.total.positions * lanes * int(unsafe.Sizeof(kernels.Entry{})))
-	in.wide = next(b.total.wide * int(unsafe.Sizeof(kernels.SeriesChunk{})))
+	in.table = next(b.total.positions * lanes * int(unsafe.Sizeof(abi.Entry{})))
+	in.wide = next(b.total.wide * int(unsafe.Sizeof(abi.SeriesChunk{})))
 	in.rows = next(b.total.positions * 8)
 	in.first = next((len(b.tiles) + 1) * 4)
 	in.groups = next(len(b.groups) * 4)
@@ -56,7 +56,7 @@ func newOutput(in input, r room) output {
 		return s
 	}
 	if !r.fuses {
-		o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(kernels.Decoded{})))
+		o.decoded = next(in.total.positions * lanes * int(unsafe.Sizeof(abi.Decoded{})))
 		o.times = next(in.total.rows * lanes * 8)
 		o.values = next(in.total.rows * lanes * 8)
 	}
@@ -76,7 +76,7 @@ const absent = 1<<64 - 1
 // transfers that bring the latter there.
 func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64) []transfer {
 	in := b.in
-	table, wide := as[kernels.Entry](buf, in.table), as[kernels.SeriesChunk](buf, in.wide)
+	table, wide := as[abi.Entry](buf, in.table), as[abi.SeriesChunk](buf, in.wide)
 	rows, first := as[uint64](buf, in.rows), as[uint32](buf, in.first)
 	copy(as[uint32](buf, in.groups), b.groups)
 	copy(as[uint32](buf, in.starts), b.starts)
@@ -107,16 +107,16 @@ func (y *layout) fill(b *batch, buf []byte, bases []uint64, rest, origin uint64)
 					moved[k] = append(moved[k], transfer{y.sel.Bytes(*c)[:whole], to})
 					at.bytes += whole
 				}
-				ref := kernels.SeriesChunk{
-					ChunkRef: kernels.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
+				ref := abi.SeriesChunk{
+					ChunkRef: abi.ChunkRef{Off: to - origin, Len: c.Len, Samples: uint32(c.Samples)}, From: c.MinT, To: c.MaxT,
 				}
 				if c.Enc == chunkenc.EncXOR2 {
-					ref.Samples |= kernels.XOR2
+					ref.Samples |= abi.XOR2
 				}
-				if kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+				if abi.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
 					tile[p*lanes+lane] = ref.Entry(y.since())
 				} else {
-					tile[p*lanes+lane] = kernels.WideEntry(uint32(at.wide))
+					tile[p*lanes+lane] = abi.WideEntry(uint32(at.wide))
 					wide[at.wide] = ref
 					at.wide++
 				}

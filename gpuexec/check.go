@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // CheckKernels adds numbers on the device, compares the sums with those made
 // here, and returns how long a launch and the wait for it take, in seconds.
-func CheckKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
-	const count = 64 * kernels.CheckBlock
+func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
+	const count = 64 * abi.CheckBlock
 	h := &held{c: c}
 	defer h.release(&err)
 	s, err := h.stream()
 	if err != nil {
 		return 0, err
 	}
-	host, err := h.allocHost(4 * (count + count/kernels.CheckBlock))
+	host, err := h.allocHost(4 * (count + count/abi.CheckBlock))
 	if err != nil {
 		return 0, err
 	}
@@ -28,11 +29,11 @@ func CheckKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
 		return 0, err
 	}
 	numbers, sums := host[:4*count], host[4*count:]
-	want := make([]uint32, count/kernels.CheckBlock)
+	want := make([]uint32, count/abi.CheckBlock)
 	for i := range count {
 		v := uint32(i) * 2654435761
 		binary.LittleEndian.PutUint32(numbers[4*i:], v)
-		want[i/kernels.CheckBlock] += v
+		want[i/abi.CheckBlock] += v
 	}
 	deviceSums := device + cuda.Pointer(len(numbers))
 	if err := c.CopyIn(device, numbers, s); err != nil {
@@ -49,8 +50,8 @@ func CheckKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
 		if err := c.Wait(s); err != nil {
 			return 0, err
 		}
-		if took := time.Since(start).Seconds(); launch == 0 || took < launch {
-			launch = took
+		if took := time.Since(start).Seconds(); seconds == 0 || took < seconds {
+			seconds = took
 		}
 	}
 	if err := c.CopyOut(sums, deviceSums, s); err != nil {
@@ -64,5 +65,5 @@ func CheckKernels(c *cuda.Context, k *Kernels) (launch float64, err error) {
 			return 0, fmt.Errorf("it computes wrong sums: %d instead of %d; see nvidia-smi -q for memory errors", got, w)
 		}
 	}
-	return launch, nil
+	return seconds, nil
 }

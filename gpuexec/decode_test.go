@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // sizes are numbers of chunks around those of a tile, a block and a grid.
@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 				require.NoError(t, d.status[i].Err())
 				stale := false
 				for j := range times[i] {
-					at := kernels.Place(d.rows, i, j)
+					at := abi.Place(d.rows, i, j)
 					checkSample(t, d, at, times[i][j], values[i][j], chunks[i])
 					stale = stale || value.IsStaleNaN(values[i][j])
 				}
@@ -48,9 +48,9 @@ func TestDecodeLongChunk(t *testing.T) {
 		d := b.decode([][]byte{encode(t, ts[:3], vs[:3]), encode(t, ts, vs)}, r)
 		require.NoError(t, d.status[1].Err())
 		for j := range ts {
-			checkSample(t, d, kernels.Place(d.rows, 1, j), ts[j], vs[j], nil)
+			checkSample(t, d, abi.Place(d.rows, 1, j), ts[j], vs[j], nil)
 		}
-		untouched := d.times[kernels.Place(d.rows, 0, 3):]
+		untouched := d.times[abi.Place(d.rows, 0, 3):]
 		require.Equal(t, uint64(0xEEEEEEEEEEEEEEEE), uint64(untouched[0]), "places behind a shorter chunk stay as they are")
 	})
 }
@@ -64,7 +64,7 @@ func TestDecodeCorrupt(t *testing.T) {
 	if testing.Short() {
 		rounds = 6
 	}
-	seen := map[kernels.Status]int{}
+	seen := map[abi.Status]int{}
 	onBench(t, func(b *bench) {
 		for range rounds {
 			good := randomChunk(t, r)
@@ -84,7 +84,7 @@ func TestDecodeCorrupt(t *testing.T) {
 			}
 		}
 	})
-	for _, s := range []kernels.Status{0, truncated, badNumber, backwards} {
+	for _, s := range []abi.Status{0, truncated, badNumber, backwards} {
 		require.NotZero(t, seen[s], "status %d does not occur", s)
 	}
 	t.Log(seen)
@@ -125,7 +125,7 @@ func checkDecoded(t *testing.T, d decoded, i int, chunk []byte) {
 	it := c.Iterator(nil)
 	for j := 0; it.Next() != chunkenc.ValNone; j++ {
 		ts, v := it.At()
-		checkSample(t, d, kernels.Place(d.rows, i, j), ts, v, chunk)
+		checkSample(t, d, abi.Place(d.rows, i, j), ts, v, chunk)
 	}
 	require.NoError(t, it.Err(), "%x", chunk)
 }
@@ -140,7 +140,7 @@ func TestFold(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	onBench(t, func(b *bench) {
 		chunks := make([][]byte, 500)
-		want := make([]kernels.Fold, len(chunks))
+		want := make([]abi.ChunkSums, len(chunks))
 		for i := range chunks {
 			ts, vs := randomSamples(r, r.IntN(150))
 			for j := range ts {
@@ -151,10 +151,10 @@ func TestFold(t *testing.T) {
 		}
 		slab, refs := slabOf(chunks, r)
 		in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
-		folds, status := space[kernels.Fold](b, uint64(len(refs))), space[uint32](b, uint64(len(refs)))
-		require.NoError(t, b.k.Fold(b.c, b.stream, in, folds, status))
-		got := get[kernels.Fold](b, folds, uint64(len(refs)))
-		for i, s := range get[kernels.Status](b, status, uint64(len(refs))) {
+		folds, status := space[abi.ChunkSums](b, uint64(len(refs))), space[uint32](b, uint64(len(refs)))
+		require.NoError(t, b.reduceXOR(in, folds, status))
+		got := get[abi.ChunkSums](b, folds, uint64(len(refs)))
+		for i, s := range get[abi.Status](b, status, uint64(len(refs))) {
 			require.NoError(t, s.Err())
 			require.Equal(t, want[i].Times, got[i].Times)
 			require.Equal(t, bitsOf(want[i].Sum), bitsOf(got[i].Sum), "%v %v", want[i].Sum, got[i].Sum)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -39,18 +40,18 @@ type Options struct {
 type Executor struct {
 	dev  *cuda.Device
 	cpu  *cpuexec.Executor // says what surrounds the values
-	k    *Kernels
+	k    *launch.Set
 	link float64 // what it copies to the device, in bytes a second
 
-	arena       cuda.Pointer
-	memory      uint64
-	large       seat
-	small       seat
-	store       *store
-	feeder      *feeder
-	lender      *lender
-	stretchGoal uint32 // threads worth starting for a window kernel
-	goodBatch   int    // bytes of device memory that a batch should take
+	arena      cuda.Pointer
+	memory     uint64
+	large      seat
+	small      seat
+	store      *store
+	feeder     *feeder
+	lender     *lender
+	threadGoal uint32 // threads worth starting for a window kernel
+	goodBatch  int    // bytes of device memory that a batch should take
 
 	mu   sync.Mutex
 	lost error
@@ -69,10 +70,10 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	if o.Rows == 0 {
 		o.Rows = 1 << 30
 	}
-	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), stretchGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
+	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), threadGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var err error
-	if x.k, err = LoadKernels(dev); err == nil {
+	if x.k, err = launch.Load(dev, launch.Queries()...); err == nil {
 		err = dev.Do(func(c *cuda.Context) error {
 			err := x.take(c, o)
 			if err != nil {
@@ -101,7 +102,7 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 		}
 		x.memory = free / 2
 	}
-	x.memory = min(x.memory, kernels.EntryReach)
+	x.memory = min(x.memory, abi.EntryReach)
 	if x.arena, err = c.Alloc(x.memory); err != nil {
 		return err
 	}

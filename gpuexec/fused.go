@@ -3,7 +3,8 @@ package gpuexec
 import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // Fused kernels decode chunks and compute windows in one go, without storing samples
@@ -13,9 +14,9 @@ import (
 // fuses reports whether a fused kernel computes the windows. Each is computed by the
 // thread that has the chunk in which it begins, so that windows longer than chunks
 // would leave most threads without one. It does not change a bit of the answer.
-func (f function) fuses(l *cpuexec.Leaf, s Steps) bool {
+func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
 	switch f.by {
-	case byEnds, byAll, byRate:
+	case byEnds, byOver, byRate:
 	default:
 		return false
 	}
@@ -37,32 +38,39 @@ func chunkSpan(l *cpuexec.Leaf) int64 {
 	return span / max(chunks, 1)
 }
 
-// fusedKernel is a fused kernel, and the same for batches with XOR2 chunks.
-type fusedKernel struct{ plain, mixed cuda.Function }
-
-// fused puts a fused kernel on a stream. drop leaves out stale markers. A corrupt chunk
-// is reported as DecodeSeries does.
-func (k *Kernels) fused(c *cuda.Context, s cuda.Stream, f fusedKernel, b *Batch, steps Steps, drop bool, fault cuda.Pointer, base uint64, out Output, more ...any) error {
-	fn := f.plain
-	if b.Mixed {
-		fn = f.mixed
+// fused puts decoding batch number n and its windows on a stream. A corrupt chunk is reported
+// as DecodeSeries does.
+func (j *job) fused(c *cuda.Context, s cuda.Stream, n int, d *onDevice) error {
+	b, out := &d.Batch, d.out
+	p := launch.FusedParameters{
+		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
+		Drop: !j.l.Window.Func.Instant, Fault: j.at(j.fault), FaultBase: uint64(n) << 40,
+		Start: j.steps.Start, Interval: j.steps.Interval, Steps: j.steps.Count, Width: j.steps.Width,
+		Out: out.Values, Reads: out.Reads, Counts: out.Counts,
 	}
-	return c.Launch(fn, blocks(b.Chunks, kernels.DecodeBlock), cuda.Size{X: kernels.DecodeBlock}, 0, s, append([]any{
-		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, flag(drop), fault, base,
-		steps.Start, steps.Interval, steps.Count, steps.Width, out.Values, out.Reads, out.Counts,
-	}, more...)...)
+	return fusedKernel(p, j.f, j.f.divisor(j.l.Window.Width), b.Mixed).Launch(j.x.k.On(c, s), launch.Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
 }
 
-// fused puts decoding batch number b and its windows on a stream.
-func (j *job) fused(c *cuda.Context, s cuda.Stream, b int, d *onDevice) error {
-	k, fault, base := j.x.k, j.at(j.fault), uint64(b)<<40
-	drop := !j.l.Window.Func.Instant
-	switch j.f.by {
-	case byAll:
-		return k.fused(c, s, k.fusedAll, &d.Batch, j.steps, drop, fault, base, d.out, uint32(j.f.op))
-	case byRate:
-		return k.fused(c, s, k.fusedRate, &d.Batch, j.steps, drop, fault, base, d.out, flag(j.f.counter), j.f.divisor(j.l.Window.Width))
+// launcher is a kernel with its parameters.
+type launcher interface {
+	Launch(q launch.Queue, grid, block cuda.Size) error
+}
+
+// fusedKernel is the fused kernel of a window function: that for batches with XOR2 chunks if
+// there are any. seconds divides the result unless it is 0.
+func fusedKernel(p launch.FusedParameters, f function, seconds float64, mixed bool) launcher {
+	switch {
+	case f.by == byOver && mixed:
+		return &launch.FusedOverMixed{FusedParameters: p, Op: f.op}
+	case f.by == byOver:
+		return &launch.FusedOver{FusedParameters: p, Op: f.op}
+	case f.by == byRate && mixed:
+		return &launch.FusedRateMixed{FusedParameters: p, Counter: f.counter, Seconds: seconds}
+	case f.by == byRate:
+		return &launch.FusedRate{FusedParameters: p, Counter: f.counter, Seconds: seconds}
+	case mixed:
+		return &launch.FusedEndsMixed{FusedParameters: p, Kind: f.ends}
 	default:
-		return k.fused(c, s, k.fusedEnds, &d.Batch, j.steps, drop, fault, base, d.out, uint32(j.f.ends))
+		return &launch.FusedEnds{FusedParameters: p, Kind: f.ends}
 	}
 }

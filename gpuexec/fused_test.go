@@ -29,7 +29,7 @@ func TestFused(t *testing.T) {
 	cpu := cpuexec.New(cpuexec.Options{})
 	var fusible []string
 	for name, f := range functions {
-		if f.by == byEnds || f.by == byAll || f.by == byRate {
+		if f.by == byEnds || f.by == byOver || f.by == byRate {
 			fusible = append(fusible, name)
 		}
 	}
@@ -58,7 +58,7 @@ func TestFused(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, what)
-		same(t, want, got, functions[name].by != byAll || name == "min_over_time" || name == "max_over_time", what)
+		same(t, want, got, functions[name].by != byOver || name == "min_over_time" || name == "max_over_time", what)
 		if stages.Fused {
 			ran[name]++
 		}

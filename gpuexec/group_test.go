@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // sum is a sum and what its additions lost, as group_sum keeps them.
@@ -72,11 +72,11 @@ func TestGroupSum(t *testing.T) {
 			groups := Groups{put(b, members), put(b, first), uint32(shape.groups)}
 			n := uint64(shape.groups * shape.steps)
 			sums, counts := space[float64](b, n), space[uint32](b, n)
-			require.NoError(t, b.k.GroupSum(b.c, b.stream, in, groups, sums, counts))
+			require.NoError(t, b.groupSum(in, groups, sums, counts))
 			gotSums, gotCounts := get[float64](b, sums, n), get[uint32](b, counts, n)
 			for g, l := range lists {
 				for k := range shape.steps {
-					var parts [kernels.GroupSumParts]sum
+					var parts [abi.GroupSumParts]sum
 					plain, size, count := 0.0, 0.0, uint32(0)
 					for i, s := range l {
 						if present[int(s)*words+k/32]>>(k%32)&1 == 1 {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/selection"
 )
 
-const lanes = kernels.TileChunks
+const lanes = abi.TileChunks
 
 // layout says where each series and chunk of a leaf goes on the device. It cuts the
 // series, in their order, into batches. Within a batch they have places in the order
@@ -38,17 +38,6 @@ type layout struct {
 	places  []uint32 // of each series
 	cost    int      // of a series, in bytes of device memory, as the last batch had it
 	most    int      // series that may fit into a batch
-}
-
-// room is the memory in bytes that a batch may take.
-type room struct {
-	tables int // for what says where chunks are
-	device int // in all
-	goal   int // in all, for good batches: enough to fill a device, and several to overlap
-	steps  int
-	panes  int  // bytes that the panes of a tile take, twice
-	pieces int  // bytes that what is copied back of a tile takes, besides its values
-	fuses  bool // samples are not stored
 }
 
 // layoutKey is what a layout depends on besides the selection.
@@ -134,7 +123,7 @@ func (y *layout) SizeBytes() int64 {
 
 // since is the time that entries count from, in ms: a little before what is read, as
 // the first chunks are.
-func (y *layout) since() int64 { return y.mint - kernels.EntrySpan }
+func (y *layout) since() int64 { return y.mint - abi.EntrySpan }
 
 // batch returns batch n, or nil behind the last.
 func (y *layout) batch(n int) (*batch, error) {
@@ -265,7 +254,7 @@ func (y *layout) size(b *batch, tile int, use []useCount) (t tileSize) {
 			t.encoded += int(c.Len)
 			t.bytes += aligned(int(c.Len), 8)
 			t.chunks++
-			if !kernels.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
+			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.since()) {
 				t.wide++
 			}
 			if c.Slab != slab {
@@ -297,6 +286,3 @@ func (y *layout) place(b *batch, number int) (series int, c selection.Chunk) {
 	cs, _ := y.chunksOf(b, tile)
 	return int(b.series[tile*lanes+number%lanes]), cs[number%lanes][position]
 }
-
-// aligned is the next multiple of a power of two.
-func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -21,38 +21,38 @@ type lender struct {
 	dev *cuda.Device
 
 	mu     sync.Mutex
-	left   int // stretches that may still be taken
-	free   []*stretch
-	stuck  []*stretch
+	left   int // buffers that may still be taken
+	free   []*rowBuffer
+	stuck  []*rowBuffer
 	closed bool
 }
 
-// stretch is a piece of page-locked memory.
-type stretch [stretchValues]float64
+// rowBuffer is a piece of page-locked memory.
+type rowBuffer [rowBufferValues]float64
 
-// stretchValues is the number of values of a stretch, 4 MiB: few enough that the rows of
+// rowBufferValues is the number of values of a buffer, 4 MiB: few enough that the rows of
 // a small query do not keep many from others, and enough for rows of as many steps as a
 // range query may have, and for the link.
-const stretchValues = 512 << 10
+const rowBufferValues = 512 << 10
 
 func newLender(dev *cuda.Device, bytes int64) *lender {
-	return &lender{dev: dev, left: int(max(bytes, 0) / (8 * stretchValues))}
+	return &lender{dev: dev, left: int(max(bytes, 0) / (8 * rowBufferValues))}
 }
 
-func (s *stretch) bytes() []byte {
+func (s *rowBuffer) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
 }
 
-// lend returns n stretches, or none if there are not so many. What is in them is left
+// lend returns n buffers, or none if there are not so many. What is in them is left
 // from others.
-func (l *lender) lend(n int) []*stretch {
+func (l *lender) lend(n int) []*rowBuffer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.free) < n {
 		if l.closed || len(l.free)+l.left < n {
 			return nil
 		}
-		s := new(stretch)
+		s := new(rowBuffer)
 		useHugePages(s.bytes())
 		if l.dev.Do(func(c *cuda.Context) error { return c.RegisterHost(s.bytes()) }) != nil {
 			l.left = 0 // as much as the system lets lock
@@ -70,11 +70,11 @@ func (l *lender) lend(n int) []*stretch {
 }
 
 // spoilReturned, if it is set, changes what was given back, for tests of who looks at it.
-var spoilReturned func(*stretch)
+var spoilReturned func(*rowBuffer)
 
-// giveBack takes stretches that nobody looks at any more. Those that the device may yet
+// giveBack takes buffers that nobody looks at any more. Those that the device may yet
 // write to are never lent again.
-func (l *lender) giveBack(all []*stretch, quiet bool) {
+func (l *lender) giveBack(all []*rowBuffer, quiet bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !quiet {
@@ -93,14 +93,14 @@ func (l *lender) giveBack(all []*stretch, quiet bool) {
 	}
 }
 
-// found takes a stretch that nobody refers to any more.
-func (l *lender) found(s *stretch) {
+// found takes a buffer that nobody refers to any more.
+func (l *lender) found(s *rowBuffer) {
 	runtime.SetFinalizer(s, l.found)
-	l.giveBack([]*stretch{s}, true)
+	l.giveBack([]*rowBuffer{s}, true)
 }
 
-// unlock lets go of a stretch.
-func (l *lender) unlock(s *stretch) {
+// unlock lets go of a buffer.
+func (l *lender) unlock(s *rowBuffer) {
 	runtime.SetFinalizer(s, nil)
 	_ = l.dev.Do(func(c *cuda.Context) error { return c.UnregisterHost(s.bytes()) }) // fails where the device is closed
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// all is how many stretches are free.
+// all is how many buffers are free.
 func (l *lender) all() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,7 +27,7 @@ func (l *lender) all() int {
 
 // spoilStretches changes what is given back, for one test.
 func spoilStretches(t *testing.T) {
-	spoilReturned = func(s *stretch) {
+	spoilReturned = func(s *rowBuffer) {
 		for k := range s {
 			s[k] = math.Float64frombits(0xDEAD_BEEF_0BAD_CAFE)
 		}
@@ -41,7 +41,7 @@ func TestLender(t *testing.T) {
 	h := cudatest.Control(t)
 	dev := cudatest.Device(t)
 	held := h.Held()
-	l := newLender(dev, 5*8*stretchValues+7)
+	l := newLender(dev, 5*8*rowBufferValues+7)
 	require.Nil(t, l.lend(6), "more than there may be")
 	require.Zero(t, h.Calls("cuMemHostRegister_v2"))
 	a := l.lend(2)
@@ -50,8 +50,8 @@ func TestLender(t *testing.T) {
 	b := l.lend(3)
 	require.Len(t, b, 3)
 	require.Nil(t, l.lend(1))
-	seen := map[*stretch]bool{}
-	for _, s := range append(append([]*stretch{}, a...), b...) {
+	seen := map[*rowBuffer]bool{}
+	for _, s := range append(append([]*rowBuffer{}, a...), b...) {
 		require.False(t, seen[s])
 		seen[s] = true
 	}
@@ -75,7 +75,7 @@ func TestLender(t *testing.T) {
 // before.
 func TestLenderFinds(t *testing.T) {
 	dev := cudatest.Device(t)
-	l := newLender(dev, 8*stretchValues)
+	l := newLender(dev, 8*rowBufferValues)
 	for range 3 { // found more than once
 		values := l.lend(1)[0][1000:2000]
 		for range 3 {
@@ -94,7 +94,7 @@ func TestLenderFinds(t *testing.T) {
 func TestLenderFails(t *testing.T) {
 	h := cudatest.Control(t)
 	dev := cudatest.Device(t)
-	l := newLender(dev, 100*8*stretchValues)
+	l := newLender(dev, 100*8*rowBufferValues)
 	h.Configure("cuMemHostRegister_v2:3=2")
 	require.Nil(t, l.lend(4))
 	require.Equal(t, 2, l.all())
@@ -110,7 +110,7 @@ func TestRowsStay(t *testing.T) {
 	spoilStretches(t)
 	r := rand.New(rand.NewPCG(71, 72))
 	cpu := cpuexec.New(cpuexec.Options{})
-	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: 12 * 8 * stretchValues})
+	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: 12 * 8 * rowBufferValues})
 	type query struct {
 		job  cpuexec.Job
 		want *plan.Matrix

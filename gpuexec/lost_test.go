@@ -11,7 +11,8 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // inOwnProcess is set where a test runs in a process that it may spoil.
@@ -35,7 +36,7 @@ func TestLostDevice(t *testing.T) {
 	driver := cudatest.Open(t)
 	dev, err := driver.Device(0)
 	require.NoError(t, err)
-	k, err := LoadKernels(dev)
+	k, err := launch.Load(dev, append(launch.Queries(), launch.Probe...)...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
@@ -62,15 +63,15 @@ func spoil(b *bench, h *cudatest.Host) error {
 	r := rand.New(rand.NewPCG(1, 1))
 	ts, vs := randomSamples(r, 100)
 	slab, refs := slabOf([][]byte{encode(b.t, ts, vs)}, r)
-	rows, total := kernels.Tiles(refs)
+	rows, total := abi.Tiles(refs)
 	in := Chunks{put(b, slab), put(b, refs), 1}
-	places := total * kernels.TileChunks
-	out := Columns{put(b, rows), space[int64](b, places), space[uint64](b, places)}
+	places := total * abi.TileChunks
+	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[uint64](b, places)}
 	status := space[uint32](b, 1)
 	if h == nil {
 		in.Slab = 0
 	} else {
 		h.Configure("cuLaunchKernel:1=719")
 	}
-	return errors.Join(b.k.Decode(b.c, b.stream, in, out, status), b.c.Wait(b.stream))
+	return errors.Join(b.decodeXOR(in, out, status), b.c.Wait(b.stream))
 }

@@ -5,30 +5,30 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // deviceMap is a map as the kernel computes it.
 type deviceMap struct {
-	f     kernels.Map
+	f     abi.Map
 	truth bool
 	a, b  float64
 }
 
 // plainMaps are the functions without constants.
-var plainMaps = map[string]kernels.Map{
-	"neg": kernels.Negate, "abs": kernels.Abs, "ceil": kernels.Ceil, "floor": kernels.Floor, "sgn": kernels.Sign, "sqrt": kernels.Root,
+var plainMaps = map[string]abi.Map{
+	"neg": abi.Negate, "abs": abi.Abs, "ceil": abi.Ceil, "floor": abi.Floor, "sgn": abi.Sign, "sqrt": abi.Root,
 }
 
 // operatorMaps are the operators by name: with the constant on the right, and on the
 // left.
-var operatorMaps = map[string][2]kernels.Map{
-	"+": {kernels.Add, kernels.Add}, "-": {kernels.Subtract, kernels.SubtractFrom},
-	"*": {kernels.Multiply, kernels.Multiply}, "/": {kernels.Divide, kernels.DivideInto},
-	"==": {kernels.Equal, kernels.Equal}, "!=": {kernels.Unequal, kernels.Unequal},
-	">": {kernels.Greater, kernels.Less}, "<": {kernels.Less, kernels.Greater},
-	">=": {kernels.AtLeast, kernels.AtMost}, "<=": {kernels.AtMost, kernels.AtLeast},
+var operatorMaps = map[string][2]abi.Map{
+	"+": {abi.Add, abi.Add}, "-": {abi.Subtract, abi.SubtractFrom},
+	"*": {abi.Multiply, abi.Multiply}, "/": {abi.Divide, abi.DivideInto},
+	"==": {abi.Equal, abi.Equal}, "!=": {abi.Unequal, abi.Unequal},
+	">": {abi.Greater, abi.Less}, "<": {abi.Less, abi.Greater},
+	">=": {abi.AtLeast, abi.AtMost}, "<=": {abi.AtMost, abi.AtLeast},
 }
 
 // mapOf is a map for the device, if its bits are the same there. Those of
@@ -46,17 +46,17 @@ func mapOf(m *plan.Map) (d deviceMap, ok bool) {
 	}
 	switch m.Func.Name {
 	case "round":
-		return deviceMap{f: kernels.Round, a: 1.0 / m.Args[0]}, true
+		return deviceMap{f: abi.Round, a: 1.0 / m.Args[0]}, true
 	case "clamp":
-		return deviceMap{f: kernels.Clamp, a: m.Args[0], b: m.Args[1]}, true
+		return deviceMap{f: abi.Clamp, a: m.Args[0], b: m.Args[1]}, true
 	case "clamp_min":
-		return deviceMap{f: kernels.Clamp, a: m.Args[0], b: math.Inf(1)}, true
+		return deviceMap{f: abi.Clamp, a: m.Args[0], b: math.Inf(1)}, true
 	case "clamp_max":
-		return deviceMap{f: kernels.Clamp, a: math.Inf(-1), b: m.Args[0]}, true
+		return deviceMap{f: abi.Clamp, a: math.Inf(-1), b: m.Args[0]}, true
 	case "deg":
-		return deviceMap{f: kernels.Scale, a: 180, b: math.Pi}, true
+		return deviceMap{f: abi.Scale, a: 180, b: math.Pi}, true
 	case "rad":
-		return deviceMap{f: kernels.Scale, a: math.Pi, b: 180}, true
+		return deviceMap{f: abi.Scale, a: math.Pi, b: 180}, true
 	}
 	return d, false
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -67,18 +68,18 @@ func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
 func TestPanes(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 92))
 	one, many := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20}), executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
-	one.stretchGoal = 1
+	one.threadGoal = 1
 	cpu := cpuexec.New(cpuexec.Options{})
 	for range 6 {
 		sel := hardSelection(t, r)
 		for f, by := range functions {
-			if by.by != byAll {
+			if by.by != byOver {
 				continue
 			}
 			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {
 				grid := plan.Grid{Start: 900_000 + r.Int64N(300_000), Interval: 60_000, Steps: 8 + r.IntN(200)}
 				job := jobOver(aggregation("max", f, width, 0, nil, []string{"instance"}, false), grid, sel)
-				_, ok := panesOf(Steps{Interval: grid.Interval, Width: width, Count: uint32(grid.Steps)})
+				_, ok := launch.PanesOf(launch.Steps{Interval: grid.Interval, Width: width, Count: uint32(grid.Steps)})
 				require.True(t, ok)
 				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)
@@ -90,29 +91,6 @@ func TestPanes(t *testing.T) {
 				require.NoError(t, err)
 				same(t, got, again, true, what)
 			}
-		}
-	}
-}
-
-func TestPanesOf(t *testing.T) {
-	for _, c := range []struct {
-		steps Steps
-		want  Panes
-		ok    bool
-	}{
-		{Steps{Interval: 60_000, Width: 3_600_000, Count: 100}, Panes{0, 1, 159, 30, 60}, true},
-		{Steps{Interval: 60_000, Width: 3_600_001, Count: 100}, Panes{1, 2, 319, 60, 121}, true},
-		{Steps{Interval: 60_000, Width: 86_400_000, Count: 100}, Panes{0, 1, 1539, 128, 1440}, true},
-		{Steps{Interval: 60_000, Width: 420_000, Count: 100}, Panes{}, false},   // little is shared
-		{Steps{Interval: 60_000, Width: 3_600_000, Count: 7}, Panes{}, false},   // few steps
-		{Steps{Interval: 0, Width: 3_600_000, Count: 100}, Panes{}, false},      // all windows are the same
-		{Steps{Interval: 1, Width: 86_400_000, Count: 100_000}, Panes{}, false}, // too many
-	} {
-		got, ok := panesOf(c.steps)
-		require.Equal(t, c.ok, ok, c.steps)
-		if ok {
-			require.Equal(t, c.want, got, c.steps)
-			require.Less(t, got.Block, got.Span)
 		}
 	}
 }

@@ -6,27 +6,29 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // states are the product of the operators that add value to value.
 type states struct {
-	op     kernels.Operator
-	all    section // a kernels.State a group and step
+	reduced
+	op     abi.Operator
+	all    section // a abi.State a group and step
 	values section
 }
 
 func (p *states) own(j *job, take func(int) section) {
-	p.all = take(j.cells() * int(unsafe.Sizeof(kernels.State{})))
+	p.all = take(j.cells() * int(unsafe.Sizeof(abi.State{})))
 }
 
 func (p *states) out(j *job, take func(int) section) { p.values = take(j.cells() * 8) }
 
 func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.clear(c, s, p.all, 0) }
 
-func (p *states) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupFold(c, s, d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
+func (p *states) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	return j.x.k.GroupAccumulate(c, s, d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
 }
 
 func (p *states) end(j *job, c *cuda.Context, s cuda.Stream) error {
@@ -40,6 +42,7 @@ func (p *states) results(j *job, fetched []byte, to *cpuexec.Results) {
 // heaps are the product of topk and bottomk: Prometheus's heap for every group and
 // step.
 type heaps struct {
+	reduced
 	bottom               bool
 	slots                section
 	keys, places, filled section
@@ -71,8 +74,8 @@ func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 	return j.clear(c, s, p.filled, 0)
 }
 
-func (p *heaps) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
-	return j.x.k.GroupRank(c, s, d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), Heaps{
+func (p *heaps) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	return j.x.k.GroupRank(c, s, d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), launch.Heaps{
 		Slots: j.at(p.slots), Keys: j.at(p.keys), Places: j.at(p.places), Filled: j.at(p.filled),
 	})
 }
@@ -107,6 +110,7 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 // quantiles are the product of the operator of that name. The values of all windows
 // stay on the device until all are there.
 type quantiles struct {
+	reduced
 	values         section // of window kernels, of all places
 	members, first section // the places of each group, and where they begin
 	answers        section
@@ -121,7 +125,12 @@ func (p *quantiles) out(j *job, take func(int) section) { p.answers = take(8 * j
 
 func (p *quantiles) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
-func (p *quantiles) add(*job, *cuda.Context, cuda.Stream, *onDevice) error { return nil }
+// arrange has the values of all batches stay on the device.
+func (p *quantiles) arrange(j *job, s *slot) {
+	s.batch.out.Values = j.at(p.values) + cuda.Pointer(8*s.batch.base*j.l.Grid.Steps)
+}
+
+func (p *quantiles) reduce(*job, *cuda.Context, cuda.Stream, *onDevice) error { return nil }
 
 func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	first := make([]uint32, j.l.Groups+1)

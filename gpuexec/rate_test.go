@@ -13,7 +13,8 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // rateRun is what TestDecodeRate writes to the file that resultEnv names.
@@ -58,7 +59,7 @@ var rateShapes = []struct {
 	{"constant", 0, func(*rand.Rand, int, float64) float64 { return 17 }},
 	{"random", 0, func(r *rand.Rand, _ int, _ float64) float64 { return r.Float64() }},
 	{"counters and gauges", 0, func(r *rand.Rand, i int, last float64) float64 {
-		if i/kernels.TileChunks%2 == 0 {
+		if i/abi.TileChunks%2 == 0 {
 			return last + float64(r.IntN(40))
 		}
 		return math.Round(1e9 + 1e7*r.NormFloat64())
@@ -107,7 +108,7 @@ func TestDecodeRate(t *testing.T) {
 func measureShape(b *bench, run *rateRun, shape int) rate {
 	r := rand.New(rand.NewPCG(21, uint64(shape)))
 	chunks := make([][]byte, distinct)
-	folds := make([]kernels.Fold, distinct)
+	folds := make([]abi.ChunkSums, distinct)
 	ts, vs := make([]int64, perChunk), make([]float64, perChunk)
 	for i := range chunks {
 		start, v := r.Int64N(1e6), float64(r.IntN(1e6))
@@ -129,7 +130,7 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 	for _, c := range chunks {
 		bytes += len(c)
 	}
-	all := make([]kernels.ChunkRef, 0, run.Chunks)
+	all := make([]abi.ChunkRef, 0, run.Chunks)
 	for i := range copies {
 		off := uint64(i * len(part))
 		require.NoError(b.t, b.c.CopyIn(slab+cuda.Pointer(off), part, b.stream))
@@ -138,31 +139,31 @@ func measureShape(b *bench, run *rateRun, shape int) rate {
 			all = append(all, ref)
 		}
 	}
-	rows, total := kernels.Tiles(all)
+	rows, total := abi.Tiles(all)
 	in := Chunks{slab, put(b, all), uint32(len(all))}
-	places := total * kernels.TileChunks
-	out := Columns{put(b, rows), space[int64](b, places), space[float64](b, places)}
-	status, gotFolds := space[uint32](b, uint64(len(all))), space[kernels.Fold](b, uint64(len(all)))
+	places := total * abi.TileChunks
+	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[float64](b, places)}
+	status, gotFolds := space[uint32](b, uint64(len(all))), space[abi.ChunkSums](b, uint64(len(all)))
 
-	decode := b.times(run.Launches, func() error { return b.k.Decode(b.c, b.stream, in, out, status) })
-	for _, s := range get[kernels.Status](b, status, uint64(len(all))) {
+	decode := b.times(run.Launches, func() error { return b.decodeXOR(in, out, status) })
+	for _, s := range get[abi.Status](b, status, uint64(len(all))) {
 		require.NoError(b.t, s.Err())
 	}
 	// The first and the last tile stand for the others.
-	for _, at := range []uint64{0, places - perChunk*kernels.TileChunks} {
-		times := get[int64](b, out.Times+cuda.Pointer(8*at), perChunk*kernels.TileChunks)
+	for _, at := range []uint64{0, places - perChunk*abi.TileChunks} {
+		times := get[int64](b, out.Times+cuda.Pointer(8*at), perChunk*abi.TileChunks)
 		chunk := int(at/perChunk) % distinct
 		for j := range perChunk {
-			require.NotZero(b.t, times[j*kernels.TileChunks])
+			require.NotZero(b.t, times[j*abi.TileChunks])
 		}
 		sum := uint64(0)
 		for j := range perChunk {
-			sum += uint64(times[j*kernels.TileChunks])
+			sum += uint64(times[j*abi.TileChunks])
 		}
 		require.Equal(b.t, folds[chunk].Times, sum)
 	}
-	fold := b.times(run.Launches, func() error { return b.k.Fold(b.c, b.stream, in, gotFolds, status) })
-	for i, f := range get[kernels.Fold](b, gotFolds, uint64(len(all))) {
+	fold := b.times(run.Launches, func() error { return b.reduceXOR(in, gotFolds, status) })
+	for i, f := range get[abi.ChunkSums](b, gotFolds, uint64(len(all))) {
 		if f != folds[i%distinct] {
 			b.t.Fatalf("chunk %d folds to %v, not %v", i, f, folds[i%distinct])
 		}

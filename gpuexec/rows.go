@@ -1,11 +1,12 @@
 package gpuexec
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // rows are the product of a window that is not aggregated here: its values, which
@@ -17,7 +18,7 @@ type rows struct {
 	tiles int // of a piece
 	half  int // bytes
 
-	back   cuda.Event // the last batch whose rows may stay was copied back; or 0
+	last   cuda.Event // the last batch whose rows may stay was copied back; or 0
 	taking chan error // the cores are consuming rows, and this is what came of it; or nil
 }
 
@@ -30,14 +31,15 @@ func (p *rows) tileBytes(j *job) int { return 8*lanes*p.words(j) + p.readBytes(j
 
 func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
 
-// cut says how large pieces are that pass through so many bytes.
-func (p *rows) cut(j *job, staging int) error {
-	p.half = staging / 2 &^ 255
-	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(kernels.SeriesCounts{})))
+// room says how large pieces are, which pass through half of a slot's staging memory.
+func (p *rows) room(j *job, r *room) error {
+	p.half = len(j.seat.slots[0].staging) / 2 &^ 255
+	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
 		return &Unsuited{Reason: "the values of 32 series, at all steps, need more page-locked memory than the executor has"}
 	}
+	r.pieces = p.tileBytes(j)
 	return nil
 }
 
@@ -49,6 +51,9 @@ func (p *rows) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 func (p *rows) end(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 func (p *rows) results(*job, []byte, *cpuexec.Results) {}
+
+// fetch waits for all batches, whose rows are delivered one after the other.
+func (p *rows) fetch(j *job) ([]byte, error) { return nil, errors.Join(j.drain(), p.wait()) }
 
 // piece is a part of a batch that is copied back at once.
 type rowsPiece struct {
@@ -71,8 +76,8 @@ func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
 	return all
 }
 
-// read puts counting the samples that each step reads, piece by piece, on a stream.
-func (p *rows) read(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+// count puts counting the samples that each step reads, piece by piece, on a stream.
+func (p *rows) count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	n := j.steps.Count
 	for _, k := range p.pieces(j, d) {
 		if err := c.Set(k.reads, 0, uint64(p.readBytes(j)), s); err != nil {
@@ -86,8 +91,8 @@ func (p *rows) read(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	return nil
 }
 
-// add makes the rows. They go where the counts were that read has looked at.
-func (p *rows) add(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+// reduce makes the rows. They go where the counts were that count has looked at.
+func (p *rows) reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
 	return j.x.k.SeriesRows(c, s, d.out.Values, d.Tiles, j.steps.Count, d.out.Reads, d.pieces)
 }
 
@@ -96,9 +101,9 @@ type copied struct {
 	values, present, counts, reads, fault section
 }
 
-// copied lays a piece out, with the values if they pass through the same memory, and
+// layOut lays a piece out, with the values if they pass through the same memory, and
 // says what it takes.
-func (p *rows) copied(j *job, k rowsPiece, values bool) (at copied, size int) {
+func (p *rows) layOut(j *job, k rowsPiece, values bool) (at copied, size int) {
 	next := func(n int) section {
 		s := section{size, n}
 		size += aligned(n, 256)
@@ -109,14 +114,14 @@ func (p *rows) copied(j *job, k rowsPiece, values bool) (at copied, size int) {
 		at.values = next(8 * places * j.l.Grid.Steps)
 	}
 	at.present = next(8 * places * p.words(j))
-	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(kernels.SeriesCounts{}))), next(p.readBytes(j)), next(8)
+	at.counts, at.reads, at.fault = next(places*int(unsafe.Sizeof(abi.SeriesCounts{}))), next(p.readBytes(j)), next(8)
 	return at, size
 }
 
 // deliver hands the rows of a slot's batch, which is done, to the cores. They consume
 // those in lent memory while the next batch is put on its way.
 func (p *rows) deliver(j *job, s *slot) error {
-	if err := p.settle(); err != nil {
+	if err := p.wait(); err != nil {
 		return err
 	}
 	d := s.batch
@@ -142,7 +147,7 @@ func (p *rows) deliver(j *job, s *slot) error {
 
 // send puts copying a piece to one half on its way.
 func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
-	at, _ := p.copied(j, k, true)
+	at, _ := p.layOut(j, k, true)
 	buf := s.staging[half*p.half:]
 	from := s.batch.out.Reads + cuda.Pointer(8*k.from*lanes*j.l.Grid.Steps)
 	return j.x.dev.Do(func(c *cuda.Context) error {
@@ -164,7 +169,7 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 		from cuda.Pointer
 	}{
 		{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
-		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(kernels.SeriesCounts{})))},
+		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(abi.SeriesCounts{})))},
 		{at.reads, k.reads},
 		{at.fault, j.at(j.fault)},
 	} {
@@ -180,7 +185,7 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.seat.halves[half]) }); err != nil {
 		return err
 	}
-	at, _ := p.copied(j, k, true)
+	at, _ := p.layOut(j, k, true)
 	buf := s.staging[half*p.half:]
 	x := cpuexec.Rows{Values: [][]float64{as[float64](buf, at.values)}, Each: k.series}
 	if err := p.rest(j, &x, k, at, buf); err != nil {

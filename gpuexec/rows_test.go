@@ -58,7 +58,7 @@ func TestRowsFromBoth(t *testing.T) {
 	require.NoError(t, err)
 	jobs["whole"] = jobOver(w, plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 70}, sel)
 	// Where rows may stay, or for all or some of them no memory is left for that.
-	for _, most := range []int64{0, -1, 2 * 8 * stretchValues} {
+	for _, most := range []int64{0, -1, 2 * 8 * rowBufferValues} {
 		for name, job := range jobs {
 			t.Run(fmt.Sprintf("%s/%d", name, most), func(t *testing.T) { rowsFromBoth(t, h, job, most) })
 		}

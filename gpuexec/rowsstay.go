@@ -8,30 +8,33 @@ import (
 
 // This file is how rows come to memory that they may stay in.
 
-// each is how many rows a stretch has room for.
-func (p *rows) each(j *job) int { return stretchValues / j.l.Grid.Steps }
+// each is how many rows a buffer has room for.
+func (p *rows) each(j *job) int { return rowBufferValues / j.l.Grid.Steps }
 
-// room returns memory for the rows of a slot's batch, if there is enough, and for what
-// goes with them.
-func (p *rows) room(j *job, s *slot) []*stretch {
+// arrange gets memory for the rows of a slot's batch, if there is enough, and for what goes
+// with them.
+func (p *rows) arrange(j *job, s *slot) {
 	d, each := s.batch, p.each(j)
-	if _, size := p.copied(j, rowsPiece{tiles: len(d.tiles)}, false); each == 0 || size > len(s.staging) {
-		return nil
+	if _, size := p.layOut(j, rowsPiece{tiles: len(d.tiles)}, false); each == 0 || size > len(s.staging) {
+		return
 	}
-	return j.x.lender.lend((len(d.series) + each - 1) / each)
+	d.lent = j.x.lender.lend((len(d.series) + each - 1) / each)
 }
 
-// sendAll puts copying the rows of a slot's batch to where they may stay on its stream.
+// back puts copying the rows of a slot's batch to where they may stay on its stream.
 // It comes behind those of the batch before: if batches were copied side by side, they
 // would all be done late, and nothing would be copied while the next are computed.
-func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
+func (p *rows) back(j *job, c *cuda.Context, s *slot) error {
 	d, each := s.batch, p.each(j)
-	if p.back != 0 {
-		if err := c.WaitEvent(s.stream, p.back); err != nil {
+	if d.lent == nil {
+		return nil
+	}
+	if p.last != 0 {
+		if err := c.WaitEvent(s.stream, p.last); err != nil {
 			return err
 		}
 	}
-	p.back = s.back
+	p.last = s.back
 	for k, to := range d.lent {
 		n := min(each, len(d.series)-k*each)
 		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
@@ -40,7 +43,7 @@ func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
 		}
 	}
 	k := p.pieces(j, d)[0]
-	at, _ := p.copied(j, k, false)
+	at, _ := p.layOut(j, k, false)
 	if err := p.sendRest(j, c, s, k, at, s.staging); err != nil {
 		return err
 	}
@@ -51,7 +54,7 @@ func (p *rows) sendAll(j *job, c *cuda.Context, s *slot) error {
 func (p *rows) receiveAll(j *job, s *slot) error {
 	d, lent := s.batch, s.batch.lent
 	k := p.pieces(j, d)[0]
-	at, size := p.copied(j, k, false)
+	at, size := p.layOut(j, k, false)
 	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.giveBack(lent, true) }}
 	for _, s := range lent {
 		x.Values = append(x.Values, s[:])
@@ -67,8 +70,8 @@ func (p *rows) receiveAll(j *job, s *slot) error {
 	return nil
 }
 
-// settle waits for the cores to have consumed the rows that they got last.
-func (p *rows) settle() error {
+// wait waits for the cores to have consumed the rows that they got last.
+func (p *rows) wait() error {
 	if p.taking == nil {
 		return nil
 	}

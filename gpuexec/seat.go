@@ -15,7 +15,7 @@ type seat struct {
 	at     cuda.Pointer
 	size   uint64
 	slots  []*slot
-	tables cuda.Stream   // what a job begins and ends with
+	stream cuda.Stream   // what a job begins and ends with
 	ready  cuda.Event    // the states are; times are counted from here
 	ended  cuda.Event    // the last result was fetched
 	last   cuda.Event    // all batches are done
@@ -49,13 +49,13 @@ const (
 	atBegin
 	atDecoded
 	atWindowed
-	atFold
-	atFolded
+	atReduce
+	atReduced
 	numMarks
 )
 
 func (s *seat) take(c *cuda.Context, slots, staging int) (err error) {
-	if s.tables, err = c.NewStream(); err != nil {
+	if s.stream, err = c.NewStream(); err != nil {
 		return err
 	}
 	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last, &s.halves[0], &s.halves[1]} {
@@ -106,8 +106,8 @@ func (s *seat) release(c *cuda.Context) error {
 			errs = append(errs, c.DestroyEvent(e))
 		}
 	}
-	if s.tables != 0 {
-		errs = append(errs, c.DestroyStream(s.tables))
+	if s.stream != 0 {
+		errs = append(errs, c.DestroyStream(s.stream))
 	}
 	return errors.Join(errs...)
 }

@@ -4,15 +4,15 @@ import (
 	"math"
 	"slices"
 
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // The statuses of corrupt chunks, and the flag of stale markers.
 const (
-	truncated = kernels.Status(1)
-	badNumber = kernels.Status(2)
-	backwards = kernels.Status(3)
-	stale     = kernels.Status(256)
+	truncated = abi.Status(1)
+	badNumber = abi.Status(2)
+	backwards = abi.Status(3)
+	stale     = abi.Status(256)
 )
 
 // slowBits reads a bit at a time. Prometheus's iterator cannot be the judge of
@@ -38,7 +38,7 @@ func (b *slowBits) read(n int) (v uint64) {
 	return v
 }
 
-func (b *slowBits) uvarint() (v uint64, s kernels.Status) {
+func (b *slowBits) uvarint() (v uint64, s abi.Status) {
 	for i := range 11 {
 		c := b.read(8)
 		switch {
@@ -67,7 +67,7 @@ func (b *slowBits) ones(n int) int {
 
 // slowDecode decodes an XOR chunk as its format is described, and says what is
 // wrong with it.
-func slowDecode(chunk []byte) (ts []int64, vs []float64, s kernels.Status) {
+func slowDecode(chunk []byte) (ts []int64, vs []float64, s abi.Status) {
 	b := &slowBits{data: chunk, at: 16}
 	n := int(chunk[0])<<8 | int(chunk[1])
 	if n == 0 {

@@ -247,11 +247,11 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 			}
 			s.Batches++
 			d, steps := j.onDevice(b, cuda.Pointer(b.onStore.at.at), j.rest), j.steps
-			steps.Stretch = j.stretch(b)
+			steps.PerThread = j.perThread(b)
 			s.Decode += ms(func() error { return j.decode(c, slot.stream, n, d) })
 			s.Window += ms(func() error { return j.window(c, slot.stream, n, d, steps) })
-			s.Read += ms(func() error { return j.read(c, slot.stream, d) })
-			s.Fold += ms(func() error { return j.product.add(j, c, slot.stream, d) })
+			s.Read += ms(func() error { return j.product.count(j, c, slot.stream, d) })
+			s.Fold += ms(func() error { return j.product.reduce(j, c, slot.stream, d) })
 		}
 		require.NoError(t, c.DestroyEvent(begin))
 		return c.DestroyEvent(end)

@@ -7,13 +7,13 @@ import (
 )
 
 // The stages of a batch, for profilers: where each goes is worked out, and copying,
-// decoding, windowing and folding are put on their way.
+// decoding, windowing and reducing are put on their way.
 var (
 	preparing = cuda.NewStage("promwarp: prepare")
 	copying   = cuda.NewStage("promwarp: copy")
 	decoding  = cuda.NewStage("promwarp: decode")
 	windowing = cuda.NewStage("promwarp: window")
-	folding   = cuda.NewStage("promwarp: fold")
+	reducing  = cuda.NewStage("promwarp: reduce")
 )
 
 // Stages say what a job took, stage by stage. Copying runs beside the kernels, and

@@ -23,7 +23,7 @@ func TestAnnotatedStages(t *testing.T) {
 	_, err := x.RunStages(t.Context(), job, &stages)
 	require.NoError(t, err)
 	require.Positive(t, stages.Batches)
-	for _, name := range []string{"prepare", "copy", "decode", "window", "fold"} {
+	for _, name := range []string{"prepare", "copy", "decode", "window", "reduce"} {
 		require.GreaterOrEqual(t, h.Ranges("promwarp: "+name), stages.Batches, name)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -20,9 +21,9 @@ type Unsuited struct {
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
 
 // operators are those whose state for a group at a step has a fixed size.
-var operators = map[string]kernels.Operator{
-	"sum": kernels.Sum, "avg": kernels.Avg, "min": kernels.Min, "max": kernels.Max, "count": kernels.Count, "group": kernels.Group,
-	"stddev": kernels.StdDev, "stdvar": kernels.StdVar,
+var operators = map[string]abi.Operator{
+	"sum": abi.Sum, "avg": abi.Avg, "min": abi.Min, "max": abi.Max, "count": abi.Count, "group": abi.Group,
+	"stddev": abi.StdDev, "stdvar": abi.StdVar,
 }
 
 // selecting are the operators that look at all values of a group at once.
@@ -84,16 +85,16 @@ func suitsWindow(n plan.Node) string {
 	return ""
 }
 
-// steps are the windows of a leaf; the stretch is left open.
-func steps(l *cpuexec.Leaf) Steps {
-	s := Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
+// steps are the windows of a leaf; how many a thread computes is left open.
+func steps(l *cpuexec.Leaf) launch.Steps {
+	s := launch.Steps{Start: l.Window.Scan.Times(l.Grid.Start), Width: l.Window.Width, Count: uint32(l.Grid.Steps)}
 	s.Interval = l.Window.Scan.Times(l.Grid.At(1)) - s.Start
 	return s
 }
 
 // sortedMost is the largest number of samples in a window, on average, for which
 // sorting them is worth it. A test raises it.
-var sortedMost float64 = kernels.OrderMost
+var sortedMost float64 = abi.OrderMost
 
 // suitsData says why a leaf's data cannot be read on the GPU, or nothing.
 func suitsData(l *cpuexec.Leaf) string {
@@ -101,7 +102,7 @@ func suitsData(l *cpuexec.Leaf) string {
 	case l.Starts:
 		return "samples with start timestamps are not on the GPU yet"
 	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
-		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", kernels.OrderMost)
+		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"
 	}

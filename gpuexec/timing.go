@@ -34,15 +34,15 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *slot, to *Stages) er
 	}
 	to.Decode += took(atBegin, atDecoded)
 	to.Window += took(atDecoded, atWindowed)
-	to.Fold += took(atFold, atFolded)
+	to.Fold += took(atReduce, atReduced)
 	if l.batch.lent != nil {
-		back, err := c.Elapsed(l.marks[atFolded], l.back)
+		back, err := c.Elapsed(l.marks[atReduced], l.back)
 		if err != nil {
 			return err
 		}
 		to.Result += ms(back)
 	}
-	t.kernels = append(t.kernels, interval{at[atBegin], at[atWindowed]}, interval{at[atFold], at[atFolded]})
+	t.kernels = append(t.kernels, interval{at[atBegin], at[atWindowed]}, interval{at[atReduce], at[atReduced]})
 	return nil
 }
 

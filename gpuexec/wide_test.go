@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -44,7 +44,7 @@ func TestWideChunks(t *testing.T) {
 			if r.IntN(2) == 0 {
 				enc, data = chunkenc.EncXOR2, encode2(t, r, ts, vs)
 			}
-			if !kernels.EntryFits(uint32(len(data)), ts[0], ts[n-1], 0) {
+			if !abi.EntryFits(uint32(len(data)), ts[0], ts[n-1], 0) {
 				wide++
 			}
 			require.NoError(t, b.Chunk(enc, ts[0], ts[n-1], data))

@@ -4,20 +4,21 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // function is a window function as a kernel computes it.
 type function struct {
-	by      kernel
-	ends    kernels.Ends
-	op      kernels.Operator
-	pairs   kernels.Pairs
-	folds   kernels.Folds
-	counter bool // resets are made up for
-	seconds bool // the width in seconds divides the result
-	mad     bool // the median absolute deviation, rather than a quantile
+	by        kernel
+	ends      abi.Ends
+	op        abi.Operator
+	pairs     abi.Pairs
+	statistic abi.Statistic
+	counter   bool // resets are made up for
+	seconds   bool // the width in seconds divides the result
+	mad       bool // the median absolute deviation, rather than a quantile
 }
 
 // kernel is the kernel that computes a window function.
@@ -25,44 +26,44 @@ type kernel int
 
 const (
 	byEnds kernel = iota
-	byAll         // or by panes
+	byOver        // or by panes
 	byRate
 	byPairs
-	byFold
+	byStatistic
 	byOrder
 )
 
 var functions = map[string]function{
-	plan.Last.Name:          {ends: kernels.EndsInstant},
-	plan.Timestamp.Name:     {ends: kernels.EndsInstantTime},
-	plan.Present.Name:       {ends: kernels.EndsPresence},
-	"last_over_time":        {ends: kernels.EndsNewest},
-	"first_over_time":       {ends: kernels.EndsOldest},
-	"ts_of_last_over_time":  {ends: kernels.EndsNewestTime},
-	"ts_of_first_over_time": {ends: kernels.EndsOldestTime},
-	"count_over_time":       {ends: kernels.EndsCount},
-	"present_over_time":     {ends: kernels.EndsPresence},
+	plan.Last.Name:          {ends: abi.EndsInstant},
+	plan.Timestamp.Name:     {ends: abi.EndsInstantTime},
+	plan.Present.Name:       {ends: abi.EndsPresence},
+	"last_over_time":        {ends: abi.EndsNewest},
+	"first_over_time":       {ends: abi.EndsOldest},
+	"ts_of_last_over_time":  {ends: abi.EndsNewestTime},
+	"ts_of_first_over_time": {ends: abi.EndsOldestTime},
+	"count_over_time":       {ends: abi.EndsCount},
+	"present_over_time":     {ends: abi.EndsPresence},
 	"delta":                 {by: byRate},
 	"increase":              {by: byRate, counter: true},
 	"rate":                  {by: byRate, counter: true, seconds: true},
-	"sum_over_time":         {by: byAll, op: kernels.Sum},
-	"avg_over_time":         {by: byAll, op: kernels.Avg},
-	"min_over_time":         {by: byAll, op: kernels.Min},
-	"max_over_time":         {by: byAll, op: kernels.Max},
-	"irate":                 {by: byPairs, pairs: kernels.PairsLastRate},
-	"idelta":                {by: byPairs, pairs: kernels.PairsLastDifference},
-	"changes":               {by: byPairs, pairs: kernels.PairsChanges},
-	"resets":                {by: byPairs, pairs: kernels.PairsResets},
-	"stdvar_over_time":      {by: byFold, folds: kernels.FoldsVariance},
-	"stddev_over_time":      {by: byFold, folds: kernels.FoldsDeviation},
-	"deriv":                 {by: byFold, folds: kernels.FoldsSlope},
-	"predict_linear":        {by: byFold, folds: kernels.FoldsPrediction},
-	"ts_of_min_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMin},
-	"ts_of_max_over_time":   {by: byFold, folds: kernels.FoldsTimeOfMax},
+	"sum_over_time":         {by: byOver, op: abi.Sum},
+	"avg_over_time":         {by: byOver, op: abi.Avg},
+	"min_over_time":         {by: byOver, op: abi.Min},
+	"max_over_time":         {by: byOver, op: abi.Max},
+	"irate":                 {by: byPairs, pairs: abi.PairsLastRate},
+	"idelta":                {by: byPairs, pairs: abi.PairsLastDifference},
+	"changes":               {by: byPairs, pairs: abi.PairsChanges},
+	"resets":                {by: byPairs, pairs: abi.PairsResets},
+	"stdvar_over_time":      {by: byStatistic, statistic: abi.StatisticVariance},
+	"stddev_over_time":      {by: byStatistic, statistic: abi.StatisticDeviation},
+	"deriv":                 {by: byStatistic, statistic: abi.StatisticSlope},
+	"predict_linear":        {by: byStatistic, statistic: abi.StatisticPrediction},
+	"ts_of_min_over_time":   {by: byStatistic, statistic: abi.StatisticTimeOfMin},
+	"ts_of_max_over_time":   {by: byStatistic, statistic: abi.StatisticTimeOfMax},
 	"quantile_over_time":    {by: byOrder},
 	"mad_over_time":         {by: byOrder, mad: true},
 
-	"double_exponential_smoothing": {by: byFold, folds: kernels.FoldsSmoothing},
+	"double_exponential_smoothing": {by: byStatistic, statistic: abi.StatisticSmoothing},
 }
 
 // divisor is what the results of f are divided by, or 0 for nothing.
@@ -74,11 +75,11 @@ func (f function) divisor(width int64) float64 {
 }
 
 // panes cuts the windows of f into panes, if it is one for which that is worth it.
-func (f function) panes(s Steps) *Panes {
-	if f.by != byAll {
+func (f function) panes(s launch.Steps) *launch.Panes {
+	if f.by != byOver {
 		return nil
 	}
-	p, ok := panesOf(s)
+	p, ok := launch.PanesOf(s)
 	if !ok {
 		return nil
 	}
@@ -86,7 +87,7 @@ func (f function) panes(s Steps) *Panes {
 }
 
 // window puts the window function over batch number n on a stream.
-func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps Steps) error {
+func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps launch.Steps) error {
 	k, b := j.x.k, &d.Batch
 	switch {
 	case j.fuses:
@@ -97,13 +98,13 @@ func (j *job) window(c *cuda.Context, s cuda.Stream, n int, d *onDevice, steps S
 		return k.WindowRate(c, s, b, steps, j.f.counter, j.f.divisor(j.l.Window.Width), d.out)
 	case j.f.by == byPairs:
 		return k.WindowPairs(c, s, b, steps, j.f.pairs, d.out)
-	case j.f.by == byFold:
+	case j.f.by == byStatistic:
 		w := j.l.Window
-		return k.WindowFold(c, s, b, steps, j.f.folds, w.Param, w.Trend, j.l.Grid, d.out)
+		return k.WindowStatistic(c, s, b, steps, j.f.statistic, w.Param, w.Trend, j.l.Grid, d.out)
 	case j.f.by == byOrder:
 		return k.WindowOrder(c, s, b, steps, j.f.mad, j.l.Window.Param, j.at(j.fault), d.out)
-	case j.f.by == byAll:
-		return k.WindowAll(c, s, b, steps, j.f.op, d.out)
+	case j.f.by == byOver:
+		return k.WindowOver(c, s, b, steps, j.f.op, d.out)
 	default:
 		return k.WindowEnds(c, s, b, steps, j.f.ends, d.out)
 	}

@@ -73,6 +73,18 @@ func (l Limits) CheckAll(selectors []string) error {
 	return nil
 }
 
+// CheckRegexps checks regular expressions that belong to one request and come without a
+// query around them. They count together.
+func (l Limits) CheckRegexps(patterns []string) error {
+	most, total := of(l.RegexpSize, DefaultRegexpSize), 0
+	for _, p := range patterns {
+		if total += regexpSize(p, most); total > most {
+			return l.regexpError(total)
+		}
+	}
+	return nil
+}
+
 func (l Limits) measure(query string) (measured, error) {
 	if most := of(l.Length, DefaultLength); len(query) > most {
 		return measured{}, &LimitError{"query.max-length", most, fmt.Sprintf("the query is %d bytes long", len(query))}

@@ -25,10 +25,11 @@ const (
 // attempt sends one request and reads its answer to the end. Once it returns
 // the body is closed and nothing goes on.
 func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
-	if c.lanes.enter(ctx, q) != nil {
+	place, err := c.lanes.enter(ctx, q)
+	if err != nil {
 		return nil, c.canceled(ctx)
 	}
-	defer c.lanes.leave()
+	defer c.lanes.leave(place)
 	c.metrics.inFlight.Inc()
 	start := time.Now()
 	sel, err := c.send(ctx, q, sh)

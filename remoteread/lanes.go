@@ -9,17 +9,26 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// lanes bound the requests in flight. Of those that wait small ones go first, so that those
-// of a dashboard's newest minutes, or of an alert, do not wait for days of many series that
-// others want; but now and then a large one goes, too. Within a lane who came first
-// goes first.
+// lanes bound the requests in flight. Small ones have places of their own besides those that
+// all share, and of those that wait they go first, so that those of a dashboard's newest
+// minutes, or of an alert, do not wait for days of many series that others want; but now and
+// then a large one goes, too. Within a lane who came first goes first.
 type lanes struct {
 	mu    sync.Mutex
-	free  int
-	small []chan struct{} // closed when it is the waiter's turn
-	large []chan struct{}
+	free  [places]int  // of each kind of place
+	small []chan place // each receives a place when it is the waiter's turn
+	large []chan place
 	row   int // small ones that went before a large one that waits
 }
+
+// place is a kind of place: who has one may send.
+type place int
+
+const (
+	shared    place = iota // for all
+	smallOnly              // for small ones alone
+	places
+)
 
 const (
 	// smallSpan and smallSeries are what a small request asks for at most. How many series
@@ -30,26 +39,31 @@ const (
 	mostInRow = 8
 )
 
-func newLanes(concurrency int) *lanes { return &lanes{free: concurrency} }
+// newLanes returns lanes with so many places for all, and half as many for small requests.
+func newLanes(concurrency int) *lanes {
+	return &lanes{free: [places]int{shared: concurrency, smallOnly: (concurrency + 1) / 2}}
+}
 
-// enter waits until q may be sent. leave must be called when it has been answered.
-func (l *lanes) enter(ctx context.Context, q question) error {
+// enter waits until q may be sent. The place must be left when q has been answered.
+func (l *lanes) enter(ctx context.Context, q question) (place, error) {
 	l.mu.Lock()
-	if l.free > 0 {
-		l.free--
-		l.mu.Unlock()
-		return nil
-	}
-	lane := &l.large
+	lane, first := &l.large, shared
 	if q.small(selection.Expected(ctx)) {
-		lane = &l.small
+		lane, first = &l.small, smallOnly
 	}
-	turn := make(chan struct{})
+	for p := first; p >= shared; p-- {
+		if l.free[p] > 0 {
+			l.free[p]--
+			l.mu.Unlock()
+			return p, nil
+		}
+	}
+	turn := make(chan place, 1)
 	*lane = append(*lane, turn)
 	l.mu.Unlock()
 	select {
-	case <-turn:
-		return nil
+	case p := <-turn:
+		return p, nil
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
@@ -57,31 +71,31 @@ func (l *lanes) enter(ctx context.Context, q question) error {
 	if i := slices.Index(*lane, turn); i >= 0 {
 		*lane = slices.Delete(*lane, i, i+1)
 	} else {
-		l.next() // its turn came at the same time
+		l.next(<-turn) // its turn came at the same time
 	}
-	return ctx.Err()
+	return 0, ctx.Err()
 }
 
-// leave lets the next request go.
-func (l *lanes) leave() {
+// leave gives a place to the next request.
+func (l *lanes) leave(p place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next()
+	l.next(p)
 }
 
 // next gives a place that is free to who is to go next. The mutex must be held.
-func (l *lanes) next() {
-	lane := &l.small
+func (l *lanes) next(p place) {
+	lane, toLarge := &l.small, p == shared && len(l.large) > 0
 	switch {
-	case len(l.large) > 0 && (len(l.small) == 0 || l.row >= mostInRow):
+	case toLarge && (len(l.small) == 0 || l.row >= mostInRow):
 		lane, l.row = &l.large, 0
 	case len(l.small) == 0:
-		l.free++
+		l.free[p]++
 		return
-	case len(l.large) > 0:
+	case toLarge:
 		l.row++
 	}
-	close((*lane)[0])
+	(*lane)[0] <- p
 	*lane = (*lane)[1:]
 }
 

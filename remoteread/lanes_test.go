@@ -16,14 +16,13 @@ func asking(length time.Duration) question {
 // TestLanes: small requests go before large ones that came before them, and large ones now
 // and then.
 func TestLanes(t *testing.T) {
-	l := newLanes(1)
-	require.NoError(t, l.enter(t.Context(), asking(24*time.Hour)))
+	l := &lanes{}
 	waiting := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.small) + len(l.large) }
 	gone := make(chan string)
 	start := func(name string, length time.Duration) {
 		n := waiting()
 		go func() {
-			if l.enter(context.Background(), asking(length)) == nil {
+			if _, err := l.enter(context.Background(), asking(length)); err == nil {
 				gone <- name
 			}
 		}()
@@ -37,13 +36,47 @@ func TestLanes(t *testing.T) {
 	}
 	var order []string
 	for range 13 {
-		l.leave()
+		l.leave(shared)
 		order = append(order, <-gone)
 	}
-	l.leave()
+	l.leave(shared)
 	want := []string{"small", "small", "small", "small", "small", "small", "small", "small", "large", "small", "small", "large", "large"}
 	require.Equal(t, want, order)
-	require.Equal(t, 1, l.free)
+	require.Equal(t, [places]int{shared: 1}, l.free)
+}
+
+// TestPlacesForSmall: however many large requests are under way and wait, small ones have
+// places, and leave none to large ones.
+func TestPlacesForSmall(t *testing.T) {
+	l := newLanes(4)
+	for range 4 {
+		p, err := l.enter(t.Context(), asking(24*time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, shared, p)
+	}
+	large := make(chan place)
+	go func() {
+		p, err := l.enter(context.Background(), asking(24*time.Hour))
+		if err == nil {
+			large <- p
+		}
+	}()
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.large) == 1 }, 20*time.Second, time.Millisecond)
+	for range 3 {
+		var held []place
+		for range 2 {
+			p, err := l.enter(t.Context(), asking(5*time.Minute))
+			require.NoError(t, err)
+			require.Equal(t, smallOnly, p)
+			held = append(held, p)
+		}
+		for _, p := range held {
+			l.leave(p)
+		}
+	}
+	require.Len(t, l.large, 1)
+	l.leave(shared)
+	require.Equal(t, shared, <-large)
 }
 
 // TestLanesAreLeft: who gives up waiting takes no place, whenever that is.
@@ -54,14 +87,14 @@ func TestLanesAreLeft(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*100*time.Microsecond)
 			defer cancel()
-			if l.enter(ctx, asking(time.Duration(i%2)*time.Hour)) == nil {
+			if p, err := l.enter(ctx, asking(time.Duration(i%2)*time.Hour)); err == nil {
 				time.Sleep(50 * time.Microsecond)
-				l.leave()
+				l.leave(p)
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, 2, l.free)
+	require.Equal(t, [places]int{shared: 2, smallOnly: 1}, l.free)
 	require.Empty(t, l.small)
 	require.Empty(t, l.large)
 }

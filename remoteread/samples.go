@@ -83,6 +83,9 @@ type came struct {
 	expected int // its number among the expected series; -1 for none
 }
 
+// mostCompressed is what snappy can compress by: 64 bytes take 3.
+const mostCompressed = 64/3 + 1
+
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
@@ -127,6 +130,9 @@ func (s *samplesReader) read(r io.Reader, c *Client) ([]byte, error) {
 	}
 	if int64(n) > c.maxAnswer {
 		return nil, c.answerTooLarge(fmt.Sprint(n))
+	}
+	if n > mostCompressed*len(b) {
+		return nil, &corruptError{fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
 	}
 	s.data = slices.Grow(s.data[:0], n)[:n]
 	data, err := snappy.Decode(s.data, b)

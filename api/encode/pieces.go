@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/promwarp/promwarp/internal/yield"
 )
 
 // minParallel is the weight from which on an answer is encoded on several
@@ -28,7 +30,9 @@ func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
 	buf := newBuffer()
 	defer buf.release()
 	var written int64
+	var point yield.Point
 	for i := range a.pieces() {
+		point.Pass()
 		buf.b = a.appendPiece(buf.b[:0], i)
 		n, err := w.Write(buf.b)
 		written += int64(n)
@@ -75,7 +79,9 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	}()
 	for range workers {
 		wg.Go(func() {
+			var point yield.Point
 			for {
+				point.Pass()
 				select {
 				case <-quit:
 					return

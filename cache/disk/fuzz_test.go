@@ -26,5 +26,5 @@ func FuzzHead(f *testing.F) {
 func FuzzSeries(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 'a', 1, 'b', 0})
 	f.Add([]byte{0, 0})
-	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = parseSeries(b, nil, nil) })
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseSeries(t.Context(), b, nil, nil) })
 }

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -66,8 +67,8 @@ func sizes(slabs []slabHead) (out []uint64) {
 }
 
 // parse makes a selection of a file's content b, which stays mapped as long as
-// owner is reachable. All of it is checked against its checksums.
-func parse(b []byte, owner any, f footer, h head) (*selection.Selection, error) {
+// owner is reachable. All of it is checked against its checksums, until ctx ends.
+func parse(ctx context.Context, b []byte, owner any, f footer, h head) (*selection.Selection, error) {
 	if f.size != uint64(len(b)) {
 		return nil, fmt.Errorf("it has %d bytes instead of %d", len(b), f.size)
 	}
@@ -82,22 +83,25 @@ func parse(b []byte, owner any, f footer, h head) (*selection.Selection, error) 
 		return nil, errors.New("its series do not match their checksum")
 	}
 	verified := make(chan error, 1)
-	go func() { verified <- rescue.Do(func() error { return verify(parts, h.slabs) }) }()
+	go func() { verified <- rescue.Do(func() error { return verify(ctx, parts, h.slabs) }) }()
 	// Labels may refer to what they are read from.
-	sel, err := parseSeries(bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
+	sel, err := parseSeries(ctx, bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
 	if bad := <-verified; bad != nil {
 		return nil, bad
 	}
 	return sel, err
 }
 
-// verify compares slabs with their checksums.
-func verify(parts [][]byte, want []slabHead) error {
+// verify compares slabs with their checksums. It ends with ctx, between slabs.
+func verify(ctx context.Context, parts [][]byte, want []slabHead) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range parts {
 		g.Go(func() error {
 			return rescue.Do(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
 				if checksum(p) != want[i].sum {
 					return fmt.Errorf("its slab %d does not match its checksum", i)
 				}
@@ -109,7 +113,7 @@ func verify(parts [][]byte, want []slabHead) error {
 }
 
 // parseSeries makes a selection of the series at b and the slabs.
-func parseSeries(b []byte, parts [][]byte, slabs []*selection.Slab) (*selection.Selection, error) {
+func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs []*selection.Slab) (*selection.Selection, error) {
 	r := reader{b: b}
 	n := r.count(2)
 	series := make([]labels.Labels, 0, n)
@@ -117,7 +121,10 @@ func parseSeries(b []byte, parts [][]byte, slabs []*selection.Slab) (*selection.
 	chunks := make([]selection.Chunk, 0, r.count(5))
 	var builder labels.ScratchBuilder
 	slab, off := 0, 0
-	for range n {
+	for i := range n {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		builder.Reset()
 		for range r.count(2) {
 			name, value := r.bytes(), r.bytes()

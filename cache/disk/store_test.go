@@ -66,6 +66,14 @@ func content(t testing.TB, s *selection.Selection) string {
 	return out.String()
 }
 
+// loaded is what a store has of a selector.
+func loaded(t testing.TB, s *Store, key string) []Part {
+	t.Helper()
+	parts, err := s.Load(t.Context(), key)
+	require.NoError(t, err)
+	return parts
+}
+
 func contents(t testing.TB, parts []Part) (out []string) {
 	for _, p := range parts {
 		out = append(out, fmt.Sprint(p.Covered, content(t, p.Selection)))
@@ -103,17 +111,17 @@ func TestPutAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cache")
 	s, _ := open(t, Options{Path: dir, Identity: "a"})
 	require.False(t, s.Touch("k", 0, 10))
-	require.Empty(t, s.Load("k"))
+	require.Empty(t, loaded(t, s, "k"))
 	one, two := some(t, 3, 0, 100_000, 0), some(t, 100, 200_000, 300_000, 0.5)
 	stretches := []Stretch{{0, 50_000, 7}, {50_000, 100_001, math.MaxInt64}}
-	require.NoError(t, s.Put("k", stretches, one, nil))
-	require.NoError(t, s.Put("k", []Stretch{{200_000, 300_001, -9}}, two, nil))
-	require.NoError(t, s.Put("empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
+	require.NoError(t, s.Put(t.Context(), "k", stretches, one, nil))
+	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{200_000, 300_001, -9}}, two, nil))
+	require.NoError(t, s.Put(t.Context(), "empty", []Stretch{{0, 1, 0}}, selection.Empty(), nil))
 	want := []string{fmt.Sprint(stretches, content(t, one)), fmt.Sprint([]Stretch{{200_000, 300_001, -9}}, content(t, two))}
 	for range 2 {
 		require.True(t, s.Touch("k", 0, 10))
-		require.Equal(t, want, contents(t, s.Load("k")))
-		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, s.Load("empty")))
+		require.Equal(t, want, contents(t, loaded(t, s, "k")))
+		require.Equal(t, []string{"[{0 1 0}]"}, contents(t, loaded(t, s, "empty")))
 		stats := s.Stats()
 		require.Equal(t, 3, stats.Files)
 		require.Equal(t, 2, stats.Selectors)
@@ -121,7 +129,7 @@ func TestPutAndLoad(t *testing.T) {
 		require.Zero(t, stats.Bad)
 
 		// What was read is not on the heap.
-		sel := s.Load("k")[1].Selection
+		sel := loaded(t, s, "k")[1].Selection
 		require.Less(t, sel.SizeBytes(), two.SizeBytes()-two.PayloadBytes()/2)
 
 		// The next process has it, too; a second at one time is refused.
@@ -130,14 +138,14 @@ func TestPutAndLoad(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close())
 		require.Equal(t, content(t, two), content(t, sel), "what was loaded stays readable")
-		require.ErrorIs(t, s.Put("k", nil, one, nil), ErrClosed)
+		require.ErrorIs(t, s.Put(t.Context(), "k", nil, one, nil), ErrClosed)
 		require.False(t, s.Touch("k", 0, 10))
-		require.Empty(t, s.Load("k"))
+		require.Empty(t, loaded(t, s, "k"))
 		s, _ = open(t, Options{Path: dir, Identity: "a"})
 	}
 	require.NoError(t, s.Drop("k"))
 	require.NoError(t, s.Drop("k"))
-	require.Empty(t, s.Load("k"))
+	require.Empty(t, loaded(t, s, "k"))
 	require.Equal(t, []string{"empty"}, s.Keys())
 	require.Len(t, files(t, dir), 1)
 
@@ -153,14 +161,14 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir})
 	for i := range int64(3) {
-		require.NoError(t, s.Put("k", []Stretch{{i, i + 1, i}}, some(t, 2, i, i, 0), nil))
+		require.NoError(t, s.Put(t.Context(), "k", []Stretch{{i, i + 1, i}}, some(t, 2, i, i, 0), nil))
 	}
 	fs := s.Files("k")
 	require.Len(t, fs, 3)
 	require.Equal(t, []Stretch{{1, 2, 1}}, fs[1].Covered)
-	require.NoError(t, s.Put("k", []Stretch{{1, 3, 9}}, some(t, 2, 1, 2, 0), []uint64{fs[1].Seq, fs[2].Seq}))
+	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{1, 3, 9}}, some(t, 2, 1, 2, 0), []uint64{fs[1].Seq, fs[2].Seq}))
 	require.Equal(t, []string{nameOf(fs[0].Seq), nameOf(4)}, files(t, dir))
-	require.Len(t, s.Load("k"), 2)
+	require.Len(t, loaded(t, s, "k"), 2)
 	require.Equal(t, 2, s.Stats().Files)
 }
 
@@ -168,20 +176,20 @@ func TestLimit(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
 	all := []Stretch{{0, 100_001, 1}}
 	probe, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, probe.Put("k0", all, sel, nil))
+	require.NoError(t, probe.Put(t.Context(), "k0", all, sel, nil))
 	one := probe.Stats().Bytes
 
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir, Limit: 3*one + one/2})
 	for i := range 3 {
-		require.NoError(t, s.Put(fmt.Sprint("k", i), all, sel, nil))
+		require.NoError(t, s.Put(t.Context(), fmt.Sprint("k", i), all, sel, nil))
 	}
 	require.True(t, s.Touch("k0", 0, 10))
-	require.NoError(t, s.Put("k3", all, sel, nil))
+	require.NoError(t, s.Put(t.Context(), "k3", all, sel, nil))
 	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
 	require.Len(t, files(t, dir), 3)
 	require.EqualValues(t, 1, s.Stats().Evicted)
-	require.ErrorIs(t, s.Put("k4", nil, some(t, 50, 0, 100_000, 0), nil), ErrTooLarge)
+	require.ErrorIs(t, s.Put(t.Context(), "k4", nil, some(t, 50, 0, 100_000, 0), nil), ErrTooLarge)
 	require.ElementsMatch(t, []string{"k0", "k2", "k3"}, s.Keys())
 	require.Len(t, files(t, dir), 3)
 
@@ -196,11 +204,11 @@ func TestLimit(t *testing.T) {
 func TestLimitWithinASelector(t *testing.T) {
 	sel := some(t, 5, 0, 100_000, 0)
 	probe, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, probe.Put("k", []Stretch{{0, 100_001, 1}}, sel, nil))
+	require.NoError(t, probe.Put(t.Context(), "k", []Stretch{{0, 100_001, 1}}, sel, nil))
 	one := probe.Stats().Bytes
 	s, _ := open(t, Options{Path: t.TempDir(), Limit: 5*one + one/2})
 	put := func(from, to int64) {
-		require.NoError(t, s.Put("k", []Stretch{{from, to, 1}}, sel, nil))
+		require.NoError(t, s.Put(t.Context(), "k", []Stretch{{from, to, 1}}, sel, nil))
 	}
 	covered := func() (out []int64) {
 		for _, f := range s.Files("k") {
@@ -229,7 +237,7 @@ func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, Options{Path: dir})
 	good := some(t, 2, 0, 9_000, 0)
-	require.NoError(t, s.Put("k", []Stretch{{0, 10_000, 1}}, good, nil))
+	require.NoError(t, s.Put(t.Context(), "k", []Stretch{{0, 10_000, 1}}, good, nil))
 	require.NoError(t, s.Close())
 	name := filepath.Join(dir, files(t, dir)[0])
 	whole, err := os.ReadFile(name)
@@ -238,7 +246,7 @@ func TestDamage(t *testing.T) {
 	try := func(what string, b []byte) {
 		require.NoError(t, os.WriteFile(name, b, 0o600))
 		s, log := open(t, Options{Path: dir})
-		if parts := s.Load("k"); len(parts) > 0 {
+		if parts := loaded(t, s, "k"); len(parts) > 0 {
 			require.Equal(t, whole, b, what)
 			require.Equal(t, content(t, good), content(t, parts[0].Selection), what)
 			require.NoError(t, s.Close())
@@ -271,7 +279,7 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, whole, 0o600))
 	s, log := open(t, Options{Path: dir})
 	require.NoError(t, os.Truncate(name, 10))
-	require.Empty(t, s.Load("k"))
+	require.Empty(t, loaded(t, s, "k"))
 	require.Contains(t, log.String(), "Dropped a file")
 
 	// A file under another's name, and those of other programs.
@@ -346,17 +354,17 @@ func (f *crashingFile) Close() error {
 func TestCrash(t *testing.T) {
 	script := func(s *Store) (done []error) {
 		do := func(err error) { done = append(done, err) }
-		do(s.Put("a", []Stretch{{0, 1, 1}}, some(t, 1, 0, 0, 1), nil))
-		do(s.Put("a", []Stretch{{1, 2, 2}}, some(t, 1, 1, 1, 2), nil))
-		do(s.Put("b", []Stretch{{0, 1, 3}}, some(t, 1, 0, 0, 3), nil))
-		do(s.Put("a", []Stretch{{0, 2, 4}}, some(t, 1, 0, 1, 4), []uint64{1, 2}))
+		do(s.Put(t.Context(), "a", []Stretch{{0, 1, 1}}, some(t, 1, 0, 0, 1), nil))
+		do(s.Put(t.Context(), "a", []Stretch{{1, 2, 2}}, some(t, 1, 1, 1, 2), nil))
+		do(s.Put(t.Context(), "b", []Stretch{{0, 1, 3}}, some(t, 1, 0, 0, 3), nil))
+		do(s.Put(t.Context(), "a", []Stretch{{0, 2, 4}}, some(t, 1, 0, 1, 4), []uint64{1, 2}))
 		do(s.Drop("b"))
-		do(s.Put("b", []Stretch{{5, 6, 5}}, some(t, 1, 5, 5, 5), nil))
+		do(s.Put(t.Context(), "b", []Stretch{{5, 6, 5}}, some(t, 1, 5, 5, 5), nil))
 		return done
 	}
 	// The states that there may be, by what was done before.
 	ats := func(s *Store, key string) (at []int64) {
-		for _, p := range s.Load(key) {
+		for _, p := range loaded(t, s, key) {
 			at = append(at, p.Covered[0].At)
 			require.Contains(t, content(t, p.Selection), fmt.Sprintf("=%d", p.Covered[0].From+p.Covered[0].At))
 		}
@@ -405,17 +413,17 @@ func TestFailure(t *testing.T) {
 		s, err := Open(Options{Limit: 1 << 20, Files: d})
 		require.NoError(t, err)
 		sel := func(at float64) *selection.Selection { return some(t, 1, 0, 0, at) }
-		first := s.Put("a", []Stretch{{0, 1, 1}}, sel(1), nil)
-		second := s.Put("a", []Stretch{{0, 1, 2}}, sel(2), []uint64{1})
+		first := s.Put(t.Context(), "a", []Stretch{{0, 1, 1}}, sel(1), nil)
+		second := s.Put(t.Context(), "a", []Stretch{{0, 1, 2}}, sel(2), []uint64{1})
 		dropped := s.Drop("a")
-		require.Empty(t, s.Load("a"))
-		third := s.Put("a", []Stretch{{0, 1, 3}}, sel(3), nil)
+		require.Empty(t, loaded(t, s, "a"))
+		third := s.Put(t.Context(), "a", []Stretch{{0, 1, 3}}, sel(3), nil)
 		if third == nil {
-			require.Len(t, s.Load("a"), 1)
+			require.Len(t, loaded(t, s, "a"), 1)
 		}
 		require.NoError(t, s.Close())
 		again, _ := open(t, Options{Path: dir})
-		parts := again.Load("a")
+		parts := loaded(t, again, "a")
 		switch {
 		case dropped != nil && len(parts) > 0: // said that it may come back
 		case third == nil:
@@ -434,9 +442,9 @@ func TestFailure(t *testing.T) {
 // Files are unmapped when nobody can read them any more, and not before.
 func TestUnmap(t *testing.T) {
 	s, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, s.Put("a", nil, some(t, 100, 0, 100_000, 0), nil))
+	require.NoError(t, s.Put(t.Context(), "a", nil, some(t, 100, 0, 100_000, 0), nil))
 	early := s.Enter()
-	sel := s.Load("a")[0].Selection
+	sel := loaded(t, s, "a")[0].Selection
 	raw := sel.Bytes(sel.Chunks(0)[0])
 	want := bytes.Clone(raw)
 	require.Positive(t, s.Stats().Mapped)
@@ -490,12 +498,12 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	sel, err := sb.Finish()
 	require.NoError(b, err)
-	require.NoError(b, s.Put("k", []Stretch{{0, 86_400_000, 0}}, sel, nil))
+	require.NoError(b, s.Put(b.Context(), "k", []Stretch{{0, 86_400_000, 0}}, sel, nil))
 	b.SetBytes(s.Stats().Bytes)
 	for b.Loop() {
 		require.NoError(b, s.Close())
 		s, _ = open(b, Options{Path: dir, Limit: 1 << 40})
-		if parts := s.Load("k"); parts[0].Selection.NumSamples() != sel.NumSamples() {
+		if parts := loaded(b, s, "k"); parts[0].Selection.NumSamples() != sel.NumSamples() {
 			b.Fatal(len(parts))
 		}
 	}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -76,8 +77,9 @@ func (s *Store) Files(key string) (out []File) {
 }
 
 // Load returns what there is of a selector, oldest first; where they overlap the
-// later is right. Files that are damaged are removed.
-func (s *Store) Load(key string) (parts []Part) {
+// later is right. Files that are damaged are removed. It fails with ctx's error when that
+// ends, once what is being read of a file, some MiB, has come.
+func (s *Store) Load(ctx context.Context, key string) (parts []Part, err error) {
 	s.mu.Lock()
 	var files []*file
 	if e := s.entries[key]; e != nil && !s.closed {
@@ -85,7 +87,10 @@ func (s *Store) Load(key string) (parts []Part) {
 	}
 	s.mu.Unlock()
 	for _, f := range files {
-		sel, err := s.load(f)
+		sel, err := s.load(ctx, f)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			s.mu.Lock()
 			if len(s.forget(key, func(o *file) bool { return o == f })) > 0 { // else it was replaced or removed meanwhile
@@ -96,16 +101,19 @@ func (s *Store) Load(key string) (parts []Part) {
 		}
 		parts = append(parts, Part{f.covered, sel})
 	}
-	return parts
+	return parts, nil
 }
 
-func (s *Store) load(f *file) (*selection.Selection, error) {
+func (s *Store) load(ctx context.Context, f *file) (*selection.Selection, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	defer s.Enter()()
 	b, err := s.dir.Mapped(f.name)
 	if err != nil {
 		return nil, err
 	}
-	return parse(b, s.maps.add(b), f.footer, f.head)
+	return parse(ctx, b, s.maps.add(b), f.footer, f.head)
 }
 
 // ErrTooLarge is the error of Put when a file would be larger than all files
@@ -116,8 +124,8 @@ var ErrTooLarge = errors.New("larger than cache.disk-bytes")
 var ErrClosed = errors.New("closed")
 
 // Put writes sel, which is what the selector key matched over covered. It takes
-// the place of the given files.
-func (s *Store) Put(key string, covered []Stretch, sel *selection.Selection, replaces []uint64) error {
+// the place of the given files. When ctx ends the file is not finished, and the error is ctx's.
+func (s *Store) Put(ctx context.Context, key string, covered []Stretch, sel *selection.Selection, replaces []uint64) error {
 	s.mu.Lock()
 	s.seq++
 	f := &file{
@@ -139,7 +147,7 @@ func (s *Store) Put(key string, covered []Stretch, sel *selection.Selection, rep
 		return err
 	}
 	defer s.Enter()() // sel may be of mapped files
-	if err = errors.Join(writeFile(w, sel, &f.head, &f.footer), w.Close()); err == nil {
+	if err = errors.Join(writeFile(ctx, w, sel, &f.head, &f.footer), w.Close()); err == nil {
 		err = s.commit(f, tmp)
 	}
 	if err != nil {

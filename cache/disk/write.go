@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 
@@ -10,13 +11,13 @@ import (
 )
 
 // writeFile writes sel as a file to w. Of h the slabs are filled in, of f the
-// sizes and checksums.
-func writeFile(w io.Writer, sel *selection.Selection, h *head, f *footer) error {
+// sizes and checksums. It ends with ctx, between slabs.
+func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *head, f *footer) error {
 	out := &counter{w: w}
 	slab := make([]byte, 0, slabSize)
 	flush := func() error {
-		if len(slab) == 0 {
-			return nil
+		if err := ctx.Err(); err != nil || len(slab) == 0 {
+			return err
 		}
 		h.slabs = append(h.slabs, slabHead{uint64(len(slab)), checksum(slab)})
 		_, err := out.Write(slab)

@@ -135,8 +135,10 @@ func openStore(k storeKey, o storeOptions) (*store, error) {
 	})
 	st.follow.clears(st.cache.Clear)
 	unwatch := o.memory.Watch("labels", st.cache.LabelBytes)
+	endReclaim := o.memory.OnShortage(reclaimTiles, st.cache.Reclaim)
 	st.OnClose(func() {
 		unwatch()
+		endReclaim()
 		if err := st.cache.Close(); err != nil {
 			logger.Warn("closing cache.path failed", "err", err)
 		}
@@ -239,6 +241,7 @@ func newEvaluator(limits engineSettings, gpus *placement.Placer, pool *memory.Po
 	})
 	unwatch := pool.Watch("decoded", e.DecodedBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)
+	endReclaim := pool.OnShortage(reclaimDecoded, e.ShrinkDecoded)
 	return &evaluator{
 		Engine: e,
 		from:   limits,
@@ -247,6 +250,7 @@ func newEvaluator(limits engineSettings, gpus *placement.Placer, pool *memory.Po
 		Count: refcount.New(func() {
 			unwatch()
 			unwatchResults()
+			endReclaim()
 			if err := e.Close(); err != nil {
 				logger.Warn("closing the engine failed", "err", err)
 			}

@@ -21,7 +21,7 @@ func readSettings(file string) (settings, error) {
 	}
 	s := defaultSettings()
 	if err := yaml.UnmarshalStrict(b, &s); err != nil {
-		return settings{}, usagef("%s: %w", file, explainYAML(err))
+		return settings{}, usagef("%s: %w", file, placed(b, explainYAML(err)))
 	}
 	dir := filepath.Dir(file)
 	for i, r := range s.RemoteRead {
@@ -40,28 +40,29 @@ func readSettings(file string) (settings, error) {
 }
 
 var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	twiceKey   = regexp.MustCompile(`field (\S+) already set in type \S+`)
-	wrongType  = regexp.MustCompile("cannot unmarshal !!\\S+ (`[^`]*`) into (\\S+)|cannot unmarshal !!(\\S+) into (\\S+)")
+	unknownKey = regexp.MustCompile(`(?s)field (.*?) not found in type \S+`)
+	twiceKey   = regexp.MustCompile(`(?s)field (.*?) already set in type \S+`)
+	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
 )
 
 // explainYAML puts an error of the YAML decoder into words without Go types.
 func explainYAML(err error) error {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	text = strings.TrimPrefix(text, "unmarshal errors:\n")
-	lines := strings.Split(text, "\n")
-	for i, l := range lines {
-		l = strings.TrimSpace(l)
+	var all *yaml.TypeError
+	if !errors.As(err, &all) {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var lines []string
+	for _, l := range all.Errors {
 		l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
 		l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
 		l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
-			if p := wrongType.FindStringSubmatch(m); p[1] != "" {
+			p := wrongType.FindStringSubmatch(m)
+			if p[1] != "" {
 				return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
 			}
-			p := wrongType.FindStringSubmatch(m)
-			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", p[3], plainType(p[4]))
+			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", strings.TrimLeft(p[3], "!"), plainType(p[4]))
 		})
-		lines[i] = l
+		lines = append(lines, l)
 	}
 	return errors.New(strings.Join(lines, "; "))
 }

@@ -85,6 +85,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,
 		ReadQueue:      s.queues.reads,
+		ListQueue:      s.queues.lists,
 		TenantHeader:   set.Query.TenantHeader,
 		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
 		Logger:         s.logger.With("component", "web"),
@@ -98,6 +99,7 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 	if set.Web.EnableAdminAPI {
 		o.Dropper = g.reads.all
 	}
+	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {
 		o.Reload = s.Reload
 	}

@@ -64,6 +64,13 @@ func (m memorySettings) validate(c cacheSettings) error {
 	return nil
 }
 
+// What makes room when requests lack memory, in this order: decoded columns cost decoding
+// when they are asked for again, tiles cost a fetch or reading from disk.
+const (
+	reclaimDecoded = iota
+	reclaimTiles
+)
+
 // startLimit is the memory limit that the program was started with.
 var startLimit = debug.SetMemoryLimit(-1)
 

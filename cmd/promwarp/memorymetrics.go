@@ -44,14 +44,16 @@ func (s *server) closeMemory() {
 type memoryCollector struct{ pool *memory.Pool }
 
 var (
-	memoryLimit   = prometheus.NewDesc("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", nil, nil)
-	memoryParts   = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
-	memoryRefused = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
+	memoryLimit     = prometheus.NewDesc("promwarp_memory_limit_bytes", "Memory of the process that --memory.limit allows, in bytes.", nil, nil)
+	memoryParts     = prometheus.NewDesc("promwarp_memory_bytes", "Memory of the process in bytes, by what it is for: what requests and caches take, and of the Go runtime's the rest of the heap (garbage, and what nobody counts), free memory that was not given back, stacks and the runtime's own.", []string{"part"}, nil)
+	memoryReclaimed = prometheus.NewDesc("promwarp_memory_reclaimed_bytes_total", "Bytes of the cache's memory that gave way to requests that lacked memory.", nil, nil)
+	memoryRefused   = prometheus.NewDesc("promwarp_memory_refused_total", "Requests for memory that were refused, by what they were for.", []string{"part"}, nil)
 )
 
 func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- memoryLimit
 	ch <- memoryParts
+	ch <- memoryReclaimed
 	ch <- memoryRefused
 }
 
@@ -71,6 +73,7 @@ func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	for part, n := range c.pool.Refused() {
 		ch <- prometheus.MustNewConstMetric(memoryRefused, prometheus.CounterValue, float64(n), part)
 	}
+	ch <- prometheus.MustNewConstMetric(memoryReclaimed, prometheus.CounterValue, float64(c.pool.Reclaimed()))
 	ch <- prometheus.MustNewConstMetric(memoryLimit, prometheus.GaugeValue, float64(c.pool.Limit()))
 }
 
@@ -107,6 +110,7 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 	tick := time.NewTicker(idleLook)
 	defer tick.Stop()
 	idle, asked := 0, int64(0)
+	var last collection
 	for {
 		select {
 		case <-tick.C:
@@ -114,9 +118,12 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 			return
 		}
 		least := int64(idleLeast)
-		if now := pool.Leases(); now != asked {
+		if now := pool.Uses(); now != asked {
 			asked = now
 			least = max(least, pool.Limit()/busyShare)
+		}
+		if last.look(asked) {
+			runtime.GC()
 		}
 		if !wasteful(least) {
 			idle = 0
@@ -128,6 +135,27 @@ func returnMemory(ctx context.Context, pool *memory.Pool) {
 			debug.FreeOSMemory()
 		}
 	}
+}
+
+// collection is what is known of the last collection of garbage.
+type collection struct {
+	cycle  uint64
+	uses   int64 // of the pool before it
+	latest int64 // uses at the last look
+	looks  int   // since it
+}
+
+// look reports whether one is due: what queries left behind shows as garbage after a
+// collection, and a process that has little to do makes one every two minutes only.
+func (c *collection) look(uses int64) bool {
+	cycle := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(cycle)
+	if n := cycle[0].Value.Uint64(); n != c.cycle {
+		*c = collection{cycle: n, uses: c.latest}
+	}
+	c.looks++
+	c.latest = uses
+	return c.looks > idleLooks && uses != c.uses
 }
 
 // wasteful reports whether more than a fifth of the runtime's memory, and more than least

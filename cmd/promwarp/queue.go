@@ -14,6 +14,9 @@ import (
 
 // queueSettings say how queries, and remote reads, wait for others to end.
 type queueSettings struct {
+	// MaxLists is how many requests for labels, series and metadata are asked of upstreams at
+	// once; 0 sets no limit.
+	MaxLists int `yaml:"max_lists"`
 	// MaxQueue is the most that wait; 0 lets none wait.
 	MaxQueue int `yaml:"max_queue"`
 	// MaxQueueTime is the longest that one waits.
@@ -23,12 +26,14 @@ type queueSettings struct {
 }
 
 func defaultQueue() queueSettings {
-	return queueSettings{MaxQueue: 1000, MaxQueueTime: model.Duration(10 * time.Second)}
+	return queueSettings{MaxLists: 4, MaxQueue: 1000, MaxQueueTime: model.Duration(10 * time.Second)}
 }
 
 // validate checks what the types cannot say.
 func (s *queueSettings) validate() error {
 	switch {
+	case s.MaxLists < 0:
+		return errors.New("query.max_lists must not be negative; 0 sets no limit, the default is 4")
 	case s.MaxQueue < 0:
 		return errors.New("query.max_queue must not be negative; 0 lets no query wait, the default is 1000")
 	case s.MaxQueueTime <= 0:
@@ -39,6 +44,7 @@ func (s *queueSettings) validate() error {
 
 // addQueue declares the flags of the queues.
 func (f *settingsFlags) addQueue(to flagger) {
+	f.number(to, "query.max-lists", "4", "Requests for labels, series and metadata that upstreams are asked to answer at once, so that they leave them time for samples; others wait as queries do. 0 sets no limit.", func(s *settings) *int { return &s.Query.MaxLists })
 	f.number(to, "query.max-queue", "1000", "Queries that may wait for one of query.max-concurrency to end, and as many remote reads; others are refused at once with 503. 0 lets none wait.", func(s *settings) *int { return &s.Query.MaxQueue })
 	f.parsed(to, "query.max-queue-time", "10s", "Longest that a query or remote read waits for another to end; then it is refused with 503.", func(s *settings) encoding.TextUnmarshaler { return &s.Query.MaxQueueTime })
 	f.text(to, "query.tenant-header", "NAME", "Header that says whose a request is, such as X-Scope-OrgID: those who wait take turns. By default it is the remote address.", func(s *settings) *string { return &s.Query.TenantHeader })
@@ -47,6 +53,7 @@ func (f *settingsFlags) addQueue(to flagger) {
 // values lists the settings by the names of their flags.
 func (s *queueSettings) values() map[string]string {
 	return map[string]string{
+		"query.max-lists":      strconv.Itoa(s.MaxLists),
 		"query.max-queue":      strconv.Itoa(s.MaxQueue),
 		"query.max-queue-time": s.MaxQueueTime.String(),
 		"query.tenant-header":  s.TenantHeader,
@@ -61,14 +68,14 @@ func (s *queueSettings) limits(slots int) queue.Limits {
 
 // queues are what requests wait in. They outlive a reload.
 type queues struct {
-	queries, reads *queue.Queue
+	queries, reads, lists *queue.Queue
 }
 
 func newQueues(s settings, reg prometheus.Registerer) queues {
 	of := func(name string) *queue.Queue {
 		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
 	}
-	q := queues{of("query"), of("read")}
+	q := queues{of("query"), of("read"), of("list")}
 	q.set(s)
 	return q
 }
@@ -76,5 +83,6 @@ func newQueues(s settings, reg prometheus.Registerer) queues {
 // set gives the queues the limits of s.
 func (q queues) set(s settings) {
 	q.queries.Set(s.Query.queueSettings.limits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.queueSettings.limits(s.Query.MaxLists))
 	q.reads.Set(s.Query.queueSettings.limits(s.Storage.ReadConcurrentLimit))
 }

@@ -102,6 +102,7 @@ func quickSettings() settings {
 	s := defaultSettings()
 	s.Web.ListenAddress = addresses{"127.0.0.1:0"}
 	s.Cache.HostBytes = 1 << 20
+	s.Web.EnableLifecycle = true
 	return s
 }
 
@@ -302,7 +303,7 @@ func TestReload(t *testing.T) {
 	one, two := dataDir(t), dataDir(t)
 	file := writeFile(t, "")
 	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o666)) }
-	const rest = "web: {listen_address: '127.0.0.1:0'}\ncache: {host_bytes: 1MiB}\n"
+	const rest = "web: {listen_address: '127.0.0.1:0', enable_lifecycle: true}\ncache: {host_bytes: 1MiB}\n"
 	put(rest + "tsdb: {path: " + one + "}\n")
 	f := parseFlags(t, "--config.file="+file)
 	set, err := f.load()

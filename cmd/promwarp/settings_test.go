@@ -70,12 +70,13 @@ remote_read:
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID}
 cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, results_bytes: 1MiB, path: kept, disk_bytes: 5GiB, fresh: 1h, recheck: 4m, out_of_order_window: 2h, max_age: 3h, prefetch_requests: 2, prefetch_bytes: 3MiB, prefetch_concurrency: 4}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
   config_file: web.yml
   enable_pprof: true
+  enable_lifecycle: true
   enable_admin_api: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
@@ -105,10 +106,10 @@ func TestFile(t *testing.T) {
 	require.Equal(t, byteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, byteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, autoDuration(time.Minute), autoDuration(15 * time.Second), queueSettings{7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, textSettings{7, 8, 9}}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, autoDuration(time.Minute), autoDuration(15 * time.Second), queueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, textSettings{7, 8, 9}}, s.Query)
 	require.Equal(t, cacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
+	require.Equal(t, webSettings{addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor"}, s.Storage)
@@ -200,6 +201,7 @@ func TestSettingsErrors(t *testing.T) {
 		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
 		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
 		"queue":               {args: []string{"--upstream.url=http://p", "--query.max-queue=-1"}, want: []string{"query.max_queue", "0 lets"}},
+		"lists":               {args: []string{"--upstream.url=http://p", "--query.max-lists=-1"}, want: []string{"query.max_lists", "0 sets no limit"}},
 		"queue time":          {args: []string{"--upstream.url=http://p", "--query.max-queue-time=0s"}, want: []string{"query.max_queue_time"}},
 		"read timeout":        {args: []string{"--upstream.url=http://p", "--web.read-timeout=0s"}, want: []string{"web.read_timeout"}},
 		"write timeout":       {args: []string{"--upstream.url=http://p", "--web.write-timeout=0s"}, want: []string{"web.write_timeout"}},

@@ -110,7 +110,7 @@ func TestSeveralUpstreams(t *testing.T) {
 	kept := filepath.Join(t.TempDir(), "kept")
 	file := writeFile(t, "")
 	configure := func(onFailure string) {
-		text := fmt.Sprintf("web: {listen_address: '127.0.0.1:0', enable_admin_api: true}\ncache: {host_bytes: 8MiB, path: %s}\nremote_read:\n", kept)
+		text := fmt.Sprintf("web: {listen_address: '127.0.0.1:0', enable_admin_api: true, enable_lifecycle: true}\ncache: {host_bytes: 8MiB, path: %s}\nremote_read:\n", kept)
 		for i, p := range proxies {
 			text += fmt.Sprintf("- {name: up%d, url: '%s%s', on_failure: %s}\n", i, p.URL, readPath, []string{"error", onFailure}[i])
 		}

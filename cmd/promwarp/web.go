@@ -21,6 +21,7 @@ type webSettings struct {
 	ListenAddress   addresses      `yaml:"listen_address"`
 	ConfigFile      string         `yaml:"config_file"`
 	EnablePprof     bool           `yaml:"enable_pprof"`
+	EnableLifecycle bool           `yaml:"enable_lifecycle"`
 	EnableAdminAPI  bool           `yaml:"enable_admin_api"`
 	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
 	CORSOrigin      string         `yaml:"cors_origin"`
@@ -91,6 +92,7 @@ func (f *settingsFlags) addWeb(to flagger) {
 	}})
 	f.text(to, "web.config.file", "FILE", "File that turns on TLS or authentication: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md", func(s *settings) *string { return &s.Web.ConfigFile })
 	f.onOff(to, "web.enable-pprof", "Serve profiles under /debug/pprof.", func(s *settings) *bool { return &s.Web.EnablePprof })
+	f.onOff(to, "web.enable-lifecycle", "Serve /-/reload, which reads the configuration again, as SIGHUP does.", func(s *settings) *bool { return &s.Web.EnableLifecycle })
 	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples.", func(s *settings) *bool { return &s.Web.EnableAdminAPI })
 	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
 	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *settings) *string { return &s.Web.CORSOrigin })
@@ -108,6 +110,7 @@ func (s *webSettings) values() map[string]string {
 		"web.listen-address":   strings.Join(s.ListenAddress, ","),
 		"web.config.file":      s.ConfigFile,
 		"web.enable-pprof":     strconv.FormatBool(s.EnablePprof),
+		"web.enable-lifecycle": strconv.FormatBool(s.EnableLifecycle),
 		"web.enable-admin-api": strconv.FormatBool(s.EnableAdminAPI),
 		"web.shutdown-timeout": s.ShutdownTimeout.String(),
 		"web.cors.origin":      s.CORSOrigin,

@@ -64,7 +64,7 @@ func (p *probe) once(ctx context.Context, s *server) {
 	if a.err != nil {
 		p.failed[unwrapped(a.err).Error()]++
 	} else if a.code != http.StatusOK {
-		p.failed[fmt.Sprint(a.code)]++
+		p.failed[fmt.Sprintf("%d %.60s", a.code, a.reason())]++
 	}
 }
 

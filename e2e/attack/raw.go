@@ -74,6 +74,7 @@ var rawAttacks = []attack{
 				for i := range b {
 					b[i] = byte(r.IntN(256))
 				}
+				b[0] = 'x' // a line break would end the header of a request that is a good one
 				begin := []string{"", "GET ", "POST /api/v1/query HTTP/1.1\r\n", "GET /metrics HTTP/1.1\r\nHost: x\r\n"}[r.IntN(4)]
 				s := statuses(ctx, e.target, begin+string(b)+"\r\n\r\n")
 				counts[s]++

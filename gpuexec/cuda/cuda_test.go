@@ -11,7 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/ptx"
 )
 
 func TestEveryCall(t *testing.T) {
@@ -69,10 +69,10 @@ func TestBadPTX(t *testing.T) {
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		_, err := c.Load([]byte("this is no PTX"))
 		require.ErrorContains(t, err, "cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE (200): device kernel image is invalid; its compiler says: ")
-		_, err = c.Load(bytes.Replace(kernels.PTX(kernels.Check), []byte(".target sm_75"), nil, 1))
+		_, err = c.Load(bytes.Replace(ptx.Of(check), []byte(".target sm_75"), nil, 1))
 		require.ErrorContains(t, err, "cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX (218)")
 		require.ErrorContains(t, err, ".target")
-		m, err := c.Load(kernels.PTX(kernels.Check))
+		m, err := c.Load(ptx.Of(check))
 		require.NoError(t, err)
 		_, err = c.Function(m, "absent")
 		require.ErrorContains(t, err, "kernel absent: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND (500)")
@@ -84,8 +84,7 @@ func TestLaunchParameters(t *testing.T) {
 	dev := cudatest.Device(t)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		one := cuda.Size{X: 1}
-		require.EqualError(t, c.Launch(0, one, one, 0, 0, uint32(1), 7), "kernel parameter 1 is a int, which no kernel takes")
-		require.EqualError(t, c.Launch(0, one, one, 0, 0, make([]any, 25)...), "a kernel with 25 parameters: at most 24 are possible")
+		require.EqualError(t, c.Launch(0, one, one, 0, make([]uint64, 25)...), "a kernel with 25 parameters: at most 24 are possible")
 		return nil
 	}))
 }

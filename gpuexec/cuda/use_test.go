@@ -6,7 +6,8 @@ import (
 	"fmt"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/kernels/ptx"
 )
 
 // useAll makes every call of the binding once and checks what comes of it.
@@ -36,7 +37,11 @@ func useAll(library string) (err error) {
 	})
 }
 
-const numbers = 1000
+// check is the kernel that use launches, and numbers what it adds.
+const (
+	check   = "check"
+	numbers = 1000
+)
 
 // use sums numbers on the device with the kernel check.
 func use(c *cuda.Context, later func(func() error)) error {
@@ -47,12 +52,12 @@ func use(c *cuda.Context, later func(func() error)) error {
 	if free == 0 || free > total {
 		return fmt.Errorf("%d of %d bytes are free", free, total)
 	}
-	m, err := c.Load(kernels.PTX(kernels.Check))
+	m, err := c.Load(ptx.Of(check))
 	if err != nil {
 		return err
 	}
 	later(func() error { return c.Unload(m) })
-	f, err := c.Function(m, kernels.Check)
+	f, err := c.Function(m, check)
 	if err != nil {
 		return err
 	}
@@ -75,7 +80,7 @@ func use(c *cuda.Context, later func(func() error)) error {
 		return err
 	}
 	later(func() error { return c.FreeHost(in) })
-	blocks := (numbers + kernels.CheckBlock - 1) / kernels.CheckBlock
+	blocks := (numbers + abi.CheckBlock - 1) / abi.CheckBlock
 	out := make([]byte, 4*blocks)
 	if err := c.RegisterHost(out); err != nil {
 		return err
@@ -99,7 +104,7 @@ func sum(c *cuda.Context, f cuda.Function, streams [2]cuda.Stream, events [3]cud
 	for i := range numbers {
 		v := uint32(i * 2654435761)
 		binary.LittleEndian.PutUint32(in[4*i:], v)
-		want[i/kernels.CheckBlock] += v
+		want[i/abi.CheckBlock] += v
 	}
 	for i := range out {
 		out[i] = 0xEE
@@ -113,7 +118,7 @@ func sum(c *cuda.Context, f cuda.Function, streams [2]cuda.Stream, events [3]cud
 		// The rest is on the other stream, behind the copy.
 		func() error { return c.WaitEvent(streams[1], events[1]) },
 		func() error {
-			return c.Launch(f, cuda.Size{X: uint32(blocks)}, cuda.Size{X: kernels.CheckBlock}, 0, streams[1], devIn, uint32(numbers), devOut)
+			return c.Launch(f, cuda.Size{X: uint32(blocks)}, cuda.Size{X: abi.CheckBlock}, streams[1], uint64(devIn), numbers, uint64(devOut))
 		},
 		func() error { return c.CopyOut(out, devOut, streams[1]) },
 		func() error { return c.Record(events[2], streams[1]) },

@@ -7,7 +7,8 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/kernels"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // Library is the CUDA driver's library.
@@ -15,10 +16,10 @@ const Library = cuda.Library
 
 // Inventory is what a machine has in GPUs.
 type Inventory struct {
-	Driver  string   `json:"driver,omitempty"` // release, such as 580.95.05
-	CUDA    string   `json:"cuda,omitempty"`   // version of its API, such as 13.0
-	Devices []Found  `json:"devices"`
-	Reason  string   `json:"reason,omitempty"` // why there are no devices
+	Driver  string  `json:"driver,omitempty"` // release, such as 580.95.05
+	CUDA    string  `json:"cuda,omitempty"`   // version of its API, such as 13.0
+	Devices []Found `json:"devices"`
+	Reason  string  `json:"reason,omitempty"` // why there are no devices
 }
 
 // Found is one GPU of an inventory and what was measured on it.
@@ -84,10 +85,10 @@ func TakeInventory(path string) *Inventory {
 
 // tooOld says why a device cannot run the kernels, or nothing.
 func tooOld(i cuda.Info) string {
-	if i.Major > kernels.MinMajor || i.Major == kernels.MinMajor && i.Minor >= kernels.MinMinor {
+	if i.Major > abi.MinMajor || i.Major == abi.MinMajor && i.Minor >= abi.MinMinor {
 		return ""
 	}
-	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, kernels.MinMajor, kernels.MinMinor)
+	return fmt.Sprintf("its compute capability is %d.%d, and the kernels need %d.%d (Turing, 2018) or later", i.Major, i.Minor, abi.MinMajor, abi.MinMinor)
 }
 
 // examine opens a device and fills in what is measured. Its error is why the
@@ -108,7 +109,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := gpuexec.LoadKernels(dev)
+	k, err := launch.Load(dev, append(launch.Queries(), launch.CheckKernel)...)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (p *Pool) Lease(part Part) *Lease {
 	if p == nil {
 		return nil
 	}
-	p.leases.Add(1)
+	p.uses.Add(1)
 	return &Lease{pool: p, part: part}
 }
 
@@ -51,7 +51,7 @@ func (l *Lease) Grow(ctx context.Context, n int64) error {
 		if !l.held.CompareAndSwap(held, held+more) {
 			continue
 		}
-		if err := l.pool.take(ctx, l.part, more); err != nil {
+		if err := l.pool.take(ctx, l.part, more, held+more <= smallLease); err != nil {
 			l.held.Add(-more)
 			return err
 		}
@@ -79,7 +79,12 @@ func (l *Lease) Shrink(n int64) {
 }
 
 // Release gives everything back. The lease can be used again.
-func (l *Lease) Release() { l.Shrink(0) }
+func (l *Lease) Release() {
+	if l != nil && l.held.Load() > 0 {
+		l.pool.uses.Add(1)
+	}
+	l.Shrink(0)
+}
 
 // Taken is what the lease has taken, in bytes.
 func (l *Lease) Taken() int64 {

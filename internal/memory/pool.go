@@ -6,9 +6,10 @@
 // limit of its own bounds, such as a cache, and what is free only once the collector has
 // found that out, is counted and never refused.
 //
-// A lease that does not fit has the collector look for garbage and waits briefly for
-// others to give memory back. Then it fails: with a *TooLargeError if it could never fit,
-// else with a *BusyError. Nobody waits long, since who waits holds memory, too.
+// A lease that does not fit has the collector look for garbage, has caches give way
+// (Pool.OnShortage), and waits briefly for others to give memory back. Then it fails: with a
+// *TooLargeError if it could never fit, else with a *BusyError. Nobody waits long, since who
+// waits holds memory, too.
 //
 // Start with Pool.Lease and Lease.Grow. A nil Pool has no limit and counts nothing.
 package memory
@@ -38,6 +39,13 @@ var parts = []Part{Fetched, Evaluation, Answers, Requests}
 // stacks, and what nobody counts.
 const headroom = 5 // a fifth
 
+// Small leases may take of the headroom, so that large queries that share all the memory do
+// not have small ones wait or fail.
+const (
+	reserve    = 16      // their share of the limit, a sixteenth
+	smallLease = 1 << 20 // bytes of a lease that is small, at most
+)
+
 // Options configure a Pool.
 type Options struct {
 	// Limit is the memory of the process in bytes. Required.
@@ -54,7 +62,8 @@ type Pool struct {
 	of          map[Part]*atomic.Int64
 	refused     map[Part]*atomic.Int64
 	waiting     atomic.Int64
-	leases      atomic.Int64 // that were ever made
+	wanted      atomic.Int64 // bytes that those who wait want, which are counted as taken
+	uses        atomic.Int64 // leases that were made, and given back
 
 	others atomic.Int64 // what is watched, as of looked
 	looked atomic.Int64 // ns since the epoch
@@ -64,6 +73,8 @@ type Pool struct {
 	next    int           // the key of what is watched next
 	freed   chan struct{} // closed and replaced when memory is given back while somebody waits
 	cleaned time.Time     // when the collector was last made to look for garbage
+
+	shortage shortage
 }
 
 // watched is memory that somebody else counts.
@@ -178,13 +189,13 @@ func (p *Pool) Parts() map[string]int64 {
 	return all
 }
 
-// Leases is how many leases were ever made: the same twice if nobody asked for anything
-// meanwhile.
-func (p *Pool) Leases() int64 {
+// Uses is how many leases were ever made and given back: the same twice if nobody asked for
+// anything meanwhile, and nothing ended that somebody had asked for.
+func (p *Pool) Uses() int64 {
 	if p == nil {
 		return 0
 	}
-	return p.leases.Load()
+	return p.uses.Load()
 }
 
 // Refused is how often a lease was refused, by what it was for.
@@ -198,12 +209,16 @@ func (p *Pool) Refused() map[string]int64 {
 	return all
 }
 
-// take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow.
-func (p *Pool) take(ctx context.Context, part Part, n int64) error {
+// take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow,
+// but for small leases, which have a reserve.
+func (p *Pool) take(ctx context.Context, part Part, n int64, small bool) error {
 	p.Count(part, n)
-	if p.Used() <= p.most.Load() {
+	over := p.over()
+	if over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve {
 		return nil
 	}
+	p.wanted.Add(n)
+	defer p.wanted.Add(-n)
 	if p.waitFor(ctx) {
 		return nil
 	}
@@ -221,23 +236,36 @@ func (p *Pool) Room(ctx context.Context, part Part) error {
 	if p == nil {
 		return nil
 	}
-	return p.take(ctx, part, 0)
+	return p.take(ctx, part, 0, false)
 }
 
+// over is by how many bytes more is taken than there is.
+func (p *Pool) over() int64 { return p.Used() - p.most.Load() }
+
 // waitFor waits until what is taken fits, and reports whether it does. What waits has
-// been counted already, so that of two that do not fit together the second waits.
+// been counted already, so that of two that do not fit together the second waits. It waits
+// longer than the pool's wait only for caches that are giving way.
 func (p *Pool) waitFor(ctx context.Context) bool {
 	p.waiting.Add(1)
 	defer p.waiting.Add(-1)
+	began := time.Now()
 	timeout := time.NewTimer(p.wait)
 	defer timeout.Stop()
 	for {
-		p.mu.Lock()
-		freed := p.freed
-		p.mu.Unlock()
+		freed := p.signal()
 		p.clean()
-		if p.Used() <= p.most.Load() {
+		if p.over() <= 0 {
 			return true
+		}
+		if done := p.reclaim(began); done != nil {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return false
+			}
+			if p.over() <= 0 {
+				return true
+			}
 		}
 		select {
 		case <-freed:
@@ -248,6 +276,13 @@ func (p *Pool) waitFor(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// signal returns a channel that is closed when memory is given back.
+func (p *Pool) signal() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.freed
 }
 
 // wake has those who wait look again.

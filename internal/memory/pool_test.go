@@ -143,3 +143,35 @@ func BenchmarkGrow(b *testing.B) {
 		}
 	}
 }
+
+// TestSmallLeases: when large leases hold all the memory, small ones have a reserve, and only
+// as long as they are small.
+func TestSmallLeases(t *testing.T) {
+	p := New(Options{Limit: 160 * mib, Wait: time.Millisecond}) // 128 for leases, 10 more for small ones
+	large := p.Lease(Evaluation)
+	require.NoError(t, large.Grow(t.Context(), 128*mib))
+	require.ErrorAs(t, p.Lease(Evaluation).Grow(t.Context(), 2*mib), new(*BusyError))
+	var all []*Lease
+	for range 10 {
+		l := p.Lease(Evaluation)
+		require.NoError(t, l.Grow(t.Context(), mib))
+		all = append(all, l)
+	}
+	require.ErrorAs(t, p.Lease(Evaluation).Grow(t.Context(), mib), new(*BusyError), "the reserve is used up")
+	require.ErrorAs(t, all[0].Grow(t.Context(), 1), new(*BusyError), "it is not small any more")
+	for _, l := range append(all, large) {
+		l.Release()
+	}
+	require.Zero(t, p.Used())
+
+	// What a large one waits for is not in the way of small ones.
+	p.wait = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, large.Grow(t.Context(), 120*mib))
+	failed := make(chan error)
+	go func() { failed <- p.Lease(Evaluation).Grow(ctx, 100*mib) }()
+	require.Eventually(t, func() bool { return p.waiting.Load() == 1 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, all[0].Grow(t.Context(), mib))
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+}

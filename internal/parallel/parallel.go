@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/yield"
 )
 
 // For calls f for every i below n, from a goroutine a core, and returns when all
@@ -20,13 +21,15 @@ func For(n int, f func(i int)) {
 // worker with a number below workers, as long as f returns true: a worker whose call
 // returns false makes no more, and the calls of the others go on. It returns when all
 // calls have. A panic in f is raised again in the caller's goroutine, once the calls under
-// way have returned.
+// way have returned. Between calls it lets other work have the cores.
 func While(workers, n int, f func(worker, i int) bool) {
 	if workers = min(workers, n); workers <= 1 {
+		var point yield.Point
 		for i := range n {
 			if !f(0, i) {
 				return
 			}
+			point.Pass()
 		}
 		return
 	}
@@ -36,11 +39,13 @@ func While(workers, n int, f func(worker, i int) bool) {
 	for worker := range workers {
 		wg.Go(func() {
 			defer panics.Catch()
+			var point yield.Point
 			for !panics.Caught() {
 				i := int(next.Add(1)) - 1
 				if i >= n || !f(worker, i) {
 					return
 				}
+				point.Pass()
 			}
 		})
 	}

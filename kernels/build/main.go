@@ -1,118 +1,61 @@
-// Command build compiles the kernels in the folder above it, and in historic beside
-// it, to PTX:
+// Command build makes what is generated from the kernels' sources:
 //
 //	go run ./kernels/build
 //
-// The first line of each PTX file names the compiler and a hash of what the file
-// was made from, so that a stale one is noticed where there is no compiler.
+//	kernels/ROOM/NAME.cu ──► parse ──┬──► gpuexec/launch/kernels.go   a typed launch a kernel
+//	                                 ├──► kernels/host/table.h        the kernels of the host driver
+//	                                 └──► compile ──► kernels/ptx/NAME.ptx
+//
+// A room is a folder of kernels. The first line of each PTX file names the compiler and a hash
+// of what the file was made from, so that a stale one is noticed where there is no compiler.
+// Start reading at makeAll.
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
-const compiler = "clang-19"
-
-// Contracting a*b+c into one rounding would change answers.
-var flags = []string{
-	"-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_75", "--cuda-feature=+ptx63",
-	"-nocudainc", "-nocudalib", "-std=c++17", "-O3", "-ffp-contract=off",
-	"-Wall", "-Wextra", "-Werror", "-S", "-o", "-",
-}
-
-// folders are those with kernels, relative to the repository's root.
-var folders = []string{"kernels", "kernels/historic"}
-
 func main() {
-	if err := buildAll(folders); err != nil {
+	if err := makeAll("."); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
 }
 
-func buildAll(dirs []string) error {
+// makeAll writes all that is generated below root, the repository's. What needs the compiler
+// comes last.
+func makeAll(root string) error {
+	all, err := parseAll(root)
+	if err != nil {
+		return err
+	}
+	for path, text := range texts(all) {
+		if err := os.WriteFile(filepath.Join(root, path), text, 0o644); err != nil {
+			return err
+		}
+	}
 	version, err := compilerVersion()
 	if err != nil {
 		return err
 	}
-	var sources []string
-	for _, dir := range dirs {
-		in, err := filepath.Glob(filepath.Join(dir, "*.cu"))
-		if err != nil || len(in) == 0 {
-			return fmt.Errorf("no kernels in %s: run this in the repository's root (%v)", dir, err)
-		}
-		sources = append(sources, in...)
-	}
-	for _, src := range sources {
-		ptx, err := compile(src, version)
+	for _, k := range all {
+		ptx, err := k.compile(version)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(target(src), ptx, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, k.ptx()), ptx, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func target(source string) string { return strings.TrimSuffix(source, ".cu") + ".ptx" }
-
-// compile returns the PTX of one source file, stamp included.
-func compile(source, version string) ([]byte, error) {
-	sum, err := hash(source)
-	if err != nil {
-		return nil, err
+// texts returns what is generated without a compiler, by its path below the root.
+func texts(all []*kernel) map[string][]byte {
+	return map[string][]byte{
+		"gpuexec/launch/kernels.go": launches(all),
+		"kernels/host/table.h":      hostTable(all),
 	}
-	var out, said bytes.Buffer
-	cmd := exec.Command(compiler, append(flags, source)...)
-	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", source, err, said.Bytes())
-	}
-	return append([]byte(stamp(sum, version)), out.Bytes()...), nil
 }
-
-// compilerVersion is the first line of what the compiler says of itself.
-func compilerVersion() (string, error) {
-	out, err := exec.Command(compiler, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("the kernels need %s, which Debian has as the package of that name: %w", compiler, err)
-	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	return first, nil
-}
-
-// hash covers the source, all headers beside it or the shim above it, and the flags.
-func hash(source string) (string, error) {
-	dir := filepath.Dir(source)
-	files, err := filepath.Glob(filepath.Join(dir, "*.h"))
-	if err != nil {
-		return "", err
-	}
-	if shim := filepath.Join(dir, "..", "shim.h"); exists(shim) {
-		files = append(files, shim)
-	}
-	h := sha256.New()
-	for _, f := range append(files, source) {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s %d\n%s", filepath.Base(f), len(b), b)
-	}
-	fmt.Fprint(h, flags)
-	return fmt.Sprintf("%x", h.Sum(nil)[:12]), nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-func stamp(sum, version string) string { return fmt.Sprintf("// Built from %s by %s\n", sum, version) }

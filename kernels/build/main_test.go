@@ -3,65 +3,132 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// inFolders are the files in the folders with kernels whose names match.
-func inFolders(t *testing.T, pattern string) (files []string) {
-	for _, dir := range folders {
-		in, err := filepath.Glob(filepath.Join("..", "..", dir, pattern))
-		require.NoError(t, err)
-		files = append(files, in...)
-	}
-	return files
+const root = "../.."
+
+func kernels(t *testing.T) []*kernel {
+	all, err := parseAll(root)
+	require.NoError(t, err)
+	return all
 }
 
-// TestFresh fails when a kernel's source changed and its PTX did not, and, where
-// the compiler that made the PTX is at hand, when it makes something else.
+// TestFresh fails when a kernel's source changed and what is generated from it did not, and,
+// where the compiler that made the PTX is at hand, when it makes something else.
 func TestFresh(t *testing.T) {
-	sources := inFolders(t, "*.cu")
-	require.NotEmpty(t, sources)
+	all := kernels(t)
+	for path, want := range texts(all) {
+		have, err := os.ReadFile(filepath.Join(root, path))
+		require.NoError(t, err, "run make kernels")
+		require.Equal(t, string(want), string(have), "%s is stale: run make kernels", path)
+	}
 	version, missing := compilerVersion()
-	for _, src := range sources {
-		have, err := os.ReadFile(target(src))
+	for _, k := range all {
+		have, err := os.ReadFile(filepath.Join(root, k.ptx()))
 		require.NoError(t, err, "run make kernels")
 		first, _, _ := strings.Cut(string(have), "\n")
-		sum, err := hash(src)
+		sum, err := k.hash()
 		require.NoError(t, err)
-		require.Contains(t, first, sum, "%s is stale: run make kernels", target(src))
+		require.Contains(t, first, sum, "%s is stale: run make kernels", k.ptx())
+		require.Contains(t, string(have), ".visible .entry "+k.name+"(")
 		if missing != nil || !strings.Contains(first, version) {
-			t.Logf("%s: only its hash was checked: it says %q, the compiler %q (%v)", src, first, version, missing)
+			t.Logf("%s: only its hash was checked: it says %q, the compiler %q (%v)", k.name, first, version, missing)
 			continue
 		}
-		want, err := compile(src, version)
+		want, err := k.compile(version)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(have), "%s differs from what its source compiles to: run make kernels", target(src))
+		require.Equal(t, string(want), string(have), "%s differs from what its source compiles to: run make kernels", k.ptx())
 	}
 }
 
 // TestNoOrphans: every PTX has a source.
 func TestNoOrphans(t *testing.T) {
-	for _, p := range inFolders(t, "*.ptx") {
-		require.FileExists(t, strings.TrimSuffix(p, ".ptx")+".cu")
+	var want []string
+	for _, k := range kernels(t) {
+		want = append(want, filepath.Join(root, k.ptx()))
+	}
+	have, err := filepath.Glob(filepath.Join(root, "kernels/ptx/*.ptx"))
+	require.NoError(t, err)
+	require.ElementsMatch(t, want, have)
+}
+
+// source writes a kernel k and headers to a room of a new folder, and returns the path of k.
+func source(t *testing.T, kernel string, headers map[string]string) string {
+	room := filepath.Join(t.TempDir(), "room")
+	require.NoError(t, os.Mkdir(room, 0o755))
+	path := filepath.Join(room, "k.cu")
+	require.NoError(t, os.WriteFile(path, []byte(kernel), 0o644))
+	for name, text := range headers {
+		require.NoError(t, os.WriteFile(filepath.Join(room, name), []byte(text), 0o644))
+	}
+	return path
+}
+
+func TestParse(t *testing.T) {
+	k, err := parse("room", source(t, `#include "a.h"
+KERNEL MAX_THREADS(128) k(COMMON_PARAMETERS, Flag which,
+                          u64* __restrict__ out) {
+}`, map[string]string{"a.h": "#include \"b.h\"\n", "b.h": `
+#define COMMON_PARAMETERS                   \
+  const u8 *__restrict__ slab, u32 count,   \
+      const double *__restrict__ values
+barrier();`}))
+	require.NoError(t, err)
+	require.Equal(t, "k", k.name)
+	require.True(t, k.waits)
+	require.Equal(t, []parameter{
+		{list: "COMMON_PARAMETERS", parts: []parameter{{kind: "const u8*", name: "slab"}, {kind: "u32", name: "count"}, {kind: "const double*", name: "values"}}},
+		{kind: "Flag", name: "which"}, {kind: "u64*", name: "out"},
+	}, k.params)
+	_, err = parse("room", source(t, "KERNEL other(u32 a) {\n}", nil))
+	require.ErrorContains(t, err, "it must have the name of the file")
+}
+
+// TestHashSeesHeaders: the hash is another when a header changes that is included by way of
+// another, and the same when one changes that is not included.
+func TestHashSeesHeaders(t *testing.T) {
+	var seen []string
+	for _, headers := range []map[string]string{
+		{"a.h": "#include \"b.h\"\n", "b.h": "1", "c.h": "1"},
+		{"a.h": "#include \"b.h\"\n", "b.h": "2", "c.h": "1"},
+		{"a.h": "#include \"b.h\"\n", "b.h": "2", "c.h": "2"},
+	} {
+		k, err := parse("room", source(t, "#include \"a.h\"\nKERNEL k(u32 a) {\n}", headers))
+		require.NoError(t, err)
+		sum, err := k.hash()
+		require.NoError(t, err)
+		seen = append(seen, sum)
+	}
+	require.Len(t, slices.Compact(seen), 2)
+	require.NotEqual(t, seen[0], seen[1])
+}
+
+// TestIncludesRunDown: a room includes from itself, from abi, and from rooms before it alone.
+func TestIncludesRunDown(t *testing.T) {
+	floor := func(path string) int { return slices.Index(rooms, filepath.Base(filepath.Dir(path))) }
+	for _, k := range kernels(t) {
+		for _, f := range k.files {
+			require.LessOrEqual(t, floor(f), floor(k.source), "%s includes %s", k.source, f)
+		}
 	}
 }
 
-func TestHashSeesHeaders(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "below")
-	require.NoError(t, os.Mkdir(dir, 0o755))
-	src := filepath.Join(dir, "a.cu")
-	require.NoError(t, os.WriteFile(src, []byte("x"), 0o644))
-	seen := map[string]bool{}
-	for _, header := range []string{"", "b.h", "../shim.h"} {
-		if header != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, header), []byte("y"), 0o644))
-		}
-		sum, err := hash(src)
+// TestOpenings: each kernel opens with what it computes, its grid, what a thread owns, and the
+// bytes and operations that this takes.
+func TestOpenings(t *testing.T) {
+	for _, k := range kernels(t) {
+		text, err := os.ReadFile(k.source)
 		require.NoError(t, err)
-		require.False(t, seen[sum], header)
-		seen[sum] = true
+		opening, _, ok := strings.Cut(string(text), "\n#include")
+		require.True(t, ok, k.source)
+		require.True(t, strings.HasPrefix(opening, "// "+k.name), k.source)
+		for _, word := range []string{"computes", "grid", "owns", "bytes", "operations"} {
+			require.Contains(t, strings.ToLower(opening), word, k.source)
+		}
 	}
 }

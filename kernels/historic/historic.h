@@ -1,7 +1,7 @@
-// What the historic kernels need besides shim.h: floats that several threads add
+// What the historic kernels need besides compiler.h: floats that several threads add
 // to. promwarp's own kernels never do, for sums would depend on who comes first.
 #pragma once
-#include "../shim.h"
+#include "../abi/compiler.h"
 
 #ifdef __CUDA__
 DEVICE void atomic_add(float* at, float v) { __nvvm_atom_add_gen_f(at, v); }

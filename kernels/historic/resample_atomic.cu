@@ -1,9 +1,11 @@
-// resample_atomic, the experiment's first kernel: a thread for every mean. What it
-// reads lies apart from what its neighbours read, and it adds in device memory.
+// resample_atomic, the experiment's first kernel: a thread for every mean. What it reads lies
+// apart from what its neighbours read, and it adds in device memory.
 //
+// Computes: out[m] = (values[m*ratio] + ... + values[m*ratio+ratio-1]) / ratio.
 // Grid: one thread a mean, blocks of any size.
 // A thread owns one mean, which must be 0 before.
-// Reads 4 bytes a value, adds each to 4 bytes of its mean.
+// Bytes per value: reads 4, and adds to 4 of its mean.
+// Operations per value: 1.
 #include "historic.h"
 
 KERNEL resample_atomic(const float* __restrict__ values, u32 means, u32 ratio, float* out) {

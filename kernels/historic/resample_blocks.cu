@@ -1,9 +1,11 @@
-// resample_blocks, the experiment's second kernel: larger pieces of work. A thread
-// makes several means, one after the other, in a register.
+// resample_blocks, the experiment's second kernel: larger pieces of work. A thread makes
+// several means, one after the other, in a register.
 //
+// Computes: what resample_atomic does.
 // Grid: one thread for each `run` means, blocks of any size.
 // A thread owns `run` neighbouring means.
-// Reads 4 bytes a value, writes 4 bytes a mean.
+// Bytes per value: reads 4. Writes 4 a mean.
+// Operations per value: 1.
 #include "historic.h"
 
 KERNEL resample_blocks(const float* __restrict__ values, u32 means, u32 ratio, u32 run, float* __restrict__ out) {

@@ -164,7 +164,7 @@ std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
         }
         if (waited_alone) {
           waited_alone = false;
-          return "its threads wait for each other, and the table in kernels.cpp says that they do not";
+          return "its threads wait for each other, and table.h says that they do not";
         }
       }
     }

@@ -1,7 +1,7 @@
 // Running a launch: the blocks of a grid one after the other, each with its
 // threads.
 #pragma once
-#include "../shim.h"
+#include "../abi/compiler.h"
 
 #include <cstddef>
 #include <string>

@@ -1,5 +1,5 @@
 // What a kernel sees when it is compiled for the host: where its thread is, and
-// how it waits for others. The counterpart of the device half of ../shim.h.
+// how it waits for others. The counterpart of the device half of ../abi/compiler.h.
 #pragma once
 #include <cmath>
 

@@ -39,8 +39,8 @@ func (p *Placer) Suits(n plan.Node) string {
 	return reason
 }
 
-// Decline counts a leaf that the cores evaluate. What a reason says behind a colon is not
-// counted by.
+// Decline counts a leaf that the cores evaluate, by the part of the reason in front of its
+// first colon.
 func (p *Placer) Decline(reason string) {
 	reason, _, _ = strings.Cut(reason, ":")
 	p.declined.WithLabelValues(reason).Inc()
@@ -108,25 +108,24 @@ func short(d time.Duration) time.Duration {
 	return d.Round(time.Microsecond)
 }
 
-// OnCores tells how long the cores took for a leaf. Those with start timestamps, which
-// no GPU evaluates, say nothing of others.
+// OnCores tells how long the cores took for a leaf. Leaves with start timestamps do not
+// count: no GPU evaluates them.
 func (p *Placer) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	if m := p.model.Load(); m != nil && !l.Starts {
 		m.observe(Cores, SizeOf(l), took)
 	}
 }
 
-// pick chooses the usable GPU that has most of the leaf's chunks, and of those
-// the one with the least to do; else it says why there is none. The leaf may be
-// nil.
+// pick chooses the usable GPU that has most of the leaf's chunks. Of several it chooses the
+// one with the fewest leaves. Where none is usable it says why. The leaf may be nil.
 func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
 	gpus, reason := p.gpus()
 	now := time.Now()
 	var most float64
 	var least int64
 	for i := range gpus {
-		// From another GPU on for every selector, so that ties are spread.
-		g := gpus[(i+firstOf(l))%len(gpus)]
+		// Each selector begins with a GPU of its own, so that ties are spread.
+		g := gpus[(i+hash(l))%len(gpus)]
 		if why := g.Unusable(now); why != "" {
 			reason = why
 			continue
@@ -145,8 +144,8 @@ func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
 	return nil, reason
 }
 
-// firstOf is a number that is the same for leaves of the same selector.
-func firstOf(l *cpuexec.Leaf) int {
+// hash is a number that is the same for leaves of the same selector.
+func hash(l *cpuexec.Leaf) int {
 	if l == nil {
 		return 0
 	}

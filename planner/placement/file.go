@@ -12,7 +12,7 @@ import (
 // fileVersion changes when constants come to mean something else.
 const fileVersion = 2
 
-// maxAge is how long constants are believed.
+// maxAge is how long constants are used until they are measured again.
 const maxAge = 30 * 24 * time.Hour
 
 // file is what a file of constants holds.
@@ -23,8 +23,8 @@ type file struct {
 	Constants
 }
 
-// DefaultPath is where constants are kept if nothing else is said, or nothing
-// where there is no such place.
+// DefaultPath is the file of constants where no other is named. It is empty where the user
+// has no folder for caches.
 func DefaultPath() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -33,8 +33,8 @@ func DefaultPath() string {
 	return filepath.Join(dir, "promwarp", "gpu-constants.json")
 }
 
-// read reads the constants of a machine, which is named by what they depend on.
-// The error says why those in the file are of no use.
+// read reads the constants of a machine. The machine's name says all that constants depend
+// on. The error says why those in the file are of no use.
 func read(path, machine string, now time.Time) (Constants, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -57,7 +57,7 @@ func read(path, machine string, now time.Time) (Constants, error) {
 	return f.Constants, err
 }
 
-// write stores constants in a file, which appears as a whole or not at all.
+// write stores constants in a file. The file appears as a whole or not at all.
 func write(path, machine string, now time.Time, c Constants) (err error) {
 	b, err := json.MarshalIndent(file{fileVersion, machine, now.UTC(), c}, "", "  ")
 	if err != nil {

@@ -15,8 +15,8 @@ type measurements struct {
 	Busy  []timed // enough for that, of different shapes
 }
 
-// fit finds the costs whose estimates are what was measured, or where noise lets
-// none be, those that come closest.
+// fit finds the costs whose estimates come closest to what was measured: by least squares
+// of relative errors, over costs that are not negative.
 func (m *measurements) fit() Costs {
 	c := Costs{Slow: 1}
 	var rows [][unknowns]float64

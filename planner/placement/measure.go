@@ -15,26 +15,32 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// The leaves that are measured are sums of rates over ever more series of a day's
-// samples, as dashboards have them; over a few series of some hours; and over very
-// many of a single chunk.
+// All leaves that are measured are sums of rates. Their sizes are:
+//
+//	series                    samples of each   mostly tells
+//	1, someSeries             someSamples       Fixed and Slow: hardly any work, little work
+//	someSeries to mostSeries  usualSamples      Sample and Ramp: a day, as dashboards have it
+//	the same, more steps      usualSamples      Window
+//	as many samples           shortSamples      Series: many series of a single chunk
 const (
 	shortSamples = synthetic.ChunkSamples
 	someSamples  = 8 * synthetic.ChunkSamples
 	usualSamples = 48 * synthetic.ChunkSamples
 
 	someSeries = 32
-	mostSeries = someSeries << 8 // of a day's samples: 47 M of them
+	mostSeries = someSeries << 8 // with usualSamples each, 47 M samples
 	times      = 4               // as many series, each time
 )
 
-// enough is how long a leaf is that surely keeps an executor busy.
-const enough = 15 * time.Millisecond
+// busyTime is how long a leaf takes that surely keeps an executor busy.
+const busyTime = 15 * time.Millisecond
 
-// shows is how many times longer than others one leaf takes whose work shows.
-const shows = 3
+// clearlyMore is how many times longer than another one a leaf must take so that its work,
+// and not noise, is the difference.
+const clearlyMore = 3
 
-// measure finds the constants, from whole leaves.
+// measure finds the constants by timing whole leaves on both executors. It takes under a
+// second.
 func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	device := m.costs(x.Run)
@@ -49,7 +55,7 @@ func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c
 // evaluator evaluates a job.
 type evaluator func(context.Context, cpuexec.Job) (*plan.Matrix, error)
 
-// measuring takes times until there is an error.
+// measuring times leaves until there is an error.
 type measuring struct {
 	ctx  context.Context
 	made map[[2]int]*selection.Selection // by series, and samples of each
@@ -60,22 +66,22 @@ type measuring struct {
 func (m *measuring) costs(run evaluator) Costs {
 	usual := func(series int) timed { return m.leaf(run, series, usualSamples, usualStep) }
 	f := measurements{Least: m.leaf(run, 1, someSamples, usualStep), Small: m.leaf(run, someSeries, someSamples, usualStep)}
-	if f.Small.Took < shows*f.Least.Took {
-		f.Least = f.Small // more like those that there are
+	if f.Small.Took < clearlyMore*f.Least.Took {
+		f.Least = f.Small // it is more like the leaves of real queries
 	}
 	var medium, large, larger timed
 	for n := someSeries; n <= mostSeries && m.err == nil; n *= times {
 		medium, large, larger = large, larger, usual(n)
-		if f.Small.Took < shows*f.Least.Took {
+		if f.Small.Took < clearlyMore*f.Least.Took {
 			f.Small = larger
 		}
-		if large.Took > 0 && larger.Took > enough {
+		if large.Took > 0 && larger.Took > busyTime {
 			break
 		}
 	}
 	busiest := larger
-	if larger.Took > enough {
-		busiest = large // this would take too long
+	if larger.Took > busyTime {
+		busiest = large // larger, at more steps, would take too long
 	}
 	more := m.leaf(run, int(busiest.Series), usualSamples, usualStep/times)
 	short := m.leaf(run, int(large.Samples/shortSamples), shortSamples, usualStep)
@@ -86,8 +92,8 @@ func (m *measuring) costs(run evaluator) Costs {
 	return f.fit()
 }
 
-// copying measures what a leaf takes longer of which no chunk is on the device, but
-// for copying their bytes.
+// copying measures how much longer a leaf takes if no chunk of it is on the device, less
+// the time in which the link copies the bytes of the chunks.
 func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
 	s := m.selection(someSeries, someSamples)
 	if m.err != nil {
@@ -105,7 +111,7 @@ func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
 	return max(0, missing-there-time.Duration(float64(bytes)/x.Link()*1e9))
 }
 
-// leaf measures a leaf.
+// leaf times a leaf of so many series, with so many samples each, at a step in ms.
 func (m *measuring) leaf(run evaluator, series, samples int, step int64) timed {
 	s, g := m.selection(series, samples), grid(samples, step)
 	if m.err != nil {
@@ -124,13 +130,13 @@ func (m *measuring) selection(series, samples int) *selection.Selection {
 	return m.made[key]
 }
 
-// A leaf is timed up to so many times, while that takes no longer than patience.
+// A leaf is timed at most rounds times, and no more once that took patience.
 const (
 	rounds   = 7
 	patience = 25 * time.Millisecond
 )
 
-// median is the median time that f takes, without its first call.
+// median is the median of the times that f takes. Its first call does not count.
 func (m *measuring) median(f func() error) time.Duration {
 	var took []time.Duration
 	begin := time.Now()

@@ -44,8 +44,8 @@ func (e Estimate) cheaper() Executor {
 	return Cores
 }
 
-// handicap is what the decoded samples of a series cost beside others: they are
-// loaded only.
+// handicap is what a decoded sample costs the cores, as a share of one that must be
+// decoded first.
 const handicap = 0.05
 
 // plain is the estimate by the constants alone, in seconds.
@@ -72,8 +72,8 @@ type model struct {
 	c Constants
 
 	mu sync.Mutex
-	// off is the logarithm of how many times longer than estimated an executor
-	// takes, by function.
+	// off is, by function, the logarithm of how many times as long as by the constants
+	// an executor takes.
 	off [executors]map[string]float64
 }
 
@@ -92,7 +92,8 @@ func (m *model) estimate(l Size) (e Estimate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k, s := range plain {
-		e[k] = time.Duration(s * math.Exp(m.off[k][l.Function]) * float64(time.Second))
+		ns := s * math.Exp(m.off[k][l.Function]) * float64(time.Second)
+		e[k] = time.Duration(min(ns, longest)) // no number of ns is beyond a Duration
 	}
 	return e
 }
@@ -100,14 +101,15 @@ func (m *model) estimate(l Size) (e Estimate) {
 const (
 	// learning is the weight of the newest observation.
 	learning = 0.2
-	// forgetting is how much of what was learned of the executor that was not
-	// chosen goes with each choice, so that one bad observation does not keep it
-	// out for ever.
+	// forgetting is the share of what was learned of the other executor that each
+	// observation removes. One bad observation must not exclude an executor for ever.
 	forgetting = 0.01
 	// furthest is how many times longer or shorter than by the constants an
 	// estimate can become.
 	furthest = 16
-	// tooShort is below which what happened says nothing about the rates.
+	// longest is the longest estimate, in ns.
+	longest = 1 << 62
+	// tooShort is the time below which an observation says nothing about the costs.
 	tooShort = 50 * time.Microsecond
 )
 

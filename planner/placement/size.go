@@ -7,21 +7,22 @@ type Size struct {
 	Function string // of its window, and what is made of that
 	Series   int64
 	Samples  int64   // in its chunks
-	Decoded  float64 // share of them, from 0 to 1, that the cores have kept decoded
+	Decoded  float64 // share of them, from 0 to 1, that the cores retain decoded
 	Missing  int64   // bytes that must be copied to the device first
 	Windows  int64   // series times steps
 	Results  int64   // bytes that are copied back from the device
 }
 
-// lookedAt is the number of series whose chunks are looked at to know about how
-// much they are.
-const lookedAt = 512
+// sampledSeries is the least number of series whose chunks SizeOf adds up, if there are so
+// many. It adds up those of fewer than twice as many.
+const sampledSeries = 512
 
-// SizeOf is how much work a leaf is, about. No chunk of it counts as resident.
+// SizeOf estimates how much work a leaf is from some of its series. No chunk counts as
+// resident.
 func SizeOf(l *cpuexec.Leaf) Size {
 	n := l.Selection.NumSeries()
 	mint, maxt := l.Window.Reads(l.Grid)
-	every := max(1, n/lookedAt)
+	every := max(1, n/sampledSeries)
 	series, samples, bytes := 0, int64(0), int64(0)
 	for i := 0; i < n; i += every {
 		series++
@@ -43,8 +44,8 @@ func SizeOf(l *cpuexec.Leaf) Size {
 	}
 }
 
-// kindOf tells kinds of leaves apart whose costs differ beyond what the estimates
-// know, and how many bytes a device copies back of a leaf.
+// kindOf returns what a model tells apart besides the function, because the formula of the
+// costs does not, and how many bytes a device copies back.
 func kindOf(l *cpuexec.Leaf) (kind string, results int64) {
 	steps := int64(l.Grid.Steps)
 	if l.Aggregate == nil {

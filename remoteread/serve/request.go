@@ -17,9 +17,16 @@ const (
 	// maxRequestBytes is the most bytes of a request, compressed and not, as in a
 	// Prometheus.
 	maxRequestBytes = 32 << 20
-	// maxMatchers is the most matchers of all queries of a request. Two bytes of a
-	// request can make a matcher of 80 in memory.
+	// maxMatchers is the most matchers of all queries of a request, with the labels that
+	// their hints group by. Two bytes of a request can make a matcher of 80 in memory.
 	maxMatchers = 100_000
+	// maxTypes is the most bytes of a request that say which forms of an answer it accepts.
+	maxTypes = 1000
+	// smallRequest is up to how many bytes a decompressed request takes no lease.
+	smallRequest = 64 << 10
+	// decodedCost is how many bytes a byte of a decompressed request costs: itself, its text
+	// in what is decoded, and the structures around that.
+	decodedCost = 3
 	// mostCompressed is what snappy can compress by: 64 bytes take 3.
 	mostCompressed = 64/3 + 1
 )
@@ -36,18 +43,23 @@ func readBody(r *http.Request) ([]byte, error) {
 	return compressed, nil
 }
 
-// decodeRequest returns what a body asks for. maxQueries bounds its queries; 0 does not.
-// What is wrong is said in Prometheus's words where it has some.
-func decodeRequest(compressed []byte, maxQueries int) (*prompb.ReadRequest, error) {
+// decodedSize is how many bytes a body decompresses to, if these may be as many.
+func decodedSize(compressed []byte) (int, error) {
 	n, err := snappy.DecodedLen(compressed)
 	switch {
 	case err != nil:
-		return nil, refuse("%w", err)
+		return 0, refuse("%w", err)
 	case n > maxRequestBytes:
-		return nil, refuse("snappy: decoded length %d exceeds limit %d", n, maxRequestBytes)
+		return 0, refuse("snappy: decoded length %d exceeds limit %d", n, maxRequestBytes)
 	case n > mostCompressed*len(compressed):
-		return nil, refuse("%w", snappy.ErrCorrupt) // before as much is allocated
+		return 0, refuse("%w", snappy.ErrCorrupt) // before as much is allocated
 	}
+	return n, nil
+}
+
+// decodeRequest returns what a body of an allowed size asks for. maxQueries bounds its
+// queries; 0 does not. What is wrong is said in Prometheus's words where it has some.
+func decodeRequest(compressed []byte, maxQueries int) (*prompb.ReadRequest, error) {
 	body, err := snappy.Decode(nil, compressed)
 	if err != nil {
 		return nil, refuse("%w", err)
@@ -65,28 +77,51 @@ func decodeRequest(compressed []byte, maxQueries int) (*prompb.ReadRequest, erro
 // The fields of a request that checkSize counts.
 const (
 	fieldQueries  protowire.Number = 1 // of ReadRequest
+	fieldTypes    protowire.Number = 2
 	fieldMatchers protowire.Number = 3 // of Query
+	fieldHints    protowire.Number = 4
+	fieldGrouping protowire.Number = 5 // of ReadHints
 )
 
-// checkSize counts the queries and matchers of body, an encoded ReadRequest, before
-// memory is taken for them. What is no protobuf is left to whoever decodes it.
+// checkSize counts what body, an encoded ReadRequest, has of things that take more memory
+// than bytes, before memory is taken for them. What is no protobuf is left to whoever
+// decodes it.
 func checkSize(body []byte, maxQueries int) error {
-	queries, matchers := 0, 0
-	eachField(body, fieldQueries, func(query []byte) {
-		queries++
-		eachField(query, fieldMatchers, func([]byte) { matchers++ })
+	queries, matchers, types := 0, 0, 0
+	eachField(body, func(n protowire.Number, field []byte) {
+		switch n {
+		case fieldTypes:
+			types += len(field)
+		case fieldQueries:
+			queries++
+			eachField(field, func(n protowire.Number, field []byte) {
+				switch n {
+				case fieldMatchers:
+					matchers++
+				case fieldHints:
+					eachField(field, func(n protowire.Number, _ []byte) {
+						if n == fieldGrouping {
+							matchers++
+						}
+					})
+				}
+			})
+		}
 	})
 	switch {
+	case types > maxTypes:
+		return refuse("the request has %d bytes of accepted response types; the limit is %d", types, maxTypes)
 	case maxQueries > 0 && queries > maxQueries:
 		return refuse("the request has %d queries; the limit is %d, which --storage.remote.read-max-queries sets", queries, maxQueries)
 	case matchers > maxMatchers:
-		return refuse("the request has %d matchers; the limit is %d", matchers, maxMatchers)
+		return refuse("the request has %d matchers and labels to group by; the limit is %d", matchers, maxMatchers)
 	}
 	return nil
 }
 
-// eachField calls f with each field of message b that has number num and bytes.
-func eachField(b []byte, num protowire.Number, f func([]byte)) {
+// eachField calls f with each field of message b: of those that have a length, what is in
+// them, of others their bytes.
+func eachField(b []byte, f func(n protowire.Number, field []byte)) {
 	for len(b) > 0 {
 		n, typ, tag := protowire.ConsumeTag(b)
 		if tag < 0 {
@@ -96,12 +131,32 @@ func eachField(b []byte, num protowire.Number, f func([]byte)) {
 		if size < 0 {
 			return
 		}
-		if n == num && typ == protowire.BytesType {
-			v, _ := protowire.ConsumeBytes(b[tag:])
-			f(v)
+		field := b[tag : tag+size]
+		if typ == protowire.BytesType {
+			field, _ = protowire.ConsumeBytes(field)
 		}
+		f(n, field)
 		b = b[tag+size:]
 	}
+}
+
+// checkRegexps refuses a request whose regular expressions compile to too much.
+func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
+	if h.o.CheckRegexps == nil {
+		return nil
+	}
+	var patterns []string
+	for _, q := range req.Queries {
+		for _, m := range q.Matchers {
+			if m.Type == prompb.LabelMatcher_RE || m.Type == prompb.LabelMatcher_NRE {
+				patterns = append(patterns, m.Value)
+			}
+		}
+	}
+	if err := h.o.CheckRegexps(patterns); err != nil {
+		return refuse("%w", err)
+	}
+	return nil
 }
 
 // negotiate returns the first of accepted that there is. Readers that say nothing are

@@ -105,7 +105,10 @@ func TestBombsTakeNoMemory(t *testing.T) {
 	}{
 		"declared length": {bomb(31 << 20), "corrupt"},
 		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "500000 queries; the limit is 1000"},
-		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "500000 matchers; the limit is 100000"},
+		"groupings":       {snappy.Encode(nil, append([]byte("\x0a\xc4\x84\x3d\x22\xc0\x84\x3d"), bytes.Repeat([]byte{0x2a, 0}, 500_000)...)), "500000 matchers and labels to group by; the limit is 100000"},
+		"types":           {snappy.Encode(nil, append([]byte("\x12\xc0\x84\x3d"), make([]byte, 1_000_000)...)), "1000000 bytes of accepted response types; the limit is 1000"},
+		"types, one each": {snappy.Encode(nil, bytes.Repeat([]byte{0x10, 1}, 500_000)), "500000 bytes of accepted response types; the limit is 1000"},
+		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "500000 matchers and labels to group by; the limit is 100000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHandler(t, h.o.Queryable, func(o *Options) { o.MaxQueries = DefaultMaxQueries })

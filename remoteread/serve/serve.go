@@ -58,6 +58,9 @@ type Options struct {
 	StreamSampleLimit int64
 	// MaxQueries is the most queries of a request.
 	MaxQueries int
+	// CheckRegexps refuses regular expressions of one request that would compile to too
+	// much; its error is the answer. nil allows all.
+	CheckRegexps func(patterns []string) error
 	// Queue bounds how many requests are answered at once, and how many wait; nil does not.
 	Queue *queue.Queue
 	// Client says whose request it is, for whose turn it is in the queue. nil means that
@@ -66,8 +69,8 @@ type Options struct {
 	// FrameBytes is the size in bytes beyond which a series is continued in another
 	// frame. 0 means DefaultFrameBytes.
 	FrameBytes int
-	// Memory is the process's memory, of which answers of samples take leases; nil is
-	// without limit.
+	// Memory is the process's memory, of which requests and answers of samples take leases;
+	// nil is without limit.
 	Memory *memory.Pool
 	// Timeout bounds a request from its header to the last byte of the answer.
 	Timeout time.Duration
@@ -154,8 +157,20 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	}
 	defer slot.Leave()
 
+	lease := h.o.Memory.Lease(memory.Requests)
+	defer lease.Release()
+	if n, err := decodedSize(body); err != nil {
+		return failure(ctx, err)
+	} else if n > smallRequest {
+		if err := lease.Grow(ctx, decodedCost*int64(n)); err != nil {
+			return failure(ctx, err)
+		}
+	}
 	req, err := decodeRequest(body, h.o.MaxQueries)
 	if err != nil {
+		return failure(ctx, err)
+	}
+	if err := h.checkRegexps(req); err != nil {
 		return failure(ctx, err)
 	}
 	reader, err := dialectOf(h.o.Chunks, r)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -67,7 +68,9 @@ func (s *stream) send(ctx context.Context, f found) error {
 	if err := s.checkLimit(f); err != nil {
 		return err
 	}
+	var point yield.Point
 	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
+		point.Pass()
 		return s.sendSeries(ctx, f, one, chunks)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/historic"
 )
@@ -72,55 +73,65 @@ func inSeries(p *points, size int, f func(from, to int)) {
 	})
 }
 
-// launch puts a kernel over means [from, to) on a stream.
-type launch func(c *cuda.Context, s cuda.Stream, from, to int) error
+// enqueue puts a kernel over means [from, to) on a stream.
+type enqueue func(c *cuda.Context, s cuda.Stream, from, to int) error
 
 func threads(n int) (grid, block cuda.Size) {
 	return cuda.Size{X: uint32((n + historic.Block - 1) / historic.Block)}, cuda.Size{X: historic.Block}
 }
 
-func (r *rig) v1(ratio int) launch {
+// valuesFrom and outFrom are where values and means from a number on lie on the device.
+func (r *rig) valuesFrom(n int) cuda.Pointer { return r.devValues + cuda.Pointer(4*n) }
+func (r *rig) outFrom(n int) cuda.Pointer    { return r.devOut + cuda.Pointer(4*n) }
+
+// on is where launches on a stream go.
+func (r *rig) on(c *cuda.Context, s cuda.Stream) launch.Queue {
+	return launch.Queue{Set: r.kernels, Context: c, Stream: s}
+}
+
+func (r *rig) v1(ratio int) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		if err := c.Set(r.devOut+cuda.Pointer(4*from), 0, uint64(4*(to-from)), s); err != nil {
 			return err
 		}
 		grid, block := threads(to - from)
-		return c.Launch(r.kernel[historic.Atomic], grid, block, 0, s,
-			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), r.devOut+cuda.Pointer(4*from))
+		k := launch.ResampleAtomic{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}
+		return k.Launch(r.on(c, s), grid, block)
 	}
 }
 
 // run is the number of means that a thread of v2 makes.
 const run = 8
 
-func (r *rig) v2(ratio int) launch {
+func (r *rig) v2(ratio int) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		grid, block := threads((to - from + run - 1) / run)
-		return c.Launch(r.kernel[historic.Blocks], grid, block, 0, s,
-			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), uint32(run), r.devOut+cuda.Pointer(4*from))
+		k := launch.ResampleBlocks{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Run: run, Out: r.outFrom(from)}
+		return k.Launch(r.on(c, s), grid, block)
 	}
 }
 
-func (r *rig) v3(ratio int) launch {
+func (r *rig) v3(ratio int) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		grid, block := threads(to - from)
-		return c.Launch(r.kernel[historic.Shared], grid, block, 0, s,
-			r.devValues+cuda.Pointer(4*ratio*from), uint32(to-from), uint32(ratio), r.devOut+cuda.Pointer(4*from))
+		k := launch.ResampleShared{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}
+		return k.Launch(r.on(c, s), grid, block)
 	}
 }
 
-func (r *rig) runs(interval, samples int) launch {
+func (r *rig) runs(interval, samples int) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		if err := c.Set(r.devOut, 0, uint64(len(r.out)), s); err != nil {
 			return err
 		}
 		grid, block := threads(samples)
-		return c.Launch(r.kernel[historic.Runs], grid, block, 0, s, r.devTimes, r.devValues, uint32(samples), uint32(interval), r.devOut)
+		k := launch.ResampleRuns{Times: r.devTimes, Values: r.devValues, Samples: uint32(samples), Interval: uint32(interval), Out: r.devOut}
+		return k.Launch(r.on(c, s), grid, block)
 	}
 }
 
 // copied copies all points, makes all means and copies them back, on one stream.
-func (r *rig) copied(k launch) func() error {
+func (r *rig) copied(k enqueue) func() error {
 	return func() error {
 		return r.dev.Do(func(c *cuda.Context) error {
 			s := r.streams[0]
@@ -138,13 +149,13 @@ func (r *rig) copied(k launch) func() error {
 }
 
 // there is copied for points that are on the device.
-func (r *rig) there(k launch) func() error {
+func (r *rig) there(k enqueue) func() error {
 	return func() error {
 		return r.dev.Do(func(c *cuda.Context) error { return r.back(c, r.streams[0], k) })
 	}
 }
 
-func (r *rig) back(c *cuda.Context, s cuda.Stream, k launch) error {
+func (r *rig) back(c *cuda.Context, s cuda.Stream, k enqueue) error {
 	if err := k(c, s, 0, len(r.out)/4); err != nil {
 		return err
 	}
@@ -186,9 +197,9 @@ func (r *rig) v4(ratio int) func() error {
 
 // kernels measures what the kernels take alone.
 func (o Options) kernels(c *Comparison, p *points, size int, r *rig, ratio int) error {
-	of := map[string]launch{V1: r.v1(ratio), V2: r.v2(ratio), V3: r.v3(ratio)}
+	of := map[string]enqueue{V1: r.v1(ratio), V2: r.v2(ratio), V3: r.v3(ratio)}
 	if p.gaps {
-		of = map[string]launch{Runs: r.runs(p.to, len(p.value)*size)}
+		of = map[string]enqueue{Runs: r.runs(p.to, len(p.value)*size)}
 	}
 	for way, k := range of {
 		least := 0.0

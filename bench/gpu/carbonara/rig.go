@@ -2,20 +2,18 @@ package carbonara
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/kernels/historic"
 )
 
 // rig is the kernels of then on a device, and the arrays they work on.
 type rig struct {
 	dev     *cuda.Device
-	modules []cuda.Module
-	kernel  map[string]cuda.Function
+	kernels *launch.Set
 	streams [4]cuda.Stream
 	events  [2]cuda.Event
 
@@ -26,18 +24,12 @@ type rig struct {
 }
 
 func newRig(dev *cuda.Device) (*rig, error) {
-	r := &rig{dev: dev, kernel: map[string]cuda.Function{}}
-	err := dev.Do(func(c *cuda.Context) (err error) {
-		for _, name := range []string{historic.Atomic, historic.Blocks, historic.Shared, historic.Runs} {
-			m, err := c.Load(historic.PTX(name))
-			if err != nil {
-				return fmt.Errorf("kernel %s: %w", name, err)
-			}
-			r.modules = append(r.modules, m)
-			if r.kernel[name], err = c.Function(m, name); err != nil {
-				return err
-			}
-		}
+	r := &rig{dev: dev}
+	var err error
+	if r.kernels, err = launch.Load(dev, launch.Historic...); err != nil {
+		return nil, err
+	}
+	err = dev.Do(func(c *cuda.Context) (err error) {
 		for i := range r.streams {
 			if r.streams[i], err = c.NewStream(); err != nil {
 				return err
@@ -70,10 +62,7 @@ func (r *rig) close() error {
 				errs = append(errs, c.DestroyStream(s))
 			}
 		}
-		for _, m := range r.modules {
-			errs = append(errs, c.Unload(m))
-		}
-		return errors.Join(errs...)
+		return errors.Join(append(errs, r.kernels.Unload(c))...)
 	})
 }
 

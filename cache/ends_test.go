@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// hanging is a directory in which operations wait.
+type hanging struct {
+	disk.Directory
+	created chan struct{} // gets one element for each file that is created; nil for none
+	create  chan struct{} // Create waits until it is closed
+	read    chan struct{} // Mapped waits until it is closed; nil does not
+	mapped  atomic.Int64
+}
+
+func (h *hanging) Create(name string) (io.WriteCloser, error) {
+	if h.create != nil {
+		h.created <- struct{}{}
+		<-h.create
+	}
+	return h.Directory.Create(name)
+}
+
+func (h *hanging) Mapped(name string) ([]byte, error) {
+	h.mapped.Add(1)
+	if h.read != nil {
+		<-h.read
+	}
+	return h.Directory.Mapped(name)
+}
+
+// cacheIn returns a cache with files in d.
+func cacheIn(t *testing.T, up Upstream, d disk.Directory, grace time.Duration) *Cache {
+	store, err := disk.Open(disk.Options{Limit: 1 << 30, Files: d})
+	require.NoError(t, err)
+	return New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Disk: store, saveGrace: grace})
+}
+
+// TestCloseEndsWriting: when the cache is closed, what is still to be written is, but not
+// without end: after the grace the file under way is the last.
+func TestCloseEndsWriting(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"time enough": time.Hour, "none": time.Nanosecond} {
+		t.Run(name, func(t *testing.T) {
+			d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+			c := cacheIn(t, newMinutely(t, 3), d, grace)
+			for i := range 10 {
+				query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
+			}
+			landed(t, c)
+			<-d.created // it is at the first file
+			closed := make(chan error)
+			go func() { closed <- c.Close() }()
+			<-c.saver.closing
+			if grace < time.Hour {
+				<-c.saver.ending.Done()
+			}
+			close(d.create)
+			require.NoError(t, <-closed)
+			if grace < time.Hour {
+				require.Zero(t, c.disk.Stats().Files)
+				require.Empty(t, d.created, "no other file was begun")
+				require.Equal(t, 10, c.saver.left())
+				return
+			}
+			require.Equal(t, 10, c.disk.Stats().Files)
+			require.Zero(t, c.saver.left())
+		})
+	}
+}
+
+// TestSlowDiskHoldsUpNoQuery: a query that waits for what is read from disk leaves when its
+// time is up, even if the disk hangs. What the read was for is read by the next.
+func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
+	path := t.TempDir()
+	up := newMinutely(t, 3)
+	c := cacheIn(t, up, disk.OS(path), time.Hour)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	require.NoError(t, c.Close())
+	up.asked()
+
+	d := &hanging{Directory: disk.OS(path), read: make(chan struct{})}
+	c = cacheIn(t, up, d, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, _, err := c.get(ctx, 80*hour, 82*hour-1, named("m")); err != context.Canceled {
+				t.Error(err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	all.Wait() // although the disk hangs
+	close(d.read)
+	landed(t, c)
+	requireMinutely(t, query(t, c, 80*hour, 82*hour-1, "m"), 3, 80*hour, 82*hour-1)
+	require.Empty(t, up.asked())
+	require.NoError(t, c.Close())
+}
+
+// TestLoadEnds: reading files ends with its context, and removes none.
+func TestLoadEnds(t *testing.T) {
+	path := t.TempDir()
+	c := cacheIn(t, newMinutely(t, 3), disk.OS(path), time.Hour)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	require.NoError(t, c.Close())
+
+	d := &hanging{Directory: disk.OS(path), read: make(chan struct{})}
+	c = cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	loaded := make(chan error)
+	go func() {
+		_, err := c.disk.Load(ctx, selectorKey(named("m")))
+		loaded <- err
+	}()
+	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	close(d.read)
+	require.ErrorIs(t, <-loaded, context.Canceled)
+	require.Zero(t, c.disk.Stats().Bad)
+	require.Equal(t, 1, c.disk.Stats().Files)
+	require.NoError(t, c.Close())
+}
+
+// TestCloseEndsPrefetching: what is being fetched ahead ends at once when the cache is closed,
+// however long the upstream takes.
+func TestCloseEndsPrefetching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newMinutely(t, 3)
+		var hangs atomic.Bool
+		var inside atomic.Int64
+		up := &fake{fetch: func(ctx context.Context, mint, maxt int64) (*selection.Selection, annotations.Annotations, error) {
+			if hangs.Load() {
+				inside.Add(1)
+				defer inside.Add(-1)
+				<-ctx.Done()
+				return nil, nil, ctx.Err()
+			}
+			return inner.fetch(ctx, mint, maxt)
+		}}
+		start := time.Now()
+		c := New(up, Options{
+			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
+			Prefetch: Prefetch{Requests: 1},
+		})
+		for range 5 {
+			end := c.now().UnixMilli()
+			query(t, c, end-6*hour, end, "m")
+			time.Sleep(5 * time.Minute)
+		}
+		hangs.Store(true)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, inside.Load())
+		closing := time.Now()
+		require.NoError(t, c.Close())
+		require.Zero(t, time.Since(closing))
+		require.Zero(t, inside.Load())
+	})
+}

@@ -1,0 +1,53 @@
+package cache
+
+// mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
+// that gives way in part: memory is short meanwhile.
+const mostCopied = 4
+
+// Reclaim evicts about so many bytes of what is kept, what is worth least first, and returns
+// by how many bytes the cache has shrunk. Of selectors that a running query holds something
+// of nothing is evicted, as the query keeps all their memory. What has left memory is fetched,
+// or read from disk, when it is asked for again.
+func (c *Cache) Reclaim(bytes int64) (freed int64) {
+	c.adding.Lock() // so that nothing takes the room meanwhile
+	defer c.adding.Unlock()
+	held := func() int64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.held()
+	}
+	before := held()
+	for shed := true; shed && freed < bytes; freed = before - held() {
+		shed = false
+		for _, d := range c.givingWay(bytes - freed) {
+			shed = c.shed(d.entry, d.spans) || shed
+		}
+	}
+	return max(0, freed)
+}
+
+// givingWay chooses what leaves for so many bytes.
+func (c *Cache) givingWay(bytes int64) []departure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []candidate
+	for _, e := range c.entries {
+		if e.sel == nil || len(e.held) > 0 {
+			continue
+		}
+		tiles := e.covered.all().tiles(c.tile)
+		perTile := float64(sizeOf(e.key, e.sel, e.covered)) / float64(max(1, tiles))
+		for _, k := range e.used.worthIn(e.covered.all()) {
+			found = append(found, candidate{k, e, perTile, float64(tiles)})
+		}
+	}
+	out, _ := c.choose(found, float64(bytes))
+	for i, d := range out {
+		all := d.entry.covered.all()
+		share := 1 - float64(d.spans.tiles(c.tile))/float64(max(1, all.tiles(c.tile)))
+		if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
+			out[i].spans = all
+		}
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package gpuexec
+
+import (
+	"unsafe"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels/abi"
+)
+
+// room is the memory in bytes that a batch may take.
+type room struct {
+	tables int // for what says where chunks are
+	device int // in all
+	goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	steps  int
+	panes  int  // bytes that the panes of a tile take, twice
+	pieces int  // bytes that what is copied back of a tile takes, besides its values
+	fuses  bool // samples are not stored
+}
+
+// cells is the number of groups times steps.
+func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
+
+// places is the number of places of all batches.
+func (j *job) places() int { return aligned(len(j.l.GroupOf), lanes) }
+
+// at is where a section of the seat's memory is.
+func (j *job) at(s section) cuda.Pointer { return j.seat.at + cuda.Pointer(s.at) }
+
+// goodBatch is the device memory in bytes that a batch should take: enough to fill a
+// device, and little enough that there are several to overlap.
+const goodBatch = 640 << 20
+
+// place divides the seat's memory and finds the layout.
+func (j *job) place() error {
+	take := func(bytes int) section {
+		s := section{j.size, bytes}
+		j.size += aligned(bytes, 256)
+		return s
+	}
+	j.product.own(j, take)
+	j.outcome = j.size
+	j.product.out(j, take)
+	j.counts = take(j.places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
+	j.kept = take(len(j.maps) * j.places() * int(unsafe.Sizeof(uint32(0))))
+	j.fault = take(8)
+	j.reads = take(2 * 8 * j.l.Grid.Steps)
+	if uint64(j.size) >= j.seat.size {
+		// The values of the windows may fit nevertheless, batch by batch.
+		return &Unsuited{Reason: "its groups, at every step, need more memory than the executor has on the device", WindowOnly: true}
+	}
+	j.rest = j.seat.at + cuda.Pointer(j.size)
+	j.each = int((j.seat.size-uint64(j.size))/uint64(len(j.seat.slots))) &^ 255
+	r := room{tables: len(j.seat.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
+	if j.panes != nil {
+		r.panes = j.panes.Bytes(j.f.op)
+	}
+	if err := j.product.room(j, &r); err != nil {
+		return err
+	}
+	j.y = layoutOf(j.x, j.l, r)
+	_, err := j.y.batch(0)
+	return err
+}
+
+// perThread is the number of steps that a thread of a window kernel computes: as
+// many as leave enough threads for the device.
+func (j *job) perThread(b *batch) uint32 {
+	parts := max(1, j.x.threadGoal/uint32(len(b.tiles)*lanes))
+	n := max(16, (j.steps.Count+parts-1)/parts)
+	return uint32(aligned(int(n), abi.WindowAbreast))
+}
+
+// begin prepares what batches add to.
+func (j *job) begin(c *cuda.Context) error {
+	s := j.seat.stream
+	if err := j.product.begin(j, c, s); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		at section
+		v  byte
+	}{{j.counts, 0}, {j.kept, 0}, {j.fault, 0xFF}, {j.reads, 0}} {
+		if err := j.clear(c, s, p.at, p.v); err != nil {
+			return err
+		}
+	}
+	return c.Record(j.seat.ready, s)
+}
+
+// clear puts filling a section on a stream.
+func (j *job) clear(c *cuda.Context, s cuda.Stream, at section, v byte) error {
+	if at.size == 0 {
+		return nil
+	}
+	return c.Set(j.at(at), v, uint64(at.size), s)
+}
+
+// upload copies a table to a section. What is on the stream must come behind all
+// batches that are under way, whose staging memory it uses.
+func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32) error {
+	if err := c.Wait(s); err != nil {
+		return err
+	}
+	staging := j.seat.slots[0].staging
+	from := bytesOf(table)
+	for at := j.at(to); len(from) > 0; {
+		n := copy(staging, from)
+		if err := c.CopyIn(at, staging[:n], s); err != nil {
+			return err
+		}
+		if err := c.Wait(s); err != nil {
+			return err
+		}
+		from, at = from[n:], at+cuda.Pointer(n)
+	}
+	return nil
+}
+
+// aligned is the next multiple of a power of two.
+func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -1,0 +1,69 @@
+package gpuexec
+
+import (
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+)
+
+// product is what a job makes of the values of its windows. Rows go back to the host batch by
+// batch. What reduces values to fewer stays on the device and is fetched behind the last batch.
+// The methods are in the order in which a job calls them.
+type product interface {
+	// own and out take device memory: for the device alone, and for what is fetched.
+	own(j *job, take func(bytes int) section)
+	out(j *job, take func(bytes int) section)
+	// room notes what a batch takes besides its values.
+	room(j *job, r *room) error
+	// begin puts preparing the memory on a stream.
+	begin(j *job, c *cuda.Context, s cuda.Stream) error
+
+	// arrange says where the values of a slot's batch go, and what is copied back of them.
+	arrange(j *job, s *slot)
+	// count puts adding up the samples that each step reads on a stream, reduce what is made
+	// of a batch's values, and back copying it back as far as arrange said where to.
+	count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error
+	reduce(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error
+	back(j *job, c *cuda.Context, s *slot) error
+	// deliver hands on what came of a slot's batch, which is done.
+	deliver(j *job, s *slot) error
+
+	// fetch waits for all batches and returns what is fetched behind them.
+	fetch(j *job) ([]byte, error)
+	// end puts what is left to do behind the last batch on a stream, for fetch.
+	end(j *job, c *cuda.Context, s cuda.Stream) error
+	// results says what was fetched.
+	results(j *job, fetched []byte, to *cpuexec.Results)
+	// wait returns once nobody consumes what was handed on any more.
+	wait() error
+}
+
+// productOf is the product that a leaf asks for.
+func productOf(l *cpuexec.Leaf) product {
+	if l.Aggregate == nil {
+		return &rows{}
+	}
+	switch name := l.Aggregate.Func.Name; name {
+	case "topk", "bottomk":
+		return &heaps{bottom: name == "bottomk"}
+	case "quantile":
+		return &quantiles{}
+	default:
+		return &states{op: operators[name]}
+	}
+}
+
+// reduced has what all products do alike that are fetched behind the last batch.
+type reduced struct{}
+
+func (reduced) room(*job, *room) error { return nil }
+func (reduced) arrange(*job, *slot)    {}
+
+func (reduced) count(j *job, c *cuda.Context, s cuda.Stream, d *onDevice) error {
+	n, at := j.steps.Count, j.at(j.reads)
+	return j.x.k.StepReads(c, s, d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
+}
+
+func (reduced) back(*job, *cuda.Context, *slot) error { return nil }
+func (reduced) deliver(*job, *slot) error             { return nil }
+func (reduced) fetch(j *job) ([]byte, error)          { return j.fetchAll() }
+func (reduced) wait() error                           { return nil }

@@ -1,0 +1,60 @@
+// Package yield has long work let others have the core now and then.
+//
+// The runtime gives a goroutine 10 ms before another has its turn, so where dozens are at
+// work a request that takes 1 ms waits for a second: for each of the handful of goroutines
+// that it passes through, until all those before it had their 10 ms. Work that calls
+// Point.Pass often yields every millisecond. Where nobody waits, that costs 0.2 us.
+//
+// Start with Point.
+package yield
+
+import (
+	"runtime"
+	"time"
+)
+
+const (
+	// slice is how long work goes on before it yields.
+	slice = time.Millisecond
+	// looks is how often a clock is read in that time.
+	looks = 4
+	// mostSkipped bounds the calls between two looks at the clock.
+	mostSkipped = 1 << 10
+)
+
+// Point is a place in a loop where others may have the core. The zero value is ready for use,
+// by one goroutine.
+type Point struct {
+	skip, skipped int       // calls until the next look at the clock, and since the last one
+	looked, since time.Time // the last look, and the last yield
+}
+
+// Pass yields if a millisecond has passed since it did so last. It is for loops whose steps
+// take a millisecond at most.
+func (p *Point) Pass() {
+	if p.skip--; p.skip >= 0 {
+		return
+	}
+	p.look(time.Now())
+}
+
+// look yields if it is time, and decides when to look again, by how long the calls since the
+// last look took.
+func (p *Point) look(now time.Time) {
+	calls, took := p.skipped+1, now.Sub(p.looked)
+	switch {
+	case p.looked.IsZero():
+		p.since, p.skipped = now, 0
+	case now.Sub(p.since) >= slice:
+		runtime.Gosched()
+		now = time.Now()
+		p.since = now
+		fallthrough
+	default:
+		p.skipped = mostSkipped
+		if each := took / time.Duration(calls); each > 0 {
+			p.skipped = min(mostSkipped, int(slice/looks/each))
+		}
+	}
+	p.skip, p.looked = p.skipped, now
+}

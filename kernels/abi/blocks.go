@@ -1,0 +1,27 @@
+// Package abi has what the host and the kernels both speak of: the layouts of what they hand
+// to each other, the numbers of functions, and the shapes of blocks. Each Go file mirrors the
+// header of its name.
+package abi
+
+// MinMajor and MinMinor are the lowest compute capability that the PTX is for.
+const MinMajor, MinMinor = 7, 5
+
+// The shapes of blocks: threads of the kernels, and the steps and the parts of a group that a
+// block of group_sum has a thread for.
+const (
+	DecodeBlock     = 128
+	CheckBlock      = 256
+	GroupSumSteps   = 32
+	GroupSumParts   = 8
+	WindowBlock     = 128
+	OrderBlock      = 64
+	WindowAbreast   = 4 // steps that window kernels compute at once
+	AccumulateBlock = 32
+	ReadsSteps      = 4 // steps that a block of step_reads has threads for
+	ResultBlock     = 128
+	RowsBlock       = 32 // steps, as of group_rank and group_quantile
+	QuantileParts   = 32 // the most threads that share a group's series in group_quantile
+)
+
+// OrderMost is the largest number of samples in a window that window_order sorts.
+const OrderMost = 64

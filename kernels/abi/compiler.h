@@ -1,0 +1,55 @@
+// What a kernel needs of its compiler, instead of CUDA's headers: clang gives it
+// for the device, ../host/thread.h for the host.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+typedef u32 Flag;  // 0 or 1, a bool in Go
+
+#ifdef __CUDA__
+#define KERNEL extern "C" __attribute__((global)) void
+#define DEVICE inline __attribute__((device, always_inline))
+#define SHARED __attribute__((shared))
+#define MAX_THREADS(n) __attribute__((launch_bounds(n)))
+// The same, where so many blocks are to fit into a multiprocessor: its registers are
+// shared out accordingly.
+#define MAX_THREADS_AND_BLOCKS(n, blocks) __attribute__((launch_bounds(n, blocks)))
+// A function of its own, for what is rare.
+#define NOINLINE static inline __attribute__((device, noinline))
+// Before a loop over an array that is to stay in registers.
+#define UNROLL _Pragma("unroll")
+
+DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
+DEVICE u32 block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DEVICE u32 threads_x() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
+// Every thread of the block waits for every other.
+DEVICE void barrier() { __syncthreads(); }
+// The value that the lane `down` lanes above holds; all 32 lanes take part.
+DEVICE u32 shuffle_down(u32 v, u32 down) { return __nvvm_shfl_sync_down_i32(~0u, v, down, 31); }
+// The upper 32 bits of hi:lo shifted left by n modulo 32.
+DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
+  u32 r;
+  asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(lo), "r"(hi), "r"(n));
+  return r;
+}
+// Stores what will not be read again soon, without keeping it in the caches.
+DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
+// Integers that several threads change.
+DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
+DEVICE void atomic_add(u64* at, u64 v) { __nvvm_atom_add_gen_ll((i64*)at, (i64)v); }
+DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
+DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }
+// a*b+c, rounded once.
+DEVICE double fused_multiply_add(double a, double b, double c) { return __nvvm_fma_rn_d(a, b, c); }
+// The double with these bits, and back.
+DEVICE double as_double(u64 v) { return __builtin_bit_cast(double, v); }
+DEVICE u64 as_bits(double v) { return __builtin_bit_cast(u64, v); }
+#else
+#include "../host/thread.h"
+#endif

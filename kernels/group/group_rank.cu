@@ -1,0 +1,115 @@
+// group_rank: offers the values of a batch of series to the heaps of topk, or of bottomk, of
+// their groups.
+//
+// Computes: the heap of group g at step k after Prometheus's engine offered it the values of
+//   the group's series, in their order; elements move as in Go's container/heap, so ties and
+//   NaN end up where they do there. Batches must come in their order.
+// Grid: x 32 steps, a block of 32 threads; y the groups that have a part in the batch, in
+//   strides of the grid.
+// A thread owns one group at one step. Of group g at step k there are filled[g*steps+k]
+//   elements; element i is keys[at] and places[at], at = (slots[g]+i)*steps+k. There are at
+//   most slots[g+1]-slots[g]. Keys are values, with their sign changed for bottomk; the worst
+//   is on top. Places count from the first of batch 0; this batch's is `base`.
+// Bytes per series and step: reads 8, as group_accumulate_squares does, or, with `few`, as
+//   group_accumulate. Reads and writes 12 an element.
+// Operations per series and step: 3, where the value is no better than the worst.
+#include "../values/squares.h"
+
+// A heap of a thread.
+struct Heap {
+  double* keys;
+  u32* places;
+  u64 stride;
+  u32 n;
+  DEVICE static bool before(double a, double b) { return a < b || a != a; }
+  DEVICE void put(u32 i, double key, u32 place) {
+    keys[i * stride] = key;
+    places[i * stride] = place;
+  }
+  // Puts element j where i is.
+  DEVICE void move(u32 i, u32 j) { put(i, keys[j * stride], places[j * stride]); }
+  // Adds an element.
+  DEVICE void push(double key, u32 place) {
+    u32 i = n++;
+    while (i > 0) {
+      u32 parent = (i - 1) / 2;
+      if (!before(key, keys[parent * stride])) break;
+      move(i, parent);
+      i = parent;
+    }
+    put(i, key, place);
+  }
+  // Puts an element in the first one's place.
+  DEVICE void replace(double key, u32 place) {
+    u32 i = 0;
+    for (;;) {
+      u32 child = 2 * i + 1;
+      if (child >= n) break;
+      double least = keys[child * stride];
+      if (child + 1 < n) {
+        double other = keys[(child + 1) * stride];
+        if (before(other, least)) {
+          child++;
+          least = other;
+        }
+      }
+      if (!before(least, key)) break;
+      move(i, child);
+      i = child;
+    }
+    put(i, key, place);
+  }
+};
+
+// Offers values to a heap with room for so many.
+struct Ranker {
+  static const bool kWhole = true;
+  Heap heap;
+  u32 room, base;
+  u64 sign;    // what keys differ from values in
+  double top;  // of a heap that is full
+  DEVICE void operator()(u32 place, double v) {
+    if (as_bits(v) == kAbsent) return;
+    double key = as_double(as_bits(v) ^ sign);
+    if (heap.n < room) {
+      heap.push(key, base + place);
+    } else if (top < key || (top != top && key == key)) {
+      heap.replace(key, base + place);
+    } else {
+      return;
+    }
+    top = heap.keys[0];
+  }
+  // Most values are no better than the worst of a heap that is full: whether one is, is
+  // found out without waiting for any.
+  DEVICE void square(u32 place, const double* v) {
+    bool better = heap.n < room || top != top;
+    UNROLL for (u32 i = 0; i < kSide; i++) better |= top < as_double(as_bits(v[i]) ^ sign);
+    if (!better) return;
+    for (u32 i = 0; i < kSide; i++) (*this)(place + i, v[i]);
+  }
+};
+
+KERNEL MAX_THREADS(32) group_rank(const double* __restrict__ values, u32 steps, const u32* __restrict__ groups,
+                                  const u32* __restrict__ starts, u32 count, Flag few, Flag bottom, u32 base,
+                                  const u32* __restrict__ slots, double* __restrict__ keys, u32* __restrict__ places,
+                                  u32* __restrict__ filled) {
+  SHARED double turned[kSide][kSide + 1];
+  Squares q = squares_of(values, steps, block_x());
+  bool mine = thread_x() < q.height;
+  u32 k = q.first + (mine ? thread_x() : 0);
+  for (u32 i = block_y(); i < count; i += blocks_y()) {
+    u32 from = starts[i], to = starts[i + 1], g = groups[i];
+    u32 slot = slots[g], room = mine ? slots[g + 1] - slot : 0;
+    u64 first = (u64)slot * steps + k;
+    u32* full = filled + (u64)g * steps + k;
+    Ranker r{{keys + first, places + first, steps, mine ? *full : 0}, room, base, (u64)bottom << 63, __builtin_inf()};
+    if (r.heap.n > 0) r.top = r.heap.keys[0];
+    if (few) {
+      for (u32 p = from; mine && p < to; p++) r(p, values[((u64)(p / 32) * steps + k) * 32 + p % 32]);
+    } else {
+      each_in_squares(q, from, to, turned, r);
+    }
+    if (mine) *full = r.heap.n;
+  }
+}

@@ -1,0 +1,23 @@
+// Window functions as policies. A policy F has
+//   begin(at)             where a window begins
+//   add(n, t, v)          takes sample number n of the window: its time in ms, its value
+//   found(n, begin, end)  says what comes of the window (begin, end], ms, of n >= 1 samples
+// Strategies are templates over a policy: abreast.h computes windows from stored samples, each
+// with a copy of F; fused.h while chunks are decoded, all with one F, which it asks failed().
+#pragma once
+#include "../abi/series.h"
+
+struct Beginning {
+  i64 step;        // the time of the step itself in ms; 0 in fused kernels
+  const u64* out;  // where the value goes in fused kernels
+};
+
+// What comes of a window: the bits of a value, the samples that it reads, and those that
+// count for the sample limit.
+struct Found {
+  u64 value;
+  u32 read, held;
+};
+
+// A value of all n samples of a window.
+DEVICE Found value_of_all(double v, u32 n) { return Found{as_bits(v), n, n}; }

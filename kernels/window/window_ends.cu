@@ -1,0 +1,53 @@
+// window_ends: window functions that look at a window's first or last sample.
+//
+// Computes, of the first sample (t0, v0) and the last (t1, v1) of the n samples in
+//   (start+k*interval-width, start+k*interval]: v1, v0, t1/1000, t0/1000, n, or 1 if n > 0;
+//   of an instant selector v1 or t1/1000, unless v1 is a stale marker.
+// Grid: x tiles of 32 series, four a block of 128 threads; y ranges of steps.
+// A thread owns one series at `length` steps. It walks along the samples with two places, the
+//   window's start and its end, and begins a step early, to know what that has seen. It
+//   passes samples by fours.
+// Bytes per sample, where a step passes four: reads 8 to 14: three of their times twice (the
+//   second time they are in a cache unless the window is long), and one of their values.
+//   Writes 16 a step, and adds to the series' counts.
+// Operations per sample: about 10.
+#include "ends.h"
+#include "job.h"
+
+// The ends of a window of stored samples.
+struct StoredEnds {
+  const Columns& c;
+  const Walker& lo;
+  u64 last;  // the place of the last sample
+  DEVICE double oldest() const { return c.values[lo.at]; }
+  DEVICE double newest() const { return c.values[last]; }
+  DEVICE i64 oldest_time() const { return lo.t; }
+  DEVICE i64 newest_time() const { return c.times[last]; }
+};
+
+KERNEL MAX_THREADS(128) window_ends(WINDOW_PARAMETERS, Ends kind) {
+  WindowJob job = WINDOW_JOB;
+  if (!job.owns(tiles)) return;
+  const Columns& c = job.c;
+  Walker lo = job.begin(), hi = lo;
+  u32 lo_index = 0, hi_index = 0, seen = 0;  // sample numbers from the first window's first
+  u32 k = job.mine.from > 0 ? job.mine.from - 1 : 0;
+  u64 last = 0, passed;  // the places of the samples before hi and before lo
+  if (job.leaps()) {
+    bool falls;
+    hi_index = leap(hi, c, job.end(k), last, falls);
+  }
+  Results to = results_of(job, out, reads, counts);
+  for (; k < job.mine.to; k++) {
+    i64 end = job.end(k);
+    hi_index += advance(hi, c, end, last);
+    lo_index += advance(lo, c, end - width, passed);
+    u32 n = hi_index - lo_index, fresh = since(hi_index, lo_index, seen);
+    seen = hi_index;
+    if (k < job.mine.from) continue;
+    Found x = found_at_ends(kind, StoredEnds{c, lo, last}, n);
+    bool instant = kind == kInstant || kind == kInstantTime;
+    emit(to, x.value, x.read, instant ? x.read : fresh, x.held);
+  }
+  finish(to);
+}
