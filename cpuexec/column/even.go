@@ -20,8 +20,8 @@ type EvenRuns []EvenRun
 // to be worth keeping.
 const minEven = 32
 
-// FindRuns returns the runs of ts, which ascend, or nil if they are too short.
-func FindRuns(ts []int64) EvenRuns {
+// findRuns returns the runs of ts, which ascend, or nil if they are too short.
+func findRuns(ts []int64) EvenRuns {
 	var runs EvenRuns
 	for from := 0; from < len(ts); {
 		if len(runs) > len(ts)/minEven {

@@ -12,9 +12,10 @@ func TestUnevenTimes(t *testing.T) {
 	for i := range int64(1000) {
 		ts = append(ts, i*15_000+i%3)
 	}
-	require.Nil(t, FindRuns(ts))
+	require.Nil(t, findRuns(ts))
 	for i := range ts {
 		ts[i] = int64(i+i/500) * 15_000
 	}
-	require.Equal(t, EvenRuns{{0, 500, 0, 15_000}, {500, 1000, 501 * 15_000, 15_000}}, FindRuns(ts))
+	require.Equal(t, EvenRuns{{0, 500, 0, 15_000}, {500, 1000, 501 * 15_000, 15_000}}, findRuns(ts))
+	require.Equal(t, EvenRuns(nil).Add(ts), findRuns(ts))
 }

@@ -153,7 +153,7 @@ func (h *Set) intern(t *SharedTimes) *SharedTimes {
 			return known
 		}
 	}
-	t.even = FindRuns(t.ts)
+	t.even = findRuns(t.ts)
 	t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
 	h.times[t.hash] = append(h.times[t.hash], t)
 	h.bytes += t.size()

@@ -27,9 +27,6 @@ func TestEvenRuns(t *testing.T) {
 		end := rapid.IntRange(cut, len(all)).Draw(t, "end")
 		known, tail := all[:end], all[end:]
 		even := column.EvenRuns(nil).Add(known)
-		if found := column.FindRuns(known); found != nil {
-			require.Equal(t, even, found)
-		}
 		even = even.Cut(int32(cut), int32(end), nil).Add(tail)
 		all = all[cut:]
 		requireRuns(t, all, even)

@@ -67,7 +67,7 @@ func BenchmarkFind(b *testing.B) {
 		for k := range times[i] {
 			times[i][k] += int64(i) * 13
 		}
-		runs[i] = column.FindRuns(times[i])
+		runs[i] = column.EvenRuns(nil).Add(times[i])
 	}
 	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
 	for _, instant := range []bool{true, false} {
