@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestShared: all series are in a group, in their order, where the cores would be done
+// TestShared: all series are in a group, in input order, where the cores would be done
 // with the groups at about the same time.
 func TestShared(t *testing.T) {
 	groupsOf := func(of ...int32) *Groups {

@@ -11,7 +11,7 @@ type EvenRun struct {
 // last is the time of the run's last sample in ms.
 func (r *EvenRun) last() int64 { return r.First + int64(r.To-r.From-1)*r.Every }
 
-// EvenRuns are the runs that a list of times is made of, in their order, without
+// EvenRuns are the runs that a list of times is made of, in time order, without
 // gaps between them. Windows over them are found by arithmetic, without a look
 // at the times, which would come from memory at several bytes a step.
 type EvenRuns []EvenRun

@@ -11,7 +11,7 @@ import (
 )
 
 // lastSample fills out with the newest sample within the lookback of each step.
-// Where that is a stale marker, which stale lists in their order, there is no
+// Where that is a stale marker, which stale lists in time order, there is no
 // value.
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback

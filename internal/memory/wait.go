@@ -1,0 +1,108 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// take takes n bytes for part. It waits for them as long as the pool's wait and ctx allow,
+// but for small leases, which have a reserve.
+func (p *Pool) take(ctx context.Context, part Part, n int64, small bool) error {
+	p.Count(part, n)
+	over := p.over()
+	if over <= 0 || small && over-p.wanted.Load() <= p.Limit()/reserve {
+		return nil
+	}
+	p.wanted.Add(n)
+	defer p.wanted.Add(-n)
+	if p.waitFor(ctx) {
+		return nil
+	}
+	p.Count(part, -n)
+	p.refused[part].Add(1)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return &BusyError{Limit: p.Limit()}
+}
+
+// Room waits until what is taken fits, as take does, for memory that is counted and not
+// leased: it is asked again and again while that grows.
+func (p *Pool) Room(ctx context.Context, part Part) error {
+	if p == nil {
+		return nil
+	}
+	return p.take(ctx, part, 0, false)
+}
+
+// over is by how many bytes more is taken than there is.
+func (p *Pool) over() int64 { return p.Used() - p.most.Load() }
+
+// waitFor waits until what is taken fits, and reports whether it does. What waits has
+// been counted already, so that of two that do not fit together the second waits. It waits
+// longer than the pool's wait only for caches that are giving way.
+func (p *Pool) waitFor(ctx context.Context) bool {
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
+	began := time.Now()
+	timeout := time.NewTimer(p.wait)
+	defer timeout.Stop()
+	for {
+		freed := p.signal()
+		p.clean()
+		if p.over() <= 0 {
+			return true
+		}
+		if done := p.reclaim(began); done != nil {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return false
+			}
+			if p.over() <= 0 {
+				return true
+			}
+		}
+		select {
+		case <-freed:
+		case <-time.After(p.wait / 8): // what is watched gives no sign
+		case <-timeout.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// signal returns a channel that is closed when memory is given back.
+func (p *Pool) signal() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.freed
+}
+
+// wake has those who wait look again.
+func (p *Pool) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.freed)
+	p.freed = make(chan struct{})
+}
+
+// cleanEvery is the least time between two collections that are asked for, since each
+// costs a good part of all cores.
+const cleanEvery = 250 * time.Millisecond
+
+// clean has the collector look for garbage, which gives back what is counted until then.
+func (p *Pool) clean() {
+	p.mu.Lock()
+	due := time.Since(p.cleaned) >= cleanEvery
+	if due {
+		p.cleaned = time.Now()
+	}
+	p.mu.Unlock()
+	if due {
+		runtime.GC()
+	}
+}
