@@ -9,8 +9,10 @@ import (
 )
 
 // TestOthersHaveTheCore: on one core, work that passes a point yields again and again, and a
-// goroutine that waits for the core has a turn each time.
+// goroutine that waits for the core has a turn most times; without yields it would have one in
+// ten, when the runtime takes the core away.
 func TestOthersHaveTheCore(t *testing.T) {
+	const wanted = 100
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var p Point
 	turns, yields := 0, 0
@@ -28,7 +30,7 @@ func TestOthersHaveTheCore(t *testing.T) {
 			}
 		}
 	}()
-	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+	for yields < wanted {
 		for began := time.Now(); time.Since(began) < 20*time.Microsecond; {
 		}
 		before := p.since
@@ -38,8 +40,7 @@ func TestOthersHaveTheCore(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	require.Greater(t, yields, 5)
-	require.GreaterOrEqual(t, turns, yields-1)
+	require.GreaterOrEqual(t, turns, wanted/2)
 }
 
 // TestLooksAtTheClockSeldom: short steps are counted, not timed.
