@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/httputil"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // streams lets Prometheus's API, which writes an answer as one slice of bytes,
@@ -50,7 +52,7 @@ func (ss *streams) handler(h http.Handler) http.Handler {
 // askLater tells the client whose request has ctx to come back later.
 func askLater(ctx context.Context) {
 	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
-		s.Header().Set("Retry-After", retryAfter(nil))
+		s.Header().Set("Retry-After", respond.RetryAfter(nil))
 	}
 }
 
