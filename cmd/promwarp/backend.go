@@ -34,7 +34,7 @@ type store struct {
 	name   string
 	cache  *cache.Cache
 	remote *forward.Remote // nil when labels are listed here
-	follow *follower   // of such a server's settings, or nil
+	follow *follower       // of such a server's settings, or nil
 	reg    *prometheus.Registry
 	close  func() // of the source
 }
