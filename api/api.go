@@ -218,9 +218,8 @@ func New(o Options) (*API, error) {
 	setDefault(&o.ReadQueries, defaultReadQueries)
 
 	a := &API{o: o, logger: o.Logger}
-	ss := newStreams()
-	a.v1 = a.newV1(ss)
-	a.queries = ss.handler(a.v1)
+	a.v1 = a.newV1()
+	a.queries = streamed(a.v1)
 	var err error
 	if a.read, err = a.newRead(); err != nil {
 		return nil, err

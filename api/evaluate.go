@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -58,7 +59,12 @@ type translated struct {
 }
 
 func (t translated) Exec(ctx context.Context) *promql.Result {
-	r := t.Query.Exec(ctx)
+	s := streamOf(ctx)
+	exec := t.Query.Exec
+	if q, ok := t.Query.(engine.Query); ok && s != nil {
+		exec = q.ExecMatrix
+	}
+	r := exec(ctx)
 	evaluationEnded(ctx)
 	if r.Err != nil {
 		switch _, typ := classify(r.Err); typ {
@@ -81,7 +87,9 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 		}
 		return r
 	}
-	claim(ctx, r.Value)
+	if s != nil {
+		s.claim(r)
+	}
 	return r
 }
 
