@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/memory"
 )
@@ -40,7 +41,7 @@ func Handler(h http.Handler, pool *memory.Pool) http.Handler {
 		w := &writer{ResponseWriter: rw, coding: c, blocks: func() int { return blocks(r.Context(), lease) }}
 		done := false
 		defer func() {
-			w.broken = w.broken || !done
+			w.broken.Store(!done)
 			w.end()
 		}()
 		h.ServeHTTP(w, r)
@@ -52,12 +53,12 @@ func Handler(h http.Handler, pool *memory.Pool) http.Handler {
 type writer struct {
 	http.ResponseWriter
 	coding coding
-	blocks func() int // how many may be compressed side by side
-	held   []byte     // what was written before it is known how large the answer is
-	code   int        // to be written, 0 for none
-	begun  bool       // the header was written
-	to     stream     // nil where the answer is not compressed
-	broken bool       // nothing is written any more
+	blocks func() int  // how many may be compressed side by side
+	held   []byte      // what was written before it is known how large the answer is
+	code   int         // to be written, 0 for none
+	begun  bool        // the header was written
+	to     stream      // nil where the answer is not compressed
+	broken atomic.Bool // nothing is written any more; streams write from goroutines of their own
 }
 
 // stream compresses what is written to it.
@@ -151,7 +152,7 @@ func (w *writer) begin(more bool) error {
 
 // end writes what is left, unless the answer is broken.
 func (w *writer) end() {
-	if !w.begun && !w.broken {
+	if !w.begun && !w.broken.Load() {
 		_ = w.begin(false)
 	}
 	if w.to != nil {
@@ -165,7 +166,7 @@ type sink writer
 var errBroken = errors.New("the answer was broken off")
 
 func (s *sink) Write(p []byte) (int, error) {
-	if s.broken {
+	if s.broken.Load() {
 		return 0, errBroken
 	}
 	return s.ResponseWriter.Write(p)
