@@ -18,7 +18,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -200,7 +200,7 @@ func (x *Executor) empty() { x.store.removeIf(func(*block) bool { return true })
 // process with a GPU does.
 func pageLock(t testing.TB, dev *cuda.Device) {
 	PageLockSlabs(dev)
-	t.Cleanup(func() { selection.PageLockSlabs(nil) })
+	t.Cleanup(func() { slab.PageLock(nil) })
 }
 
 // median runs f once to warm up and then n times, and returns the median of how

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/encoding"
 )
 
 // readStream reads a streamed answer: frames that hold series and their
@@ -372,7 +373,7 @@ func (d *streamBuilder) chunk(c wireChunk) error {
 	}
 	e := chunkenc.Encoding(c.encoding)
 	if c.minT <= c.maxT { // the builder says otherwise
-		if err := selection.CheckHeader(e, c.minT, c.maxT, c.data); err != nil {
+		if err := encoding.CheckHeader(e, c.minT, c.maxT, c.data); err != nil {
 			return &selection.CorruptError{Series: d.labels, MinT: c.minT, Err: err}
 		}
 	}

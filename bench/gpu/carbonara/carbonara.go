@@ -38,7 +38,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Options say how much to measure. The experiment's are Defaults. The kinds of points
@@ -114,7 +114,7 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	}
 	defer func() { err = closed(err, x.Close()) }()
 	gpuexec.PageLockSlabs(dev)
-	defer selection.PageLockSlabs(nil)
+	defer slab.PageLock(nil)
 	r, err := newRig(dev)
 	if err != nil {
 		return err

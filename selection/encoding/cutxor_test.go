@@ -1,4 +1,4 @@
-package selection
+package encoding_test
 
 import (
 	"math"
@@ -6,9 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection/encoding"
+	"github.com/promwarp/promwarp/selection/samples"
+	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // xorChunk makes a chunk of n samples, whose times and values are of many shapes.
@@ -44,15 +48,9 @@ func xorChunk(t testing.TB, r *rand.Rand, n int) []byte {
 	return c.Bytes()
 }
 
-// stored makes a selection of one series with one chunk.
-func stored(t testing.TB, minT, maxT int64, data []byte) (*Selection, Chunk) {
-	t.Helper()
-	b := NewBuilder(0)
-	b.Series(labels.FromStrings("a", "b"))
-	require.NoError(t, b.Chunk(chunkenc.EncXOR, minT, maxT, data))
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	return sel, sel.Chunks(0)[0]
+// cut is CutXOR of a chunk with samples from minT to maxT.
+func cut(data []byte, minT, maxT, mint, maxt int64) ([]byte, int64, int64, bool) {
+	return encoding.CutXOR(slab.Chunk{MinT: minT, MaxT: maxT}, selectiontest.Padded(data), mint, maxt)
 }
 
 func TestCutXOR(t *testing.T) {
@@ -63,27 +61,26 @@ func TestCutXOR(t *testing.T) {
 		data := xorChunk(t, r, 1+r.IntN(30))
 		chunk, err := chunkenc.FromData(chunkenc.EncXOR, data)
 		require.NoError(t, err)
-		all := drain(t, chunk.Iterator(nil))
-		sel, c := stored(t, all[0].t, all[len(all)-1].t, data)
-		mint := all[r.IntN(len(all))].t + r.Int64N(3) - 1
-		maxt := all[r.IntN(len(all))].t + r.Int64N(3) - 1
-		var want []sample
+		all := selectiontest.Drain(t, chunk.Iterator(nil))
+		mint := all[r.IntN(len(all))].T + r.Int64N(3) - 1
+		maxt := all[r.IntN(len(all))].T + r.Int64N(3) - 1
+		var want []selectiontest.Sample
 		for _, s := range all {
-			if s.t >= mint && s.t <= maxt {
+			if s.T >= mint && s.T <= maxt {
 				want = append(want, s)
 			}
 		}
-		cut, first, last, ok := sel.CutXOR(c, mint, maxt)
+		got, first, last, ok := cut(data, all[0].T, all[len(all)-1].T, mint, maxt)
 		require.True(t, ok)
 		if len(want) == 0 {
-			require.Nil(t, cut)
+			require.Nil(t, got)
 			continue
 		}
-		require.Equal(t, []int64{want[0].t, want[len(want)-1].t}, []int64{first, last})
-		part, err := chunkenc.FromData(chunkenc.EncXOR, cut)
+		require.Equal(t, []int64{want[0].T, want[len(want)-1].T}, []int64{first, last})
+		part, err := chunkenc.FromData(chunkenc.EncXOR, got)
 		require.NoError(t, err)
-		require.Equal(t, want, drain(t, part.Iterator(nil)))
-		require.LessOrEqual(t, len(cut), len(data)+24)
+		require.Equal(t, want, selectiontest.Drain(t, part.Iterator(nil)))
+		require.LessOrEqual(t, len(got), len(data)+24)
 	}
 }
 
@@ -124,27 +121,22 @@ func TestCutXOROfDamagedChunks(t *testing.T) {
 
 func requireCutIsRight(t *testing.T, data []byte, mint, maxt int64) {
 	t.Helper()
-	b := NewBuilder(0)
-	b.Series(labels.FromStrings("a", "b"))
-	if b.Chunk(chunkenc.EncXOR, math.MinInt64+1, math.MaxInt64-1, data) != nil {
+	const first, last = math.MinInt64 + 1, math.MaxInt64 - 1
+	w := samples.NewWriter(t.Context(), 0, 0)
+	if w.Chunk(chunkenc.EncXOR, first, last, data) != nil || len(w.Chunks) == 0 {
 		return
 	}
-	sel, err := b.Finish()
-	require.NoError(t, err)
-	if sel.NumChunks() == 0 {
-		return
-	}
-	c := sel.Chunks(0)[0]
-	cut, _, _, ok := sel.CutXOR(c, mint, maxt)
+	got, _, _, ok := cut(data, first, last, mint, maxt)
 	if !ok {
 		return
 	}
-	want := drain(t, sel.Decode(0, sel.Chunks(0), mint, maxt, nil))
-	if cut == nil {
+	of := samples.Series{Slabs: w.Slabs(), Chunks: w.Chunks, MinT: mint, MaxT: maxt}
+	want := selectiontest.Drain(t, of.Iterator(nil))
+	if got == nil {
 		require.Empty(t, want)
 		return
 	}
-	part, err := chunkenc.FromData(chunkenc.EncXOR, cut)
+	part, err := chunkenc.FromData(chunkenc.EncXOR, got)
 	require.NoError(t, err)
-	require.Equal(t, want, drain(t, part.Iterator(nil)))
+	require.Equal(t, want, selectiontest.Drain(t, part.Iterator(nil)))
 }

@@ -1,4 +1,4 @@
-package selection
+package samples
 
 import (
 	"fmt"
@@ -9,25 +9,21 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // requireFloats checks that Floats makes the chunks that Prometheus makes, byte for
 // byte, behind another one in the same slab.
 func requireFloats(t testing.TB, times []int64, values []float64) {
 	t.Helper()
-	b := NewBuilder(0)
-	b.Series(name(0))
-	require.NoError(t, b.Floats([]int64{math.MinInt64}, []float64{1}))
-	b.Series(name(1))
-	require.NoError(t, b.Floats(times, values))
-	b.Series(name(2))
-	require.NoError(t, b.Floats([]int64{math.MaxInt64}, []float64{1}))
-	s := finish(t, b)
-	if len(times) == 0 {
-		require.Equal(t, 2, s.NumSeries())
-		return
-	}
-	for _, c := range s.Chunks(1) {
+	w := NewWriter(t.Context(), 0, 0)
+	w.Series(name(0))
+	require.NoError(t, w.Floats([]int64{math.MinInt64}, []float64{1}))
+	require.NoError(t, w.Floats(times, values))
+	require.NoError(t, w.Floats([]int64{math.MaxInt64}, []float64{1}))
+	last := len(w.Chunks) - 1
+	for _, c := range w.Chunks[1:last] {
 		n := min(len(times), samplesPerChunk)
 		want := chunkenc.NewXORChunk()
 		app, err := want.Appender()
@@ -35,14 +31,16 @@ func requireFloats(t testing.TB, times []int64, values []float64) {
 		for i := range n {
 			app.Append(0, times[i], values[i])
 		}
-		require.Equal(t, want.Bytes(), s.Bytes(c))
-		require.Equal(t, Chunk{MinT: times[0], MaxT: times[n-1], Slab: c.Slab, Off: c.Off, Len: uint32(len(want.Bytes())), Samples: uint16(n), Enc: chunkenc.EncXOR}, c)
+		require.Equal(t, want.Bytes(), w.Slabs().Bytes(c))
+		require.Equal(t, slab.Chunk{MinT: times[0], MaxT: times[n-1], Slab: c.Slab, Off: c.Off, Len: uint32(len(want.Bytes())), Samples: uint16(n), Enc: chunkenc.EncXOR}, c)
 		times, values = times[n:], values[n:]
 	}
 	require.Empty(t, times)
-	require.Equal(t, int64(math.MinInt64), s.Chunks(0)[0].MinT)
-	require.Len(t, reference(t, s, 0, math.MinInt64, math.MaxInt64), 1)
-	require.Len(t, reference(t, s, 2, math.MinInt64, math.MaxInt64), 1)
+	for c, at := range map[slab.Chunk]int64{w.Chunks[0]: math.MinInt64, w.Chunks[last]: math.MaxInt64} {
+		one, err := chunkenc.FromData(c.Enc, w.Slabs().Bytes(c))
+		require.NoError(t, err)
+		require.Equal(t, []sample{{T: at, V: math.Float64bits(1)}}, drain(t, one.Iterator(nil)))
+	}
 }
 
 func TestFloats(t *testing.T) {
@@ -112,21 +110,21 @@ func TestFloatsOutOfOrder(t *testing.T) {
 			if same {
 				times[at] = times[at-1]
 			}
-			b := NewBuilder(0)
-			b.Series(name(7))
-			require.EqualError(t, b.Floats(times, make([]float64, len(times))),
+			w := NewWriter(t.Context(), 0, 0)
+			w.Series(name(7))
+			require.EqualError(t, w.Floats(times, make([]float64, len(times))),
 				fmt.Sprintf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", name(7), times[at], times[at-1]))
 		}
 	}
 }
 
 func TestFloatsLimit(t *testing.T) {
-	b := NewBuilder(30)
-	b.Series(name(0))
-	require.NoError(t, b.Floats([]int64{1}, []float64{2}))
-	require.NoError(t, b.Floats([]int64{2}, []float64{2}))
-	err := b.Floats([]int64{3, 4, 5, 6}, []float64{1, 2, 3, 4})
-	require.ErrorIs(t, err, ErrTooLarge)
+	w := NewWriter(t.Context(), 0, 30)
+	w.Series(name(0))
+	require.NoError(t, w.Floats([]int64{1}, []float64{2}))
+	require.NoError(t, w.Floats([]int64{2}, []float64{2}))
+	err := w.Floats([]int64{3, 4, 5, 6}, []float64{1, 2, 3, 4})
+	require.ErrorIs(t, err, slab.ErrTooLarge)
 	require.ErrorContains(t, err, name(0).String())
 }
 
@@ -141,8 +139,8 @@ func BenchmarkFloats(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s := NewBuilder(0)
-				s.Grow(1000)
+				s := NewWriter(b.Context(), 0, 0)
+				s.Chunks = make([]slab.Chunk, 0, 1000)
 				for range 1000 {
 					s.Series(l)
 					if err := s.Floats(times, values); err != nil {

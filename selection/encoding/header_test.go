@@ -1,4 +1,4 @@
-package selection
+package encoding_test
 
 import (
 	"strconv"
@@ -9,22 +9,25 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection/encoding"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // TestSampleCount compares with Prometheus's for every counter reset flag.
 func TestSampleCount(t *testing.T) {
-	for _, e := range encodings {
-		c, err := chunkenc.FromData(e, encode(t, e, timesBetween(0, 900, 100), rising))
+	for _, e := range selectiontest.Encodings {
+		c, err := chunkenc.FromData(e, selectiontest.Encode(t, e, selectiontest.TimesBetween(0, 900, 100), selectiontest.Rising))
 		require.NoError(t, err)
 		if s, ok := c.(interface {
 			SetCounterResetHeader(chunkenc.CounterResetHeader)
 		}); ok {
 			for _, h := range []chunkenc.CounterResetHeader{chunkenc.CounterReset, chunkenc.NotCounterReset, chunkenc.GaugeType, chunkenc.UnknownCounterReset} {
 				s.SetCounterResetHeader(h)
-				require.EqualValues(t, 10, sampleCount(e, c.Bytes()), e)
+				require.EqualValues(t, 10, encoding.SampleCount(e, c.Bytes()), e)
 			}
 		}
-		require.EqualValues(t, c.NumSamples(), sampleCount(e, c.Bytes()), e)
+		require.EqualValues(t, c.NumSamples(), encoding.SampleCount(e, c.Bytes()), e)
 	}
 	// A gauge's flag is set with the first sample.
 	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncHistogramST} {
@@ -36,12 +39,7 @@ func TestSampleCount(t *testing.T) {
 			_, _, app, err = app.AppendHistogram(nil, ts, ts+1, tsdbutil.GenerateTestGaugeHistogram(ts), true)
 			require.NoError(t, err)
 		}
-		b := NewBuilder(0)
-		b.Series(name(0))
-		require.NoError(t, b.Chunk(e, 1, 5, c.Bytes()))
-		s := finish(t, b)
-		require.EqualValues(t, 5, s.NumSamples(), e)
-		require.Len(t, all(t, s)[name(0).String()], 5)
+		require.EqualValues(t, 5, encoding.SampleCount(e, c.Bytes()), e)
 	}
 }
 
@@ -67,10 +65,10 @@ func TestCheckLayout(t *testing.T) {
 				_, _, _, err = app.AppendFloatHistogram(nil, 0, 1, h.ToFloat(nil), true)
 			}
 			require.NoError(t, err)
-			require.NoError(t, checkLayout(e, c.Bytes()), "histogram %d, %s", i, e)
+			require.NoError(t, encoding.CheckLayout(e, c.Bytes()), "histogram %d, %s", i, e)
 			for n := 3; n < 6; n++ {
 				if i != 0 {
-					require.Error(t, checkLayout(e, c.Bytes()[:n]), "histogram %d, %s", i, e)
+					require.Error(t, encoding.CheckLayout(e, c.Bytes()[:n]), "histogram %d, %s", i, e)
 				}
 			}
 		}
@@ -86,13 +84,9 @@ func TestCheckLayout(t *testing.T) {
 	}
 	bad = append(bad, make([]byte, 40)...)
 	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
-		b := NewBuilder(0)
-		b.Series(name(0))
-		var ce *CorruptError
-		require.ErrorAs(t, b.Chunk(e, 0, 1, bad), &ce)
-		require.ErrorContains(t, ce, "buckets")
+		require.ErrorContains(t, encoding.CheckLayout(e, bad), "buckets")
 	}
-	require.NoError(t, checkLayout(chunkenc.EncXOR, bad))
+	require.NoError(t, encoding.CheckLayout(chunkenc.EncXOR, bad))
 	// Two spans of one bucket, the second at -2; the first may be below zero.
 	for bits, ok := range map[string]bool{
 		"00000000" + "0" + "10010" + "10001" + "10110" + "10001" + "10010" + "0": true,
@@ -104,6 +98,6 @@ func TestCheckLayout(t *testing.T) {
 			require.NoError(t, err)
 			chunk = append(chunk, byte(v))
 		}
-		require.Equal(t, ok, checkLayout(chunkenc.EncHistogram, chunk) == nil)
+		require.Equal(t, ok, encoding.CheckLayout(chunkenc.EncHistogram, chunk) == nil)
 	}
 }

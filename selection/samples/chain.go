@@ -1,13 +1,14 @@
-package selection
+package samples
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 
 	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/selection/encoding"
 )
 
 // chain yields the samples of chunks of one series that overlap, in time order. Of samples
@@ -17,10 +18,8 @@ import (
 // that those that are open at once are those that overlap there. It ends with the
 // context of the watch.
 type chain struct {
-	sel    *Selection
-	labels labels.Labels
-	chunks []Chunk
-	watch  *watch
+	of    Series // of chunks that overlap
+	watch *yield.Watch
 
 	began   bool
 	waiting []waiting // a heap; the earliest sample is first
@@ -38,8 +37,8 @@ type waiting struct {
 	it *iterator // at that sample; nil for the first one of a chunk that is not open
 }
 
-func newChain(s *Selection, l labels.Labels, cs []Chunk, w *watch) *chain {
-	return &chain{sel: s, labels: l, chunks: cs, watch: w, last: math.MinInt64}
+func newChain(of Series, w *yield.Watch) *chain {
+	return &chain{of: of, watch: w, last: math.MinInt64}
 }
 
 // Next implements chunkenc.Iterator.
@@ -55,7 +54,7 @@ func (c *chain) Next() chunkenc.ValueType {
 	}
 	var t int64
 	for {
-		if c.err = c.watch.err(); c.err != nil {
+		if c.err = c.watch.Err(); c.err != nil {
 			return chunkenc.ValNone
 		}
 		if kind = c.cur.Next(); kind == chunkenc.ValNone {
@@ -92,14 +91,14 @@ func (c *chain) Next() chunkenc.ValueType {
 // begin puts all chunks but the first into the heap.
 func (c *chain) begin() bool {
 	c.began = true
-	c.waiting = make([]waiting, 0, len(c.chunks))
-	for k := 1; k < len(c.chunks); k++ {
-		if c.err = c.watch.err(); c.err != nil {
+	c.waiting = make([]waiting, 0, len(c.of.Chunks))
+	for k := 1; k < len(c.of.Chunks); k++ {
+		if c.err = c.watch.Err(); c.err != nil {
 			return false
 		}
 		x := waiting{k: k}
 		var ok bool
-		if x.t, ok = c.sel.firstTime(c.chunks[k]); !ok && !c.open(&x) {
+		if x.t, ok = c.of.firstTime(k); !ok && !c.open(&x) {
 			return false
 		}
 		c.push(x)
@@ -114,7 +113,8 @@ func (c *chain) iterator(k int) *iterator {
 	if n := len(c.spare); n > 0 {
 		reuse, c.spare = c.spare[n-1], c.spare[:n-1]
 	}
-	one := series{sel: c.sel, labels: c.labels, chunks: c.chunks[k : k+1], mint: math.MinInt64, maxt: math.MaxInt64}
+	one := c.of
+	one.Chunks = one.Chunks[k : k+1]
 	return one.Iterator(reuse).(*iterator)
 }
 
@@ -125,7 +125,7 @@ func (c *chain) open(x *waiting) bool {
 	x.it = c.iterator(x.k)
 	if x.it.Next() == chunkenc.ValNone {
 		if c.err = x.it.err; c.err == nil {
-			c.err = &CorruptError{Series: c.labels, MinT: c.chunks[x.k].MinT, Err: errNoSamples}
+			c.err = &CorruptError{Series: c.of.Lset, MinT: c.of.Chunks[x.k].MinT, Err: errNoSamples}
 		}
 		return false
 	}
@@ -177,17 +177,10 @@ func (c *chain) pop() waiting {
 	return top
 }
 
-// firstTime reads the time of a chunk's first sample, where the encoding has it in front.
-func (s *Selection) firstTime(c Chunk) (int64, bool) { return firstTime(c.Enc, s.Bytes(c)) }
-
-// firstTime reads the time (ms) of the first sample of data, a chunk in encoding e, where the
-// encoding has it in front.
-func firstTime(e chunkenc.Encoding, data []byte) (int64, bool) {
-	if e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
-		return 0, false
-	}
-	t, n := binary.Varint(data[headerBytes(e):])
-	return t, n > 0
+// firstTime reads the time of the first sample of chunk k, where the encoding has it in front.
+func (s *Series) firstTime(k int) (int64, bool) {
+	c := s.Chunks[k]
+	return encoding.FirstTime(c.Enc, s.Slabs.Bytes(c))
 }
 
 // Seek implements chunkenc.Iterator.

@@ -1,58 +1,17 @@
-package selection
+package encoding
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
-
-// samplesPerChunk is the most samples of a chunk made here, as many as a Prometheus
-// puts into the chunks that it makes of samples.
-const samplesPerChunk = 120
-
-// Floats adds float samples to the current series, in XOR chunks. times are in ms
-// since the epoch and must ascend; there is a value for each.
-func (b *Builder) Floats(times []int64, values []float64) error {
-	for len(times) > 0 {
-		n := min(len(times), samplesPerChunk)
-		if err := b.floats(times[:n], values[:n]); err != nil {
-			return err
-		}
-		if n < len(times) && times[n] <= times[n-1] {
-			return notAscending(b.current(), times[n], times[n-1])
-		}
-		times, values = times[n:], values[n:]
-	}
-	return nil
-}
-
-// floats adds one chunk.
-func (b *Builder) floats(times []int64, values []float64) error {
-	for i := 1; i < len(times); i++ {
-		if times[i] <= times[i-1] {
-			return notAscending(b.current(), times[i], times[i-1])
-		}
-	}
-	slab, off := b.room(mostXORBytes(len(times)))
-	data := AppendXOR(b.sel.slabs[slab].b[off:off:off+uint32(mostXORBytes(len(times)))], times, values)
-	if err := b.take(len(data)); err != nil {
-		return fmt.Errorf("series %s: %w", b.current(), err)
-	}
-	b.sel.chunks = append(b.sel.chunks, Chunk{
-		MinT: times[0], MaxT: times[len(times)-1], Slab: slab, Off: off, Len: uint32(len(data)), Samples: uint16(len(times)), Enc: chunkenc.EncXOR,
-	})
-	return nil
-}
 
 // AppendXOR appends an XOR chunk of at least one sample and at most 65535. times are in ms
 // since the epoch and ascend; there is a value for each. The bytes are those that
 // Prometheus's appender writes.
 func AppendXOR(to []byte, times []int64, values []float64) []byte {
-	to = slices.Grow(to, mostXORBytes(len(times)))
+	to = slices.Grow(to, MostXORBytes(len(times)))
 	w := bitWriter{b: to}
 	w.write(uint64(len(times)), 16)
 	t, v := times[0], math.Float64bits(values[0])
@@ -88,10 +47,10 @@ func AppendXOR(to []byte, times []int64, values []float64) []byte {
 	return w.end()
 }
 
-// mostXORBytes is the most bytes that a bitWriter needs for an XOR chunk of n samples:
+// MostXORBytes is the most bytes that AppendXOR needs for an XOR chunk of n samples:
 // the header; times of at most 10 bytes in the first two and 68 bits in others;
 // values of at most 77 bits; and the word being written.
-func mostXORBytes(n int) int { return 2 + 2*10 + 10*n + 9*n + 8 }
+func MostXORBytes(n int) int { return 2 + 2*10 + 10*n + 9*n + 8 }
 
 // bitWriter writes bits, the highest of a byte first, into b, whose capacity must
 // suffice for whole words.

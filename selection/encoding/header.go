@@ -1,4 +1,9 @@
-package selection
+// Package encoding reads and writes encoded chunks as bytes: their headers, whether these can be
+// true, and XOR chunks, which it makes of floats and cuts without encoding them again. It knows
+// nothing of where chunks lie, nor of other encodings' samples, which Prometheus decodes.
+//
+// Start with the picture of an XOR chunk in cutxor.go.
+package encoding
 
 import (
 	"encoding/binary"
@@ -8,23 +13,47 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// headerBytes is the length of the header of chunks in encoding e: a sample
+// HeaderBytes is the length of the header of chunks in encoding e: a sample
 // count and, except with XOR, a byte of flags.
-func headerBytes(e chunkenc.Encoding) int {
+func HeaderBytes(e chunkenc.Encoding) int {
 	if e == chunkenc.EncXOR {
 		return 2
 	}
 	return 3
 }
 
-// sampleCount reads the sample count in the header of data. The histogram
+// SampleCount reads the sample count in the header of data. The histogram
 // encodings with start timestamps use its two highest bits for a flag.
-func sampleCount(e chunkenc.Encoding, data []byte) uint16 {
+func SampleCount(e chunkenc.Encoding, data []byte) uint16 {
 	n := binary.BigEndian.Uint16(data)
 	if e == chunkenc.EncHistogramST || e == chunkenc.EncFloatHistogramST {
 		n &= 1<<14 - 1
 	}
 	return n
+}
+
+// FirstTime reads the time (ms) of the first sample of data, a chunk in encoding e, where the
+// encoding has it in front.
+func FirstTime(e chunkenc.Encoding, data []byte) (int64, bool) {
+	if e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
+		return 0, false
+	}
+	t, n := binary.Varint(data[HeaderBytes(e):])
+	return t, n > 0
+}
+
+// LastTime decodes a chunk to find the time of its last sample (ms).
+func LastTime(e chunkenc.Encoding, data []byte) (int64, error) {
+	c, err := chunkenc.FromData(e, data)
+	if err != nil {
+		return 0, err
+	}
+	var t int64
+	it := c.Iterator(nil)
+	for it.Next() != chunkenc.ValNone {
+		t = it.AtT()
+	}
+	return t, it.Err()
 }
 
 // headerCosts are the bits that samples take in an encoding of floats, from the fewest to the
@@ -39,15 +68,15 @@ var (
 
 // CheckHeader refuses a chunk of samples from minT to maxT (ms) whose first sample is not
 // among them, or which has fewer or more bits than as many samples as it counts may take.
-// It is for chunks from outside the program, beside what Builder.Chunk checks. It decodes
+// It is for chunks from outside the program, beside what samples.Writer checks. It decodes
 // nothing and takes some 10 ns; those who decode the chunk check the rest.
 func CheckHeader(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
-	if len(data) < headerBytes(e) {
-		return nil // which Builder.Chunk says
+	if len(data) < HeaderBytes(e) {
+		return nil // which samples.Writer says
 	}
-	n := int(sampleCount(e, data))
+	n := int(SampleCount(e, data))
 	if n == 0 {
-		if len(data) > headerBytes(e) {
+		if len(data) > HeaderBytes(e) {
 			return fmt.Errorf("it counts 0 samples, which never take as many as %d bytes", len(data))
 		}
 		return nil
@@ -58,7 +87,7 @@ func CheckHeader(e chunkenc.Encoding, minT, maxT int64, data []byte) error {
 		}
 		return nil
 	}
-	t, ok := firstTime(e, data)
+	t, ok := FirstTime(e, data)
 	if !ok {
 		return fmt.Errorf("its first sample has no time: %w", io.ErrUnexpectedEOF)
 	}
@@ -87,11 +116,11 @@ func (c *headerCosts) of(n, which int) int {
 	return bits
 }
 
-// checkLayout reads the bucket layout at the start of a histogram chunk and
+// CheckLayout reads the bucket layout at the start of a histogram chunk and
 // refuses what Prometheus's decoders do not survive: more buckets than the
 // chunk has room for, which they would allocate, tens of GB if a bit is wrong,
 // and spans that overlap, at which they may panic.
-func checkLayout(e chunkenc.Encoding, data []byte) error {
+func CheckLayout(e chunkenc.Encoding, data []byte) error {
 	perBucket := uint64(1) // fewest bits that a bucket of the first sample takes
 	switch e {
 	case chunkenc.EncHistogram, chunkenc.EncHistogramST:
@@ -100,7 +129,7 @@ func checkLayout(e chunkenc.Encoding, data []byte) error {
 	default:
 		return nil
 	}
-	r := bitReader{data: data, at: 8 * uint64(headerBytes(e))}
+	r := bitReader{data: data, at: 8 * uint64(HeaderBytes(e))}
 	if threshold := r.bits(8); threshold == 255 {
 		r.bits(64)
 	}

@@ -1,8 +1,10 @@
-package selection
+package encoding
 
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // An XOR chunk, in bits:
@@ -24,7 +26,7 @@ import (
 
 // xorReader walks an XOR chunk.
 type xorReader struct {
-	data []byte // with Pad bytes more than the chunk has
+	data []byte // with slab.Pad bytes more than the chunk has
 	pos  int    // bit
 	end  int    // bits of the chunk
 
@@ -142,13 +144,12 @@ func (r *xorReader) readValue() bool {
 	return true
 }
 
-// CutXOR returns the bytes of a chunk of what c, an XOR chunk of s, has from mint to maxt
+// CutXOR returns the bytes of a chunk of what c, an XOR chunk with the bytes from, has from mint to maxt
 // (ms, both included), and the times of its first and last sample; none if that is
 // nothing. It takes half the time of encoding the samples again. It is not ok where
-// anything is not as it should be: Decode says what.
-func (s *Selection) CutXOR(c Chunk, mint, maxt int64) (data []byte, firstT, lastT int64, ok bool) {
-	from := s.Bytes(c)
-	r := xorReader{data: from[:len(from)+Pad], pos: 16, end: 8 * len(from), leading: -1}
+// anything is not as it should be: who decodes it finds what.
+func CutXOR(c slab.Chunk, from []byte, mint, maxt int64) (data []byte, firstT, lastT int64, ok bool) {
+	r := xorReader{data: from[:len(from)+slab.Pad], pos: 16, end: 8 * len(from), leading: -1}
 	n := int(binary.BigEndian.Uint16(from))
 
 	var first, second xorReader // after the first and the second sample in range
