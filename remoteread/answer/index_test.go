@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
@@ -12,22 +12,24 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // firstResult finds the prompb.QueryResult of the first query in a prompb.ReadResponse.
 // Those of further ones must be empty, but for that of the witness, of which it reports
 // whether it testified.
-func firstResult(b []byte, of *view) (result []byte, testified bool, err error) {
+func firstResult(b []byte, of *external.View) (result []byte, testified bool, err error) {
 	results, queries := 0, 1
 	if of != nil {
-		queries += len(of.open)
-		if of.witness != nil {
+		queries += len(of.Open)
+		if of.Witness != nil {
 			queries++
 		}
 	}
 	for len(b) > 0 {
-		num, v, n, err := nextField(b, "an answer", 1)
+		num, v, n, err := wire.NextField(b, "an answer", 1)
 		if err != nil {
 			return nil, false, err
 		}
@@ -38,10 +40,10 @@ func firstResult(b []byte, of *view) (result []byte, testified bool, err error) 
 		switch {
 		case results == 0:
 			result = v
-		case int64(results) == of.witnessIndex():
-			testified = of.testified(v)
+		case int64(results) == of.WitnessIndex():
+			testified = of.Testified(v)
 		case len(v) > 0 && results < queries:
-			return nil, false, of.clash(int64(results))
+			return nil, false, of.Clash(int64(results))
 		}
 		results++
 	}
@@ -57,7 +59,7 @@ func firstResult(b []byte, of *view) (result []byte, testified bool, err error) 
 // next adds to b the series that the prompb.QueryResult starts with, and returns the
 // rest.
 func (s *samplesReader) next(result []byte, b *selection.Builder) (rest []byte, err error) {
-	num, v, n, err := nextField(result, "a result", 1)
+	num, v, n, err := wire.NextField(result, "a result", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,7 @@ const (
 // add adds a prompb.TimeSeries to b.
 func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
 	i, n := -1, 0
-	if !s.view.adds() {
+	if !s.view.Adds() {
 		i, n = s.expected.match(wire)
 	}
 	floats, late, err := s.samples(wire[n:])
@@ -102,7 +104,7 @@ func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
 		return nil
 	}
 	if s.exact && (!floats || s.zero && s.maySign(i)) {
-		return errUnfit
+		return ErrUnfit
 	}
 	b.Series(l)
 	s.came = append(s.came, came{l, i})
@@ -136,7 +138,7 @@ func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err err
 			fields = fields[plainSampleBytes:]
 			continue
 		}
-		num, v, n, err := nextField(fields, "a series", lastField)
+		num, v, n, err := wire.NextField(fields, "a series", lastField)
 		if err != nil {
 			return false, false, err
 		}
@@ -162,10 +164,10 @@ func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err err
 
 // find goes through a prompb.TimeSeries for its labels, and returns the number of the
 // expected series that has them, or -1.
-func (s *samplesReader) find(wire []byte) (int, error) {
+func (s *samplesReader) find(series []byte) (int, error) {
 	s.labels = s.labels[:0]
-	for rest := wire; len(rest) > 0; {
-		num, v, n, err := nextField(rest, "a series", lastField)
+	for rest := series; len(rest) > 0; {
+		num, v, n, err := wire.NextField(rest, "a series", lastField)
 		if err != nil {
 			return -1, err
 		}
@@ -173,20 +175,20 @@ func (s *samplesReader) find(wire []byte) (int, error) {
 		if num != fieldLabel {
 			continue
 		}
-		l, err := walkLabel(v)
+		l, err := wire.WalkLabel(v)
 		if err != nil {
 			return -1, err
 		}
 		s.labels = append(s.labels, l)
 	}
-	if s.view.adds() {
-		ls, err := s.view.strip(s.labels)
+	if s.view.Adds() {
+		ls, err := s.view.Strip(s.labels)
 		if err != nil {
 			return -1, err
 		}
 		s.labels = ls
 	}
-	if !s.maker.overwrite(s.labels, &s.current) {
+	if !s.maker.Overwrite(s.labels, &s.current) {
 		return -1, nil
 	}
 	return s.expected.find(s.current), nil
@@ -194,8 +196,8 @@ func (s *samplesReader) find(wire []byte) (int, error) {
 
 // make makes the labels that find found, if they were asked for.
 func (s *samplesReader) make() (labels.Labels, error) {
-	slices.SortStableFunc(s.labels, func(a, b wireLabel) int { return bytes.Compare(a.name, b.name) })
-	l, err := s.maker.make(s.labels)
+	slices.SortStableFunc(s.labels, func(a, b wire.Label) int { return bytes.Compare(a.Name, b.Name) })
+	l, err := s.maker.Make(s.labels)
 	if err != nil {
 		return l, err
 	}
@@ -227,7 +229,7 @@ func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return 0, 0, false, malformedField("a sample", n)
+			return 0, 0, false, wire.Malformed("a sample", n)
 		}
 		b = b[n:]
 		switch {
@@ -238,12 +240,12 @@ func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
 			ms, m := protowire.ConsumeVarint(b)
 			t, n = int64(ms), m
 		case num <= 2:
-			return 0, 0, false, wrongType("a sample", num, typ)
+			return 0, 0, false, wire.WrongType("a sample", num, typ)
 		default:
 			n = protowire.ConsumeFieldValue(num, typ, b)
 		}
 		if n < 0 {
-			return 0, 0, false, malformedField("a sample", n)
+			return 0, 0, false, wire.Malformed("a sample", n)
 		}
 		b = b[n:]
 	}

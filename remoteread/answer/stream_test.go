@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -53,10 +53,10 @@ func (r *recorder) queryIndex(i int64) error {
 func (*recorder) match([]byte) int { return 0 }
 func (*recorder) startMatched()    {}
 
-func (r *recorder) startSeries(ls []wireLabel) error {
+func (r *recorder) startSeries(ls []wire.Label) error {
 	s := &prompb.ChunkedSeries{}
 	for _, l := range ls {
-		s.Labels = append(s.Labels, prompb.Label{Name: string(l.name), Value: string(l.value)})
+		s.Labels = append(s.Labels, prompb.Label{Name: string(l.Name), Value: string(l.Value)})
 	}
 	r.m.ChunkedSeries = append(r.m.ChunkedSeries, s)
 	return nil
@@ -152,53 +152,6 @@ func FuzzFrame(f *testing.F) {
 			}
 		}
 	})
-}
-
-// FuzzStream checks that the frame reader agrees with Prometheus's, except
-// that it tells a stream cut off from one at its end.
-func FuzzStream(f *testing.F) {
-	f.Add(frames(wireSeries(0, 10, "a", "b"), wireSeries(0, 10, "c", "d")), 100)
-	f.Add(append(rawFrame(make([]byte, 300_000), true), rawFrame([]byte{1}, true)...), 1<<20)
-	f.Add([]byte("this is not a stream of frames\n"), 1000)
-	f.Fuzz(func(t *testing.T, data []byte, limit int) {
-		limit = max(0, min(limit, 1<<20))
-		theirs := remote.NewChunkedReader(bytes.NewReader(data), uint64(limit), nil)
-		ours := newFrameReader(bytes.NewReader(data), int64(limit))
-		defer ours.release()
-		for {
-			want, wantErr := theirs.Next()
-			got, err := ours.next()
-			if wantErr != nil {
-				require.Error(t, err)
-				require.False(t, err == io.EOF && wantErr != io.EOF)
-				return
-			}
-			require.NoError(t, err)
-			require.True(t, bytes.Equal(want, got))
-		}
-	})
-}
-
-func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
-	var b bytes.Buffer
-	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
-	for _, n := range []int{1, 2, 127, 128, frameBuffer - 20, frameBuffer - 7, frameBuffer - 6, frameBuffer, frameBuffer + 1, growth + 1, 3*growth + 5, 9, 1} {
-		_, err := w.Write(bytes.Repeat([]byte{byte(n)}, n))
-		require.NoError(t, err)
-	}
-	data := b.Bytes()
-	theirs := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
-	ours := newFrameReader(bytes.NewReader(data), 1<<30)
-	defer ours.release()
-	for {
-		want, wantErr := theirs.Next()
-		got, err := ours.next()
-		require.Equal(t, wantErr, err)
-		if err != nil {
-			return
-		}
-		require.True(t, bytes.Equal(want, got))
-	}
 }
 
 // Of the series that are expected those are found that come, whatever else does, in
@@ -297,11 +250,9 @@ func stream(series, chunks int) (b []byte, samples int64) {
 func BenchmarkStream(b *testing.B) {
 	for _, shape := range []struct{ series, chunks int }{{4000, 12}, {4000, 48}, {20000, 2}} {
 		data, samples := stream(shape.series, shape.chunks)
-		c, err := NewClient(readConfig(b, "http://x"), Options{})
-		require.NoError(b, err)
+		r := within(1 << 40)
 		read := func(b *testing.B, ctx context.Context) *selection.Selection {
-			sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-			s, _, err := c.readStream(ctx, bytes.NewReader(data), sh, question{})
+			s, _, err := r.Stream(ctx, bytes.NewReader(data), uncounted())
 			if err != nil || s.NumSamples() != samples {
 				b.Fatal(s, err)
 			}

@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
 // selector checks that the series of one answer are among those that were asked for. A
@@ -42,14 +44,14 @@ const longValue = 256
 
 // check returns an error if the series with labels ls, which have different names, is none
 // of those that were asked for.
-func (s *selector) check(ls []wireLabel) error {
+func (s *selector) check(ls []wire.Label) error {
 	for i := range s.matchers {
 		m := &s.matchers[i]
 		value := m.find(ls)
 		if m.matches && bytes.Equal(value, m.value) && (value != nil || !s.added) {
 			continue
 		}
-		if m.Matches(str(value)) {
+		if m.Matches(wire.String(value)) {
 			if m.matches = len(value) <= longValue; m.matches {
 				m.value = append(m.value[:0], value...)
 			}
@@ -60,20 +62,20 @@ func (s *selector) check(ls []wireLabel) error {
 		} else if s.added && m.mayBeAdded(value) {
 			continue
 		}
-		return &unaskedError{series: describe(ls), by: s.String(), external: m.Matches("")}
+		return &UnaskedError{series: wire.Describe(ls), by: s.String(), External: m.Matches("")}
 	}
 	return nil
 }
 
 // find returns the value of the matcher's label, or nil if there is none.
-func (m *matcher) find(ls []wireLabel) []byte {
-	if m.at < len(ls) && string(ls[m.at].name) == m.Name {
-		return ls[m.at].value
+func (m *matcher) find(ls []wire.Label) []byte {
+	if m.at < len(ls) && string(ls[m.at].Name) == m.Name {
+		return ls[m.at].Value
 	}
 	for i := range ls {
-		if string(ls[i].name) == m.Name {
+		if string(ls[i].Name) == m.Name {
 			m.at = i
-			return ls[i].value
+			return ls[i].Value
 		}
 	}
 	return nil
@@ -100,22 +102,22 @@ func (s *selector) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if b.Len() > maxSeriesText {
+		if b.Len() > wire.MaxSeriesText {
 			b.WriteString("…")
 			break
 		}
-		fmt.Fprintf(&b, "%s%s%q", short([]byte(m.Name)), m.Type, short([]byte(m.Value)))
+		fmt.Fprintf(&b, "%s%s%q", wire.Short([]byte(m.Name)), m.Type, wire.Short([]byte(m.Value)))
 	}
 	b.WriteByte('}')
 	return b.String()
 }
 
-// unaskedError is for an answer with a series that was not asked for.
-type unaskedError struct {
+// UnaskedError is for an answer with a series that was not asked for.
+type UnaskedError struct {
 	series, by string
-	external   bool // whether that may be so because of an external label
+	External   bool // whether that may be so because of an external label
 }
 
-func (e *unaskedError) Error() string {
+func (e *UnaskedError) Error() string {
 	return fmt.Sprintf("series %s does not match %s, which was asked for", e.series, e.by)
 }

@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"cmp"
@@ -12,27 +12,29 @@ import (
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// readSamples reads an answer of samples and encodes them into chunks. Where chunks
-// could have been had, it fails with errUnfit on one that does not say all that they
+// Samples reads an answer to q of samples and encodes them into chunks. Where chunks
+// could have been had, it fails with ErrUnfit on one that does not say all that they
 // would. It reports whether the witness testified.
-func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, q question) (sel *selection.Selection, testified bool, err error) {
+func (a *Reader) Samples(ctx context.Context, r io.Reader, q Question) (sel *selection.Selection, testified bool, err error) {
 	s := samplesReaders.Get().(*samplesReader)
 	defer s.release()
-	data, err := s.read(r, c)
+	data, err := s.read(r, a.MaxAnswer)
 	if err != nil {
 		return nil, false, err
 	}
-	result, testified, err := firstResult(data, q.view)
+	result, testified, err := firstResult(data, q.View)
 	if err != nil {
 		return nil, false, err
 	}
 	e := selection.Expected(ctx)
-	s.expected.expect(e.Series, q.part, &c.orders)
-	s.exact, s.signed, s.view, s.asked = q.samples, e.Signed, q.view, q.selector()
-	b := selection.NewBuilder(c.maxBytes).Within(ctx)
+	s.expected.expect(e.Series, q.Part, &a.orders)
+	s.exact, s.signed, s.view, s.asked = q.Exact, e.Signed, q.View, q.selector()
+	b := selection.NewBuilder(a.MaxBytes).Within(ctx)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
@@ -42,17 +44,17 @@ func (c *Client) readSamples(ctx context.Context, r io.Reader, sh *share, q ques
 			return nil, false, err
 		}
 	}
-	c.orders.keep(&s.expected)
+	a.orders.keep(&s.expected)
 	s.arrange(b)
 	if sel, err = b.Finish(); err != nil {
 		return nil, false, err
 	}
-	return sel, testified, sh.set(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
+	return sel, testified, q.Count(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
 }
 
-// errUnfit is for an answer of samples of which chunks would say more: samples of
+// ErrUnfit is for an answer of samples of which chunks would say more: samples of
 // value 0 that may be -0, as most stores write them alike, or native histograms.
-var errUnfit = errors.New("what the samples are is only certain from chunks")
+var ErrUnfit = errors.New("what the samples are is only certain from chunks")
 
 // samplesReader reads answers of samples. It is used again for the sake of its memory.
 type samplesReader struct {
@@ -60,10 +62,10 @@ type samplesReader struct {
 	expected         index
 	exact            bool                  // whether native histograms, and values that may be 0 or -0, are unfit
 	signed           func(series int) bool // see selection.Expectation
-	view             *view                 // or nil
+	view             *external.View        // or nil
 
-	labels     []wireLabel
-	maker      labelMaker
+	labels     []wire.Label
+	maker      wire.LabelMaker
 	asked      selector // expected series are known to be of it
 	current    labels.Labels
 	zero       bool // whether one of the values that follow may be 0 or -0
@@ -89,7 +91,7 @@ const mostCompressed = 64/3 + 1
 // keepSamples is the most bytes of a buffer that is kept for other answers.
 const keepSamples = 4 << 20
 
-var samplesReaders = sync.Pool{New: func() any { return &samplesReader{maker: newLabelMaker()} }}
+var samplesReaders = sync.Pool{New: func() any { return &samplesReader{maker: wire.NewLabelMaker()} }}
 
 // release hands the memory back. Nothing that was read may be used after.
 func (s *samplesReader) release() {
@@ -103,21 +105,21 @@ func (s *samplesReader) release() {
 	samplesReaders.Put(s)
 }
 
-// read reads the answer and decompresses it.
-func (s *samplesReader) read(r io.Reader, c *Client) ([]byte, error) {
+// read reads the answer and decompresses it, if neither makes more than most bytes.
+func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 	b := slices.Grow(s.compressed[:0], 64<<10)
 	for {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		s.compressed = b
-		if int64(len(b)) > c.maxAnswer {
-			return nil, c.answerTooLarge(fmt.Sprintf("more than %d", c.maxAnswer))
+		if int64(len(b)) > most {
+			return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, &cutOffError{err}
+			return nil, &wire.CutOffError{Err: err}
 		}
 		if len(b) == cap(b) {
 			b = slices.Grow(b, len(b))
@@ -126,26 +128,20 @@ func (s *samplesReader) read(r io.Reader, c *Client) ([]byte, error) {
 	// The length comes first in the bytes, before anything is allocated for it.
 	n, err := snappy.DecodedLen(b)
 	if err != nil {
-		return nil, &corruptError{fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
 	}
-	if int64(n) > c.maxAnswer {
-		return nil, c.answerTooLarge(fmt.Sprint(n))
+	if int64(n) > most {
+		return nil, &TooLargeError{fmt.Sprint(n)}
 	}
 	if n > mostCompressed*len(b) {
-		return nil, &corruptError{fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
 	}
 	s.data = slices.Grow(s.data[:0], n)[:n]
 	data, err := snappy.Decode(s.data, b)
 	if err != nil {
-		return nil, &corruptError{fmt.Sprintf("the answer cannot be decompressed: %v", err)}
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %v", err)}
 	}
 	return data, nil
-}
-
-func (c *Client) answerTooLarge(size string) *Error {
-	return c.fail(outcomeTooLarge, false,
-		fmt.Errorf("an answer of %s bytes exceeds the limit of %d bytes", size, c.maxAnswer),
-		"raise --"+FlagMaxFrameBytes+", or narrow the selector or the time range")
 }
 
 // arrange puts the series in b into label order, equal ones as they came. A Prometheus

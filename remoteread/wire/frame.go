@@ -1,4 +1,4 @@
-package remoteread
+package wire
 
 import (
 	"bufio"
@@ -30,33 +30,37 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frameReader reads the frames of a streamed answer: the length as a varint,
-// the CRC-32C big-endian, the bytes.
+// FrameReader reads the frames of a streamed answer. A frame of 300 bytes lies so:
+//
+//	ac 02         its length, 300, as a varint
+//	xx xx xx xx   CRC-32C of its bytes, big-endian
+//	...           300 bytes, a prompb.ChunkedReadResponse
 //
 // It does what remote.ChunkedReader does and three things more. That one takes
 // an end just after the length or the checksum for the end of the stream. It
 // allocates what the length says before a byte has come. And it hides the text
 // that Prometheus appends to a stream when it fails on the way, which is the
 // one thing that says what is wrong.
-type frameReader struct {
+type FrameReader struct {
 	b     *bufio.Reader
 	large []byte // for frames that do not fit into b
 	limit uint64 // bytes of a frame
 }
 
 var frameReaders = sync.Pool{New: func() any {
-	return &frameReader{b: bufio.NewReaderSize(nil, frameBuffer)}
+	return &FrameReader{b: bufio.NewReaderSize(nil, frameBuffer)}
 }}
 
-func newFrameReader(r io.Reader, limit int64) *frameReader {
-	f := frameReaders.Get().(*frameReader)
+// NewFrameReader returns a reader of frames of at most limit bytes each, which must be released.
+func NewFrameReader(r io.Reader, limit int64) *FrameReader {
+	f := frameReaders.Get().(*FrameReader)
 	f.b.Reset(r)
 	f.limit = uint64(limit)
 	return f
 }
 
-// release hands the buffers back. Neither f nor its frames may be used after.
-func (f *frameReader) release() {
+// Release hands the buffers back. Neither f nor its frames may be used after.
+func (f *FrameReader) Release() {
 	f.b.Reset(nil)
 	if cap(f.large) > keepFrame {
 		f.large = nil
@@ -64,28 +68,23 @@ func (f *frameReader) release() {
 	frameReaders.Put(f)
 }
 
-// frameTooLargeError is for a frame over the limit.
-type frameTooLargeError struct{ size uint64 }
-
-func (e *frameTooLargeError) Error() string { return fmt.Sprintf("frame of %d bytes", e.size) }
-
-// next returns the next frame, valid until the call after, or io.EOF.
-func (f *frameReader) next() ([]byte, error) {
+// Next returns the next frame, valid until the call after, or io.EOF.
+func (f *FrameReader) Next() ([]byte, error) {
 	head, err := f.b.Peek(maxHeader)
 	if len(head) == 0 {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
-		return nil, &cutOffError{err}
+		return nil, &CutOffError{err}
 	}
 	size, n := binary.Uvarint(head)
 	switch {
 	case n < 0:
-		return nil, f.text(&corruptError{"the length of a frame is not a number"})
+		return nil, f.text(&CorruptError{"the length of a frame is not a number"})
 	case n == 0 || len(head) < n+crcSize:
 		return nil, f.cut(err)
 	case size > f.limit:
-		return nil, &frameTooLargeError{size}
+		return nil, &FrameTooLargeError{size}
 	}
 	want := binary.BigEndian.Uint32(head[n:])
 	n += crcSize
@@ -98,7 +97,7 @@ func (f *frameReader) next() ([]byte, error) {
 		}
 		frame := all[n:]
 		if crc32.Checksum(frame, castagnoli) != want {
-			return nil, f.text(&corruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)})
+			return nil, f.text(&CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)})
 		}
 		_, _ = f.b.Discard(total)
 		return frame, nil
@@ -116,36 +115,31 @@ func (f *frameReader) next() ([]byte, error) {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return nil, &cutOffError{err}
+			return nil, &CutOffError{err}
 		}
 	}
 	f.large = frame
 	if crc32.Checksum(frame, castagnoli) != want {
-		return nil, &corruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)}
+		return nil, &CorruptError{fmt.Sprintf("the checksum of a frame of %d bytes is wrong", size)}
 	}
 	return frame, nil
 }
 
 // cut is the error for a frame that ends early because of err.
-func (f *frameReader) cut(err error) error {
+func (f *FrameReader) cut(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		// The body itself ended properly, so it may have been meant to.
-		return f.text(&cutOffError{io.ErrUnexpectedEOF})
+		return f.text(&CutOffError{io.ErrUnexpectedEOF})
 	}
-	return &cutOffError{err}
+	return &CutOffError{err}
 }
 
-// errorText is what a store wrote into its stream when it failed on the way.
-type errorText struct{ text []byte }
-
-func (e *errorText) Error() string { return string(e.text) }
-
-// text returns an errorText when what stands in place of a frame reads as text,
+// text returns an StoreError when what stands in place of a frame reads as text,
 // and otherwise err.
-func (f *frameReader) text(err error) error {
+func (f *FrameReader) text(err error) error {
 	const least = 8 // bytes; a few may look like text by chance
 	// Wait for no more than is there: a real frame would be followed by others.
-	b, _ := f.b.Peek(min(f.b.Buffered(), 4*maxLine))
+	b, _ := f.b.Peek(min(f.b.Buffered(), 4*MaxLine))
 	if len(b) < least {
 		return err
 	}
@@ -156,5 +150,5 @@ func (f *frameReader) text(err error) error {
 		}
 		s = s[n:]
 	}
-	return &errorText{text: slices.Clone(b)}
+	return &StoreError{Text: slices.Clone(b)}
 }

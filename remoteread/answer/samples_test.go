@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -35,7 +36,7 @@ func byPrometheus(data []byte) (*selection.Selection, error) {
 	var all []storage.Series
 	for _, ts := range m.Results[0].Timeseries {
 		for _, l := range ts.Labels {
-			if err := checkLabel(l.Name, l.Value); err != nil {
+			if err := wire.CheckLabel(l.Name, l.Value); err != nil {
 				return nil, err
 			}
 		}
@@ -72,26 +73,16 @@ func (*seriesList) Err() error           { return nil }
 func (*seriesList) Warnings() annotations.Annotations { return nil }
 
 // readData reads an answer of samples, not compressed.
-func readData(c *Client, ctx context.Context, data []byte, chunksToo bool) (*selection.Selection, error) {
-	sh := &share{of: newTally(context.Background(), 1, 1<<20)}
-	sel, _, err := c.readSamples(ctx, bytes.NewReader(snappy.Encode(nil, data)), sh, question{samples: chunksToo})
+func readData(c *Reader, ctx context.Context, data []byte, chunksToo bool) (*selection.Selection, error) {
+	q := uncounted()
+	q.Exact = chunksToo
+	sel, _, err := c.Samples(ctx, bytes.NewReader(snappy.Encode(nil, data)), q)
 	return sel, err
-}
-
-// chunksOf is all that is in a selection, in a form that can be compared.
-func chunksOf(s *selection.Selection) (out []string) {
-	for i := range s.NumSeries() {
-		out = append(out, s.Labels(i).String())
-		for _, c := range s.Chunks(i) {
-			out = append(out, fmt.Sprintf("%d to %d: %s, %d samples, %x", c.MinT, c.MaxT, c.Enc, c.Samples, s.Bytes(c)))
-		}
-	}
-	return out
 }
 
 // requireLikePrometheus checks that an answer of samples, which need not make sense, is
 // taken as Prometheus takes it, whatever is expected.
-func requireLikePrometheus(t testing.TB, c *Client, data []byte, r *rand.Rand) {
+func requireLikePrometheus(t testing.TB, c *Reader, data []byte, r *rand.Rand) {
 	want, wantErr := byPrometheus(data)
 	got, err := readData(c, context.Background(), data, false)
 	if err == nil {
@@ -129,7 +120,7 @@ func requireLikePrometheus(t testing.TB, c *Client, data []byte, r *rand.Rand) {
 	}
 	exact, err := readData(c, ctx, marshal(&m), true)
 	if err != nil {
-		require.ErrorIs(t, err, errUnfit)
+		require.ErrorIs(t, err, ErrUnfit)
 		return
 	}
 	require.Equal(t, chunksOf(want), chunksOf(exact))
@@ -154,8 +145,7 @@ func FuzzSamples(f *testing.F) {
 	f.Add([]byte{0x0a, 10, 0x0a, 8, 0x22, 6, 0x20, 40, 0x5a, 2, 0x08, 3})        // one of another kind
 	f.Add([]byte{0x0a, 12, 0x0a, 10, 0x12, 2, 0x10, 1, 0x0a, 4, 0x0a, 1, 65, 0}) // a sample before a label
 	f.Add([]byte{0x12, 0, 0x0a, 6, 0x1a, 0, 0x0a, 2, 0x2a, 0, 0x18, 3})          // unknown fields
-	c, err := NewClient(readConfig(f, "http://x"), Options{MaxBytes: 1 << 20, MaxFrameBytes: 1 << 20})
-	require.NoError(f, err)
+	c := within(1 << 20)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		requireLikePrometheus(t, c, data, rand.New(rand.NewPCG(1, uint64(len(data)))))
 	})
@@ -164,7 +154,7 @@ func FuzzSamples(f *testing.F) {
 // TestSamplesLikePrometheus reads answers of many series in any order, with labels that
 // are sorted or not, some series more than once, samples of all kinds.
 func TestSamplesLikePrometheus(t *testing.T) {
-	c := newClient(t, readConfig(t, "http://x"), Options{MaxBytes: 1 << 20, MaxFrameBytes: 1 << 20})
+	c := within(1 << 20)
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 300 {
 		var all []*prompb.TimeSeries
@@ -193,7 +183,7 @@ func TestSamplesLikePrometheus(t *testing.T) {
 // Zeros of series that may be negative may be of either sign, so they are no good where
 // chunks tell, and so are native histograms.
 func TestUnfitSamples(t *testing.T) {
-	c := newClient(t, readConfig(t, "http://x"), Options{})
+	c := within(1 << 30)
 	series := func(v float64) *prompb.TimeSeries {
 		return &prompb.TimeSeries{Labels: []prompb.Label{{Name: "a", Value: "b"}}, Samples: []prompb.Sample{{Timestamp: 1, Value: 1}, {Timestamp: 2, Value: v}}}
 	}
@@ -235,7 +225,7 @@ func TestUnfitSamples(t *testing.T) {
 			_, err := readData(c, test.ctx, test.data, false)
 			require.NoError(t, err)
 			_, err = readData(c, test.ctx, test.data, true)
-			require.Equal(t, test.unfit, errors.Is(err, errUnfit), err)
+			require.Equal(t, test.unfit, errors.Is(err, ErrUnfit), err)
 		})
 	}
 }
@@ -243,15 +233,19 @@ func TestUnfitSamples(t *testing.T) {
 // Labels that are expected are those that a selection has, and a reader that is used
 // again holds on to none.
 func TestSamplesOfExpectedSeries(t *testing.T) {
-	c := newClient(t, readConfig(t, "http://x"), Options{})
+	c := within(1 << 30)
 	for _, shuffled := range []bool{false, true} {
 		data := sampledAnswer(300, 5, shuffled)
 		read := func(ctx context.Context) *selection.Selection {
-			sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-			s, _, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{samples: true})
+			var gotBytes, gotSeries int64
+			q := Question{Exact: true, Count: func(bytes, series int64) error {
+				gotBytes, gotSeries = bytes, series
+				return nil
+			}}
+			s, _, err := c.Samples(ctx, bytes.NewReader(data), q)
 			require.NoError(t, err)
-			require.EqualValues(t, 300, sh.series)
-			require.EqualValues(t, s.PayloadBytes(), sh.bytes)
+			require.EqualValues(t, 300, gotSeries)
+			require.EqualValues(t, s.PayloadBytes(), gotBytes)
 			return s
 		}
 		first := read(t.Context())
@@ -263,6 +257,9 @@ func TestSamplesOfExpectedSeries(t *testing.T) {
 			for i, l := range first.Series() {
 				require.True(t, sameString(l, again.Labels(i)))
 			}
+		}
+		if shuffled {
+			require.Len(t, c.orders.orders, 1, "the order in which series came")
 		}
 	}
 	s := samplesReaders.Get().(*samplesReader)

@@ -1,16 +1,14 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection"
 )
@@ -45,11 +43,9 @@ func BenchmarkSamples(b *testing.B) {
 	for _, shape := range []struct{ series, samples int }{{1400, 5}, {1400, 20}, {20_000, 5}, {100, 240}} {
 		for _, shuffled := range []bool{false, true} {
 			data := sampledAnswer(shape.series, shape.samples, shuffled)
-			c, err := NewClient(readConfig(b, "http://x"), Options{})
-			require.NoError(b, err)
+			r := within(1 << 40)
 			read := func(b *testing.B, ctx context.Context) *selection.Selection {
-				sh := &share{of: newTally(context.Background(), 1, math.MaxInt64)}
-				s, _, err := c.readSamples(ctx, bytes.NewReader(data), sh, question{})
+				s, _, err := r.Samples(ctx, bytes.NewReader(data), uncounted())
 				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
 					b.Fatal(s, err)
 				}

@@ -1,4 +1,4 @@
-package remoteread
+package answer
 
 import (
 	"bytes"
@@ -9,11 +9,13 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
-func wire(pairs ...string) (ls []wireLabel) {
+func labelsOf(pairs ...string) (ls []wire.Label) {
 	for i := 0; i < len(pairs); i += 2 {
-		ls = append(ls, wireLabel{[]byte(pairs[i]), []byte(pairs[i+1])})
+		ls = append(ls, wire.Label{Name: []byte(pairs[i]), Value: []byte(pairs[i+1])})
 	}
 	return ls
 }
@@ -29,28 +31,28 @@ func matchersOf(t testing.TB, text ...string) (ms []*labels.Matcher) {
 }
 
 func TestSelectorChecks(t *testing.T) {
-	a := wire("__name__", "a", "job", "x")
+	a := labelsOf("__name__", "a", "job", "x")
 	for _, c := range []struct {
 		name   string
 		ms     []*labels.Matcher
 		added  bool
-		series [][]wireLabel
+		series [][]wire.Label
 		bad    int // the first series that is an error; -1 for none
 	}{
-		{"those asked for", matchersOf(t, "__name__", "=", "a", "job", "=~", "x|y"), false, [][]wireLabel{a, a, wire("__name__", "a", "job", "y"), a}, -1},
-		{"another name", matchersOf(t, "__name__", "=", "a"), false, [][]wireLabel{a, wire("__name__", "b")}, 1},
-		{"no name", matchersOf(t, "__name__", "=", "a"), false, [][]wireLabel{a, wire("job", "x")}, 1},
-		{"another label", matchersOf(t, "job", "=~", "x|y"), false, [][]wireLabel{a, wire("__name__", "a", "i", "1", "job", "y"), wire("__name__", "a", "job", "z")}, 2},
-		{"labels elsewhere", matchersOf(t, "job", "=", "x"), false, [][]wireLabel{wire("a", "1", "b", "2", "job", "x"), wire("job", "x"), wire("a", "1", "job", "y")}, 2},
-		{"a label that must not be", matchersOf(t, "job", "=", ""), false, [][]wireLabel{wire("__name__", "a"), wire("job", ""), a}, 2},
-		{"a value that is not to be", matchersOf(t, "job", "!=", "x"), false, [][]wireLabel{wire("job", "y"), a}, 1},
-		{"a long value", matchersOf(t, "job", "!=", "x"), false, [][]wireLabel{wire("job", strings.Repeat("y", 300)), wire("job", ""), a}, 2},
-		{"added by the store", matchersOf(t, "job", "!=", "x"), true, [][]wireLabel{a, wire("job", "y"), a}, -1},
-		{"two values cannot be added", matchersOf(t, "job", "!~", "x|y"), true, [][]wireLabel{a, a, wire("job", "y")}, 2},
-		{"what one lacks is not added", matchersOf(t, "job", "!=", "x"), true, [][]wireLabel{a, wire("__name__", "a")}, 1},
-		{"what one lacked is not added", matchersOf(t, "job", "!=", "x"), true, [][]wireLabel{wire("__name__", "a"), wire("__name__", "b"), a}, 2},
-		{"a name is not added", matchersOf(t, "__name__", "!=", "a"), true, [][]wireLabel{a}, 0},
-		{"not what the store had to match", matchersOf(t, "job", "=~", "y"), true, [][]wireLabel{a}, 0},
+		{"those asked for", matchersOf(t, "__name__", "=", "a", "job", "=~", "x|y"), false, [][]wire.Label{a, a, labelsOf("__name__", "a", "job", "y"), a}, -1},
+		{"another name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("__name__", "b")}, 1},
+		{"no name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("job", "x")}, 1},
+		{"another label", matchersOf(t, "job", "=~", "x|y"), false, [][]wire.Label{a, labelsOf("__name__", "a", "i", "1", "job", "y"), labelsOf("__name__", "a", "job", "z")}, 2},
+		{"labels elsewhere", matchersOf(t, "job", "=", "x"), false, [][]wire.Label{labelsOf("a", "1", "b", "2", "job", "x"), labelsOf("job", "x"), labelsOf("a", "1", "job", "y")}, 2},
+		{"a label that must not be", matchersOf(t, "job", "=", ""), false, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("job", ""), a}, 2},
+		{"a value that is not to be", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", "y"), a}, 1},
+		{"a long value", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", strings.Repeat("y", 300)), labelsOf("job", ""), a}, 2},
+		{"added by the store", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("job", "y"), a}, -1},
+		{"two values cannot be added", matchersOf(t, "job", "!~", "x|y"), true, [][]wire.Label{a, a, labelsOf("job", "y")}, 2},
+		{"what one lacks is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("__name__", "a")}, 1},
+		{"what one lacked is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("__name__", "b"), a}, 2},
+		{"a name is not added", matchersOf(t, "__name__", "!=", "a"), true, [][]wire.Label{a}, 0},
+		{"not what the store had to match", matchersOf(t, "job", "=~", "y"), true, [][]wire.Label{a}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSelector(c.ms, c.added)
@@ -60,7 +62,7 @@ func TestSelectorChecks(t *testing.T) {
 					require.NoError(t, err, i)
 					continue
 				}
-				require.ErrorContains(t, err, "series "+describe(ls)+" does not match {")
+				require.ErrorContains(t, err, "series "+wire.Describe(ls)+" does not match {")
 				break
 			}
 		})
@@ -75,7 +77,7 @@ func TestLongSelector(t *testing.T) {
 	}
 	ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, "x", "y"))
 	s := newSelector(ms, false)
-	err := s.check(wire("x", strings.Repeat("z", 1_000_000)))
+	err := s.check(labelsOf("x", strings.Repeat("z", 1_000_000)))
 	require.ErrorContains(t, err, "does not match")
 	require.Less(t, len(err.Error()), 2000)
 }
@@ -89,7 +91,7 @@ func BenchmarkCheckSeries(b *testing.B) {
 		series = append(series, s)
 	}
 	data := frames(series...)
-	c := newClient(b, readConfig(b, "http://localhost"), quick())
+	r := within(1 << 40)
 	for name, ms := range map[string][]*labels.Matcher{
 		"unchecked": nil,
 		"checked":   matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."),
@@ -97,8 +99,9 @@ func BenchmarkCheckSeries(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				q := question{piece: piece{matchers: ms}}
-				s, _, err := c.readStream(b.Context(), bytes.NewReader(data), &share{of: newTally(b.Context(), 1, 1<<40)}, q)
+				q := uncounted()
+				q.Asked = ms
+				s, _, err := r.Stream(b.Context(), bytes.NewReader(data), q)
 				if err != nil || s.NumSeries() != 100_000 {
 					b.Fatal(err)
 				}
@@ -109,9 +112,9 @@ func BenchmarkCheckSeries(b *testing.B) {
 
 // BenchmarkCheck is the check of one series alone, of three matchers.
 func BenchmarkCheck(b *testing.B) {
-	var series [][]wireLabel
+	var series [][]wire.Label
 	for i := range 1000 {
-		series = append(series, wire("__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100)))
+		series = append(series, labelsOf("__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100)))
 	}
 	s := newSelector(matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."), false)
 	i := 0
