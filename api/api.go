@@ -226,9 +226,8 @@ func New(o Options) (*API, error) {
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
-	ss := newStreams()
-	a.v1 = a.newV1(ss)
-	a.queries = ss.handler(a.v1)
+	a.v1 = a.newV1()
+	a.queries = streamed(a.v1)
 	var err error
 	if a.read, err = a.newRead(); err != nil {
 		return nil, err

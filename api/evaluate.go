@@ -11,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -60,7 +61,12 @@ type translated struct {
 }
 
 func (t translated) Exec(ctx context.Context) *promql.Result {
-	r := t.Query.Exec(ctx)
+	s := streamOf(ctx)
+	exec := t.Query.Exec
+	if q, ok := t.Query.(engine.Query); ok && s != nil {
+		exec = q.ExecMatrix
+	}
+	r := exec(ctx)
 	admit.EvaluationEnded(ctx)
 	if r.Err != nil {
 		switch _, typ := respond.Classify(r.Err); typ {
@@ -83,7 +89,9 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 		}
 		return r
 	}
-	claim(ctx, r.Value)
+	if s != nil {
+		s.claim(r)
+	}
 	return r
 }
 
