@@ -58,6 +58,28 @@ func TestLinks(t *testing.T) {
 	require.Greater(t, followed, 20)
 }
 
+var filePath = regexp.MustCompile(`^[a-z0-9_]+(/[a-z0-9_]+)*/([a-zA-Z0-9_.-]+\.(go|cu|h|yml|json|txt|svg|sh))?$`)
+
+// TestPaths: files and folders that a page names by their paths from the root are there. The
+// table of rooms has a test of its own.
+func TestPaths(t *testing.T) {
+	tops := map[string]bool{}
+	walk(t, func(file string) { tops[strings.Split(file, "/")[0]] = true })
+	found := 0
+	for file, text := range pages(t) {
+		for n, line := range lines(text) {
+			for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+				if !line.code && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
+					found++
+					_, err := os.Stat(filepath.Join(root, m[1]))
+					assert(t, err == nil, "%s:%d names %s, which is not there", file, n+1, m[1])
+				}
+			}
+		}
+	}
+	require.Greater(t, found, 50)
+}
+
 // TestWay holds the way of a job in architecture.md against the code: each function is in the
 // file that its row names, and the way is no longer than one can follow.
 func TestWay(t *testing.T) {
