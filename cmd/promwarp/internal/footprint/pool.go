@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // NewPool makes the pool that everything which depends on requests shares, nil if there is
@@ -20,7 +20,7 @@ func NewPool(limit int64) *memory.Pool {
 		return nil
 	}
 	pool := memory.New(memory.Options{Limit: limit})
-	selection.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
+	slab.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
 	Limit(pool, limit)
 	return pool
 }
@@ -35,7 +35,7 @@ func Register(pool *memory.Pool, reg prometheus.Registerer) {
 // EndCounting ends the counting of what selections take in a pool, if there is one.
 func EndCounting(pool *memory.Pool) {
 	if pool != nil {
-		selection.CountMemory(nil)
+		slab.CountMemory(nil)
 	}
 }
 
