@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -80,19 +82,14 @@ func randomValue(r *rand.Rand, kind int, last float64) float64 {
 
 // aggregation is a node over the given functions.
 func aggregation(op, f string, width, offset int64, fixed *int64, by []string, without bool) *plan.Aggregate {
-	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: plan.Windows[f], Width: width, Text: f + "(m_total)"}
-	for _, special := range []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present} {
-		if f == special.Name {
-			w.Func = special
-		}
-	}
+	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: &functions[f].WindowFunc, Width: width, Text: f + "(m_total)"}
 	switch w.Func.Param {
 	case plan.ParamBefore, plan.ParamAfter:
 		w.Param = 0.3
 	case plan.TwoParamsAfter:
 		w.Param, w.Trend = 0.3, 0.6
 	}
-	return &plan.Aggregate{Func: plan.Aggregates[op], Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
+	return &plan.Aggregate{Func: aggregate.Named(op), Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
 }
 
 // jobOver is a job that reads a selection.
@@ -132,13 +129,28 @@ func same(t testing.TB, want, got *plan.Matrix, exact bool, what string) {
 	}
 }
 
-var testFunctions = slices.Sorted(func(yield func(string) bool) {
-	for f := range functions {
-		if !yield(f) {
-			return
+// functions are the window functions that kernels compute, by name.
+var functions = func() map[string]*window.Function {
+	out := map[string]*window.Function{}
+	for _, f := range window.Functions() {
+		if f.NoGPU == "" {
+			out[f.Name] = f
 		}
 	}
-})
+	return out
+}()
+
+var testFunctions = slices.Sorted(maps.Keys(functions))
+
+// operators are those whose state for a group at a step has a fixed size.
+func operators() (names []string) {
+	for _, f := range aggregate.Functions() {
+		if f.Adds() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
 
 const mixedZeros = "not on the GPU: a quantile depends on how zeros of either sign are sorted"
 
@@ -159,8 +171,8 @@ func TestExecutor(t *testing.T) {
 	for round := range rounds {
 		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 500}[round%6])
 		for _, f := range testFunctions {
-			for _, op := range slices.Sorted(maps.Keys(operators)) {
-				exact := plan.Windows[f] == nil || plan.Windows[f].Exactness == plan.BitIdentical
+			for _, op := range operators() {
+				exact := functions[f].Exactness == plan.BitIdentical
 				if r.IntN(4) > 0 || !exact && slices.Contains([]string{"sum", "avg", "stddev", "stdvar"}, op) {
 					continue // of values of either sign, small differences may make large ones
 				}

@@ -53,7 +53,7 @@ func (j *job) place() error {
 	j.each = int((j.workspace.size-uint64(j.size))/uint64(len(j.workspace.slots))) &^ 255
 	r := room{tables: len(j.workspace.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
 	if j.panes != nil {
-		r.panes = j.panes.Bytes(j.f.op)
+		r.panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
 	}
 	if err := j.product.room(j, &r); err != nil {
 		return err
