@@ -13,6 +13,11 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
 RACE    := ./selection ./cache/... ./remoteread/... ./cpuexec/... ./api/encode ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/...
+# A test that fails is run again, twice at most, and named as one that did: a machine that
+# others share stalls now and then. Data races and panics fail at once, and so do many failures.
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
+TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients bench gpubench kernels hostdriver asan lint fmt clean help
@@ -36,11 +41,11 @@ compiler:
 		{ echo "the tests need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 
 unit:           ## unit tests, Prometheus's own suite, random queries
-	$(GO) test ./...
-	cd bench && $(GO) test -short ./...
+	$(TEST) ./...
+	cd bench && $(TEST) ./... -- -short
 
 race:           ## the concurrent parts under the race detector
-	CGO_ENABLED=1 $(GO) test -race -short $(RACE)
+	CGO_ENABLED=1 $(TEST) '$(RACE)' -- -race -short
 	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
 
 SOAK ?= 10m
@@ -56,7 +61,7 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 	done
 
 e2e:            ## real Prometheus binaries against the real promwarp
-	cd e2e && $(GO) test -count=1 -timeout 20m ./...
+	cd e2e && $(TEST) ./... -- -count=1 -timeout 20m
 
 ATTACK ?= 3m
 attack:         ## attack a freshly started promwarp in all ways that are known, about ten minutes; ATTACK is how long everything is done at once, ARGS are the attack's

@@ -13,25 +13,24 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // csvCodec writes a query's answer as CSV: one column for each label, then
 // timestamp (seconds since the epoch) and value, one row for each sample.
 // Warnings have no place in it. Of a large answer it encodes only the first row, with the
 // names; the request's stream writes the rest behind that.
-type csvCodec struct{ streams *streams }
+type csvCodec struct{}
 
 func (csvCodec) ContentType() v1.MIMEType { return v1.MIMEType{Type: "text", SubType: "csv"} }
 
 // CanEncode implements v1.Codec. Histograms have no single value, so an answer
 // that holds one is left to JSON.
 func (csvCodec) CanEncode(resp *v1.Response) bool {
-	d, ok := resp.Data.(*v1.QueryData)
-	if !ok {
-		return false
-	}
-	switch r := d.Result.(type) {
-	case promql.Scalar, promql.String:
+	value, _ := resultOf(resp)
+	switch r := value.(type) {
+	case promql.Scalar, promql.String, *plan.Matrix:
 		return true
 	case promql.Vector:
 		return !slices.ContainsFunc(r, func(s promql.Sample) bool { return s.H != nil })
@@ -42,15 +41,12 @@ func (csvCodec) CanEncode(resp *v1.Response) bool {
 }
 
 // Encode implements v1.Codec.
-func (c csvCodec) Encode(resp *v1.Response) ([]byte, error) {
-	result := resp.Data.(*v1.QueryData).Result
-	t := newTable(result)
-	if t.rows >= minStreamed && c.streams != nil {
-		if s := c.streams.take(firstRow(result)); s != nil {
-			head := t.head()
-			s.rest = t
-			return head, nil
-		}
+func (csvCodec) Encode(resp *v1.Response) ([]byte, error) {
+	value, s := resultOf(resp)
+	t := newTable(value)
+	if t.rows >= minStreamed && s != nil {
+		s.rest = t
+		return t.head(), nil
 	}
 	buf := bytes.NewBuffer(t.head())
 	_, err := t.WriteRest(buf)
@@ -87,6 +83,10 @@ func newTable(result any) *table {
 		for i := range r {
 			add(r[i].Metric, len(r[i].Floats))
 		}
+	case *plan.Matrix:
+		for i := range r.Rows {
+			add(r.Rows[i].Labels, len(r.Rows[i].Values))
+		}
 	}
 	slices.Sort(t.names)
 	return t
@@ -120,16 +120,28 @@ func (t *table) WriteRest(to io.Writer) (int64, error) {
 			}
 		}
 	case promql.Matrix:
-		t.matrix(w, r)
+		t.points(w, r)
+	case *plan.Matrix:
+		t.steps(w, r)
 	}
 	w.Flush()
 	return counted.n, w.Error()
 }
 
-func (t *table) matrix(w *csv.Writer, m promql.Matrix) {
+func (t *table) points(w *csv.Writer, m promql.Matrix) {
 	for i := range m {
 		for _, p := range m[i].Floats {
 			if t.row(w, m[i].Metric, p.T, p.F) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *table) steps(w *csv.Writer, m *plan.Matrix) {
+	for i := range m.Rows {
+		for ms, v := range m.Rows[i].All(m.Grid) {
+			if t.row(w, m.Rows[i].Labels, ms, v) != nil {
 				return
 			}
 		}

@@ -2,41 +2,50 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"sync"
+	"strconv"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/httputil"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/plan"
 )
 
-// streams lets Prometheus's API, which writes an answer as one slice of bytes,
-// stream it.
+// stream is the http.ResponseWriter of a request for a query. It lets Prometheus's API,
+// which writes an answer as one slice of bytes, stream it.
 //
 // A codec knows the response, not the request. So each request has a stream in
-// its context and around its http.ResponseWriter. When its query was evaluated,
-// the stream claims the value; the codec takes the stream that claimed the value
-// it is to encode, leaves the rest of the answer with it and returns the
-// beginning; and when Prometheus's API writes the beginning, the stream writes
-// the rest after it. A codec that finds no stream encodes all of the answer.
-type streams struct {
-	mu     sync.Mutex
-	claims map[any][]*stream // by the value's first row
+// its context and around its http.ResponseWriter, and when its query was evaluated, the
+// value becomes a streamed one, which knows the stream. The codec leaves the rest of the
+// answer with the stream and returns the beginning; and when Prometheus's API writes the
+// beginning, the stream writes the rest after it. A value without a stream is encoded whole.
+type stream struct {
+	http.ResponseWriter
+	limit int  // of series of the answer, 0 for none
+	rest  rest // to be written after what is written next
 }
-
-func newStreams() *streams { return &streams{claims: map[any][]*stream{}} }
 
 type streamKey struct{}
 
-// handler gives the requests of a handler of Prometheus's API a stream. It
+// rest is what of an answer is encoded as it is written.
+type rest interface {
+	WriteRest(to io.Writer) (int64, error)
+}
+
+// streamed gives the requests of a handler of Prometheus's API a stream. It
 // compresses the answers, as that API would, but outside of the stream.
-func (ss *streams) handler(h http.Handler) http.Handler {
+func streamed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		vary := slices.Clone(w.Header()["Vary"])
 		httputil.CompressionHandler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s := &stream{ResponseWriter: w, streams: ss}
-			defer s.drop()
+			s := &stream{ResponseWriter: w}
+			s.limit, _ = strconv.Atoi(r.FormValue("limit")) // Prometheus's API refuses a wrong one
 			r = r.Clone(context.WithValue(r.Context(), streamKey{}, s))
 			// Prometheus's API is left nothing to compress, but says itself
 			// what its answers vary by.
@@ -47,65 +56,63 @@ func (ss *streams) handler(h http.Handler) http.Handler {
 	})
 }
 
+// streamOf is the stream of the request whose context is ctx, or nil.
+func streamOf(ctx context.Context) *stream {
+	s, _ := ctx.Value(streamKey{}).(*stream)
+	return s
+}
+
 // askLater tells the client whose request has ctx to come back later.
 func askLater(ctx context.Context) {
-	if s, ok := ctx.Value(streamKey{}).(*stream); ok {
-		s.Header().Set("Retry-After", retryAfter(nil))
+	if s := streamOf(ctx); s != nil {
+		s.Header().Set("Retry-After", respond.RetryAfter(nil))
 	}
 }
 
-// claim notes that a value is the answer to the request of ctx.
-func claim(ctx context.Context, v parser.Value) {
-	s, ok := ctx.Value(streamKey{}).(*stream)
-	row := firstRow(v)
-	if !ok || row == nil {
-		return
-	}
-	s.drop()
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	s.row = row
-	s.streams.claims[row] = append(s.streams.claims[row], s)
+// streamedValue is the answer to the request that has the stream.
+type streamedValue struct {
+	parser.Value
+	stream *stream
 }
 
-// take returns the stream that claimed the value with this first row, or nil if
-// there is none, or more than one since requests share the value.
-func (ss *streams) take(row any) *stream {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if c := ss.claims[row]; len(c) == 1 {
-		return c[0]
+// resultOf is the value that a response has for a query, and the stream that may write
+// it, or nil.
+func resultOf(resp *v1.Response) (parser.Value, *stream) {
+	d, ok := resp.Data.(*v1.QueryData)
+	if !ok || d == nil {
+		return nil, nil
 	}
-	return nil
+	if v, ok := d.Result.(streamedValue); ok {
+		return v.Value, v.stream
+	}
+	return d.Result, nil
 }
 
-// stream is a request's http.ResponseWriter.
-type stream struct {
-	http.ResponseWriter
-	streams *streams
-	row     any  // of the value it claims
-	rest    rest // to be written after what is written next
+// claim makes a result the answer to the stream's request. It cuts it to the limit, as
+// Prometheus's API does with values that it knows.
+func (s *stream) claim(r *promql.Result) {
+	truncated := false
+	switch v := r.Value.(type) {
+	case promql.Matrix:
+		r.Value, truncated = truncate(v, s.limit)
+	case promql.Vector:
+		r.Value, truncated = truncate(v, s.limit)
+	case *plan.Matrix:
+		v.Rows, truncated = truncate(v.Rows, s.limit)
+	}
+	if truncated {
+		r.Warnings.Add(errors.New("results truncated due to limit"))
+	}
+	r.Value = streamedValue{r.Value, s}
 }
 
-// rest is what of an answer is encoded as it is written.
-type rest interface {
-	WriteRest(to io.Writer) (int64, error)
-}
-
-// drop gives up the stream's claim.
-func (s *stream) drop() {
-	if s.row == nil {
-		return
+// truncate returns the first rows, at most limit of them if that is not 0, and whether there
+// are more.
+func truncate[S ~[]E, E any](rows S, limit int) (S, bool) {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit], true
 	}
-	s.streams.mu.Lock()
-	defer s.streams.mu.Unlock()
-	c := s.streams.claims[s.row]
-	if c = slices.DeleteFunc(c, func(o *stream) bool { return o == s }); len(c) == 0 {
-		delete(s.streams.claims, s.row)
-	} else {
-		s.streams.claims[s.row] = c
-	}
-	s.row = nil
+	return rows, false
 }
 
 // Write implements http.ResponseWriter. Its count is of p alone.

@@ -23,11 +23,11 @@ import (
 
 // newV1 returns the handler of Prometheus's API with promwarp's codecs. JSON is
 // the first of them, so it is what those get who accept anything.
-func (a *API) newV1(ss *streams) http.Handler {
+func (a *API) newV1() http.Handler {
 	api := a.prometheusAPI()
 	api.ClearCodecs()
-	api.InstallCodec(jsonCodec{streams: ss})
-	api.InstallCodec(csvCodec{streams: ss})
+	api.InstallCodec(jsonCodec{})
+	api.InstallCodec(csvCodec{})
 	return handlerOf(api)
 }
 

@@ -156,7 +156,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 	}
 	if analyze {
 		began := time.Now()
-		if res := query.Exec(ctx); res.Err != nil {
+		if res := query.ExecMatrix(ctx); res.Err != nil {
 			return nil, res.Err
 		}
 		x.Total = time.Since(began).Microseconds()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Prometheus's engine bounds its samples, not its memory, and 50 million samples are
@@ -178,7 +179,7 @@ func (q *query) unread() int64 {
 	return samples
 }
 
-// resultBytes is the memory of a result that Prometheus's engine made, and of what
+// resultBytes is the memory of a result, and of what
 // histograms take as JSON, which is made of them at once. Labels are shared with the series
 // that were read.
 func resultBytes(v parser.Value) (n int64) {
@@ -201,6 +202,8 @@ func resultBytes(v parser.Value) (n int64) {
 				n += (1 + asJSON) * int64(v[i].H.Size())
 			}
 		}
+	case *plan.Matrix:
+		n = operator.RowsBytes(v.Rows)
 	}
 	return n
 }
@@ -209,9 +212,6 @@ func resultBytes(v parser.Value) (n int64) {
 // closed.
 func (q *query) keepResult(v parser.Value) error {
 	n := resultBytes(v)
-	if q.whole != nil {
-		n = 16 * q.whole.Points()
-	}
 	if err := q.budget.AtLeast(n); err != nil {
 		return err
 	}

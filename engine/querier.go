@@ -119,7 +119,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	p.Decision.Work = &m.Work
 	if qr.q.direct(p) {
 		qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, true))
-		return qr.q.takeDirect(m)
+		return qr.q.claimDirect(m)
 	}
 	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, false))
 	return m, nil

@@ -18,6 +18,17 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
+// Query is what the engine's queries can besides those of Prometheus's engine.
+type Query interface {
+	promql.Query
+	// ExecMatrix is Exec, but where an executor computed the whole of a range query, the
+	// result's value is its *plan.Matrix, with the rows sorted by their labels. Its memory
+	// is the query's until that is closed.
+	ExecMatrix(ctx context.Context) *promql.Result
+}
+
+var _ Query = (*query)(nil)
+
 // query is a query of Prometheus's engine in which promwarp computes parts.
 //
 // The engine preprocesses the query's tree, then asks its queryable for a
@@ -52,7 +63,6 @@ type query struct {
 	reads    []reads
 	whole    *plan.Matrix     // the result, where it goes around Prometheus's engine
 	computed []*plan.Matrix   // of the parts
-	points   *points          // memory of the result
 	lease    *memory.Lease    // of what the query holds until it is closed
 	budget   *operator.Budget // of an attempt
 	peak     int              // samples that Prometheus's engine would have held in parts
@@ -80,10 +90,29 @@ func (q *query) prepare() error {
 	return nil
 }
 
-// Exec implements promql.Query. A part that turns out not to be computable once
+// Exec implements promql.Query.
+func (q *query) Exec(ctx context.Context) *promql.Result {
+	res := q.ExecMatrix(ctx)
+	m, ok := res.Value.(*plan.Matrix)
+	if !ok {
+		return res
+	}
+	defer q.release()
+	out, err := q.matrix(m)
+	if err == nil {
+		err = q.keepResult(out)
+	}
+	if err != nil {
+		return &promql.Result{Err: err}
+	}
+	res.Value = out
+	return res
+}
+
+// ExecMatrix implements Query. A part that turns out not to be computable once
 // its data is seen is excluded and the query run again, and so it is where the
 // storage asks for that (see selection.Again).
-func (q *query) Exec(ctx context.Context) *promql.Result {
+func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	ctx, cancel := context.WithTimeout(ctx, q.e.timeout())
 	defer cancel()
 	q.mu.Lock()
@@ -153,7 +182,11 @@ func (q *query) Cancel() {
 // finish unwraps the errors of the executors and adds what a forced executor
 // could not take.
 func (q *query) finish(res *promql.Result) *promql.Result {
-	defer q.release()
+	defer func() {
+		if q.whole == nil {
+			q.release() // what Prometheus's engine made of it is in memory of its own
+		}
+	}()
 	var ee *evalError
 	if errors.As(res.Err, &ee) {
 		res.Err = ee.err
@@ -165,11 +198,10 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 			r.add(q.Query.Stats().Samples)
 		}
 		if q.whole != nil {
-			m, err := q.matrix(q.whole)
-			if err != nil {
+			if err := q.sort(q.whole.Rows); err != nil {
 				return &promql.Result{Err: err}
 			}
-			res.Value = m
+			res.Value = q.whole
 		}
 		if err := q.keepResult(res.Value); err != nil {
 			return &promql.Result{Err: err}
@@ -196,8 +228,7 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 // at them later.
 var spoil func(*plan.Matrix)
 
-// release gives the memory of the parts' values back. Prometheus's engine has run and
-// the result is in memory of its own: both have copied them.
+// release gives the memory of the parts' values back, at which nobody may look any more.
 func (q *query) release() {
 	for _, m := range q.computed {
 		if spoil != nil {

@@ -100,10 +100,8 @@ func (s *lazySet) At() storage.Series {
 		return &standInSeries{row: row, grid: s.m.Grid, meter: s.meter}
 	}
 	floats := make([]promql.FPoint, 0, len(row.Values))
-	for _, run := range row.Runs {
-		for k := run.First; k < run.First+run.Len; k++ {
-			floats = append(floats, promql.FPoint{T: s.m.Grid.At(int(k)), F: row.Values[len(floats)]})
-		}
+	for t, v := range row.All(s.m.Grid) {
+		floats = append(floats, promql.FPoint{T: t, F: v})
 	}
 	return promql.NewStorageSeries(promql.Series{Metric: row.Labels, Floats: floats, DropName: s.m.DropName})
 }

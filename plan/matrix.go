@@ -1,7 +1,11 @@
 package plan
 
 import (
+	"fmt"
+	"iter"
+
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
@@ -20,8 +24,25 @@ type Row struct {
 	Runs   []Run
 }
 
+// All yields the times in ms, on g, and the values of the steps that have one, in order.
+func (r *Row) All(g Grid) iter.Seq2[int64, float64] {
+	return func(yield func(int64, float64) bool) {
+		values := r.Values
+		for _, run := range r.Runs {
+			for k := range int(run.Len) {
+				if !yield(g.At(int(run.First)+k), values[k]) {
+					return
+				}
+			}
+			values = values[run.Len:]
+		}
+	}
+}
+
 // Matrix is what an executor returns: series in the order in which Prometheus's
-// engine would have produced them, each with at least one value.
+// engine would have produced them, each with at least one value. There are no native
+// histograms in it. It is a parser.Value: that of a whole range query goes as it is to
+// whoever writes the answer, with its rows sorted by their labels.
 type Matrix struct {
 	Grid        Grid
 	Rows        []Row
@@ -38,6 +59,14 @@ type Matrix struct {
 	Work Work
 
 	release []func()
+}
+
+// Type implements parser.Value.
+func (*Matrix) Type() parser.ValueType { return parser.ValueTypeMatrix }
+
+// String implements parser.Value.
+func (m *Matrix) String() string {
+	return fmt.Sprintf("%d series at %d steps", len(m.Rows), m.Grid.Steps)
 }
 
 // Lend says that values of the matrix lie in memory of somebody else, which release

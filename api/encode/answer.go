@@ -2,7 +2,7 @@
 // API does and several times as fast.
 //
 // The bulk of a large answer is points. Here a timestamp that several series
-// share is formatted once (see grid), the digits of a value are found by exact
+// share is formatted once (see steps and grid), the digits of a value are found by exact
 // integer arithmetic wherever that is possible (see putFloat), and pieces of the
 // answer are encoded on all cores and written in order, so that no more than a
 // few of them are in memory.
@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Answer is a query's response that is ready to be encoded. It refers to the
@@ -57,9 +59,11 @@ func newAnswer(resp *v1.Response, weight int) (*Answer, error) {
 	a := &Answer{}
 	end := 0
 	switch r := d.Result.(type) {
+	case *plan.Matrix:
+		a.rows, end = matrix{newSteps(r), len(r.Rows)}, len(r.Rows)
 	case promql.Matrix:
-		m := newMatrix(r)
-		a.rows, a.histograms, end = m, m.histograms, len(r)
+		m := matrix{&points{series: r, grid: newGrid(r)}, len(r)}
+		a.rows, a.histograms, end = m, m.hasHistograms(), len(r)
 	case promql.Vector:
 		v := newVector(r)
 		a.rows, a.histograms, end = v, v.histograms, len(r)

@@ -40,7 +40,12 @@ func equal(t testing.TB, want, got, what string) {
 // check compares all ways to encode a response with Prometheus's.
 func check(t testing.TB, resp *v1.Response, what string) {
 	t.Helper()
-	want := prometheus(t, resp)
+	checkAs(t, resp, prometheus(t, resp), what)
+}
+
+// checkAs compares all ways to encode a response with what it is to be.
+func checkAs(t testing.TB, resp *v1.Response, want, what string) {
+	t.Helper()
 	got, err := Codec{}.Encode(resp)
 	require.NoError(t, err)
 	equal(t, want, string(got), what)
@@ -70,6 +75,18 @@ func TestRandomResponses(t *testing.T) {
 	}
 	for seed := range uint64(n) {
 		check(t, randomResponse(rand.New(rand.NewPCG(seed, 1))), fmt.Sprint("seed ", seed))
+	}
+}
+
+// An executor's matrix is written as Prometheus's encoder writes the same points.
+func TestExecutorsMatrix(t *testing.T) {
+	n := 3000
+	if testing.Short() {
+		n = 300
+	}
+	for seed := range uint64(n) {
+		m, points := randomSteps(rand.New(rand.NewPCG(seed, 2)))
+		checkAs(t, respond(m), prometheus(t, respond(points)), fmt.Sprint("seed ", seed))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // kind is a kind of values that series have.
@@ -50,12 +52,25 @@ func (k kind) matrix(series, points int) promql.Matrix {
 	return m
 }
 
+// steps returns the same as an executor has it.
+func (k kind) steps(series, points int) *plan.Matrix {
+	m := &plan.Matrix{Grid: plan.Grid{Start: 1435781451781, Interval: 15_000, Steps: points}}
+	for _, s := range k.matrix(series, points) {
+		row := plan.Row{Labels: s.Metric, Runs: []plan.Run{{Len: int32(points)}}}
+		for _, p := range s.Floats {
+			row.Values = append(row.Values, p.F)
+		}
+		m.Rows = append(m.Rows, row)
+	}
+	return m
+}
+
 // BenchmarkMatrix encodes 1000 series of 760 points, by Prometheus's codec, by
-// Codec, and written piece by piece, as the API does, on one core and on all.
+// Codec, as an executor has them, and written piece by piece, as the API does, on one core and on all.
 func BenchmarkMatrix(b *testing.B) {
 	const series, points = 1000, 760
 	for _, k := range kinds {
-		resp := respond(k.matrix(series, points))
+		resp, steps := respond(k.matrix(series, points)), respond(k.steps(series, points))
 		run := func(name string, f func() error) {
 			b.Run(k.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
@@ -69,6 +84,7 @@ func BenchmarkMatrix(b *testing.B) {
 		}
 		run("prometheus", func() error { _, err := v1.JSONCodec{}.Encode(resp); return err })
 		run("codec", func() error { _, err := Codec{}.Encode(resp); return err })
+		run("steps", func() error { _, err := Codec{}.Encode(steps); return err })
 		for _, cores := range []int{1, 0} {
 			name := "stream"
 			if cores == 1 {

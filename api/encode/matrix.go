@@ -1,6 +1,9 @@
 package encode
 
-import "github.com/prometheus/prometheus/promql"
+import (
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+)
 
 // The work that series and histograms are, in points.
 const (
@@ -8,27 +11,36 @@ const (
 	histogramWeight = 64
 )
 
+// table is the series of a matrix, by their place.
+type table interface {
+	labels(i int) labels.Labels
+	floats(i int) int // how many there are
+	// appendFloats appends floats from to to, the end excluded, which there are, without
+	// the `"]` that closes the last one, so that those that follow can be appended.
+	appendFloats(b []byte, i, from, to int) []byte
+	histograms(i int) []promql.HPoint
+}
+
 // matrix encodes the series of a matrix. The points of a row are its floats,
 // then its histograms.
 type matrix struct {
-	series     promql.Matrix
-	histograms bool
-	grid       grid
+	table
+	size int // series
 }
 
-func newMatrix(m promql.Matrix) *matrix {
-	r := &matrix{series: m, grid: newGrid(m)}
-	for i := range m {
-		r.histograms = r.histograms || len(m[i].Histograms) > 0
+func (m matrix) hasHistograms() bool {
+	for i := range m.size {
+		if len(m.histograms(i)) > 0 {
+			return true
+		}
 	}
-	return r
+	return false
 }
 
-func (m *matrix) next(c cursor, weight int) (cursor, int) {
+func (m matrix) next(c cursor, weight int) (cursor, int) {
 	w := 0
-	for c.row < len(m.series) && w < weight {
-		s := &m.series[c.row]
-		nf, nh := len(s.Floats), len(s.Histograms)
+	for c.row < m.size && w < weight {
+		nf, nh := m.floats(c.row), len(m.histograms(c.row))
 		if c.point == 0 {
 			w += seriesWeight
 		}
@@ -49,12 +61,10 @@ func (m *matrix) next(c cursor, weight int) (cursor, int) {
 	return c, w
 }
 
-func (m *matrix) append(b []byte, from, to cursor) []byte {
+func (m matrix) append(b []byte, from, to cursor) []byte {
 	for c := from; c != to; c = (cursor{row: c.row + 1}) {
-		s := &m.series[c.row]
-		end := len(s.Floats) + len(s.Histograms)
 		if c.row < to.row {
-			b = m.appendSeries(b, c, end)
+			b = m.appendSeries(b, c, m.floats(c.row)+len(m.histograms(c.row)))
 			b = append(b, '}')
 			continue
 		}
@@ -65,35 +75,35 @@ func (m *matrix) append(b []byte, from, to cursor) []byte {
 
 // appendSeries appends a series from a cursor to its point end, without the
 // series' closing brace.
-func (m *matrix) appendSeries(b []byte, c cursor, end int) []byte {
-	s := &m.series[c.row]
-	k := c.point
+func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
+	k, nf, hs := c.point, m.floats(c.row), m.histograms(c.row)
 	if k == 0 {
 		if c.row > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"metric":`...)
-		b = appendLabels(b, s.Metric)
+		b = appendLabels(b, m.labels(c.row))
 	}
-	if nf := len(s.Floats); k < nf {
+	if k < nf {
 		if k == 0 {
 			b = append(b, `,"values":[`...)
 		}
-		to := min(end, nf)
-		b = appendPoints(b, s.Floats[k:to], k == 0, &m.grid)
-		if k = to; k == nf {
+		if to := min(end, nf); to > k {
+			b = m.appendFloats(b, c.row, k, to)
+			k = to
+		}
+		if k == nf {
 			b = append(b, `"]]`...)
 		}
 	}
-	if h := k - len(s.Floats); k < end {
+	if h := k - nf; k < end {
 		if h == 0 {
 			b = append(b, `,"histograms":[`...)
 		} else {
 			b = append(b, ',')
 		}
-		to := end - len(s.Floats)
-		b = appendHistograms(b, s.Histograms[h:to])
-		if to == len(s.Histograms) {
+		b = appendHistograms(b, hs[h:end-nf])
+		if end-nf == len(hs) {
 			b = append(b, ']')
 		}
 	}

@@ -3,6 +3,7 @@ package encode
 import (
 	"math"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 )
 
@@ -13,14 +14,19 @@ const pointBytes = slotBytes + valueBytes
 // blockPoints is for how many points room is made at once.
 const blockPoints = 256
 
-// appendPoints appends the points of a series without the `"]` that closes the
-// last one, so that the points that follow can be appended after it. first is
-// set if no point comes before.
-func appendPoints(b []byte, ps []promql.FPoint, first bool, g *grid) []byte {
-	if len(ps) == 0 {
-		return b
-	}
-	if first {
+// points are the series of a promql.Matrix, whose points have times of their own.
+type points struct {
+	series promql.Matrix
+	grid   grid
+}
+
+func (p *points) labels(i int) labels.Labels       { return p.series[i].Metric }
+func (p *points) floats(i int) int                 { return len(p.series[i].Floats) }
+func (p *points) histograms(i int) []promql.HPoint { return p.series[i].Histograms }
+
+func (p *points) appendFloats(b []byte, i, from, to int) []byte {
+	ps, g := p.series[i].Floats[from:to], &p.grid
+	if from == 0 {
 		s := slotFor(ps[0].T)
 		b = append(b, s[opening:s[slotBytes-1]]...)
 		b = appendFloat(b, ps[0].F)

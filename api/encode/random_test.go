@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/stats"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // oddFloats are where formats, digits or shortcuts change.
@@ -163,6 +166,32 @@ func randomMatrix(r *rand.Rand) promql.Matrix {
 		}
 	}
 	return m
+}
+
+// randomSteps returns an executor's matrix and the same points as Prometheus has them.
+func randomSteps(r *rand.Rand) (*plan.Matrix, promql.Matrix) {
+	m := &plan.Matrix{Grid: plan.Grid{Start: oddTimes[r.IntN(len(oddTimes)-3)], Interval: 1 + r.Int64N(100_000), Steps: 1 + r.IntN(700)}}
+	points := promql.Matrix{}
+	for range r.IntN(6) {
+		row, series := plan.Row{Labels: randomLabels(r)}, promql.Series{}
+		series.Metric = row.Labels
+		last, gaps := randomFloat(r), r.IntN(3)
+		for k := range m.Grid.Steps {
+			if gaps == 1 && r.IntN(8) == 0 || gaps == 2 && r.IntN(8) > 0 {
+				continue
+			}
+			if r.IntN(4) > 0 {
+				last = randomFloat(r)
+			}
+			row.Runs = dense.AppendRun(row.Runs, plan.Run{First: int32(k), Len: 1})
+			row.Values = append(row.Values, last)
+			series.Floats = append(series.Floats, promql.FPoint{T: m.Grid.At(k), F: last})
+		}
+		if len(row.Values) > 0 {
+			m.Rows, points = append(m.Rows, row), append(points, series)
+		}
+	}
+	return m, points
 }
 
 func randomVector(r *rand.Rand) promql.Vector {
