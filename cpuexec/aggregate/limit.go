@@ -16,7 +16,7 @@ var (
 			return newCountLimiter(n, p, q, in)
 		},
 		check: (*Parameter).checkCount,
-		NoGPU: "its result is as large as its input",
+		NoGPU: "it passes series on as they are",
 	})
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "limit_ratio", Param: true, Keeps: true},
@@ -24,7 +24,7 @@ var (
 			return newRatioLimiter(n, p, q, in)
 		},
 		check: (*Parameter).checkRatio,
-		NoGPU: "its result is as large as its input",
+		NoGPU: "it passes series on as they are",
 	})
 )
 

@@ -148,6 +148,7 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 // between the samples around it, or of the newest one if none comes after.
 var Interpolated = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "interpolated", KeepsName: true},
+	NoPlain:    "it looks at samples beside its window",
 	Extended: func(s *Evaluator, e *edges) {
 		copy(s.out.Present, e.present)
 		for k := s.fr.from; k < s.fr.to; k++ {

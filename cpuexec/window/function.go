@@ -16,9 +16,9 @@ type Function struct {
 
 	// Plain computes the function of one window, by the floating-point operations of
 	// Prometheus's function in its order. It is the twin that tests hold the other forms against,
-	// and what is used where these decline. Instant selectors have none, nor what is extended
-	// alone.
-	Plain func(w *Window) (v float64, ok bool)
+	// and what is used where these decline.
+	Plain   func(w *Window) (v float64, ok bool)
+	NoPlain string // why there is none
 	// Fast computes the function at all steps of a series at once: it slides, or looks at the
 	// ends of windows only. It returns the number of steps with a value, or false where Plain
 	// is to be used. Nil where there is nothing to gain.

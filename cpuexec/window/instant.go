@@ -10,9 +10,12 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+const noPlainInstant = "it looks at stale markers, which plain forms do not see"
+
 // Last is the instant selector, which has no name in PromQL.
 var Last = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "last", Instant: true, KeepsName: true},
+	NoPlain:    noPlainInstant,
 	Fast:       func(s *Evaluator) (int, bool) { return s.newest(), true },
 	Reads:      Ends,
 	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Instant"},
@@ -22,6 +25,7 @@ var Last = defineUnnamed(&Function{
 // sample that the selector yields.
 var Timestamp = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true},
+	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
 	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "InstantTime"},
 })
@@ -30,6 +34,7 @@ var Timestamp = defineUnnamed(&Function{
 // series that counts is found.
 var InfoTime = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true, KeepsName: true},
+	NoPlain:    noPlainInstant,
 	Fast:       newestTime,
 	NoGPU:      "info series are few",
 })
@@ -38,6 +43,7 @@ var InfoTime = defineUnnamed(&Function{
 // timestamp of the sample that the selector yields.
 var StartTimestamp = defineUnnamed(&Function{
 	WindowFunc: plan.WindowFunc{Name: "start_timestamp", Instant: true, StartTime: true},
+	NoPlain:    noPlainInstant,
 	Fast: func(s *Evaluator) (int, bool) {
 		s.seconds = s.in.Starts.Seconds(s.seconds[:0], s.in.Values)
 		s.in.Values = s.seconds

@@ -1,10 +1,10 @@
 package abi
 
-// Kernel is a kernel that computes several functions, each of which has a number. Some have
-// siblings, which compute the same by other strategies.
+// Kernel is a kernel that computes several functions. Some have siblings, which compute the
+// same by other strategies.
 type Kernel string
 
-// The kernels that compute several functions: the names of the numbers' types in C++.
+// The kernels that compute several functions.
 const (
 	ByEnds      Kernel = "Ends"      // window_ends
 	ByRate      Kernel = "Rate"      // window_rate
@@ -16,6 +16,10 @@ const (
 	ByRank      Kernel = "Rank"      // group_rank
 	ByQuantile  Kernel = "Quantile"  // group_quantile
 )
+
+// Numbered are the kernels that are told by a number which function to compute. Their names
+// are those of the numbers' types.
+var Numbered = []Kernel{ByEnds, ByPairs, ByStatistic, ByOperator, ByMap}
 
 // Strategy is a way to have samples for windows.
 type Strategy string
