@@ -43,6 +43,7 @@ func TestSides(t *testing.T) {
 		gpu(f.Name, f.GPU, f.NoGPU)
 		require.NotEqual(t, f.Plain == nil, f.NoPlain == "", "%s has a plain form, or a reason why it has none", f.Name)
 		require.Equal(t, len(f.Modifiers) > 0 || f.Plain == nil && f.Fast == nil, f.Extended != nil, "%s: windows that are extended", f.Name)
+		require.Equal(t, f.StartTime && !f.Instant, f.Started != nil, "%s: start timestamps", f.Name)
 		require.Equal(t, f.Ordinary == nil, f.Outside == "", f.Name)
 		if f.Plain == nil && f.Extended == nil {
 			require.NotNil(t, f.Fast, f.Name)

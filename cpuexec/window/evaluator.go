@@ -118,7 +118,7 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 	}
 	s.bounds = fr.bounds
 	s.bounds.watch = watch{done: fr.span.Done}
-	if f.StartTime && len(s.in.Starts) > 0 {
+	if f.Started != nil && len(s.in.Starts) > 0 {
 		c.Points = f.Started(s)
 		return nil
 	}

@@ -17,15 +17,18 @@ var (
 
 func defineRate(f plan.WindowFunc, kind difference, policy string) *plan.WindowFunc {
 	f.Modifiers = []plan.Modifier{plan.Anchored, plan.Smoothed}
-	return define(&Function{
+	definition := &Function{
 		WindowFunc: f,
 		Plain:      func(w *Window) (float64, bool) { return w.difference(kind) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.extrapolated(kind, s.resetsOf(kind)), true },
-		Started:    func(s *Evaluator) int { return s.increases(kind) },
 		Extended:   func(s *Evaluator, e *edges) { e.differences(s, kind) },
 		Reads:      Ends,
 		GPU:        abi.Policy{Kernel: abi.ByRate, Name: policy},
-	})
+	}
+	if f.StartTime {
+		definition.Started = func(s *Evaluator) int { return s.increases(kind) }
+	}
+	return define(definition)
 }
 
 // resetsOf returns the samples at which a function of a counter makes up for a reset.
