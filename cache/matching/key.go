@@ -1,4 +1,4 @@
-package cache
+package matching
 
 import (
 	"cmp"
@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// selectorKey encodes a set of matchers: equal sets, in any order and with any
+// SelectorKey encodes a set of matchers: equal sets, in any order and with any
 // repetitions, give equal keys, and different sets different ones.
-func selectorKey(matchers []*labels.Matcher) string {
+func SelectorKey(matchers []*labels.Matcher) string {
 	ms := slices.Clone(matchers)
 	slices.SortFunc(ms, compareMatchers)
 	ms = slices.CompactFunc(ms, func(a, b *labels.Matcher) bool { return compareMatchers(a, b) == 0 })
@@ -29,8 +29,8 @@ func compareMatchers(a, b *labels.Matcher) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
 }
 
-// matchersOf returns the matchers that a key encodes.
-func matchersOf(key string) ([]*labels.Matcher, error) {
+// MatchersOf returns the matchers that a key encodes.
+func MatchersOf(key string) ([]*labels.Matcher, error) {
 	var ms []*labels.Matcher
 	text := func() (s string) {
 		n, used := binary.Uvarint([]byte(key))
