@@ -122,7 +122,7 @@ func BenchmarkSubsumed(b *testing.B) {
 			b.Fatal(err, sel.NumSeries())
 		}
 		c.mu.Lock()
-		c.remove(c.entries[matching.SelectorKey(narrow)])
+		c.remove(c.entries[matching.Key(narrow)])
 		c.mu.Unlock()
 	}
 }

@@ -169,7 +169,7 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 		return nil, nil, err
 	}
 	want := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
-	key := matching.SelectorKey(matchers)
+	key := matching.Key(matchers)
 	l := c.look(ctx, h, want, key, matchers)
 	if len(l.flights) == 0 {
 		return l.covered.Usable(l.moment).From(key, l.sel), nil, nil

@@ -606,7 +606,7 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 			require.Equal(t, math.Float64bits(want), s.v)
 		}
 	}
-	e := c.entries[matching.SelectorKey(named("m"))]
+	e := c.entries[matching.Key(named("m"))]
 	require.EqualValues(t, 60, e.sel.NumSamples())
 }
 

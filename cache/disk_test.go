@@ -95,7 +95,7 @@ func TestEvictedTilesComeFromDisk(t *testing.T) {
 	query(t, c, 30*hour, 40*hour-1, "m")
 	require.Positive(t, c.Stats().Evicted)
 	require.Eventually(t, func() bool {
-		return len(c.disk.Files(matching.SelectorKey(named("m")))) > 1 || c.disk.Stats().Bytes > limit
+		return len(c.disk.Files(matching.Key(named("m")))) > 1 || c.disk.Stats().Bytes > limit
 	}, 10*time.Second, time.Millisecond)
 	up.asked()
 	for range 3 {
@@ -157,7 +157,7 @@ func TestEvictedToDisk(t *testing.T) {
 		for i := range 4 {
 			name := fmt.Sprint("m", i)
 			requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 50, 80*hour, 90*hour-1)
-			require.Eventually(t, func() bool { return len(c.disk.Files(matching.SelectorKey(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(c.disk.Files(matching.Key(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
 		}
 	}
 	require.Positive(t, c.Stats().Evictions)
@@ -176,7 +176,7 @@ func TestFilesAreMerged(t *testing.T) {
 	most := 0
 	for range 60 {
 		query(t, c, 90*hour, clock.Load(), "m")
-		most = max(most, len(c.disk.Files(matching.SelectorKey(named("m")))))
+		most = max(most, len(c.disk.Files(matching.Key(named("m")))))
 		clock.Add(2 * hour)
 		// Until the saver has seen it.
 		require.Eventually(t, func() bool {

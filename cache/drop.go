@@ -55,7 +55,7 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 	}
 	var gone []error
 	for _, key := range c.disk.Keys() {
-		ms, bad := matching.MatchersOf(key)
+		ms, bad := matching.Parse(key)
 		if bad == nil && !matching.MeetAny(ms, selectors) {
 			continue
 		}

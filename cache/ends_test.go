@@ -75,7 +75,7 @@ func TestWritingEnds(t *testing.T) {
 	landed(t, c)
 	<-d.created
 	ctx, cancel := context.WithCancel(t.Context())
-	entry := c.entries[matching.SelectorKey(named("m"))]
+	entry := c.entries[matching.Key(named("m"))]
 	var wrote bool
 	var all sync.WaitGroup
 	all.Go(func() { wrote, _ = c.write(ctx, entry) })
@@ -132,7 +132,7 @@ func TestLoadEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	loaded := make(chan error)
 	go func() {
-		_, err := c.disk.Load(ctx, matching.SelectorKey(named("m")))
+		_, err := c.disk.Load(ctx, matching.Key(named("m")))
 		loaded <- err
 	}()
 	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)

@@ -49,7 +49,7 @@ func TestGrowingTile(t *testing.T) {
 		requireMinutely(t, query(t, c, 96*hour, now, "m"), 3, 96*hour, now)
 		require.Equal(t, look.asked, up.asked(), look.name)
 		c.mu.Lock()
-		e := c.entries[matching.SelectorKey(named("m"))]
+		e := c.entries[matching.Key(named("m"))]
 		require.Len(t, e.sel.Chunks(0), look.chunks, look.name)
 		require.Equal(t, tile.Spans{{From: 96 * hour, To: c.moment().Settled.To}}, e.covered.All(), look.name)
 		require.Equal(t, tile.Floor(c.moment().Settled.To, hour), e.sel.KeptUntil(), "pieces go again")
@@ -77,7 +77,7 @@ func TestTileLeftGrowing(t *testing.T) {
 	up.asked()
 	requireMinutely(t, query(t, c, 104*hour, clock, "m"), 2, 104*hour, clock)
 	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
-	require.Equal(t, tile.Spans{{From: 99 * hour, To: 100 * hour}, {From: 104 * hour, To: 105*hour + 30*minute}}, c.entries[matching.SelectorKey(named("m"))].covered.All())
+	require.Equal(t, tile.Spans{{From: 99 * hour, To: 100 * hour}, {From: 104 * hour, To: 105*hour + 30*minute}}, c.entries[matching.Key(named("m"))].covered.All())
 	old := 105*hour + 30*minute - 1
 	requireMinutely(t, query(t, c, 99*hour, old, "m"), 2, 99*hour, old)
 	require.Equal(t, []request{{100 * hour, 104*hour - 1}}, up.asked())

@@ -30,7 +30,7 @@ func revisionsAt(t testing.TB, c *Cache, mint, maxt int64, ms []*labels.Matcher,
 	if p == nil {
 		return out
 	}
-	require.Equal(t, matching.SelectorKey(ms), p.Selector)
+	require.Equal(t, matching.Key(ms), p.Selector)
 	end := int64(tile.MinTime)
 	for _, s := range p.Settled {
 		require.LessOrEqual(t, end, s.From, "in order, and none overlaps")
@@ -62,16 +62,16 @@ func TestRevisions(t *testing.T) {
 		"tail":      {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, 84*hour, now, "m") }, want: "same same same"},
 		"other":     {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, from, to, "other") }, want: "same same same"},
 		"clear":     {change: func(_ *testing.T, c *Cache, _ *int64) { c.Clear() }, want: "new new new"},
-		"discard":   {change: func(_ *testing.T, c *Cache, _ *int64) { c.discard(c.entries[matching.SelectorKey(m)]) }, want: "new new new"},
+		"discard":   {change: func(_ *testing.T, c *Cache, _ *int64) { c.discard(c.entries[matching.Key(m)]) }, want: "new new new"},
 		"drop": {change: func(t *testing.T, c *Cache, _ *int64) {
 			_, err := c.Drop(85*hour, 85*hour)
 			require.NoError(t, err)
 		}, want: "same new same"},
 		"evict one": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.True(t, c.shed(c.entries[matching.SelectorKey(m)], tile.Spans{{From: 80 * hour, To: 82 * hour}}))
+			require.True(t, c.shed(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 82 * hour}}))
 		}, want: "new same same"},
 		"evict all": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.True(t, c.shed(c.entries[matching.SelectorKey(m)], tile.Spans{{From: 80 * hour, To: 90 * hour}}))
+			require.True(t, c.shed(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 90 * hour}}))
 		}, want: "new new new"},
 		"age": {options: Options{MaxAge: 6 * time.Hour}, change: func(_ *testing.T, _ *Cache, clock *int64) { *clock += 7 * hour }, want: "new new new"},
 		"age of some": {options: Options{MaxAge: 6 * time.Hour}, change: func(t *testing.T, c *Cache, clock *int64) {

@@ -66,7 +66,7 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 func (r *reader) Kept(matchers ...*labels.Matcher) []*selection.Selection {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if e := r.c.entries[matching.SelectorKey(matchers)]; e != nil && e.sel != nil {
+	if e := r.c.entries[matching.Key(matchers)]; e != nil && e.sel != nil {
 		return []*selection.Selection{e.sel}
 	}
 	return nil

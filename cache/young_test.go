@@ -56,7 +56,7 @@ func TestYoung(t *testing.T) {
 		require.Equal(t, look.asked, sorted(up.asked()), look.name)
 	}
 	// Only tiles that are old count as kept until then.
-	require.Equal(t, 101*hour, c.entries[matching.SelectorKey(named("m"))].sel.KeptUntil())
+	require.Equal(t, 101*hour, c.entries[matching.Key(named("m"))].sel.KeptUntil())
 }
 
 // A fetch of the newest samples goes on until now, for queries that end elsewhere. They
@@ -111,7 +111,7 @@ func TestNothingYoung(t *testing.T) {
 			query(t, c, 96*hour, 100*hour+35*minute, "m")
 		}
 		require.Len(t, up.asked(), 2)
-		require.Empty(t, c.entries[matching.SelectorKey(named("m"))].covered.Young())
+		require.Empty(t, c.entries[matching.Key(named("m"))].covered.Young())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func TestSelectorKey(t *testing.T) {
 	eq := func(n, v string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, n, v) }
 	re := func(n, v string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchRegexp, n, v) }
-	key := func(ms ...*labels.Matcher) string { return SelectorKey(ms) }
+	key := func(ms ...*labels.Matcher) string { return Key(ms) }
 
 	require.Equal(t, key(eq("a", "1"), re("b", "2")), key(re("b", "2"), eq("a", "1")))
 	require.Equal(t, key(eq("a", "1")), key(eq("a", "1"), eq("a", "1")))
@@ -25,6 +25,6 @@ func TestSelectorKey(t *testing.T) {
 		}
 	}
 	ms := []*labels.Matcher{eq("b", "2"), eq("a", "1")}
-	SelectorKey(ms)
+	Key(ms)
 	require.Equal(t, "b", ms[0].Name, "the caller's matchers are left as they are")
 }

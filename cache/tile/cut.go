@@ -37,7 +37,7 @@ func Restrict(ctx context.Context, sel *selection.Selection, have, keep Spans) (
 	return Join(ctx, parts)
 }
 
-// Part is a selection to be joined with others; from (ms) puts them in order.
+// Part is a selection to be joined with others; From (ms) puts them in order.
 type Part struct {
 	From int64
 	Sel  *selection.Selection

@@ -1,7 +1,5 @@
 package tile
 
-import ()
-
 // Moment is what answers at one moment of what is kept.
 type Moment struct {
 	Now     int64 // ms

@@ -1,6 +1,16 @@
+// Package tile says what a cache holds of a selector, in stretches of time: which are covered, since when,
+// which of them answer at a moment, and what they are worth. A tile is the unit in which a cache keeps.
+//
+//	time         08:00     08:30     09:00     09:30   09:35
+//	tiles        |---------|---------|---------|-------
+//	Coverage     [fetched at 09:20   )[at 09:41        )[young)
+//	Moment       ....settled.........................)   what is younger may still change
+//
+// The values are immutable: each method returns another. Times are in ms since the epoch; what ends at
+// a time does not include it.
+//
+// Start with Coverage and Coverage.Usable.
 package tile
-
-import ()
 
 // Times are clamped to these (ms), so that sums of them do not overflow.
 const (
@@ -11,6 +21,7 @@ const (
 // Span is a stretch of time in ms, from included, to not.
 type Span struct{ From, To int64 }
 
+// Empty reports whether there is nothing in s.
 func (s Span) Empty() bool { return s.From >= s.To }
 
 // Split cuts s in two at t; either part may be empty.

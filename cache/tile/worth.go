@@ -7,12 +7,13 @@ import (
 
 // What a tile is worth is a time: that of the one use that would be worth as
 // much. It is computed as by LRFU (Lee et al., IEEE Transactions on Computers
-// 50(12), 2001): each use counts, half as much after each halfLife. A tile that
+// 50(12), 2001): each use counts, half as much after each HalfLife. A tile that
 // was asked for once is worth the time of that, one that a dashboard asks for
 // every minute some hours more. So one number orders what was used lately and
 // what is used often.
 
 const (
+	// HalfLife is after how long a use counts half as much.
 	HalfLife = int64(time.Hour / time.Millisecond) // ms
 	// worthStep is what worths are rounded down to, so that there are few
 	// different ones. What is asked for all the time gains no more once another
