@@ -90,15 +90,6 @@ func sorted(rs []request) []request {
 	return rs
 }
 
-func TestOutOfOrderWindow(t *testing.T) {
-	up := newMinutely(t, 1)
-	c, _ := clocked(t, up, Options{OutOfOrder: 5 * time.Hour})
-	for range 2 {
-		requireMinutely(t, query(t, c, 92*hour, 98*hour, "m"), 1, 92*hour, 98*hour)
-	}
-	require.Equal(t, []request{{92 * hour, 98 * hour}, {94 * hour, 98 * hour}}, up.asked())
-}
-
 func TestDrop(t *testing.T) {
 	ms := func(s string) []*labels.Matcher {
 		m, err := parser.NewParser(parser.Options{}).ParseMetricSelector(s)

@@ -64,26 +64,6 @@ func TestGrowingTile(t *testing.T) {
 	require.Equal(t, []request{{104 * hour, clock.Load()}}, up.asked())
 }
 
-// Pieces that were left when their tile had not grown to its end do not spoil it.
-func TestTileLeftGrowing(t *testing.T) {
-	up := newMinutely(t, 2)
-	clock := 101*hour + 10*minute
-	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 40 * time.Minute,
-		Now: func() time.Time { return time.UnixMilli(clock) },
-	})
-	requireMinutely(t, query(t, c, 99*hour, clock, "m"), 2, 99*hour, clock)
-	clock += 5 * hour
-	up.asked()
-	requireMinutely(t, query(t, c, 104*hour, clock, "m"), 2, 104*hour, clock)
-	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
-	require.Equal(t, tile.Spans{{From: 99 * hour, To: 100 * hour}, {From: 104 * hour, To: 105*hour + 30*minute}}, c.entries[matching.Key(named("m"))].covered.All())
-	old := 105*hour + 30*minute - 1
-	requireMinutely(t, query(t, c, 99*hour, old, "m"), 2, 99*hour, old)
-	require.Equal(t, []request{{100 * hour, 104*hour - 1}}, up.asked())
-	require.EqualValues(t, 7, c.Stats().Tiles, "the one that grows counts")
-}
-
 // Nothing is fetched ahead before a tile is complete.
 func TestPrefetchWholeTiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

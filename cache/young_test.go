@@ -19,46 +19,6 @@ import (
 
 const minute = hour / 60 // ms
 
-// Between two looks at all that is young only what is newer than the newest samples
-// of all series is fetched.
-func TestYoung(t *testing.T) {
-	up := newMinutely(t, 3)
-	clock := 100*hour + 35*minute + 30_000
-	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Step: 5 * time.Minute, Recheck: 5 * time.Minute,
-		Now: func() time.Time { return time.UnixMilli(clock) },
-	})
-	for _, look := range []struct {
-		name  string
-		after int64 // ms after the look before
-		back  int64 // ms before now that its range ends
-		asked []request
-	}{
-		{"the first", 0, 0, []request{{96 * hour, 100*hour + 35*minute + 30_000}}},
-		// All have a sample at 35:00, but those of the last minute are not kept.
-		{"at once", 0, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 35*minute + 30_000}}},
-		{"what is kept, alone", 0, 2 * minute, nil},
-		{"a minute later", minute, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 36*minute + 30_000}}},
-		{"which is kept, too", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 30_000}}},
-		{"but not a few seconds", 20_000, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
-		{"only that", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
-		// Meanwhile the tile before has become old, and is fetched as a whole.
-		{"before it is fetched again", 4*minute - 20_000, 0, []request{{100 * hour, 100*hour + 30*minute - 1}, {100*hour + 35*minute + 30_000, 100*hour + 40*minute + 30_000}}},
-		{"after five minutes", 1, 0, []request{{100*hour + 30*minute, 100*hour + 40*minute + 30_001}}},
-		{"narrow again", 10_000, 0, []request{{100*hour + 39*minute + 30_001, 100*hour + 40*minute + 40_001}}},
-		{"after a long time", 30 * minute, 0, []request{{100*hour + 30*minute, 101*hour + 10*minute + 40_001}}},
-		{"the tile after that", 0, 0, []request{{101*hour + 9*minute + 40_001, 101*hour + 10*minute + 40_001}}},
-	} {
-		clock += look.after
-		end := clock - look.back
-		requireMinutely(t, query(t, c, 96*hour, end, "m"), 3, 96*hour, end)
-		landed(t, c)
-		require.Equal(t, look.asked, sorted(up.asked()), look.name)
-	}
-	// Only tiles that are old count as kept until then.
-	require.Equal(t, 101*hour, c.entries[matching.Key(named("m"))].sel.KeptUntil())
-}
-
 // A fetch of the newest samples goes on until now, for queries that end elsewhere. They
 // share it if they end before it began.
 func TestUntilNow(t *testing.T) {
