@@ -1,6 +1,6 @@
-// Package matching compares sets of matchers: whether they are the same, whether one implies another,
-// whether both may match one series. It says yes to the first two only where that is certain, and no to
-// the third likewise.
+// Package matching compares sets of matchers: whether they are the same, whether one implies
+// another, whether both may match one series. It says yes to the first two only where that is
+// certain, and no to the third likewise.
 //
 // Start with Key and ImpliesAll.
 package matching

@@ -1,5 +1,5 @@
-// Package newest looks at the newest samples of a selection: up to when it is complete, so that it may be
-// kept though it is young, and how many samples the next fetch is likely to bring. It reads
+// Package newest looks at the newest samples of a selection: up to when it is complete, so that it
+// may be kept though it is young, and how many samples the next fetch is likely to bring. It reads
 // the last chunk of each series.
 //
 // Start with Complete.

@@ -16,7 +16,8 @@ type Plan struct {
 	Replaces []uint64        // files, by number
 }
 
-// NewPlan finds out what of covered is not, or not as new, in files, as far as these may answer at m.
+// NewPlan finds out what of covered is not, or not as new, in files, as far as these may answer at
+// m.
 func NewPlan(covered tile.Coverage, m tile.Moment, files []disk.File) *Plan {
 	p := &Plan{covered: covered, files: files}
 	missing := covered

@@ -1,8 +1,9 @@
-// Package saving decides what of a cache goes to disk, and has it written behind the queries' backs.
+// Package saving decides what of a cache goes to disk, and has it written behind the queries'
+// backs.
 //
-// Saver is told which selectors have changed and which files are of no use, and has them written and
-// removed, one at a time. Plan compares what is kept of a selector with what its files cover: what a new
-// file is to have, and which it replaces. Neither writes anything itself.
+// Saver is told which selectors have changed and which files are of no use, and has them written
+// and removed, one at a time. Plan compares what is kept of a selector with what its files cover:
+// what a new file is to have, and which it replaces. Neither writes anything itself.
 //
 // Start with Saver.
 package saving

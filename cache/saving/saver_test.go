@@ -20,8 +20,8 @@ func saverOf(grace time.Duration, write func(ctx context.Context, e int) (bool, 
 	})
 }
 
-// TestCloseEnds: what is still to be written when the saver is closed is, but not without end: after
-// the grace what is under way is the last.
+// TestCloseEnds: what is still to be written when the saver is closed is, but not without end:
+// after the grace what is under way is the last.
 func TestCloseEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		grace    time.Duration

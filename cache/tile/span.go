@@ -1,13 +1,14 @@
-// Package tile says what a cache holds of a selector, in stretches of time: which are covered, since when,
-// which of them answer at a moment, and what they are worth. A tile is the unit in which a cache keeps.
+// Package tile says what a cache holds of a selector, in stretches of time: which are covered,
+// since when, which of them answer at a moment, and what they are worth. A tile is the unit in
+// which a cache keeps.
 //
 //	time         08:00     08:30     09:00     09:30   09:35
 //	tiles        |---------|---------|---------|-------
 //	Coverage     [fetched at 09:20   )[at 09:41        )[young)
 //	Moment       ....settled.........................)   what is younger may still change
 //
-// The values are immutable: each method returns another. Times are in ms since the epoch; what ends at
-// a time does not include it.
+// The values are immutable: each method returns another. Times are in ms since the epoch; what ends
+// at a time does not include it.
 //
 // Start with Coverage and Coverage.Usable.
 package tile
