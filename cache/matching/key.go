@@ -1,4 +1,9 @@
-package cache
+// Package matching compares sets of matchers: whether they are the same, whether one implies
+// another, whether both may match one series. It says yes to the first two only where that is
+// certain, and no to the third likewise.
+//
+// Start with Key and ImpliesAll.
+package matching
 
 import (
 	"cmp"
@@ -8,9 +13,9 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// selectorKey encodes a set of matchers: equal sets, in any order and with any
+// Key encodes a set of matchers: equal sets, in any order and with any
 // repetitions, give equal keys, and different sets different ones.
-func selectorKey(matchers []*labels.Matcher) string {
+func Key(matchers []*labels.Matcher) string {
 	ms := slices.Clone(matchers)
 	slices.SortFunc(ms, compareMatchers)
 	ms = slices.CompactFunc(ms, func(a, b *labels.Matcher) bool { return compareMatchers(a, b) == 0 })
@@ -29,8 +34,8 @@ func compareMatchers(a, b *labels.Matcher) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
 }
 
-// matchersOf returns the matchers that a key encodes.
-func matchersOf(key string) ([]*labels.Matcher, error) {
+// Parse returns the matchers that a key encodes.
+func Parse(key string) ([]*labels.Matcher, error) {
 	var ms []*labels.Matcher
 	text := func() (s string) {
 		n, used := binary.Uvarint([]byte(key))
