@@ -57,6 +57,42 @@ func TestTopFloor(t *testing.T) {
 	require.LessOrEqual(t, len(dirs), 18, slices.Sorted(maps.Keys(dirs)))
 }
 
+// The most lines of Go, tests and generated files aside, of a room and of a file.
+const (
+	mostOfRoom = 2500
+	mostOfFile = 300
+)
+
+// undivided are the rooms and files that are larger.
+var undivided = []string{"cpuexec/window"}
+
+// generated is what Go's tools know generated files by.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// TestSizes bounds rooms and files, so that one can be read in one go.
+func TestSizes(t *testing.T) {
+	lines := map[string]int{}
+	walk(t, func(file string) {
+		top, _, _ := strings.Cut(file, "/")
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || slices.Contains(ownModules, top) {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		require.NoError(t, err)
+		if n := strings.Count(string(text), "\n"); !generated.Match(text) {
+			lines[file] = n
+			lines[path.Dir(file)] += n
+		}
+	})
+	for name, n := range lines {
+		most := mostOfRoom
+		if strings.HasSuffix(name, ".go") {
+			most = mostOfFile
+		}
+		assert(t, (n > most) == slices.Contains(undivided, name), "%s has %d lines, of at most %d", name, n, most)
+	}
+}
+
 func assert(t *testing.T, ok bool, format string, args ...any) bool {
 	if !ok {
 		t.Errorf(format, args...)
