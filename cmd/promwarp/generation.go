@@ -11,6 +11,7 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread/upstream"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // generation is what answers requests between two reloads. Each request holds
@@ -62,7 +63,10 @@ func (s *server) newGeneration(set settings, prev *generation) (*generation, err
 		return nil, usageError{err}
 	}
 	o := api.Options{
-		Engine:    g.eval.Engine,
+		Engine: g.eval.Engine,
+		Resample: resample.New(resample.Options{
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn,
+		}),
 		Queryable: g.reads.all,
 		Parser:    from.parser(),
 		Limits:    from.textSettings.limits(),

@@ -66,6 +66,7 @@ const (
 // values of parts behind it in the table.
 type partForm struct {
 	part  Parts
+	name  string
 	reads Parts
 	of    func(s *State, r *Samples)
 	merge func(s, o *State)
@@ -73,14 +74,14 @@ type partForm struct {
 
 // partForms are all parts. Each comes before those that it reads, so that these merge last.
 var partForms = []partForm{
-	{Squares, Mean | Count, squaresOf, mergeSquares},
-	{Mean, Sum | Count, meanOf, mergeMeans},
-	{Sum, 0, sumOf, mergeSums},
-	{Count, 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
-	{Extremes, 0, extremesOf, mergeExtremes},
-	{Ends, 0, endsOf, mergeEnds},
-	{Weighted, 0, areaOf, mergeAreas},
-	{Values, 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
+	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
+	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
+	{Sum, "sum", 0, sumOf, mergeSums},
+	{Count, "count", 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
+	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
+	{Ends, "ends", 0, endsOf, mergeEnds},
+	{Weighted, "weighted", 0, areaOf, mergeAreas},
+	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
 }
 
 // With is the parts with those that they read.
@@ -91,6 +92,16 @@ func (p Parts) With() Parts {
 		}
 	}
 	return p
+}
+
+// PartNames are the names of parts.
+func PartNames(p Parts) (names []string) {
+	for _, f := range partForms {
+		if p&f.part != 0 {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // Of makes the state of a run in s. Of the part Values s refers to the run's values, and may sort
