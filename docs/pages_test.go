@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -154,6 +155,20 @@ func TestCommands(t *testing.T) {
 	require.Greater(t, found, 20)
 }
 
+// TestNames: tests, benchmarks and fuzzers that pages name exist.
+func TestNames(t *testing.T) {
+	all, found := functionsOf(t, ".", true), 0
+	for file, text := range pages(t) {
+		for _, m := range inlineCode.FindAllStringSubmatch(text, -1) {
+			if function.MatchString("func " + m[1] + "(") {
+				found++
+				assert(t, slices.Contains(all, m[1]), "%s names %s, which is not there", file, m[1])
+			}
+		}
+	}
+	require.Greater(t, found, 20)
+}
+
 // missing returns what a `go test` command in a folder names in vain.
 func missing(t *testing.T, dir string, args []string) (all []string) {
 	var patterns, names []string
@@ -181,7 +196,7 @@ func missing(t *testing.T, dir string, args []string) (all []string) {
 func functionsOf(t *testing.T, dir string, below bool) (names []string) {
 	walk(t, func(file string) {
 		in := path.Dir(file)
-		if strings.HasSuffix(file, "_test.go") && (in == dir || below && strings.HasPrefix(in+"/", dir+"/")) {
+		if strings.HasSuffix(file, "_test.go") && (in == dir || below && (dir == "." || strings.HasPrefix(in+"/", dir+"/"))) {
 			b, err := os.ReadFile(filepath.Join(root, file))
 			require.NoError(t, err)
 			for _, m := range function.FindAllStringSubmatch(string(b), -1) {
