@@ -32,6 +32,24 @@ func TestProseLines(t *testing.T) {
 	}
 }
 
+// TestTables: each row of a table has as many cells as its first one.
+func TestTables(t *testing.T) {
+	for file, text := range pages(t) {
+		cells := 0
+		for n, line := range lines(text) {
+			if line.code || !strings.HasPrefix(line.text, "|") {
+				cells = 0
+				continue
+			}
+			has := strings.Count(strings.ReplaceAll(line.text, `\|`, ""), "|")
+			if cells == 0 {
+				cells = has
+			}
+			assert(t, has == cells, "%s:%d has %d cells, its table %d", file, n+1, has-1, cells-1)
+		}
+	}
+}
+
 var link = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 
 // TestLinks follows the links between pages: the file is there, and the heading.
