@@ -249,7 +249,7 @@ type pageLine struct {
 // lines tells the lines of a page apart: code is fenced, or indented behind an empty line.
 func lines(text string) (all []pageLine) {
 	fenced, indented, blank := false, false, true
-	written := strings.Contains(text, "\nThis page is made from ")
+	written := strings.Contains(text, "This page is made from ")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
