@@ -20,8 +20,8 @@ import (
 // longest is how many characters a line of prose has at most, so that it fits beside code.
 const longest = 120
 
-// TestProseLines bounds lines of prose. Tables, code, pages that are made and what programs write
-// between marks (<!-- … -->) are as long as they must be.
+// TestProseLines bounds lines of prose. Tables, code and what programs write between marks
+// (<!-- … -->) are as long as they must be.
 func TestProseLines(t *testing.T) {
 	for file, text := range pages(t) {
 		for n, line := range lines(text) {
@@ -248,8 +248,7 @@ type pageLine struct {
 
 // lines tells the lines of a page apart: code is fenced, or indented behind an empty line.
 func lines(text string) (all []pageLine) {
-	fenced, indented, blank := false, false, true
-	written := strings.Contains(text, "This page is made from ")
+	fenced, indented, written, blank := false, false, false, true
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
