@@ -153,6 +153,7 @@ func (b *Builder) Arrange(order []int32) {
 // chunks in time order without overlaps and returns the selection. The builder
 // must not be used afterwards.
 func (b *Builder) Finish() (*Selection, error) {
+	defer b.watch.point.Leave()
 	s := b.sel
 	s.first = append(s.first, uint32(len(s.chunks)))
 	if !s.normal() {

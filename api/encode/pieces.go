@@ -31,6 +31,7 @@ func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
 	defer buf.release()
 	var written int64
 	var point yield.Point
+	defer point.Leave()
 	for i := range a.pieces() {
 		point.Pass()
 		buf.b = a.appendPiece(buf.b[:0], i)
@@ -80,6 +81,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	for range workers {
 		wg.Go(func() {
 			var point yield.Point
+			defer point.Leave()
 			for {
 				point.Pass()
 				select {

@@ -1,0 +1,99 @@
+package yield
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lost is how long a turn lasts whose holder neither passes a point nor leaves: it waits for
+// something else, or does not get a core.
+const lost = 10 * time.Millisecond
+
+// all are the turns of the process.
+var all turns
+
+// turns are had by as many goroutines at once as there are cores. Others with long work wait
+// for theirs, in the order in which they came, and so are not ready to run: whoever has little
+// to do waits for those few and not for dozens. The zero value is ready for use, by any number
+// of goroutines.
+//
+// Invariant: while somebody waits, all turns are had, or a look at them is due.
+type turns struct {
+	mu      sync.Mutex
+	last    uint64 // number of the last turn that was handed out
+	had     []turn // no more than there are cores
+	waiting []chan uint64
+	due     bool // whether a look for lost turns is due
+}
+
+// turn is one that somebody has.
+type turn struct {
+	number uint64
+	since  time.Time
+}
+
+// next ends the turn with a number, 0 for none, and waits for another.
+func (t *turns) next(number uint64) uint64 {
+	t.mu.Lock()
+	now := time.Now()
+	t.end(number)
+	t.handOut(now)
+	if len(t.had) < cores() {
+		defer t.mu.Unlock()
+		return t.begin(now)
+	}
+	mine := make(chan uint64, 1)
+	t.waiting = append(t.waiting, mine)
+	t.lookLater()
+	t.mu.Unlock()
+	return <-mine
+}
+
+// leave ends a turn.
+func (t *turns) leave(number uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end(number)
+	t.handOut(time.Now())
+}
+
+// end ends a turn, if it is not lost.
+func (t *turns) end(number uint64) {
+	t.had = slices.DeleteFunc(t.had, func(h turn) bool { return h.number == number })
+}
+
+// begin begins a turn.
+func (t *turns) begin(now time.Time) uint64 {
+	t.last++
+	t.had = append(t.had, turn{t.last, now})
+	return t.last
+}
+
+// handOut gives those who wait the turns that are free or lost.
+func (t *turns) handOut(now time.Time) {
+	t.had = slices.DeleteFunc(t.had, func(h turn) bool { return now.Sub(h.since) >= lost })
+	for len(t.waiting) > 0 && len(t.had) < cores() {
+		t.waiting[0] <- t.begin(now)
+		t.waiting = slices.Delete(t.waiting, 0, 1)
+	}
+}
+
+// lookLater looks for lost turns in a while, and again as long as somebody waits.
+func (t *turns) lookLater() {
+	if t.due {
+		return
+	}
+	t.due = true
+	time.AfterFunc(lost, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.due = false
+		if t.handOut(time.Now()); len(t.waiting) > 0 {
+			t.lookLater()
+		}
+	})
+}
+
+func cores() int { return runtime.GOMAXPROCS(0) }

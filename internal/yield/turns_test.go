@@ -1,0 +1,99 @@
+package yield
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onCores runs a test as on so many cores.
+func onCores(t *testing.T, n int, f func(t *testing.T)) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
+	synctest.Test(t, f)
+}
+
+// TestAsManyAsCores: of ten goroutines that work, two have a turn, and all get as many.
+func TestAsManyAsCores(t *testing.T) {
+	onCores(t, 2, func(t *testing.T) {
+		var all turns
+		var ready, most atomic.Int32
+		var had [10]atomic.Int32
+		for i := range had {
+			go func() {
+				var mine uint64
+				for range 20 {
+					mine = all.next(mine)
+					most.Store(max(most.Load(), ready.Add(1)))
+					time.Sleep(time.Millisecond) // its work
+					had[i].Add(1)
+					ready.Add(-1)
+				}
+				all.leave(mine)
+			}()
+		}
+		time.Sleep(50*time.Millisecond + time.Microsecond)
+		synctest.Wait()
+		for i := range had {
+			require.EqualValues(t, 10, had[i].Load())
+		}
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		require.EqualValues(t, 2, most.Load())
+		require.Empty(t, all.had)
+		require.Empty(t, all.waiting)
+	})
+}
+
+// TestLostTurns: who waits for something else with a turn holds up nobody for long, and has
+// none when it comes back.
+func TestLostTurns(t *testing.T) {
+	onCores(t, 1, func(t *testing.T) {
+		var all turns
+		first := all.next(0)
+		begun := time.Now()
+		waited := make(chan uint64, 1)
+		go func() { waited <- all.next(0) }()
+		time.Sleep(lost - time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, waited)
+		time.Sleep(time.Millisecond)
+		second := <-waited
+
+		back := make(chan uint64)
+		go func() { back <- all.next(first) }()
+		synctest.Wait()
+		require.Len(t, all.waiting, 1)
+		all.leave(second)
+		third := <-back
+		require.Equal(t, lost, time.Since(begun))
+		all.leave(first) // again, which ends no other's
+		require.Len(t, all.had, 1)
+		require.Equal(t, third, all.had[0].number)
+	})
+}
+
+// TestAloneKeepsTurn: where nobody waits a turn is followed by the next at once.
+func TestAloneKeepsTurn(t *testing.T) {
+	onCores(t, 1, func(t *testing.T) {
+		var all turns
+		mine := all.next(0)
+		for range 5 {
+			again := all.next(mine)
+			require.NotEqual(t, mine, again)
+			mine = again
+			require.Len(t, all.had, 1)
+		}
+	})
+}
+
+func BenchmarkNext(b *testing.B) {
+	var all turns
+	var mine uint64
+	for b.Loop() {
+		mine = all.next(mine)
+	}
+}
