@@ -31,10 +31,10 @@ func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
 	defer buf.release()
 	var written int64
 	var point yield.Point
-	defer point.Leave()
 	for i := range a.pieces() {
 		point.Pass()
 		buf.b = a.appendPiece(buf.b[:0], i)
+		point.Leave() // the client may be slow
 		n, err := w.Write(buf.b)
 		written += int64(n)
 		if err != nil {
@@ -81,9 +81,8 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	for range workers {
 		wg.Go(func() {
 			var point yield.Point
-			defer point.Leave()
 			for {
-				point.Pass()
+				point.Leave() // the client may be slow
 				select {
 				case <-quit:
 					return
@@ -93,6 +92,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 				if i >= a.pieces() {
 					return
 				}
+				point.Pass()
 				done[i%ahead] <- a.encode(i)
 			}
 		})

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// lost is how long a turn lasts whose holder neither passes a point nor leaves: it waits for
-// something else, or does not get a core.
-const lost = 10 * time.Millisecond
+// lost is how long a turn lasts whose holder neither passes a point nor leaves, since it waits
+// for something else. Where the process gets little of its cores, a millisecond's work takes
+// several.
+const lost = 30 * time.Millisecond
 
 // all are the turns of the process.
 var all turns
@@ -31,18 +32,17 @@ type turns struct {
 // turn is one that somebody has.
 type turn struct {
 	number uint64
-	since  time.Time
+	since  time.Time // zero before its holder runs
 }
 
-// next ends the turn with a number, 0 for none, and waits for another.
+// next ends the turn with a number, 0 for none, and waits for another, which is to be started.
 func (t *turns) next(number uint64) uint64 {
 	t.mu.Lock()
-	now := time.Now()
 	t.end(number)
-	t.handOut(now)
+	t.handOut()
 	if len(t.had) < cores() {
 		defer t.mu.Unlock()
-		return t.begin(now)
+		return t.begin()
 	}
 	mine := make(chan uint64, 1)
 	t.waiting = append(t.waiting, mine)
@@ -51,12 +51,23 @@ func (t *turns) next(number uint64) uint64 {
 	return <-mine
 }
 
+// start says that the holder of a turn runs.
+func (t *turns) start(number uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.had {
+		if t.had[i].number == number {
+			t.had[i].since = time.Now()
+		}
+	}
+}
+
 // leave ends a turn.
 func (t *turns) leave(number uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end(number)
-	t.handOut(time.Now())
+	t.handOut()
 }
 
 // end ends a turn, if it is not lost.
@@ -65,17 +76,18 @@ func (t *turns) end(number uint64) {
 }
 
 // begin begins a turn.
-func (t *turns) begin(now time.Time) uint64 {
+func (t *turns) begin() uint64 {
 	t.last++
-	t.had = append(t.had, turn{t.last, now})
+	t.had = append(t.had, turn{number: t.last})
 	return t.last
 }
 
 // handOut gives those who wait the turns that are free or lost.
-func (t *turns) handOut(now time.Time) {
-	t.had = slices.DeleteFunc(t.had, func(h turn) bool { return now.Sub(h.since) >= lost })
+func (t *turns) handOut() {
+	now := time.Now()
+	t.had = slices.DeleteFunc(t.had, func(h turn) bool { return !h.since.IsZero() && now.Sub(h.since) >= lost })
 	for len(t.waiting) > 0 && len(t.had) < cores() {
-		t.waiting[0] <- t.begin(now)
+		t.waiting[0] <- t.begin()
 		t.waiting = slices.Delete(t.waiting, 0, 1)
 	}
 }
@@ -90,7 +102,7 @@ func (t *turns) lookLater() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.due = false
-		if t.handOut(time.Now()); len(t.waiting) > 0 {
+		if t.handOut(); len(t.waiting) > 0 {
 			t.lookLater()
 		}
 	})

@@ -27,6 +27,7 @@ func TestAsManyAsCores(t *testing.T) {
 				var mine uint64
 				for range 20 {
 					mine = all.next(mine)
+					all.start(mine)
 					most.Store(max(most.Load(), ready.Add(1)))
 					time.Sleep(time.Millisecond) // its work
 					had[i].Add(1)
@@ -54,6 +55,8 @@ func TestLostTurns(t *testing.T) {
 	onCores(t, 1, func(t *testing.T) {
 		var all turns
 		first := all.next(0)
+		time.Sleep(time.Hour) // before it has a core
+		all.start(first)
 		begun := time.Now()
 		waited := make(chan uint64, 1)
 		go func() { waited <- all.next(0) }()

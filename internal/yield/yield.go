@@ -41,11 +41,12 @@ func (p *Point) Pass() {
 	p.look(time.Now())
 }
 
-// Leave lets others have the core at once that Pass had this goroutine wait for.
+// Leave lets others have the core at once that Pass had this goroutine wait for. The next Pass
+// waits for it again.
 func (p *Point) Leave() {
 	if p.turn != 0 {
 		all.leave(p.turn)
-		p.turn = 0
+		p.turn, p.skip, p.skipped, p.since = 0, 0, 0, time.Time{}
 	}
 }
 
@@ -57,8 +58,9 @@ func (p *Point) look(now time.Time) {
 	case p.looked.IsZero():
 		p.since, p.skipped = now, 0
 	case now.Sub(p.since) >= slice:
-		runtime.Gosched() // to those that have little to do
 		p.turn = all.next(p.turn)
+		runtime.Gosched() // to those that have little to do
+		all.start(p.turn)
 		now = time.Now()
 		p.since = now
 		fallthrough
