@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -21,6 +22,7 @@ func newPool(limit byteSize) *memory.Pool {
 	}
 	pool := memory.New(memory.Options{Limit: int64(limit)})
 	selection.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
+	pool.Watch("page_locked", cuda.HostBytes)
 	limitMemory(pool, limit)
 	return pool
 }
@@ -60,6 +62,7 @@ func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	parts := c.pool.Parts()
 	heap, rest := runtimeMemory()
+	heap += cuda.HostBytes() // a part that is not on the heap
 	for _, n := range parts {
 		heap -= n
 	}
