@@ -15,16 +15,15 @@ const lost = 30 * time.Millisecond
 // all are the turns of the process.
 var all turns
 
-// turns are had by as many goroutines at once as there are cores. Others with long work wait
-// for theirs, in the order in which they came, and so are not ready to run: whoever has little
-// to do waits for those few and not for dozens. The zero value is ready for use, by any number
-// of goroutines.
+// turns are had by few goroutines at once. Others with long work wait for theirs, in the order
+// in which they came, and so are not ready to run: whoever has little to do waits for those few
+// and not for dozens. The zero value is ready for use, by any number of goroutines.
 //
 // Invariant: while somebody waits, all turns are had, or a look at them is due.
 type turns struct {
 	mu      sync.Mutex
 	last    uint64 // number of the last turn that was handed out
-	had     []turn // no more than there are cores
+	had     []turn // no more than most
 	waiting []chan uint64
 	due     bool // whether a look for lost turns is due
 }
@@ -40,7 +39,7 @@ func (t *turns) next(number uint64) uint64 {
 	t.mu.Lock()
 	t.end(number)
 	t.handOut()
-	if len(t.had) < cores() {
+	if len(t.had) < most() {
 		defer t.mu.Unlock()
 		return t.begin()
 	}
@@ -86,7 +85,7 @@ func (t *turns) begin() uint64 {
 func (t *turns) handOut() {
 	now := time.Now()
 	t.had = slices.DeleteFunc(t.had, func(h turn) bool { return !h.since.IsZero() && now.Sub(h.since) >= lost })
-	for len(t.waiting) > 0 && len(t.had) < cores() {
+	for len(t.waiting) > 0 && len(t.had) < most() {
 		t.waiting[0] <- t.begin()
 		t.waiting = slices.Delete(t.waiting, 0, 1)
 	}
@@ -108,4 +107,6 @@ func (t *turns) lookLater() {
 	})
 }
 
-func cores() int { return runtime.GOMAXPROCS(0) }
+// most is how many turns are had at once: two for each core, since some who have one wait for
+// something else, such as a loop in another goroutine, or have one in a loop around this one.
+func most() int { return 2 * runtime.GOMAXPROCS(0) }

@@ -3,8 +3,8 @@
 // The runtime gives a goroutine 10 ms before another has its turn, so where dozens are at
 // work a request that takes 1 ms waits for a second: for each of the handful of goroutines
 // that it passes through, until all those before it had their 10 ms. Work that calls
-// Point.Pass often yields every millisecond, and of such work only as much is ready to run as
-// there are cores; the rest waits for its turn. Where nobody waits, that costs 0.3 us.
+// Point.Pass often yields every millisecond, and of such work only two pieces a core are ready to
+// run; the rest waits for its turn. Where nobody waits, that costs 0.3 us.
 //
 // Start with Point.
 package yield
