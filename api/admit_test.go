@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
@@ -208,7 +209,7 @@ func TestListsWait(t *testing.T) {
 	base, err := url.Parse(up.URL)
 	require.NoError(t, err)
 	q := queue.New(queue.Limits{Slots: 1}, nil)
-	a := newTestAPI(t, func(o *Options) { o.ListQueue, o.Remotes = q, []*Remote{{Name: up.URL, Base: base}} })
+	a := newTestAPI(t, func(o *Options) { o.ListQueue, o.Remotes = q, []*forward.Remote{{Name: up.URL, Base: base}} })
 	slot, err := q.Enter(t.Context(), "")
 	require.NoError(t, err)
 	for path, waits := range map[string]bool{
@@ -279,7 +280,7 @@ func TestTimeoutInTheQueue(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, slot.Leave)
 	a.o.Engine = e
 	deadline := make(chan time.Duration, 1)
-	h := a.admitted(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := a.gate.Query(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		d, _ := r.Context().Deadline()
 		deadline <- time.Until(d)
 	}), a.respondNotAdmitted)

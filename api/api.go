@@ -12,13 +12,11 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
 
-	"github.com/gorilla/mux"
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/promslog"
@@ -29,6 +27,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
+	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
@@ -54,7 +55,7 @@ type Options struct {
 
 	// Remotes are the servers that samples come from; none when they come from
 	// here.
-	Remotes []*Remote
+	Remotes []*forward.Remote
 
 	// Config, Flags and RuntimeInfo are what the status doors say.
 	Config      func() promconfig.Config
@@ -134,7 +135,7 @@ type Options struct {
 
 	Logger *slog.Logger
 	// Metrics are shared by all APIs of one program; nil measures nothing.
-	Metrics *Metrics
+	Metrics *guard.Metrics
 	// Registerer takes the metrics of this API alone; may be nil.
 	Registerer prometheus.Registerer
 	// Gatherer is what /metrics exposes; nil is nothing.
@@ -152,6 +153,7 @@ const (
 // More defaults of Options, Prometheus's where it has one.
 const (
 	defaultTimeout        = 2 * time.Minute
+	defaultLookbackDelta  = 5 * time.Minute
 	defaultReadSamples    = remoteserve.DefaultSampleLimit
 	defaultReadFrameBytes = remoteserve.DefaultFrameBytes
 	defaultReadQueries    = remoteserve.DefaultMaxQueries
@@ -166,8 +168,9 @@ type API struct {
 	v1      http.Handler // Prometheus's own, paths from /api/v1
 	queries http.Handler // v1 for the doors that evaluate; large answers are streamed
 	read    http.Handler // remote read
-	router  *mux.Router
-	paths   http.Handler // the router, behind what puts paths into their usual form
+	guard   *guard.Guard
+	gate    *admit.Gate
+	doors   http.Handler // all of them, behind what puts paths into their usual form
 }
 
 // New returns the doors.
@@ -202,7 +205,7 @@ func New(o Options) (*API, error) {
 		o.Gatherer = prometheus.NewRegistry()
 	}
 	if o.Metrics == nil {
-		o.Metrics = NewMetrics(nil)
+		o.Metrics = guard.NewMetrics(nil)
 	}
 	if o.Flags == nil {
 		o.Flags = map[string]string{}
@@ -218,14 +221,18 @@ func New(o Options) (*API, error) {
 	setDefault(&o.ReadQueries, defaultReadQueries)
 
 	a := &API{o: o, logger: o.Logger}
+	a.guard = &guard.Guard{
+		Metrics: o.Metrics, Logger: o.Logger, Memory: o.Memory, MaxBodyBytes: o.MaxBodyBytes,
+		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
+	}
+	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
 	a.v1 = a.newV1()
 	a.queries = streamed(a.v1)
 	var err error
 	if a.read, err = a.newRead(); err != nil {
 		return nil, err
 	}
-	a.router = a.routes()
-	a.paths = usualPath(a.router)
+	a.doors = a.guard.Arrived(usualPath(a.routes()))
 	return a, nil
 }
 
@@ -235,25 +242,5 @@ func setDefault[T int | int64 | time.Duration](v *T, d T) {
 	}
 }
 
-// maxHeaderFields is the most fields of a request's header.
-const maxHeaderFields = 1000
-
-// fields counts the fields of a header.
-func fields(h http.Header) (n int) {
-	for _, values := range h {
-		n += len(values)
-	}
-	return n
-}
-
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if fields(r.Header) > maxHeaderFields {
-		http.Error(w, fmt.Sprintf("the request's header has more than the %d fields that promwarp takes", maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge)
-		return
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = newTimedBody(w, r.Body, a.o.BodyTimeout)
-	}
-	a.paths.ServeHTTP(w, r)
-}
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.doors.ServeHTTP(w, r) }

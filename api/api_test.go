@@ -22,6 +22,8 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/plan"
@@ -329,7 +331,7 @@ func TestBodyTooLarge(t *testing.T) {
 	base, _ := url.Parse(up.URL)
 	a := newTestAPI(t, func(o *Options) {
 		o.MaxBodyBytes = 100
-		o.Remotes = []*Remote{{Name: up.URL, Base: base}}
+		o.Remotes = []*forward.Remote{{Name: up.URL, Base: base}}
 	})
 	form := url.Values{"query": {strings.Repeat("m", 200)}}
 	for _, door := range []string{"/query", "/explain", "/api/v1/query_range", "/api/v1/labels"} {
@@ -350,7 +352,7 @@ func TestPanicIsAnError(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	a := newTestAPI(t, func(o *Options) {
 		o.Engine = panicking{newEngine(t, nil)}
-		o.Metrics = NewMetrics(reg)
+		o.Metrics = guard.NewMetrics(reg)
 		o.Gatherer = reg
 	})
 	code, got := getJSON(t, a, "/explain?query=m")

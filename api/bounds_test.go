@@ -13,6 +13,9 @@ import (
 	"github.com/grafana/regexp"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // A form as large as may be does not take many times its memory, and is not evaluated in part.
@@ -53,6 +56,7 @@ func TestFormFiles(t *testing.T) {
 		body += fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=\"f%d\"; filename=\"f\"\r\n\r\n%s\r\n", i, strings.Repeat("x", 11<<10))
 	}
 	a.o.MaxBodyBytes = int64(len(body) + 10)
+	a.guard.MaxBodyBytes = a.o.MaxBodyBytes
 	r := httptest.NewRequest(http.MethodPost, "/api/v1/query", strings.NewReader(body+"--x--\r\n"))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	require.Equal(t, http.StatusOK, do(t, a, r).Code)
@@ -78,7 +82,7 @@ func TestOrigins(t *testing.T) {
 	origin := regexp.MustCompile("^(?s:http://page)$")
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
-		respondData(w, []string{})
+		respond.Data(w, []string{})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL)
@@ -87,7 +91,7 @@ func TestOrigins(t *testing.T) {
 		a := newTestAPI(t, func(o *Options) {
 			o.CORSOrigin = origin
 			for i := range n {
-				o.Remotes = append(o.Remotes, &Remote{Name: fmt.Sprint(i), Base: base})
+				o.Remotes = append(o.Remotes, &forward.Remote{Name: fmt.Sprint(i), Base: base})
 			}
 		})
 		for _, path := range []string{
@@ -112,13 +116,13 @@ func TestOrigins(t *testing.T) {
 // What upstreams list is not read beyond a limit.
 func TestListsAreBounded(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		respondData(w, []string{strings.Repeat("a", 2000)})
+		respond.Data(w, []string{strings.Repeat("a", 2000)})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL)
 	require.NoError(t, err)
 	kept := func() labels.Labels { return labels.FromStrings("cluster", "eu") }
-	for name, remotes := range map[string][]*Remote{
+	for name, remotes := range map[string][]*forward.Remote{
 		"several": {{Name: "one", Base: base}, {Name: "two", Base: base}},
 		"kept":    {{Name: "one", Base: base, Kept: kept}},
 	} {

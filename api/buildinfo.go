@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/prometheus/util/httputil"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // buildInfo answers /api/v1/status/buildinfo. Clients, Grafana among them,
@@ -22,7 +24,7 @@ func (a *API) buildInfo(w http.ResponseWriter, r *http.Request) {
 }
 
 func buildInfo(w http.ResponseWriter, _ *http.Request) {
-	respondData(w, struct {
+	respond.Data(w, struct {
 		v1.PrometheusVersion
 		Application        string `json:"application"`
 		ApplicationVersion string `json:"applicationVersion"`

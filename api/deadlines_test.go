@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
 )
 
 // pipes is a net.Listener in memory. Its connections have no buffers, and their deadlines
@@ -85,7 +87,7 @@ func TestSlowBodies(t *testing.T) {
 	defer up.Close()
 	base, _ := url.Parse(up.URL)
 	a := newTestAPI(t, func(o *Options) {
-		o.Remotes = []*Remote{{Name: "up", Base: base, Kept: func() labels.Labels { return labels.FromStrings("a", "b") }}}
+		o.Remotes = []*forward.Remote{{Name: "up", Base: base, Kept: func() labels.Labels { return labels.FromStrings("a", "b") }}}
 	})
 	for _, path := range []string{
 		"/api/v1/query", "/api/v1/query_range", "/query", "/explain", "/api/v1/labels", "/api/v1/read", "/api/v1/write",
@@ -207,7 +209,7 @@ func TestStalledReaders(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	a := newTestAPI(t, func(o *Options) {
 		o.Engine = many{newEngine(t, nil), 40}
-		o.Remotes = []*Remote{{Name: "up", Base: base}}
+		o.Remotes = []*forward.Remote{{Name: "up", Base: base}}
 		o.WriteTimeout = timeout
 	})
 	srv := httptest.NewServer(a)
@@ -282,7 +284,7 @@ func TestStalledStreams(t *testing.T) {
 	base, err := url.Parse(up.URL)
 	require.NoError(t, err)
 	a := newTestAPI(t, func(o *Options) {
-		o.Engine, o.WriteTimeout, o.Remotes = e, timeout, []*Remote{{Name: "up", Base: base}}
+		o.Engine, o.WriteTimeout, o.Remotes = e, timeout, []*forward.Remote{{Name: "up", Base: base}}
 	})
 	ended := make(chan struct{}, 10)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

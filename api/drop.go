@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache"
 )
 
@@ -20,16 +22,16 @@ type Dropper interface {
 // query; what is not given has no bound. all=true stands for everything.
 func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 	if a.o.Dropper == nil {
-		respondError(w, http.StatusServiceUnavailable, typeUnavailable, "admin APIs disabled; --web.enable-admin-api enables them")
+		respond.Error(w, http.StatusServiceUnavailable, respond.Unavailable, "admin APIs disabled; --web.enable-admin-api enables them")
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		respondFormError(w, err)
+		params.FormError(w, err)
 		return
 	}
 	selectors, err := a.o.Parser.ParseMetricSelectors(r.Form["match[]"])
 	if err != nil {
-		respondInvalid(w, "match[]", err)
+		respond.Invalid(w, "match[]", err)
 		return
 	}
 	mint, maxt := int64(math.MinInt64), int64(math.MaxInt64)
@@ -40,27 +42,27 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		given = true
-		t, err := parseTime(s)
+		t, err := params.Time(s)
 		if err != nil {
-			respondInvalid(w, parameter, err)
+			respond.Invalid(w, parameter, err)
 			return
 		}
 		*to = t.UnixMilli()
 	}
 	switch {
 	case mint > maxt:
-		respondInvalid(w, "end", errors.New("end timestamp must not be before start time"))
+		respond.Invalid(w, "end", errors.New("end timestamp must not be before start time"))
 		return
 	case !given && r.FormValue("all") != "true":
-		respondError(w, http.StatusBadRequest, typeBadData, "say what to drop: match[], start and end bound it, all=true drops everything")
+		respond.Error(w, http.StatusBadRequest, respond.BadData, "say what to drop: match[], start and end bound it, all=true drops everything")
 		return
 	}
 	dropped, err := a.o.Dropper.Drop(mint, maxt, selectors...)
 	if err != nil {
-		respondError(w, http.StatusInternalServerError, typeInternal, err.Error())
+		respond.Error(w, http.StatusInternalServerError, respond.Internal, err.Error())
 		return
 	}
 	a.logger.Info("Dropped cached tiles on request", "match", r.Form["match[]"], "start", r.FormValue("start"), "end", r.FormValue("end"),
 		"selectors", dropped.Selectors, "tiles", dropped.Tiles)
-	respondData(w, dropped)
+	respond.Data(w, dropped)
 }

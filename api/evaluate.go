@@ -9,12 +9,14 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // translating is an engine whose errors from the upstream come out as ones to
-// which Prometheus's API gives a fitting type: see errors.go.
+// which Prometheus's API gives a fitting type: see respond.Classify.
 type translating struct {
 	promql.QueryEngine
 	a *API
@@ -65,21 +67,21 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 		exec = q.ExecMatrix
 	}
 	r := exec(ctx)
-	evaluationEnded(ctx)
+	admit.EvaluationEnded(ctx)
 	if r.Err != nil {
-		switch _, typ := classify(r.Err); typ {
-		case typeTimeout:
+		switch _, typ := respond.Classify(r.Err); typ {
+		case respond.Timeout:
 			var timeout promql.ErrQueryTimeout
 			if !errors.As(r.Err, &timeout) {
 				r.Err = promql.ErrQueryTimeout("fetching: " + r.Err.Error())
 			}
-		case typeInternal:
-			t.a.notePanic(r.Err)
+		case respond.Internal:
+			t.a.guard.NotePanic(r.Err)
 			var stored promql.ErrStorage
 			if !errors.As(r.Err, &stored) {
 				r.Err = promql.ErrStorage{Err: r.Err} // of which Prometheus's API makes an internal error
 			}
-		case typeUnavailable:
+		case respond.Unavailable:
 			if memory.Exhausted(r.Err) {
 				askLater(ctx)
 			}
@@ -107,6 +109,6 @@ func overrideStatus[N ~int](_ N, err error) (int, bool) {
 	if !errors.As(err, &u) {
 		return 0, false
 	}
-	code, _ := classify(u.error)
+	code, _ := respond.Classify(u.error)
 	return code, true
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/plan"
@@ -23,15 +26,15 @@ import (
 // data; with format=text, or an Accept header of text/plain, it is a tree.
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
-	p, err := parseEvaluation(r, time.Now())
+	p, err := params.Parse(r, time.Now())
 	if err != nil {
-		respondError(w, http.StatusBadRequest, typeBadData, err.Error())
+		respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
 		return
 	}
 	analyze := false
 	if s := r.FormValue("analyze"); s != "" {
 		if analyze, err = strconv.ParseBool(s); err != nil {
-			respondInvalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", s))
+			respond.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", s))
 			return
 		}
 	}
@@ -43,29 +46,29 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	case "text":
 		text = true
 	default:
-		respondInvalid(w, "format", errors.New("use json or text"))
+		respond.Invalid(w, "format", errors.New("use json or text"))
 		return
 	}
 
 	ctx := r.Context()
-	if p.timeout > 0 {
+	if p.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.timeout)
+		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
 	var fetched cache.QueryStats
 	var several fanout.QueryStats
 	ctx = fanout.WithStats(cache.WithStats(ctx, &fetched), &several)
-	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.lookback), p.query, p.start, p.end, p.step, analyze)
-	evaluationEnded(ctx)
+	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
+	admit.EvaluationEnded(ctx)
 	if err != nil {
-		a.notePanic(err)
-		code, typ := classify(err)
-		if typ == typeBadData || (typ == typeExecution && !analyze) {
-			respondInvalid(w, "query", err)
+		a.guard.NotePanic(err)
+		code, typ := respond.Classify(err)
+		if typ == respond.BadData || (typ == respond.Execution && !analyze) {
+			respond.Invalid(w, "query", err)
 			return
 		}
-		respondError(w, code, typ, err.Error())
+		respond.Error(w, code, typ, err.Error())
 		return
 	}
 	e.Cache = cacheWork(&fetched)
@@ -76,7 +79,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, e.Tree())
 		return
 	}
-	respondData(w, e)
+	respond.Data(w, e)
 }
 
 // cacheWork is what the cache did for a query, or nil if it was not asked.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
 )
 
 // upstreamServer is a server that notes the last request it got.
@@ -35,7 +37,7 @@ func newUpstream(t *testing.T, h http.HandlerFunc) *upstreamServer {
 func (u *upstreamServer) api(t *testing.T, change func(*Options)) *API {
 	return newTestAPI(t, func(o *Options) {
 		o.Queryable = failing{}
-		o.Remotes = []*Remote{{Name: u.URL, Base: u.base}}
+		o.Remotes = []*forward.Remote{{Name: u.URL, Base: u.base}}
 		if change != nil {
 			change(o)
 		}
@@ -159,7 +161,7 @@ func TestForwardedErrors(t *testing.T) {
 func TestUnknownBase(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) {
 		o.Queryable = failing{}
-		o.Remotes = []*Remote{{Name: "http://store/custom/read"}}
+		o.Remotes = []*forward.Remote{{Name: "http://store/custom/read"}}
 	})
 	for _, path := range []string{"labels", "label/job/values", "metadata", "rules", "status/tsdb"} {
 		code, got := getJSON(t, a, "/api/v1/"+path)

@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/guard"
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // fuzzedDoors are those that read a form.
@@ -20,6 +24,11 @@ var fuzzedDoors = []string{
 	"/api/v1/series", "/api/v1/labels", "/api/v1/label/i/values", "/api/v1/query_exemplars", "/federate", "/api/v1/metadata", "/api/v1/rules",
 	"/api/v1/admin/cache/drop",
 }
+
+const noPanics = `# HELP promwarp_http_panics_total Requests that ended in a panic; the log has the stack.
+# TYPE promwarp_http_panics_total counter
+promwarp_http_panics_total 0
+`
 
 // FuzzForm sends any parameters to any door, in the URL and in a form: the answer is no panic
 // and, where it is an error of promwarp's, one in Prometheus's form that is not long.
@@ -35,7 +44,9 @@ func FuzzForm(f *testing.F) {
 	f.Add(uint8(1), "query=m&start=-9223372036854775&end=9223372036854775&step=1e300", "")
 	f.Add(uint8(0), "%zz;&=&&a=%00", "a\x00=%%%;")
 	f.Add(uint8(13), "all=true", "match[]={i=~\"(\"}&start=x")
+	reg := prometheus.NewRegistry()
 	a := newTestAPI(f, func(o *Options) {
+		o.Metrics, o.Gatherer = guard.NewMetrics(reg), reg
 		o.Engine = newEngine(f, func(o *promql.EngineOpts) { o.MaxSamples, o.Timeout = 10_000, time.Second })
 		o.Timeout = time.Second
 		o.Dropper = &dropper{}
@@ -55,14 +66,14 @@ func FuzzForm(f *testing.F) {
 		if w.Code == http.StatusMethodNotAllowed {
 			w, r = send(http.MethodGet, "")
 		}
-		require.Zero(t, testutil.ToFloat64(a.o.Metrics.panics))
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(noPanics), "promwarp_http_panics_total"))
 		if w.Code < 400 || r.URL.Path == "/federate" {
 			return
 		}
 		var got answer
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got), "%d: %s", w.Code, w.Body)
 		require.Equal(t, "error", got.Status)
-		require.NotEqual(t, typeInternal, got.ErrorType, got.Error)
+		require.NotEqual(t, respond.Internal, got.ErrorType, got.Error)
 		require.NotEmpty(t, got.Error)
 		require.LessOrEqual(t, len(got.Error), 2*(len(query)+len(form))+8<<10)
 	})

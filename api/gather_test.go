@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
 )
 
 // severalUpstreams is an API over servers that answer a path with what answers
@@ -35,7 +37,7 @@ func severalUpstreams(t *testing.T, answers ...map[string]string) (*API, []*upst
 				}
 			})
 			servers = append(servers, u)
-			o.Remotes = append(o.Remotes, &Remote{Name: u.URL, Base: u.base, Transport: secret{}, Optional: i == len(answers)-1})
+			o.Remotes = append(o.Remotes, &forward.Remote{Name: u.URL, Base: u.base, Transport: secret{}, Optional: i == len(answers)-1})
 		}
 	})
 	return a, servers

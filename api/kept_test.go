@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
 )
 
 // keptSeries are stored series, some of which have a label of their own that is external.
@@ -31,7 +33,7 @@ func TestKeptLabels(t *testing.T) {
 	base, _ := url.Parse(upstream.URL)
 	ext := labels.FromStrings("cluster", "eu", "room", "7")
 	kept := newTestAPI(t, func(o *Options) {
-		o.Remotes = []*Remote{{Name: upstream.URL, Base: base, Kept: func() labels.Labels { return ext }}}
+		o.Remotes = []*forward.Remote{{Name: upstream.URL, Base: base, Kept: func() labels.Labels { return ext }}}
 	})
 	shown := newTestAPI(t, func(o *Options) {
 		o.Queryable = newStorage(t, `load 1m

@@ -2,26 +2,27 @@ package api
 
 import (
 	"fmt"
-	"io"
 	"net/http"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // healthy answers as long as the program runs.
 func (a *API) healthy(w http.ResponseWriter, _ *http.Request) {
-	respondText(w, http.StatusOK, "promwarp is healthy.\n")
+	respond.Text(w, http.StatusOK, "promwarp is healthy.\n")
 }
 
 // ready says whether requests should be sent here.
 func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := a.o.Ready(); err != nil {
-		respondText(w, http.StatusServiceUnavailable, fmt.Sprintf("promwarp is not ready: %v\n", err))
+		respond.Text(w, http.StatusServiceUnavailable, fmt.Sprintf("promwarp is not ready: %v\n", err))
 		return
 	}
 	text := "promwarp is ready.\n"
 	for _, line := range a.o.Known() {
 		text += line + "\n"
 	}
-	respondText(w, http.StatusOK, text)
+	respond.Text(w, http.StatusOK, text)
 }
 
 // reload reads the configuration again.
@@ -31,19 +32,19 @@ func (a *API) reload(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	if a.o.Reload == nil {
-		respondText(w, http.StatusNotFound, "there is no configuration to reload\n")
+		respond.Text(w, http.StatusNotFound, "there is no configuration to reload\n")
 		return
 	}
 	if err := a.o.Reload(); err != nil {
-		respondText(w, http.StatusInternalServerError, fmt.Sprintf("failed to reload the configuration: %v\n", err))
+		respond.Text(w, http.StatusInternalServerError, fmt.Sprintf("failed to reload the configuration: %v\n", err))
 		return
 	}
-	respondText(w, http.StatusOK, "")
+	respond.Text(w, http.StatusOK, "")
 }
 
 // quit refuses to end the program, in the words of a Prometheus whose lifecycle API is off.
 func (a *API) quit(w http.ResponseWriter, _ *http.Request) {
-	respondText(w, http.StatusForbidden, "Lifecycle API is not enabled.")
+	respond.Text(w, http.StatusForbidden, "Lifecycle API is not enabled.")
 }
 
 // postOrPut has h answer POST and PUT, and says to those who use GET that it takes
@@ -52,7 +53,7 @@ func postOrPut(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Allow", "OPTIONS, POST, PUT")
-			respondText(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
+			respond.Text(w, http.StatusMethodNotAllowed, "Only POST or PUT requests allowed")
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -61,7 +62,7 @@ func postOrPut(h http.Handler) http.Handler {
 
 // index names the doors.
 func (a *API) index(w http.ResponseWriter, _ *http.Request) {
-	respondText(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
+	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
 
 /api/v1/query         Prometheus's HTTP API: point a Grafana Prometheus data
 /api/v1/query_range   source at this server's base URL
@@ -79,10 +80,4 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 
 executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)
-}
-
-func respondText(w http.ResponseWriter, code int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(code)
-	_, _ = io.WriteString(w, text)
 }

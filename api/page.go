@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // pages are those of Prometheus's web interface, which promwarp has not: links to
@@ -16,7 +18,7 @@ var pages = []string{
 func (a *API) page(w http.ResponseWriter, r *http.Request) {
 	base := a.pagesURL()
 	if base == nil {
-		respondError(w, http.StatusNotFound, typeNotFound,
+		respond.Error(w, http.StatusNotFound, respond.NotFound,
 			"promwarp has no pages, and it does not know where the upstream's are; set web.upstream-url to the base URL at which browsers reach the upstream, such as http://prometheus:9090")
 		return
 	}

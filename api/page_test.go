@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
 )
 
 // Links to Prometheus's pages lead to the upstream's, without its credentials.
@@ -16,9 +18,9 @@ func TestPages(t *testing.T) {
 		return u
 	}
 	secretly := parse("https://me:secret@prometheus.example/base%2Fpath/?token=secret#secret")
-	one := newTestAPI(t, func(o *Options) { o.Remotes = []*Remote{{Base: secretly}} })
+	one := newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Base: secretly}} })
 	other := newTestAPI(t, func(o *Options) {
-		o.Remotes = []*Remote{{Base: parse("http://a")}, {Base: parse("http://b")}}
+		o.Remotes = []*forward.Remote{{Base: parse("http://a")}, {Base: parse("http://b")}}
 		o.PagesURL = parse("http://me:secret@pages.example?token=secret")
 	})
 	for path, rest := range map[string]string{
@@ -46,8 +48,8 @@ func TestPages(t *testing.T) {
 	}
 	for name, a := range map[string]*API{
 		"data directory":   newTestAPI(t, nil),
-		"no known API":     newTestAPI(t, func(o *Options) { o.Remotes = []*Remote{{Name: "http://store/read"}} }),
-		"several of which": newTestAPI(t, func(o *Options) { o.Remotes = []*Remote{{Base: parse("http://a")}, {Base: parse("http://b")}} }),
+		"no known API":     newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Name: "http://store/read"}} }),
+		"several of which": newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Base: parse("http://a")}, {Base: parse("http://b")}} }),
 	} {
 		code, got := getJSON(t, a, "/graph?g0.expr=up")
 		require.Equal(t, 404, code, name)

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -36,7 +38,7 @@ func TestPanicInAGoroutine(t *testing.T) {
 	var log bytes.Buffer
 	a := newTestAPI(t, func(o *Options) {
 		o.Queryable = panickingStorage{}
-		o.Metrics = NewMetrics(reg)
+		o.Metrics = guard.NewMetrics(reg)
 		o.Gatherer = reg
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
@@ -61,8 +63,10 @@ func (panickingTransport) RoundTrip(*http.Request) (*http.Response, error) { pan
 // One that happens while several upstreams are asked is that request's.
 func TestPanicWhileGathering(t *testing.T) {
 	base := httptest.NewRequest(http.MethodGet, "http://up/", nil).URL
-	r := &Remote{Name: "one", Base: base, Transport: panickingTransport{}}
-	a := newTestAPI(t, func(o *Options) { o.Remotes = []*Remote{r, {Name: "two", Base: base, Transport: panickingTransport{}}} })
+	r := &forward.Remote{Name: "one", Base: base, Transport: panickingTransport{}}
+	a := newTestAPI(t, func(o *Options) {
+		o.Remotes = []*forward.Remote{r, {Name: "two", Base: base, Transport: panickingTransport{}}}
+	})
 	code, got := getJSON(t, a, "/api/v1/labels")
 	require.Equal(t, 500, code)
 	require.Contains(t, got.Error, "a bug")

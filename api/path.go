@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gorilla/mux"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // usualPath lets requests find their door however their path is written. One with
@@ -63,7 +65,7 @@ func (a *API) elsewhere(doors *mux.Router) http.Handler {
 			http.Redirect(w, r, u.String(), code)
 			return
 		}
-		respondError(w, http.StatusNotFound, typeNotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
+		respond.Error(w, http.StatusNotFound, respond.NotFound, fmt.Sprintf("promwarp has no %s; / lists what it has", r.URL.Path))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/planner"
 )
 
@@ -20,16 +22,16 @@ func (a *API) notDeep(h http.Handler) http.Handler {
 	limits := a.o.Limits
 	limits.Depth = printedDepth
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := readForm(r, a.o.MaxBodyBytes); err != nil {
+		if err := params.ReadForm(r, a.o.MaxBodyBytes); err != nil {
 			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			respondFormError(w, err)
+			params.FormError(w, err)
 			return
 		}
 		var beyond *planner.LimitError
 		err := limits.Check(r.FormValue("query"))
 		if errors.As(err, &beyond) && a.o.Limits.Check(r.FormValue("query")) == nil {
 			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			respondInvalid(w, "query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
+			respond.Invalid(w, "query", fmt.Errorf("it nests deeper than the %d levels that this door prints", printedDepth))
 			return
 		}
 		h.ServeHTTP(w, r) // says what else is wrong

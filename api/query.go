@@ -2,7 +2,9 @@ package api
 
 import (
 	"net/http"
-	"net/url"
+
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // query is promwarp's own door. It takes what Prometheus's query and
@@ -10,7 +12,7 @@ import (
 // an Accept header that prefers text/csv, gives CSV.
 func (a *API) query(w http.ResponseWriter, r *http.Request) {
 	path := prefix + "/query"
-	if isRange(r.Form) {
+	if params.IsRange(r.Form) {
 		path += "_range"
 	}
 	in := r.Clone(r.Context())
@@ -22,13 +24,8 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 	case "csv":
 		in.Header.Set("Accept", "text/csv")
 	default:
-		respondError(w, http.StatusBadRequest, typeBadData, `invalid parameter "format": use json or csv`)
+		respond.Error(w, http.StatusBadRequest, respond.BadData, `invalid parameter "format": use json or csv`)
 		return
 	}
 	a.queries.ServeHTTP(w, in)
-}
-
-// isRange reports whether a form asks for a range query.
-func isRange(f url.Values) bool {
-	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }

@@ -19,7 +19,7 @@ func (a *API) newRead() (http.Handler, error) {
 		MaxQueries:        max(a.o.ReadQueries, 0),
 		CheckRegexps:      a.o.Limits.CheckRegexps,
 		Queue:             a.o.ReadQueue,
-		Client:            a.client,
+		Client:            a.gate.Client,
 		FrameBytes:        a.o.ReadFrameBytes,
 		Memory:            a.o.Memory,
 		Timeout:           a.o.Timeout,

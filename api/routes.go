@@ -10,11 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
 
 // prefix is where Prometheus's API is mounted.
-const prefix = "/api/v1"
+const prefix = forward.Prefix
 
 var (
 	get     = []string{http.MethodGet}
@@ -75,14 +77,14 @@ var (
 	}
 	// refused are Prometheus's but not promwarp's.
 	refused = map[string]refusal{
-		"/write":                       {post, http.StatusNotFound, typeNotFound, "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it"},
-		"/otlp/v1/metrics":             {post, http.StatusNotFound, typeNotFound, "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it"},
+		"/write":                       {post, http.StatusNotFound, respond.NotFound, "promwarp stores nothing, so it takes no remote write; send samples to the Prometheus behind it"},
+		"/otlp/v1/metrics":             {post, http.StatusNotFound, respond.NotFound, "promwarp stores nothing, so it takes no OTLP metrics; send them to the Prometheus behind it"},
 		"/admin/tsdb/delete_series":    noAdmin,
 		"/admin/tsdb/clean_tombstones": noAdmin,
 		"/admin/tsdb/snapshot":         noAdmin,
 	}
 	// noAdmin has the status and type of a Prometheus whose admin API is off.
-	noAdmin = refusal{postPut, http.StatusInternalServerError, typeUnavailable, "promwarp stores nothing to administer; ask the Prometheus behind it"}
+	noAdmin = refusal{postPut, http.StatusInternalServerError, respond.Unavailable, "promwarp stores nothing to administer; ask the Prometheus behind it"}
 )
 
 // refusal is how a door is refused to all who use a method of Prometheus's.
@@ -96,10 +98,18 @@ type refusal struct {
 func (a *API) routes() *mux.Router {
 	// Label names in a path may hold an escaped slash, and must arrive at the
 	// upstream as they came.
+	f := forward.New(forward.Options{
+		Remotes:      a.o.Remotes,
+		Parser:       a.o.Parser,
+		MaxListBytes: a.o.MaxListBytes,
+		Timeout:      a.o.Timeout,
+		CORSOrigin:   a.o.CORSOrigin,
+		Logger:       a.logger,
+	})
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
 	for path, methods := range evaluated {
-		a.door(m, prefix+path, methods, a.withExecutor(a.admitted(a.queries, a.respondNotAdmitted)))
+		a.door(m, prefix+path, methods, a.withExecutor(a.gate.Query(a.queries, a.respondNotAdmitted)))
 	}
 	for path, methods := range printed {
 		a.door(m, prefix+path, methods, a.notDeep(a.v1))
@@ -109,7 +119,7 @@ func (a *API) routes() *mux.Router {
 	}
 	a.door(m, prefix+"/read", post, whole(a.read))
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
-	list, only := a.listing()
+	list, only := a.listing(f)
 	for path, methods := range listed {
 		a.door(m, prefix+path, methods, list)
 	}
@@ -117,19 +127,19 @@ func (a *API) routes() *mux.Router {
 		a.door(m, prefix+path, methods, only)
 	}
 	for path, r := range refused {
-		a.door(m, prefix+path, r.methods, httputil.CompressionHandler{Handler: a.cors(respondWith(r.code, r.typ, r.message))})
+		a.door(m, prefix+path, r.methods, httputil.CompressionHandler{Handler: a.cors(respond.Always(r.code, r.typ, r.message))})
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
-	a.door(m, "/query", getPost, a.orPage(a.withExecutor(a.admitted(http.HandlerFunc(a.query), a.respondNotAdmitted))))
-	a.door(m, "/explain", getPost, a.withExecutor(a.admitted(http.HandlerFunc(a.explain), a.respondNotAdmitted)))
+	a.door(m, "/query", getPost, a.orPage(a.withExecutor(a.gate.Query(http.HandlerFunc(a.query), a.respondNotAdmitted))))
+	a.door(m, "/explain", getPost, a.withExecutor(a.gate.Query(http.HandlerFunc(a.explain), a.respondNotAdmitted)))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
 	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))
 	a.door(m, "/-/reload", getPostPut, postOrPut(http.HandlerFunc(a.reload)))
 	a.door(m, "/-/quit", getPostPut, postOrPut(http.HandlerFunc(a.quit)))
 	a.door(m, "/version", get, http.HandlerFunc(a.version))
-	a.door(m, "/federate", get, a.federation())
+	a.door(m, "/federate", get, a.federation(f))
 	for _, page := range pages {
 		a.door(m, page, get, http.HandlerFunc(a.page))
 	}
@@ -142,7 +152,7 @@ func (a *API) routes() *mux.Router {
 		a.door(m, "/debug/pprof/trace", get, http.HandlerFunc(pprof.Trace))
 		a.door(m, "/debug/pprof/{profile:.*}", get, http.HandlerFunc(pprof.Index))
 	}
-	m.NotFoundHandler = a.instrument("unknown", a.elsewhere(m))
+	m.NotFoundHandler = a.guard.Door("unknown", a.elsewhere(m))
 	return m
 }
 
@@ -156,7 +166,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 		name += "}"
 	}
 	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain"
-	m.Handle(path, a.instrument(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodOptions && crossOrigin:
 			a.options(w, r)
@@ -195,7 +205,9 @@ func whole(h http.Handler) http.Handler {
 	})
 }
 
-// respondWith is a door that always gives the same error.
-func respondWith(code int, typ, message string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { respondError(w, code, typ, message) })
+// respondNotAdmitted answers a request that got no slot in Prometheus's form.
+func (a *API) respondNotAdmitted(w http.ResponseWriter, r *http.Request, err error) {
+	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	code, typ := respond.Classify(err)
+	respond.Error(w, code, typ, err.Error())
 }

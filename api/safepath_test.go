@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // What leads out of the upstream's API, however it is escaped, is not forwarded.
@@ -14,13 +17,13 @@ func TestPathsThatLeave(t *testing.T) {
 	var asked []string
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.EscapedPath())
-		respondData(w, []string{})
+		respond.Data(w, []string{})
 	}))
 	defer up.Close()
 	base, err := url.Parse(up.URL + "/tenant")
 	require.NoError(t, err)
-	one := &Remote{Name: "one", Base: base}
-	for _, remotes := range [][]*Remote{{one}, {one, {Name: "two", Base: base}}} {
+	one := &forward.Remote{Name: "one", Base: base}
+	for _, remotes := range [][]*forward.Remote{{one}, {one, {Name: "two", Base: base}}} {
 		a := newTestAPI(t, func(o *Options) { o.Remotes = remotes })
 		for name, forwarded := range map[string]bool{
 			"..%2f..%2fadmin":                 false,

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/util/httputil"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -64,7 +65,7 @@ func streamOf(ctx context.Context) *stream {
 // askLater tells the client whose request has ctx to come back later.
 func askLater(ctx context.Context) {
 	if s := streamOf(ctx); s != nil {
-		s.Header().Set("Retry-After", retryAfter(nil))
+		s.Header().Set("Retry-After", respond.RetryAfter(nil))
 	}
 }
 

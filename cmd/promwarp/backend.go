@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/features"
 
-	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/engine"
@@ -33,8 +33,8 @@ type store struct {
 	key    storeKey
 	name   string
 	cache  *cache.Cache
-	remote *api.Remote // nil when labels are listed here
-	follow *follower   // of such a server's settings, or nil
+	remote *forward.Remote // nil when labels are listed here
+	follow *follower       // of such a server's settings, or nil
 	reg    *prometheus.Registry
 	close  func() // of the source
 }
@@ -94,7 +94,7 @@ func openStore(k storeKey, o storeOptions) (*store, error) {
 			st.Release()
 			return nil, err
 		}
-		st.remote = &api.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
+		st.remote = &forward.Remote{Name: st.name, Base: k.from.base, Transport: c.HTTPClient().Transport}
 		if k.fetch.ExternalLabels.keep {
 			st.remote.Kept = func() labels.Labels { return st.follow.Facts().ExternalLabels }
 		}

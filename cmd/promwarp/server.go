@@ -26,6 +26,7 @@ import (
 	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -60,7 +61,7 @@ type server struct {
 	scheme    string
 
 	base        *prometheus.Registry
-	httpMetrics *api.Metrics
+	httpMetrics *guard.Metrics
 	reloadOK    prometheus.Gauge
 	reloadTime  prometheus.Gauge
 
@@ -143,7 +144,7 @@ func (s *server) registerMetrics() {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("promwarp"),
 	)
-	s.httpMetrics = api.NewMetrics(s.base)
+	s.httpMetrics = guard.NewMetrics(s.base)
 	s.queues = newQueues(s.cfg.Settings, s.base)
 }
 

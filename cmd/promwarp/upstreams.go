@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/remoteread/urltext"
@@ -138,7 +139,7 @@ func (b *backend) String() string {
 }
 
 // remotes are the servers among what is read from.
-func (b *backend) remotes() (out []*api.Remote) {
+func (b *backend) remotes() (out []*forward.Remote) {
 	for i, st := range b.stores {
 		if st.remote != nil {
 			r := *st.remote

@@ -1,10 +1,13 @@
-package api
+// Package params reads the parameters of requests as Prometheus does, and says in its words what
+// is wrong with them. Parse reads those of a query; ReadForm reads the form that they are in.
+package params
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -14,65 +17,70 @@ import (
 // maxPoints is Prometheus's limit on the points of one series in an answer.
 const maxPoints = 11000
 
-// evaluation is what a request wants evaluated. An instant query has start
+// Evaluation is what a request wants evaluated. An instant query has start
 // equal to end and no step.
-type evaluation struct {
-	query      string
-	start, end time.Time
-	step       time.Duration
-	timeout    time.Duration
-	lookback   time.Duration
+type Evaluation struct {
+	Query      string
+	Start, End time.Time
+	Step       time.Duration
+	Timeout    time.Duration
+	Lookback   time.Duration
 }
 
-// parseEvaluation reads the parameters of a query as Prometheus does, with its
+// Parse reads the parameters of a query as Prometheus does, with its
 // words for what is wrong.
-func parseEvaluation(r *http.Request, now time.Time) (evaluation, error) {
-	e := evaluation{query: r.FormValue("query"), start: now, end: now}
+func Parse(r *http.Request, now time.Time) (Evaluation, error) {
+	e := Evaluation{Query: r.FormValue("query"), Start: now, End: now}
 	var err error
-	if isRange(r.Form) {
-		if e.start, err = parseTime(r.FormValue("start")); err != nil {
+	if IsRange(r.Form) {
+		if e.Start, err = Time(r.FormValue("start")); err != nil {
 			return e, invalid("start", err)
 		}
-		if e.end, err = parseTime(r.FormValue("end")); err != nil {
+		if e.End, err = Time(r.FormValue("end")); err != nil {
 			return e, invalid("end", err)
 		}
-		if e.end.Before(e.start) {
+		if e.End.Before(e.Start) {
 			return e, invalid("end", errors.New("end timestamp must not be before start time"))
 		}
-		if e.step, err = parseDuration(r.FormValue("step")); err != nil {
+		if e.Step, err = Duration(r.FormValue("step")); err != nil {
 			return e, invalid("step", err)
 		}
-		if e.step <= 0 {
+		if e.Step <= 0 {
 			return e, invalid("step", errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"))
 		}
-		if e.end.Sub(e.start)/e.step > maxPoints {
+		if e.End.Sub(e.Start)/e.Step > maxPoints {
 			return e, errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
 		}
 	} else if s := r.FormValue("time"); s != "" {
-		if e.start, err = parseTime(s); err != nil {
+		if e.Start, err = Time(s); err != nil {
 			return e, invalid("time", err)
 		}
-		e.end = e.start
+		e.End = e.Start
 	}
 	if s := r.FormValue("timeout"); s != "" {
-		if e.timeout, err = parseDuration(s); err != nil {
+		if e.Timeout, err = Duration(s); err != nil {
 			return e, invalid("timeout", err)
 		}
 	}
 	if s := r.FormValue("lookback_delta"); s != "" {
-		if e.lookback, err = parseDuration(s); err != nil {
+		if e.Lookback, err = Duration(s); err != nil {
 			return e, fmt.Errorf("error parsing lookback delta duration: %w", err)
 		}
 	}
 	return e, nil
 }
 
+// IsRange reports whether a form asks for a range query.
+func IsRange(f url.Values) bool {
+	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
+}
+
 func invalid(parameter string, err error) error {
 	return fmt.Errorf("invalid parameter %q: %w", parameter, err)
 }
 
-// parseTime reads seconds since the epoch, to the millisecond, or RFC 3339.
-func parseTime(s string) (time.Time, error) {
+// Time reads seconds since the epoch, to the millisecond, or RFC 3339.
+func Time(s string) (time.Time, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if ms := math.Round(f * 1000); math.Abs(ms) < math.MaxInt64/2 {
 			return time.UnixMilli(int64(ms)).UTC(), nil
@@ -83,8 +91,8 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 }
 
-// parseDuration reads seconds or a Prometheus duration such as 5m.
-func parseDuration(s string) (time.Duration, error) {
+// Duration reads seconds or a Prometheus duration such as 5m.
+func Duration(s string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if ns := f * float64(time.Second); math.Abs(ns) < math.MaxInt64 {
 			return time.Duration(ns), nil

@@ -1,4 +1,8 @@
-package api
+// Package forward answers what remote read cannot (labels, series, metadata, rules, targets) by
+// asking the servers that samples are read from. Forwarder.To forwards to one of them; where there
+// are several, Forwarder.Lists asks all and unites their lists. A client's credentials reach no
+// server, and where servers redirect to, or what they set cookies for, reaches no client.
+package forward
 
 import (
 	"context"
@@ -10,10 +14,19 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
-	"github.com/prometheus/common/model"
+	"github.com/grafana/regexp"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	promhttputil "github.com/prometheus/prometheus/util/httputil"
+
+	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/respond"
 )
+
+// Prefix is where Prometheus's API is, here and at the servers.
+const Prefix = "/api/v1"
 
 // Remote is a server that samples are read from, and that answers what remote
 // read cannot.
@@ -45,42 +58,54 @@ var forwardedHeaders = []string{
 	"Traceparent", "Tracestate", "User-Agent",
 }
 
-// listing returns what answers the doors that remote read cannot answer, and
-// those that only a running Prometheus can.
-func (a *API) listing() (list, only http.Handler) {
-	list, only = a.lists()
-	waits := func(h http.Handler) http.Handler {
-		return a.admittedTo(a.listAdmission(), h, a.respondNotAdmitted)
-	}
-	return waits(list), waits(only)
+// Options are what a Forwarder is made from.
+type Options struct {
+	// Remotes are the servers; lists are those of all of them.
+	Remotes []*Remote
+	Parser  parser.Parser
+	// MaxListBytes is the most bytes that servers may answer one request with where promwarp
+	// puts the answer together.
+	MaxListBytes int64
+	// Timeout bounds a request.
+	Timeout time.Duration
+	// CORSOrigin is what a browser's origin must match.
+	CORSOrigin *regexp.Regexp
+	Logger     *slog.Logger
 }
 
-// lists are the handlers of listing for requests that have a slot.
-func (a *API) lists() (list, only http.Handler) {
-	switch len(a.o.Remotes) {
-	case 0:
-		return escapeName(a.v1), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads a data directory; only a running Prometheus answers this")
-	case 1:
-		p := a.staying(a.cors(a.forward(a.o.Remotes[0])))
-		return p, p
+// Forwarder forwards requests to the servers that samples are read from.
+type Forwarder struct{ o Options }
+
+// New returns a Forwarder.
+func New(o Options) *Forwarder { return &Forwarder{o} }
+
+// Lists returns what answers requests for labels, series and metadata: the only server, or
+// the union of what several list.
+func (f *Forwarder) Lists() http.Handler {
+	if len(f.o.Remotes) > 1 {
+		return f.staying(f.gather())
 	}
-	return a.staying(a.gather()), respondWith(http.StatusNotFound, typeNotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
+	h := f.forward(f.o.Remotes[0])
+	return f.staying(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		promhttputil.SetCORS(w, f.o.CORSOrigin, r)
+		h.ServeHTTP(w, r)
+	}))
 }
 
 // forward returns what forwards requests to a server.
-func (a *API) forward(remote *Remote) http.Handler {
-	h := a.forwardOr(remote, nil)
+func (f *Forwarder) forward(remote *Remote) http.Handler {
+	h := f.To(remote, nil)
 	if remote.Kept != nil && remote.Base != nil {
-		return a.keptLabels(remote, h)
+		return f.keptLabels(remote, h)
 	}
 	return h
 }
 
-// forwardOr returns what forwards requests to a server. What it does not find there
+// To returns what forwards requests to a server. What it does not find there
 // otherwise answers, unless that is nil.
-func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
+func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 	if remote.Base == nil {
-		return respondWith(http.StatusNotImplemented, typeUnavailable, fmt.Sprintf(
+		return respond.Always(http.StatusNotImplemented, respond.Unavailable, fmt.Sprintf(
 			"labels and metadata cannot be listed: remote read does not carry them and the URL %s does not say where the upstream's HTTP API is; set api_url of the remote_read entry, or upstream.url, to its base, such as http://prometheus:9090", remote.Name))
 	}
 	base := *remote.Base
@@ -88,7 +113,7 @@ func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
 	base.User = nil
 	p := &httputil.ReverseProxy{
 		Transport: following(remote.Transport),
-		ErrorLog:  slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+		ErrorLog:  slog.NewLogLogger(f.o.Logger.Handler(), slog.LevelDebug),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			h := http.Header{}
 			for _, k := range forwardedHeaders {
@@ -107,7 +132,7 @@ func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
 			r.Out.Host = base.Host
 		},
 		ModifyResponse: func(resp *http.Response) error {
-			evaluationEnded(resp.Request.Context()) // what is left is to write
+			admit.EvaluationEnded(resp.Request.Context()) // what is left is to write
 			switch resp.StatusCode {
 			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 				// Not the client's credentials were refused, so it must not be asked for others.
@@ -134,50 +159,26 @@ func (a *API) forwardOr(remote *Remote, otherwise http.Handler) http.Handler {
 				otherwise.ServeHTTP(w, r)
 				return
 			}
-			a.forwardFailed(w, r, remote.Name, err)
+			f.failed(w, r, remote.Name, err)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), a.o.Timeout)
+		ctx, cancel := context.WithTimeout(r.Context(), f.o.Timeout)
 		defer cancel()
 		p.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// forwardFailed answers a request that the upstream of that name did not.
-func (a *API) forwardFailed(w http.ResponseWriter, r *http.Request, name string, err error) {
-	var large *http.MaxBytesError
+// failed answers a request that the upstream of that name did not.
+func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, err error) {
 	switch {
-	case errors.As(err, &large):
-		respondError(w, http.StatusRequestEntityTooLarge, typeBadData, tooLarge(large))
-	case errors.Is(err, errSlowBody):
-		respondError(w, http.StatusRequestTimeout, typeTimeout, err.Error())
+	case respond.UnreadBody(w, err):
 	case errors.Is(err, context.Canceled):
-		respondError(w, statusClientClosed, typeCanceled, "the request was cancelled")
+		respond.Error(w, respond.StatusClientClosed, respond.Canceled, "the request was cancelled")
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:
-		respondError(w, http.StatusServiceUnavailable, typeTimeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, a.o.Timeout))
+		respond.Error(w, http.StatusServiceUnavailable, respond.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.o.Timeout))
 	default:
-		a.logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
-		respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstream %s does not answer: %v; check that it runs and that promwarp's configuration names it rightly", name, err))
+		f.o.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
+		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstream %s does not answer: %v; check that it runs and that promwarp's configuration names it rightly", name, err))
 	}
-}
-
-// escapeName lets Prometheus's API answer for a label whose name holds an
-// escaped slash, which its router does not find, by escaping the name in
-// Prometheus's own way.
-func escapeName(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix+"/label/")
-		name, isLabel := strings.CutSuffix(name, "/values")
-		if ok && isLabel && strings.Contains(name, "%") {
-			if plain, err := url.PathUnescape(name); err == nil && strings.Contains(plain, "/") {
-				if !strings.HasPrefix(plain, "U__") {
-					plain = model.EscapeName(plain, model.ValueEncodingEscaping)
-				}
-				r = r.Clone(r.Context())
-				r.URL.Path, r.URL.RawPath = prefix+"/label/"+plain+"/values", ""
-			}
-		}
-		h.ServeHTTP(w, r)
-	})
 }

@@ -1,8 +1,12 @@
-package api
+// Package guard surrounds doors: it bounds what requests hold (bodies that come slowly or are
+// large, clients that read nothing), measures and logs them, and survives their panics.
+// Guard.Arrived comes first, around all doors; Guard.Door is around each.
+package guard
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
@@ -48,17 +53,52 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// instrument measures, logs and bounds what h does, and survives its panics.
-func (a *API) instrument(door string, h http.Handler) http.Handler {
-	inFlight := a.o.Metrics.inFlight.WithLabelValues(door)
+// Guard is what surrounds the doors of one API.
+type Guard struct {
+	Metrics *Metrics
+	Logger  *slog.Logger
+	// Memory is what bodies take leases of; nil is without limit.
+	Memory *memory.Pool
+	// MaxBodyBytes bounds a body.
+	MaxBodyBytes int64
+	// BodyTimeout is the longest that a body may take to arrive, and WriteTimeout the longest
+	// that a client may read nothing of its answer.
+	BodyTimeout, WriteTimeout time.Duration
+}
+
+// maxHeaderFields is the most fields of a request's header.
+const maxHeaderFields = 1000
+
+// Arrived refuses requests whose header has too many fields, and has h answer the others,
+// whose bodies must come in time.
+func (g *Guard) Arrived(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		for _, values := range r.Header {
+			n += len(values)
+		}
+		if n > maxHeaderFields {
+			http.Error(w, fmt.Sprintf("the request's header has more than the %d fields that promwarp takes", maxHeaderFields), http.StatusRequestHeaderFieldsTooLarge)
+			return
+		}
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = newTimedBody(w, r.Body, g.BodyTimeout)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Door measures, logs and bounds what h does, and survives its panics.
+func (g *Guard) Door(door string, h http.Handler) http.Handler {
+	inFlight := g.Metrics.inFlight.WithLabelValues(door)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := newRecorder(rw, r, a.o.WriteTimeout)
+		w := newRecorder(rw, r, g.WriteTimeout)
 		start := time.Now()
 		inFlight.Inc()
 		defer func() {
 			p := recover()
 			if p != nil && p != http.ErrAbortHandler {
-				a.o.Metrics.panics.Inc()
+				g.Metrics.panics.Inc()
 				stack := debug.Stack()
 				if err, ok := p.(error); ok {
 					var thrown *rescue.Panic
@@ -66,9 +106,9 @@ func (a *API) instrument(door string, h http.Handler) http.Handler {
 						p, stack = thrown.Value, thrown.Stack
 					}
 				}
-				a.logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack))
+				g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack))
 				if w.code == 0 {
-					respondError(w, http.StatusInternalServerError, typeInternal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
+					respond.Error(w, http.StatusInternalServerError, respond.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
 					p = nil
 				} else {
 					p = http.ErrAbortHandler // so that half an answer is not taken for all
@@ -77,27 +117,27 @@ func (a *API) instrument(door string, h http.Handler) http.Handler {
 			w.deadline.move() // for what net/http still has to write
 			inFlight.Dec()
 			took := time.Since(start)
-			a.o.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
-			a.logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr)
+			g.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
+			g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr)
 			if p != nil {
 				panic(p)
 			}
 		}()
 		if r.Body != nil && r.Body != http.NoBody {
-			lease := a.o.Memory.Lease(memory.Requests)
+			lease := g.Memory.Lease(memory.Requests)
 			defer lease.Release()
-			r.Body = &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, a.o.MaxBodyBytes), ctx: r.Context(), lease: lease}
+			r.Body = &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, g.MaxBodyBytes), ctx: r.Context(), lease: lease}
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// notePanic counts and logs the panic that err comes from, if it does.
-func (a *API) notePanic(err error) {
+// NotePanic counts and logs the panic that err comes from, if it does.
+func (g *Guard) NotePanic(err error) {
 	var p *rescue.Panic
 	if errors.As(err, &p) {
-		a.o.Metrics.panics.Inc()
-		a.logger.Error("a query panicked; please report this", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		g.Metrics.panics.Inc()
+		g.Logger.Error("a query panicked; please report this", "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}
 }
 

@@ -1,4 +1,4 @@
-package api
+package forward
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -31,21 +33,21 @@ type listAnswer struct {
 // gather returns what forwards requests to all servers and answers with the union
 // of what they list. A server that fails is an error, or a warning where it is
 // optional and another one answers.
-func (a *API) gather() http.Handler {
-	forwards := make([]http.Handler, len(a.o.Remotes))
-	for i, r := range a.o.Remotes {
-		forwards[i] = a.forward(r)
+func (f *Forwarder) gather() http.Handler {
+	forwards := make([]http.Handler, len(f.o.Remotes))
+	for i, r := range f.o.Remotes {
+		forwards[i] = f.forward(r)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		promhttputil.SetCORS(w, a.o.CORSOrigin, r)
+		promhttputil.SetCORS(w, f.o.CORSOrigin, r)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			respondFormError(w, err)
+			params.FormError(w, err)
 			return
 		}
 		limit, err := listLimit(r, body)
 		if err != nil {
-			respondError(w, http.StatusBadRequest, typeBadData, err.Error())
+			respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
 			return
 		}
 		answers := make([]*listAnswer, len(forwards))
@@ -54,12 +56,12 @@ func (a *API) gather() http.Handler {
 		for i, h := range forwards {
 			wg.Go(func() {
 				defer panics.Catch()
-				answers[i] = ask(h, r, body, a.o.MaxListBytes/int64(len(forwards)))
+				answers[i] = ask(h, r, body, f.o.MaxListBytes/int64(len(forwards)))
 			})
 		}
 		wg.Wait()
 		panics.Rethrow()
-		a.respondList(w, r, answers, limit)
+		f.respondList(w, r, answers, limit)
 	})
 }
 
@@ -119,12 +121,12 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (broken bool)
 }
 
 // respondList answers with the union of lists.
-func (a *API) respondList(w http.ResponseWriter, r *http.Request, answers []*listAnswer, limit int) {
+func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers []*listAnswer, limit int) {
 	var data []json.RawMessage
 	var warnings, infos []string
 	failed := -1
 	for i, l := range answers {
-		remote := a.o.Remotes[i]
+		remote := f.o.Remotes[i]
 		if l.Status == "success" {
 			data = append(data, l.Data)
 			warnings, infos = append(warnings, l.Warnings...), append(infos, l.Infos...)
@@ -140,38 +142,28 @@ func (a *API) respondList(w http.ResponseWriter, r *http.Request, answers []*lis
 		}
 	}
 	if len(data) == 0 {
-		answers[failed].respond(w, a.o.Remotes[failed].Name)
+		answers[failed].respond(w, f.o.Remotes[failed].Name)
 		return
 	}
 	all, err := unite(r.URL.Path, data)
 	if err != nil {
-		respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
+		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstreams' answers to %s cannot be put together: %v", r.URL.Path, err))
 		return
 	}
 	if list, ok := all.([]any); ok && limit > 0 && len(list) > limit {
 		all = list[:limit]
 		warnings = append(warnings, "results truncated due to limit")
 	}
-	respondWarned(w, all, distinct(warnings), distinct(infos))
-}
-
-// respondWarned answers with data, and with warnings and infos where there are any.
-func respondWarned(w http.ResponseWriter, data any, warnings, infos []string) {
-	respondJSON(w, http.StatusOK, struct {
-		Status   string   `json:"status"`
-		Data     any      `json:"data"`
-		Warnings []string `json:"warnings,omitempty"`
-		Infos    []string `json:"infos,omitempty"`
-	}{"success", data, warnings, infos})
+	respond.Warned(w, all, distinct(warnings), distinct(infos))
 }
 
 // respond passes on the error of the server of that name.
 func (l *listAnswer) respond(w http.ResponseWriter, name string) {
 	if l.recorded.code >= http.StatusBadRequest && l.ErrorType != "" {
-		respondError(w, l.recorded.code, l.ErrorType, l.Error)
+		respond.Error(w, l.recorded.code, l.ErrorType, l.Error)
 		return
 	}
-	respondError(w, http.StatusBadGateway, typeUnavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
+	respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstream %s failed: %s", name, l.Error))
 }
 
 func distinct(s []string) []string {

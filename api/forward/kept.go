@@ -1,4 +1,4 @@
-package api
+package forward
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // Where the external labels of an upstream are kept, queries match them as if they were
@@ -21,9 +24,9 @@ import (
 
 // keptLabels returns what has next, which forwards to remote, answer lists as if its series
 // had the labels remote.Kept where they lack them.
-func (a *API) keptLabels(remote *Remote, next http.Handler) http.Handler {
+func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &keptList{ext: remote.Kept(), next: next, parser: a.o.Parser, limit: a.o.MaxListBytes}
+		l := &keptList{ext: remote.Kept(), next: next, parser: f.o.Parser, limit: f.o.MaxListBytes}
 		kind, name := listKind(r.URL.Path)
 		if l.ext.IsEmpty() || kind == "" {
 			next.ServeHTTP(w, r)
@@ -31,13 +34,13 @@ func (a *API) keptLabels(remote *Remote, next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			respondFormError(w, err)
+			params.FormError(w, err)
 			return
 		}
 		form := r.Clone(r.Context())
 		form.Body = io.NopCloser(bytes.NewReader(body))
 		if err := form.ParseForm(); err != nil {
-			respondFormError(w, err)
+			params.FormError(w, err)
 			return
 		}
 		answer, list, err := l.answer(r, kind, name, form.Form)
@@ -55,7 +58,7 @@ func (a *API) keptLabels(remote *Remote, next http.Handler) http.Handler {
 			w.WriteHeader(answer.recorded.code)
 			_, _ = w.Write(answer.recorded.body.Bytes())
 		default:
-			respondWarned(w, list, answer.Warnings, answer.Infos)
+			respond.Warned(w, list, answer.Warnings, answer.Infos)
 		}
 	})
 }
@@ -64,12 +67,12 @@ func (a *API) keptLabels(remote *Remote, next http.Handler) http.Handler {
 // of the label name, or series.
 func listKind(path string) (kind, name string) {
 	switch {
-	case path == prefix+"/labels":
+	case path == Prefix+"/labels":
 		return "labels", ""
-	case path == prefix+"/series":
+	case path == Prefix+"/series":
 		return "series", ""
-	case strings.HasPrefix(path, prefix+"/label/") && strings.HasSuffix(path, "/values"):
-		name = strings.TrimSuffix(strings.TrimPrefix(path, prefix+"/label/"), "/values")
+	case strings.HasPrefix(path, Prefix+"/label/") && strings.HasSuffix(path, "/values"):
+		name = strings.TrimSuffix(strings.TrimPrefix(path, Prefix+"/label/"), "/values")
 		if strings.HasPrefix(name, "U__") {
 			name = model.UnescapeName(name, model.ValueEncodingEscaping)
 		}
@@ -151,7 +154,7 @@ func (l *keptList) some(r *http.Request, form url.Values, name string) bool {
 	}
 	form = url.Values{"start": form["start"], "end": form["end"], "limit": {"1"}}
 	r = r.Clone(r.Context())
-	r.URL.Path, r.URL.RawPath = prefix+"/series", ""
+	r.URL.Path, r.URL.RawPath = Prefix+"/series", ""
 	a := l.ask(r, form, lacking)
 	return a.Status == "success" && len(a.Data) > len("[]")
 }

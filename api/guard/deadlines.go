@@ -1,4 +1,4 @@
-package api
+package guard
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // Clients that send or read nothing are cut off. What a body or an answer takes may be long,
@@ -17,14 +19,11 @@ const (
 	// bytes a second must come after that.
 	bodyGrace   = 10 * time.Second
 	minBodyRate = 8 << 10
-	// writePiece is how many bytes a client must read within Options.WriteTimeout.
+	// writePiece is how many bytes a client must read within Guard.WriteTimeout.
 	writePiece = 64 << 10
 	// renewShare is the part of a timeout within which a deadline is not moved again.
 	renewShare = 16
 )
-
-// errSlowBody is the error of reading a body that does not come.
-var errSlowBody = errors.New("the request's body did not arrive in time")
 
 // timedBody is a request's body that fails when it comes too slowly.
 type timedBody struct {
@@ -64,7 +63,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	case err == nil:
 		b.move()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errSlowBody
+		err = respond.ErrSlowBody
 	case !b.ended:
 		b.ended = true
 		_ = b.c.SetReadDeadline(time.Time{})

@@ -1,4 +1,4 @@
-package api
+package forward
 
 import (
 	"net/http"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/prometheus/util/httputil"
+
+	"github.com/promwarp/promwarp/api/respond"
 )
 
 // maxDecoded is how often a path is decoded in the search for what leads out of it.
@@ -15,11 +17,11 @@ const maxDecoded = 8
 // staying has h answer requests whose path stays where it is, however often servers on its
 // way decode it: those behind get promwarp's credentials, and one that normalises paths
 // would take these to another place.
-func (a *API) staying(h http.Handler) http.Handler {
+func (f *Forwarder) staying(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if leaves(r.URL.EscapedPath()) {
-			httputil.SetCORS(w, a.o.CORSOrigin, r)
-			respondError(w, http.StatusBadRequest, typeBadData,
+			httputil.SetCORS(w, f.o.CORSOrigin, r)
+			respond.Error(w, http.StatusBadRequest, respond.BadData,
 				`the path has an element "." or "..", a backslash or a NUL, perhaps escaped, which is not forwarded; a label's name that has one can be given in its escaped form, U__...`)
 			return
 		}

@@ -1,7 +1,10 @@
-package api
+// Package federate answers /federate from samples, as Prometheus does: the newest sample of each
+// series that a selector matches, as metric families for another Prometheus to scrape.
+package federate
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,27 +17,33 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/timestamp"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
 
-// defaultLookbackDelta is Prometheus's.
-const defaultLookbackDelta = 5 * time.Minute
-
-// federation returns what answers /federate. Where one server is read from, that
-// answers, which knows its external labels and the head of its data best; where it
-// has no such door, or there are several servers or a data directory, the answer is
-// made here from the samples, as Prometheus makes it.
-func (a *API) federation() http.Handler {
-	here := httputil.CompressionHandler{Handler: a.admitted(http.HandlerFunc(a.federate), a.federationFailed)}
-	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
-		return here
-	}
-	return a.admittedTo(a.listAdmission(), a.forwardOr(a.o.Remotes[0], here), a.federationFailed)
+// Options are what a Door is made from.
+type Options struct {
+	Queryable storage.Queryable
+	Parser    parser.Parser
+	// LookbackDelta is how old samples may be.
+	LookbackDelta time.Duration
+	// ExternalLabels are added to series; nil is none.
+	ExternalLabels func() labels.Labels
+	Logger         *slog.Logger
+	// NotePanic is told of errors, among which there may be panics.
+	NotePanic func(error)
 }
+
+// Door is the http.Handler of /federate.
+type Door struct{ o Options }
+
+// New returns the door.
+func New(o Options) *Door { return &Door{o} }
 
 // exposed is the newest sample of a series.
 type exposed struct {
@@ -44,37 +53,37 @@ type exposed struct {
 	h      *histogram.FloatHistogram // nil if it is a float
 }
 
-// federate answers with the newest sample of each series that a match[] selects.
-func (a *API) federate(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers with the newest sample of each series that a match[] selects.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, fmt.Sprintf("error parsing form values: %v", err), http.StatusBadRequest)
 		return
 	}
-	selectors, err := a.o.Parser.ParseMetricSelectors(r.Form["match[]"])
+	selectors, err := d.o.Parser.ParseMetricSelectors(r.Form["match[]"])
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	samples, err := a.newest(r, selectors, time.Now())
-	evaluationEnded(r.Context())
+	samples, err := d.newest(r, selectors, time.Now())
+	admit.EvaluationEnded(r.Context())
 	if err != nil {
-		a.federationFailed(w, r, err)
+		d.Failed(w, r, err)
 		return
 	}
 	format := expfmt.NegotiateAccept(r.Header, expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))
 	w.Header().Set("Content-Type", string(format))
-	if err := a.expose(expfmt.NewEncoder(w, format), samples, format.FormatType() != expfmt.TypeTextPlain); err != nil {
-		a.logger.Warn("federation broke off", "err", err)
+	if err := d.expose(expfmt.NewEncoder(w, format), samples, format.FormatType() != expfmt.TypeTextPlain); err != nil {
+		d.o.Logger.Warn("federation broke off", "err", err)
 	}
 }
 
-// federationFailed answers in the form of Prometheus's /federate.
-func (a *API) federationFailed(w http.ResponseWriter, _ *http.Request, err error) {
-	a.logger.Warn("federation failed", "err", err)
-	a.notePanic(err)
+// Failed answers in the form of Prometheus's /federate.
+func (d *Door) Failed(w http.ResponseWriter, _ *http.Request, err error) {
+	d.o.Logger.Warn("federation failed", "err", err)
+	d.o.NotePanic(err)
 	code := http.StatusInternalServerError
-	if c, typ := classify(err); typ == typeUnavailable || typ == typeTimeout || typ == typeCanceled {
+	if c, typ := respond.Classify(err); typ == respond.Unavailable || typ == respond.Timeout || typ == respond.Canceled {
 		code = c
 	}
 	http.Error(w, err.Error(), code)
@@ -82,12 +91,12 @@ func (a *API) federationFailed(w http.ResponseWriter, _ *http.Request, err error
 
 // newest returns the newest sample, not older than the lookback delta, of each
 // series that one of the selectors matches, in order of their names.
-func (a *API) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Time) ([]exposed, error) {
+func (d *Door) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Time) ([]exposed, error) {
 	// The answer cannot carry a warning that an upstream is missing.
 	ctx := fanout.Whole(r.Context())
 	maxt := timestamp.FromTime(now)
-	mint := timestamp.FromTime(now.Add(-a.o.LookbackDelta))
-	q, err := a.o.Queryable.Querier(mint, maxt)
+	mint := timestamp.FromTime(now.Add(-d.o.LookbackDelta))
+	q, err := d.o.Queryable.Querier(mint, maxt)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +111,7 @@ func (a *API) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Ti
 	var samples []exposed
 	set := storage.NewMergeSeriesSet(sets, 0, storage.ChainedSeriesMerge)
 	var it chunkenc.Iterator
-	last := storage.NewMemoizedEmptyIterator(a.o.LookbackDelta.Milliseconds())
+	last := storage.NewMemoizedEmptyIterator(d.o.LookbackDelta.Milliseconds())
 	for set.Next() {
 		it = set.At().Iterator(it)
 		last.Reset(it)
@@ -139,8 +148,8 @@ func (a *API) newest(r *http.Request, selectors [][]*labels.Matcher, now time.Ti
 // expose writes samples as metric families. One family holds what has the same
 // name and kind. Native histograms with exponential buckets have no form but in
 // protocol buffers and are left out of the others.
-func (a *API) expose(enc expfmt.Encoder, samples []exposed, native bool) error {
-	external := a.externalLabels()
+func (d *Door) expose(enc expfmt.Encoder, samples []exposed, native bool) error {
+	external := d.externalLabels()
 	var family *dto.MetricFamily
 	for _, s := range samples {
 		if s.h != nil && !s.h.UsesCustomBuckets() && !native {
@@ -148,7 +157,7 @@ func (a *API) expose(enc expfmt.Encoder, samples []exposed, native bool) error {
 		}
 		name := s.labels.Get(model.MetricNameLabel)
 		if name == "" {
-			a.logger.Warn("a series without a name is left out of federation", "labels", s.labels.String())
+			d.o.Logger.Warn("a series without a name is left out of federation", "labels", s.labels.String())
 			continue
 		}
 		if kind := s.kind(); family == nil || family.GetName() != name || family.GetType() != kind {
@@ -170,10 +179,10 @@ func (a *API) expose(enc expfmt.Encoder, samples []exposed, native bool) error {
 // externalLabels are those that series get which lack them, in order. instance is
 // always one of them, empty if nothing else, so that a scrape that honours labels
 // does not add its own.
-func (a *API) externalLabels() []labels.Label {
+func (d *Door) externalLabels() []labels.Label {
 	b := labels.NewBuilder(labels.EmptyLabels())
-	if a.o.ExternalLabels != nil {
-		b.Reset(a.o.ExternalLabels())
+	if d.o.ExternalLabels != nil {
+		b.Reset(d.o.ExternalLabels())
 	}
 	var all []labels.Label
 	b.Range(func(l labels.Label) { all = append(all, l) })

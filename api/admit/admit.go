@@ -1,0 +1,118 @@
+// Package admit has requests wait for their turn, so that no more are evaluated at once than
+// the machine is good for, and refuses those that would wait too long. A Gate has a queue of
+// queries and one of lists, both fair between clients.
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+type slotKey struct{}
+
+// Gate is where requests wait for their turn.
+type Gate struct {
+	// Queries and Lists are where queries wait, and requests for labels, series and metadata;
+	// nil bounds nothing.
+	Queries, Lists *queue.Queue
+	// Timeout bounds a request with its time in the queue.
+	Timeout time.Duration
+	// TenantHeader is the header that says whose a request is; requests without it, and all if
+	// it is empty, are the remote address's.
+	TenantHeader string
+}
+
+// Refuse answers a request that got no slot, for the reason err.
+type Refuse = func(w http.ResponseWriter, r *http.Request, err error)
+
+// admission is a queue and what its requests are called in errors.
+type admission struct {
+	queue     *queue.Queue
+	one, many string // "query", "queries"
+	slots     string // the flag that sets the number of slots
+}
+
+// Query has h answer when there is a slot for the request's query, which is to be given back
+// by EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
+// form, if it has one, must have been read, so that whoever sends one slowly holds no slot.
+func (g *Gate) Query(h http.Handler, refuse Refuse) http.Handler {
+	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency"}, h, refuse)
+}
+
+// List is like Query, of requests for labels, series and metadata.
+func (g *Gate) List(h http.Handler, refuse Refuse) http.Handler {
+	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists"}, h, refuse)
+}
+
+func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
+		defer cancel()
+		slot, err := q.queue.Enter(ctx, g.Client(r))
+		if err != nil {
+			w.Header().Set("Retry-After", respond.RetryAfter(err))
+			refuse(w, r, q.refusal(err))
+			return
+		}
+		defer slot.Leave()
+		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, slot)))
+	})
+}
+
+// EvaluationEnded gives the slot of a request back.
+func EvaluationEnded(ctx context.Context) {
+	slot, _ := ctx.Value(slotKey{}).(*queue.Slot)
+	slot.Leave()
+}
+
+// timeout is how long a request's query may take, the queue included. A form that was not
+// read has no timeout.
+func (g *Gate) timeout(r *http.Request) time.Duration {
+	if d, err := params.Duration(r.Form.Get("timeout")); err == nil && d > 0 {
+		return min(d, g.Timeout)
+	}
+	return g.Timeout
+}
+
+// Client names who asks, among whom the queue is fair.
+func (g *Gate) Client(r *http.Request) string {
+	if g.TenantHeader != "" {
+		if tenant := r.Header.Get(g.TenantHeader); tenant != "" {
+			return "tenant " + tenant
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// queueError is the error of a request that got no slot.
+type queueError struct {
+	text string
+	err  error
+}
+
+func (e *queueError) Error() string { return e.text }
+func (e *queueError) Unwrap() error { return e.err }
+
+// refusal says why a request got no slot.
+func (q admission) refusal(err error) error {
+	text := fmt.Sprintf("the %s was cancelled while it waited in the queue", q.one)
+	switch {
+	case errors.As(err, new(*queue.Rejected)):
+		text = fmt.Sprintf("too many %s at once: %v; %s, --query.max-queue and --query.max-queue-time set the limits", q.many, err, q.slots)
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("%s timed out in the queue: none of %d slots, which %s sets, became free within its timeout", q.one, q.queue.Limits().Slots, q.slots)
+	}
+	return &queueError{text, err}
+}

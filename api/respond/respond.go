@@ -1,0 +1,176 @@
+// Package respond writes answers and errors in Prometheus's form, and says which type and
+// status an error has. Data and Error are what most doors use; Classify is the table of errors.
+package respond
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/planner"
+)
+
+// Errors are JSON in Prometheus's form, whatever the door. These are their
+// types and statuses:
+//
+//	cause                                             errorType    status
+//	wrong parameter, PromQL that does not parse, or
+//	is longer or deeper than the limits allow         bad_data     400
+//	request body too large                            bad_data     413
+//	request body too slow                             timeout      408
+//	evaluation failed: too many samples, many-to-many execution    422
+//	upstream refused what was asked (its 400 and 422) execution    422
+//	the request went away                             canceled     499
+//	query timeout, fetching and the queue counted     timeout      503
+//	too many queries: the queue is full or too slow   unavailable  503
+//	not ready, or draining                            unavailable  503
+//	no memory left for the moment (Retry-After)       unavailable  503
+//	upstream cannot be reached, answers 5xx or 429,
+//	rejects promwarp's credentials, breaks off        unavailable  502
+//	labels and metadata of an unknown upstream        unavailable  501
+//	no such door                                      not_found    404
+//	a panic                                           internal     500
+//
+// All but the upstream's and the queue's are Prometheus's own. Prometheus itself never waits
+// for a store, so it has no status for one that fails; 502 tells clients and
+// load balancers that promwarp works and what is behind it does not.
+const (
+	BadData     = "bad_data"
+	Execution   = "execution"
+	Canceled    = "canceled"
+	Timeout     = "timeout"
+	Unavailable = "unavailable"
+	NotFound    = "not_found"
+	Internal    = "internal"
+)
+
+// StatusClientClosed is nginx's status for a request whose client went away.
+const StatusClientClosed = 499
+
+// ErrSlowBody is the error of reading a request's body that does not come.
+var ErrSlowBody = errors.New("the request's body did not arrive in time")
+
+// Error writes an error of the given type in Prometheus's form.
+func Error(w http.ResponseWriter, code int, typ, message string) {
+	writeJSON(w, code, struct {
+		Status    string `json:"status"`
+		ErrorType string `json:"errorType"`
+		Error     string `json:"error"`
+	}{"error", typ, message})
+}
+
+// Data writes an answer in Prometheus's form.
+func Data(w http.ResponseWriter, data any) {
+	writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+		Data   any    `json:"data"`
+	}{"success", data})
+}
+
+// Warned writes an answer, with warnings and infos where there are any.
+func Warned(w http.ResponseWriter, data any, warnings, infos []string) {
+	writeJSON(w, http.StatusOK, struct {
+		Status   string   `json:"status"`
+		Data     any      `json:"data"`
+		Warnings []string `json:"warnings,omitempty"`
+		Infos    []string `json:"infos,omitempty"`
+	}{"success", data, warnings, infos})
+}
+
+// Invalid says that a parameter is wrong, in Prometheus's words.
+func Invalid(w http.ResponseWriter, parameter string, err error) {
+	Error(w, http.StatusBadRequest, BadData, fmt.Sprintf("invalid parameter %q: %v", parameter, err))
+}
+
+// Always is a door that gives the same error to all.
+func Always(code int, typ, message string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Error(w, code, typ, message) })
+}
+
+// Text writes plain text.
+func Text(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text)
+}
+
+// UnreadBody answers a request whose body is too large or does not come, and reports whether
+// err says so.
+func UnreadBody(w http.ResponseWriter, err error) bool {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		Error(w, http.StatusRequestEntityTooLarge, BadData, fmt.Sprintf("the request's body is larger than the %d bytes that promwarp takes", large.Limit))
+	case errors.Is(err, ErrSlowBody):
+		Error(w, http.StatusRequestTimeout, Timeout, err.Error())
+	default:
+		return false
+	}
+	return true
+}
+
+// RetryAfter is the value of the header Retry-After for a request that was refused for now:
+// what the queue expects if that refused it, else a second.
+func RetryAfter(err error) string {
+	var r *queue.Rejected
+	if errors.As(err, &r) {
+		return strconv.Itoa(int(r.RetryAfter() / time.Second))
+	}
+	return "1"
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		code, b = http.StatusInternalServerError, []byte(`{"status":"error","errorType":"internal","error":"the answer cannot be written as JSON"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Del("Content-Length")
+	w.WriteHeader(code)
+	_, _ = w.Write(b)
+}
+
+// Classify gives the status and type of an error from evaluation.
+func Classify(err error) (code int, typ string) {
+	var (
+		timeout  promql.ErrQueryTimeout
+		canceled promql.ErrQueryCanceled
+		stored   promql.ErrStorage
+		syntax   *parser.ParseErr
+		syntaxes parser.ParseErrors
+		rejected *queue.Rejected
+		panicked *rescue.Panic
+		beyond   *planner.LimitError
+	)
+	switch {
+	case errors.As(err, &panicked):
+		return http.StatusInternalServerError, Internal
+	case errors.As(err, &rejected):
+		return http.StatusServiceUnavailable, Unavailable
+	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, Timeout
+	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
+		return StatusClientClosed, Canceled
+	case errors.As(err, new(*memory.BusyError)):
+		return http.StatusServiceUnavailable, Unavailable
+	case isUnavailable(err):
+		return http.StatusBadGateway, Unavailable
+	case errors.As(err, &stored):
+		return http.StatusInternalServerError, Internal
+	case errors.As(err, &syntax), errors.As(err, &syntaxes), errors.As(err, &beyond):
+		return http.StatusBadRequest, BadData
+	}
+	return http.StatusUnprocessableEntity, Execution
+}
