@@ -36,7 +36,7 @@ type ranker struct {
 	collected []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ranker {
+func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *ranker {
 	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
 	a.layOut(a.instant() || a.ks != nil)
 	a.collected = make([]plan.Row, in.N)
