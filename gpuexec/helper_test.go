@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -41,7 +42,7 @@ func onBench(t testing.TB, f func(b *bench)) {
 // put copies a slice to the device.
 func put[T any](b *bench, data []T) cuda.Pointer {
 	p := space[T](b, uint64(len(data)))
-	require.NoError(b.t, b.c.CopyIn(p, bytesOf(data), b.stream))
+	require.NoError(b.t, b.c.CopyIn(p, layout.BytesOf(data), b.stream))
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return p
 }
@@ -60,7 +61,7 @@ func space[T any](b *bench, n uint64) cuda.Pointer {
 func get[T any](b *bench, p cuda.Pointer, n uint64) []T {
 	out := make([]T, n)
 	if n > 0 {
-		require.NoError(b.t, b.c.CopyOut(bytesOf(out), p, b.stream))
+		require.NoError(b.t, b.c.CopyOut(layout.BytesOf(out), p, b.stream))
 	}
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -26,7 +27,7 @@ func BenchmarkRows(b *testing.B) {
 		series = 65_536
 	}
 	dev := cudatest.Device(b)
-	PageLockSlabs(dev)
+	pinned.PageLockSlabs(dev)
 	defer selection.PageLockSlabs(nil)
 	for _, values := range []string{"zeros", "random"} {
 		sel, err := synthetic.Make(synthetic.Options{

@@ -13,8 +13,9 @@ import (
 type connections struct {
 	slots chan struct{} // one element for each that is open or being accepted
 
-	mu    sync.Mutex
-	quiet map[net.Conn]time.Time // since when nothing is being asked
+	// quiet holds by net.Conn the time.Time since when nothing is being asked. Each request
+	// changes it twice: behind one mutex those of a thousand connections would wait in line.
+	quiet sync.Map
 }
 
 const (
@@ -26,32 +27,30 @@ const (
 )
 
 func newConnections(max int) *connections {
-	return &connections{slots: make(chan struct{}, max), quiet: map[net.Conn]time.Time{}}
+	return &connections{slots: make(chan struct{}, max)}
 }
 
 // state is for http.Server.ConnState.
 func (c *connections) state(conn net.Conn, s http.ConnState) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if s == http.StateNew || s == http.StateIdle {
-		c.quiet[conn] = time.Now()
+		c.quiet.Store(conn, time.Now())
 		return
 	}
-	delete(c.quiet, conn)
+	c.quiet.Delete(conn)
 }
 
 // closeQuiet closes the connection that has been quiet for longest.
 func (c *connections) closeQuiet() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	var longest net.Conn
-	for conn, since := range c.quiet {
-		if time.Since(since) >= minQuiet && (longest == nil || since.Before(c.quiet[longest])) {
-			longest = conn
+	least := time.Now().Add(-minQuiet)
+	c.quiet.Range(func(conn, since any) bool {
+		if since := since.(time.Time); !since.After(least) {
+			longest, least = conn.(net.Conn), since
 		}
-	}
-	if longest != nil {
-		delete(c.quiet, longest)
+		return true
+	})
+	// It is left alone if something has been asked on it since.
+	if longest != nil && c.quiet.CompareAndDelete(longest, least) {
 		go longest.Close() // which may say goodbye to the client first
 	}
 }

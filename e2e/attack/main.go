@@ -80,9 +80,12 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	held, err := false, error(nil)
-	if len(os.Args) > 1 && os.Args[1] == "restart" {
+	switch command := append(os.Args[1:], ""); command[0] {
+	case "restart":
 		held, err = restarts(ctx, os.Args[2:])
-	} else {
+	case "probe": // started by run
+		held, err = true, ask(ctx, os.Args[2:])
+	default:
 		held, err = run(ctx, os.Args[1:])
 	}
 	if errors.Is(err, flag.ErrHelp) {

@@ -51,7 +51,8 @@ func (c *campaign) measured(ctx context.Context, name string, bars bool, what fu
 	begun := time.Now()
 	v := what(ctx)
 	r.took = time.Since(begun)
-	r.small = small.end()
+	var unknown error
+	r.small, unknown = small.end()
 	var gone error
 	r.peak, gone = memory.end()
 	if ctx.Err() != nil {
@@ -63,6 +64,9 @@ func (c *campaign) measured(ctx context.Context, name string, bars bool, what fu
 		r.figures += noted(v.broken)
 	} else {
 		r.broken = append(r.broken, v.broken...)
+	}
+	if unknown != nil {
+		r.breaks("%v", unknown)
 	}
 	if gone != nil {
 		r.breaks("the process is gone: %v", gone)

@@ -1,5 +1,8 @@
 package cuda
 
+import (
+)
+
 // call is one function of the driver.
 type call int
 

@@ -1,5 +1,8 @@
 package cuda
 
+import (
+)
+
 var (
 	ForbiddenFile = forbiddenFile
 	CannotStart   = cannotStart

@@ -38,6 +38,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -113,7 +114,7 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 		return err
 	}
 	defer func() { err = closed(err, x.Close()) }()
-	gpuexec.PageLockSlabs(dev)
+	pinned.PageLockSlabs(dev)
 	defer selection.PageLockSlabs(nil)
 	r, err := newRig(dev)
 	if err != nil {

@@ -1,6 +1,8 @@
-package gpuexec
+package resident
 
-import "slices"
+import (
+	"slices"
+)
 
 // span is a stretch of memory in bytes.
 type span struct{ at, size uint64 }

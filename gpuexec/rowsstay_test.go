@@ -3,104 +3,39 @@ package gpuexec
 import (
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// all is how many buffers are free.
-func (l *lender) all() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.free)
+// free is how many buffers for rows wait to be lent.
+func free(x *Executor) int {
+	n, _, _ := x.lender.Counts()
+	return n
+}
+
+// bound is how many buffers for rows are free, or may still be taken.
+func bound(x *Executor) int {
+	free, left, _ := x.lender.Counts()
+	return free + left
 }
 
 // spoilStretches changes what is given back, for one test.
 func spoilStretches(t *testing.T) {
-	spoilReturned = func(s *rowBuffer) {
+	pinned.SpoilReturned = func(s *pinned.Buffer) {
 		for k := range s {
 			s[k] = math.Float64frombits(0xDEAD_BEEF_0BAD_CAFE)
 		}
 	}
-	t.Cleanup(func() { spoilReturned = nil })
-}
-
-// TestLender: what is lent is lent once, up to the bound, and again once it was given
-// back; what is still lent when the lender is released stays good.
-func TestLender(t *testing.T) {
-	h := cudatest.Control(t)
-	dev := cudatest.Device(t)
-	held := h.Held()
-	l := newLender(dev, 5*8*rowBufferValues+7)
-	require.Nil(t, l.lend(6), "more than there may be")
-	require.Zero(t, h.Calls("cuMemHostRegister_v2"))
-	a := l.lend(2)
-	require.Len(t, a, 2)
-	require.Equal(t, 2, h.Held()-held)
-	b := l.lend(3)
-	require.Len(t, b, 3)
-	require.Nil(t, l.lend(1))
-	seen := map[*rowBuffer]bool{}
-	for _, s := range append(append([]*rowBuffer{}, a...), b...) {
-		require.False(t, seen[s])
-		seen[s] = true
-	}
-	l.giveBack(a, true)
-	require.ElementsMatch(t, a, l.lend(2))
-	require.Equal(t, 5, h.Calls("cuMemHostRegister_v2"))
-	l.giveBack(a[:1], false)
-	require.Nil(t, l.lend(1), "the device may yet write to it")
-	l.giveBack(a[1:], true)
-	a[1] = nil
-	b[0][7] = 7
-	require.NoError(t, dev.Do(l.release))
-	require.Nil(t, l.lend(1))
-	require.Equal(t, 7.0, b[0][7])
-	l.giveBack(b, true)
-	require.Equal(t, 1, h.Held()-held, "the one that is never lent again")
-	require.Nil(t, l.lend(1))
-}
-
-// TestLenderFinds: what is not given back is found once nobody refers to it, and not
-// before.
-func TestLenderFinds(t *testing.T) {
-	dev := cudatest.Device(t)
-	l := newLender(dev, 8*rowBufferValues)
-	for range 3 { // found more than once
-		values := l.lend(1)[0][1000:2000]
-		for range 3 {
-			runtime.GC()
-		}
-		require.Nil(t, l.lend(1))
-		values[0] = 1
-		runtime.KeepAlive(&values)
-		values = nil
-		require.Eventually(t, func() bool { runtime.GC(); return l.all() == 1 }, 10*time.Second, time.Millisecond)
-	}
-	require.NoError(t, dev.Do(l.release))
-}
-
-// TestLenderFails: where no more memory can be locked, there is none to lend.
-func TestLenderFails(t *testing.T) {
-	h := cudatest.Control(t)
-	dev := cudatest.Device(t)
-	l := newLender(dev, 100*8*rowBufferValues)
-	h.Configure("cuMemHostRegister_v2:3=2")
-	require.Nil(t, l.lend(4))
-	require.Equal(t, 2, l.all())
-	require.Len(t, l.lend(2), 2)
-	require.Nil(t, l.lend(1))
-	require.Equal(t, 3, h.Calls("cuMemHostRegister_v2"), "it is not tried again")
+	t.Cleanup(func() { pinned.SpoilReturned = nil })
 }
 
 // TestRowsStay: the rows of several jobs at once stay as they are until their matrices
@@ -110,7 +45,7 @@ func TestRowsStay(t *testing.T) {
 	spoilStretches(t)
 	r := rand.New(rand.NewPCG(71, 72))
 	cpu := cpuexec.New(cpuexec.Options{})
-	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: 12 * 8 * rowBufferValues})
+	x := executor(t, Options{Memory: 96 << 20, Staging: 1 << 20, Rows: 12 * 8 * pinned.BufferValues})
 	type query struct {
 		job  cpuexec.Job
 		want *plan.Matrix
@@ -158,9 +93,8 @@ func TestRowsStay(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Positive(t, x.lender.all())
-	require.Equal(t, 12, x.lender.left+x.lender.all(), "everything was given back")
-	require.Empty(t, x.lender.stuck)
+	require.Positive(t, free(x))
+	require.Equal(t, 12, bound(x), "everything was given back")
 }
 
 // TestRowsOfFewValues: rows that are mostly empty do not keep memory from others.
@@ -175,10 +109,10 @@ func TestRowsOfFewValues(t *testing.T) {
 	require.NoError(t, err)
 	same(t, want, got, true, "few values")
 	require.Less(t, got.Points(), int64(200*9000/2))
-	made := x.lender.all()
+	made := free(x)
 	require.Positive(t, made, "it was given back")
 	got.Release()
-	require.Equal(t, made, x.lender.all())
+	require.Equal(t, made, free(x))
 }
 
 // TestRowsGivenBack: a query that fails gives back what it was lent.
@@ -190,17 +124,17 @@ func TestRowsGivenBack(t *testing.T) {
 	require.NoError(t, err)
 	points := m.Points()
 	m.Release()
-	made := x.lender.all()
+	made := free(x)
 	require.Greater(t, made, 2, "several batches")
 	for _, most := range []int64{1, points / 2, points - 1} {
 		job.MaxSamples = int(most)
 		_, err := x.Run(t.Context(), job)
 		require.ErrorContains(t, err, "query processing would load too many samples")
-		require.Equal(t, made, x.lender.all(), "%d of %d", most, points)
+		require.Equal(t, made, free(x), "%d of %d", most, points)
 	}
 	job.MaxSamples, job.Budget = 0, operator.NewBudget(t.Context(), 4*points, nil)
 	var e *operator.MemoryError
 	_, err = x.Run(t.Context(), job)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, made, x.lender.all())
+	require.Equal(t, made, free(x))
 }

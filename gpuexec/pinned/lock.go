@@ -1,4 +1,4 @@
-package gpuexec
+package pinned
 
 import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"

@@ -1,6 +1,8 @@
-package gpuexec
+package probe
 
-import "github.com/promwarp/promwarp/gpuexec/cuda"
+import (
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+)
 
 // linkBytes is the size of the copies that measure the link, at most.
 const linkBytes = 128 << 20
@@ -33,7 +35,7 @@ func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
 	}
 	best := func(enqueue func() error) (rate float64, err error) {
 		for range 4 {
-			ms, err := timed(c, s, begin, end, enqueue)
+			ms, err := Timed(c, s, begin, end, enqueue)
 			if err != nil {
 				return 0, err
 			}
@@ -48,8 +50,8 @@ func MeasureLink(c *cuda.Context, free uint64) (to, from float64, err error) {
 	return to, from, err
 }
 
-// timed runs what enqueue puts on a stream and returns how long it took, in ms.
-func timed(c *cuda.Context, s cuda.Stream, begin, end cuda.Event, enqueue func() error) (float64, error) {
+// Timed runs what enqueue puts on a stream and returns how long it took, in ms.
+func Timed(c *cuda.Context, s cuda.Stream, begin, end cuda.Event, enqueue func() error) (float64, error) {
 	if err := c.Record(begin, s); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,6 @@
-package gpuexec
+// Package probe finds out whether a device computes rightly, how long a launch takes, and how fast
+// the link to it is. What a probe takes it gives back.
+package probe
 
 import (
 	"encoding/binary"

@@ -2,4 +2,8 @@
 
 package gpuexec
 
+import (
+
+)
+
 func useHugePages([]byte) {}
