@@ -60,7 +60,7 @@ func (r *run) filler(n plan.Node) operator.Filler {
 		return vector.Merged(q, n, &vector.Stream{Query: q, Of: c})
 	case *plan.Map, *plan.Relabel: // that merge
 		in := r.build(n.Inputs()[0])
-		rows := r.finished(n, func() ([]plan.Row, error) { return operator.Rows(in) })
+		rows := &operator.Finished{Query: q, Leaks: true, Eval: func() ([]plan.Row, error) { return operator.Rows(in) }}
 		return vector.Merged(q, n, &vector.Stream{Query: q, Of: rows, Above: vector.Chain{n}})
 	case *plan.Sort: // at a single step
 		return vector.NewSort(q, n, r.build(n.Input))
