@@ -20,7 +20,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -202,7 +202,7 @@ func (x *Executor) empty() { x.store.Clear() }
 // process with a GPU does.
 func pageLock(t testing.TB, dev *cuda.Device) {
 	pinned.PageLockSlabs(dev)
-	t.Cleanup(func() { selection.PageLockSlabs(nil) })
+	t.Cleanup(func() { slab.PageLock(nil) })
 }
 
 // median runs f once to warm up and then n times, and returns the median of how
