@@ -119,10 +119,8 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *Outcome) error 
 	r.Matrix.Peak = max(r.Matrix.Peak, peak)
 	r.Matrix.Work.Series += len(l.GroupOf)
 	r.countSteps(x.All, x.Fresh)
-	if err := r.check(l.Window, s.src, hasPoints); err != nil {
-		return err
-	}
-	if err := r.checkTimestamps(l.Window, held, len(hasPoints)); err != nil {
+	s.hasPoints = hasPoints
+	if err := s.raise(held); err != nil {
 		return err
 	}
 	if err := s.checkMaps(l, x, hasPoints, held); err != nil {

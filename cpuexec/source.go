@@ -152,27 +152,25 @@ func namesDiffer(ls []labels.Labels) bool {
 	return false
 }
 
-// check ends a window: it raises what Prometheus's engine raises once it has
-// evaluated a range function over all series.
-func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
-	if w.Func.Counter {
+// check raises what Prometheus's engine raises once it has evaluated a range function over all
+// series, of which with oneName all have the same name, and with mayCollide some may be the same
+// without their names.
+func (e *windowing) check(oneName, mayCollide bool) error {
+	if e.call.Func.Counter {
 		var ls []labels.Labels
-		for i, l := range s.labels {
-			if hasPoints[i] {
+		for i, l := range e.series {
+			if e.hasPoints[i] {
 				ls = append(ls, l)
-				if s.oneName {
+				if oneName {
 					break // the others' are noted with it
 				}
 			}
 		}
-		r.warnNonCounters(w.ArgPos, ls)
-	}
-	if !s.mayCollide {
-		return nil
+		e.r.warnNonCounters(e.argPos, ls)
 	}
 	seen := vector.Distinct{}
-	for i, l := range s.labels {
-		if hasPoints[i] && !seen.Add(vector.DropNames(l)) {
+	for i, l := range e.series {
+		if mayCollide && e.hasPoints[i] && !seen.Add(vector.DropNames(l)) {
 			return vector.ErrSameLabels
 		}
 	}

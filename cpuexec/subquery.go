@@ -2,7 +2,6 @@ package cpuexec
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -98,22 +97,7 @@ func (o *subquery) onCores() error {
 // raise raises what Prometheus's engine raises once it has evaluated the function.
 func (o *subquery) raise() error {
 	o.r.Held -= operator.Points(o.in)
-	seen := vector.Distinct{}
-	var ls []labels.Labels
-	for i, l := range o.series {
-		if !o.hasPoints[i] {
-			continue
-		}
-		ls = append(ls, l)
-		if o.drops && !seen.Add(vector.DropNames(l)) {
-			return vector.ErrSameLabels
-		}
-	}
-	if o.n.Func.Counter {
-		// Prometheus has put a selector without a position in the subquery's place.
-		o.r.warnNonCounters(posrange.PositionRange{}, ls)
-	}
-	return nil
+	return o.check(false, o.drops)
 }
 
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is

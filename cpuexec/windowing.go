@@ -26,7 +26,7 @@ type windowing struct {
 	above    vector.Chain
 	call     window.Call
 	paramPos posrange.PositionRange
-	argPos   posrange.PositionRange
+	argPos   posrange.PositionRange // none of a subquery: Prometheus has replaced it by then
 	params   []operator.Operator
 	held     int // before it was opened
 	after    int // when it has ended, unless something above it releases that
@@ -184,12 +184,7 @@ func (s *selected) windowed(out operator.Sink, offload func() error) error {
 	if s.workers = r.Workers; s.src.sel.NumSamples() < operator.InlineSamples {
 		s.workers = 1
 	}
-	return s.drive(out, offload, s.onCores, func() error {
-		if err := r.check(s.w, s.src, s.hasPoints); err != nil {
-			return err
-		}
-		return r.checkTimestamps(s.w, s.limit.Held-r.Held, len(s.series))
-	})
+	return s.drive(out, offload, s.onCores, func() error { return s.raise(s.limit.Held - r.Held) })
 }
 
 // onCores evaluates the series that were not consumed yet.
@@ -213,11 +208,12 @@ func (s *selected) onCores() error {
 	return nil
 }
 
-// checkTimestamps raises what Prometheus's engine raises of so many results of the
-// functions timestamp and start_timestamp, which it makes step by step, from nothing that it holds.
-func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
-	if w.Func != plan.Timestamp && w.Func != plan.StartTimestamp {
-		return nil
+// raise raises what Prometheus's engine raises once it has evaluated the window to so many
+// points. Those of timestamp and start_timestamp it makes step by step, from nothing that it holds.
+func (s *selected) raise(points int) error {
+	err := s.check(s.src.oneName, s.src.mayCollide)
+	if err != nil || s.w.Func != plan.Timestamp && s.w.Func != plan.StartTimestamp {
+		return err
 	}
-	return r.CheckSteps(w, 0, 0, points, series)
+	return s.r.CheckSteps(s.w, 0, 0, points, len(s.series))
 }

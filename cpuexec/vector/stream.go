@@ -39,13 +39,10 @@ func (s *Stream) Open() (*operator.Series, error) {
 	if below.Rows != nil && s.Above.RelabelsOnly() {
 		out.Rows = func() ([]plan.Row, error) {
 			rows, err := below.Rows()
-			if err != nil {
-				return nil, err
-			}
 			for i := range rows {
 				rows[i].Labels = at(i)
 			}
-			return rows, nil
+			return rows, err
 		}
 	}
 	return out, nil
