@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -40,7 +41,7 @@ func (r *run) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
 // samples.
 func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
-		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names)), nil, nil))
+		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil))
 		var failed *SelectError
 		var declined *plan.Declined
 		switch {

@@ -35,9 +35,9 @@ func (e *windowing) holdParams() error {
 		e.call.Varying[i] = rows[0].Values
 		e.r.Held += steps
 	}
-	if f.Param == plan.TwoParamsAfter {
+	if check := e.call.Func.Check; check != nil {
 		for k, factor := range e.call.Varying[0] {
-			if window.CheckFactors(factor, e.call.Varying[1][k]) != nil {
+			if check(factor, e.call.Varying[1][k]) != nil {
 				return &plan.Declined{At: e.node, Reason: reasonFactors}
 			}
 		}

@@ -48,7 +48,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	r, n := e.r, len(e.series)
 	e.hasPoints = make([]bool, n)
 	e.limit = operator.SampleLimit{Max: r.job.MaxSamples, Window: !e.call.Func.Instant, Held: r.Held}
-	if e.leak.Leaks = e.call.Func == plan.Interpolated; e.leak.Leaks {
+	if e.leak.Leaks = &e.call.Func.WindowFunc == window.Interpolated; e.leak.Leaks {
 		e.limit.Max = 0 // of points
 	}
 	e.loop = &operator.Loop{Query: r.Query, Out: out, N: n, Workers: e.workers, Maps: e.above.Mappers(), Count: e.count}
@@ -159,7 +159,7 @@ type selected struct {
 func (r *run) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
 		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
-		call: window.Call{Func: w.Func, Param: w.Param, Trend: w.Trend},
+		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},
 	}}
 }
 
@@ -212,7 +212,7 @@ func (s *selected) onCores() error {
 // points. Those of timestamp and start_timestamp it makes step by step, from nothing that it holds.
 func (s *selected) raise(points int) error {
 	err := s.check(s.src.oneName, s.src.mayCollide)
-	if err != nil || s.w.Func != plan.Timestamp && s.w.Func != plan.StartTimestamp {
+	if err != nil || s.w.Func != window.Timestamp && s.w.Func != window.StartTimestamp {
 		return err
 	}
 	return s.r.CheckSteps(s.w, 0, 0, points, len(s.series))

@@ -92,15 +92,15 @@ func TestWay(t *testing.T) {
 		names, file, ok := strings.Cut(strings.Split(row, "|")[2], " in ")
 		require.True(t, ok, row)
 		file = strings.Trim(file, " `")
-		in := functions(t, file)
+		in := declared(t, file)
 		for _, m := range inlineCode.FindAllStringSubmatch(names, -1) {
 			assert(t, in[m[1]], "%s has no function %s, through which architecture.md has a job go", file, m[1])
 		}
 	}
 }
 
-// functions returns the functions of a file: `name`, or `Type.name` of a method.
-func functions(t *testing.T, file string) map[string]bool {
+// declared returns the functions of a file: `name`, or `Type.name` of a method.
+func declared(t *testing.T, file string) map[string]bool {
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, 0)
 	require.NoError(t, err)
 	all := map[string]bool{}

@@ -119,7 +119,7 @@ func Releases(n plan.Node) bool {
 	case *plan.Window, *plan.Relabel, *plan.Subwindow, *plan.Info:
 		return false
 	case *plan.Map:
-		return n.Func.Name != "neg"
+		return !n.Func.InPlace
 	}
 	return true
 }

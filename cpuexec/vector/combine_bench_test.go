@@ -36,19 +36,19 @@ func BenchmarkCombine(b *testing.B) {
 	lhs, rhs := rows("a"), rows("b")
 	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
 	binary := func(op string, asBool bool) plan.Node {
-		return &plan.Binary{Func: plan.Maps[op], Matching: on, Bool: asBool}
+		return &plan.Binary{Func: Named(op), Matching: on, Bool: asBool}
 	}
 	for name, n := range map[string]plan.Node{
 		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
 		"and": &plan.Set{Op: plan.And, Matching: on}, "unless": &plan.Set{Op: plan.Unless, Matching: on},
-		"scalar": &plan.StepMap{Func: plan.Maps["/"]},
+		"scalar": &plan.StepMap{Func: Named("/")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q := operator.NewQuery(context.Background(), plan.Grid{Interval: 1, Steps: steps}, runtime.GOMAXPROCS(0))
 			of := func(rows []plan.Row) operator.Operator {
 				return &Stream{Query: q, Of: &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) { return rows, nil }}}
 			}
-			by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
+			by := &plan.Aggregate{Func: aggregate.Named("sum"), Grouping: []string{"version"}}
 			for b.Loop() {
 				inputs := []operator.Operator{of(lhs), of(rhs)}
 				if name == "scalar" {
