@@ -176,9 +176,12 @@ func (r *run) failed() error {
 	return r.budget.Charge(0)
 }
 
-// hold counts n more values of the result, or samples held.
+// hold counts n more values of the result, or samples held. Once it has failed it always fails.
 func (r *run) hold(n int) error {
 	if r.held.Add(int64(n)) > r.most && r.most > 0 {
+		r.exceeded.Store(true)
+	}
+	if r.exceeded.Load() {
 		return promql.ErrTooManySamples("resampling")
 	}
 	return nil

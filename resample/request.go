@@ -19,8 +19,8 @@ type Request struct {
 	// the aggregates of their samples together. nil is none.
 	Reaggregate *aggregate.Definition
 	Fill        Fill
-	Limit       int // the most series of the answer; 0 is no limit
-	Explain     bool
+	Limit       int  // the most series of the answer; 0 is no limit
+	Explained   bool // the answer says how it was computed
 }
 
 // Grouping is by labels, or by all but some.

@@ -63,14 +63,15 @@ func New(o Options) *Executor {
 // run is the computation of one request.
 type run struct {
 	*Plan
-	ctx     context.Context
-	workers int
-	most    int64 // values of the result and samples held, at most; 0 is no bound
-	budget  *operator.Budget
-	sel     *selection.Selection
-	held    atomic.Int64 // values of the result and samples held
-	work    counters
-	result  *Result
+	ctx      context.Context
+	workers  int
+	most     int64 // values of the result and samples held, at most; 0 is no bound
+	budget   *operator.Budget
+	sel      *selection.Selection
+	held     atomic.Int64 // values of the result and samples held
+	exceeded atomic.Bool  // held was above most
+	work     counters
+	result   *Result
 }
 
 // Run computes a request over what q has. The result must be released. Errors are an *Error where

@@ -66,6 +66,7 @@ const (
 // values of parts behind it in the table.
 type partForm struct {
 	part  Parts
+	name  string
 	reads Parts
 	of    func(s *State, r *Samples)
 	merge func(s, o *State)
@@ -73,14 +74,14 @@ type partForm struct {
 
 // partForms are all parts. Each comes before those that it reads, so that these merge last.
 var partForms = []partForm{
-	{Squares, Mean | Count, squaresOf, mergeSquares},
-	{Mean, Sum | Count, meanOf, mergeMeans},
-	{Sum, 0, sumOf, mergeSums},
-	{Count, 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
-	{Extremes, 0, extremesOf, mergeExtremes},
-	{Ends, 0, endsOf, mergeEnds},
-	{Weighted, 0, areaOf, mergeAreas},
-	{Values, 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
+	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
+	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
+	{Sum, "sum", 0, sumOf, mergeSums},
+	{Count, "count", 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
+	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
+	{Ends, "ends", 0, endsOf, mergeEnds},
+	{Weighted, "weighted", 0, areaOf, mergeAreas},
+	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
 }
 
 // With is the parts with those that they read.
@@ -93,11 +94,25 @@ func (p Parts) With() Parts {
 	return p
 }
 
+// PartNames are the names of parts.
+func PartNames(p Parts) (names []string) {
+	for _, f := range partForms {
+		if p&f.part != 0 {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
 // Of makes the state of a run in s. Of the part Values s refers to the run's values, and may sort
 // them.
 func (p Parts) Of(s *State, r *Samples) {
+	rest := p
+	if several(p&visited) && s.visit(r.Values) {
+		rest &^= visited
+	}
 	for i := len(partForms) - 1; i >= 0; i-- {
-		if f := &partForms[i]; p&f.part != 0 {
+		if f := &partForms[i]; rest&f.part != 0 {
 			f.of(s, r)
 		}
 	}
@@ -112,14 +127,6 @@ func (p Parts) Merge(s, o *State) {
 			f.merge(s, o)
 		}
 	}
-}
-
-func sumOf(s *State, r *Samples) {
-	var sum, c float64
-	for _, v := range r.Values {
-		sum, c = kahansum.Inc(v, sum, c)
-	}
-	s.Sum, s.C = sum, c
 }
 
 func mergeSums(s, o *State) {
@@ -162,32 +169,6 @@ func mergeMeans(s, o *State) {
 	s.Mean = float64(t.Sum/(a+b)) + float64(t.C/(a+b))
 }
 
-// squaresOf adds up squared distances from the first value, of which the square of the mean's own
-// distance is taken off: a run that stays the same has none at all. The distance of the mean is at
-// most as many standard deviations as the root of the run's length, which bounds what that loses.
-func squaresOf(s *State, r *Samples) {
-	var sum, sumC, squares, squaresC float64
-	from := r.Values[0]
-	for _, v := range r.Values {
-		d := v - from
-		sum, sumC = kahansum.Inc(d, sum, sumC)
-		squares, squaresC = kahansum.Inc(float64(d*d), squares, squaresC)
-	}
-	sum += sumC
-	if math.IsInf(squares, 0) && finite(s.Mean) {
-		s.Squares = squares // of finite values that are too large to be squared
-		return
-	}
-	s.Squares = notNegative(squares - float64(float64(sum*sum)/float64(len(r.Values))) + squaresC)
-}
-
-func notNegative(v float64) float64 {
-	if v < 0 {
-		return 0
-	}
-	return v
-}
-
 // mergeSquares is Chan, Golub and LeVeque's; it merges before the means do. The distance of the two
 // means is of twice the digits, since means may be large and close to each other.
 func mergeSquares(s, o *State) {
@@ -206,28 +187,6 @@ func (s *State) longMean() (hi, lo float64) {
 	n := float64(s.N)
 	hi = s.Sum / n
 	return hi, (math.FMA(-hi, n, s.Sum) + s.C) / n
-}
-
-func extremesOf(s *State, r *Samples) {
-	lo := r.Values[0]
-	hi := lo
-	if lo != lo {
-		for _, v := range r.Values {
-			if v == v {
-				lo, hi = v, v
-				break
-			}
-		}
-	}
-	for _, v := range r.Values {
-		if v < lo {
-			lo = v
-		}
-		if v > hi {
-			hi = v
-		}
-	}
-	s.Min, s.Max = lo, hi
 }
 
 func mergeExtremes(s, o *State) {

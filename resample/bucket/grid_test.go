@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrTwoClocks)
 	_, err = Layout{Every: span(t, "1M"), Origin: 30 * dayMs, HasOrigin: true}.Grid(0, 100*dayMs)
 	require.ErrorIs(t, err, ErrMonthEnd)
-	for _, s := range []string{"", "5", "0.0001", "5x", "1M2d", "9999999999d", "1e300", "NaN", "2000y"} {
+	for _, s := range []string{"", "5", "5x", "1M2d", "9999999999d", "1e300", "NaN", "2000y"} {
 		_, err := ParseSpan(s)
 		require.Equal(t, s == "5", err == nil, s)
 	}

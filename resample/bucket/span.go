@@ -64,9 +64,6 @@ func ParseSpan(text string) (Span, error) {
 			return Span{}, errors.New("it is longer than a thousand years")
 		}
 		ms := math.Round(f * 1000)
-		if ms == 0 && f != 0 {
-			return Span{}, errors.New("it is shorter than a millisecond")
-		}
 		return Span{N: int64(ms)}, nil
 	}
 	d, err := model.ParseDuration(strings.TrimPrefix(text, "-"))

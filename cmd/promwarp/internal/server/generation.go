@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/remoteread/upstream"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // generation is what answers requests between two reloads. Each request holds
@@ -65,7 +66,10 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		return nil, config.Usage(err)
 	}
 	o := api.Options{
-		Engine:    g.eval.Engine,
+		Engine: g.eval.Engine,
+		Resample: resample.New(resample.Options{
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn,
+		}),
 		Queryable: g.reads.All,
 		Parser:    from.Parser(),
 		Limits:    from.TextSettings.Limits(),
