@@ -63,20 +63,18 @@ func functions(t *testing.T) string {
 	say := func(f string, args ...any) { fmt.Fprintf(&out, f, args...) }
 	say("%s", `# Functions
 
-Each function is one definition, in the file that the table links: its code for the cores, and the name of its policy in the
-kernels. This page is made from the definitions, by
+Each function is one definition, in the file that the table links: its code for the cores, and the name of its policy
+in the kernels. This page is made from the definitions, by
 
     go test ./docs -run TestFunctions -update
 
-The same definitions are the planner's table and the lists that tests run over, so that a function is tested because it is
-defined: `+"`TestPlain`"+` in `+"`cpuexec/window`"+` holds all forms against the plain one, `+"`TestExecutor`, `TestFused`, `TestPanes` and `TestProducts`"+`
-in `+"`gpuexec`"+` hold kernels against the cores, and `+"`TestRandomQueries` and `TestSmith` in `engine`"+` hold everything against Prometheus's
-engine. [CONTRIBUTING.md](../CONTRIBUTING.md) shows how to add one.
+The same definitions are the planner's table and the lists that tests run over, so that a function is tested because
+it is defined: `+"`TestPlain`"+` in `+"`cpuexec/window`"+` holds all forms against the plain one, `+"`TestExecutor`, `TestFused`,\n`TestPanes` and `TestProducts`"+` in `+"`gpuexec`"+` hold kernels against the cores, and `+"`TestRandomQueries` and `TestSmith` in\n`engine`"+` hold everything against Prometheus's engine. [CONTRIBUTING.md](../CONTRIBUTING.md) shows how to add one.
 
 ## Windows
 
-*Fast* is a form for all steps at once: it slides, or looks at the ends of windows alone; without one the plain form computes
-each window. *Bits* are those of Prometheus's engine, or within 1e-12 of its values, relative.
+*Fast* is a form for all steps at once: it slides, or looks at the ends of windows alone; without one the plain form
+computes each window. *Bits* are those of Prometheus's engine, or within 1e-12 of its values, relative.
 
 | function | bits | name | fast | extended windows | start timestamps | kernels | strategies |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -105,7 +105,7 @@ func (c *comparison) compare(t testing.TB, st storage.Queryable, ask question) e
 	if ws != gs && !c.unsure(t, st, ask, ws, gs) {
 		require.Equal(t, ws, gs, ask)
 	}
-	if want.Err == nil && !strings.Contains(ask.query, ":") { // subqueries: see docs/architecture.md
+	if want.Err == nil && !strings.Contains(ask.query, ":") { // subqueries: see docs/exactness.md
 		a, b := wq.Stats().Samples, gq.Stats().Samples
 		require.Equal(t, a.TotalSamples, b.TotalSamples, "total samples of %s", ask)
 		require.Equal(t, a.SamplesRead, b.SamplesRead, "samples read of %s", ask)

@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -125,7 +126,7 @@ func TestTooLittleMemory(t *testing.T) {
 		var u *Unsuited
 		require.ErrorAs(t, err, &u)
 		require.Equal(t, reason, u.Reason)
-		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), ErrNoRoom)
+		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), resident.ErrNoRoom)
 		require.NoError(t, x.Close())
 	}
 }

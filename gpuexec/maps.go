@@ -41,7 +41,7 @@ func mapOf(m *plan.Map) (d deviceMap, ok bool) {
 func (j *job) apply(q launch.Queue, d *onDevice) error {
 	each := j.places() * int(unsafe.Sizeof(uint32(0)))
 	for i, m := range j.maps {
-		kept := j.at(j.kept) + cuda.Pointer(i*each+d.base*int(unsafe.Sizeof(uint32(0))))
+		kept := j.at(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
 		if err := q.MapValues(d.out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -13,10 +14,10 @@ import (
 // The methods are in the order in which a job calls them.
 type product interface {
 	// own and out take device memory: for the device alone, and for what is fetched.
-	own(j *job, take func(bytes int) section)
-	out(j *job, take func(bytes int) section)
+	own(j *job, take func(bytes int) layout.Section)
+	out(j *job, take func(bytes int) layout.Section)
 	// room notes what a batch takes besides its values.
-	room(j *job, r *room) error
+	room(j *job, r *layout.Room) error
 	// begin puts preparing the memory on a stream.
 	begin(j *job, c *cuda.Context, s cuda.Stream) error
 
@@ -58,8 +59,8 @@ func productOf(l *cpuexec.Leaf) product {
 // reduced has what all products do alike that are fetched behind the last batch.
 type reduced struct{}
 
-func (reduced) room(*job, *room) error { return nil }
-func (reduced) arrange(*job, *slot)    {}
+func (reduced) room(*job, *layout.Room) error { return nil }
+func (reduced) arrange(*job, *slot)           {}
 
 func (reduced) count(j *job, q launch.Queue, d *onDevice) error {
 	n, at := j.steps.Count, j.at(j.reads)

@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -129,9 +130,9 @@ func TestQuantileParts(t *testing.T) {
 	onBench(t, func(b *bench) {
 		for _, shape := range []struct{ series, steps, groups int }{{1, 1, 1}, {40, 33, 3}, {3000, 40, 1}, {9000, 3, 2}} {
 			for kind := range 6 {
-				places := aligned(shape.series, lanes)
+				places := layout.Aligned(shape.series, layout.Lanes)
 				values := make([]float64, places*shape.steps)
-				at := func(p, k int) *float64 { return &values[(p/lanes*shape.steps+k)*lanes+p%lanes] }
+				at := func(p, k int) *float64 { return &values[(p/layout.Lanes*shape.steps+k)*layout.Lanes+p%layout.Lanes] }
 				of := make([]int, shape.series)
 				for p := range shape.series {
 					of[p] = r.IntN(shape.groups)

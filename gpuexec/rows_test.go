@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -59,7 +60,7 @@ func TestRowsFromBoth(t *testing.T) {
 	require.NoError(t, err)
 	jobs["whole"] = jobOver(w, plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 70}, sel)
 	// Where rows may stay, or for all or some of them no memory is left for that.
-	for _, most := range []int64{0, -1, 2 * 8 * rowBufferValues} {
+	for _, most := range []int64{0, -1, 2 * 8 * pinned.BufferValues} {
 		for name, job := range jobs {
 			t.Run(fmt.Sprintf("%s/%d", name, most), func(t *testing.T) { rowsFromBoth(t, h, job, most) })
 		}
@@ -70,7 +71,7 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 	spoilStretches(t)
 	cpu := cpuexec.New(cpuexec.Options{})
 	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10, Rows: most})
-	bound := x.lender.left
+	all := bound(x)
 	want, err := cpu.Run(t.Context(), job)
 	require.NoError(t, err)
 	job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
@@ -93,11 +94,12 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 				both++
 			}
 			got.Release()
-			require.Empty(t, x.lender.stuck)
+			_, _, stuck := x.lender.Counts()
+			require.Zero(t, stuck)
 		}
 	}
 	require.Greater(t, both, 10)
-	require.Equal(t, bound, x.lender.left+x.lender.all(), "everything was given back")
+	require.Equal(t, all, bound(x), "everything was given back")
 }
 
 // TestWindowOnly: where an aggregation needs more memory than there is, its window

@@ -19,8 +19,10 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -196,13 +198,13 @@ func speedNode(op, f string, width int64) plan.Node {
 }
 
 // empty forgets all that is on the device.
-func (x *Executor) empty() { x.store.removeIf(func(*block) bool { return true }) }
+func (x *Executor) empty() { x.store.Clear() }
 
 // pageLock page-locks slabs that are made from now on until the test ends, as a
 // process with a GPU does.
 func pageLock(t testing.TB, dev *cuda.Device) {
-	PageLockSlabs(dev)
-	t.Cleanup(func() { selection.PageLockSlabs(nil) })
+	pinned.PageLockSlabs(dev)
+	t.Cleanup(func() { slab.PageLock(nil) })
 }
 
 // median runs f once to warm up and then n times, and returns the median of how
@@ -238,18 +240,18 @@ func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
 		slot := workspace.slots[0]
 		q := j.queue(c, slot.stream)
 		ms := func(f func() error) float64 {
-			took, err := timed(c, slot.stream, begin, end, f)
+			took, err := probe.Timed(c, slot.stream, begin, end, f)
 			require.NoError(t, err)
 			return took
 		}
 		for n := 0; ; n++ {
-			b, err := j.y.batch(n)
+			b, err := j.batch(n)
 			require.NoError(t, err)
 			if b == nil {
 				break
 			}
 			s.Batches++
-			d, steps := j.onDevice(b, cuda.Pointer(b.onStore.at.at), j.rest), j.steps
+			d, steps := j.onDevice(b, cuda.Pointer(b.Resident.At.At), j.rest), j.steps
 			steps.PerThread = j.perThread(b)
 			s.Decode += ms(func() error { return j.decode(q, d) })
 			s.Window += ms(func() error { return j.window(q, d, steps) })

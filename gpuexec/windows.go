@@ -39,7 +39,7 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 // window puts the window function over a batch on a stream.
 func (j *job) window(q launch.Queue, d *onDevice, steps launch.Steps) error {
 	if j.fuses {
-		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.report(d.number), d.out)
+		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.report(d.Number), d.out)
 		return q.Chunks(j.f.fusedKernel(p, j.l.Window, d.Mixed), &d.Batch)
 	}
 	if j.panes != nil {
