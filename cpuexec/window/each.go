@@ -18,12 +18,8 @@ var (
 	_ = define(each("last_over_time", abi.ByEnds, "Newest", func(w *Window) (float64, bool) { return w.Values[len(w.Values)-1], true }).keepsName())
 	_ = define(each("ts_of_first_over_time", abi.ByEnds, "OldestTime", func(w *Window) (float64, bool) { return w.secondsAt(0), true }))
 	_ = define(each("ts_of_last_over_time", abi.ByEnds, "NewestTime", func(w *Window) (float64, bool) { return w.secondsAt(len(w.Times) - 1), true }))
-	_ = define(each("ts_of_min_over_time", abi.ByStatistic, "TimeOfMin", func(w *Window) (float64, bool) {
-		return w.timeOf(func(v, least float64) bool { return v <= least }), true
-	}))
-	_ = define(each("ts_of_max_over_time", abi.ByStatistic, "TimeOfMax", func(w *Window) (float64, bool) {
-		return w.timeOf(func(v, most float64) bool { return v >= most }), true
-	}))
+	_ = define(each("ts_of_min_over_time", abi.ByStatistic, "TimeOfMin", func(w *Window) (float64, bool) { return w.timeOf(-1), true }))
+	_ = define(each("ts_of_max_over_time", abi.ByStatistic, "TimeOfMax", func(w *Window) (float64, bool) { return w.timeOf(1), true }))
 )
 
 // each is the definition of a function that has a plain form alone.
