@@ -238,7 +238,7 @@ func New(o Options) (*API, error) {
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
 	a.resampled = &resampled.Door{Executor: o.Resample, Queryable: o.Queryable, Parser: o.Parser, NotePanic: a.guard.NotePanic}
 	a.v1 = a.newV1()
-	a.queries = streamed(a.v1)
+	a.queries = a.streamed(a.v1)
 	var err error
 	if a.read, err = a.newRead(); err != nil {
 		return nil, err

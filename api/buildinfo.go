@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/version"
-	"github.com/prometheus/prometheus/util/httputil"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api/respond"
@@ -20,7 +19,7 @@ import (
 // inside; promwarp's own is beside it. There must be no "features": Grafana
 // takes a server with one for Mimir.
 func (a *API) buildInfo(w http.ResponseWriter, r *http.Request) {
-	httputil.CompressionHandler{Handler: a.cors(http.HandlerFunc(buildInfo))}.ServeHTTP(w, r)
+	a.compressed(a.cors(http.HandlerFunc(buildInfo))).ServeHTTP(w, r)
 }
 
 func buildInfo(w http.ResponseWriter, _ *http.Request) {

@@ -112,7 +112,7 @@ func TestFederate(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b", "h_custom"}, names) // the decoder's order is chance
 	require.Empty(t, families("", "text/plain"))
 
-	r := httptest.NewRequest("GET", "/federate?match[]=b", nil)
+	r := httptest.NewRequest("GET", "/federate?match[]={__name__=~%22.%2B%22}", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	w := do(t, a, r)
 	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))

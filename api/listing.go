@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/federate"
 	"github.com/promwarp/promwarp/api/forward"
@@ -24,7 +23,7 @@ func (a *API) listing(f *forward.Forwarder) (list, only http.Handler) {
 		list = f.Lists()
 		only = list
 	default:
-		list = f.Lists()
+		list = a.compressed(f.Lists())
 		only = respond.Always(http.StatusNotFound, respond.NotFound, "promwarp reads from several servers, each of which answers this for itself; ask them")
 	}
 	return a.gate.List(list, a.respondNotAdmitted), a.gate.List(only, a.respondNotAdmitted)
@@ -43,7 +42,7 @@ func (a *API) federation(f *forward.Forwarder) http.Handler {
 		Logger:         a.logger,
 		NotePanic:      a.guard.NotePanic,
 	})
-	here := httputil.CompressionHandler{Handler: a.gate.Query(d, d.Failed)}
+	here := a.compressed(a.gate.Query(d, d.Failed))
 	if len(a.o.Remotes) != 1 || a.o.Remotes[0].Base == nil {
 		return here
 	}

@@ -127,7 +127,7 @@ func (a *API) routes() *mux.Router {
 		a.door(m, prefix+path, methods, only)
 	}
 	for path, r := range refused {
-		a.door(m, prefix+path, r.methods, httputil.CompressionHandler{Handler: a.cors(respond.Always(r.code, r.typ, r.message))})
+		a.door(m, prefix+path, r.methods, a.compressed(a.cors(respond.Always(r.code, r.typ, r.message))))
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))

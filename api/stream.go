@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/util/httputil"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
+	"github.com/promwarp/promwarp/api/compress"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -40,10 +40,10 @@ type rest interface {
 
 // streamed gives the requests of a handler of Prometheus's API a stream. It
 // compresses the answers, as that API would, but outside of the stream.
-func streamed(h http.Handler) http.Handler {
+func (a *API) streamed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		vary := slices.Clone(w.Header()["Vary"])
-		httputil.CompressionHandler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s := &stream{ResponseWriter: w}
 			s.limit, _ = strconv.Atoi(r.FormValue("limit")) // Prometheus's API refuses a wrong one
 			r = r.Clone(context.WithValue(r.Context(), streamKey{}, s))
@@ -52,9 +52,12 @@ func streamed(h http.Handler) http.Handler {
 			r.Header.Del("Accept-Encoding")
 			w.Header()["Vary"] = vary
 			h.ServeHTTP(s, r)
-		})}.ServeHTTP(w, r)
+		})).ServeHTTP(w, r)
 	})
 }
+
+// compressed has h answer, compressed as the client prefers.
+func (a *API) compressed(h http.Handler) http.Handler { return compress.Handler(h, a.o.Memory) }
 
 // streamOf is the stream of the request whose context is ctx, or nil.
 func streamOf(ctx context.Context) *stream {

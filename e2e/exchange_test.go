@@ -120,6 +120,9 @@ func (want reply) compare(got reply) differences {
 	}
 	for _, h := range comparedHeaders {
 		w, g := want.header.Values(h), got.header.Values(h)
+		if h == "Content-Encoding" && len(g) == 0 && len(got.body) < 512 {
+			continue // promwarp compresses no answer that fits into a packet
+		}
 		if slices.Contains(listHeaders, h) {
 			w, g = elements(w), elements(g)
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 )
 
 // worthWhole says when a slab is copied as a whole, to stay on the device: if at least
@@ -14,55 +16,41 @@ const worthWhole = 8
 // device. Those that there is no room for are left to describe.
 func (x *Executor) bring(j *job, p *prepared) error {
 	f := x.feeder
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if t := p.onStore; t != nil {
-		if all := append(slices.Clip(t.slabs), t.at); x.store.pinAll(all) {
-			p.slot.pinned, p.at = all, cuda.Pointer(t.at.at)
-			j.stages.ResidentBytes += int64(p.total.encoded)
-			return x.dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.stream) })
+	f.Lock()
+	defer f.Unlock()
+	if t := p.Resident; t != nil {
+		if all := append(slices.Clip(t.Slabs), t.At); x.store.PinAll(all) {
+			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
+			j.stages.ResidentBytes += int64(p.Total.Encoded)
+			return x.dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.Stream) })
 		}
-		x.store.drop(t.at)
-		p.onStore = nil
+		x.store.Drop(t.At)
+		p.Resident = nil
 	}
-	p.bases = make([]uint64, j.y.sel.NumSlabs())
-	var fresh []*block
-	var direct, staged []transfer
-	for _, u := range p.batch.slabs {
-		slab := j.y.sel.Slab(u.slab)
-		b := x.store.find(slab)
+	p.bases = make([]uint64, j.y.Sel.NumSlabs())
+	var fresh []*resident.Block
+	var ts resident.Copies
+	for _, u := range p.Part.Slabs {
+		slab := j.y.Sel.Slab(u.Slab)
+		b := x.store.Find(slab)
 		if b != nil {
 			p.slot.pinned = append(p.slot.pinned, b)
-			j.stages.ResidentBytes += u.bytes
-		} else if u.bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = x.store.addSlab(slab, !u.kept); b != nil {
+			j.stages.ResidentBytes += u.Bytes
+		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
+			if b = x.store.AddSlab(slab, !u.Kept); b != nil {
 				fresh = append(fresh, b)
 				j.stages.CopiedBytes += int64(len(slab.Bytes()))
-				to := transfer{slab.Bytes(), b.at}
-				if slab.PageLocked() {
-					direct = append(direct, to)
-				} else {
-					staged = append(staged, to)
-				}
+				ts.Add(slab, b)
 			}
 		}
-		p.bases[u.slab] = absent
+		p.bases[u.Slab] = layout.Absent
 		if b != nil {
-			p.bases[u.slab] = b.at
+			p.bases[u.Slab] = b.At
 		}
 	}
 	p.slot.copies = true
-	err := x.dev.Do(func(c *cuda.Context) error {
-		if err := c.Record(p.slot.marks[atCopy], f.stream); err != nil {
-			return err
-		}
-		return f.direct(c, direct)
-	})
-	if err == nil {
-		err = f.staged(staged)
-	}
-	if err != nil {
-		x.store.discard(fresh)
+	if err := f.Copy(&ts, p.slot.marks[atCopy]); err != nil {
+		x.store.Discard(fresh)
 		return err
 	}
 	p.slot.pinned = append(p.slot.pinned, fresh...)
@@ -76,39 +64,39 @@ func (x *Executor) describe(j *job, p *prepared, base cuda.Pointer) error {
 	if p.bases == nil {
 		return nil
 	}
-	rest := uint64(base) + uint64(p.in.bytes.at)
-	loose := j.y.fill(p.batch, p.slot.staging, p.bases, rest, uint64(x.arena))
+	rest := uint64(base) + uint64(p.In.Bytes.At)
+	loose := j.y.Fill(p.Part, p.slot.staging, p.bases, rest, uint64(x.arena))
 	f := x.feeder
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.staged(loose); err != nil {
+	f.Lock()
+	defer f.Unlock()
+	if err := f.Staged(loose); err != nil {
 		return err
 	}
-	var stay *block // where the tables are to stay
+	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
-		stay = x.store.addTables(j.y, p.in.tables)
+		stay = resident.AddTables(x.store, j.y, p.In.Tables)
 	}
 	p.at = base
 	if stay != nil {
-		p.at = cuda.Pointer(stay.at)
+		p.at = cuda.Pointer(stay.At)
 	}
 	err := x.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(p.at, p.slot.staging[:p.in.tables], f.stream); err != nil {
+		if err := c.CopyIn(p.at, p.slot.staging[:p.In.Tables], f.Stream); err != nil {
 			return err
 		}
-		return c.Record(p.slot.marks[atCopied], f.stream)
+		return c.Record(p.slot.marks[atCopied], f.Stream)
 	})
 	switch {
 	case stay == nil:
 	case err != nil:
-		x.store.discard([]*block{stay})
+		x.store.Discard([]*resident.Block{stay})
 	default:
-		p.onStore = &tables{stay, p.slot.pinned}
+		p.Resident = &layout.Tables{At: stay, Slabs: p.slot.pinned}
 		p.slot.pinned = append(slices.Clip(p.slot.pinned), stay)
 	}
-	j.described += int64(p.in.tables)
+	j.described += int64(p.In.Tables)
 	for _, t := range loose {
-		j.described += int64(len(t.from))
+		j.described += int64(len(t.From))
 	}
 	return err
 }

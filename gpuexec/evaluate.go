@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
-	"weak"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Outcome is what computing a leaf came to.
@@ -26,7 +26,7 @@ func (x *Executor) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(c
 		return o, &Unsuited{Reason: reason}
 	}
 	o.Stages.Link = x.link
-	x.store.sweep()
+	x.store.Sweep()
 	t := task{l: l, consume: consume, stages: &o.Stages}
 	if isSmall(l) {
 		o.Outcome, err = x.run(ctx, t, &x.small, &x.large)
@@ -49,19 +49,21 @@ func SuitsLeaf(l *cpuexec.Leaf) string {
 
 // ResidentShare is the share, from 0 to 1, of the bytes of a leaf's slabs that are on
 // the device.
-func (x *Executor) ResidentShare(l *cpuexec.Leaf) float64 {
-	var all, there int
-	x.store.mu.Lock()
-	defer x.store.mu.Unlock()
-	for k := range l.Selection.NumSlabs() {
-		slab := l.Selection.Slab(k)
-		all += len(slab.Bytes())
-		if x.store.slabs[weak.Make(slab)] != nil {
-			there += len(slab.Bytes())
-		}
-	}
-	return float64(there) / float64(max(all, 1))
-}
+func (x *Executor) ResidentShare(l *cpuexec.Leaf) float64 { return x.store.Share(l.Selection) }
 
 // Link is how many bytes a second were measured to be copied to the device.
 func (x *Executor) Link() float64 { return x.link }
+
+// Keep copies a selection's chunks to the device, as far as they are not there, so
+// that the first job over them need not. They stay as what jobs copy does: until
+// others need the room, or nobody on the host has them any more.
+func (x *Executor) Keep(ctx context.Context, sel *selection.Selection) error {
+	if err := errors.Join(ctx.Err(), x.lostBefore()); err != nil {
+		return err
+	}
+	return x.feeder.Keep(x.store, sel)
+}
+
+// Forget gives the device memory of a selection's chunks to others, unless a job
+// uses them.
+func (x *Executor) Forget(sel *selection.Selection) { x.store.Forget(sel) }

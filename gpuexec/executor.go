@@ -10,6 +10,9 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/probe"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -47,9 +50,9 @@ type Executor struct {
 	memory     uint64
 	large      workspace
 	small      workspace
-	store      *store
-	feeder     *feeder
-	lender     *lender
+	store      *resident.Store
+	feeder     *resident.Feeder
+	lender     *pinned.Lender
 	threadGoal uint32 // threads worth starting for a window kernel
 	goodBatch  int    // bytes of device memory that a batch should take
 
@@ -70,7 +73,7 @@ func New(dev *cuda.Device, cpu *cpuexec.Executor, o Options) (*Executor, error) 
 	if o.Rows == 0 {
 		o.Rows = 1 << 30
 	}
-	x := &Executor{dev: dev, cpu: cpu, feeder: &feeder{dev: dev}, lender: newLender(dev, o.Rows), threadGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
+	x := &Executor{dev: dev, cpu: cpu, feeder: resident.NewFeeder(dev), lender: pinned.NewLender(dev, o.Rows), threadGoal: uint32(dev.Multiprocessors) * 4096, goodBatch: goodBatch}
 	x.large.turn, x.small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	var err error
 	if x.k, err = launch.Load(dev, launch.Queries()...); err == nil {
@@ -109,14 +112,14 @@ func (x *Executor) take(c *cuda.Context, o Options) (err error) {
 	x.large.at, x.large.size = x.arena, min(x.memory/2, mostLarge)&^255
 	x.small.at, x.small.size = x.arena+cuda.Pointer(x.large.size), min(x.memory/8, mostSmall)&^255
 	jobs := x.large.size + x.small.size
-	x.store = newStore(uint64(x.arena)+jobs, x.memory-jobs)
+	x.store = resident.NewStore(uint64(x.arena)+jobs, x.memory-jobs)
 	if err := x.large.take(c, o.Slots, o.Staging); err != nil {
 		return err
 	}
 	if err := x.small.take(c, o.Slots, o.Staging); err != nil {
 		return err
 	}
-	if err := x.feeder.take(c, max(8*o.Staging/pieces, 4<<10)); err != nil {
+	if err := x.feeder.Take(c, 8*o.Staging); err != nil {
 		return err
 	}
 	return x.measure(c)
@@ -127,7 +130,7 @@ func (x *Executor) measure(c *cuda.Context) error {
 	l := x.large.slots[0]
 	n := min(len(l.staging), int(x.large.size))
 	for range 3 {
-		took, err := timed(c, l.stream, l.marks[atCopy], l.marks[atCopied], func() error {
+		took, err := probe.Timed(c, l.stream, l.marks[atCopy], l.marks[atCopied], func() error {
 			return c.CopyIn(x.large.at, l.staging[:n], l.stream)
 		})
 		if err != nil {
@@ -140,7 +143,7 @@ func (x *Executor) measure(c *cuda.Context) error {
 
 // release gives back what was taken, as far as it was.
 func (x *Executor) release(c *cuda.Context) error {
-	errs := []error{x.large.release(c), x.small.release(c), x.feeder.release(c), x.lender.release(c)}
+	errs := []error{x.large.release(c), x.small.release(c), x.feeder.Release(c), x.lender.Release(c)}
 	if x.arena != 0 {
 		errs = append(errs, c.Free(x.arena))
 	}
@@ -219,7 +222,7 @@ func (x *Executor) run(ctx context.Context, t task, a, b *workspace) (o cpuexec.
 	o, err = newJob(x, s, t).run()
 	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
 		// What the store holds may not have come there.
-		x.store.removeIf(func(*block) bool { return true })
+		x.store.Clear()
 	}
 	if cuda.Lost(err) {
 		x.mu.Lock()

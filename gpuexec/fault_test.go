@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -124,7 +126,7 @@ func TestTooLittleMemory(t *testing.T) {
 		var u *Unsuited
 		require.ErrorAs(t, err, &u)
 		require.Equal(t, reason, u.Reason)
-		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), ErrNoRoom)
+		require.ErrorIs(t, x.Keep(t.Context(), bigSelection(t)), resident.ErrNoRoom)
 		require.NoError(t, x.Close())
 	}
 }
@@ -151,10 +153,10 @@ func bigSelection(t *testing.T) *selection.Selection {
 func TestUnsuited(t *testing.T) {
 	x := executor(t, faultOptions)
 	unknown := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
-	unknown.Input.(*plan.Window).Func = &plan.WindowFunc{Name: "nope"}
+	unknown.Input.(*plan.Window).Func = window.StartTimestamp
 	sel := randomSelection(t, rand.New(rand.NewPCG(71, 72)), 40)
 	_, err := x.Run(t.Context(), jobOver(unknown, faultGrid, sel))
-	require.EqualError(t, err, "not on the GPU: the function nope is not on the GPU yet")
+	require.EqualError(t, err, "not on the GPU: the function start_timestamp is not on the GPU: kernels do not decode start timestamps")
 	_, err = x.Run(t.Context(), jobOver(aggregation("sum", "mad_over_time", 3_600_000, 0, nil, nil, false), faultGrid, sel))
 	require.EqualError(t, err, "not on the GPU: windows of more than 64 samples are not sorted on the GPU yet")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -44,7 +45,7 @@ func (j *job) fetchAll() (out []byte, err error) {
 // drain waits for the batches under way, in their order.
 func (j *job) drain() error {
 	slots := slices.DeleteFunc(slices.Clone(j.workspace.slots), func(s *slot) bool { return !s.busy })
-	slices.SortFunc(slots, func(a, b *slot) int { return a.batch.number - b.batch.number })
+	slices.SortFunc(slots, func(a, b *slot) int { return a.batch.Number - b.batch.Number })
 	for _, s := range slots {
 		if err := j.empty(s); err != nil {
 			return err
@@ -88,7 +89,7 @@ func (j *job) end(failed bool) error {
 	if failed {
 		errs = append(errs, j.x.dev.Do(func(c *cuda.Context) error {
 			var errs []error
-			for _, s := range append([]cuda.Stream{j.x.feeder.stream, j.workspace.stream}, j.streams()...) {
+			for _, s := range append([]cuda.Stream{j.x.feeder.Stream, j.workspace.stream}, j.streams()...) {
 				errs = append(errs, c.Wait(s))
 			}
 			return errors.Join(errs...)
@@ -99,9 +100,9 @@ func (j *job) end(failed bool) error {
 			errs = append(errs, j.empty(s))
 		}
 		if s.batch != nil {
-			j.x.lender.giveBack(s.batch.lent, errors.Join(errs...) == nil)
+			j.x.lender.GiveBack(s.batch.lent, errors.Join(errs...) == nil)
 		}
-		j.x.store.unpin(s.pinned)
+		j.x.store.Unpin(s.pinned)
 		s.free()
 	}
 	j.stages.CopiedBytes += j.described
@@ -126,11 +127,11 @@ func (j *job) corrupt(fault uint64) error {
 		return &Unsuited{Reason: "a quantile depends on how zeros of either sign are sorted"}
 	}
 	j.l.Selection.Discard()
-	b, err := j.y.batch(int(fault >> 40))
+	b, err := j.batch(int(fault >> 40))
 	if err != nil {
 		return err
 	}
-	series, c := j.y.place(b, int(fault>>8&(1<<32-1)))
+	series, c := j.y.Locate(b, int(fault>>8&(1<<32-1)))
 	status := abi.Status(fault & 255)
 	err = status.Err()
 	if status == abi.Outside {
@@ -147,7 +148,7 @@ var (
 
 // finish is the outcome of what was fetched, which is nothing for rows.
 func (j *job) finish(fetched []byte) (o cpuexec.Outcome) {
-	o.Work = plan.Work{Chunks: j.total.chunks, Samples: j.total.samples, Bytes: int64(j.total.encoded)}
+	o.Work = plan.Work{Chunks: j.total.Chunks, Samples: j.total.Samples, Bytes: int64(j.total.Encoded)}
 	if fetched == nil {
 		return o
 	}
@@ -168,17 +169,17 @@ func (j *job) finish(fetched []byte) (o cpuexec.Outcome) {
 
 // bySeries copies what is at the place of each series, in the order of the series.
 func bySeries[T any](j *job, at []T) []T {
-	all := make([]T, len(j.y.places))
+	all := make([]T, len(j.y.Places))
 	const block = 8192
 	parallel.For((len(all)+block-1)/block, func(k int) {
 		for i := k * block; i < min((k+1)*block, len(all)); i++ {
-			all[i] = at[j.y.places[i]]
+			all[i] = at[j.y.Places[i]]
 		}
 	})
 	return all
 }
 
 // view is a section among what was fetched.
-func view[T any](j *job, fetched []byte, s section) []T {
-	return as[T](fetched, section{s.at - j.outcome, s.size})
+func view[T any](j *job, fetched []byte, s layout.Section) []T {
+	return layout.As[T](fetched, layout.Section{At: s.At - j.outcome, Size: s.Size})
 }

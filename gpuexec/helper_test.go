@@ -1,18 +1,17 @@
 package gpuexec
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
 
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -41,7 +40,7 @@ func onBench(t testing.TB, f func(b *bench)) {
 // put copies a slice to the device.
 func put[T any](b *bench, data []T) cuda.Pointer {
 	p := space[T](b, uint64(len(data)))
-	require.NoError(b.t, b.c.CopyIn(p, bytesOf(data), b.stream))
+	require.NoError(b.t, b.c.CopyIn(p, layout.BytesOf(data), b.stream))
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return p
 }
@@ -60,7 +59,7 @@ func space[T any](b *bench, n uint64) cuda.Pointer {
 func get[T any](b *bench, p cuda.Pointer, n uint64) []T {
 	out := make([]T, n)
 	if n > 0 {
-		require.NoError(b.t, b.c.CopyOut(bytesOf(out), p, b.stream))
+		require.NoError(b.t, b.c.CopyOut(layout.BytesOf(out), p, b.stream))
 	}
 	require.NoError(b.t, b.c.Wait(b.stream))
 	return out
@@ -136,39 +135,4 @@ func encode2(t testing.TB, r *rand.Rand, ts []int64, vs []float64) []byte {
 		app.Append(start, ts[i], vs[i])
 	}
 	return c.Bytes()
-}
-
-// randomSamples makes samples of one of several kinds, so that every control
-// code of the format occurs.
-func randomSamples(r *rand.Rand, n int) ([]int64, []float64) {
-	ts, vs := make([]int64, n), make([]float64, n)
-	kind, t, v := r.IntN(6), r.Int64N(1<<42)-1<<40, 0.0
-	for i := range ts {
-		switch step := r.IntN(20); {
-		case step < 14:
-			t += 15_000
-		case step < 18:
-			t += 15_000 + r.Int64N(1<<uint(3+r.IntN(18)))
-		default:
-			t += 1 + r.Int64N(1<<uint(1+r.IntN(40)))
-		}
-		switch kind {
-		case 0:
-			v += float64(r.IntN(100))
-		case 1:
-			v = r.NormFloat64()
-		case 2:
-			v = math.Float64frombits(r.Uint64())
-		case 3:
-			v = 42
-		case 4:
-			v = []float64{0, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Float64frombits(value.StaleNaN)}[r.IntN(5)]
-		default:
-			if r.IntN(10) == 0 {
-				v = float64(r.IntN(5))
-			}
-		}
-		ts[i], vs[i] = t, v
-	}
-	return ts, vs
 }

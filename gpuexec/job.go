@@ -11,8 +11,10 @@ import (
 	"runtime"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 )
 
 // task is a leaf to compute.
@@ -47,7 +49,7 @@ type job struct {
 	f         function
 	maps      []deviceMap
 	steps     launch.Steps
-	y         *layout
+	y         *layout.Layout
 	panes     *launch.Panes // or nil
 	fuses     bool          // decoding and windows are one kernel
 	product   product
@@ -55,16 +57,16 @@ type job struct {
 	// Device memory, from the workspace's beginning. From outcome on it is fetched at the
 	// end.
 	outcome       int
-	counts, fault section
-	kept          section      // uint32, one a map and place
-	reads         section      // uint64, two a step: samples in the windows, and those no earlier step had
-	size          int          // of all that
-	rest          cuda.Pointer // for the slots, each so many bytes
+	counts, fault layout.Section
+	kept          layout.Section // uint32, one a map and place
+	reads         layout.Section // uint64, two a step: samples in the windows, and those no earlier step had
+	size          int            // of all that
+	rest          cuda.Pointer   // for the slots, each so many bytes
 	each          int
 
-	total     tileSize   // of the batches that were put on their way
-	last      cuda.Event // of the last of them, or 0
-	described int64      // bytes that describe copied
+	total     layout.TileSize // of the batches that were put on their way
+	last      cuda.Event      // of the last of them, or 0
+	described int64           // bytes that describe copied
 	timing    timing
 }
 
@@ -72,7 +74,7 @@ func newJob(x *Executor, s *workspace, t task) *job {
 	l := t.l
 	j := &job{
 		task: t, x: x, workspace: s,
-		f: functions[l.Window.Func.Name], steps: steps(l), product: productOf(l),
+		f: function{window.Of(l.Window.Func)}, steps: steps(l), product: productOf(l),
 	}
 	for _, m := range l.Maps {
 		d, _ := mapOf(m)

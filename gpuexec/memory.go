@@ -1,31 +1,22 @@
 package gpuexec
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
-
-// room is the memory in bytes that a batch may take.
-type room struct {
-	tables int // for what says where chunks are
-	device int // in all
-	goal   int // in all, for good batches: enough to fill a device, and several to overlap
-	steps  int
-	panes  int  // bytes that the panes of a tile take, twice
-	pieces int  // bytes that what is copied back of a tile takes, besides its values
-	fuses  bool // samples are not stored
-}
 
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // places is the number of places of all batches.
-func (j *job) places() int { return aligned(len(j.l.GroupOf), lanes) }
+func (j *job) places() int { return layout.Aligned(len(j.l.GroupOf), layout.Lanes) }
 
 // at is where a section of the workspace's memory is.
-func (j *job) at(s section) cuda.Pointer { return j.workspace.at + cuda.Pointer(s.at) }
+func (j *job) at(s layout.Section) cuda.Pointer { return j.workspace.at + cuda.Pointer(s.At) }
 
 // goodBatch is the device memory in bytes that a batch should take: enough to fill a
 // device, and little enough that there are several to overlap.
@@ -33,9 +24,9 @@ const goodBatch = 640 << 20
 
 // place divides the workspace's memory and finds the layout.
 func (j *job) place() error {
-	take := func(bytes int) section {
-		s := section{j.size, bytes}
-		j.size += aligned(bytes, 256)
+	take := func(bytes int) layout.Section {
+		s := layout.Section{At: j.size, Size: bytes}
+		j.size += layout.Aligned(bytes, 256)
 		return s
 	}
 	j.product.own(j, take)
@@ -51,24 +42,33 @@ func (j *job) place() error {
 	}
 	j.rest = j.workspace.at + cuda.Pointer(j.size)
 	j.each = int((j.workspace.size-uint64(j.size))/uint64(len(j.workspace.slots))) &^ 255
-	r := room{tables: len(j.workspace.slots[0].staging), device: j.each, goal: min(j.each, j.x.goodBatch), steps: j.l.Grid.Steps, fuses: j.fuses}
+	r := layout.Room{Tables: len(j.workspace.slots[0].staging), Device: j.each, Goal: min(j.each, j.x.goodBatch), Steps: j.l.Grid.Steps, Fuses: j.fuses}
 	if j.panes != nil {
-		r.panes = j.panes.Bytes(j.f.op)
+		r.Panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
 	}
 	if err := j.product.room(j, &r); err != nil {
 		return err
 	}
-	j.y = layoutOf(j.x, j.l, r)
-	_, err := j.y.batch(0)
+	j.y = layout.Of(j.x.store, j.l, r)
+	_, err := j.batch(0)
 	return err
+}
+
+// batch returns batch n of the layout, or nil behind the last.
+func (j *job) batch(n int) (*layout.Part, error) {
+	b, err := j.y.Batch(n)
+	if errors.Is(err, layout.ErrNoRoom) {
+		err = &Unsuited{Reason: err.Error()}
+	}
+	return b, err
 }
 
 // perThread is the number of steps that a thread of a window kernel computes: as
 // many as leave enough threads for the device.
-func (j *job) perThread(b *batch) uint32 {
-	parts := max(1, j.x.threadGoal/uint32(len(b.tiles)*lanes))
+func (j *job) perThread(b *layout.Part) uint32 {
+	parts := max(1, j.x.threadGoal/uint32(len(b.Sizes)*layout.Lanes))
 	n := max(16, (j.steps.Count+parts-1)/parts)
-	return uint32(aligned(int(n), abi.WindowAbreast))
+	return uint32(layout.Aligned(int(n), abi.WindowAbreast))
 }
 
 // begin prepares what batches add to.
@@ -78,7 +78,7 @@ func (j *job) begin(c *cuda.Context) error {
 		return err
 	}
 	for _, p := range []struct {
-		at section
+		at layout.Section
 		v  byte
 	}{{j.counts, 0}, {j.kept, 0}, {j.fault, 0xFF}, {j.reads, 0}} {
 		if err := j.clear(c, s, p.at, p.v); err != nil {
@@ -89,21 +89,21 @@ func (j *job) begin(c *cuda.Context) error {
 }
 
 // clear puts filling a section on a stream.
-func (j *job) clear(c *cuda.Context, s cuda.Stream, at section, v byte) error {
-	if at.size == 0 {
+func (j *job) clear(c *cuda.Context, s cuda.Stream, at layout.Section, v byte) error {
+	if at.Size == 0 {
 		return nil
 	}
-	return c.Set(j.at(at), v, uint64(at.size), s)
+	return c.Set(j.at(at), v, uint64(at.Size), s)
 }
 
 // upload copies a table to a section. What is on the stream must come behind all
 // batches that are under way, whose staging memory it uses.
-func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32) error {
+func (j *job) upload(c *cuda.Context, s cuda.Stream, to layout.Section, table []uint32) error {
 	if err := c.Wait(s); err != nil {
 		return err
 	}
 	staging := j.workspace.slots[0].staging
-	from := bytesOf(table)
+	from := layout.BytesOf(table)
 	for at := j.at(to); len(from) > 0; {
 		n := copy(staging, from)
 		if err := c.CopyIn(at, staging[:n], s); err != nil {
@@ -116,6 +116,3 @@ func (j *job) upload(c *cuda.Context, s cuda.Stream, to section, table []uint32)
 	}
 	return nil
 }
-
-// aligned is the next multiple of a power of two.
-func aligned(n, to int) int { return (n + to - 1) &^ (to - 1) }

@@ -7,42 +7,44 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // onDevice is where a batch lies on the device.
 type onDevice struct {
-	*batch
+	*layout.Part
 	launch.Batch
 	groups launch.Parts
-	out    launch.Output // of the window kernel
-	pieces cuda.Pointer  // see rows
-	lent   []*rowBuffer  // that its rows go to, see rows
+	out    launch.Output    // of the window kernel
+	pieces cuda.Pointer     // see rows
+	lent   []*pinned.Buffer // that its rows go to, see rows
 
 	suffix, prefix cuda.Pointer // see WindowPanes
 }
 
 // onDevice says where a batch lies whose tables are at one address and the rest of
 // it at another.
-func (j *job) onDevice(b *batch, tables, base cuda.Pointer) *onDevice {
-	in := b.in
-	made, o := base+cuda.Pointer(in.size), newOutput(in, j.y.room)
-	at := func(p cuda.Pointer, s section) cuda.Pointer { return p + cuda.Pointer(s.at) }
+func (j *job) onDevice(b *layout.Part, tables, base cuda.Pointer) *onDevice {
+	in := b.In
+	made, o := base+cuda.Pointer(in.Size), layout.NewOutput(in, j.y.Room)
+	at := func(p cuda.Pointer, s layout.Section) cuda.Pointer { return p + cuda.Pointer(s.At) }
 	d := &onDevice{
-		batch: b, pieces: at(made, o.pieces),
-		suffix: at(made, o.suffix), prefix: at(made, o.prefix),
-		groups: launch.Parts{Groups: at(tables, in.groups), Starts: at(tables, in.starts), Count: uint32(len(b.groups)), Places: uint32(len(b.series))},
+		Part: b, pieces: at(made, o.Pieces),
+		suffix: at(made, o.Suffix), prefix: at(made, o.Prefix),
+		groups: launch.Parts{Groups: at(tables, in.Groups), Starts: at(tables, in.Starts), Count: uint32(len(b.Groups)), Places: uint32(len(b.Series))},
 	}
 	d.Batch = launch.Batch{
-		Slab: j.x.arena, Table: at(tables, in.table), Wide: at(tables, in.wide), Since: j.y.since(),
-		Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.total.positions * lanes),
-		First: at(tables, in.first), Tiles: uint32(in.to - in.from),
-		Columns: launch.Columns{Rows: at(tables, in.rows), Times: at(made, o.times), Values: at(made, o.values)},
-		Decoded: at(made, o.decoded),
+		Slab: j.x.arena, Table: at(tables, in.Table), Wide: at(tables, in.Wide), Since: j.y.Since(),
+		Mixed: j.l.Selection.Has(chunkenc.EncXOR2), Chunks: uint32(in.Total.Positions * layout.Lanes),
+		First: at(tables, in.First), Tiles: uint32(in.Tiles),
+		Columns: launch.Columns{Rows: at(tables, in.Rows), Times: at(made, o.Times), Values: at(made, o.Values)},
+		Decoded: at(made, o.Decoded),
 	}
 	d.out = launch.Output{
-		Values: at(made, o.windows), Reads: at(made, o.reads),
-		Counts: j.at(j.counts) + cuda.Pointer(b.base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
+		Values: at(made, o.Windows), Reads: at(made, o.Reads),
+		Counts: j.at(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
 	}
 	return d
 }

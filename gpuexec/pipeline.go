@@ -6,12 +6,13 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // prepared is a batch whose chunks are on the device or on their way there.
 type prepared struct {
-	*batch
+	*layout.Part
 	slot  *slot
 	at    cuda.Pointer // of its tables
 	bases []uint64     // device addresses of slabs, or nil if the tables are there already
@@ -59,12 +60,12 @@ func (j *job) batches() error {
 // prepare finds out about batch n, waits for a slot, and puts copying its chunks on
 // their way. Behind the last batch, or after stop, it returns nil.
 func (j *job) prepare(n int, free <-chan *slot, stop <-chan struct{}) (*prepared, error) {
-	var b *batch
-	err := preparing.Do(func() (err error) { b, err = j.y.batch(n); return err })
+	var b *layout.Part
+	err := preparing.Do(func() (err error) { b, err = j.batch(n); return err })
 	if b == nil || err != nil {
 		return nil, err
 	}
-	p := &prepared{batch: b, slot: <-free}
+	p := &prepared{Part: b, slot: <-free}
 	select {
 	case <-stop:
 		return nil, nil
@@ -101,7 +102,7 @@ func (j *job) empty(s *slot) error {
 	if err := j.product.deliver(j, s); err != nil {
 		return err
 	}
-	j.x.store.unpin(s.pinned)
+	j.x.store.Unpin(s.pinned)
 	s.free()
 	return nil
 }
@@ -111,16 +112,16 @@ func (j *job) send(p *prepared) error {
 	if err := j.l.Done(); err != nil {
 		return err
 	}
-	base := j.rest + cuda.Pointer(p.number%len(j.workspace.slots)*j.each)
+	base := j.rest + cuda.Pointer(p.Number%len(j.workspace.slots)*j.each)
 	if err := copying.Do(func() error { return j.x.describe(j, p, base) }); err != nil {
 		return err
 	}
-	p.slot.busy, p.slot.batch = true, j.onDevice(p.batch, p.at, base)
+	p.slot.busy, p.slot.batch = true, j.onDevice(p.Part, p.at, base)
 	j.product.arrange(j, p.slot)
 	if err := j.x.dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
-	j.total.add(p.total)
+	j.total.Add(p.Total)
 	j.stages.Batches++
 	return nil
 }
@@ -175,14 +176,14 @@ func (j *job) decode(q launch.Queue, d *onDevice) error {
 	if d.Chunks == 0 || j.fuses {
 		return nil
 	}
-	return q.DecodeSeries(&d.Batch, j.drops(), j.report(d.number))
+	return q.DecodeSeries(&d.Batch, j.drops(), j.report(d.Number))
 }
 
 // windows puts the windows of a batch on a stream, the maps of their values, and counting what
 // they read.
 func (j *job) windows(q launch.Queue, d *onDevice) error {
 	steps := j.steps
-	steps.PerThread = j.perThread(d.batch)
+	steps.PerThread = j.perThread(d.Part)
 	if err := j.window(q, d, steps); err != nil {
 		return err
 	}

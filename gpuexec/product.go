@@ -2,8 +2,11 @@ package gpuexec
 
 import (
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // product is what a job makes of the values of its windows. Rows go back to the host batch by
@@ -11,10 +14,10 @@ import (
 // The methods are in the order in which a job calls them.
 type product interface {
 	// own and out take device memory: for the device alone, and for what is fetched.
-	own(j *job, take func(bytes int) section)
-	out(j *job, take func(bytes int) section)
+	own(j *job, take func(bytes int) layout.Section)
+	out(j *job, take func(bytes int) layout.Section)
 	// room notes what a batch takes besides its values.
-	room(j *job, r *room) error
+	room(j *job, r *layout.Room) error
 	// begin puts preparing the memory on a stream.
 	begin(j *job, c *cuda.Context, s cuda.Stream) error
 
@@ -43,21 +46,21 @@ func productOf(l *cpuexec.Leaf) product {
 	if l.Aggregate == nil {
 		return &rows{}
 	}
-	switch name := l.Aggregate.Func.Name; name {
-	case "topk", "bottomk":
-		return &heaps{bottom: name == "bottomk"}
-	case "quantile":
+	switch p := aggregate.Of(l.Aggregate.Func).GPU; p.Kernel {
+	case abi.ByRank:
+		return &heaps{bottom: p.Name == "Bottom"}
+	case abi.ByQuantile:
 		return &quantiles{}
 	default:
-		return &states{op: operators[name]}
+		return &states{op: abi.Operator(p.Number())}
 	}
 }
 
 // reduced has what all products do alike that are fetched behind the last batch.
 type reduced struct{}
 
-func (reduced) room(*job, *room) error { return nil }
-func (reduced) arrange(*job, *slot)    {}
+func (reduced) room(*job, *layout.Room) error { return nil }
+func (reduced) arrange(*job, *slot)           {}
 
 func (reduced) count(j *job, q launch.Queue, d *onDevice) error {
 	n, at := j.steps.Count, j.at(j.reads)

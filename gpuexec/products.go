@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -15,15 +16,15 @@ import (
 type states struct {
 	reduced
 	op     abi.Operator
-	all    section // a abi.State a group and step
-	values section
+	all    layout.Section // a abi.State a group and step
+	values layout.Section
 }
 
-func (p *states) own(j *job, take func(int) section) {
+func (p *states) own(j *job, take func(int) layout.Section) {
 	p.all = take(j.cells() * int(unsafe.Sizeof(abi.State{})))
 }
 
-func (p *states) out(j *job, take func(int) section) { p.values = take(j.cells() * 8) }
+func (p *states) out(j *job, take func(int) layout.Section) { p.values = take(j.cells() * 8) }
 
 func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.clear(c, s, p.all, 0) }
 
@@ -44,8 +45,8 @@ func (p *states) results(j *job, fetched []byte, to *cpuexec.Results) {
 type heaps struct {
 	reduced
 	bottom               bool
-	slots                section
-	keys, places, filled section
+	slots                layout.Section
+	keys, places, filled layout.Section
 }
 
 // elements is how many all heaps of a step may have together.
@@ -56,9 +57,9 @@ func (p *heaps) elements(j *job) (n int) {
 	return n
 }
 
-func (p *heaps) own(j *job, take func(int) section) { p.slots = take(4 * (j.l.Groups + 1)) }
+func (p *heaps) own(j *job, take func(int) layout.Section) { p.slots = take(4 * (j.l.Groups + 1)) }
 
-func (p *heaps) out(j *job, take func(int) section) {
+func (p *heaps) out(j *job, take func(int) layout.Section) {
 	cells := p.elements(j) * j.l.Grid.Steps
 	p.keys, p.places, p.filled = take(8*cells), take(4*cells), take(4*j.cells())
 }
@@ -75,7 +76,7 @@ func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 }
 
 func (p *heaps) reduce(j *job, q launch.Queue, d *onDevice) error {
-	return q.GroupRank(d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.base), launch.Heaps{
+	return q.GroupRank(d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.Base), launch.Heaps{
 		Slots: j.at(p.slots), Keys: j.at(p.keys), Places: j.at(p.places), Filled: j.at(p.filled),
 	})
 }
@@ -87,7 +88,7 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
 	to.Filled = slices.Clone(view[int32](j, fetched, p.filled))
 	series := make([]int32, j.places()) // at each place
-	for i, place := range j.y.places {
+	for i, place := range j.y.Places {
 		series[place] = int32(i)
 	}
 	steps := j.l.Grid.Steps
@@ -111,23 +112,23 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 // stay on the device until all are there.
 type quantiles struct {
 	reduced
-	values         section // of window kernels, of all places
-	members, first section // the places of each group, and where they begin
-	answers        section
+	values         layout.Section // of window kernels, of all places
+	members, first layout.Section // the places of each group, and where they begin
+	answers        layout.Section
 }
 
-func (p *quantiles) own(j *job, take func(int) section) {
+func (p *quantiles) own(j *job, take func(int) layout.Section) {
 	p.values = take(8 * j.places() * j.l.Grid.Steps)
 	p.members, p.first = take(4*len(j.l.GroupOf)), take(4*(j.l.Groups+1))
 }
 
-func (p *quantiles) out(j *job, take func(int) section) { p.answers = take(8 * j.cells()) }
+func (p *quantiles) out(j *job, take func(int) layout.Section) { p.answers = take(8 * j.cells()) }
 
 func (p *quantiles) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 // arrange has the values of all batches stay on the device.
 func (p *quantiles) arrange(j *job, s *slot) {
-	s.batch.out.Values = j.at(p.values) + cuda.Pointer(8*s.batch.base*j.l.Grid.Steps)
+	s.batch.out.Values = j.at(p.values) + cuda.Pointer(8*s.batch.Base*j.l.Grid.Steps)
 }
 
 func (p *quantiles) reduce(*job, launch.Queue, *onDevice) error { return nil }
@@ -142,7 +143,7 @@ func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	}
 	next, members := slices.Clone(first), make([]uint32, len(j.l.GroupOf))
 	for i, g := range j.l.GroupOf {
-		members[next[g]] = j.y.places[i]
+		members[next[g]] = j.y.Places[i]
 		next[g]++
 	}
 	if err := j.upload(c, s, p.members, members); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -190,7 +191,7 @@ func (b *bench) times(n int, enqueue func() error) []float64 {
 	require.NoError(b.t, err)
 	var ms []float64
 	for i := range n + 1 {
-		took, err := timed(b.c, b.stream, begin, end, enqueue)
+		took, err := probe.Timed(b.c, b.stream, begin, end, enqueue)
 		require.NoError(b.t, err)
 		if i > 0 {
 			ms = append(ms, took)

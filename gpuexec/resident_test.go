@@ -16,6 +16,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -58,16 +59,7 @@ func check(t testing.TB, x *Executor, job cpuexec.Job, what string) Stages {
 
 // settled checks that nothing is in use, and that the store's memory is all there.
 func settled(t testing.TB, x *Executor) {
-	s := x.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held := uint64(0)
-	for e := s.blocks.Front(); e != nil; e = e.Next() {
-		b := e.Value.(*block)
-		require.Zero(t, b.pins)
-		held += b.size
-	}
-	require.Equal(t, s.size, held+s.free.total())
+	require.NoError(t, x.store.Check())
 }
 
 // TestStays: a job's chunks stay on the device, so that the same job copies nothing,
@@ -117,13 +109,13 @@ func TestStays(t *testing.T) {
 	require.NoError(t, x.Keep(t.Context(), both))
 
 	// What nobody has any more does not hold memory.
-	held := x.store.held()
+	held := x.store.Held()
 	one, two, both = nil, nil, nil
 	small := stretchOf(t, 1, 0, 1)
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		check(t, x, jobOver(node, overAll(0, 1), small), "after all is gone")
-		return x.store.held() < held/10
+		return x.store.Held() < held/10
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -159,19 +151,15 @@ func TestLittleRoom(t *testing.T) {
 		s := check(t, x, job, "little memory")
 		require.Positive(t, s.CopiedBytes)
 	}
-	x.store.mu.Lock()
-	at, ok := x.store.free.take(x.store.free.total()) // none for slabs
-	if !ok {
-		x.store.mu.Unlock()
-		x.empty()
-		x.store.mu.Lock()
-		at, ok = x.store.free.take(x.store.free.total())
+	x.store.Clear()
+	var all []*resident.Block // with none left for slabs
+	for n := 4 << 20; n >= 256; {
+		if b := resident.AddTables(x.store, x, n); b != nil {
+			all = append(all, b)
+		} else {
+			n /= 2
+		}
 	}
-	require.True(t, ok)
-	x.store.mu.Unlock()
-	x.store.removeIf(func(*block) bool { return true })
-	left := x.store.free
-	x.store.free = nil
 	want, err := x.cpu.Run(t.Context(), job)
 	require.NoError(t, err)
 	var s Stages
@@ -179,8 +167,7 @@ func TestLittleRoom(t *testing.T) {
 	require.NoError(t, err)
 	same(t, want, got, true, "no room at all")
 	require.Zero(t, s.ResidentBytes)
-	x.store.free = left
-	x.store.free.give(at, x.store.size-left.total())
+	x.store.Unpin(all)
 
 	x = executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	sel = stretchOf(t, 200, 0, 40)
@@ -298,7 +285,7 @@ func TestResidencyModel(t *testing.T) {
 				x.Forget(sel)
 			case 1:
 				if err := x.Keep(t.Context(), sel); err != nil {
-					require.ErrorIs(t, err, ErrNoRoom)
+					require.ErrorIs(t, err, resident.ErrNoRoom)
 				}
 			case 2:
 				sel = sel.Remember(int64(40*from) * 60_000)

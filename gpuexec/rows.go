@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -28,24 +29,24 @@ func (p *rows) words(j *job) int { return (j.l.Grid.Steps + 63) / 64 }
 
 // tileBytes is what a tile takes besides its values on the device: bitmaps, and the
 // counts of each step for a piece.
-func (p *rows) tileBytes(j *job) int { return 8*lanes*p.words(j) + p.readBytes(j) }
+func (p *rows) tileBytes(j *job) int { return 8*layout.Lanes*p.words(j) + p.readBytes(j) }
 
 func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
 
 // room says how large pieces are, which pass through half of a slot's staging memory.
-func (p *rows) room(j *job, r *room) error {
+func (p *rows) room(j *job, r *layout.Room) error {
 	p.half = len(j.workspace.slots[0].staging) / 2 &^ 255
-	tile := lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
+	tile := layout.Lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
 		return &Unsuited{Reason: "the values of 32 series, at all steps, need more page-locked memory than the executor has"}
 	}
-	r.pieces = p.tileBytes(j)
+	r.Pieces = p.tileBytes(j)
 	return nil
 }
 
-func (p *rows) own(*job, func(int) section) {}
-func (p *rows) out(*job, func(int) section) {}
+func (p *rows) own(*job, func(int) layout.Section) {}
+func (p *rows) out(*job, func(int) layout.Section) {}
 
 func (p *rows) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
@@ -65,13 +66,13 @@ type rowsPiece struct {
 
 // pieces are those of a batch, one if it need not pass through staging memory.
 func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
-	reads, most := d.pieces+cuda.Pointer(8*lanes*p.words(j)*len(d.tiles)), p.tiles
+	reads, most := d.pieces+cuda.Pointer(8*layout.Lanes*p.words(j)*len(d.Sizes)), p.tiles
 	if d.lent != nil {
-		most = len(d.tiles)
+		most = len(d.Sizes)
 	}
-	for from := 0; from < len(d.tiles); from += most {
-		n := min(most, len(d.tiles)-from)
-		all = append(all, rowsPiece{from, n, min(n*lanes, len(d.series)-from*lanes), reads})
+	for from := 0; from < len(d.Sizes); from += most {
+		n := min(most, len(d.Sizes)-from)
+		all = append(all, rowsPiece{from, n, min(n*layout.Lanes, len(d.Series)-from*layout.Lanes), reads})
 		reads += cuda.Pointer(p.readBytes(j))
 	}
 	return all
@@ -84,7 +85,7 @@ func (p *rows) count(j *job, q launch.Queue, d *onDevice) error {
 		if err := q.Context.Set(k.reads, 0, uint64(p.readBytes(j)), q.Stream); err != nil {
 			return err
 		}
-		from := d.out.Reads + cuda.Pointer(8*lanes*k.from*int(n))
+		from := d.out.Reads + cuda.Pointer(8*layout.Lanes*k.from*int(n))
 		if err := q.StepReads(from, uint32(k.tiles), n, k.reads, k.reads+cuda.Pointer(8*n)); err != nil {
 			return err
 		}
@@ -99,18 +100,18 @@ func (p *rows) reduce(j *job, q launch.Queue, d *onDevice) error {
 
 // copied is a piece in the host's memory.
 type copied struct {
-	values, present, counts, reads, fault section
+	values, present, counts, reads, fault layout.Section
 }
 
 // layOut lays a piece out, with the values if they pass through the same memory, and
 // says what it takes.
 func (p *rows) layOut(j *job, k rowsPiece, values bool) (at copied, size int) {
-	next := func(n int) section {
-		s := section{size, n}
-		size += aligned(n, 256)
+	next := func(n int) layout.Section {
+		s := layout.Section{At: size, Size: n}
+		size += layout.Aligned(n, 256)
 		return s
 	}
-	places := k.tiles * lanes
+	places := k.tiles * layout.Lanes
 	if values {
 		at.values = next(8 * places * j.l.Grid.Steps)
 	}
@@ -150,9 +151,9 @@ func (p *rows) deliver(j *job, s *slot) error {
 func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
 	at, _ := p.layOut(j, k, true)
 	buf := s.staging[half*p.half:]
-	from := s.batch.out.Reads + cuda.Pointer(8*k.from*lanes*j.l.Grid.Steps)
+	from := s.batch.out.Reads + cuda.Pointer(8*k.from*layout.Lanes*j.l.Grid.Steps)
 	return j.x.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyOut(buf[at.values.at:][:at.values.size], from, s.stream); err != nil {
+		if err := c.CopyOut(buf[at.values.At:][:at.values.Size], from, s.stream); err != nil {
 			return err
 		}
 		if err := p.sendRest(j, c, s, k, at, buf); err != nil {
@@ -164,9 +165,9 @@ func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
 
 // sendRest puts copying what goes with a piece's values on the slot's stream.
 func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied, buf []byte) error {
-	d, place := s.batch, k.from*lanes
+	d, place := s.batch, k.from*layout.Lanes
 	for _, t := range []struct {
-		to   section
+		to   layout.Section
 		from cuda.Pointer
 	}{
 		{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
@@ -174,7 +175,7 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 		{at.reads, k.reads},
 		{at.fault, j.at(j.fault)},
 	} {
-		if err := c.CopyOut(buf[t.to.at:t.to.at+t.to.size], t.from, s.stream); err != nil {
+		if err := c.CopyOut(buf[t.to.At:t.to.At+t.to.Size], t.from, s.stream); err != nil {
 			return err
 		}
 	}
@@ -188,7 +189,7 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 	}
 	at, _ := p.layOut(j, k, true)
 	buf := s.staging[half*p.half:]
-	x := cpuexec.Rows{Values: [][]float64{as[float64](buf, at.values)}, Each: k.series}
+	x := cpuexec.Rows{Values: [][]float64{layout.As[float64](buf, at.values)}, Each: k.series}
 	if err := p.rest(j, &x, k, at, buf); err != nil {
 		return err
 	}
@@ -198,11 +199,11 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 // rest adds what was copied with values.
 func (p *rows) rest(j *job, x *cpuexec.Rows, k rowsPiece, at copied, buf []byte) error {
 	// It may be a fault of a later batch. Then the cores begin a little earlier.
-	if err := j.corrupt(as[uint64](buf, at.fault)[0]); err != nil {
+	if err := j.corrupt(layout.As[uint64](buf, at.fault)[0]); err != nil {
 		return err
 	}
-	reads := as[int64](buf, at.reads)
-	x.Present, x.Counts = as[uint64](buf, at.present), as[cpuexec.SeriesCounts](buf, at.counts)[:k.series]
+	reads := layout.As[int64](buf, at.reads)
+	x.Present, x.Counts = layout.As[uint64](buf, at.present), layout.As[cpuexec.SeriesCounts](buf, at.counts)[:k.series]
 	x.All, x.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
 	return nil
 }

@@ -11,8 +11,9 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -26,8 +27,8 @@ func BenchmarkRows(b *testing.B) {
 		series = 65_536
 	}
 	dev := cudatest.Device(b)
-	PageLockSlabs(dev)
-	defer selection.PageLockSlabs(nil)
+	pinned.PageLockSlabs(dev)
+	defer slab.PageLock(nil)
 	for _, values := range []string{"zeros", "random"} {
 		sel, err := synthetic.Make(synthetic.Options{
 			Series: series, Distinct: 256,

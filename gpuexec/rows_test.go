@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -50,7 +52,7 @@ func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(
 func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
-	few := &plan.Aggregate{Func: plan.Aggregates["limitk"], Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
+	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
 	jobs := map[string]cpuexec.Job{
 		"few": jobOver(few, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)),
 	}
@@ -58,7 +60,7 @@ func TestRowsFromBoth(t *testing.T) {
 	require.NoError(t, err)
 	jobs["whole"] = jobOver(w, plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 70}, sel)
 	// Where rows may stay, or for all or some of them no memory is left for that.
-	for _, most := range []int64{0, -1, 2 * 8 * rowBufferValues} {
+	for _, most := range []int64{0, -1, 2 * 8 * pinned.BufferValues} {
 		for name, job := range jobs {
 			t.Run(fmt.Sprintf("%s/%d", name, most), func(t *testing.T) { rowsFromBoth(t, h, job, most) })
 		}
@@ -69,7 +71,7 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 	spoilStretches(t)
 	cpu := cpuexec.New(cpuexec.Options{})
 	x := executor(t, Options{Memory: 64 << 20, Staging: 200 << 10, Rows: most})
-	bound := x.lender.left
+	all := bound(x)
 	want, err := cpu.Run(t.Context(), job)
 	require.NoError(t, err)
 	job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
@@ -92,11 +94,12 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 				both++
 			}
 			got.Release()
-			require.Empty(t, x.lender.stuck)
+			_, _, stuck := x.lender.Counts()
+			require.Zero(t, stuck)
 		}
 	}
 	require.Greater(t, both, 10)
-	require.Equal(t, bound, x.lender.left+x.lender.all(), "everything was given back")
+	require.Equal(t, all, bound(x), "everything was given back")
 }
 
 // TestWindowOnly: where an aggregation needs more memory than there is, its window

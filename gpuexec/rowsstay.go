@@ -3,22 +3,23 @@ package gpuexec
 import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
 // This file is how rows come to memory that they may stay in.
 
 // each is how many rows a buffer has room for.
-func (p *rows) each(j *job) int { return rowBufferValues / j.l.Grid.Steps }
+func (p *rows) each(j *job) int { return pinned.BufferValues / j.l.Grid.Steps }
 
 // arrange gets memory for the rows of a slot's batch, if there is enough, and for what goes
 // with them.
 func (p *rows) arrange(j *job, s *slot) {
 	d, each := s.batch, p.each(j)
-	if _, size := p.layOut(j, rowsPiece{tiles: len(d.tiles)}, false); each == 0 || size > len(s.staging) {
+	if _, size := p.layOut(j, rowsPiece{tiles: len(d.Sizes)}, false); each == 0 || size > len(s.staging) {
 		return
 	}
-	d.lent = j.x.lender.lend((len(d.series) + each - 1) / each)
+	d.lent = j.x.lender.Lend((len(d.Series) + each - 1) / each)
 }
 
 // back puts copying the rows of a slot's batch to where they may stay on its stream.
@@ -36,9 +37,9 @@ func (p *rows) back(j *job, c *cuda.Context, s *slot) error {
 	}
 	p.last = s.back
 	for k, to := range d.lent {
-		n := min(each, len(d.series)-k*each)
+		n := min(each, len(d.Series)-k*each)
 		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
-		if err := c.CopyOut(to.bytes()[:8*n*j.l.Grid.Steps], from, s.stream); err != nil {
+		if err := c.CopyOut(to.Bytes()[:8*n*j.l.Grid.Steps], from, s.stream); err != nil {
 			return err
 		}
 	}
@@ -55,7 +56,7 @@ func (p *rows) receiveAll(j *job, s *slot) error {
 	d, lent := s.batch, s.batch.lent
 	k := p.pieces(j, d)[0]
 	at, size := p.layOut(j, k, false)
-	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.giveBack(lent, true) }}
+	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.GiveBack(lent, true) }}
 	for _, s := range lent {
 		x.Values = append(x.Values, s[:])
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/resident"
 )
 
 // workspace is what one job has for itself while it is evaluated: a part of the arena,
@@ -33,7 +34,7 @@ type slot struct {
 	// Of the batch that has it.
 	busy   bool // work was put on the stream
 	copies bool // something was copied
-	pinned []*block
+	pinned []*resident.Block
 	batch  *onDevice
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // newPool makes the pool that everything which depends on requests shares, nil if there is
@@ -20,7 +20,7 @@ func newPool(limit byteSize) *memory.Pool {
 		return nil
 	}
 	pool := memory.New(memory.Options{Limit: int64(limit)})
-	selection.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
+	slab.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
 	limitMemory(pool, limit)
 	return pool
 }
@@ -35,7 +35,7 @@ func (s *server) openMemory() {
 // closeMemory ends the counting.
 func (s *server) closeMemory() {
 	if s.memory != nil {
-		selection.CountMemory(nil)
+		slab.CountMemory(nil)
 	}
 }
 

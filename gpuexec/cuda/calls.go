@@ -1,5 +1,7 @@
 package cuda
 
+import ()
+
 // call is one function of the driver.
 type call int
 

@@ -1,6 +1,8 @@
 package cuda
 
-import "unsafe"
+import (
+	"unsafe"
+)
 
 // Context makes calls for a device. It is only valid inside Device.Do.
 type Context struct {

@@ -1,5 +1,7 @@
 package cuda
 
+import ()
+
 var (
 	ForbiddenFile = forbiddenFile
 	CannotStart   = cannotStart

@@ -1,6 +1,8 @@
 package cuda
 
-import "unsafe"
+import (
+	"unsafe"
+)
 
 // Info holds the properties of a device.
 type Info struct {

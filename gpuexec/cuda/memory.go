@@ -1,6 +1,8 @@
 package cuda
 
-import "unsafe"
+import (
+	"unsafe"
+)
 
 // Pointer is an address in a device's memory.
 type Pointer uint64

@@ -11,6 +11,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -89,7 +90,7 @@ func (d *Device) open() (err error) {
 		}
 	}
 	d.dev, d.x = dev, x
-	gpuexec.PageLockSlabs(dev)
+	pinned.PageLockSlabs(dev)
 	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -116,10 +116,10 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 	d.LoadSeconds = time.Since(start).Seconds()
 	return dev.Do(func(c *cuda.Context) (err error) {
 		defer func() { err = errors.Join(err, k.Unload(c)) }()
-		if d.LaunchSeconds, err = gpuexec.CheckKernels(c, k); err != nil {
+		if d.LaunchSeconds, err = probe.CheckKernels(c, k); err != nil {
 			return err
 		}
-		d.ToDevice, d.FromDevice, err = gpuexec.MeasureLink(c, d.FreeBytes)
+		d.ToDevice, d.FromDevice, err = probe.MeasureLink(c, d.FreeBytes)
 		return err
 	})
 }

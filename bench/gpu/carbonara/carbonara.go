@@ -38,7 +38,8 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Options say how much to measure. The experiment's are Defaults. The kinds of points
@@ -113,8 +114,8 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 		return err
 	}
 	defer func() { err = closed(err, x.Close()) }()
-	gpuexec.PageLockSlabs(dev)
-	defer selection.PageLockSlabs(nil)
+	pinned.PageLockSlabs(dev)
+	defer slab.PageLock(nil)
 	r, err := newRig(dev)
 	if err != nil {
 		return err

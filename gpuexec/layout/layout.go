@@ -1,0 +1,306 @@
+// Package layout says where each series and chunk of a leaf goes on a device. A Layout cuts the
+// series into batches (Part) and these into tiles of 32, one a warp's lane; Fill writes the tables
+// that tell kernels where chunks are. A layout is kept with the selection. Start reading at Layout.
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Lanes is the number of series of a tile.
+const Lanes = abi.TileChunks
+
+// Room is the memory in bytes that a batch may take.
+type Room struct {
+	Tables int // for what says where chunks are
+	Device int // in all
+	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
+	Steps  int
+	Panes  int  // bytes that the panes of a tile take, twice
+	Pieces int  // bytes that what is copied back of a tile takes, besides its values
+	Fuses  bool // samples are not stored
+}
+
+// Layout says where each series and chunk of a leaf goes on the device. It cuts the
+// series, in their order, into batches. Within a batch they have places in the order
+// of their groups and, within a group, their own, so that groups are stretches of
+// places; 32 places are a tile. Groups get their series in order, one batch after
+// the other, and neighbouring series, whose chunks lie in the same slabs, are copied
+// together.
+//
+// It is made batch by batch, while the first are under way already, and kept with
+// the selection for jobs that read the same chunks.
+type Layout struct {
+	Sel        *selection.Selection
+	mint, maxt int64 // ms, both included
+	groupOf    []int32
+	groups     int
+	Room       Room
+
+	mu      sync.Mutex
+	batches []*Part
+	err     error
+	Places  []uint32 // of each series
+	cost    int      // of a series, in bytes of device memory, as the last batch had it
+	most    int      // series that may fit into a batch
+}
+
+// ErrNoRoom is the error of a leaf of whose series too few fit into a batch.
+var ErrNoRoom = fmt.Errorf("%d series alone need more memory than the executor has on the device", Lanes)
+
+// layoutKey is what a layout depends on besides the selection.
+type layoutKey struct {
+	store      *resident.Store
+	groupOf    *int32
+	mint, maxt int64
+	room       Room
+}
+
+// Part is a part of a layout's series.
+type Part struct {
+	Number   int
+	from     int        // its first series
+	Base     int        // its first place among those of all batches
+	Series   []uint32   // at each of its places
+	Groups   []uint32   // that have a part in it
+	starts   []uint32   // the first place of each of them, and the number of places
+	Sizes    []TileSize // of its tiles
+	Total    TileSize
+	Slabs    []SlabUse
+	In       Input
+	Resident *Tables // where its tables are on the device, or nil
+}
+
+// Tables are a batch's tables on the device, and the slabs that they speak of.
+type Tables struct {
+	At    *resident.Block
+	Slabs []*resident.Block
+}
+
+// SlabUse is what a batch needs of a slab.
+type SlabUse struct {
+	Slab  int
+	Bytes int64
+	Kept  bool // by whoever keeps the selection
+}
+
+// TileSize is what a tile of series takes.
+type TileSize struct {
+	Positions int // tiles of chunks
+	rows      int
+	bytes     int // of chunks, as they are laid out where their slabs are not
+	Encoded   int // of chunks
+	Chunks    int
+	wide      int // of them that do not fit into an entry
+	Samples   int64
+}
+
+// Add adds the size of another tile.
+func (t *TileSize) Add(o TileSize) {
+	t.Positions += o.Positions
+	t.rows += o.rows
+	t.bytes += o.bytes
+	t.Encoded += o.Encoded
+	t.Chunks += o.Chunks
+	t.wide += o.wide
+	t.Samples += o.Samples
+}
+
+// Of returns the layout of a leaf's chunks on the device that has the store.
+func Of(store *resident.Store, l *cpuexec.Leaf, r Room) *Layout {
+	key := layoutKey{store: store, groupOf: &l.GroupOf[0], room: r}
+	key.mint, key.maxt = l.Window.Reads(l.Grid)
+	return selection.Note(l.Selection.Notes(), key, func() *Layout {
+		y := &Layout{
+			Sel: l.Selection, mint: key.mint, maxt: key.maxt, groupOf: l.GroupOf, groups: l.Groups, Room: r,
+			Places: make([]uint32, len(l.GroupOf)), most: len(l.GroupOf),
+		}
+		y.cost = 16*int(y.Sel.NumSamples())/len(l.GroupOf) + 64*y.Sel.NumChunks()/len(l.GroupOf) + 8*r.Steps
+		return y
+	})
+}
+
+// SizeBytes implements selection.Sized. It is the host memory that the layout takes once
+// it has all its batches.
+func (y *Layout) SizeBytes() int64 {
+	n := int64(len(y.Places))
+	tiles := (n + Lanes - 1) / Lanes
+	groups := min(n, int64(y.groups)+tiles) // a group has parts in several batches
+	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(2*n+2*groups) + tiles*int64(unsafe.Sizeof(TileSize{}))
+}
+
+// Since is the time that entries count from, in ms: a little before what is read, as
+// the first chunks are.
+func (y *Layout) Since() int64 { return y.mint - abi.EntrySpan }
+
+// Batch returns batch n, or nil behind the last.
+func (y *Layout) Batch(n int) (*Part, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	from, base := 0, 0
+	if len(y.batches) > 0 {
+		last := y.batches[len(y.batches)-1]
+		from, base = last.from+len(last.Series), last.Base+len(last.Sizes)*Lanes
+	}
+	for n == len(y.batches) && from < len(y.groupOf) && y.err == nil {
+		if b := y.plan(n, from, y.length(n, len(y.groupOf)-from)); b != nil {
+			b.Base = base
+			for place, series := range b.Series {
+				y.Places[series] = uint32(base + place)
+			}
+			y.batches = append(y.batches, b)
+		}
+	}
+	if n < len(y.batches) {
+		return y.batches[n], nil
+	}
+	return nil, y.err
+}
+
+// length is how many of the series that are left go into batch n. The first batches
+// are short, so that the device has something to do soon, and the last, because
+// nothing is copied while it is computed.
+func (y *Layout) length(n, left int) int {
+	full := y.Room.Goal / max(y.cost, 1)
+	short := full >> max(3-n, 0)
+	n = min(max(min(short, left/2), full/8), y.most)
+	return min(Aligned(max(n, 1), Lanes), left)
+}
+
+// plan makes a batch of the series from from on, fewer than n of them if so many do
+// not fit. It returns nil if it is to be tried again, or y.err is set.
+func (y *Layout) plan(number, from, n int) *Part {
+	b := &Part{Number: number, from: from}
+	b.sort(y.groupOf[from:from+n], y.groups)
+	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
+	use := make([]useCount, y.Sel.NumSlabs())
+	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k] = y.size(b, k, use) })
+	for _, t := range b.Sizes {
+		b.Total.Add(t)
+	}
+	b.In = newInput(b)
+	size := b.In.Size + NewOutput(b.In, y.Room).size
+	if b.In.Tables > y.Room.Tables || size > y.Room.Device {
+		if n <= Lanes {
+			y.err = ErrNoRoom
+		}
+		y.most = n / 2 &^ (Lanes - 1)
+		return nil
+	}
+	y.cost, y.most = size/n, 2*max(n, y.most)
+	for k := range use {
+		if n := use[k].bytes.Load(); n > 0 {
+			b.Slabs = append(b.Slabs, SlabUse{k, n, use[k].kept.Load()})
+		}
+	}
+	return b
+}
+
+// sort puts the series of a batch, whose groups are given, in their places.
+func (b *Part) sort(groupOf []int32, groups int) {
+	b.Series = make([]uint32, len(groupOf))
+	if groups <= 4*len(groupOf) {
+		next := make([]uint32, groups+1)
+		for _, g := range groupOf {
+			next[g+1]++
+		}
+		for g := range groups {
+			if next[g+1] > 0 {
+				b.Groups, b.starts = append(b.Groups, uint32(g)), append(b.starts, next[g])
+			}
+			next[g+1] += next[g]
+		}
+		for i, g := range groupOf {
+			b.Series[next[g]] = uint32(b.from + i)
+			next[g]++
+		}
+	} else {
+		keys := make([]uint64, len(groupOf))
+		for i, g := range groupOf {
+			keys[i] = uint64(g)<<32 | uint64(b.from+i)
+		}
+		slices.Sort(keys)
+		for place, key := range keys {
+			b.Series[place] = uint32(key)
+			if g := uint32(key >> 32); place == 0 || g != b.Groups[len(b.Groups)-1] {
+				b.Groups, b.starts = append(b.Groups, g), append(b.starts, uint32(place))
+			}
+		}
+	}
+	b.starts = append(b.starts, uint32(len(groupOf)))
+}
+
+// chunksOf returns the chunks of each series of a batch's tile, and the number of
+// positions, one at least.
+func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, positions int) {
+	positions = 1
+	for lane, s := range b.Series[tile*Lanes : min((tile+1)*Lanes, len(b.Series))] {
+		cs[lane] = y.Sel.Overlapping(int(s), y.mint, y.maxt)
+		positions = max(positions, len(cs[lane]))
+	}
+	return cs, positions
+}
+
+// useCount adds up what a batch needs of a slab.
+type useCount struct {
+	bytes atomic.Int64
+	kept  atomic.Bool
+}
+
+// size measures a tile, and adds what it needs of slabs.
+func (y *Layout) size(b *Part, tile int, use []useCount) (t TileSize) {
+	cs, positions := y.chunksOf(b, tile)
+	t.Positions = positions
+	rows := make([]uint16, positions)
+	kept := y.Sel.KeptUntil()
+	for lane := range cs {
+		slab, bytes := uint32(0), 0 // of neighbours in the same one
+		for p := range cs[lane] {
+			c := &cs[lane][p]
+			rows[p] = max(rows[p], c.Samples)
+			t.Samples += int64(c.Samples)
+			t.Encoded += int(c.Len)
+			t.bytes += Aligned(int(c.Len), 8)
+			t.Chunks++
+			if !abi.EntryFits(c.Len, c.MinT, c.MaxT, y.Since()) {
+				t.wide++
+			}
+			if c.Slab != slab {
+				use[slab].bytes.Add(int64(bytes))
+				slab, bytes = c.Slab, 0
+			}
+			bytes += int(c.Len)
+			if c.MinT < kept && bytes == int(c.Len) && !use[slab].kept.Load() {
+				use[slab].kept.Store(true)
+			}
+		}
+		if bytes > 0 {
+			use[slab].bytes.Add(int64(bytes))
+		}
+	}
+	for _, n := range rows {
+		t.rows += int(n)
+	}
+	return t
+}
+
+// Locate finds a chunk by its number in a batch: its series, and the chunk.
+func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
+	tile, position := 0, number/Lanes
+	for position >= b.Sizes[tile].Positions {
+		position -= b.Sizes[tile].Positions
+		tile++
+	}
+	cs, _ := y.chunksOf(b, tile)
+	return int(b.Series[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
+}

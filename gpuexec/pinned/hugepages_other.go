@@ -1,0 +1,5 @@
+//go:build !linux
+
+package pinned
+
+func useHugePages([]byte) {}

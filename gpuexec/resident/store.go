@@ -1,0 +1,246 @@
+// Package resident is what stays on a device and how it gets there: a Store of slabs and of the
+// tables that speak of them, from which what was not used for longest makes room, and a Feeder
+// that copies. What a job uses is pinned and stays. Start reading at Store.
+package resident
+
+import (
+	"container/list"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Store is the part of the device's memory in which slabs stay, and the tables that
+// say where chunks are, as long as there is room. What was not used for longest
+// makes room for others; what nobody on the host has any more goes first; what a
+// job uses stays.
+type Store struct {
+	mu     sync.Mutex
+	size   uint64
+	free   spans
+	blocks list.List // of *block, least recently used first
+	slabs  map[slabID]*Block
+	died   atomic.Bool // an owner of a block is gone
+}
+
+type slabID = weak.Pointer[selection.Slab]
+
+// Block is a stretch of a store.
+type Block struct {
+	At, size uint64
+	slab     slabID          // what it holds, if it is a slab
+	gone     func() bool     // nobody on the host has what it is of
+	pins     int             // jobs that use it
+	passing  bool            // it will hardly be asked for again
+	elem     *list.Element   // nil once it is removed
+	owner    runtime.Cleanup // of what it is of, says that it died
+}
+
+func NewStore(at, size uint64) *Store {
+	return &Store{size: size, free: spans{{at, size}}, slabs: map[slabID]*Block{}}
+}
+
+// Find pins the block that holds a slab, if there is one.
+func (s *Store) Find(slab *selection.Slab) *Block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.slabs[weak.Make(slab)]
+	if b != nil {
+		s.pin(b)
+	}
+	return b
+}
+
+// PinAll pins blocks if all of them are still there.
+func (s *Store) PinAll(blocks []*Block) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range blocks {
+		if b.elem == nil {
+			return false
+		}
+	}
+	for _, b := range blocks {
+		s.pin(b)
+	}
+	return true
+}
+
+func (s *Store) pin(b *Block) {
+	b.pins++
+	s.blocks.MoveToBack(b.elem)
+}
+
+// AddSlab makes a pinned block for a slab, or returns nil if there is no room. One
+// that is passing makes room again before others do.
+func (s *Store) AddSlab(slab *selection.Slab, passing bool) *Block {
+	return addOf(s, slab, &Block{size: uint64(len(slab.Bytes())), slab: weak.Make(slab), passing: passing})
+}
+
+// AddTables makes a pinned block for n bytes of tables that say where chunks of a layout
+// are, or returns nil if there is no room.
+func AddTables[T any](s *Store, layout *T, n int) *Block {
+	return addOf(s, layout, &Block{size: uint64(n)})
+}
+
+// addOf makes room for a block, which is of owner.
+func addOf[T any](s *Store, owner *T, b *Block) *Block {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.size = (b.size + 255) &^ 255
+	if !s.add(b) {
+		return nil
+	}
+	if b.slab != (slabID{}) {
+		s.slabs[b.slab] = b
+	}
+	of := weak.Make(owner)
+	b.gone = func() bool { return of.Value() == nil }
+	b.owner = runtime.AddCleanup(owner, func(s *Store) { s.died.Store(true) }, s)
+	return b
+}
+
+func (s *Store) add(b *Block) bool {
+	at, ok := s.free.take(b.size)
+	if !ok {
+		at, ok = s.makeRoom(b.size)
+	}
+	if !ok {
+		return false
+	}
+	b.At, b.pins = at, 1
+	b.elem = s.blocks.PushBack(b)
+	return true
+}
+
+// makeRoom removes blocks until n bytes in a row are free, and takes them.
+func (s *Store) makeRoom(n uint64) (at uint64, ok bool) {
+	possible := s.free.total()
+	for e := s.blocks.Front(); e != nil && possible < n; e = e.Next() {
+		if b := e.Value.(*Block); b.pins == 0 {
+			possible += b.size
+		}
+	}
+	if possible < n {
+		return 0, false
+	}
+	for e := s.blocks.Front(); e != nil && !ok; {
+		b := e.Value.(*Block)
+		e = e.Next()
+		if b.pins == 0 {
+			s.remove(b)
+			at, ok = s.free.take(n)
+		}
+	}
+	return at, ok
+}
+
+// remove takes a block away that nobody uses.
+func (s *Store) remove(b *Block) {
+	s.blocks.Remove(b.elem)
+	b.elem = nil
+	b.owner.Stop() // what comes and goes often would have ever more of them
+	if s.slabs[b.slab] == b {
+		delete(s.slabs, b.slab)
+	}
+	s.free.give(b.At, b.size)
+}
+
+// Unpin ends the use of blocks.
+func (s *Store) Unpin(blocks []*Block) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range blocks {
+		if b.pins--; b.pins == 0 && b.passing {
+			s.blocks.MoveToFront(b.elem)
+		}
+	}
+}
+
+// Discard ends the use of blocks whose content never came.
+func (s *Store) Discard(blocks []*Block) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range blocks {
+		if b.pins--; b.pins == 0 {
+			s.remove(b)
+		}
+	}
+}
+
+// Drop removes a block, unless it is used or gone.
+func (s *Store) Drop(b *Block) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.elem != nil && b.pins == 0 {
+		s.remove(b)
+	}
+}
+
+// Sweep removes what nobody on the host has any more.
+func (s *Store) Sweep() {
+	if !s.died.Swap(false) {
+		return
+	}
+	s.removeIf(func(b *Block) bool { return b.gone() })
+}
+
+// Clear removes all blocks, but for those that jobs use.
+func (s *Store) Clear() { s.removeIf(func(*Block) bool { return true }) }
+
+// removeIf removes the blocks of which f is true, but for those that jobs use.
+func (s *Store) removeIf(f func(b *Block) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.blocks.Front(); e != nil; {
+		b := e.Value.(*Block)
+		e = e.Next()
+		if b.pins == 0 && f(b) {
+			s.remove(b)
+		}
+	}
+}
+
+// Share is the share, from 0 to 1, of the bytes of a selection's slabs that are there.
+func (s *Store) Share(sel *selection.Selection) float64 {
+	var all, there int
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range sel.NumSlabs() {
+		slab := sel.Slab(k)
+		all += len(slab.Bytes())
+		if s.slabs[weak.Make(slab)] != nil {
+			there += len(slab.Bytes())
+		}
+	}
+	return float64(there) / float64(max(all, 1))
+}
+
+// Check says what is wrong where no job is under way: a block is in use, or memory is lost.
+func (s *Store) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.free.total()
+	for e := s.blocks.Front(); e != nil; e = e.Next() {
+		b := e.Value.(*Block)
+		if b.pins != 0 {
+			return fmt.Errorf("a block of %d bytes is in use", b.size)
+		}
+		all += b.size
+	}
+	if all != s.size {
+		return fmt.Errorf("%d bytes of %d are free or in blocks", all, s.size)
+	}
+	return nil
+}
+
+// Held is the number of bytes in blocks.
+func (s *Store) Held() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free.total()
+}

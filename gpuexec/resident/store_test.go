@@ -1,0 +1,164 @@
+package resident
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// TestSpans takes and gives back at random: stretches never overlap, and once all
+// are back there is one.
+func TestSpans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const size = 1000
+		free := spans{{7, size}}
+		var held []span
+		used := uint64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(held) > 0 && rapid.Bool().Draw(t, "give") {
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				free.give(held[i].at, held[i].size)
+				used -= held[i].size
+				held = append(held[:i], held[i+1:]...)
+			} else if n := rapid.Uint64Range(1, 300).Draw(t, "n"); true {
+				at, ok := free.take(n)
+				if !ok {
+					continue
+				}
+				for _, h := range held {
+					require.True(t, at+n <= h.at || h.at+h.size <= at, "%v and %d+%d overlap", h, at, n)
+				}
+				require.True(t, at >= 7 && at+n <= 7+size)
+				held = append(held, span{at, n})
+				used += n
+			}
+			require.Equal(t, size-used, free.total())
+		}
+		for _, h := range held {
+			free.give(h.at, h.size)
+		}
+		require.Equal(t, spans{{7, size}}, free)
+	})
+}
+
+// oneSlab is a selection of one slab of about n bytes.
+func oneSlab(t testing.TB, n int) *selection.Selection {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("a", "b"))
+	data := make([]byte, n)
+	data[1] = 1
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, data))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	require.Equal(t, 1, sel.NumSlabs())
+	return sel
+}
+
+// TestStore: what was not used for longest makes room, what is used stays, what is
+// passing goes before others.
+func TestStore(t *testing.T) {
+	s := NewStore(1000, 100<<10)
+	var sels []*selection.Selection
+	add := func(passing bool) *Block {
+		sels = append(sels, oneSlab(t, 30_000))
+		return s.AddSlab(sels[len(sels)-1].Slab(0), passing)
+	}
+	there := func(want ...bool) {
+		t.Helper()
+		for i, w := range want {
+			b := s.Find(sels[i].Slab(0))
+			require.Equal(t, w, b != nil, "slab %d", i)
+			if b != nil {
+				b.pins-- // without having used it
+				continue
+			}
+		}
+	}
+	a, b, c := add(false), add(false), add(false)
+	require.Equal(t, uint64(3*30_208), s.Held())
+	require.Nil(t, s.AddSlab(oneSlab(t, 30_000).Slab(0), false), "all are in use")
+	s.Unpin([]*Block{a, b, c})
+	require.Nil(t, s.AddSlab(oneSlab(t, 200_000).Slab(0), false), "it never fits")
+	there(true, true, true)
+
+	require.True(t, s.PinAll([]*Block{a}))
+	s.Unpin([]*Block{a}) // b is now that not used for longest, were it not for there
+	_ = s.Find(sels[0].Slab(0))
+	d := add(true)
+	require.NotNil(t, d)
+	require.True(t, a.elem != nil, "it is in use")
+	require.False(t, s.PinAll([]*Block{a, b}), "one is gone")
+	require.Equal(t, 1, a.pins)
+	s.Unpin([]*Block{a, d})
+	e := add(false)
+	require.Nil(t, d.elem, "it was passing")
+	require.NotNil(t, a.elem)
+	s.Discard([]*Block{e})
+	require.Nil(t, s.Find(sels[4].Slab(0)))
+	s.Drop(a)
+	require.Nil(t, a.elem)
+	s.Drop(a)
+	s.Clear()
+	require.Zero(t, s.Held())
+	require.Empty(t, s.slabs)
+	require.Equal(t, spans{{1000, 100 << 10}}, s.free)
+	runtime.KeepAlive(sels)
+}
+
+// TestStoreOfTheDead: what nobody on the host has any more goes.
+func TestStoreOfTheDead(t *testing.T) {
+	s := NewStore(0, 100<<10)
+	kept, dropped := oneSlab(t, 30_000), oneSlab(t, 30_000)
+	s.Unpin([]*Block{s.AddSlab(kept.Slab(0), false), s.AddSlab(dropped.Slab(0), false)})
+	s.Sweep()
+	require.Len(t, s.slabs, 2)
+	runtime.KeepAlive(dropped)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		s.Sweep()
+		return s.Held() == 30_208
+	}, 10*time.Second, time.Millisecond)
+	b := s.Find(kept.Slab(0))
+	require.NotNil(t, b)
+	runtime.KeepAlive(kept)
+}
+
+// TestLoads: transfers are cut into loads that are filled in one go, nothing is left
+// out, and what is not near each other is not in one load.
+func TestLoads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 40).Draw(t, "size")
+		memory, want := make([]byte, 4000), make([]byte, 4000)
+		var ts []Transfer
+		at := uint64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "transfers") {
+			at += uint64(rapid.SampledFrom([]int{0, 0, 3, 7, 8, 50}).Draw(t, "gap"))
+			from := make([]byte, rapid.IntRange(1, 100).Draw(t, "n"))
+			for i := range from {
+				from[i] = byte(1 + (int(at)+i)%250)
+			}
+			ts = append(ts, Transfer{from, at})
+			copy(want[at:], from)
+			at += uint64(len(from))
+		}
+		for _, l := range loads(ts, size) {
+			require.LessOrEqual(t, l.size(), size)
+			buf := make([]byte, l.size())
+			for i, p := range l {
+				copy(buf[p.To-l[0].To:], p.From)
+				if i > 0 {
+					require.Less(t, p.To-l[i-1].To-uint64(len(l[i-1].From)), uint64(8))
+				}
+			}
+			copy(memory[l[0].To:], buf)
+		}
+		require.Equal(t, want, memory)
+	})
+}
