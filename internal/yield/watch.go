@@ -9,8 +9,8 @@ import (
 const watchEvery = 64
 
 // Watch tells loops whether the context has ended that their result is for, and has them
-// yield the core. It looks at the context now and then only, so that it may be asked at every step. The zero value
-// never ends.
+// yield the core. It looks at the context now and then only, so that it may be asked at every step.
+// The zero value never ends.
 type Watch struct {
 	Ctx   context.Context // may be nil
 	steps uint

@@ -1,10 +1,10 @@
 // Package answer reads the answers that stores give to remote read into selections.
 //
-// In come the bytes of an answer, frames of chunks (Stream) or compressed samples (Samples), and what was
-// asked for; out comes a selection. Chunk bytes are copied once, from the frame to the slab;
-// samples are encoded on arrival. Series that are expected are recognised by their bytes and share the labels
-// that are there already. Every label, series and chunk header that came is checked, and an answer that has
-// anything wrong brings nothing.
+// In come the bytes of an answer, frames of chunks (Stream) or compressed samples (Samples), and
+// what was asked for; out comes a selection. Chunk bytes are copied once, from the frame to the
+// slab; samples are encoded on arrival. Series that are expected are recognised by their bytes and
+// share the labels that are there already. Every label, series and chunk header that came is
+// checked, and an answer that has anything wrong brings nothing.
 //
 // Start with Reader; walk.go goes through frames, sampleswalk.go through samples.
 package answer

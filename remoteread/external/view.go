@@ -1,10 +1,10 @@
-// Package external undoes what a store does to the labels of series that it sends by remote read: it says
-// how to ask for series, and takes the labels off that the store has added.
+// Package external undoes what a store does to the labels of series that it sends by remote read:
+// it says how to ask for series, and takes the labels off that the store has added.
 //
-// In come the labels that the store is known to add and a selector's matchers, out come the queries of a
-// request; in come the series of an answer, out come their labels as they are stored. No series
-// is taken for another: where it is not certain that a label was added, there is an error, by which a
-// client asks again.
+// In come the labels that the store is known to add and a selector's matchers, out come the queries
+// of a request; in come the series of an answer, out come their labels as they are stored. No
+// series is taken for another: where it is not certain that a label was added, there is an error,
+// by which a client asks again.
 //
 // Start with View.
 package external

@@ -88,8 +88,8 @@ func (v *View) Testified(result []byte) bool {
 	return false
 }
 
-// HasWitness reports whether there may be a witness of external labels ext: none of them has the name of
-// a label that a witness may have.
+// HasWitness reports whether there may be a witness of external labels ext: none of them has the
+// name of a label that a witness may have.
 func HasWitness(ext labels.Labels) bool {
 	return !slices.ContainsFunc(witnessNames, ext.Has)
 }

@@ -1,6 +1,6 @@
 // Package wire reads the parts that answers of remote read consist of, by hand and where they
-// lie: frames, fields of protobuf messages, labels. What is wrong with them it says in errors of its own, by
-// which a client decides what to do.
+// lie: frames, fields of protobuf messages, labels. What is wrong with them it says in errors of
+// its own, by which a client decides what to do.
 //
 // Start with FrameReader and NextField.
 package wire

@@ -144,10 +144,10 @@ func (r *xorReader) readValue() bool {
 	return true
 }
 
-// CutXOR returns the bytes of a chunk of what c, an XOR chunk with the bytes from, has from mint to maxt
-// (ms, both included), and the times of its first and last sample; none if that is
-// nothing. It takes half the time of encoding the samples again. It is not ok where
-// anything is not as it should be: who decodes it finds what.
+// CutXOR returns the bytes of a chunk of what c, an XOR chunk with the bytes from, has from mint to
+// maxt (ms, both included), and the times of its first and last sample; none if that is nothing. It
+// takes half the time of encoding the samples again. It is not ok where anything is not as it
+// should be: who decodes it finds what.
 func CutXOR(c slab.Chunk, from []byte, mint, maxt int64) (data []byte, firstT, lastT int64, ok bool) {
 	r := xorReader{data: from[:len(from)+slab.Pad], pos: 16, end: 8 * len(from), leading: -1}
 	n := int(binary.BigEndian.Uint16(from))

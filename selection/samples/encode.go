@@ -11,7 +11,8 @@ import (
 	"github.com/promwarp/promwarp/internal/yield"
 )
 
-// Samples writes samples of any kind, which must be in time order. Floats is faster where it will do.
+// Samples writes samples of any kind, which must be in time order. Floats is faster where it will
+// do.
 func (w *Writer) Samples(from chunkenc.Iterator) error {
 	it := &inOrder{Iterator: from, series: w.labels, watch: &w.Watch}
 	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)

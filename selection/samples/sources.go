@@ -9,10 +9,10 @@ import (
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// Layer merges what different sources have of series l: cs are chunks in slabs, those of the first source
-// end before ends[0], of the second before ends[1], and so on, each in time order without
-// overlaps. Of samples at one time the source named first has its way. What it encodes anew goes into w,
-// whose context ends all of it.
+// Layer merges what different sources have of series l: cs are chunks in slabs, those of the first
+// source end before ends[0], of the second before ends[1], and so on, each in time order without
+// overlaps. Of samples at one time the source named first has its way. What it encodes anew goes
+// into w, whose context ends all of it.
 func (w *Writer) Layer(l labels.Labels, slabs slab.Slabs, cs []slab.Chunk, ends []int) ([]slab.Chunk, error) {
 	lists := make([][]slab.Chunk, len(ends))
 	start := 0

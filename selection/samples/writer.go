@@ -1,9 +1,9 @@
 // Package samples reads and writes the samples of series that lie in encoded chunks.
 //
-// A Series yields the samples of chunks and checks what it decodes. A Writer makes chunks of samples,
-// puts them into slabs of its own, and resolves what overlaps: Separate makes one list of the chunks
-// that one source has sent of a series, Layer of those of several sources. Chunks that do not overlap
-// others are never decoded, and lie where they lay.
+// A Series yields the samples of chunks and checks what it decodes. A Writer makes chunks of
+// samples, puts them into slabs of its own, and resolves what overlaps: Separate makes one list of
+// the chunks that one source has sent of a series, Layer of those of several sources. Chunks that
+// do not overlap others are never decoded, and lie where they lay.
 //
 // Start with Series and Writer.
 package samples

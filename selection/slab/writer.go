@@ -56,8 +56,8 @@ const (
 	freeTable  = 1 << 20 // bytes of the table that count for nothing, however low the limit
 )
 
-// Claim makes a chunk of the first n bytes of the room that was found last, and sets where c is. The
-// table is held to the limit of the chunk bytes, as chunks of a sample or none would otherwise
+// Claim makes a chunk of the first n bytes of the room that was found last, and sets where c is.
+// The table is held to the limit of the chunk bytes, as chunks of a sample or none would otherwise
 // take many times as much.
 func (w *Writer) Claim(c *Chunk, n int) error {
 	w.used += int64(n)
