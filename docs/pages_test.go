@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -27,6 +28,24 @@ func TestProseLines(t *testing.T) {
 			if n := n + 1; line.prose && utf8.RuneCountInString(line.text) > longest {
 				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.text), longest)
 			}
+		}
+	}
+}
+
+// TestTables: each row of a table has as many cells as its first one.
+func TestTables(t *testing.T) {
+	for file, text := range pages(t) {
+		cells := 0
+		for n, line := range lines(text) {
+			if line.code || !strings.HasPrefix(line.text, "|") {
+				cells = 0
+				continue
+			}
+			has := strings.Count(strings.ReplaceAll(line.text, `\|`, ""), "|")
+			if cells == 0 {
+				cells = has
+			}
+			assert(t, has == cells, "%s:%d has %d cells, its table %d", file, n+1, has-1, cells-1)
 		}
 	}
 }
@@ -60,8 +79,8 @@ func TestLinks(t *testing.T) {
 
 var filePath = regexp.MustCompile(`^[a-z0-9_]+(/[a-z0-9_]+)*/([a-zA-Z0-9_.-]+\.(go|cu|h|yml|json|txt|svg|sh))?$`)
 
-// TestPaths: files and folders that a page names by their paths from the root are there. The
-// table of rooms has a test of its own.
+// TestPaths: files and folders that a page names by their paths from the root are there, unless a
+// diff on the page adds them.
 func TestPaths(t *testing.T) {
 	tops := map[string]bool{}
 	walk(t, func(file string) { tops[strings.Split(file, "/")[0]] = true })
@@ -69,7 +88,8 @@ func TestPaths(t *testing.T) {
 	for file, text := range pages(t) {
 		for n, line := range lines(text) {
 			for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
-				if !line.code && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
+				added := strings.Contains(text, "+++ b/"+m[1])
+				if !line.code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
 					found++
 					_, err := os.Stat(filepath.Join(root, m[1]))
 					assert(t, err == nil, "%s:%d names %s, which is not there", file, n+1, m[1])
@@ -125,7 +145,7 @@ var (
 	inlineCode = regexp.MustCompile("`([^`\n]+)`")
 	goTest     = regexp.MustCompile(`(?:cd (\S+) && )?(?:[A-Z0-9_]+=\S+ )*go test (.*)`)
 	word       = regexp.MustCompile(`'[^']*'|\S+`)
-	function   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
+	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
 )
 
 // TestCommands holds `go test` commands in pages against the code: what -run and -bench name
@@ -154,6 +174,20 @@ func TestCommands(t *testing.T) {
 	require.Greater(t, found, 20)
 }
 
+// TestNames: tests, benchmarks and fuzzers that pages name exist.
+func TestNames(t *testing.T) {
+	all, found := testsIn(t, ".", true), 0
+	for file, text := range pages(t) {
+		for _, m := range inlineCode.FindAllStringSubmatch(text, -1) {
+			if testFunc.MatchString("func " + m[1] + "(") {
+				found++
+				assert(t, slices.Contains(all, m[1]), "%s names %s, which is not there", file, m[1])
+			}
+		}
+	}
+	require.Greater(t, found, 20)
+}
+
 // missing returns what a `go test` command in a folder names in vain.
 func missing(t *testing.T, dir string, args []string) (all []string) {
 	var patterns, names []string
@@ -161,7 +195,7 @@ func missing(t *testing.T, dir string, args []string) (all []string) {
 		if p := strings.Trim(a, "'"); k > 0 && (args[k-1] == "-run" || args[k-1] == "-bench") && !strings.EqualFold(p, "xxx") {
 			patterns = append(patterns, strings.Split(p, "|")...)
 		} else if strings.HasPrefix(a, ".") {
-			in := functionsOf(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
+			in := testsIn(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
 			if names = append(names, in...); in == nil {
 				all = append(all, "package "+a)
 			}
@@ -177,14 +211,14 @@ func missing(t *testing.T, dir string, args []string) (all []string) {
 	return all
 }
 
-// functionsOf returns the names of the tests in a folder, and in those below it.
-func functionsOf(t *testing.T, dir string, below bool) (names []string) {
+// testsIn returns the names of the tests in a folder, and in those below it.
+func testsIn(t *testing.T, dir string, below bool) (names []string) {
 	walk(t, func(file string) {
 		in := path.Dir(file)
-		if strings.HasSuffix(file, "_test.go") && (in == dir || below && strings.HasPrefix(in+"/", dir+"/")) {
+		if strings.HasSuffix(file, "_test.go") && (in == dir || below && (dir == "." || strings.HasPrefix(in+"/", dir+"/"))) {
 			b, err := os.ReadFile(filepath.Join(root, file))
 			require.NoError(t, err)
-			for _, m := range function.FindAllStringSubmatch(string(b), -1) {
+			for _, m := range testFunc.FindAllStringSubmatch(string(b), -1) {
 				names = append(names, m[1])
 			}
 		}
