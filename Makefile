@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X $(PKG).Version=$(VERSION)
 # chunkenc.Iterator has another.
 VET     := -stdmethods=false
 # Packages with goroutines of their own.
-RACE    := ./selection ./cache/... ./remoteread/... ./cpuexec/... ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/...
+RACE    := ./resample/... ./selection ./cache/... ./remoteread/... ./cpuexec/... ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/...
 # A test that fails is run again, twice at most, and named as one that did: a machine that
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0

@@ -60,6 +60,20 @@ func TestResample(t *testing.T) {
 `, w.Body.String())
 }
 
+// TestJSONBody: PromQL may be asked by a JSON body, too.
+func TestJSONBody(t *testing.T) {
+	a := newTestAPI(t, nil)
+	code, got := decode(t, postBody(t, a, "/query", `{"query": "sum(m)", "time": 600}`))
+	require.Equal(t, 200, code, got.Error)
+	require.JSONEq(t, `{"resultType":"vector","result":[{"metric":{},"value":[600,"30"]}]}`, string(got.Data))
+	code, got = decode(t, postBody(t, a, "/explain?format=json", `{"query": "sum(m)", "start": 0, "end": "600", "step": "1m", "analyze": true}`))
+	require.Equal(t, 200, code, got.Error)
+	require.Contains(t, string(got.Data), "sum(m)")
+	code, got = decode(t, postBody(t, a, "/query?time=5", `{"query": "sum(m)", "time": 600}`))
+	require.Equal(t, 400, code)
+	require.Contains(t, got.Error, "in the body and in the URL")
+}
+
 // TestResampleFillings: what buckets without samples look like in each form of answers.
 func TestResampleFillings(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Queryable = newStorage(t, "load 5m\n  gap{a=\"x,y\"} 1 _ _ Inf NaN") })

@@ -43,8 +43,7 @@ var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f strin
 	return f == "quantile_over_time" || functions[f].Exactness != plan.BitIdentical
 })
 
-// TestTable: plan's table of functions says what is on the GPU. Windows that are
-// extended never are.
+// TestTable: definitions say what is on the GPU. Windows that are extended never are.
 func TestTable(t *testing.T) {
 	input := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
 	for _, f := range aggregate.Functions() {

@@ -1,6 +1,7 @@
 // Package plan holds what the planner and the executors share: the nodes of a
-// plan, the step grid they are evaluated on, the table of functions, and the
-// matrix an executor returns.
+// plan, the step grid they are evaluated on, what is known of functions, and the
+// matrix an executor returns. The functions themselves are defined in cpuexec/window,
+// cpuexec/aggregate and cpuexec/vector.
 package plan
 
 import (

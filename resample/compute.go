@@ -8,11 +8,13 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 const (
-	// batchBytes bounds the states of series that wait to be merged into groups.
-	batchBytes = 32 << 20
+	// batchBytes bounds, for each worker, the states of series that wait to be merged into groups:
+	// they stay in a core's second cache until they are.
+	batchBytes = 512 << 10
 	// batchSeries bounds the series of a batch.
 	batchSeries = 4096
 	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
@@ -22,6 +24,9 @@ const (
 // decoded and cut into runs on some core; then the states of its runs are merged into its group's,
 // in the order of series, on a core for each range of buckets.
 func (r *run) compute() error {
+	if err := r.budget.Charge(bucket.SizeBytes(r.Grid.N())); err != nil {
+		return err
+	}
 	gs, err := r.groupSeries()
 	if err != nil {
 		return err
@@ -84,11 +89,12 @@ type item struct {
 	err           error
 }
 
-// columnStates are the states of a series' runs that a slot of the group is merged from.
+// columnStates are what a slot of the group is merged from: the states of a series' runs, or the
+// values of an aggregate that are aggregated again.
 type columnStates struct {
 	buckets []int32
 	states  []aggregate.State
-	values  []float64 // that states refer to
+	values  []float64 // that states refer to, or that are aggregated again
 }
 
 // slots is the number of states that a group has for each bucket: one for each source, or for each
@@ -98,6 +104,27 @@ func (r *run) slots() int {
 		return len(r.Aggregates)
 	}
 	return len(r.sources)
+}
+
+// runBytes is the memory that a run takes until it is merged.
+func (r *run) runBytes() int64 {
+	if r.Reaggregate != nil {
+		return 12 * int64(r.slots())
+	}
+	return stateBytes * int64(r.slots())
+}
+
+// heldBytes is the memory that a sample takes until its run is merged.
+func (r *run) heldBytes() (n int64) {
+	if r.Reaggregate != nil {
+		return 0
+	}
+	for s := range r.slots() {
+		if r.partsOf(s)&aggregate.Values != 0 {
+			n += 8
+		}
+	}
+	return n
 }
 
 // partsOf is the parts of the states in a slot.
@@ -117,8 +144,8 @@ func (c *computing) alone(group int) bool {
 // and the memory that the states of this one take.
 func (c *computing) batch(from int) (next int, bytes int64) {
 	c.items = c.items[:cap(c.items)]
-	n := 0
-	for at := from; at < len(c.groups.members) && n < batchSeries && (n == 0 || bytes < batchBytes); at++ {
+	n, most := 0, batchBytes*int64(c.run.workers)
+	for at := from; at < len(c.groups.members) && n < batchSeries && (n == 0 || bytes < most); at++ {
 		for int(c.groups.first[c.at+1]) <= at {
 			c.at++
 		}
@@ -132,7 +159,7 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 			for _, ch := range c.sel.Overlapping(it.series, c.from, c.to-1) {
 				samples += int64(ch.Samples)
 			}
-			bytes += min(samples, int64(c.Grid.N()))*stateBytes*int64(c.slots()) + 8*samples
+			bytes += min(samples, int64(c.Grid.N()))*c.runBytes() + c.heldBytes()*samples
 		}
 		n++
 	}

@@ -95,11 +95,21 @@ func (c *computing) holdFor(g *openGroup, n int) error {
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
 func (c *computing) mergeRange(it *item, lo, hi int32) {
 	g := c.open[it.group]
+	var single aggregate.State
+	one := aggregate.Samples{Times: []int64{0}, End: 1}
+	from := &single
 	for s := range it.columns {
 		col, parts := &it.columns[s], c.partsOf(s)
 		k := sort.Search(len(col.buckets), func(k int) bool { return col.buckets[k] >= lo })
 		for ; k < len(col.buckets) && col.buckets[k] < hi; k++ {
-			to, from := &g.states[s][col.buckets[k]], &col.states[k]
+			to := &g.states[s][col.buckets[k]]
+			if c.Reaggregate != nil {
+				one.Values = col.values[k : k+1 : k+1]
+				parts.Of(&single, &one)
+				from = &single
+			} else {
+				from = &col.states[k]
+			}
 			if to.N == 0 {
 				*to = *from
 				to.Values = slices.Clone(from.Values) // the item's memory is used again
@@ -131,8 +141,8 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
 	for s, states := range g.states {
-		outputs, result := []int{s}, c.Reaggregate
-		if result == nil {
+		outputs, again := []int{s}, c.Reaggregate
+		if again == nil {
 			outputs = c.sources[s].outputs
 		}
 		n := 0
@@ -148,19 +158,19 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 		if c.make(rows, outputs, n) != nil {
 			return // what failed shows in failed
 		}
-		n = 0
+		n = 0 // states move over those without samples
 		for k := range states {
-			if st := &states[k]; st.N > 0 {
-				rows[outputs[0]].Buckets[n] = int32(k)
-				for _, a := range outputs {
-					of := &c.Aggregates[a]
-					if result != nil {
-						rows[a].Values[n] = result.Result(st, 0)
-					} else {
-						rows[a].Values[n] = of.Result(st, of.Q)
-					}
-				}
+			if states[k].N > 0 {
+				rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
 				n++
+			}
+		}
+		for _, a := range outputs {
+			of := &c.Aggregates[a]
+			if again != nil {
+				again.Results(states[:n], 0, rows[a].Values)
+			} else {
+				of.Results(states[:n], of.Q, rows[a].Values)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 // Result is the answer to a request.
@@ -45,7 +46,7 @@ func (r *Result) Release() { r.lease.Release() }
 
 // bytes is the memory of the result.
 func (r *Result) bytes() int64 {
-	n := int64(len(r.Series)) * int64(unsafe.Sizeof(Series{}))
+	n := bucket.SizeBytes(r.Grid.N()) + int64(len(r.Series))*int64(unsafe.Sizeof(Series{}))
 	for i := range r.Series {
 		for k := range r.Series[i].Rows {
 			n += rowBytes(len(r.Series[i].Rows[k].Values))

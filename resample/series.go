@@ -18,6 +18,7 @@ type worker struct {
 	times   []int64 // of samples, those of the plan's time
 	values  []float64
 	chunks  []selection.Chunk
+	sample  aggregate.Samples
 	diffs   []float64
 	sorting []float64 // a copy of values that may be sorted
 	runs    []bucket.Run
@@ -83,31 +84,39 @@ func (w *worker) of(s *source) (ts []int64, vs []float64) {
 	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
 }
 
-// aggregate puts the states of the series' runs in a source into states, which it returns with
-// the runs. The values that states refer to may be sorted if they are copied.
-func (w *worker) aggregate(c *computing, s *source, states []aggregate.State, copied *[]float64) ([]bucket.Run, []aggregate.State) {
-	ts, vs := w.of(s)
+// cut finds the runs of the series in a source.
+func (w *worker) cut(c *computing, s *source) (ts []int64, vs []float64) {
+	ts, vs = w.of(s)
 	w.runs = c.Grid.CountUniqs(ts, w.runs[:0])
-	states = slices.Grow(states[:0], len(w.runs))[:len(w.runs)]
-	sample := aggregate.Samples{}
+	return ts, vs
+}
+
+// aggregate returns the states of runs, in the memory of states. The values that states refer to
+// are copied, since they may be sorted.
+func (w *worker) aggregate(c *computing, s *source, ts []int64, vs []float64, runs []bucket.Run, states []aggregate.State, copied *[]float64) []aggregate.State {
+	states = slices.Grow(states[:0], len(runs))[:len(runs)]
 	if s.parts&aggregate.Values != 0 {
 		*copied = (*copied)[:0]
-		for _, run := range w.runs {
+		for _, run := range runs {
 			*copied = append(*copied, vs[run.First:run.End]...)
 		}
 	}
 	at := 0
-	for k, run := range w.runs {
-		sample.Times, sample.Values, sample.End = ts[run.First:run.End], vs[run.First:run.End], c.Grid.Ends[run.Bucket]
-		s.parts.Of(&states[k], &sample)
+	for k, run := range runs {
+		w.sample.Times, w.sample.Values, w.sample.End = ts[run.First:run.End], vs[run.First:run.End], c.Grid.Ends[run.Bucket]
+		s.parts.Of(&states[k], &w.sample)
 		if s.parts&aggregate.Values != 0 {
-			end := at + len(sample.Values)
+			end := at + len(w.sample.Values)
 			states[k].Values = (*copied)[at:end:end]
 			at = end
 		}
 	}
-	return w.runs, states
+	return states
 }
+
+// runBlock is the number of runs whose states stay in a core's first cache until the results are
+// made of them.
+const runBlock = 64
 
 // rows makes the rows of a group that has one series. It returns the number of runs.
 func (w *worker) rows(c *computing, it *item) (n int, err error) {
@@ -115,24 +124,24 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	any := false
 	for i := range c.sources {
 		s := &c.sources[i]
-		var runs []bucket.Run
-		runs, w.states = w.aggregate(c, s, w.states, &w.sorting)
-		if len(runs) == 0 {
+		ts, vs := w.cut(c, s)
+		if len(w.runs) == 0 {
 			continue
 		}
 		any = true
-		n += len(runs)
-		if err := c.make(rows, s.outputs, len(runs)); err != nil {
+		n += len(w.runs)
+		if err := c.make(rows, s.outputs, len(w.runs)); err != nil {
 			return n, err
 		}
 		buckets := rows[s.outputs[0]].Buckets
-		for k, run := range runs {
+		for k, run := range w.runs {
 			buckets[k] = run.Bucket
 		}
-		for _, a := range s.outputs {
-			of := &c.Aggregates[a]
-			for k := range w.states {
-				rows[a].Values[k] = of.Result(&w.states[k], of.Q)
+		for at := 0; at < len(w.runs); at += runBlock {
+			w.states = w.aggregate(c, s, ts, vs, w.runs[at:min(at+runBlock, len(w.runs))], w.states, &w.sorting)
+			for _, a := range s.outputs {
+				of := &c.Aggregates[a]
+				of.Results(w.states, of.Q, rows[a].Values[at:])
 			}
 		}
 	}
@@ -164,17 +173,17 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 		s := &c.sources[i]
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			var runs []bucket.Run
-			runs, col.states = w.aggregate(c, s, col.states, &col.values)
-			col.setBuckets(runs)
-			n += len(runs)
+			ts, vs := w.cut(c, s)
+			col.states = w.aggregate(c, s, ts, vs, w.runs, col.states, &col.values)
+			col.setBuckets(w.runs)
+			n += len(w.runs)
 			continue
 		}
-		var runs []bucket.Run
-		runs, w.states = w.aggregate(c, s, w.states, &w.sorting)
-		n += len(runs)
+		ts, vs := w.cut(c, s)
+		w.states = w.aggregate(c, s, ts, vs, w.runs, w.states, &w.sorting)
+		n += len(w.runs)
 		for _, a := range s.outputs {
-			it.columns[a].again(c, a, runs, w.states)
+			it.columns[a].again(c, a, w.runs, w.states)
 		}
 	}
 	return n, nil
@@ -187,15 +196,9 @@ func (col *columnStates) setBuckets(runs []bucket.Run) {
 	}
 }
 
-// again makes states of the values of aggregate a, one a run, to be aggregated again.
+// again puts the values of aggregate a, one a run, into the column, to be aggregated again.
 func (col *columnStates) again(c *computing, a int, runs []bucket.Run, of []aggregate.State) {
 	col.setBuckets(runs)
-	col.states = slices.Grow(col.states[:0], len(runs))[:len(runs)]
 	col.values = slices.Grow(col.values[:0], len(runs))[:len(runs)]
-	parts := c.partsOf(a)
-	for k, run := range runs {
-		col.values[k] = c.Aggregates[a].Result(&of[k], c.Aggregates[a].Q)
-		at := c.Grid.Labels[run.Bucket : run.Bucket+1]
-		parts.Of(&col.states[k], &aggregate.Samples{Times: at, Values: col.values[k : k+1 : k+1], End: at[0] + 1})
-	}
+	c.Aggregates[a].Results(of, c.Aggregates[a].Q, col.values)
 }

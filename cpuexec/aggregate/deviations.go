@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	_ = defineDeviation("stddev", "StdDev", math.Sqrt)
-	_ = defineDeviation("stdvar", "StdVar", func(variance float64) float64 { return variance })
+	_ = defineDeviation("stddev", "StdDev", true)
+	_ = defineDeviation("stdvar", "StdVar", false)
 )
 
-// defineDeviation defines an operator whose result is some function of the variance. Of its
-// cells val is the sum of squared distances from the mean, comp the mean.
-func defineDeviation(name, policy string, of func(variance float64) float64) *Function {
+// defineDeviation defines the variance, or its square root. Of its cells val is the sum of
+// squared distances from the mean, comp the mean.
+func defineDeviation(name, policy string, root bool) *Function {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
@@ -34,7 +34,9 @@ func defineDeviation(name, policy string, of func(variance float64) float64) *Fu
 			more: (*cells).deviations,
 			results: func(a *cells, c int, out []float64) {
 				for k := range out {
-					out[k] = of(a.val[c+k] / a.n[c+k])
+					if out[k] = a.val[c+k] / a.n[c+k]; root {
+						out[k] = math.Sqrt(out[k])
+					}
 				}
 			},
 		},

@@ -8,20 +8,20 @@ import (
 )
 
 var (
-	_ = defineExtreme("min", "Min", func(v, f float64) bool { return v > f }, least)
-	_ = defineExtreme("max", "Max", func(v, f float64) bool { return v < f }, greatest)
+	_ = defineExtreme("min", "Min", -1, least)
+	_ = defineExtreme("max", "Max", 1, greatest)
 )
 
-// defineExtreme defines min or max: a value gives way to one that worse says it is worse than,
-// and NaN to anything.
-func defineExtreme(name, policy string, worse func(v, f float64) bool, more func(val, in []float64)) *Function {
+// defineExtreme defines max, or min when sign is -1: a value gives way to a larger one, and NaN
+// to anything.
+func defineExtreme(name, policy string, sign float64, more func(val, in []float64)) *Function {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{
 			val:   true,
 			first: func(a *cells, c int, f float64) { a.val[c] = f },
 			next: func(a *cells, c int, f float64) {
-				if v := a.val[c]; worse(v, f) || math.IsNaN(v) {
+				if v := a.val[c]; v*sign < f*sign || math.IsNaN(v) {
 					a.val[c] = f
 				}
 			},

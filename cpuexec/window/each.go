@@ -9,58 +9,28 @@ import (
 
 // Present is the function below absent_over_time: 1 where a window has a sample. What
 // becomes of the series' names does not matter there.
-var Present = defineUnnamed(&Function{
-	WindowFunc: plan.WindowFunc{Name: "absent_over_time", KeepsName: true},
-	Plain:      func(*Window) (float64, bool) { return 1, true },
-	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Present"},
-})
+var Present = defineUnnamed(each("absent_over_time", abi.ByEnds, "Present", func(*Window) (float64, bool) { return 1, true }).keepsName())
 
 var (
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "count_over_time"},
-		Plain:      func(w *Window) (float64, bool) { return float64(len(w.Values)), true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Number"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "present_over_time"},
-		Plain:      func(*Window) (float64, bool) { return 1, true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Present"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "first_over_time", KeepsName: true},
-		Plain:      func(w *Window) (float64, bool) { return w.Values[0], true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Oldest"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "last_over_time", KeepsName: true},
-		Plain:      func(w *Window) (float64, bool) { return w.Values[len(w.Values)-1], true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Newest"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "ts_of_first_over_time"},
-		Plain:      func(w *Window) (float64, bool) { return w.secondsAt(0), true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "OldestTime"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "ts_of_last_over_time"},
-		Plain:      func(w *Window) (float64, bool) { return w.secondsAt(len(w.Times) - 1), true },
-		GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "NewestTime"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "ts_of_min_over_time"},
-		Plain: func(w *Window) (float64, bool) {
-			return w.timeOf(func(v, least float64) bool { return v <= least }), true
-		},
-		GPU: abi.Policy{Kernel: abi.ByStatistic, Name: "TimeOfMin"},
-	})
-	_ = define(&Function{
-		WindowFunc: plan.WindowFunc{Name: "ts_of_max_over_time"},
-		Plain: func(w *Window) (float64, bool) {
-			return w.timeOf(func(v, most float64) bool { return v >= most }), true
-		},
-		GPU: abi.Policy{Kernel: abi.ByStatistic, Name: "TimeOfMax"},
-	})
+	_ = define(each("count_over_time", abi.ByEnds, "Number", func(w *Window) (float64, bool) { return float64(len(w.Values)), true }))
+	_ = define(each("present_over_time", abi.ByEnds, "Present", func(*Window) (float64, bool) { return 1, true }))
+	_ = define(each("first_over_time", abi.ByEnds, "Oldest", func(w *Window) (float64, bool) { return w.Values[0], true }).keepsName())
+	_ = define(each("last_over_time", abi.ByEnds, "Newest", func(w *Window) (float64, bool) { return w.Values[len(w.Values)-1], true }).keepsName())
+	_ = define(each("ts_of_first_over_time", abi.ByEnds, "OldestTime", func(w *Window) (float64, bool) { return w.secondsAt(0), true }))
+	_ = define(each("ts_of_last_over_time", abi.ByEnds, "NewestTime", func(w *Window) (float64, bool) { return w.secondsAt(len(w.Times) - 1), true }))
+	_ = define(each("ts_of_min_over_time", abi.ByStatistic, "TimeOfMin", func(w *Window) (float64, bool) { return w.timeOf(-1), true }))
+	_ = define(each("ts_of_max_over_time", abi.ByStatistic, "TimeOfMax", func(w *Window) (float64, bool) { return w.timeOf(1), true }))
 )
+
+// each is the definition of a function that has a plain form alone.
+func each(name string, kernel abi.Kernel, policy string, plain func(w *Window) (float64, bool)) *Function {
+	return &Function{WindowFunc: plan.WindowFunc{Name: name}, Plain: plain, GPU: abi.Policy{Kernel: kernel, Name: policy}}
+}
+
+func (f *Function) keepsName() *Function {
+	f.KeepsName = true
+	return f
+}
 
 // secondsAt is the time of a sample in seconds.
 func (w *Window) secondsAt(i int) float64 { return float64(w.Times[i]) / 1000 }

@@ -31,11 +31,12 @@ func defineExtreme(name string, sign float64, policy string) *plan.WindowFunc {
 	})
 }
 
-// timeOf is the time in seconds of the last of a window's values that beats those before it.
-func (w *Window) timeOf(beats func(v, best float64) bool) float64 {
+// timeOf is the time in seconds of the largest value, or the smallest when sign is -1: of the
+// last of equal ones.
+func (w *Window) timeOf(sign float64) float64 {
 	at := 0
 	for k, v := range w.Values {
-		if best := w.Values[at]; beats(v, best) || best != best {
+		if best := w.Values[at]; v*sign >= best*sign || best != best {
 			at = k
 		}
 	}

@@ -54,11 +54,20 @@ const (
 type Window struct {
 	Times        []int64   // of its samples, ms; there is at least one
 	Values       []float64 // none is a stale marker
-	Step         int64     // the time of the step, ms
-	Start, End   int64     // the window is (Start, End], ms
 	Param, Trend float64   // of functions that have them
+	span         *Span
+	step         int
 	scratch      []float64
 }
+
+// Step is the time of the step, ms.
+func (w *Window) Step() int64 { return w.span.Grid.At(w.step) }
+
+// End is the end of the window, which is in it, ms.
+func (w *Window) End() int64 { return w.span.Scan.Times(w.Step()) }
+
+// Start is the start of the window, which is not in it, ms.
+func (w *Window) Start() int64 { return w.End() - w.span.Width }
 
 // copied returns the values of the window in memory that may be changed.
 func (w *Window) copied() []float64 {
@@ -116,8 +125,9 @@ func (s *Evaluator) plain() (points int) {
 	f, b, w := s.call.Func.Plain, &s.bounds, &s.window
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
-	w.Param, w.Trend = s.call.Param, s.call.Trend
-	span, ts, vs, varying := &s.fr.span, s.fr.ts, s.in.Values, s.call.Varying
+	w.Param, w.Trend, w.span = s.call.Param, s.call.Trend, &s.fr.span
+	ts, vs, varying := s.fr.ts, s.in.Values, &s.call.Varying
+	varies := varying[0] != nil
 	for k, i := range b.lo {
 		j := b.hi[k]
 		if i == j {
@@ -126,20 +136,23 @@ func (s *Evaluator) plain() (points int) {
 		if b.giveUp(k) {
 			break
 		}
-		w.Times, w.Values, w.Step = ts[i:j], vs[i:j], span.Grid.At(k)
-		w.End = span.Scan.Times(w.Step)
-		w.Start = w.End - span.Width
-		if varying[0] != nil {
-			w.Param = varying[0][k]
-		}
-		if varying[1] != nil {
-			w.Trend = varying[1][k]
+		if w.Times, w.Values, w.step = ts[i:j], vs[i:j], k; varies {
+			w.vary(varying, k)
 		}
 		if v, ok := f(w); ok {
 			cur.Set(k, v)
 			points++
 		}
 	}
-	w.Times, w.Values = nil, nil
+	w.Times, w.Values, w.span = nil, nil, nil
 	return points
+}
+
+// vary sets the parameters to those of step k.
+func (w *Window) vary(v *Varying, k int) {
+	for i, p := range []*float64{&w.Param, &w.Trend} {
+		if v[i] != nil {
+			*p = v[i][k]
+		}
+	}
 }

@@ -15,7 +15,8 @@ import (
 
 // ExampleFunction_Plain computes a rate over one window by its readable twin.
 func ExampleFunction_Plain() {
-	w := Window{Times: []int64{10_000, 25_000, 40_000, 55_000}, Values: []float64{2, 5, 1, 4}, Start: 0, End: 60_000}
+	w := Window{Times: []int64{10_000, 25_000, 40_000, 55_000}, Values: []float64{2, 5, 1, 4}}
+	w.span = &Span{Grid: plan.NewGrid(60_000, 60_000, 1), Scan: &plan.Scan{}, Width: 60_000}
 	fmt.Println(Of(Named("increase")).Plain(&w))
 	fmt.Println(Of(Named("max_over_time")).Plain(&w))
 	// Output:
@@ -62,16 +63,10 @@ func TestPlain(t *testing.T) {
 // requirePlain compares got with what the plain form comes to, and returns the number of values.
 func requirePlain(t *testing.T, sp Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
 	for k := range sp.Grid.Steps {
-		w := Window{Step: sp.Grid.At(k), Param: call.Param, Trend: call.Trend}
-		w.End = sp.Scan.Times(w.Step)
-		w.Start = w.End - sp.Width
-		for i, p := range []*float64{&w.Param, &w.Trend} {
-			if call.Varying[i] != nil {
-				*p = call.Varying[i][k]
-			}
-		}
+		w := Window{span: &sp, step: k, Param: call.Param, Trend: call.Trend}
+		w.vary(&call.Varying, k)
 		for i, at := range ts {
-			if at > w.Start && at <= w.End {
+			if at > w.Start() && at <= w.End() {
 				w.Times, w.Values = append(w.Times, at), append(w.Values, vs[i])
 			}
 		}

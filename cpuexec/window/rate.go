@@ -52,7 +52,7 @@ func (w *Window) difference(kind difference) (float64, bool) {
 			increase += before
 		}
 	}
-	toStart, toEnd := float64(w.Times[0]-w.Start)/1000, float64(w.End-w.Times[n-1])/1000
+	toStart, toEnd := float64(w.Times[0]-w.Start())/1000, float64(w.End()-w.Times[n-1])/1000
 	covered := float64(w.Times[n-1]-w.Times[0]) / 1000
 	spacing := covered / float64(n-1)
 	threshold := float64(spacing * 1.1)
@@ -67,7 +67,7 @@ func (w *Window) difference(kind difference) (float64, bool) {
 	}
 	factor := (covered + toStart + toEnd) / covered
 	if kind == counterRate {
-		factor /= secondsOf(w.End - w.Start)
+		factor /= secondsOf(w.span.Width)
 	}
 	return float64(increase * factor), true
 }

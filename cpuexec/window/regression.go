@@ -34,7 +34,7 @@ func (w *Window) line(predict bool) (float64, bool) {
 		slope, _ := exact.Line(w.Times, w.Values, w.Times[0])
 		return slope, true
 	}
-	slope, intercept := exact.Line(w.Times, w.Values, w.Step)
+	slope, intercept := exact.Line(w.Times, w.Values, w.Step())
 	return float64(slope*w.Param) + intercept, true
 }
 

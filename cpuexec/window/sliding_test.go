@@ -82,7 +82,7 @@ func (w *windowed) row() dense.Row {
 // plain fills out with the plain form of a function and returns the number of its values.
 func (w *windowed) plain(name string, param float64, out dense.Row) (points int) {
 	for k, lo := range w.b.lo {
-		x := Window{Times: w.ts[lo:w.b.hi[k]], Values: w.vs[lo:w.b.hi[k]], Step: w.g.At(k), Param: param}
+		x := Window{Times: w.ts[lo:w.b.hi[k]], Values: w.vs[lo:w.b.hi[k]], Param: param, span: &Span{Grid: w.g, Scan: &plan.Scan{}}, step: k}
 		if len(x.Times) == 0 {
 			continue
 		}

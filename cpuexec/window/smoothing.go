@@ -27,16 +27,16 @@ var _ = define(&Function{
 // smoothed is an exponential average of the values, by the smoothing factor, that follows
 // their trend, itself smoothed by the trend factor. Both are between 0 and 1.
 func (w *Window) smoothed() (float64, bool) {
-	vs := w.Values
+	vs, factor, trendFactor := w.Values, w.Param, w.Trend
 	if len(vs) < 2 {
 		return 0, false
 	}
 	before, level, trend := 0.0, vs[0], vs[1]-vs[0]
 	for k, v := range vs[1:] {
 		if k > 0 {
-			trend = float64(w.Trend*(level-before)) + float64((1-w.Trend)*trend)
+			trend = float64(trendFactor*(level-before)) + float64((1-trendFactor)*trend)
 		}
-		before, level = level, float64(w.Param*v)+float64((1-w.Param)*(level+trend))
+		before, level = level, float64(factor*v)+float64((1-factor)*(level+trend))
 	}
 	return level, true
 }

@@ -1,6 +1,6 @@
 // Package abi has what the host and the kernels both speak of: the layouts of what they hand
-// to each other, the numbers of functions, and the shapes of blocks. Each Go file mirrors the
-// header of its name.
+// to each other, the policies and the numbers of functions, and the shapes of blocks. Go files mirror the
+// headers of their names; those of numbers are generated from the definitions of functions.
 package abi
 
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.

@@ -61,8 +61,8 @@ type Grid struct {
 // N is the number of buckets.
 func (g *Grid) N() int { return len(g.Starts) }
 
-// SizeBytes is the memory of a grid with n buckets.
-func SizeBytes(n int) int64 { return 24 * int64(n) }
+// SizeBytes is the memory of a grid with n buckets, and of the text of their labels.
+func SizeBytes(n int) int64 { return (24 + 40) * int64(n) }
 
 // Grid returns the buckets that have a time of the range from start to end (ms).
 func (l Layout) Grid(start, end int64) (*Grid, error) {

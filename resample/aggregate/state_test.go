@@ -1,0 +1,89 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func Example() {
+	mean, _ := Parse("mean")
+	parts := mean.Reads.With()
+	var a, b State
+	parts.Of(&a, &Samples{Times: []int64{0, 10}, Values: []float64{1, 2}, End: 60})
+	parts.Of(&b, &Samples{Times: []int64{5}, Values: []float64{6}, End: 60})
+	parts.Merge(&a, &b)
+	out := make([]float64, 1)
+	mean.Results([]State{a}, 0, out)
+	fmt.Println(PartNames(parts), out)
+	// Output: [mean sum count] [3]
+}
+
+// TestVisit: parts that are made at once have the bits of those that are made alone, whatever the
+// values are.
+func TestVisit(t *testing.T) {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e200, math.Copysign(0, -1), 5e-324}
+	r := rand.New(rand.NewPCG(5, 6))
+	atOnce := 0
+	for range 3000 {
+		vs := make([]float64, 1+r.IntN(100))
+		scale, share := math.Pow(10, float64(r.IntN(20)-10)), []float64{0, 0.02, 0.5}[r.IntN(3)]
+		for i := range vs {
+			if vs[i] = 1e6*scale + scale*r.NormFloat64(); r.Float64() < share {
+				vs[i] = odd[r.IntN(len(odd))]
+			}
+		}
+		run := Samples{Times: make([]int64, len(vs)), Values: vs, End: 1}
+		var together, sum, extremes, squares, scratch State
+		(Squares | Extremes).With().Of(&together, &run)
+		Sum.Of(&sum, &run)
+		Extremes.Of(&extremes, &run)
+		(Count | Sum | Mean).Of(&squares, &run)
+		squaresOf(&squares, &run)
+		for name, pair := range map[string][2]float64{
+			"sum": {sum.total(), together.total()}, "min": {extremes.Min, together.Min}, "max": {extremes.Max, together.Max},
+			"squares": {squares.Squares, together.Squares}, "mean": {squares.Mean, together.Mean},
+		} {
+			same := math.Float64bits(pair[0]) == math.Float64bits(pair[1]) || math.IsNaN(pair[0]) && math.IsNaN(pair[1])
+			require.True(t, same, "%s of %v: %v is not %v", name, vs, pair[1], pair[0])
+		}
+		if scratch.visit(vs) {
+			atOnce++
+		}
+	}
+	require.Greater(t, atOnce, 1000)
+	require.Less(t, atOnce, 3000)
+}
+
+// TestOrder: values are sorted with NaN first and the zero below zero before the other.
+func TestOrder(t *testing.T) {
+	s := State{Values: []float64{2, math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1), -3, math.Inf(1), -math.NaN(), 2}}
+	got := s.order()
+	require.True(t, math.IsNaN(got[0]) && math.IsNaN(got[1]))
+	require.Equal(t, []float64{math.Inf(-1), -3, 0, 0, 2, 2, math.Inf(1)}, got[2:])
+	require.True(t, math.Signbit(got[4]) && !math.Signbit(got[5]))
+	require.Equal(t, 6.0, s.distinct())
+}
+
+// TestParse: names and what is near them.
+func TestParse(t *testing.T) {
+	a, err := Parse("rate:99.9pct")
+	require.NoError(t, err)
+	require.True(t, a.Rate)
+	require.Equal(t, 0.999, a.Q)
+	for text, nearest := range map[string]string{"maxx": "max", "rate:stdd": "rate:std", "95pc": "95pct", "zzzzzzzzzz": "", "rate:rate:sum": ""} {
+		_, err := Parse(text)
+		var unknown *UnknownError
+		require.ErrorAs(t, err, &unknown, text)
+		if nearest != "" {
+			require.Equal(t, nearest, unknown.Nearest, text)
+		}
+	}
+	for _, text := range []string{"-1pct", "100.1pct", "NaNpct", "1e9pct"} {
+		_, err := Parse(text)
+		require.ErrorIs(t, err, PercentError{}, text)
+	}
+}
