@@ -6,11 +6,15 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // severalUpstreams is an API over servers that answer a path with what answers
@@ -156,4 +160,42 @@ func TestFailuresOfListsOfSeveralUpstreams(t *testing.T) {
 	code, got = getJSON(t, a, "/api/v1/labels")
 	require.Equal(t, 502, code)
 	require.Contains(t, got.Error, servers[0].URL)
+}
+
+// Lists that promwarp puts together take memory as long as it does.
+func TestListsTakeMemory(t *testing.T) {
+	pool := memory.New(memory.Options{Limit: 4 << 20, Wait: time.Millisecond})
+	values := strings.Repeat(`"a value of forty bytes, which come again",`, 1000)
+	kept := func() labels.Labels { return labels.FromStrings("region", "eu") }
+	for name, servers := range map[string][]func() labels.Labels{"two servers": {nil, nil}, "labels of its own": {kept}} {
+		t.Run(name, func(t *testing.T) {
+			var times atomic.Int64
+			a := newTestAPI(t, func(o *Options) {
+				o.Memory, o.Queryable = pool, failing{}
+				for _, kept := range servers {
+					u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+						_, _ = io.WriteString(w, `{"status":"success","data":[`+strings.Repeat(values, int(times.Load()))+`"a"]}`)
+					})
+					o.Remotes = append(o.Remotes, &forward.Remote{Name: u.URL, Base: u.base, Kept: kept})
+				}
+			})
+			times.Store(1)
+			code, _ := getJSON(t, a, "/api/v1/labels")
+			require.Equal(t, 200, code)
+			times.Store(10)
+			code, got := getJSON(t, a, "/api/v1/labels")
+			require.Equal(t, 422, code, "it could never be put together")
+			require.Contains(t, got.Error, "memory")
+
+			all := pool.Lease(memory.Evaluation)
+			require.NoError(t, all.Grow(t.Context(), 3<<20))
+			times.Store(1)
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/labels", nil))
+			require.Equal(t, 503, w.Code, "others have the memory")
+			require.NotEmpty(t, w.Header().Get("Retry-After"))
+			all.Release()
+			require.Zero(t, pool.Parts()[string(memory.Answers)])
+		})
+	}
 }

@@ -102,6 +102,7 @@ func (a *API) routes() *mux.Router {
 		Remotes:      a.o.Remotes,
 		Parser:       a.o.Parser,
 		MaxListBytes: a.o.MaxListBytes,
+		Memory:       a.o.Memory,
 		Timeout:      a.o.Timeout,
 		CORSOrigin:   a.o.CORSOrigin,
 		Logger:       a.logger,

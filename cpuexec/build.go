@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
@@ -18,10 +19,6 @@ type run struct {
 	fetched  fetched        // what was fetched last
 	latest   *window.Latest // shared with evaluations below
 	overlaps bool           // start timestamps do, in some window
-	// With ordered, the node is an aggregation of which it is noted in first, for each of its
-	// rows and values, which series was the first of the group with a value.
-	ordered bool
-	first   [][]int32
 }
 
 // newRun begins the evaluation of a job.
@@ -32,85 +29,75 @@ func newRun(ctx context.Context, x *Executor, job Job) *run {
 	return &run{x: x, job: job, Query: q}
 }
 
-func (r *run) node(n plan.Node) ([]plan.Row, error) {
-	if releases(n) {
-		defer r.Holding()()
-	}
-	switch n := n.(type) {
+// build makes the operator of n.
+func (r *run) build(n plan.Node) operator.Operator {
+	bottom, above := vector.Under(n)
+	switch n := bottom.(type) {
 	case *plan.Window:
-		return r.collect(n, nil)
-	case *plan.Map, *plan.Relabel, *plan.Sort:
-		return r.chained(n)
+		return r.window(n, above, r.job.Accelerator)
 	case *plan.Subwindow:
-		return r.subwindow(n)
+		return r.subquery(n, above)
+	}
+	return &vector.Stream{Query: r.Query, Of: r.filler(bottom), Above: above}
+}
+
+// filler is the switch from nodes of a plan, but for windows, to what evaluates them.
+func (r *run) filler(n plan.Node) operator.Filler {
+	q := r.Query
+	switch n := n.(type) {
 	case *plan.Aggregate:
 		if leaf, ok := r.job.reusable[n]; ok {
-			return r.reuse(n, leaf)
+			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(n, leaf) })
 		}
 		return r.aggregate(n)
-	case *plan.Binary, *plan.Set, *plan.StepMap:
-		rows, err := r.collectCombined(n, nil)
-		if err == nil && vector.Merges(n) {
-			rows, err = vector.Merge(r.Query, rows)
+	case *plan.Binary, *plan.Set:
+		return vector.NewCombined(q, n, r.inputs(n))
+	case *plan.StepMap:
+		c := vector.NewCombined(q, n, r.inputs(n))
+		if !n.Merges {
+			return c
 		}
-		return rows, err
+		return vector.Merged(q, n, &vector.Stream{Query: q, Of: c})
+	case *plan.Map, *plan.Relabel: // that merge
+		in := r.build(n.Inputs()[0])
+		rows := &operator.Finished{Query: q, Leaks: true, Eval: func() ([]plan.Row, error) { return operator.Rows(in) }}
+		return vector.Merged(q, n, &vector.Stream{Query: q, Of: rows, Above: vector.Chain{n}})
+	case *plan.Sort: // at a single step
+		return vector.NewSort(q, n, r.build(n.Input))
 	case *plan.Number, *plan.Time, *plan.Scalar, *plan.ScalarOp, *plan.Vector, *plan.Date:
-		return r.scalar(n)
+		return vector.NewScalar(q, n, r.inputs(n))
+	case *plan.Absent:
+		return vector.NewAbsent(q, n, r.build(n.Input))
 	case *plan.Once:
 		return r.once(n)
-	case *plan.Nothing:
-		return nil, nil
-	case *plan.Failure:
-		return nil, n.Err
 	case *plan.Histogram:
 		return r.histogram(n)
-	case *plan.Absent:
-		return r.absent(n)
 	case *plan.Info:
 		return r.info(n)
+	case *plan.Nothing:
+		return r.finished(n, func() ([]plan.Row, error) { return nil, nil })
+	case *plan.Failure:
+		return r.finished(n, func() ([]plan.Row, error) { return nil, n.Err })
 	}
-	return nil, fmt.Errorf("cpuexec: unknown node %T", n)
+	return r.finished(n, func() ([]plan.Row, error) { return nil, fmt.Errorf("cpuexec: unknown node %T", n) })
 }
 
-// releases reports whether Prometheus's engine, when it has evaluated n, counts as held no
-// more than it did before and the result. The function info goes on to count its input and
-// the info series, until something above it does so.
-func releases(n plan.Node) bool {
-	switch n := n.(type) {
-	case *plan.Window, *plan.Relabel, *plan.Subwindow, *plan.Info:
-		return false
-	case *plan.Map:
-		return !n.Func.InPlace
-	}
-	return true
+func (r *run) finished(n plan.Node, eval func() ([]plan.Row, error)) *operator.Finished {
+	return &operator.Finished{Query: r.Query, Eval: eval, Leaks: !vector.Releases(n)}
 }
 
-// chained evaluates a node that looks at one series at a time, or sorts them.
-func (r *run) chained(n plan.Node) ([]plan.Row, error) {
-	bottom, c := vector.Under(n)
-	if w, ok := bottom.(*plan.Window); ok {
-		return r.collect(w, c)
+// inputs are the operators of the inputs of n.
+func (r *run) inputs(n plan.Node) (ops []operator.Operator) {
+	for _, in := range n.Inputs() {
+		ops = append(ops, r.build(in))
 	}
-	if vector.Combines(bottom) {
-		return r.collectCombined(bottom, c)
-	}
-	in, err := r.node(n.Inputs()[0])
-	if err != nil {
-		return nil, err
-	}
-	switch n := n.(type) {
-	case *plan.Relabel:
-		return vector.Relabel(r.Query, n, in)
-	case *plan.Sort:
-		return vector.Sort(r.Query, n, in)
-	default:
-		return vector.Map(r.Query, n.(*plan.Map), in)
-	}
+	return ops
 }
 
-// collect evaluates a window, and the chain above it, to rows.
-func (r *run) collect(w *plan.Window, above vector.Chain) ([]plan.Row, error) {
-	c := &operator.Collector{}
-	err := r.window(w, above, func(s *source) operator.Sink { c.N, c.Labels = len(s.labels), s.resultLabels; return c })
-	return c.Rows, err
+func (r *run) aggregate(n *plan.Aggregate) operator.Filler {
+	var param operator.Operator
+	if n.ParamNode != nil {
+		param = r.build(n.ParamNode)
+	}
+	return aggregate.New(r.Query, n, param, r.build(n.Input))
 }

@@ -13,7 +13,7 @@
 // order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
 //
-// Start with Executor.Run and run.node.
+// Start with Executor.Run and run.build.
 package cpuexec
 
 import (
@@ -112,7 +112,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 			r.Matrix.Release()
 		}
 	}()
-	rows, err := r.node(job.Node)
+	rows, err := operator.Rows(r.build(job.Node))
 	if err != nil {
 		var d *plan.Declined
 		if errors.As(err, &d) {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -18,7 +18,7 @@ func TestGroupsSize(t *testing.T) {
 	at := func(i int) labels.Labels {
 		return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup))
 	}
-	g := aggregate.Group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
+	g := operator.Group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
 	require.Len(t, g.Labels, series/perGroup)
 	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
 	require.EqualValues(t, want, g.SizeBytes())
@@ -26,6 +26,6 @@ func TestGroupsSize(t *testing.T) {
 
 	notes := selection.Empty().Notes()
 	before := notes.SizeBytes()
-	selection.Note(notes, groupsKey{by: "instance"}, func() aggregate.Groups { return g })
+	selection.Note(notes, groupsKey{by: "instance"}, func() operator.Groups { return g })
 	require.Greater(t, notes.SizeBytes()-before, int64(want))
 }

@@ -13,17 +13,26 @@ import (
 // histogram evaluates a function of classic histograms. What the series are and
 // which buckets they hold is found once; then each histogram is evaluated on its
 // own, over the stretches of steps at which the same of its buckets have a value.
-func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
-	args, free, err := r.histogramArgs(n)
-	defer free()
-	if err != nil {
-		return nil, err
-	}
-	in, err := r.node(n.Input)
-	free() // CheckSteps counts the arguments itself
-	if err != nil {
-		return nil, err
-	}
+func (r *run) histogram(n *plan.Histogram) *operator.Finished {
+	inputs := r.inputs(n)
+	params, input := inputs[:len(n.ArgNodes)], inputs[len(n.ArgNodes)]
+	return r.finished(n, func() ([]plan.Row, error) {
+		held := r.Held
+		args, err := r.histogramArgs(n, params)
+		if err != nil {
+			return nil, err
+		}
+		held = r.Held - held
+		in, err := operator.Rows(input)
+		r.Held -= held // CheckSteps counts the arguments itself
+		if err != nil {
+			return nil, err
+		}
+		return r.histograms(n, args, in)
+	})
+}
+
+func (r *run) histograms(n *plan.Histogram, args histogram.Args, in []plan.Row) ([]plan.Row, error) {
 	args.WarnQuantiles(n, r.Note)
 	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
 	points := operator.Points(in)
@@ -74,31 +83,19 @@ func (r *run) histogram(n *plan.Histogram) ([]plan.Row, error) {
 	return vector.MergeWithin(r.Query, n, rows, r.CheckSteps(n, len(n.Args), points, out, len(in)), n.Merges)
 }
 
-// histogramArgs evaluates the arguments of n. Their samples are held until free is
-// called for the first time.
-func (r *run) histogramArgs(n *plan.Histogram) (a histogram.Args, free func(), err error) {
-	held := 0
-	free = func() {
-		r.Held -= held
-		held = 0
-	}
-	hold := func() {
-		r.Held += r.job.Grid.Steps
-		held += r.job.Grid.Steps
-	}
+// histogramArgs evaluates the arguments of n, whose samples are held.
+func (r *run) histogramArgs(n *plan.Histogram, params []operator.Operator) (a histogram.Args, err error) {
 	a.Constants = n.Args
 	if n.ArgNodes == nil && !n.Many() { // those of histogram_quantiles come after its input
-		for range n.Args {
-			hold()
-		}
+		r.Held += len(n.Args) * r.job.Grid.Steps
 	}
-	for _, arg := range n.ArgNodes {
-		rows, err := r.node(arg)
+	for _, param := range params {
+		rows, err := operator.Rows(param)
 		if err != nil {
-			return a, free, err
+			return a, err
 		}
 		a.Values = append(a.Values, rows[0].Values)
-		hold()
+		r.Held += r.job.Grid.Steps
 	}
-	return a, free, nil
+	return a, nil
 }

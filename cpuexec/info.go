@@ -14,13 +14,20 @@ const reasonInfoHistograms = "its info series are native histograms"
 
 // info evaluates the function info. Which info series belong to which series is found once
 // for all steps; only which of them are present, and which is the newest, changes.
-func (r *run) info(n *plan.Info) ([]plan.Row, error) {
-	in, err := r.node(n.Input)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Charge(-operator.RowsBytes(in))
-	r.Held += operator.Points(in) // on and on; see releases
+func (r *run) info(n *plan.Info) *operator.Finished {
+	input := r.build(n.Input)
+	return r.finished(n, func() ([]plan.Row, error) {
+		in, err := operator.Rows(input)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Charge(-operator.RowsBytes(in))
+		return r.joinInfo(n, in)
+	})
+}
+
+func (r *run) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
+	r.Held += operator.Points(in) // on and on; see vector.Releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
 		return nil, err
@@ -33,11 +40,8 @@ func (r *run) info(n *plan.Info) ([]plan.Row, error) {
 // infoSeries reads the info series of the rows, whose values are the times of their newest
 // samples.
 func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
-	accelerator := r.job.Accelerator
-	r.job.Accelerator = nil
-	defer func() { r.job.Accelerator = accelerator }()
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
-		rows, err := r.collect(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil)
+		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil))
 		var failed *SelectError
 		var declined *plan.Declined
 		switch {

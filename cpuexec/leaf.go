@@ -7,7 +7,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -32,25 +31,26 @@ type Leaf struct {
 }
 
 // newLeaf returns the leaf of a window alone, without the groups of its series.
-func (r *run) newLeaf(src *source, w *plan.Window) *Leaf {
+func (s *selected) newLeaf() *Leaf {
+	r, sel := s.r, s.src.sel
 	return &Leaf{
-		Window: w, Grid: r.job.Grid, Selection: src.sel, Starts: r.readsStarts(w, src.sel), done: r.Done, start: time.Now(),
+		Window: s.w, Grid: r.job.Grid, Selection: sel, Starts: r.readsStarts(s.w, sel), done: r.Done, start: time.Now(),
 	}
 }
 
 // windowLeaf returns the leaf of a window alone. All its series are in one group.
-func (r *run) windowLeaf(src *source, w *plan.Window) *Leaf {
-	l := r.newLeaf(src, w)
+func (s *selected) windowLeaf() *Leaf {
+	l := s.newLeaf()
 	l.Groups = 1
-	l.GroupOf = selection.SeriesNote(src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(src.labels)) })
+	l.GroupOf = selection.SeriesNote(s.src.sel.Notes(), oneGroupKey{}, func() oneGroup { return make(oneGroup, len(s.series)) })
 	return l
 }
 
 // aggregationLeaf returns the leaf of a window, the chain above it and an aggregation, or
 // nil where the chain is not made of maps.
-func (r *run) aggregationLeaf(src *source, w *plan.Window, above vector.Chain, a aggregate.Layout) *Leaf {
-	l := r.newLeaf(src, w)
-	for _, n := range above {
+func (s *selected) aggregationLeaf(a aggregate.Layout) *Leaf {
+	l := s.newLeaf()
+	for _, n := range s.above {
 		m, ok := n.(*plan.Map)
 		if !ok {
 			return nil

@@ -9,40 +9,37 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // This file offers leaves to the accelerator and adds its outcomes to the evaluation.
 
-// evaluate evaluates w, and the chain above it, over the series of src into out, by
-// the accelerator if there is one that accepts that.
-func (r *run) evaluate(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
-	x := r.job.Accelerator
-	if x == nil {
-		return r.windowed(src, w, above, out, nil)
+// Drive implements operator.Operator. The accelerator computes the window, and what
+// aggregates it, if there is one that accepts that.
+func (s *selected) Drive(out operator.Sink) error {
+	if s.accelerator == nil {
+		return s.windowed(out, nil)
 	}
 	if to, ok := out.(aggregate.Offloadable); ok {
-		if l := r.aggregationLeaf(src, w, above, to.Layout()); l != nil && x.Aggregates(l.Aggregate) {
-			return r.offered(l, src, above, to)
+		if l := s.aggregationLeaf(to.Layout()); l != nil && s.accelerator.Aggregates(l.Aggregate) {
+			return s.offered(l, to)
 		}
 	}
-	return r.offeredRows(src, w, above, out)
+	return s.offeredRows(out)
 }
 
-// offeredRows evaluates w, and the chain above it, over the series of src into out.
-// The accelerator computes the window if it accepts that.
-func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out operator.Sink) error {
-	x := r.job.Accelerator
-	if !x.Accepts(w) {
-		return r.windowed(src, w, above, out, nil)
+// offeredRows evaluates the window into out. The accelerator computes it if it accepts that.
+func (s *selected) offeredRows(out operator.Sink) error {
+	r, x := s.r, s.accelerator
+	if !x.Accepts(s.w) {
+		return s.windowed(out, nil)
 	}
-	l := r.windowLeaf(src, w)
+	l := s.windowLeaf()
 	declined := false
 	var start time.Time // of what the cores evaluate
-	err := r.windowed(src, w, above, out, func(e *windowing) error {
-		c := &rowsConsumer{e: e}
+	err := s.windowed(out, func() error {
+		c := &rowsConsumer{e: &s.windowing}
 		o, err := x.Evaluate(r.Context, l, c.consume)
 		if c.panicked != nil {
 			panic(c.panicked)
@@ -56,7 +53,7 @@ func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out o
 		if o.Declined == "" {
 			r.countLeaf(l, &o)
 		}
-		declined, start = o.Declined != "" && e.next == 0, time.Now()
+		declined, start = o.Declined != "" && s.loop.Next == 0, time.Now()
 		return nil
 	})
 	if declined && err == nil {
@@ -67,13 +64,13 @@ func (r *run) offeredRows(src *source, w *plan.Window, above vector.Chain, out o
 
 // offered evaluates a leaf that is an aggregation, by the accelerator if it accepts
 // that.
-func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Offloadable) error {
-	x := r.job.Accelerator
+func (s *selected) offered(l *Leaf, out aggregate.Offloadable) error {
+	x := s.accelerator
 	accepted, windowOnly := x.Accepts(l.Aggregate), false
 	start := time.Now()
 	out.Offload(true)
-	if accepted && out.TooLarge(r.job.MaxSamples) == "" {
-		o, err := r.offload(l, src, out)
+	if accepted && out.TooLarge(s.r.job.MaxSamples) == "" {
+		o, err := s.offload(l, out)
 		if err != nil || o.Declined == "" {
 			return err
 		}
@@ -81,9 +78,9 @@ func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Of
 	}
 	out.Offload(false)
 	if windowOnly {
-		return r.offeredRows(src, l.Window, above, out)
+		return s.offeredRows(out)
 	}
-	if err := r.windowed(src, l.Window, above, out, nil); err != nil {
+	if err := s.windowed(out, nil); err != nil {
 		return err
 	}
 	if accepted {
@@ -94,12 +91,13 @@ func (r *run) offered(l *Leaf, src *source, above vector.Chain, out aggregate.Of
 
 // offload offers an aggregation to the accelerator and puts its results into out. Their
 // memory is counted unless the leaf is declined.
-func (r *run) offload(l *Leaf, src *source, out aggregate.Offloadable) (o Outcome, err error) {
+func (s *selected) offload(l *Leaf, out aggregate.Offloadable) (o Outcome, err error) {
+	r := s.r
 	r.Charge(out.Bytes())
 	if err := r.Done(); err != nil {
 		return o, err
 	}
-	o, err = r.job.Accelerator.Evaluate(r.Context, l, nil)
+	o, err = s.accelerator.Evaluate(r.Context, l, nil)
 	if err := r.queryError(err); err != nil {
 		return o, err
 	}
@@ -107,13 +105,13 @@ func (r *run) offload(l *Leaf, src *source, out aggregate.Offloadable) (o Outcom
 		r.Charge(-out.Bytes())
 		return o, nil
 	}
-	return o, r.finish(l, src, out, &o)
+	return o, s.finish(l, out, &o)
 }
 
 // finish raises what Prometheus's engine raises of an aggregation that was computed, and
 // puts its results into out.
-func (r *run) finish(l *Leaf, src *source, out aggregate.Offloadable, o *Outcome) error {
-	x := &o.Results
+func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *Outcome) error {
+	r, x := s.r, &o.Results
 	hasPoints, held, peak := r.heldBy(l, x.Counts)
 	if limit := r.job.MaxSamples; limit > 0 && peak > limit {
 		return promql.ErrTooManySamples("query execution")
@@ -121,17 +119,16 @@ func (r *run) finish(l *Leaf, src *source, out aggregate.Offloadable, o *Outcome
 	r.Matrix.Peak = max(r.Matrix.Peak, peak)
 	r.Matrix.Work.Series += len(l.GroupOf)
 	r.countSteps(x.All, x.Fresh)
-	if err := r.check(l.Window, src, hasPoints); err != nil {
+	s.hasPoints = hasPoints
+	if err := s.raise(held); err != nil {
 		return err
 	}
-	if err := r.checkTimestamps(l.Window, held, len(hasPoints)); err != nil {
-		return err
-	}
-	if err := r.checkMaps(l, x, hasPoints, held); err != nil {
+	if err := s.checkMaps(l, x, hasPoints, held); err != nil {
 		return err
 	}
 	out.Offloaded(aggregate.Computed{Values: x.Values, Series: x.Series, Filled: x.Filled}, hasPoints)
 	r.countLeaf(l, o)
+	r.Held = min(r.Held, s.after)
 	return r.Done()
 }
 
@@ -153,22 +150,19 @@ func (r *run) countSteps(all, fresh []int64) {
 // checkMaps raises what Prometheus's engine raises once it has evaluated the maps of a
 // leaf, of whose input there are so many points. It leaves in hasPoints the series that
 // have some after the maps.
-func (r *run) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
-	kept := []int{points}
-	var above vector.Chain
+func (s *selected) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) error {
+	left := []int{points}
 	for m, n := range l.Maps {
-		above = append(above, n)
 		if n.Filters() {
 			points = 0
 			for i := range hasPoints {
-				left := x.Kept[m][i]
-				points += int(left)
-				hasPoints[i] = left > 0
+				points += int(x.Kept[m][i])
+				hasPoints[i] = x.Kept[m][i] > 0
 			}
 		}
-		kept = append(kept, points)
+		left = append(left, points)
 	}
-	return above.Check(r.Query, kept, len(hasPoints))
+	return s.above.Check(s.r.Query, left, len(hasPoints), s.held)
 }
 
 // heldBy goes over the counts of all series: which have points, how many points that
@@ -237,19 +231,15 @@ func (e *windowing) addRows(x Rows, held *bool) error {
 	if err := e.r.Done(); err != nil {
 		return err
 	}
-	n := len(x.Counts)
+	n, steps := len(x.Counts), e.r.job.Grid.Steps
+	words := (steps + 63) / 64
 	b := &operator.Batch{
-		Lo: e.next, N: n, Steps: e.b.Steps, Words: e.b.Words, Counts: make([]dense.Counts, n),
-		Values: x.Values, Each: x.Each, Present: x.Present[:n*e.b.Words], Lent: x.Release != nil,
+		N: n, Steps: steps, Words: words, Counts: make([]dense.Counts, n),
+		Values: x.Values, Each: x.Each, Present: x.Present[:n*words], Lent: x.Release != nil,
+	}
+	for i, c := range x.Counts {
+		b.Counts[i] = countsOf(c)
 	}
 	defer func() { *held = b.Retained }()
-	const block = 64
-	parallel.While(e.workers, (n+block-1)/block, func(k, part int) bool {
-		for i := part * block; i < min((part+1)*block, n); i++ {
-			b.Counts[i] = countsOf(x.Counts[i])
-			vector.Apply(e.mappers, b.Row(i), &b.Counts[i], e.scratch[k].mapped)
-		}
-		return true
-	})
-	return e.consume(b)
+	return e.loop.Add(b)
 }

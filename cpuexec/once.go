@@ -6,21 +6,25 @@ import (
 )
 
 // once evaluates the input of n at the first step and repeats its values at all steps.
-func (r *run) once(n *plan.Once) ([]plan.Row, error) {
+func (r *run) once(n *plan.Once) *operator.Finished {
 	sub := r.on(n.Grid(r.job.Grid), n.Input)
-	in, err := sub.node(n.Input)
-	r.absorb(sub.Matrix)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Done(); err != nil {
-		return nil, err // there may be more rows
-	}
+	input := sub.build(n.Input)
+	return r.finished(n, func() ([]plan.Row, error) {
+		in, err := sub.rows(r, input)
+		if err != nil {
+			return nil, err
+		}
+		return r.repeated(n, in, sub.Matrix)
+	})
+}
+
+// repeated are the values of rows, which have one each, at all steps. m is what they took.
+func (r *run) repeated(n *plan.Once, in []plan.Row, m *plan.Matrix) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	for k := range steps {
-		r.Matrix.SamplesAtStep[k] += sub.Matrix.SamplesAtStep[0]
+		r.Matrix.SamplesAtStep[k] += m.SamplesAtStep[0]
 	}
-	r.Matrix.NewSamplesAtStep[0] += sub.Matrix.NewSamplesAtStep[0]
+	r.Matrix.NewSamplesAtStep[0] += m.NewSamplesAtStep[0]
 	points := len(in) * steps
 	if err := r.CheckHeld(n, r.Held+points, r.Held+points); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -18,31 +19,28 @@ func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.Pos
 	}
 }
 
-// holdParams evaluates the parameters of a window function that n applies. Their samples are held
-// until free is called, also those of constants.
-func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v window.Varying, free func(), err error) {
-	held := f.Param.Count() * r.job.Grid.Steps
-	free = func() { r.Held -= held }
-	if len(params) == 0 {
-		r.Held += held
-		return v, free, nil
+// holdParams evaluates the parameters. Their samples are held until what is above the function
+// has been evaluated, also those of constants.
+func (e *windowing) holdParams() error {
+	f, steps := e.call.Func, e.r.job.Grid.Steps
+	if len(e.params) == 0 {
+		e.r.Held += f.Param.Count() * steps
+		return nil
 	}
-	held = 0
-	for i, p := range params {
-		rows, err := r.node(p)
+	for i, p := range e.params {
+		rows, err := operator.Rows(p)
 		if err != nil {
-			return v, free, err
+			return err
 		}
-		v[i] = rows[0].Values
-		held += r.job.Grid.Steps
-		r.Held += r.job.Grid.Steps
+		e.call.Varying[i] = rows[0].Values
+		e.r.Held += steps
 	}
-	if check := window.Of(f).Check; check != nil {
-		for k, factor := range v[0] {
-			if check(factor, v[1][k]) != nil {
-				return v, free, &plan.Declined{At: n, Reason: reasonFactors}
+	if check := e.call.Func.Check; check != nil {
+		for k, factor := range e.call.Varying[0] {
+			if check(factor, e.call.Varying[1][k]) != nil {
+				return &plan.Declined{At: e.node, Reason: reasonFactors}
 			}
 		}
 	}
-	return v, free, nil
+	return nil
 }

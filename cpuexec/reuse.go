@@ -2,37 +2,33 @@ package cpuexec
 
 import (
 	"github.com/promwarp/promwarp/cache/results"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
-
-// reuses reports whether results of n may be used again.
-func (r *run) reuses(n *plan.Aggregate) bool {
-	_, ok := r.job.reusable[n]
-	return ok
-}
 
 // reuse evaluates an aggregation over a window at the steps at which its values
 // are not known.
 func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	g := r.job.Grid
 	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && r.job.Accelerator != nil {
-		return r.aggregate(n) // an accelerator does not tell the order
+		return r.anew(n) // an accelerator does not tell the order
 	}
 	sel, err := r.fetch(leaf.Window)
 	if err != nil {
 		return nil, err
 	}
 	if sel.Provenance() == nil {
-		return r.aggregate(n)
+		return r.anew(n)
 	}
 	src, err := r.fetchSource(leaf.Window, leaf.Maps)
 	if err != nil {
 		return nil, err
 	}
 	if src.mayCollide || r.mayWarn(leaf.Window, src) || !leaf.Fits(r.Query, sel) {
-		return r.aggregate(n)
+		return r.anew(n)
 	}
 	r.overlaps = false
 	rows, steps, err := leaf.Evaluate(r.Query, r.job.Results, reuse.Source{
@@ -46,14 +42,21 @@ func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	return rows, err
 }
 
+// anew evaluates n at all steps.
+func (r *run) anew(n *plan.Aggregate) ([]plan.Row, error) {
+	return operator.Rows(&vector.Stream{Query: r.Query, Of: r.aggregate(n)})
+}
+
 // part evaluates n at steps from from to to, the end excluded.
 func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
 	g := r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
 	sub.fetched = r.fetched
-	sub.ordered = ordered
-	rows, err := sub.aggregate(n)
-	r.absorb(sub.Matrix)
+	of := sub.aggregate(n)
+	if ordered {
+		of = aggregate.NewSum(sub.Query, n, sub.build(n.Input), true)
+	}
+	rows, err := sub.rows(r, &vector.Stream{Query: sub.Query, Of: of})
 	r.overlaps = r.overlaps || sub.overlaps
 	if err == nil {
 		err = r.Done() // rows may be only some of those there are
@@ -64,7 +67,7 @@ func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Valu
 	v := &results.Values{Grid: sub.job.Grid, Rows: rows, All: sub.Matrix.SamplesAtStep, Fresh: sub.Matrix.NewSamplesAtStep}
 	v.Fresh[0] = -1
 	if ordered {
-		v.First, v.Series = sub.first, r.fetched.sel.Series()
+		v.First, v.Series = of.(*aggregate.Sum).FirstSeries(rows), r.fetched.sel.Series()
 	}
 	return v, nil
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
-	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -25,7 +24,6 @@ type source struct {
 	// mayCollide says that two series may have the same labels once the
 	// function has dropped their names.
 	mayCollide bool
-	vary       window.Varying // parameters of the window
 	drops      bool
 	// relabelled are the labels after the first label function above the window
 	// and what is above that; nil where there is none.
@@ -34,7 +32,7 @@ type source struct {
 }
 
 func (s *source) labelsFor(a *plan.Aggregate) func(int) labels.Labels {
-	if s.relabelled != nil || aggregate.NamesMatter(a) {
+	if s.relabelled != nil || operator.NamesMatter(a) {
 		return s.resultLabels
 	}
 	return func(i int) labels.Labels { return s.labels[i] }
@@ -123,18 +121,13 @@ type groupsKey struct {
 	without, drops bool
 }
 
-// input is the input of an aggregation over the series.
-func (s *source) input(a *plan.Aggregate) aggregate.Input {
-	return aggregate.Input{N: len(s.labels), Labels: s.resultLabels, Groups: func() aggregate.Groups { return s.groups(a) }}
-}
-
 // groups are those of an aggregation over the series.
-func (s *source) groups(a *plan.Aggregate) aggregate.Groups {
-	find := func() aggregate.Groups { return aggregate.Group(a, len(s.labels), s.labelsFor(a)) }
+func (s *source) groups(a *plan.Aggregate) operator.Groups {
+	find := func() operator.Groups { return operator.Group(a, len(s.labels), s.labelsFor(a)) }
 	if s.relabelled != nil {
 		return find()
 	}
-	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && aggregate.NamesMatter(a)}
+	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && operator.NamesMatter(a)}
 	return selection.SeriesNote(s.sel.Notes(), key, find)
 }
 
@@ -159,27 +152,25 @@ func namesDiffer(ls []labels.Labels) bool {
 	return false
 }
 
-// check ends a window: it raises what Prometheus's engine raises once it has
-// evaluated a range function over all series.
-func (r *run) check(w *plan.Window, s *source, hasPoints []bool) error {
-	if w.Func.Counter {
+// check raises what Prometheus's engine raises once it has evaluated a range function over all
+// series, of which with oneName all have the same name, and with mayCollide some may be the same
+// without their names.
+func (e *windowing) check(oneName, mayCollide bool) error {
+	if e.call.Func.Counter {
 		var ls []labels.Labels
-		for i, l := range s.labels {
-			if hasPoints[i] {
+		for i, l := range e.series {
+			if e.hasPoints[i] {
 				ls = append(ls, l)
-				if s.oneName {
+				if oneName {
 					break // the others' are noted with it
 				}
 			}
 		}
-		r.warnNonCounters(w.ArgPos, ls)
-	}
-	if !s.mayCollide {
-		return nil
+		e.r.warnNonCounters(e.argPos, ls)
 	}
 	seen := vector.Distinct{}
-	for i, l := range s.labels {
-		if hasPoints[i] && !seen.Add(vector.DropNames(l)) {
+	for i, l := range e.series {
+		if mayCollide && e.hasPoints[i] && !seen.Add(vector.DropNames(l)) {
 			return vector.ErrSameLabels
 		}
 	}

@@ -2,120 +2,102 @@ package cpuexec
 
 import (
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/parser/posrange"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// subwindow evaluates a subquery's input on its own grid and applies the window
-// function to the points.
-func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
-	in, err := r.subquery(n)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Charge(-operator.RowsBytes(in))
-	samples := operator.Points(in)
-	r.Held += samples
-	defer func() { r.Held -= samples }()
-	vary, free, err := r.holdParams(n, n.Func, n.Params)
-	defer free()
-	if err != nil {
-		return nil, err
-	}
-	steps := r.job.Grid.Steps
-	workers := r.WorkersFor(len(in) * steps)
-	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.Context.Done()}
-	scratch, release := r.x.borrow(workers, steps, 0)
-	defer release()
-	fn := &window.Call{Func: window.Of(n.Func), Param: n.Param, Trend: n.Trend, Varying: vary}
-	frames := window.NewFrames(sp)
-	defer frames.Release()
-	buffers := make([]dense.Row, workers)
-	for i := range buffers {
-		buffers[i] = dense.New(steps)
-	}
-	drops := !n.Func.KeepsName && !r.job.DelayedNameRemoval
-	all := make([]plan.Row, len(in))
-	counted := make([]dense.Counts, len(in))
-	parallel.While(workers, len(in), func(k, i int) bool {
-		s, out := scratch[k], buffers[k]
-		if r.Done() != nil {
-			return false
-		}
-		s.times = times(s.times[:0], n.Inner, in[i].Runs)
-		clear(out.Present)
-		if s.err = s.Evaluate(frames, fn, column.NewSamples(s.times, in[i].Values), out, &counted[i]); s.err != nil {
-			return false
-		}
-		if counted[i].Points > 0 {
-			r.Charge(operator.RowBytes(counted[i].Points))
-			all[i] = out.Compact(counted[i].Points, in[i].Labels)
-		}
-		return true
-	})
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	frames.CountSamples(scratch[0].Steps)
-	for _, s := range scratch {
-		if s.err != nil {
-			return nil, s.err
-		}
-		s.CountSamples()
-		for k := range steps {
-			r.Matrix.SamplesAtStep[k] += s.Steps.All[k]
-		}
-	}
-
-	r.noteQuantiles(scratch, fn, n.ParamPos)
-
-	limit := operator.SampleLimit{Max: r.job.MaxSamples, Window: true, Held: r.Held}
-	rows := all[:0]
-	seen := vector.Distinct{}
-	var ls []labels.Labels
-	for i := range all {
-		if !limit.Add(counted[i]) {
-			return nil, promql.ErrTooManySamples("query execution")
-		}
-		if counted[i].Points == 0 {
-			continue
-		}
-		ls = append(ls, in[i].Labels)
-		if drops {
-			all[i].Labels = vector.DropNames(all[i].Labels)
-			if !seen.Add(all[i].Labels) {
-				return nil, vector.ErrSameLabels
-			}
-		}
-		rows = append(rows, all[i])
-	}
-	r.Matrix.Peak = max(r.Matrix.Peak, limit.Peak)
-	if n.Func.Counter {
-		// Prometheus has put a selector without a position in the subquery's place.
-		r.warnNonCounters(posrange.PositionRange{}, ls)
-	}
-	return rows, nil
+// subquery is the operator of a window function over the points of a subquery, and of the chain
+// above it.
+type subquery struct {
+	windowing
+	n     *plan.Subwindow
+	sub   *run
+	input operator.Operator // of sub
+	drops bool
+	in    []plan.Row
 }
 
-// subquery evaluates the input of n on the subquery's grid.
-func (r *run) subquery(n *plan.Subwindow) ([]plan.Row, error) {
+// subquery makes the operator of n and the chain above it. The input of n is evaluated on the
+// subquery's own grid.
+func (r *run) subquery(n *plan.Subwindow, above vector.Chain) *subquery {
+	var params []operator.Operator
+	for _, p := range n.Params {
+		params = append(params, r.build(p))
+	}
 	sub := r.on(n.Inner, n.Input)
-	in, err := sub.node(n.Input)
-	r.Held = sub.Held // see releases
-	r.absorb(sub.Matrix)
-	for _, k := range sub.Matrix.NewSamplesAtStep {
+	return &subquery{n: n, sub: sub, input: sub.build(n.Input), drops: !n.Func.KeepsName && !r.job.DelayedNameRemoval, windowing: windowing{
+		r: r, node: n, above: above, params: params, paramPos: n.ParamPos,
+		call: window.Call{Func: window.Of(n.Func), Param: n.Param, Trend: n.Trend},
+	}}
+}
+
+// Open implements operator.Operator.
+func (o *subquery) Open() (*operator.Series, error) {
+	r := o.r
+	o.held = r.Held
+	var err error
+	if o.in, err = o.sub.rows(r, o.input); err != nil {
+		return nil, err
+	}
+	o.after = o.sub.Held // see vector.Releases
+	for _, k := range o.sub.Matrix.NewSamplesAtStep {
 		// Which of the query's steps they are for, the statistics do not need.
 		r.Matrix.NewSamplesAtStep[0] += k
 	}
-	return in, err
+	r.Held = o.after + operator.Points(o.in)
+	if err := o.holdParams(); err != nil {
+		return nil, err
+	}
+	o.series = make([]labels.Labels, len(o.in))
+	for i := range o.in {
+		o.series[i] = o.in[i].Labels
+	}
+	at, err := vector.LabelsAfter(r.Query, len(o.in), o.label, o.above)
+	return &operator.Series{N: len(o.in), Labels: at}, err
+}
+
+// label are the labels of a series above the function.
+func (o *subquery) label(i int) labels.Labels {
+	if o.drops {
+		return vector.DropNames(o.series[i])
+	}
+	return o.series[i]
+}
+
+// Drive implements operator.Operator.
+func (o *subquery) Drive(out operator.Sink) error {
+	r := o.r
+	o.workers = r.WorkersFor(len(o.in) * r.job.Grid.Steps)
+	defer func() { r.Charge(-operator.RowsBytes(o.in)) }()
+	return o.drive(out, nil, o.onCores, o.raise)
+}
+
+func (o *subquery) onCores() error {
+	r := o.r
+	frames := window.NewFrames(window.Span{
+		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
+	})
+	defer frames.Release()
+	err := o.run(frames, func(s *worker, i int) (column.Samples, error) {
+		s.times = times(s.times[:0], o.n.Inner, o.in[i].Runs)
+		return column.NewSamples(s.times, o.in[i].Values), nil
+	})
+	for _, s := range o.scratch {
+		for k, n := range s.Steps.All {
+			r.Matrix.SamplesAtStep[k] += n
+		}
+	}
+	return err
+}
+
+// raise raises what Prometheus's engine raises once it has evaluated the function.
+func (o *subquery) raise() error {
+	o.r.Held -= operator.Points(o.in)
+	return o.check(false, o.drops)
 }
 
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
@@ -124,9 +106,17 @@ func (r *run) on(g plan.Grid, n plan.Node) *run {
 	job := r.job
 	job.Node, job.Grid = n, g
 	sub := newRun(r.Context, r.x, job)
-	sub.Held, sub.latest = r.Held, r.latest
+	sub.latest = r.latest
 	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
+}
+
+// rows evaluates an operator of r, which is part of above's evaluation.
+func (r *run) rows(above *run, op operator.Operator) ([]plan.Row, error) {
+	r.Held = above.Held
+	rows, err := operator.Rows(op)
+	above.absorb(r.Matrix)
+	return rows, err
 }
 
 // absorb adds what a node below took to r's own account, but for the samples of each

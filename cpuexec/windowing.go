@@ -3,8 +3,11 @@ package cpuexec
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
@@ -12,171 +15,111 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// window evaluates w, and the chain above it, over all series, batch by batch,
-// into the sink that makeSink makes once the series are known.
-func (r *run) window(w *plan.Window, above vector.Chain, makeSink func(*source) operator.Sink) error {
-	vary, free, err := r.holdParams(w, w.Func, w.Params)
-	defer free()
-	if err != nil {
-		return err
-	}
-	src, err := r.fetchSource(w, above)
-	if err != nil {
-		return err
-	}
-	src.vary = vary
-	return r.evaluate(src, w, above, makeSink(src))
-}
-
-// windowing is the evaluation of a window, and the chain above it, over the series
-// of a source into a sink, batch by batch.
+// windowing is the evaluation of a window function, and the chain above it, over the samples
+// that a selector reads or the points of a subquery.
 type windowing struct {
-	r         *run
-	out       operator.Sink
+	r        *run
+	node     plan.Node // a window or a subwindow
+	above    vector.Chain
+	call     window.Call
+	paramPos posrange.PositionRange
+	argPos   posrange.PositionRange // none of a subquery: Prometheus has replaced it by then
+	params   []operator.Operator
+	held     int // before it was opened
+	after    int // when it has ended, unless something above it releases that
+
+	series    []labels.Labels // below all that changes labels
 	workers   int
+	loop      *operator.Loop
 	scratch   []*worker
-	mappers   []vector.Mapper
-	b         *operator.Batch
-	next      int // the first series that was not consumed yet
 	hasPoints []bool
+	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
 }
 
-// windowed evaluates w, and the chain above it, over the series of src into out.
-// offload, if it is not nil, may add rows of some or all of the series first.
-func (r *run) windowed(src *source, w *plan.Window, above vector.Chain, out operator.Sink, offload func(*windowing) error) error {
-	if err := r.Reserve(out); err != nil {
-		return err
-	}
-	n := len(src.labels)
-	r.Matrix.Work.Series += n
-	workers := r.Workers
-	if src.sel.NumSamples() < operator.InlineSamples {
-		workers = 1
-	}
-	sp := window.SpanOf(w, r.job.Grid, r.Context.Done())
-	b, free, err := r.NewBatch(n, workers)
-	if err != nil {
-		return err
-	}
-	defer free()
-	e := &windowing{
-		r: r, out: out, workers: workers, mappers: above.Mappers(), b: b, hasPoints: make([]bool, n),
-		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
-		leak:  operator.Leak{Leaks: w.Func == window.Interpolated},
-	}
-	if e.leak.Leaks {
+// drive evaluates the function over all series into out. offload, if it is not nil, may add some
+// or all of them to the loop, and cores runs those that are left. Then raise raises what
+// Prometheus's engine raises once it has evaluated the function.
+func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error) error {
+	r, n := e.r, len(e.series)
+	e.hasPoints = make([]bool, n)
+	e.limit = operator.SampleLimit{Max: r.job.MaxSamples, Window: !e.call.Func.Instant, Held: r.Held}
+	if e.leak.Leaks = &e.call.Func.WindowFunc == window.Interpolated; e.leak.Leaks {
 		e.limit.Max = 0 // of points
 	}
-	scratch, release := r.x.borrow(workers, r.job.Grid.Steps, len(e.mappers))
-	defer release()
-	for _, s := range scratch {
-		s.Reader.Reset(r.job.StartTimestamps)
+	e.loop = &operator.Loop{Query: r.Query, Out: out, N: n, Workers: e.workers, Maps: e.above.Mappers(), Count: e.count}
+	if err := e.loop.Begin(); err != nil {
+		return err
 	}
-	e.scratch = scratch
 	if offload != nil {
-		if err := offload(e); err != nil {
+		if err := offload(); err != nil {
 			return err
 		}
 	}
-	if e.next < n {
-		if err := e.onCores(src, w, sp); err != nil {
+	if e.loop.Next < n {
+		scratch, release := r.x.borrow(e.workers, r.job.Grid.Steps)
+		defer release()
+		e.scratch = scratch
+		if err := cores(); err != nil {
 			return err
 		}
 	}
 	r.Matrix.Peak = max(r.Matrix.Peak, e.limit.Peak)
-	if err := e.leak.Check(r.Query, w, e.limit.Held-r.Held, n); err != nil {
+	left := e.loop.Left()
+	if err := e.leak.Check(r.Query, e.node, left[0], n); err != nil {
 		return err
 	}
-	if err := r.check(w, src, e.hasPoints); err != nil {
+	if err := raise(); err != nil {
 		return err
 	}
-	kept := make([]int, len(e.mappers)+1)
-	kept[0] = e.limit.Held - r.Held
-	if err := r.checkTimestamps(w, kept[0], n); err != nil {
+	if err := e.above.Check(r.Query, left, n, e.held); err != nil {
 		return err
 	}
-	for _, s := range scratch {
-		for k, v := range s.mapped {
-			kept[k+1] += v
-		}
-	}
-	return above.Check(r.Query, kept, n)
+	r.Held = min(r.Held, e.after)
+	return nil
 }
 
-// checkTimestamps raises what Prometheus's engine raises of so many results of the
-// functions timestamp and start_timestamp, which it makes step by step, from nothing that it holds.
-func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
-	if w.Func != window.Timestamp && w.Func != window.StartTimestamp {
-		return nil
-	}
-	return r.CheckSteps(w, 0, 0, points, series)
-}
-
-// onCores evaluates the series that were not consumed yet.
-func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
-	r, b := e.r, e.b
-	n, size := len(src.labels), len(b.Counts)
-	frames := r.latest.Frames(w.Func, sp)
-	fn := &window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend, Varying: src.vary}
-	q := &column.Request{
-		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: src.sel,
-		KeepStale: w.Func.Instant, TakePacked: window.TakesPacked(w.Func),
-	}
-	q.Mint, q.Maxt = w.Reads(r.job.Grid)
-	eval := func(k, i int, out dense.Row, c *dense.Counts) bool {
+// run evaluates the series that were not consumed yet, whose samples load gets.
+func (e *windowing) run(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
+	r := e.r
+	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
-		if s.err == nil && r.Context.Err() == nil {
-			s.err = s.eval(frames, fn, q, i, out, c)
-			vector.Apply(e.mappers, out, c, s.mapped)
+		in, err := load(s, i)
+		if err != nil {
+			return err
 		}
-		return s.err == nil
+		err = s.Evaluate(frames, &e.call, in, out, c)
+		in.Release()
+		if s.Overlaps > 0 {
+			s.noteOverlaps(e.series[i])
+		}
+		if n := e.points.Add(int64(c.Points)); err == nil && e.limit.Max > 0 && n > int64(e.limit.Max) {
+			return promql.ErrTooManySamples("query execution") // as count would find
+		}
+		return err
 	}
-	if a, ok := e.out.(groupSink); ok {
-		if members := a.Shared(e.next, e.workers); members != nil {
-			if err := e.byGroup(a, members, eval); err != nil {
-				return err
-			}
-		}
-	}
-	for b.Lo = e.next; b.Lo < n; b.Lo = e.next {
-		if err := r.Done(); err != nil {
-			return err
-		}
-		b.N = min(size, n-b.Lo)
-		clear(b.Present)
-		parallel.While(e.workers, b.N, func(k, i int) bool { return eval(k, b.Lo+i, b.Row(i), &b.Counts[i]) })
-		if err := e.failed(); err != nil {
-			return err
-		}
-		if err := e.consume(b); err != nil {
-			return err
-		}
+	if err := e.loop.Run(); err != nil {
+		return err
 	}
 	frames.CountSamples(e.scratch[0].Steps)
-	r.noteQuantiles(e.scratch, fn, w.ParamPos)
-	e.warnOverlaps(w)
+	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
+	e.warnOverlaps()
 	for _, s := range e.scratch {
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
 		s.CountSamples()
-		for k := range b.Steps {
-			r.Matrix.SamplesAtStep[k] += s.Steps.All[k]
-			r.Matrix.NewSamplesAtStep[k] += s.Steps.Fresh[k]
-		}
 	}
 	return nil
 }
 
-// warnOverlaps adds Prometheus's notes on series of w whose start timestamps overlap.
-func (e *windowing) warnOverlaps(w *plan.Window) {
+// warnOverlaps adds Prometheus's notes on series whose start timestamps overlap.
+func (e *windowing) warnOverlaps() {
 	steps := map[string]uint64{} // by name
 	for _, s := range e.scratch {
 		for name, n := range s.overlapping {
@@ -184,41 +127,93 @@ func (e *windowing) warnOverlaps(w *plan.Window) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(steps)) {
-		one := func() error { return annotations.NewStartTimeOverlapWarning(name, w.ArgPos) }
+		one := func() error { return annotations.NewStartTimeOverlapWarning(name, e.argPos) }
 		e.r.Matrix.Annotations.Merge(operator.Repeated(one, steps[name]))
 		e.r.overlaps = true
 	}
 }
 
-// failed returns what went wrong with series, or for the whole query.
-func (e *windowing) failed() error {
-	for _, s := range e.scratch {
-		if s.err != nil {
-			return s.err
-		}
+// count counts the samples of one more series.
+func (e *windowing) count(i int, c dense.Counts) error {
+	e.hasPoints[i] = c.Points > 0
+	if e.leak.Leaks {
+		e.leak.Add(c)
+		e.limit.Held += c.Points
+		return nil
 	}
-	return e.r.Done()
-}
-
-// consume hands the next series to the sink.
-func (e *windowing) consume(b *operator.Batch) error {
-	for i := range b.N {
-		e.hasPoints[b.Lo+i] = b.Counts[i].Points > 0
-		if !e.count(b.Counts[i]) {
-			return promql.ErrTooManySamples("query execution")
-		}
+	if !e.limit.Add(c) {
+		return promql.ErrTooManySamples("query execution")
 	}
-	e.out.Consume(e.r.Query, b)
-	e.next += b.N
 	return nil
 }
 
-// count counts the samples of one more series and reports whether the limit still holds.
-func (e *windowing) count(c dense.Counts) bool {
-	if !e.leak.Leaks {
-		return e.limit.Add(c)
+// selected is the operator of a window over what a selector reads, and of the chain above it.
+type selected struct {
+	windowing
+	w           *plan.Window
+	accelerator Accelerator // nil for none
+	src         *source
+}
+
+// window makes the operator of w, which an accelerator may compute, and the chain above it.
+func (r *run) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
+	return &selected{w: w, accelerator: x, windowing: windowing{
+		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
+		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},
+	}}
+}
+
+// Open implements operator.Operator.
+func (s *selected) Open() (_ *operator.Series, err error) {
+	s.held, s.after = s.r.Held, s.r.Held
+	if err := s.holdParams(); err != nil {
+		return nil, err
 	}
-	e.leak.Add(c)
-	e.limit.Held += c.Points
-	return true
+	if s.src, err = s.r.fetchSource(s.w, s.above); err != nil {
+		return nil, err
+	}
+	s.series = s.src.labels
+	return &operator.Series{N: len(s.series), Labels: s.src.resultLabels, Groups: s.src.groups}, nil
+}
+
+// windowed evaluates the window into out. offload, if it is not nil, may add rows of some or all
+// of the series first.
+func (s *selected) windowed(out operator.Sink, offload func() error) error {
+	r := s.r
+	r.Matrix.Work.Series += len(s.series)
+	if s.workers = r.Workers; s.src.sel.NumSamples() < operator.InlineSamples {
+		s.workers = 1
+	}
+	return s.drive(out, offload, s.onCores, func() error { return s.raise(s.limit.Held - r.Held) })
+}
+
+// onCores evaluates the series that were not consumed yet.
+func (s *selected) onCores() error {
+	r := s.r
+	q := &column.Request{
+		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: s.src.sel,
+		KeepStale: s.w.Func.Instant, TakePacked: window.TakesPacked(s.w.Func),
+	}
+	q.Mint, q.Maxt = s.w.Reads(r.job.Grid)
+	for _, k := range s.scratch {
+		k.Reader.Reset(r.job.StartTimestamps)
+	}
+	frames := r.latest.Frames(s.w.Func, window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	if err := s.run(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
+		return err
+	}
+	for _, k := range s.scratch {
+		r.countSteps(k.Steps.All, k.Steps.Fresh)
+	}
+	return nil
+}
+
+// raise raises what Prometheus's engine raises once it has evaluated the window to so many
+// points. Those of timestamp and start_timestamp it makes step by step, from nothing that it holds.
+func (s *selected) raise(points int) error {
+	err := s.check(s.src.oneName, s.src.mayCollide)
+	if err != nil || s.w.Func != window.Timestamp && s.w.Func != window.StartTimestamp {
+		return err
+	}
+	return s.r.CheckSteps(s.w, 0, 0, points, len(s.series))
 }

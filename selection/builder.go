@@ -91,6 +91,7 @@ func (b *Builder) table() Selection {
 // chunks in time order without overlaps and returns the selection. The builder
 // must not be used afterwards.
 func (b *Builder) Finish() (*Selection, error) {
+	defer b.w.Watch.Leave()
 	s := b.table()
 	if !s.normal() {
 		if err := s.normalise(b.w.Watch.Ctx); err != nil {

@@ -34,6 +34,7 @@ func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
 	for i := range a.pieces() {
 		point.Pass()
 		buf.b = a.appendPiece(buf.b[:0], i)
+		point.Leave() // the client may be slow
 		n, err := w.Write(buf.b)
 		written += int64(n)
 		if err != nil {
@@ -81,7 +82,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 		wg.Go(func() {
 			var point yield.Point
 			for {
-				point.Pass()
+				point.Leave() // the client may be slow
 				select {
 				case <-quit:
 					return
@@ -91,6 +92,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 				if i >= a.pieces() {
 					return
 				}
+				point.Pass()
 				done[i%ahead] <- a.encode(i)
 			}
 		})

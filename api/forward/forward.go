@@ -23,6 +23,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // Prefix is where Prometheus's API is, here and at the servers.
@@ -66,6 +67,8 @@ type Options struct {
 	// MaxListBytes is the most bytes that servers may answer one request with where promwarp
 	// puts the answer together.
 	MaxListBytes int64
+	// Memory is what such answers take leases of; nil is without limit.
+	Memory *memory.Pool
 	// Timeout bounds a request.
 	Timeout time.Duration
 	// CORSOrigin is what a browser's origin must match.

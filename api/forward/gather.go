@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -50,13 +52,15 @@ func (f *Forwarder) gather() http.Handler {
 			respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
 			return
 		}
+		lease := f.o.Memory.Lease(memory.Answers)
+		defer lease.Release()
 		answers := make([]*listAnswer, len(forwards))
 		var wg sync.WaitGroup
 		var panics rescue.Catcher
 		for i, h := range forwards {
 			wg.Go(func() {
 				defer panics.Catch()
-				answers[i] = ask(h, r, body, f.o.MaxListBytes/int64(len(forwards)))
+				answers[i] = ask(h, r, body, lease, f.o.MaxListBytes/int64(len(forwards)))
 			})
 		}
 		wg.Wait()
@@ -83,15 +87,19 @@ func listLimit(r *http.Request, body []byte) (int, error) {
 	return limit, nil
 }
 
-// ask asks one server, which may answer with so many bytes.
-func ask(h http.Handler, r *http.Request, body []byte, limit int64) *listAnswer {
+// ask asks one server, which may answer with so many bytes. What it takes to put the answer
+// together with others is charged to the lease.
+func ask(h http.Handler, r *http.Request, body []byte, lease *memory.Lease, limit int64) *listAnswer {
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.Header.Del("Accept-Encoding") // to be read here
 	r.Header.Del("If-Modified-Since")
 	r.Header.Del("If-None-Match")
-	a := &listAnswer{recorded: recording{code: http.StatusOK, limit: int(limit)}}
+	a := &listAnswer{recorded: recording{code: http.StatusOK, limit: int(limit), ctx: r.Context(), lease: lease}}
 	broken := serve(h, &a.recorded, r)
+	if a.recorded.refused != nil {
+		return a
+	}
 	switch err := json.Unmarshal(a.recorded.body.Bytes(), a); {
 	case a.recorded.tooLarge:
 		a.Status, a.Error = "error", fmt.Sprintf("its answer is larger than the %d bytes that promwarp takes; --upstream.max-bytes bounds what all upstreams answer together", limit)
@@ -127,6 +135,10 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 	failed := -1
 	for i, l := range answers {
 		remote := f.o.Remotes[i]
+		if l.recorded.refused != nil {
+			l.respond(w, remote.Name)
+			return
+		}
 		if l.Status == "success" {
 			data = append(data, l.Data)
 			warnings, infos = append(warnings, l.Warnings...), append(infos, l.Infos...)
@@ -157,8 +169,12 @@ func (f *Forwarder) respondList(w http.ResponseWriter, r *http.Request, answers 
 	respond.Warned(w, all, distinct(warnings), distinct(infos))
 }
 
-// respond passes on the error of the server of that name.
+// respond passes on the error of the server of that name, or says that there is no memory.
 func (l *listAnswer) respond(w http.ResponseWriter, name string) {
+	if l.recorded.refused != nil {
+		params.FormError(w, l.recorded.refused)
+		return
+	}
 	if l.recorded.code >= http.StatusBadRequest && l.ErrorType != "" {
 		respond.Error(w, l.recorded.code, l.ErrorType, l.Error)
 		return
@@ -171,6 +187,10 @@ func distinct(s []string) []string {
 	return slices.Compact(s)
 }
 
+// listBytes is the memory that each byte of an answer costs which is put together with others:
+// three for the text, six for the values and what they are compared by, three for the union.
+const listBytes = 12
+
 // recording is a http.ResponseWriter that keeps a response of up to limit bytes.
 type recording struct {
 	header   http.Header
@@ -178,6 +198,10 @@ type recording struct {
 	limit    int
 	body     bytes.Buffer
 	tooLarge bool
+
+	ctx     context.Context // of the request
+	lease   *memory.Lease
+	refused error // of the lease
 }
 
 func (r *recording) Header() http.Header {
@@ -193,6 +217,9 @@ func (r *recording) Write(b []byte) (int, error) {
 	if r.body.Len()+len(b) > r.limit {
 		r.tooLarge = true
 		return 0, errors.New("the answer is too large")
+	}
+	if r.refused = r.lease.Grow(r.ctx, listBytes*int64(len(b))); r.refused != nil {
+		return 0, r.refused
 	}
 	return r.body.Write(b)
 }

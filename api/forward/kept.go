@@ -16,6 +16,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // Where the external labels of an upstream are kept, queries match them as if they were
@@ -26,7 +27,8 @@ import (
 // had the labels remote.Kept where they lack them.
 func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &keptList{ext: remote.Kept(), next: next, parser: f.o.Parser, limit: f.o.MaxListBytes}
+		l := &keptList{ext: remote.Kept(), next: next, parser: f.o.Parser, limit: f.o.MaxListBytes, lease: f.o.Memory.Lease(memory.Answers)}
+		defer l.lease.Release()
 		kind, name := listKind(r.URL.Path)
 		if l.ext.IsEmpty() || kind == "" {
 			next.ServeHTTP(w, r)
@@ -49,7 +51,7 @@ func (f *Forwarder) keptLabels(remote *Remote, next http.Handler) http.Handler {
 			// The server says what is wrong with it.
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
-		case answer.Status != "success" && answer.recorded.code < http.StatusBadRequest:
+		case answer.recorded.refused != nil, answer.Status != "success" && answer.recorded.code < http.StatusBadRequest:
 			answer.respond(w, remote.Name) // it is too large, or not whole
 		case answer.Status != "success":
 			for k, v := range answer.recorded.header {
@@ -87,6 +89,7 @@ type keptList struct {
 	next   http.Handler
 	parser parser.Parser
 	limit  int64 // of bytes of an answer
+	lease  *memory.Lease
 }
 
 // errSelector is for a selector that the server refuses.
@@ -175,7 +178,7 @@ func (l *keptList) ask(r *http.Request, form url.Values, selectors []string) *li
 	r.Header.Del("Content-Type")
 	r.Header.Del("Content-Length")
 	r.URL.RawQuery = values.Encode()
-	return ask(l.next, r, nil, l.limit)
+	return ask(l.next, r, nil, l.lease, l.limit)
 }
 
 // stored returns selectors that match by the labels that are stored what the given ones

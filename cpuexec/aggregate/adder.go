@@ -24,7 +24,7 @@ import (
 type Adder struct {
 	ctx      context.Context
 	node     *plan.Aggregate
-	Groups   Groups
+	Groups   operator.Groups
 	state    *accumulator
 	steps    int
 	first    []int32 // the first series with a value of each group, -1 for none
@@ -34,8 +34,8 @@ type Adder struct {
 
 // NewAdder makes the sink of node. With ordered, it notes at each step which series of a
 // group was the first with a value.
-func NewAdder(node *plan.Aggregate, q *operator.Query, in Input, ordered bool) *Adder {
-	a := &Adder{ctx: q.Context, node: node, steps: q.Grid.Steps, Groups: in.Groups()}
+func NewAdder(node *plan.Aggregate, q *operator.Query, in *operator.Series, ordered bool) *Adder {
+	a := &Adder{ctx: q.Context, node: node, steps: q.Grid.Steps, Groups: in.GroupsOf(node)}
 	a.first = newFirst(len(a.Groups.Labels))
 	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)
@@ -84,16 +84,16 @@ func (a *Adder) Allocate() { a.state = newAccumulator(a.node.Func, len(a.first),
 
 // Consume implements operator.Sink.
 func (a *Adder) Consume(q *operator.Query, b *operator.Batch) {
-	noteFirst(a.first, a.Groups.of, b)
+	noteFirst(a.first, a.Groups.Of, b)
 	for i := range b.N {
 		if b.Counts[i].Mapped > 0 {
-			a.state.reserve(int(a.Groups.of[b.Lo+i]))
+			a.state.reserve(int(a.Groups.Of[b.Lo+i]))
 		}
 	}
 	q.SplitSteps(b, func(w0, w1 int) {
 		for i := range b.N {
 			if b.Counts[i].Mapped > 0 {
-				group, row := int(a.Groups.of[b.Lo+i]), b.Row(i)
+				group, row := int(a.Groups.Of[b.Lo+i]), b.Row(i)
 				if a.firsts != nil {
 					a.noteFirsts(group, int32(b.Lo+i), row.Present, w0, w1)
 				}
@@ -120,12 +120,12 @@ func (a *Adder) Rows() []plan.Row {
 	return out
 }
 
-// Shared returns the series from the given one on by group, or nil: see Groups.shared.
-func (a *Adder) Shared(from, workers int) [][]int32 { return a.Groups.shared(from, workers) }
+// Shared returns the series from the given one on by group, or nil: see shared.
+func (a *Adder) Shared(from, workers int) [][]int32 { return shared(a.Groups, from, workers) }
 
 // AddSeries adds series i, whose group nobody else adds to meanwhile, with its values.
 func (a *Adder) AddSeries(i int32, in dense.Row) {
-	g := int(a.Groups.of[i])
+	g := int(a.Groups.Of[i])
 	if a.first[g] < 0 {
 		a.first[g] = i
 	}

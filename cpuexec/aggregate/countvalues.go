@@ -45,7 +45,7 @@ func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 	for i := range alike {
 		alike[i] = c.with(i, "0")
 	}
-	c.of = Group(n, len(in), func(i int) labels.Labels { return alike[i] }).of
+	c.of = operator.Group(n, len(in), func(i int) labels.Labels { return alike[i] }).Of
 	at := make([]valueCursor, len(in))
 	for i := range at {
 		at[i].series = -1
@@ -119,11 +119,11 @@ func (c *valueCounter) series(i int, bits uint64, v float64) int32 {
 	if !ok {
 		l := c.with(i, strconv.FormatFloat(v, 'f', -1, 64))
 		var key uint64
-		key, c.buf = groupingKey(c.node, l, c.buf)
+		key, c.buf = operator.GroupingKey(c.node, l, c.buf)
 		if s, ok = c.index[key]; !ok {
 			s = int32(len(c.out))
 			c.index[key] = s
-			c.out = append(c.out, plan.Row{Labels: groupLabels(c.node, c.b, l)})
+			c.out = append(c.out, plan.Row{Labels: operator.GroupLabels(c.node, c.b, l)})
 			c.last = append(c.last, -1)
 			c.grown += operator.RowBytes(0)
 		}

@@ -12,7 +12,7 @@ import (
 var (
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "limitk", Param: true, Keeps: true},
-		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 			return newCountLimiter(n, p, q, in)
 		},
 		check: (*Parameter).checkCount,
@@ -20,7 +20,7 @@ var (
 	})
 	_ = define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: "limit_ratio", Param: true, Keeps: true},
-		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 			return newRatioLimiter(n, p, q, in)
 		},
 		check: (*Parameter).checkRatio,
@@ -39,7 +39,7 @@ type countLimiter struct {
 	full []uint64  // bitmap of the steps where a group has them all
 }
 
-func newCountLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *countLimiter {
+func newCountLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *countLimiter {
 	l := &countLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ks: p.values}
 	for _, size := range l.size {
 		l.room = append(l.room, int32(atMost(p.high, size)))
@@ -115,7 +115,7 @@ type ratioLimiter struct {
 	ratio Parameter
 }
 
-func newRatioLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ratioLimiter {
+func newRatioLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *ratioLimiter {
 	return &ratioLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ratio: p}
 }
 

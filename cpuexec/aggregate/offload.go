@@ -24,7 +24,8 @@ var (
 	_ Offloadable = (*Quantiler)(nil)
 	_ Offloadable = (*ranker)(nil)
 
-	_ operator.Bounded = (*countLimiter)(nil)
+	_ operator.Bounded   = (*countLimiter)(nil)
+	_ operator.GroupSink = (*Adder)(nil)
 )
 
 // Layout is what an accelerator has to know of a sink.
@@ -46,7 +47,7 @@ type Computed struct {
 
 // Layout implements Offloadable.
 func (a *Adder) Layout() Layout {
-	return Layout{Node: a.node, GroupOf: a.Groups.of, Groups: len(a.first)}
+	return Layout{Node: a.node, GroupOf: a.Groups.Of, Groups: len(a.first)}
 }
 
 // Offload implements Offloadable.
@@ -54,7 +55,7 @@ func (a *Adder) Offload(offloads bool) { a.offloads = offloads }
 
 // Offloaded implements Offloadable.
 func (a *Adder) Offloaded(x Computed, has []bool) {
-	noteSeries(a.first, a.Groups.of, has)
+	noteSeries(a.first, a.Groups.Of, has)
 	a.state = &accumulator{op: a.node.Func, steps: a.steps, offloaded: x.Values}
 }
 

@@ -3,8 +3,6 @@ package aggregate
 import (
 	"sort"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -23,16 +21,15 @@ var _ = define(&Function{
 
 // Quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.
-// Steps are split over the cores, 64 at a time.
-func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row) ([]plan.Row, error) {
+// Steps are split over the cores, 64 at a time. g are the groups of the rows.
+func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row, g operator.Groups) ([]plan.Row, error) {
 	p.WarnQuantiles(q, n)
 	steps := q.Grid.Steps
-	g := Group(n, len(in), func(i int) labels.Labels { return in[i].Labels })
 	if tooManyCells(len(g.Labels), steps, q.MaxSamples) {
 		return nil, &plan.Declined{At: n, Reason: reasonCells}
 	}
 	members := make([][]int32, len(g.Labels))
-	for i, k := range g.of {
+	for i, k := range g.Of {
 		members[k] = append(members[k], int32(i))
 	}
 	words := (steps + 63) / 64
@@ -83,7 +80,7 @@ type Quantiler struct {
 }
 
 // NewQuantiler makes the sink of node.
-func NewQuantiler(node *plan.Aggregate, q *operator.Query, in Input) *Quantiler {
+func NewQuantiler(node *plan.Aggregate, q *operator.Query, in *operator.Series) *Quantiler {
 	return &Quantiler{NewAdder(node, q, in, false), operator.Collector{Labels: in.Labels}}
 }
 
@@ -113,11 +110,26 @@ func (q *Quantiler) Shared(int, int) [][]int32 { return nil }
 func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error) {
 	if !q.offloads {
 		defer of.Charge(-operator.RowsBytes(q.in.Rows))
-		return Quantiles(of, q.node, p, q.in.Rows)
+		return Quantiles(of, q.node, p, q.in.Rows, q.rowGroups())
 	}
 	rows := q.Rows()
 	of.Free(q, rows)
 	return rows, nil
+}
+
+// rowGroups are the groups of the rows, in the order of their first rows.
+func (q *Quantiler) rowGroups() operator.Groups {
+	g := operator.Groups{Of: make([]int32, len(q.in.Rows))}
+	number := newFirst(len(q.Groups.Labels))
+	for i, s := range q.in.Series {
+		k := q.Groups.Of[s]
+		if number[k] < 0 {
+			number[k] = int32(len(g.Labels))
+			g.Labels = append(g.Labels, q.Groups.Labels[k])
+		}
+		g.Of[i] = number[k]
+	}
+	return g
 }
 
 // starts gives, for each run of each row, the index of its first value.

@@ -19,7 +19,7 @@ type Selector interface {
 }
 
 // NewSelector makes the sink of n.
-func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 	return Of(n.Func).selector(n, p, q, in)
 }
 
@@ -40,10 +40,10 @@ type members struct {
 	steps  int
 }
 
-func newMembers(n *plan.Aggregate, q *operator.Query, in Input) members {
-	g := in.Groups()
-	m := members{node: n, labels: in.Labels, of: g.of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
-	for _, k := range g.of {
+func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
+	g := in.GroupsOf(n)
+	m := members{node: n, labels: in.Labels, of: g.Of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
+	for _, k := range g.Of {
 		m.size[k]++
 	}
 	return m

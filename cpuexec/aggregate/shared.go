@@ -3,6 +3,8 @@ package aggregate
 import (
 	"cmp"
 	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/operator"
 )
 
 // unequal is how much more than its share, in percent, a core may get for its groups
@@ -12,16 +14,16 @@ const unequal = 25
 // shared returns the series from the given one on by group, the groups with the most
 // series first; and nil if so many workers, each of which takes the next group when it
 // is done with one, would not be done at about the same time.
-func (g *Groups) shared(from, workers int) [][]int32 {
+func shared(g operator.Groups, from, workers int) [][]int32 {
 	sizes := make([]int, len(g.Labels))
-	for _, k := range g.of[from:] {
+	for _, k := range g.Of[from:] {
 		sizes[k]++
 	}
-	members, room := make([][]int32, len(sizes)), make([]int32, len(g.of)-from)
+	members, room := make([][]int32, len(sizes)), make([]int32, len(g.Of)-from)
 	for k, n := range sizes {
 		members[k], room = room[:0:n], room[n:]
 	}
-	for i, k := range g.of[from:] {
+	for i, k := range g.Of[from:] {
 		members[k] = append(members[k], int32(from+i))
 	}
 	slices.SortStableFunc(members, func(x, y []int32) int { return cmp.Compare(len(y), len(x)) })
@@ -35,7 +37,7 @@ func (g *Groups) shared(from, workers int) [][]int32 {
 		}
 		loads[least] += len(m)
 	}
-	if share := (len(g.of) - from + workers - 1) / workers; slices.Max(loads) > share+share*unequal/100 {
+	if share := (len(g.Of) - from + workers - 1) / workers; slices.Max(loads) > share+share*unequal/100 {
 		return nil
 	}
 	return members

@@ -6,16 +6,18 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/operator"
 )
 
 // TestShared: all series are in a group, in input order, where the cores would be done
 // with the groups at about the same time.
 func TestShared(t *testing.T) {
-	groupsOf := func(of ...int32) *Groups {
-		return &Groups{of: of, Labels: make([]labels.Labels, slices.Max(of)+1)}
+	groupsOf := func(of ...int32) operator.Groups {
+		return operator.Groups{Of: of, Labels: make([]labels.Labels, slices.Max(of)+1)}
 	}
 	for _, c := range []struct {
-		g             *Groups
+		g             operator.Groups
 		from, workers int
 		want          [][]int32
 	}{
@@ -28,6 +30,6 @@ func TestShared(t *testing.T) {
 		{groupsOf(0, 1, 2), 0, 16, [][]int32{{0}, {1}, {2}}},
 		{groupsOf(0, 0, 1, 2), 0, 16, nil},
 	} {
-		require.Equal(t, c.want, c.g.shared(c.from, c.workers), "%v from %d for %d", c.g.of, c.from, c.workers)
+		require.Equal(t, c.want, shared(c.g, c.from, c.workers), "%v from %d for %d", c.g.Of, c.from, c.workers)
 	}
 }

@@ -45,7 +45,7 @@ var (
 func defineRanker(name, policy string, bottom bool) *Function {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name, Param: true, Keeps: true},
-		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 			return newRanker(n, p, q, in, bottom)
 		},
 		check:    (*Parameter).checkCount,
@@ -55,7 +55,7 @@ func defineRanker(name, policy string, bottom bool) *Function {
 	})
 }
 
-func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input, bottom bool) *ranker {
+func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series, bottom bool) *ranker {
 	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: bottom}
 	a.layOut(a.instant() || a.ks != nil)
 	a.collected = make([]plan.Row, in.N)

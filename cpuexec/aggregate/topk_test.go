@@ -23,14 +23,13 @@ func queryOf(workers, steps int) *operator.Query {
 	return operator.NewQuery(context.Background(), plan.NewGrid(0, int64(steps-1)*60_000, 60_000), workers)
 }
 
-// numbered is the input of node of series {n="0"}, {n="1"} …, in groups of neighbours by
-// label g.
-func numbered(node *plan.Aggregate, n, inGroup int) Input {
+// numbered are the series {n="0"}, {n="1"} …, in groups of neighbours by label g.
+func numbered(n, inGroup int) *operator.Series {
 	ls := make([]labels.Labels, n)
 	for i := range ls {
 		ls[i] = labels.FromStrings("g", fmt.Sprint(i/inGroup), "n", fmt.Sprint(i))
 	}
-	return InputOf(node, n, func(i int) labels.Labels { return ls[i] })
+	return &operator.Series{N: n, Labels: func(i int) labels.Labels { return ls[i] }}
 }
 
 // stockHeap is a heap of samples as Prometheus's engine builds it.
@@ -115,18 +114,17 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
-				a := newRanker(node, Constant(node.Param), q, numbered(node, n, inGroup), node.Func.Name == "bottomk")
-				err := q.Feed(a, n, func(_, i int, out dense.Row, c *dense.Counts) error {
+				a := newRanker(node, Constant(node.Param), q, numbered(n, inGroup), node.Func.Name == "bottomk")
+				l := &operator.Loop{Query: q, Out: a, N: n, Fill: func(_, i int, out dense.Row, c *dense.Counts) error {
 					for s, ok := range present[i] {
 						if ok {
 							out.Set(s, vals[i][s])
 							c.Points++
 						}
 					}
-					c.Mapped = c.Points
 					return nil
-				})
-				require.NoError(t, err)
+				}}
+				require.NoError(t, l.Run())
 				got := make([]map[int]float64, steps)
 				for s := range got {
 					got[s] = map[int]float64{}
@@ -173,22 +171,22 @@ func BenchmarkRanker(b *testing.B) {
 		for _, name := range []string{"topk", "bottomk", "limitk"} {
 			for _, k := range []float64{1, 5, 10, 100} {
 				node := &plan.Aggregate{Func: Named(name), Param: k}
-				in := numbered(node, n, n)
+				in := numbered(n, n)
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)
 					for b.Loop() {
 						s := NewSelector(node, Constant(node.Param), q, in)
-						err := q.Feed(s, n, func(_, i int, out dense.Row, c *dense.Counts) error {
+						l := &operator.Loop{Query: q, Out: s, N: n, Fill: func(_, i int, out dense.Row, c *dense.Counts) error {
 							copy(out.Values, vals[i])
 							for w := range out.Present {
 								out.Present[w] = ^uint64(0)
 							}
 							out.Present[len(out.Present)-1] >>= 64*len(out.Present) - steps
-							c.Points, c.Mapped = steps, steps
+							c.Points = steps
 							return nil
-						})
-						if err != nil || len(s.Rows(q)) == 0 {
-							b.Fatal(err)
+						}}
+						if l.Run() != nil || len(s.Rows(q)) == 0 {
+							b.Fatal("no rows")
 						}
 					}
 				})

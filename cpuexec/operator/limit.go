@@ -77,7 +77,7 @@ func (l *Leak) Add(c dense.Counts) {
 
 // Check raises Prometheus's error for a selector of so many points and series. How
 // much is held above it is left to that engine where it decides.
-func (l *Leak) Check(q *Query, w *plan.Window, points, series int) error {
+func (l *Leak) Check(q *Query, w plan.Node, points, series int) error {
 	if !l.Leaks {
 		return nil
 	}

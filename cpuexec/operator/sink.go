@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -41,40 +40,6 @@ func (q *Query) Free(out Sink, rows []plan.Row) {
 	if b, ok := out.(Bounded); ok {
 		q.Charge(RowsBytes(rows) - b.Bytes())
 	}
-}
-
-// Feed hands n series to a sink once it has allocated its state. fill writes a series to a row
-// without values and says in c how many there are; it is called from several goroutines, of
-// which each is a worker. Where fill fails no further batch is made, and its error is Feed's.
-func (q *Query) Feed(out Sink, n int, fill func(worker, i int, out dense.Row, c *dense.Counts) error) error {
-	if err := q.Reserve(out); err != nil {
-		return err
-	}
-	b, free, err := q.NewBatch(n, q.Workers)
-	if err != nil {
-		return err
-	}
-	defer free()
-	errs := make([]error, q.Workers)
-	for b.Lo = 0; b.Lo < n; b.Lo += b.N {
-		if err := q.Done(); err != nil {
-			return err
-		}
-		b.N = min(len(b.Counts), n-b.Lo)
-		clear(b.Present)
-		parallel.While(q.WorkersFor(b.N*b.Steps), b.N, func(k, i int) bool {
-			b.Counts[i] = dense.Counts{}
-			errs[k] = fill(k, b.Lo+i, b.Row(i), &b.Counts[i])
-			return errs[k] == nil
-		})
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		out.Consume(q, b)
-	}
-	return nil
 }
 
 // SplitSteps splits the steps of a batch over the cores: f is called for ranges

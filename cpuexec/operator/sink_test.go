@@ -14,14 +14,14 @@ import (
 )
 
 // Series flow into a sink, which here makes rows of those with a value.
-func ExampleQuery_Feed() {
+func ExampleLoop() {
 	q := NewQuery(context.Background(), plan.NewGrid(0, 3000, 1000), 2)
 	c := &Collector{Labels: func(i int) labels.Labels { return labels.FromStrings("n", fmt.Sprint(i)) }}
-	err := q.Feed(c, 3, func(_, i int, out dense.Row, counts *dense.Counts) error {
+	err := feed(q, c, 3, func(_, i int, out dense.Row, counts *dense.Counts) error {
 		for k := range i {
 			out.Set(k, float64(10*i+k))
 		}
-		counts.Points, counts.Mapped = i, i
+		counts.Points = i
 		return nil
 	})
 	for _, row := range c.Rows {
@@ -32,6 +32,11 @@ func ExampleQuery_Feed() {
 	// {n="1"} [10] [{0 1}]
 	// {n="2"} [20 21] [{0 2}]
 	// <nil>
+}
+
+// feed runs a loop without maps.
+func feed(q *Query, out Sink, n int, fill func(worker, i int, out dense.Row, c *dense.Counts) error) error {
+	return (&Loop{Query: q, Out: out, N: n, Fill: fill}).Run()
 }
 
 // order is a sink that notes which series it is given.
@@ -45,13 +50,13 @@ func (o *order) Consume(_ *Query, b *Batch) {
 
 // Batches come in the order of their series, whoever fills them, and no more of them once
 // a series could not be filled or the query has ended.
-func TestFeedOrder(t *testing.T) {
+func TestLoopOrder(t *testing.T) {
 	const series, steps = 5000, 200
 	failed := errors.New("series 3000")
 	for _, workers := range []int{1, 4} {
 		for at, want := range map[int]error{-1: nil, 3000: failed} {
 			q, o := NewQuery(t.Context(), plan.NewGrid(0, (steps-1)*1000, 1000), workers), &order{}
-			err := q.Feed(o, series, func(worker, i int, _ dense.Row, _ *dense.Counts) error {
+			err := feed(q, o, series, func(worker, i int, _ dense.Row, _ *dense.Counts) error {
 				if worker >= workers {
 					return errors.New("a worker too many")
 				}
@@ -72,7 +77,7 @@ func TestFeedOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	q, o := NewQuery(ctx, plan.NewGrid(0, 1000, 1000), 2), &order{}
-	require.Error(t, q.Feed(o, series, func(int, int, dense.Row, *dense.Counts) error { return nil }))
+	require.Error(t, feed(q, o, series, func(int, int, dense.Row, *dense.Counts) error { return nil }))
 	require.Zero(t, o.n)
 }
 

@@ -8,17 +8,26 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// AnyValue is the sink that notes at which steps there is any value.
-type AnyValue struct {
+// NewAbsent evaluates absent and absent_over_time: a row with 1 at the steps at
+// which no series of the input has a value, or no row.
+func NewAbsent(q *operator.Query, n *plan.Absent, input operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		p := &anyValue{seen: make([]uint64, (q.Grid.Steps+63)/64)}
+		if err := operator.Drive(input, func(*operator.Series) operator.Sink { return p }); err != nil {
+			return nil, err
+		}
+		return p.absence(q, n)
+	}}
+}
+
+// anyValue is the sink that notes at which steps there is any value.
+type anyValue struct {
 	seen           []uint64 // bitmap
 	points, series int      // series that have a value
 }
 
-// NewAnyValue is a sink at so many steps.
-func NewAnyValue(steps int) *AnyValue { return &AnyValue{seen: make([]uint64, (steps+63)/64)} }
-
 // Consume implements operator.Sink.
-func (p *AnyValue) Consume(_ *operator.Query, b *operator.Batch) {
+func (p *anyValue) Consume(_ *operator.Query, b *operator.Batch) {
 	for i := range b.N {
 		if b.Counts[i].Mapped == 0 {
 			continue
@@ -31,16 +40,9 @@ func (p *AnyValue) Consume(_ *operator.Query, b *operator.Batch) {
 	}
 }
 
-// Add adds the rows of an inner result.
-func (p *AnyValue) Add(in []plan.Row) {
-	p.points += operator.Points(in)
-	p.series += len(in)
-	markAll(p.seen, in)
-}
-
-// Absence is the result of n: a row with 1 at the steps at which there was no value, or no
+// absence is the result of n: a row with 1 at the steps at which there was no value, or no
 // row. It ends the sink.
-func (p *AnyValue) Absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
+func (p *anyValue) absence(q *operator.Query, n *plan.Absent) ([]plan.Row, error) {
 	steps := q.Grid.Steps
 	out := dense.Row{Values: make([]float64, steps), Present: p.seen}
 	missing := 0

@@ -53,7 +53,7 @@ func Merges(n plan.Node) bool {
 }
 
 // Mappers are the maps of the chain.
-func (c Chain) Mappers() (ms []Mapper) {
+func (c Chain) Mappers() (ms []operator.Mapper) {
 	for _, n := range c {
 		if m, ok := n.(*plan.Map); ok {
 			ms = append(ms, newMapper(m))
@@ -90,22 +90,38 @@ func RemovesNames(n plan.Node) bool {
 }
 
 // Check ends a chain over so many series: it raises what Prometheus's engine
-// raises once it has evaluated each node. kept is the number of values before
-// the maps and after each.
-func (c Chain) Check(q *operator.Query, kept []int, series int) (err error) {
+// raises once it has evaluated each node. left is the number of values before
+// the maps and after each, and held what was held before the series were evaluated.
+func (c Chain) Check(q *operator.Query, left []int, series, held int) (err error) {
 	for _, n := range c {
 		switch n := n.(type) {
 		case *plan.Map:
-			err = checkMapped(q, n, kept[0], kept[1], series)
-			kept = kept[1:]
+			err = checkMapped(q, n, left[0], left[1], series)
+			left = left[1:]
 		case *plan.Sort:
-			err = checkSorted(q, n, kept[0], series)
+			err = checkSorted(q, n, left[0], series)
 		}
 		if err != nil {
 			return err
 		}
+		if Releases(n) {
+			q.Held = held
+		}
 	}
 	return nil
+}
+
+// Releases reports whether Prometheus's engine, when it has evaluated n, counts as held no
+// more than it did before and the result. The function info goes on to count its input and
+// the info series, until something above it does so.
+func Releases(n plan.Node) bool {
+	switch n := n.(type) {
+	case *plan.Window, *plan.Relabel, *plan.Subwindow, *plan.Info:
+		return false
+	case *plan.Map:
+		return !n.Func.InPlace
+	}
+	return true
 }
 
 // checkSorted raises what Prometheus's engine raises of a function that sorts.
@@ -117,8 +133,8 @@ func checkSorted(q *operator.Query, n *plan.Sort, points, series int) error {
 }
 
 // LabelsAfter gives the labels of n series after the nodes of a chain, before
-// which they differ. It declines where they may become the same: Prometheus's
-// engine merges such series or fails, step by step.
+// which they differ. It declines where they may become the same, unless the node
+// merges them: Prometheus's engine merges such series or fails, step by step.
 func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) (func(int) labels.Labels, error) {
 	var ls []labels.Labels
 	for _, node := range c {
@@ -139,7 +155,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		} else {
 			unique = removeNames(ls)
 		}
-		if !unique {
+		if !unique && !Merges(node) {
 			return nil, &plan.Declined{At: node, Reason: reason, Merges: true}
 		}
 	}

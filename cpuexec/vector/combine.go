@@ -2,13 +2,13 @@
 // each value by itself (maps.go, stepmap.go), of labels (relabel.go, info.go), of order (sort.go)
 // and of absence.
 //
-// Finished rows go in. What becomes of them is known before any value is computed: a Combination
-// knows its series, and Fill computes their values batch by batch into a sink. A Chain is what can
-// be applied to each series on its way, without rows in between. Values are those of Prometheus's
+// Finished rows go in. What becomes of them is known before any value is computed: a combination
+// knows its series, and writes their values one series at a time. A Chain is what can
+// be applied to each series on its way, without rows in between; a Stream applies it. Values are those of Prometheus's
 // operators, bit by bit, and so are the errors of series that match several others or become the
 // same; where only Prometheus's engine can tell the error, the operator is declined.
 //
-// Start with Combine and Fill, and with Chain.
+// Start with NewCombined, and with Chain.
 package vector
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Combination is the result of a node that combines the rows of its inputs. Its
+// combination is the result of a node that combines the rows of its inputs. Its
 // series are known before their values, which are written one series at a time,
 // from several goroutines.
-type Combination interface {
+type combination interface {
 	Size() int // series
 	Labels(i int) labels.Labels
 	// fill writes series i into a row without values. It returns false if that
@@ -32,19 +32,8 @@ type Combination interface {
 	fill(i int, out dense.Row) bool
 }
 
-// Combines reports whether r.combined can evaluate n.
-func Combines(n plan.Node) bool {
-	switch n.(type) {
-	case *plan.Binary, *plan.Set:
-		return true
-	case *plan.StepMap:
-		return !Merges(n)
-	}
-	return false
-}
-
-// Combine matches the rows of the inputs of n.
-func Combine(q *operator.Query, n plan.Node, in [][]plan.Row) (Combination, error) {
+// combine matches the rows of the inputs of n.
+func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, error) {
 	switch n := n.(type) {
 	case *plan.Binary:
 		if fills(n) {
@@ -58,39 +47,70 @@ func Combine(q *operator.Query, n plan.Node, in [][]plan.Row) (Combination, erro
 	}
 }
 
-// Fill writes all series of c, applies the maps and hands them to a sink. It
-// returns the number of values before the maps and after each.
-func Fill(q *operator.Query, n plan.Node, c Combination, mappers []Mapper, out operator.Sink) (kept []int, err error) {
-	keptBy := make([][]int, q.Workers)
-	for k := range keptBy {
-		keptBy[k] = make([]int, len(mappers)+1)
-	}
-	err = q.Feed(out, c.Size(), func(worker, i int, out dense.Row, counts *dense.Counts) error {
-		if !c.fill(i, out) {
-			return &plan.Declined{At: n, Reason: reasonAmbiguous}
-		}
-		counts.Points = dense.Count(out.Present)
-		keptBy[worker][0] += counts.Points
-		Apply(mappers, out, counts, keptBy[worker][1:])
-		return nil
-	})
-	kept = make([]int, len(mappers)+1)
-	for _, of := range keptBy {
-		for k, v := range of {
-			kept[k] += v
-		}
-	}
-	return kept, err
+// combined evaluates a node that combines the rows of its inputs.
+type combined struct {
+	combination
+	q       *operator.Query
+	n       plan.Node
+	inputs  []operator.Operator
+	release func() // what is held besides, until the values are there
+
+	in      [][]plan.Row
+	samples int // in them
 }
 
-// Explained is the error of Prometheus's engine in place of that of an operator that
-// was declined because several series match. It stays declined where the sample limit
-// might be reached first: inputs have so many samples, and the result no more.
-func Explained(q *operator.Query, n plan.Node, in [][]plan.Row, samples int, err error) error {
-	b, ok := n.(*plan.Binary)
-	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !q.MayHold(q.Held+2*samples+len(in[0])+len(in[1])) {
+// NewCombined evaluates n, an operator between vectors or a map whose scalars vary by step.
+func NewCombined(q *operator.Query, n plan.Node, inputs []operator.Operator) operator.Filler {
+	return &combined{q: q, n: n, inputs: inputs}
+}
+
+// Open implements operator.Filler.
+func (o *combined) Open() (_ *operator.Series, err error) {
+	o.release = o.q.Holding()
+	if o.in, o.samples, err = o.q.Inputs(o.inputs); err != nil {
+		return nil, err
+	}
+	if o.combination, err = combine(o.q, o.n, o.in); err != nil {
+		return nil, o.explained(err)
+	}
+	return &operator.Series{N: o.Size(), Labels: o.Labels}, nil
+}
+
+// Fill implements operator.Filler.
+func (o *combined) Fill(_, i int, out dense.Row, c *dense.Counts) error {
+	if !o.fill(i, out) {
+		return &plan.Declined{At: o.n, Reason: reasonAmbiguous}
+	}
+	c.Points = dense.Count(out.Present)
+	return nil
+}
+
+// End implements operator.Filler.
+func (o *combined) End(points int, err error) error {
+	if err != nil {
+		return o.explained(err)
+	}
+	present := 0 // series of all inputs
+	for _, rows := range o.in {
+		present += len(rows)
+		o.q.Charge(-operator.RowsBytes(rows))
+	}
+	least := o.q.Held + o.samples + points
+	if err := o.q.CheckHeld(o.n, least, least+present); err != nil {
 		return err
 	}
-	return findAmbiguity(q, b, in[0], in[1], err)
+	o.release()
+	return nil
+}
+
+// explained is the error of Prometheus's engine in place of that of an operator that
+// was declined because several series match. It stays declined where the sample limit
+// might be reached first: the result has no more samples than the inputs.
+func (o *combined) explained(err error) error {
+	b, ok := o.n.(*plan.Binary)
+	var d *plan.Declined
+	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !o.q.MayHold(o.q.Held+2*o.samples+len(o.in[0])+len(o.in[1])) {
+		return err
+	}
+	return findAmbiguity(o.q, b, o.in[0], o.in[1], err)
 }

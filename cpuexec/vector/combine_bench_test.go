@@ -35,37 +35,28 @@ func BenchmarkCombine(b *testing.B) {
 	}
 	lhs, rhs := rows("a"), rows("b")
 	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
-	binary := func(op string, asBool bool) func(q *operator.Query) (plan.Node, Combination, error) {
-		n := &plan.Binary{Func: Named(op), Matching: on, Bool: asBool}
-		return func(q *operator.Query) (plan.Node, Combination, error) {
-			m, err := match(q, n, lhs, rhs)
-			return n, m, err
-		}
+	binary := func(op string, asBool bool) plan.Node {
+		return &plan.Binary{Func: Named(op), Matching: on, Bool: asBool}
 	}
-	set := func(op plan.SetOp) func(q *operator.Query) (plan.Node, Combination, error) {
-		n := &plan.Set{Op: op, Matching: on}
-		return func(q *operator.Query) (plan.Node, Combination, error) {
-			return n, setOf(n, lhs, rhs, steps), nil
-		}
-	}
-	for name, combine := range map[string]func(q *operator.Query) (plan.Node, Combination, error){
+	for name, n := range map[string]plan.Node{
 		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
-		"and": set(plan.And), "unless": set(plan.Unless),
-		"scalar": func(q *operator.Query) (plan.Node, Combination, error) {
-			n := &plan.StepMap{Func: Named("/")}
-			s, err := stepMap(q, n, [][]plan.Row{lhs, rhs[:1]})
-			return n, s, err
-		},
+		"and": &plan.Set{Op: plan.And, Matching: on}, "unless": &plan.Set{Op: plan.Unless, Matching: on},
+		"scalar": &plan.StepMap{Func: Named("/")},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q := operator.NewQuery(context.Background(), plan.Grid{Interval: 1, Steps: steps}, runtime.GOMAXPROCS(0))
+			of := func(rows []plan.Row) operator.Operator {
+				return &Stream{Query: q, Of: &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) { return rows, nil }}}
+			}
+			by := &plan.Aggregate{Func: aggregate.Named("sum"), Grouping: []string{"version"}}
 			for b.Loop() {
-				n, c, err := combine(q)
-				require.NoError(b, err)
-				by := &plan.Aggregate{Func: aggregate.Named("sum"), Grouping: []string{"version"}}
-				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.Size(), c.Labels), false)
-				_, err = Fill(q, n, c, nil, a)
-				require.NoError(b, err)
+				inputs := []operator.Operator{of(lhs), of(rhs)}
+				if name == "scalar" {
+					inputs[1] = of(rhs[:1])
+				}
+				require.NoError(b, operator.Drive(&Stream{Query: q, Of: NewCombined(q, n, inputs)}, func(s *operator.Series) operator.Sink {
+					return aggregate.NewAdder(by, q, s, false)
+				}))
 				b.SetBytes(8 * series * steps)
 			}
 		})

@@ -1,7 +1,6 @@
 package vector
 
 import (
-	"context"
 	"math/bits"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -28,8 +27,8 @@ func valueFunc(m *plan.Map) func(float64) float64 {
 	return func(v float64) float64 { return operate(v, c) }
 }
 
-// Mapper applies a map to rows.
-type Mapper struct {
+// mapper applies a map to rows.
+type mapper struct {
 	value func(float64) float64
 	keep  func(float64) bool
 	// Operators with a constant have loops over up to 64 values: all changes
@@ -38,8 +37,8 @@ type Mapper struct {
 	holds func(vals []float64) uint64
 }
 
-func newMapper(m *plan.Map) Mapper {
-	f := Mapper{value: valueFunc(m)}
+func newMapper(m *plan.Map) mapper {
+	f := mapper{value: valueFunc(m)}
 	switch {
 	case m.Func.Compares:
 		f.holds = holdsFor(m)
@@ -62,8 +61,8 @@ func truthsOf(holds func(vals []float64) uint64) func(vals []float64) {
 	}
 }
 
-// apply changes r in place and returns the number of its values.
-func (m Mapper) apply(r dense.Row) (points int) {
+// Map implements operator.Mapper.
+func (m mapper) Map(r dense.Row) (points int) {
 	for w, p := range r.Present {
 		if p == 0 {
 			continue
@@ -90,36 +89,6 @@ func (m Mapper) apply(r dense.Row) (points int) {
 	return points
 }
 
-// mapRows applies a map to the rows of an inner result.
-func mapRows(ctx context.Context, in []plan.Row, m Mapper, steps int) []plan.Row {
-	out := in[:0]
-	buffer := dense.New(steps)
-	for _, r := range in {
-		if ctx.Err() != nil {
-			break
-		}
-		clear(buffer.Present)
-		buffer.Put(&r)
-		if n := m.apply(buffer); n > 0 {
-			out = append(out, buffer.Compact(n, r.Labels))
-		}
-	}
-	return out
-}
-
-// Apply applies maps to a row that has c.Points values, and adds to kept how many there are
-// after each.
-func Apply(ms []Mapper, out dense.Row, c *dense.Counts, kept []int) {
-	c.Mapped = c.Points
-	for k, m := range ms {
-		if c.Mapped == 0 {
-			return
-		}
-		c.Mapped = m.apply(out)
-		kept[k] += c.Mapped
-	}
-}
-
 // checkMapped raises Prometheus's error if a map's input, its constants and its
 // result are more samples than may be held at once. in and out are samples,
 // series is the number of series that the input has at most at one step.
@@ -128,23 +97,4 @@ func checkMapped(q *operator.Query, m *plan.Map, in, out, series int) error {
 		return nil
 	}
 	return q.CheckSteps(m, m.Scalars, in, out, series)
-}
-
-// Map applies a map to the rows of an inner result.
-func Map(q *operator.Query, m *plan.Map, in []plan.Row) ([]plan.Row, error) {
-	held, series := operator.Points(in), len(in)
-	out := mapRows(q.Context, in, newMapper(m), q.Grid.Steps)
-	seen := Distinct{}
-	for i := range out {
-		if !m.Filters() && !q.DelayedNameRemoval {
-			out[i].Labels = DropNames(out[i].Labels)
-			if m.Merges {
-				continue
-			}
-			if !seen.Add(out[i].Labels) {
-				return nil, &plan.Declined{At: m, Reason: ReasonCollide, Merges: true}
-			}
-		}
-	}
-	return MergeWithin(q, m, out, checkMapped(q, m, held, operator.Points(out), series), m.Merges)
 }

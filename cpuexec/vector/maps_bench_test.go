@@ -32,7 +32,7 @@ func BenchmarkMaps(b *testing.B) {
 			f := newMapper(m)
 			b.SetBytes(8 * steps)
 			for b.Loop() {
-				f.apply(in)
+				f.Map(in)
 			}
 		})
 	}

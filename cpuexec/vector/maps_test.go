@@ -56,7 +56,7 @@ func TestMapper(t *testing.T) {
 					want = append(want, v)
 				}
 			}
-			n := newMapper(m).apply(in)
+			n := newMapper(m).Map(in)
 			for k, v := range in.Values {
 				if in.Present[k>>6]>>(k&63)&1 == 1 {
 					got = append(got, v)

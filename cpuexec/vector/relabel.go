@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -67,27 +66,4 @@ func (f *relabeler) value(l labels.Labels) (string, bool) {
 		f.known[source] = r
 	}
 	return r.value, r.matches
-}
-
-// Relabel evaluates a label function over the rows of an inner result.
-func Relabel(q *operator.Query, n *plan.Relabel, in []plan.Row) ([]plan.Row, error) {
-	if n.Merges {
-		ls := make([]labels.Labels, len(in))
-		for i := range ls {
-			ls[i] = in[i].Labels
-		}
-		newRelabeler(n).all(ls)
-		for i := range in {
-			in[i].Labels = ls[i]
-		}
-		return Merge(q, in)
-	}
-	at, err := LabelsAfter(q, len(in), func(i int) labels.Labels { return in[i].Labels }, Chain{n})
-	if err != nil {
-		return nil, err
-	}
-	for i := range in {
-		in[i].Labels = at(i)
-	}
-	return in, nil
 }

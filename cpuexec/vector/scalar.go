@@ -4,12 +4,39 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Scalar fills out with the values, at the steps of g, of a node that has one at every
+// NewScalar evaluates a node that has one value at every step.
+func NewScalar(q *operator.Query, n plan.Node, inputs []operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		in, samples, err := q.Inputs(inputs)
+		if err != nil {
+			return nil, err
+		}
+		steps := q.Grid.Steps
+		out := make([]float64, steps)
+		present := 0 // series of all inputs
+		for _, rows := range in {
+			present += len(rows)
+		}
+		if err := scalar(n, in, q.Grid, out); err != nil {
+			return nil, err
+		}
+		least := q.Held + samples + steps
+		if err := q.CheckHeld(n, least, least+present); err != nil {
+			return nil, err
+		}
+		return []plan.Row{{Labels: labels.EmptyLabels(), Values: out, Runs: []plan.Run{{Len: int32(steps)}}}}, nil
+	}}
+}
+
+// scalar fills out with the values, at the steps of g, of a node that has one at every
 // step. in are its inputs.
-func Scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
+func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	switch n := n.(type) {
 	case *plan.Number:
 		for k := range out {

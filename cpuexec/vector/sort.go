@@ -8,12 +8,21 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Sort evaluates a function that sorts over the rows of an inner result. At a
-// single step Prometheus's own code puts them in order: where values are equal
-// or NaN, the order depends on how it goes about it.
-func Sort(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
-	if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil || n.Ranged {
-		return in, err
+// NewSort evaluates a function that sorts at a single step. Prometheus's own code puts the rows
+// of the input in order: where values are equal or NaN, the order depends on how it goes about it.
+func NewSort(q *operator.Query, n *plan.Sort, input operator.Operator) *operator.Finished {
+	return &operator.Finished{Query: q, Eval: func() ([]plan.Row, error) {
+		in, err := operator.Rows(input)
+		if err != nil {
+			return nil, err
+		}
+		return sorted(q, n, in)
+	}}
+}
+
+func sorted(q *operator.Query, n *plan.Sort, in []plan.Row) ([]plan.Row, error) {
+	if err := checkSorted(q, n, operator.Points(in), len(in)); err != nil {
+		return nil, err
 	}
 	vector := make(promql.Vector, len(in))
 	for i := range in {

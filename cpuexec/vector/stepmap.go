@@ -17,7 +17,7 @@ type stepMapped struct {
 	scalar  []float64
 	swapped bool
 	// Of a function: the map of each step.
-	at []Mapper
+	at []mapper
 }
 
 // stepMap applies a map to the vector among its operands.
@@ -39,7 +39,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
-	s.at = make([]Mapper, q.Grid.Steps)
+	s.at = make([]mapper, q.Grid.Steps)
 	for k := range s.at {
 		if n.Func == StepTime {
 			t := float64(q.Grid.At(k)) / 1000

@@ -25,6 +25,7 @@ func For(n int, f func(i int)) {
 func While(workers, n int, f func(worker, i int) bool) {
 	if workers = min(workers, n); workers <= 1 {
 		var point yield.Point
+		defer point.Leave()
 		for i := range n {
 			if !f(0, i) {
 				return
@@ -40,6 +41,7 @@ func While(workers, n int, f func(worker, i int) bool) {
 		wg.Go(func() {
 			defer panics.Catch()
 			var point yield.Point
+			defer point.Leave()
 			for !panics.Caught() {
 				i := int(next.Add(1)) - 1
 				if i >= n || !f(worker, i) {

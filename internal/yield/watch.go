@@ -29,6 +29,9 @@ func (w *Watch) Err() error {
 	return w.over
 }
 
+// Leave lets others have the core at once: see Point.Leave.
+func (w *Watch) Leave() { w.point.Leave() }
+
 // Comparing returns a comparison for sorting that calls all equal once the context has
 // ended, so that the sorting ends soon. Its result is of no use then; see Now.
 func Comparing[T any](w *Watch, compare func(a, b T) int) func(a, b T) int {

@@ -3,7 +3,8 @@
 // The runtime gives a goroutine 10 ms before another has its turn, so where dozens are at
 // work a request that takes 1 ms waits for a second: for each of the handful of goroutines
 // that it passes through, until all those before it had their 10 ms. Work that calls
-// Point.Pass often yields every millisecond. Where nobody waits, that costs 0.2 us.
+// Point.Pass often yields every millisecond, and of such work only two pieces a core are ready to
+// run; the rest waits for its turn. Where nobody waits, that costs 0.3 us.
 //
 // Start with Point.
 package yield
@@ -27,15 +28,26 @@ const (
 type Point struct {
 	skip, skipped int       // calls until the next look at the clock, and since the last one
 	looked, since time.Time // the last look, and the last yield
+	turn          uint64    // of turns; 0 for none
 }
 
 // Pass yields if a millisecond has passed since it did so last. It is for loops whose steps
-// take a millisecond at most.
+// take a millisecond at most. A loop that has ended, or is about to wait for something, should
+// call Leave.
 func (p *Point) Pass() {
 	if p.skip--; p.skip >= 0 {
 		return
 	}
 	p.look(time.Now())
+}
+
+// Leave lets others have the core at once that Pass had this goroutine wait for. The next Pass
+// waits for it again.
+func (p *Point) Leave() {
+	if p.turn != 0 {
+		all.leave(p.turn)
+		p.turn, p.skip, p.skipped, p.since = 0, 0, 0, time.Time{}
+	}
 }
 
 // look yields if it is time, and decides when to look again, by how long the calls since the
@@ -46,7 +58,9 @@ func (p *Point) look(now time.Time) {
 	case p.looked.IsZero():
 		p.since, p.skipped = now, 0
 	case now.Sub(p.since) >= slice:
-		runtime.Gosched()
+		p.turn = all.next(p.turn)
+		runtime.Gosched() // to those that have little to do
+		all.start(p.turn)
 		now = time.Now()
 		p.since = now
 		fallthrough

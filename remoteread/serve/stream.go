@@ -28,6 +28,7 @@ type stream struct {
 	frame  frame
 	chunks [3]int // sent as stored, cut, reencoded
 	series int
+	point  yield.Point
 
 	todo     []int                  // which chunks of a run are encoded again
 	pieces   [reencodeBatch][]piece // what they become
@@ -68,9 +69,9 @@ func (s *stream) send(ctx context.Context, f found) error {
 	if err := s.checkLimit(f); err != nil {
 		return err
 	}
-	var point yield.Point
+	defer s.point.Leave()
 	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
-		point.Pass()
+		s.point.Pass()
 		return s.sendSeries(ctx, f, one, chunks)
 	})
 }
@@ -220,6 +221,7 @@ func (s *stream) write() error {
 	if len(b) == 0 {
 		return nil
 	}
+	s.point.Leave() // the reader may be slow
 	_, err := s.w.Write(b)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection/slab"
 )
@@ -21,6 +22,7 @@ func NewPool(limit int64) *memory.Pool {
 	}
 	pool := memory.New(memory.Options{Limit: limit})
 	slab.CountMemory(func(n int64) { pool.Count(memory.Fetched, n) })
+	pool.Watch("page_locked", cuda.HostBytes)
 	Limit(pool, limit)
 	return pool
 }
@@ -60,6 +62,7 @@ func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	parts := c.pool.Parts()
 	heap, rest := runtimeMemory()
+	heap += cuda.HostBytes() // a part that is not on the heap
 	for _, n := range parts {
 		heap -= n
 	}

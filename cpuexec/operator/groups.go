@@ -1,4 +1,4 @@
-package aggregate
+package operator
 
 import (
 	"slices"
@@ -14,7 +14,7 @@ import (
 
 // Groups assigns series to the groups of an aggregation.
 type Groups struct {
-	of     []int32 // group of each series
+	Of     []int32 // group of each series
 	Labels []labels.Labels
 	size   int64 // bytes
 }
@@ -25,13 +25,13 @@ func (g Groups) SizeBytes() int64 { return g.size }
 // Group computes the group of each of n series whose labels are given by at,
 // which is called from several goroutines at once.
 func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
-	g := Groups{of: make([]int32, n)}
+	g := Groups{Of: make([]int32, n)}
 	keys := make([]uint64, n)
 	const block = 4096
 	parallel.For((n+block-1)/block, func(k int) {
 		buf := make([]byte, 0, 1024)
 		for i := k * block; i < min(n, (k+1)*block); i++ {
-			keys[i], buf = groupingKey(a, at(i), buf)
+			keys[i], buf = GroupingKey(a, at(i), buf)
 		}
 	})
 	index := map[uint64]int32{}
@@ -41,9 +41,9 @@ func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
 		if !ok {
 			k = int32(len(g.Labels))
 			index[key] = k
-			g.Labels = append(g.Labels, groupLabels(a, b, at(i)))
+			g.Labels = append(g.Labels, GroupLabels(a, b, at(i)))
 		}
-		g.of[i] = k
+		g.Of[i] = k
 	}
 	g.size = 4 * int64(n)
 	for _, l := range g.Labels {
@@ -52,9 +52,9 @@ func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
 	return g
 }
 
-// groupingKey is the number by which Prometheus's engine tells groups apart.
+// GroupingKey is the number by which Prometheus's engine tells groups apart.
 // buf is scratch memory; it is returned for the next call.
-func groupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte) {
+func GroupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte) {
 	switch {
 	case a.Without:
 		return l.HashWithoutLabels(buf, a.Grouping...)
@@ -64,7 +64,8 @@ func groupingKey(a *plan.Aggregate, l labels.Labels, buf []byte) (uint64, []byte
 	return 0, buf
 }
 
-func groupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {
+// GroupLabels are the labels of the group that a series with labels l is in.
+func GroupLabels(a *plan.Aggregate, b *labels.Builder, l labels.Labels) labels.Labels {
 	switch {
 	case a.Without:
 		b.Reset(l)

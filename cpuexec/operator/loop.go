@@ -1,0 +1,196 @@
+package operator
+
+import (
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/parallel"
+)
+
+// Loop hands series to a sink: batch by batch, in their order, or group by group where the sink
+// has groups enough for all workers. It is the one loop over batches.
+type Loop struct {
+	Query   *Query
+	Out     Sink
+	N       int      // series
+	Workers int      // goroutines; 0 for as many as the steps of a batch are worth
+	Maps    []Mapper // applied to each row
+	// Fill writes series i to a row without values and says in c how many points it has. It is
+	// called from several goroutines, of which each is a worker.
+	Fill func(worker, i int, out dense.Row, c *dense.Counts) error
+	// Count, if it is not nil, is told of each series in order, before the sink consumes it or,
+	// group by group, after that.
+	Count func(i int, c dense.Counts) error
+	Next  int // the first series that the sink has not consumed yet
+
+	left [][]int // by worker: values before the maps and after each
+	errs []error // by worker
+}
+
+// Mapper changes values.
+type Mapper interface {
+	// Map changes a row in place and returns how many values it has then.
+	Map(r dense.Row) (points int)
+}
+
+// GroupSink is a sink that series may be added to group by group.
+type GroupSink interface {
+	Sink
+	// Shared returns the series from the given one on by group; nil if so many workers are
+	// better off with batches.
+	Shared(from, workers int) [][]int32
+	// AddSeries adds series i, to whose group nobody else adds meanwhile, with its values.
+	AddSeries(i int32, in dense.Row)
+}
+
+// Begin lets the sink allocate its state. It comes before Add; Run does so itself.
+func (l *Loop) Begin() error {
+	workers := max(l.Workers, l.Query.Workers)
+	l.errs, l.left = make([]error, workers), make([][]int, workers)
+	for k := range l.left {
+		l.left[k] = make([]int, len(l.Maps)+1)
+	}
+	return l.Query.Reserve(l.Out)
+}
+
+// Run fills and hands on the series that the sink has not consumed yet. Where one cannot be
+// filled no further batch is made, and the error is Run's.
+func (l *Loop) Run() error {
+	if l.left == nil {
+		if err := l.Begin(); err != nil {
+			return err
+		}
+	}
+	q := l.Query
+	workers := l.Workers
+	if workers == 0 {
+		workers = q.WorkersFor((l.N - l.Next) * q.Grid.Steps)
+	}
+	b, free, err := q.NewBatch(l.N-l.Next, workers)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if a, ok := l.Out.(GroupSink); ok && l.Next < l.N {
+		if members := a.Shared(l.Next, workers); members != nil {
+			return l.byGroup(a, members, b, min(workers, len(b.Counts)))
+		}
+	}
+	for b.Lo = l.Next; b.Lo < l.N; b.Lo = l.Next {
+		if err := q.Done(); err != nil {
+			return err
+		}
+		b.N = min(len(b.Counts), l.N-b.Lo)
+		clear(b.Present)
+		if err := l.each(workers, b.N, func(k, i int) bool { return l.fill(k, b.Lo+i, b.Row(i), &b.Counts[i]) }); err != nil {
+			return err
+		}
+		if err := l.consume(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byGroup has a worker fill all series of a group, in their order, and add each to the group
+// while its values are in the core's cache. No worker waits for another before the end.
+func (l *Loop) byGroup(a GroupSink, members [][]int32, b *Batch, workers int) error {
+	size := int64(l.N-l.Next) * int64(unsafe.Sizeof(dense.Counts{}))
+	l.Query.Charge(size)
+	defer l.Query.Charge(-size)
+	all := make([]dense.Counts, l.N-l.Next)
+	err := l.each(workers, len(members), func(k, m int) bool {
+		out := b.Row(k)
+		for _, i := range members[m] {
+			clear(out.Present)
+			c := &all[int(i)-l.Next]
+			if !l.fill(k, int(i), out, c) {
+				return false
+			}
+			if c.Mapped > 0 {
+				a.AddSeries(i, out)
+			}
+		}
+		return true
+	})
+	for k := 0; err == nil && l.Count != nil && k < len(all); k++ {
+		err = l.Count(l.Next+k, all[k])
+	}
+	l.Next = l.N
+	return err
+}
+
+// each calls f for each of n, by workers, until one of them fails or the query ends.
+func (l *Loop) each(workers, n int, f func(worker, i int) bool) error {
+	parallel.While(workers, n, f)
+	for _, err := range l.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return l.Query.Done()
+}
+
+// fill fills and maps a series and reports whether that was possible.
+func (l *Loop) fill(worker, i int, out dense.Row, c *dense.Counts) bool {
+	if l.Query.Context.Err() != nil {
+		return false
+	}
+	*c = dense.Counts{}
+	if l.errs[worker] = l.Fill(worker, i, out, c); l.errs[worker] != nil {
+		return false
+	}
+	l.apply(worker, out, c)
+	return true
+}
+
+// apply applies the maps to a row that has c.Points values.
+func (l *Loop) apply(worker int, out dense.Row, c *dense.Counts) {
+	left := l.left[worker]
+	left[0] += c.Points
+	c.Mapped = c.Points
+	for k, m := range l.Maps {
+		if c.Mapped == 0 {
+			return
+		}
+		c.Mapped = m.Map(out)
+		left[k+1] += c.Mapped
+	}
+}
+
+// Add maps and hands on the next series, which come filled and counted.
+func (l *Loop) Add(b *Batch) error {
+	const block = 64
+	b.Lo = l.Next
+	if err := l.each(max(l.Workers, 1), (b.N+block-1)/block, func(k, part int) bool {
+		for i := part * block; i < min((part+1)*block, b.N); i++ {
+			l.apply(k, b.Row(i), &b.Counts[i])
+		}
+		return true
+	}); err != nil {
+		return err
+	}
+	return l.consume(b)
+}
+
+func (l *Loop) consume(b *Batch) error {
+	for i := 0; l.Count != nil && i < b.N; i++ {
+		if err := l.Count(b.Lo+i, b.Counts[i]); err != nil {
+			return err
+		}
+	}
+	l.Out.Consume(l.Query, b)
+	l.Next += b.N
+	return nil
+}
+
+// Left is the number of values before the maps and after each, in all series.
+func (l *Loop) Left() []int {
+	out := make([]int, len(l.Maps)+1)
+	for _, of := range l.left {
+		for k, v := range of {
+			out[k] += v
+		}
+	}
+	return out
+}

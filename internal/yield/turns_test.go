@@ -1,0 +1,102 @@
+package yield
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// onOneCore runs a test where two have a turn at once.
+func onOneCore(t *testing.T, f func(t *testing.T)) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
+}
+
+// TestFewAtOnce: of ten goroutines that work, two have a turn, and all get as many.
+func TestFewAtOnce(t *testing.T) {
+	onOneCore(t, func(t *testing.T) {
+		var all turns
+		var ready, most atomic.Int32
+		var had [10]atomic.Int32
+		for i := range had {
+			go func() {
+				var mine uint64
+				for range 20 {
+					mine = all.next(mine)
+					all.start(mine)
+					most.Store(max(most.Load(), ready.Add(1)))
+					time.Sleep(time.Millisecond) // its work
+					had[i].Add(1)
+					ready.Add(-1)
+				}
+				all.leave(mine)
+			}()
+		}
+		time.Sleep(50*time.Millisecond + time.Microsecond)
+		synctest.Wait()
+		for i := range had {
+			require.EqualValues(t, 10, had[i].Load())
+		}
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		require.EqualValues(t, 2, most.Load())
+		require.Empty(t, all.had)
+		require.Empty(t, all.waiting)
+	})
+}
+
+// TestLostTurns: who waits for something else with a turn holds up nobody for long, and has
+// none when it comes back.
+func TestLostTurns(t *testing.T) {
+	onOneCore(t, func(t *testing.T) {
+		var all turns
+		first := all.next(0)
+		time.Sleep(time.Hour) // before it has a core
+		all.start(first)
+		begun := time.Now()
+		other := all.next(0)
+		waited := make(chan uint64, 1)
+		go func() { waited <- all.next(0) }()
+		time.Sleep(lost - time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, waited)
+		time.Sleep(time.Millisecond)
+		second := <-waited
+
+		back := make(chan uint64)
+		go func() { back <- all.next(first) }()
+		synctest.Wait()
+		require.Len(t, all.waiting, 1)
+		all.leave(second)
+		third := <-back
+		require.Equal(t, lost, time.Since(begun))
+		all.leave(first) // again, which ends no other's
+		require.Equal(t, []turn{{number: other}, {number: third}}, all.had)
+	})
+}
+
+// TestAloneKeepsTurn: where nobody waits a turn is followed by the next at once.
+func TestAloneKeepsTurn(t *testing.T) {
+	onOneCore(t, func(t *testing.T) {
+		var all turns
+		mine := all.next(0)
+		for range 5 {
+			again := all.next(mine)
+			require.NotEqual(t, mine, again)
+			mine = again
+			require.Len(t, all.had, 1)
+		}
+	})
+}
+
+func BenchmarkNext(b *testing.B) {
+	var all turns
+	var mine uint64
+	for b.Loop() {
+		mine = all.next(mine)
+	}
+}
