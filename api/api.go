@@ -30,11 +30,13 @@ import (
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/guard"
+	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // Engine evaluates queries and explains how.
@@ -48,6 +50,8 @@ type Engine interface {
 type Options struct {
 	Engine    Engine
 	Queryable storage.SampleAndChunkQueryable
+	// Resample answers resample requests; nil is one that Memory alone bounds.
+	Resample *resample.Executor
 	// Parser is the engine's; nil is Prometheus's default.
 	Parser parser.Parser
 	// Limits bound the text of queries and selectors; the zero value has the defaults.
@@ -170,7 +174,10 @@ type API struct {
 	read    http.Handler // remote read
 	guard   *guard.Guard
 	gate    *admit.Gate
-	doors   http.Handler // all of them, behind what puts paths into their usual form
+
+	resampled *resampled.Door
+
+	doors http.Handler // all of them, behind what puts paths into their usual form
 }
 
 // New returns the doors.
@@ -185,6 +192,9 @@ func New(o Options) (*API, error) {
 		o.Parser = parser.NewParser(parser.Options{ExperimentalDurationExpr: true})
 	}
 	o.Parser = o.Limits.Parser(o.Parser)
+	if o.Resample == nil {
+		o.Resample = resample.New(resample.Options{Memory: o.Memory})
+	}
 	if o.Config == nil {
 		o.Config = func() promconfig.Config { return promconfig.DefaultConfig }
 	}
@@ -226,6 +236,7 @@ func New(o Options) (*API, error) {
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
+	a.resampled = &resampled.Door{Executor: o.Resample, Queryable: o.Queryable, Parser: o.Parser, NotePanic: a.guard.NotePanic}
 	a.v1 = a.newV1()
 	a.queries = a.streamed(a.v1)
 	var err error

@@ -19,6 +19,7 @@ import (
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // explain says how a query is, or with analyze=true was, evaluated. It takes
@@ -26,17 +27,20 @@ import (
 // data; with format=text, or an Accept header of text/plain, it is a tree.
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	httputil.SetCORS(w, a.o.CORSOrigin, r)
+	if resample.Asked(r.Form) {
+		if analyze, ok := analyzed(w, r); ok {
+			a.resampled.Explain(w, r, analyze)
+		}
+		return
+	}
 	p, err := params.Parse(r, time.Now())
 	if err != nil {
 		respond.Error(w, http.StatusBadRequest, respond.BadData, err.Error())
 		return
 	}
-	analyze := false
-	if s := r.FormValue("analyze"); s != "" {
-		if analyze, err = strconv.ParseBool(s); err != nil {
-			respond.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", s))
-			return
-		}
+	analyze, ok := analyzed(w, r)
+	if !ok {
+		return
 	}
 	text := strings.Contains(r.Header.Get("Accept"), "text/plain") && !strings.Contains(r.Header.Get("Accept"), "application/json")
 	switch f := r.FormValue("format"); f {
@@ -80,6 +84,19 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	respond.Data(w, e)
+}
+
+// analyzed reads the parameter analyze. If that is wrong, it answers so.
+func analyzed(w http.ResponseWriter, r *http.Request) (analyze, ok bool) {
+	text := r.FormValue("analyze")
+	if text == "" {
+		return false, true
+	}
+	analyze, err := strconv.ParseBool(text)
+	if err != nil {
+		respond.Invalid(w, "analyze", fmt.Errorf("cannot parse %.100q: use true or false", text))
+	}
+	return analyze, err == nil
 }
 
 // cacheWork is what the cache did for a query, or nil if it was not asked.

@@ -1,16 +1,43 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/prometheus/prometheus/util/httputil"
+
 	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/resample"
 )
 
-// query is promwarp's own door. It takes what Prometheus's query and
+// withJSON reads a JSON body as the form that says the same, so that all behind it see a form.
+func (a *API) withJSON(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var wrong *resample.Error
+		switch err := resampled.Form(r); {
+		case err == nil:
+			h.ServeHTTP(w, r)
+		case errors.As(err, &wrong):
+			httputil.SetCORS(w, a.o.CORSOrigin, r)
+			a.resampled.Failed(w, err)
+		default:
+			httputil.SetCORS(w, a.o.CORSOrigin, r)
+			params.FormError(w, err)
+		}
+	})
+}
+
+// query is promwarp's own door. It answers resample requests, and PromQL: for that it takes what Prometheus's query and
 // query_range take: start, end and step make it a range query. format=csv, or
 // an Accept header that prefers text/csv, gives CSV.
 func (a *API) query(w http.ResponseWriter, r *http.Request) {
+	if resample.Asked(r.Form) {
+		httputil.SetCORS(w, a.o.CORSOrigin, r)
+		httputil.CompressionHandler{Handler: http.HandlerFunc(a.resampled.Answer)}.ServeHTTP(w, r)
+		return
+	}
 	path := prefix + "/query"
 	if params.IsRange(r.Form) {
 		path += "_range"

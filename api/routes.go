@@ -132,8 +132,8 @@ func (a *API) routes() *mux.Router {
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
-	a.door(m, "/query", getPost, a.orPage(a.withExecutor(a.gate.Query(http.HandlerFunc(a.query), a.respondNotAdmitted))))
-	a.door(m, "/explain", getPost, a.withExecutor(a.gate.Query(http.HandlerFunc(a.explain), a.respondNotAdmitted)))
+	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.query), a.respondNotAdmitted)))))
+	a.door(m, "/explain", getPost, a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.explain), a.respondNotAdmitted))))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
 	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))

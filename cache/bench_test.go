@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -66,26 +68,26 @@ func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
 func BenchmarkTailJoin(b *testing.B) {
 	old, tail := dense(b, 3000, 0, 24*hour), dense(b, 3000, 24*hour, 25*hour+hour/2)
 	b.Logf("%d and %d chunks", old.NumChunks(), tail.NumChunks())
-	run := func(name string, parts ...part) {
+	run := func(name string, parts ...tile.Part) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := join(b.Context(), append([]part(nil), parts...)); err != nil {
+				if _, err := tile.Join(b.Context(), append([]tile.Part(nil), parts...)); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
-	run("disjoint", part{0, old}, part{24 * hour, tail})
+	run("disjoint", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: tail})
 	over := dense(b, 3000, 24*hour-1_800_000, 25*hour+hour/2)
-	run("same-chunk-twice", part{0, old}, part{24 * hour, over})
+	run("same-chunk-twice", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: over})
 	cut, err := old.CutAfter(24*hour - 600_000)
 	require.NoError(b, err)
-	run("grown-chunk", part{0, cut}, part{24 * hour, over})
+	run("grown-chunk", tile.Part{From: 0, Sel: cut}, tile.Part{From: 24 * hour, Sel: over})
 	b.Run("slice-1h", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := join(b.Context(), []part{{0, old.Slice(23*hour, 25*hour)}, {24 * hour, tail}}); err != nil {
+			if _, err := tile.Join(b.Context(), []tile.Part{{From: 0, Sel: old.Slice(23*hour, 25*hour)}, {From: 24 * hour, Sel: tail}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -120,7 +122,7 @@ func BenchmarkSubsumed(b *testing.B) {
 			b.Fatal(err, sel.NumSeries())
 		}
 		c.mu.Lock()
-		c.remove(c.entries[selectorKey(narrow)])
+		c.remove(c.entries[matching.Key(narrow)])
 		c.mu.Unlock()
 	}
 }
@@ -181,7 +183,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("up to %d ms late", late-1), func(b *testing.B) {
 			for b.Loop() {
 				before := heap()
-				from := floor(now, hour) - int64(chunks)*1_800_000 - hour
+				from := tile.Floor(now, hour) - int64(chunks)*1_800_000 - hour
 				c := New(forgetful(func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
 					return counters(b, 1_000_000, chunks, from, late), nil, nil
 				}), Options{HostBytes: 1 << 40, Tile: 30 * time.Minute, Now: at(now)})
@@ -209,7 +211,7 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkRestart answers the first query after a restart, of a gigabyte on disk.
 func BenchmarkRestart(b *testing.B) {
 	const series, chunks = 23_000, 96
-	from := floor(now, hour) - chunks*1_800_000 - hour
+	from := tile.Floor(now, hour) - chunks*1_800_000 - hour
 	path := b.TempDir()
 	asked := 0
 	up := forgetful(func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {

@@ -25,6 +25,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/saving"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -53,9 +56,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store // nil when there is none
-	saver     *saver      // nil when there is none
-	prefetch  *prefetcher // nil when there is none
+	disk      *disk.Store           // nil when there is none
+	saver     *saving.Saver[*entry] // nil when there is none
+	prefetch  *prefetcher           // nil when there is none
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -102,7 +105,8 @@ func New(up Upstream, o Options) *Cache {
 	c.remembered.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
-		c.disk, c.saver = o.Disk, newSaver(c, o.saveRetry, o.saveGrace)
+		c.disk = o.Disk
+		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
 	c.prefetch = newPrefetcher(c, o.Prefetch, o.prefetchPause())
@@ -117,7 +121,7 @@ func (c *Cache) Close() error {
 	if c.disk == nil {
 		return nil
 	}
-	c.saver.close()
+	c.saver.Close()
 	return c.disk.Close()
 }
 
@@ -164,11 +168,11 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	want := span{max(mint, minTime), min(maxt, maxTime) + 1}
-	key := selectorKey(matchers)
+	want := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
+	key := matching.Key(matchers)
 	l := c.look(ctx, h, want, key, matchers)
 	if len(l.flights) == 0 {
-		return l.covered.usable(l.moment).from(key, l.sel), nil, nil
+		return l.covered.Usable(l.moment).From(key, l.sel), nil, nil
 	}
 	start := time.Now()
 	err := c.await(ctx, l.flights)
@@ -200,10 +204,10 @@ func (c *Cache) discard(e *entry) {
 }
 
 // forget has what is on disk of a selector removed, as it is unusable.
-func (c *Cache) forget(key string) { c.saver.drop(key) }
+func (c *Cache) forget(key string) { c.saver.Drop(key) }
 
 // fetch asks the upstream for s.
-func (c *Cache) fetch(ctx context.Context, s span, matchers []*labels.Matcher) (sel *selection.Selection, ws annotations.Annotations, err error) {
+func (c *Cache) fetch(ctx context.Context, s tile.Span, matchers []*labels.Matcher) (sel *selection.Selection, ws annotations.Annotations, err error) {
 	start := time.Now()
 	defer func() {
 		c.metrics.fetches.add(1)
@@ -212,12 +216,12 @@ func (c *Cache) fetch(ctx context.Context, s span, matchers []*labels.Matcher) (
 			c.metrics.failures.add(1)
 		}
 	}()
-	sel, ws, err = c.up.Fetch(ctx, s.from, s.to-1, matchers)
+	sel, ws, err = c.up.Fetch(ctx, s.From, s.To-1, matchers)
 	if err != nil {
 		return nil, ws, err
 	}
 	if sel == nil {
-		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", s.from, s.to-1)
+		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", s.From, s.To-1)
 	}
 	c.metrics.bytes.add(sel.PayloadBytes())
 	// The upstream may hand out one selection more than once.

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -605,7 +606,7 @@ func TestChunksAcrossTheHorizonAreCut(t *testing.T) {
 			require.Equal(t, math.Float64bits(want), s.v)
 		}
 	}
-	e := c.entries[selectorKey(named("m"))]
+	e := c.entries[matching.Key(named("m"))]
 	require.EqualValues(t, 60, e.sel.NumSamples())
 }
 

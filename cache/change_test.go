@@ -135,7 +135,7 @@ func (m *changing) change() {
 func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms []*labels.Matcher) {
 	m.t.Helper()
 	is := m.direct(mint, maxt, ms)
-	settled := c.moment().settled
+	settled := c.moment().Settled
 	has := byTime(got)
 	// allowed reports whether the sample of a series at ts may be as s says, a
 	// zero s standing for none.
@@ -148,9 +148,9 @@ func (m *changing) check(c *Cache, got map[string][]sample, mint, maxt int64, ms
 			since = max(since, m.now-m.maxAge.Milliseconds())
 		}
 		switch {
-		case ts < settled.from || ts >= settled.to && c.recheck == 0:
+		case ts < settled.From || ts >= settled.To && c.recheck == 0:
 			return false
-		case c.recheck > 0 && ts >= settled.to:
+		case c.recheck > 0 && ts >= settled.To:
 			since = m.now - c.recheck
 		case c.recheck > 0:
 			since = min(since, m.now-c.recheck)

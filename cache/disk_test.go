@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -93,7 +94,9 @@ func TestEvictedTilesComeFromDisk(t *testing.T) {
 	require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
 	query(t, c, 30*hour, 40*hour-1, "m")
 	require.Positive(t, c.Stats().Evicted)
-	require.Eventually(t, func() bool { return len(c.disk.Files(selectorKey(named("m")))) > 1 || c.disk.Stats().Bytes > limit }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(c.disk.Files(matching.Key(named("m")))) > 1 || c.disk.Stats().Bytes > limit
+	}, 10*time.Second, time.Millisecond)
 	up.asked()
 	for range 3 {
 		requireMinutely(t, query(t, c, 10*hour, 20*hour-1, "m"), 10, 10*hour, 20*hour-1)
@@ -154,7 +157,7 @@ func TestEvictedToDisk(t *testing.T) {
 		for i := range 4 {
 			name := fmt.Sprint("m", i)
 			requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 50, 80*hour, 90*hour-1)
-			require.Eventually(t, func() bool { return len(c.disk.Files(selectorKey(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(c.disk.Files(matching.Key(named(name)))) > 0 }, 10*time.Second, time.Millisecond)
 		}
 	}
 	require.Positive(t, c.Stats().Evictions)
@@ -173,15 +176,13 @@ func TestFilesAreMerged(t *testing.T) {
 	most := 0
 	for range 60 {
 		query(t, c, 90*hour, clock.Load(), "m")
-		most = max(most, len(c.disk.Files(selectorKey(named("m")))))
+		most = max(most, len(c.disk.Files(matching.Key(named("m")))))
 		clock.Add(2 * hour)
 		// Until the saver has seen it.
 		require.Eventually(t, func() bool {
 			c.files.Lock()
 			defer c.files.Unlock()
-			c.saver.mu.Lock()
-			defer c.saver.mu.Unlock()
-			return len(c.saver.dirty) == 0
+			return c.saver.Left() == 0
 		}, 10*time.Second, time.Microsecond)
 	}
 	require.LessOrEqual(t, most, 8)
@@ -223,7 +224,7 @@ func TestDiskFails(t *testing.T) {
 		name := fmt.Sprint("m", i)
 		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
 		up.asked()
-		require.Eventually(t, c.saver.failing.Load, 10*time.Second, time.Millisecond)
+		require.Eventually(t, c.saver.Failing, 10*time.Second, time.Millisecond)
 		requireMinutely(t, query(t, c, 80*hour, 90*hour-1, name), 2, 80*hour, 90*hour-1)
 		require.Empty(t, up.asked(), "it is in memory")
 	}
@@ -242,7 +243,7 @@ func TestDiskFails(t *testing.T) {
 	// To close it while it fails does not wait.
 	require.NoError(t, os.RemoveAll(path))
 	query(t, c, 80*hour, 90*hour-1, "m3")
-	require.Eventually(t, c.saver.failing.Load, 10*time.Second, time.Millisecond)
+	require.Eventually(t, c.saver.Failing, 10*time.Second, time.Millisecond)
 	require.NoError(t, c.Close())
 }
 

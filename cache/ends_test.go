@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -49,36 +50,41 @@ func cacheIn(t *testing.T, up Upstream, d disk.Directory, grace time.Duration) *
 	return New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Now: at(now), Disk: store, saveGrace: grace})
 }
 
-// TestCloseEndsWriting: when the cache is closed, what is still to be written is, but not
-// without end: after the grace the file under way is the last.
-func TestCloseEndsWriting(t *testing.T) {
-	for name, grace := range map[string]time.Duration{"time enough": time.Hour, "none": time.Nanosecond} {
-		t.Run(name, func(t *testing.T) {
-			d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
-			c := cacheIn(t, newMinutely(t, 3), d, grace)
-			for i := range 10 {
-				query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
-			}
-			landed(t, c)
-			<-d.created // it is at the first file
-			closed := make(chan error)
-			go func() { closed <- c.Close() }()
-			<-c.saver.closing
-			if grace < time.Hour {
-				<-c.saver.ending.Done()
-			}
-			close(d.create)
-			require.NoError(t, <-closed)
-			if grace < time.Hour {
-				require.Zero(t, c.disk.Stats().Files)
-				require.Empty(t, d.created, "no other file was begun")
-				require.Equal(t, 10, c.saver.left())
-				return
-			}
-			require.Equal(t, 10, c.disk.Stats().Files)
-			require.Zero(t, c.saver.left())
-		})
+// TestCloseWritesTheRest: what is still to be written when the cache is closed is, if there is time.
+func TestCloseWritesTheRest(t *testing.T) {
+	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+	c := cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	for i := range 10 {
+		query(t, c, 80*hour, 82*hour, fmt.Sprint("m", i))
 	}
+	landed(t, c)
+	<-d.created // it is at the first file
+	closed := make(chan error)
+	go func() { closed <- c.Close() }()
+	close(d.create)
+	require.NoError(t, <-closed)
+	require.Equal(t, 10, c.disk.Stats().Files)
+	require.Zero(t, c.saver.Left())
+}
+
+// TestWritingEnds: a write whose time is up leaves no file.
+func TestWritingEnds(t *testing.T) {
+	d := &hanging{Directory: disk.OS(t.TempDir()), create: make(chan struct{}), created: make(chan struct{}, 100)}
+	c := cacheIn(t, newMinutely(t, 3), d, time.Nanosecond)
+	query(t, c, 80*hour, 82*hour, "m")
+	landed(t, c)
+	<-d.created
+	ctx, cancel := context.WithCancel(t.Context())
+	entry := c.entries[matching.Key(named("m"))]
+	var wrote bool
+	var all sync.WaitGroup
+	all.Go(func() { wrote, _ = c.write(ctx, entry) })
+	cancel()
+	close(d.create)
+	all.Wait()
+	require.False(t, wrote)
+	require.NoError(t, c.Close())
+	require.LessOrEqual(t, c.disk.Stats().Files, 1, "the saver's own")
 }
 
 // TestSlowDiskHoldsUpNoQuery: a query that waits for what is read from disk leaves when its
@@ -126,7 +132,7 @@ func TestLoadEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	loaded := make(chan error)
 	go func() {
-		_, err := c.disk.Load(ctx, selectorKey(named("m")))
+		_, err := c.disk.Load(ctx, matching.Key(named("m")))
 		loaded <- err
 	}()
 	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -17,14 +19,14 @@ type entry struct {
 	key      string
 	matchers []*labels.Matcher
 	sel      *selection.Selection // the samples of what is covered; immutable; nil when nothing is
-	covered  coverage             // immutable
+	covered  tile.Coverage        // immutable
 	size     int64                // bytes, without slabs
 	flights  []*flight            // in the air
-	used     coverage             // how much what it was asked for is worth; see usedAgain
+	used     tile.Coverage        // how much what it was asked for is worth; see usedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
-	held     []*span              // what running queries hold
+	held     []*tile.Span         // what running queries hold
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
 	parent *entry // of a wider selector which content was taken from; nil for none
@@ -37,7 +39,7 @@ type entry struct {
 const entryBytes = 512
 
 // sizeOf is the memory that an entry with this content holds, in bytes.
-func sizeOf(key string, sel *selection.Selection, covered coverage) int64 {
+func sizeOf(key string, sel *selection.Selection, covered tile.Coverage) int64 {
 	return ownSize(key, sel, covered) + sel.SizeBytes() - sel.TableBytes() + noted(sel)
 }
 
@@ -55,8 +57,8 @@ func noted(sel *selection.Selection) int64 {
 func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
-func ownSize(key string, sel *selection.Selection, covered coverage) int64 {
-	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(stretch{})) + sel.TableBytes()
+func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 {
+	return entryBytes + 2*int64(len(key)) + int64(cap(covered))*int64(unsafe.Sizeof(tile.Stretch{})) + sel.TableBytes()
 }
 
 // use returns the entry of key, a new one if need be, as the most recently
@@ -66,7 +68,7 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	if !ok {
 		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.recall(key)}
 		c.entries[key] = e
-		name := fixedName(matchers)
+		name := matching.FixedName(matchers)
 		if c.byName[name] == nil {
 			c.byName[name] = map[*entry]struct{}{}
 		}
@@ -79,7 +81,7 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 
 // set replaces what e holds; a nil selection means nothing. The cache's mutex
 // must be held.
-func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
+func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 	if e.sel != nil {
 		c.kept--
 	}
@@ -91,7 +93,7 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered coverage) {
 	if e.sel != nil {
 		c.useSlabs(e.sel, -1)
 	}
-	c.tiles += covered.all().tiles(c.tile) - e.covered.all().tiles(c.tile)
+	c.tiles += covered.All().Tiles(c.tile) - e.covered.All().Tiles(c.tile)
 	if e.sel != nil {
 		e.sel.Notes().CountIn(nil)
 	}
@@ -141,7 +143,7 @@ func (c *Cache) remove(e *entry) {
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
 	c.remember(e.key, e.used)
-	name := fixedName(e.matchers)
+	name := matching.FixedName(e.matchers)
 	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
 		delete(c.byName, name)
 	}
@@ -160,7 +162,7 @@ func (c *Cache) tidy(e *entry) {
 // if there is room for it. What is too old goes. Queries that hold e's former selection are not disturbed.
 func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	fresh := f.kept()
-	brought, err := f.sel.Slice(fresh.from, fresh.to-1).Cut(ctx, fresh.from, fresh.to-1)
+	brought, err := f.sel.Slice(fresh.From, fresh.To-1).Cut(ctx, fresh.From, fresh.To-1)
 	if err != nil {
 		return err
 	}
@@ -168,44 +170,44 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	e.merging.Lock()
 	defer e.merging.Unlock()
 	c.mu.Lock()
-	base, had, void, worth := e.sel, e.covered, f.void, e.used.worthOf(fresh)
+	base, had, void, worth := e.sel, e.covered, f.void, e.used.WorthOf(fresh)
 	c.mu.Unlock()
 	if void {
 		return nil
 	}
 
-	sel, covered := brought, coverage(nil)
+	sel, covered := brought, tile.Coverage(nil)
 	if base != nil {
 		m := c.moment() // what was kept since f started stays
-		if f.narrow && len(had.usable(m).all().missing(fresh)) == 0 {
+		if f.narrow && len(had.Usable(m).All().Missing(fresh)) == 0 {
 			return nil // others were quicker
 		}
-		left := had.without(fresh).usable(m)
-		rest, err := restrict(ctx, base, had.all(), left.all())
+		left := had.Without(fresh).Usable(m)
+		rest, err := tile.Restrict(ctx, base, had.All(), left.All())
 		if err != nil {
 			return err
 		}
 		if len(left) > 0 {
-			if sel, err = join(ctx, []part{{left[0].from, rest}, {fresh.from, brought}}); err != nil {
+			if sel, err = tile.Join(ctx, []tile.Part{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
 				return err
 			}
 		}
 		covered = left
 	}
 	for _, s := range f.has {
-		covered = covered.having(s)
+		covered = covered.Having(s)
 	}
-	sel = sel.Remember(covered.until(c.tile))
-	kept, err := c.put(e, sel, covered, spans{fresh}, worth)
+	sel = sel.Remember(covered.Until(c.tile))
+	kept, err := c.put(e, sel, covered, tile.Spans{fresh}, worth)
 	if err != nil {
 		return err
 	}
 	if !kept {
-		c.metrics.refused.add(spans{fresh}.tiles(c.tile))
+		c.metrics.refused.add(tile.Spans{fresh}.Tiles(c.tile))
 		return nil
 	}
 	if !f.files {
-		c.saver.save(e)
+		c.saver.Save(e.key, e)
 	}
 	return nil
 }

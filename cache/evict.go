@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -17,7 +18,7 @@ const wellUsed = 7. / 8
 // others that are worth less make room. Parts of e's own may leave, too, but for
 // fresh, which is what it is done for and what has the given worth. It reports
 // whether e has fresh. e.merging must be held, c.mu not.
-func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh spans, worth int64) (bool, error) {
+func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth int64) (bool, error) {
 	c.adding.Lock() // for what makes room for one must not be taken by another
 	defer c.adding.Unlock()
 	for {
@@ -43,13 +44,13 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh 
 				shed = c.shed(v.entry, v.spans) || shed
 				continue
 			}
-			left := without(covered, v.spans)
+			left := tile.Without(covered, v.spans)
 			rest, err := c.part(sel, covered, left)
 			if err != nil {
 				return false, err
 			}
 			sel, covered, shed = rest, left, true
-			c.metrics.evicted.add(v.spans.tiles(c.tile))
+			c.metrics.evicted.add(v.spans.Tiles(c.tile))
 		}
 		if !shed {
 			return false, nil
@@ -59,7 +60,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered coverage, fresh 
 
 // growth is by how many bytes the cache grows when e gets that content. The
 // cache's mutex must be held.
-func (c *Cache) growth(e *entry, sel *selection.Selection, covered coverage) int64 {
+func (c *Cache) growth(e *entry, sel *selection.Selection, covered tile.Coverage) int64 {
 	n := ownSize(e.key, sel, covered) + noted(sel) - e.size - noted(e.sel)
 	mine := map[*selection.Slab]bool{}
 	for k := range sel.NumSlabs() {
@@ -87,12 +88,12 @@ func numSlabs(sel *selection.Selection) int {
 // departure is what is to leave of an entry.
 type departure struct {
 	entry *entry
-	spans spans
+	spans tile.Spans
 }
 
 // candidate is a stretch that may leave. Its time is its worth.
 type candidate struct {
-	stretch
+	tile.Stretch
 	entry   *entry
 	perTile float64 // bytes
 	tiles   float64 // of all that its entry covers
@@ -102,18 +103,18 @@ type candidate struct {
 // over bytes more, the least worth first; nothing if that is not to be had. Of the
 // newcomer itself, which is to be e's content, all but fresh may leave as of
 // others. The cache's mutex must be held.
-func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fresh spans, worth, over int64) []departure {
+func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverage, fresh tile.Spans, worth, over int64) []departure {
 	now := c.now().UnixMilli()
 	var found []candidate
-	add := func(v *entry, covered coverage, bytes int64) {
-		tiles := covered.all().tiles(c.tile)
+	add := func(v *entry, covered tile.Coverage, bytes int64) {
+		tiles := covered.All().Tiles(c.tile)
 		perTile := float64(bytes) / float64(max(1, tiles))
 		worths := v.worths(covered)
 		if v == e {
-			worths = without(worths, fresh)
+			worths = tile.Without(worths, fresh)
 		}
 		for _, k := range worths {
-			if gives(k.at, worth, now) {
+			if tile.Gives(k.At, worth, now) {
 				found = append(found, candidate{k, v, perTile, float64(tiles)})
 			}
 		}
@@ -135,7 +136,7 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered coverage, fr
 // many bytes that lacks.
 func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks float64) {
 	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.from, b.from))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.entry.asked, b.entry.asked), cmp.Compare(a.From, b.From))
 	})
 	place := map[*entry]int{}
 	for _, k := range found {
@@ -144,35 +145,35 @@ func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks 
 		}
 		// What is left must be copied, so an eighth leaves at least.
 		n := math.Ceil(max(want/max(k.perTile, 1), k.tiles/8))
-		s := k.span
-		if n < float64(spans{s}.tiles(c.tile)) {
-			s.to = s.from + int64(n)*c.tile
+		s := k.Span
+		if n < float64(tile.Spans{s}.Tiles(c.tile)) {
+			s.To = s.From + int64(n)*c.tile
 		}
-		want -= k.perTile * float64(spans{s}.tiles(c.tile))
+		want -= k.perTile * float64(tile.Spans{s}.Tiles(c.tile))
 		i, ok := place[k.entry]
 		if !ok {
 			i = len(out)
 			place[k.entry] = i
 			out = append(out, departure{entry: k.entry})
 		}
-		out[i].spans = out[i].spans.with(s)
+		out[i].spans = out[i].spans.With(s)
 	}
 	return out, want
 }
 
 // worths cuts what is covered by what it is worth to e, without what a running
 // query holds.
-func (e *entry) worths(covered coverage) coverage {
-	out := e.used.worthIn(covered.all())
+func (e *entry) worths(covered tile.Coverage) tile.Coverage {
+	out := e.used.WorthIn(covered.All())
 	for _, h := range e.held {
-		out = out.without(*h)
+		out = out.Without(*h)
 	}
 	return out
 }
 
 // shed drops spans of what is kept of e, and reports whether it did. What is
 // being changed at the moment cannot be cut, but be dropped as a whole.
-func (c *Cache) shed(e *entry, gone spans) bool {
+func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 	free := e.merging.TryLock()
 	if free {
 		defer e.merging.Unlock()
@@ -183,7 +184,7 @@ func (c *Cache) shed(e *entry, gone spans) bool {
 	if sel == nil {
 		return true
 	}
-	left := without(had, gone)
+	left := tile.Without(had, gone)
 	if len(left) > 0 {
 		if !free {
 			return false
@@ -195,24 +196,24 @@ func (c *Cache) shed(e *entry, gone spans) bool {
 		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
 			rest.SetDiscard(func() { c.discard(e) })
 			c.set(e, rest, left)
-			c.metrics.evicted.add(had.all().tiles(c.tile) - left.all().tiles(c.tile))
+			c.metrics.evicted.add(had.All().Tiles(c.tile) - left.All().Tiles(c.tile))
 			return true
 		}
 	}
 	c.set(e, nil, nil)
 	c.tidy(e)
 	c.metrics.evictions.add(1)
-	c.metrics.evicted.add(had.all().tiles(c.tile))
+	c.metrics.evicted.add(had.All().Tiles(c.tile))
 	return true
 }
 
 // part returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
-func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selection.Selection, error) {
+func (c *Cache) part(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
 	err := rescue.Do(func() (err error) { // callers hold locks
-		if rest, err = restrict(context.Background(), sel, covered.all(), left.all()); err == nil {
-			rest = rest.Compact(wellUsed).Remember(left.until(c.tile))
+		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
+			rest = rest.Compact(wellUsed).Remember(left.Until(c.tile))
 		}
 		return err
 	})
@@ -220,11 +221,4 @@ func (c *Cache) part(sel *selection.Selection, covered, left coverage) (*selecti
 		return nil, err
 	}
 	return rest, nil
-}
-
-func without(cs coverage, gone spans) coverage {
-	for _, s := range gone {
-		cs = cs.without(s)
-	}
-	return cs
 }

@@ -2,8 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,84 +9,6 @@ import (
 
 	"github.com/promwarp/promwarp/selection"
 )
-
-func TestUsedAgain(t *testing.T) {
-	now := 1000 * halfLife
-	for _, test := range []struct {
-		worth int64
-		want  float64 // half-lives after now
-	}{
-		{math.MinInt64, 0},
-		{now - 100*halfLife, 0},
-		{now - 2*halfLife, math.Log2(1.25)},
-		{now, 1},
-		{now + halfLife, math.Log2(3)},
-		{now + 5*halfLife, 5}, // no more to gain
-		{now + 100*halfLife, 100},
-	} {
-		got := float64(usedAgain(test.worth, now)-now) / float64(halfLife)
-		require.InDelta(t, test.want, got, 1./16, "%d", test.worth)
-		require.LessOrEqual(t, got, test.want)
-	}
-	worth := int64(math.MinInt64)
-	for range 1000 {
-		worth = usedAgain(worth, now)
-	}
-	require.InDelta(t, 4.5, float64(worth-now)/float64(halfLife), 0.5)
-}
-
-func TestUsed(t *testing.T) {
-	now := 1000 * halfLife
-	cs := coverage(nil).used(span{0, 10}, now)
-	require.Equal(t, coverage{{span: span{0, 10}, at: now}}, cs)
-	cs = cs.used(span{5, 15}, now)
-	require.Equal(t, coverage(nil).with(span{0, 5}, now).with(span{5, 10}, now+halfLife).with(span{10, 15}, now), cs)
-	require.Equal(t, now+halfLife, cs.worthOf(span{0, 6}))
-	require.Equal(t, int64(math.MinInt64), cs.worthOf(span{15, 20}))
-	later := now + forgotten + halfLife/2
-	require.Equal(t, coverage(nil).with(span{0, 1}, later-later%worthStep).with(span{5, 10}, now+halfLife), cs.used(span{0, 1}, later))
-}
-
-// Moment by moment, worths are what a plain account of uses says.
-func TestWorthsOfMoments(t *testing.T) {
-	r := rand.New(rand.NewPCG(8, 8))
-	for range 200 {
-		var cs coverage
-		var plain [60]int64
-		for i := range plain {
-			plain[i] = math.MinInt64
-		}
-		now := 1000 * halfLife
-		for range 20 {
-			now += r.Int64N(halfLife)
-			if r.IntN(20) == 0 {
-				now += forgotten
-			}
-			from := r.Int64N(60)
-			s := span{from, from + r.Int64N(60-from+1)}
-			cs = cs.used(s, now)
-			for i := range plain {
-				if plain[i] < now-forgotten {
-					plain[i] = math.MinInt64
-				}
-				if int64(i) >= s.from && int64(i) < s.to {
-					plain[i] = usedAgain(plain[i], now)
-				}
-			}
-			in := cs.worthIn(spans{{0, 25}, {30, 60}})
-			for k := range cs {
-				require.False(t, cs[k].empty() || k > 0 && (cs[k].from < cs[k-1].to || cs[k].from == cs[k-1].to && cs[k].at == cs[k-1].at), "%v", cs)
-			}
-			for i := range plain {
-				require.Equal(t, plain[i], cs.worthOf(span{int64(i), int64(i) + 1}), "%d of %v", i, cs)
-				if i < 25 || i >= 30 {
-					require.Equal(t, plain[i], in.worthOf(span{int64(i), int64(i) + 1}))
-				}
-			}
-			require.Equal(t, int64(55), in.all()[0].to-in.all()[0].from+in.all()[1].to-in.all()[1].from)
-		}
-	}
-}
 
 // BenchmarkMakeRoom makes room in a cache of many selectors that are worth more.
 func BenchmarkMakeRoom(b *testing.B) {

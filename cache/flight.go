@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -20,13 +22,13 @@ import (
 // so that no query fails because another was cancelled.
 type flight struct {
 	entry  *entry
-	whole  span   // what is fetched
-	end    int64  // that of the query which it was started for
-	ahead  bool   // whether it was started for none
-	old    span   // the tiles of it that will be kept
-	moment moment // when it started
-	files  bool   // whether whole is on disk
-	wide   *wide  // what is kept of a wider selector that covers whole; nil if there is none
+	whole  tile.Span   // what is fetched
+	end    int64       // that of the query which it was started for
+	ahead  bool        // whether it was started for none
+	old    tile.Span   // the tiles of it that will be kept
+	moment tile.Moment // when it started
+	files  bool        // whether whole is on disk
+	wide   *wide       // what is kept of a wider selector that covers whole; nil if there is none
 	cancel context.CancelFunc
 	done   chan struct{}   // closed when it has landed
 	read   <-chan struct{} // closed when the query which it was started for is done; nil for never
@@ -38,30 +40,30 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has    coverage // when old and young were fetched
-	young  span     // what comes behind old and is kept, too; see young.go
-	narrow bool     // whether it is of nothing but what is newer than what is young already
+	has    tile.Coverage // when old and young were fetched
+	young  tile.Span     // what comes behind old and is kept, too; see young.go
+	narrow bool          // whether it is of nothing but what is newer than what is young already
 	sel    *selection.Selection
 	ws     annotations.Annotations
 	err    error
 }
 
 // kept is what of f is kept.
-func (f *flight) kept() span {
+func (f *flight) kept() tile.Span {
 	switch {
-	case f.young.empty():
+	case f.young.Empty():
 		return f.old
-	case f.old.empty():
+	case f.old.Empty():
 		return f.young
 	}
-	return span{f.old.from, f.young.to}
+	return tile.Span{From: f.old.From, To: f.young.To}
 }
 
 // wide is what is kept of a selector that matches all that another does.
 type wide struct {
 	entry *entry
 	sel   *selection.Selection
-	has   coverage // of what is wanted
+	has   tile.Coverage // of what is wanted
 }
 
 // start starts f, a flight for a stretch of e, with one waiter. The cache's mutex
@@ -71,8 +73,8 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
 	f.revision = revisions.Add(1)
-	f.old = span{max(f.whole.from, f.moment.settled.from), min(f.whole.to, f.moment.settled.to)}
-	f.has = coverage(nil).with(f.old, c.fetchedAt())
+	f.old = tile.Span{From: max(f.whole.From, f.moment.Settled.From), To: min(f.whole.To, f.moment.Settled.To)}
+	f.has = tile.Coverage(nil).With(f.old, c.fetchedAt())
 	e.flights = append(e.flights, f)
 	x := c.expected(e, f.whole)
 	x.Ahead = f.ahead
@@ -115,10 +117,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		}
 	}
 	c.settle(f)
-	f.has = f.has.revised(f.revision)
+	f.has = f.has.Revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	switch {
-	case f.kept().empty() || len(f.ws) > 0:
+	case f.kept().Empty() || len(f.ws) > 0:
 	case f.narrow:
 		late = func() {
 			select {
@@ -155,12 +157,12 @@ func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Match
 	if f.wide == nil {
 		return false
 	}
-	tiles := spans{f.whole}.tiles(c.tile)
-	sel, ok := narrowed(f.wide.sel, matchers, f.wide.entry.matchers, c.lacks)
+	tiles := tile.Spans{f.whole}.Tiles(c.tile)
+	sel, ok := matching.Narrowed(f.wide.sel, matchers, f.wide.entry.matchers, c.lacks)
 	if ok {
 		var err error
 		// Exactly, for beside it there may be what is too old.
-		if sel, err = sel.Slice(f.whole.from, f.whole.to-1).Cut(ctx, f.whole.from, f.whole.to-1); err == nil {
+		if sel, err = sel.Slice(f.whole.From, f.whole.To-1).Cut(ctx, f.whole.From, f.whole.To-1); err == nil {
 			f.sel, f.has = sel, f.wide.has
 			c.metrics.subsumed.add(tiles)
 			if qs != nil {
@@ -178,7 +180,7 @@ func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Match
 
 // countFetch counts f, which was not to be one, as a fetch.
 func (c *Cache) countFetch(f *flight, qs *QueryStats) {
-	tiles := spans{f.whole}.tiles(c.tile)
+	tiles := tile.Spans{f.whole}.Tiles(c.tile)
 	c.metrics.misses.add(tiles)
 	if qs != nil {
 		qs.TilesFetched.Add(tiles)

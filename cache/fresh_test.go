@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/promwarp/promwarp/selection"
 )
@@ -90,15 +88,6 @@ func TestRetention(t *testing.T) {
 func sorted(rs []request) []request {
 	slices.SortFunc(rs, func(a, b request) int { return int(a.mint - b.mint) })
 	return rs
-}
-
-func TestOutOfOrderWindow(t *testing.T) {
-	up := newMinutely(t, 1)
-	c, _ := clocked(t, up, Options{OutOfOrder: 5 * time.Hour})
-	for range 2 {
-		requireMinutely(t, query(t, c, 92*hour, 98*hour, "m"), 1, 92*hour, 98*hour)
-	}
-	require.Equal(t, []request{{92 * hour, 98 * hour}, {94 * hour, 98 * hour}}, up.asked())
 }
 
 func TestDrop(t *testing.T) {
@@ -188,93 +177,4 @@ func TestDropDuringAFetch(t *testing.T) {
 	up.asked()
 	requireMinutely(t, query(t, c, 80*hour, horizon-1, "m"), 1, 80*hour, horizon-1)
 	require.Empty(t, up.asked(), "the second fetch was kept")
-}
-
-func TestMayMeet(t *testing.T) {
-	p := parser.NewParser(parser.Options{})
-	for _, test := range []struct {
-		a, b string
-		want bool
-	}{
-		{`a`, `a`, true},
-		{`a`, `b`, false},
-		{`a{x="1"}`, `a{y="1"}`, true},
-		{`a{x="1"}`, `a{x=~"1|2"}`, true},
-		{`a{x="3"}`, `a{x=~"1|2"}`, false},
-		{`a{x=~"3"}`, `a{x=~"1|2"}`, true}, // not certain
-		{`a{x!="1"}`, `a{x="1"}`, false},
-		{`a{x=""}`, `a{x!=""}`, false},
-		{`a{x=""}`, `a`, true},
-		{`{__name__=~"a.*"}`, `ab`, true},
-		{`{__name__=~"a.*"}`, `b`, false},
-	} {
-		a, err := p.ParseMetricSelector(test.a)
-		require.NoError(t, err)
-		b, err := p.ParseMetricSelector(test.b)
-		require.NoError(t, err)
-		require.Equal(t, test.want, mayMeet(a, b), "%s %s", test.a, test.b)
-		require.Equal(t, test.want, mayMeet(b, a), "%s %s", test.b, test.a)
-	}
-}
-
-// TestCoverage compares coverage with a table of the time each moment was
-// fetched.
-func TestCoverage(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const end = 30
-		var model [end]int64 // 0 stands for not covered
-		var cs coverage
-		in := func() span {
-			from := rapid.Int64Range(0, end).Draw(t, "from")
-			return span{from, rapid.Int64Range(from, end).Draw(t, "to")}
-		}
-		check := func(cs coverage, want func(i, at int64) bool) {
-			for k, c := range cs {
-				if c.empty() || k > 0 && (cs[k-1].to > c.from || cs[k-1].to == c.from && cs[k-1].at == c.at) {
-					t.Fatalf("%v is not in order or not joined", cs)
-				}
-			}
-			var got [end]int64
-			for _, c := range cs {
-				for i := c.from; i < c.to; i++ {
-					got[i] = c.at
-				}
-			}
-			for i, at := range model {
-				if !want(int64(i), at) {
-					at = 0
-				}
-				if got[i] != at {
-					t.Fatalf("%v has %d at %d, want %d", cs, got[i], i, at)
-				}
-			}
-		}
-		any := func(int64, int64) bool { return true }
-		for range rapid.IntRange(1, 12).Draw(t, "n") {
-			s, at := in(), rapid.Int64Range(1, 4).Draw(t, "at")
-			if rapid.Bool().Draw(t, "with") {
-				cs = cs.with(s, at)
-				for i := s.from; i < s.to; i++ {
-					model[i] = at
-				}
-			} else {
-				cs = cs.without(s)
-				for i := s.from; i < s.to; i++ {
-					model[i] = 0
-				}
-			}
-			check(cs, any)
-			w := in()
-			check(cs.within(w, at), func(i, a int64) bool { return a >= at && i >= w.from && i < w.to })
-			var since spans
-			for i, a := range model {
-				if a >= at {
-					since = since.with(span{int64(i), int64(i) + 1})
-				}
-			}
-			if got := cs.since(at); fmt.Sprint(got) != fmt.Sprint(since) {
-				t.Fatalf("%v since %d is %v, want %v", cs, at, got, since)
-			}
-		}
-	})
 }

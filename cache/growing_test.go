@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 )
 
 // The newest tile is kept in pieces once fetching all of it with each query would be
@@ -47,10 +49,10 @@ func TestGrowingTile(t *testing.T) {
 		requireMinutely(t, query(t, c, 96*hour, now, "m"), 3, 96*hour, now)
 		require.Equal(t, look.asked, up.asked(), look.name)
 		c.mu.Lock()
-		e := c.entries[selectorKey(named("m"))]
+		e := c.entries[matching.Key(named("m"))]
 		require.Len(t, e.sel.Chunks(0), look.chunks, look.name)
-		require.Equal(t, spans{{96 * hour, c.moment().settled.to}}, e.covered.all(), look.name)
-		require.Equal(t, floor(c.moment().settled.to, hour), e.sel.KeptUntil(), "pieces go again")
+		require.Equal(t, tile.Spans{{From: 96 * hour, To: c.moment().Settled.To}}, e.covered.All(), look.name)
+		require.Equal(t, tile.Floor(c.moment().Settled.To, hour), e.sel.KeptUntil(), "pieces go again")
 		c.mu.Unlock()
 	}
 
@@ -60,26 +62,6 @@ func TestGrowingTile(t *testing.T) {
 	defer func() { require.NoError(t, c.Close()) }()
 	requireMinutely(t, query(t, c, 96*hour, clock.Load(), "m"), 3, 96*hour, clock.Load())
 	require.Equal(t, []request{{104 * hour, clock.Load()}}, up.asked())
-}
-
-// Pieces that were left when their tile had not grown to its end do not spoil it.
-func TestTileLeftGrowing(t *testing.T) {
-	up := newMinutely(t, 2)
-	clock := 101*hour + 10*minute
-	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: time.Hour, Step: 10 * time.Minute, Fresh: 40 * time.Minute,
-		Now: func() time.Time { return time.UnixMilli(clock) },
-	})
-	requireMinutely(t, query(t, c, 99*hour, clock, "m"), 2, 99*hour, clock)
-	clock += 5 * hour
-	up.asked()
-	requireMinutely(t, query(t, c, 104*hour, clock, "m"), 2, 104*hour, clock)
-	require.Equal(t, []request{{104 * hour, clock}}, up.asked())
-	require.Equal(t, spans{{99 * hour, 100 * hour}, {104 * hour, 105*hour + 30*minute}}, c.entries[selectorKey(named("m"))].covered.all())
-	old := 105*hour + 30*minute - 1
-	requireMinutely(t, query(t, c, 99*hour, old, "m"), 2, 99*hour, old)
-	require.Equal(t, []request{{100 * hour, 104*hour - 1}}, up.asked())
-	require.EqualValues(t, 7, c.Stats().Tiles, "the one that grows counts")
 }
 
 // Nothing is fetched ahead before a tile is complete.

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -68,8 +69,8 @@ func minutely(t testing.TB, n int, mint, maxt int64) *selection.Selection {
 	b := selection.NewBuilder(0)
 	for i := range n {
 		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%06d", i)))
-		for from := floor(mint+step-1, step); from <= maxt; {
-			end := min(floor(from, hour)+hour-1, maxt)
+		for from := tile.Floor(mint+step-1, step); from <= maxt; {
+			end := min(tile.Floor(from, hour)+hour-1, maxt)
 			c := chunkenc.NewXORChunk()
 			app, err := c.Appender()
 			require.NoError(t, err)
@@ -174,7 +175,7 @@ func query(t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]s
 func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt int64) {
 	t.Helper()
 	want := 0
-	for ts := floor(mint+59_999, 60_000); ts <= maxt; ts += 60_000 {
+	for ts := tile.Floor(mint+59_999, 60_000); ts <= maxt; ts += 60_000 {
 		want++
 	}
 	if want == 0 {
@@ -184,7 +185,7 @@ func requireMinutely(t testing.TB, got map[string][]sample, n int, mint, maxt in
 	for name, ss := range got {
 		require.Len(t, ss, want, "samples of %s", name)
 		for i, s := range ss {
-			if ts := floor(mint+59_999, 60_000) + int64(i)*60_000; s != (sample{t: ts, v: math.Float64bits(float64(ts))}) {
+			if ts := tile.Floor(mint+59_999, 60_000) + int64(i)*60_000; s != (sample{t: ts, v: math.Float64bits(float64(ts))}) {
 				t.Fatalf("%s has %+v at %d ms", name, s, ts)
 			}
 		}

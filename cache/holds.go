@@ -1,6 +1,10 @@
 package cache
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/cache/tile"
+)
 
 // holds are what one querier got and may still read. Its memory would not be free
 // if it were evicted. They are guarded by the cache's mutex.
@@ -11,12 +15,12 @@ type holds struct {
 
 type hold struct {
 	entry *entry
-	span  *span
+	span  *tile.Span
 }
 
 // add holds s of what is kept of e.
-func (h *holds) add(e *entry, s span) {
-	if h == nil || s.empty() {
+func (h *holds) add(e *entry, s tile.Span) {
+	if h == nil || s.Empty() {
 		return
 	}
 	h.all = append(h.all, hold{e, &s})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -14,59 +15,59 @@ import (
 type lookup struct {
 	entry   *entry
 	sel     *selection.Selection // nil when nothing was kept
-	covered coverage             // what sel covers
-	moment  moment
-	kept    span // what was asked for that is kept or is to be kept
-	more    bool // whether something that is not kept was asked for, too
+	covered tile.Coverage        // what sel covers
+	moment  tile.Moment
+	kept    tile.Span // what was asked for that is kept or is to be kept
+	more    bool      // whether something that is not kept was asked for, too
 	flights []*flight
 }
 
 // look finds the entry of a selector and joins or starts the flights for what
 // it lacks of want.
-func (c *Cache) look(ctx context.Context, h *holds, want span, key string, matchers []*labels.Matcher) lookup {
+func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, matchers []*labels.Matcher) lookup {
 	m := c.moment()
-	ancient, rest := want.split(m.settled.from)
-	old, tail := rest.split(m.settled.to)
-	old, _ = old.widen(c.tile).split(m.settled.to)
+	ancient, rest := want.Split(m.Settled.From)
+	old, tail := rest.Split(m.Settled.To)
+	old, _ = old.Widen(c.tile).Split(m.Settled.To)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.use(key, matchers)
-	asked := span{want.from, min(want.to, m.now+1)}.widen(c.tile) // with what is going to be kept
-	e.used = e.used.used(asked, m.now)
-	if !tail.empty() {
-		e.tail, e.looked = usedAgain(e.tail, m.now), m.now
+	asked := tile.Span{From: want.From, To: min(want.To, m.Now+1)}.Widen(c.tile) // with what is going to be kept
+	e.used = e.used.Used(asked, m.Now)
+	if !tail.Empty() {
+		e.tail, e.looked = tile.UsedAgain(e.tail, m.Now), m.Now
 	}
-	usable := e.covered.usable(m).all()
-	missing := usable.missing(old)
-	hit := spans{old}.tiles(c.tile) - missing.tiles(c.tile)
+	usable := e.covered.Usable(m).All()
+	missing := usable.Missing(old)
+	hit := tile.Spans{old}.Tiles(c.tile) - missing.Tiles(c.tile)
 	kept := old
-	if kept.empty() {
-		kept = span{tail.from, tail.from}
+	if kept.Empty() {
+		kept = tile.Span{From: tail.From, To: tail.From}
 	}
-	switch young := usable.missing(tail); {
-	case tail.empty():
+	switch young := usable.Missing(tail); {
+	case tail.Empty():
 	case len(young) == 0:
-		kept.to, tail = tail.to, span{}
+		kept.To, tail = tail.To, tile.Span{}
 	default:
-		kept.to = max(kept.to, young[0].from)
-		tail.from = young[0].from
+		kept.To = max(kept.To, young[0].From)
+		tail.From = young[0].From
 	}
 	h.add(e, kept)
-	l := lookup{entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.empty() || !ancient.empty()}
+	l := lookup{entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
 
 	// Join what is under way.
 	shared := 0
 	for _, f := range e.flights {
-		rest := missing.without(f.old)
+		rest := missing.Without(f.old)
 		helps := !slices.Equal(rest, missing)
 		// A flight may be of another moment; its youngest stretch is only shared with
 		// queries for the very same end, or for one before it began.
-		if !tail.empty() && (f.end == want.to || f.moment.now >= want.to) && f.whole.to >= tail.to && f.whole.from <= tail.from {
-			tail, helps = span{}, true
+		if !tail.Empty() && (f.end == want.To || f.moment.Now >= want.To) && f.whole.To >= tail.To && f.whole.From <= tail.From {
+			tail, helps = tile.Span{}, true
 		}
-		if !ancient.empty() && f.whole.from <= ancient.from && f.whole.to >= ancient.to {
-			ancient, helps = span{}, true
+		if !ancient.Empty() && f.whole.From <= ancient.From && f.whole.To >= ancient.To {
+			ancient, helps = tile.Span{}, true
 		}
 		if helps {
 			missing = rest
@@ -77,29 +78,29 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	}
 
 	// Take what is on disk, and what a wider selector has.
-	missed := missing.tiles(c.tile)
+	missed := missing.Tiles(c.tile)
 	for _, s := range c.onDisk(e, missing) {
 		l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, files: true}, matchers))
-		missing = missing.without(s)
+		missing = missing.Without(s)
 	}
-	restored := missed - missing.tiles(c.tile)
+	restored := missed - missing.Tiles(c.tile)
 	subsumed := int64(0)
 	if from, has := c.wider(e, missing, m); from != nil {
-		for _, s := range has.all() {
-			w := &wide{from, from.sel, has.within(s, m.oldest)}
+		for _, s := range has.All() {
+			w := &wide{from, from.sel, has.Within(s, m.Oldest)}
 			l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, wide: w}, matchers))
-			missing = missing.without(s)
-			subsumed += spans{s}.tiles(c.tile)
+			missing = missing.Without(s)
+			subsumed += tile.Spans{s}.Tiles(c.tile)
 		}
 	}
 
 	// Start what is not; what is not kept together with the tiles beside it.
-	if c.recheck > 0 && !tail.empty() {
-		tail.to = max(tail.to, m.now+1) // what is young then answers queries that end later, too
+	if c.recheck > 0 && !tail.Empty() {
+		tail.To = max(tail.To, m.Now+1) // what is young then answers queries that end later, too
 	}
-	missing = missing.with(ancient).with(tail)
+	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		f := c.start(ctx, e, &flight{whole: s, end: want.to, moment: m, read: h.end()}, matchers)
+		f := c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, read: h.end()}, matchers)
 		l.flights = append(l.flights, f)
 	}
 	if len(l.flights) == 0 && l.sel == nil {
@@ -107,11 +108,11 @@ func (c *Cache) look(ctx context.Context, h *holds, want span, key string, match
 	}
 
 	c.metrics.hits.add(hit + restored)
-	c.metrics.misses.add(spans{old}.tiles(c.tile) - hit - restored - subsumed)
+	c.metrics.misses.add(tile.Spans{old}.Tiles(c.tile) - hit - restored - subsumed)
 	c.metrics.shared.add(int64(shared))
 	if qs := statsFrom(ctx); qs != nil {
 		qs.TilesHit.Add(hit + restored)
-		qs.TilesFetched.Add(spans{old}.tiles(c.tile) - hit - restored - subsumed)
+		qs.TilesFetched.Add(tile.Spans{old}.Tiles(c.tile) - hit - restored - subsumed)
 		qs.Fetches.Add(int64(len(missing)))
 		qs.SharedFetches.Add(int64(shared))
 	}

@@ -85,7 +85,7 @@ func registerDisk(r prometheus.Registerer, c *Cache) {
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "promwarp_cache_disk_failing", Help: "Whether the last write failed, so that samples are kept in memory only.",
 	}, func() float64 {
-		if c.saver.failing.Load() {
+		if c.saver.Failing() {
 			return 1
 		}
 		return 0

@@ -223,7 +223,7 @@ func TestAgainstTSDB(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, qs.TilesFetched.Load())
 				wantFetches := int64(0)
-				if maxt >= c.moment().settled.to {
+				if maxt >= c.moment().Settled.To {
 					wantFetches = 1
 				}
 				if !m.order { // and nothing young is kept

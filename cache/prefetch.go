@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -22,7 +23,7 @@ type Prefetch struct {
 
 // longestPrefetch is the longest stretch that is prefetched, in ms: what lacks
 // more was not looked at for long.
-const longestPrefetch = 6 * halfLife
+const longestPrefetch = 6 * tile.HalfLife
 
 // afterFailure is for how long nothing is prefetched after a request that failed.
 const afterFailure = time.Minute
@@ -140,7 +141,7 @@ func (c *Cache) wanted() (out []*entry) {
 	defer c.mu.Unlock()
 	now := c.now().UnixMilli()
 	for _, e := range c.entries {
-		if e.tail > now && !c.due(e).empty() {
+		if e.tail > now && !c.due(e).Empty() {
 			out = append(out, e)
 		}
 	}
@@ -152,26 +153,26 @@ func (c *Cache) wanted() (out []*entry) {
 
 // due is what to fetch of e before it is asked for; empty for nothing. The cache's mutex
 // must be held.
-func (c *Cache) due(e *entry) span {
+func (c *Cache) due(e *entry) tile.Span {
 	m := c.moment()
-	usable := e.covered.usable(m)
+	usable := e.covered.Usable(m)
 	if len(usable) == 0 || len(e.flights) > 0 {
-		return span{}
+		return tile.Span{}
 	}
-	if s := c.lag(e.covered.usable(m.complete()).old(), m); !s.empty() {
+	if s := c.lag(e.covered.Usable(m.Complete()).Old(), m); !s.Empty() {
 		return s
 	}
 	return c.ageing(e, usable, m)
 }
 
 // lag is what is lacking between what is covered and the newest tile that is kept.
-func (c *Cache) lag(covered coverage, m moment) span {
+func (c *Cache) lag(covered tile.Coverage, m tile.Moment) tile.Span {
 	if len(covered) == 0 {
-		return span{}
+		return tile.Span{}
 	}
-	s := span{covered[len(covered)-1].to, floor(m.settled.to, c.tile)}
-	if s.to-s.from > longestPrefetch {
-		return span{}
+	s := tile.Span{From: covered[len(covered)-1].To, To: tile.Floor(m.Settled.To, c.tile)}
+	if s.To-s.From > longestPrefetch {
+		return tile.Span{}
 	}
 	return s
 }
@@ -179,16 +180,16 @@ func (c *Cache) lag(covered coverage, m moment) span {
 // ageing is all that was not settled when it was fetched, until now, if some of that
 // will soon be too old to answer, and e was looked at lately: so no look has to wait for
 // it.
-func (c *Cache) ageing(e *entry, usable coverage, m moment) span {
-	soon := func(s stretch) bool { return s.at < m.recent+c.recheck/4 }
-	if e.looked < m.now-2*c.recheck || !slices.ContainsFunc(usable.young(), soon) {
-		return span{}
+func (c *Cache) ageing(e *entry, usable tile.Coverage, m tile.Moment) tile.Span {
+	soon := func(s tile.Stretch) bool { return s.At < m.Recent+c.recheck/4 }
+	if e.looked < m.Now-2*c.recheck || !slices.ContainsFunc(usable.Young(), soon) {
+		return tile.Span{}
 	}
-	from := m.settled.to
-	if old := usable.old(); len(old) > 0 {
-		from = min(from, old[len(old)-1].to)
+	from := m.Settled.To
+	if old := usable.Old(); len(old) > 0 {
+		from = min(from, old[len(old)-1].To)
 	}
-	return span{from, m.now + 1}
+	return tile.Span{From: from, To: m.Now + 1}
 }
 
 // fetch brings e up to date.
@@ -196,11 +197,11 @@ func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
 	c := p.c
 	c.mu.Lock()
 	s := c.due(e)
-	if e.removed || s.empty() {
+	if e.removed || s.Empty() {
 		c.mu.Unlock()
 		return nil // others were quicker
 	}
-	e.used = e.used.with(s, max(e.tail, e.used.worthOf(s)))
+	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
 	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()}, e.matchers)
 	c.mu.Unlock()
 	if err := c.await(ctx, []*flight{f}); err != nil {

@@ -36,7 +36,7 @@ func TestPrefetch(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		require.Len(t, up.asked(), 6, "a tile each 20 minutes")
 		query(t, c, ms()-6*hour, ms(), "often")
-		require.Equal(t, []request{{c.moment().settled.to, ms()}}, up.asked(), "only what is too new to be kept")
+		require.Equal(t, []request{{c.moment().Settled.To, ms()}}, up.asked(), "only what is too new to be kept")
 		time.Sleep(24 * time.Hour)
 		require.Less(t, len(up.asked()), 6*3, "it is forgotten")
 		require.Positive(t, c.metrics.prefetched.value())
@@ -171,6 +171,6 @@ func TestPrefetchedIsKeptAsItsNeighbours(t *testing.T) {
 	p.round(t.Context())
 	require.Empty(t, c.wanted())
 	up.asked()
-	query(t, c, *clock-10*hour, c.moment().settled.to-1, "m")
+	query(t, c, *clock-10*hour, c.moment().Settled.To-1, "m")
 	require.Empty(t, up.asked())
 }

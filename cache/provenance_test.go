@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -28,8 +30,8 @@ func revisionsAt(t testing.TB, c *Cache, mint, maxt int64, ms []*labels.Matcher,
 	if p == nil {
 		return out
 	}
-	require.Equal(t, selectorKey(ms), p.Selector)
-	end := int64(minTime)
+	require.Equal(t, matching.Key(ms), p.Selector)
+	end := int64(tile.MinTime)
 	for _, s := range p.Settled {
 		require.LessOrEqual(t, end, s.From, "in order, and none overlaps")
 		require.Less(t, s.From, s.To)
@@ -60,16 +62,16 @@ func TestRevisions(t *testing.T) {
 		"tail":      {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, 84*hour, now, "m") }, want: "same same same"},
 		"other":     {change: func(t *testing.T, c *Cache, _ *int64) { query(t, c, from, to, "other") }, want: "same same same"},
 		"clear":     {change: func(_ *testing.T, c *Cache, _ *int64) { c.Clear() }, want: "new new new"},
-		"discard":   {change: func(_ *testing.T, c *Cache, _ *int64) { c.discard(c.entries[selectorKey(m)]) }, want: "new new new"},
+		"discard":   {change: func(_ *testing.T, c *Cache, _ *int64) { c.discard(c.entries[matching.Key(m)]) }, want: "new new new"},
 		"drop": {change: func(t *testing.T, c *Cache, _ *int64) {
 			_, err := c.Drop(85*hour, 85*hour)
 			require.NoError(t, err)
 		}, want: "same new same"},
 		"evict one": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.True(t, c.shed(c.entries[selectorKey(m)], spans{{80 * hour, 82 * hour}}))
+			require.True(t, c.shed(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 82 * hour}}))
 		}, want: "new same same"},
 		"evict all": {change: func(_ *testing.T, c *Cache, _ *int64) {
-			require.True(t, c.shed(c.entries[selectorKey(m)], spans{{80 * hour, 90 * hour}}))
+			require.True(t, c.shed(c.entries[matching.Key(m)], tile.Spans{{From: 80 * hour, To: 90 * hour}}))
 		}, want: "new new new"},
 		"age": {options: Options{MaxAge: 6 * time.Hour}, change: func(_ *testing.T, _ *Cache, clock *int64) { *clock += 7 * hour }, want: "new new new"},
 		"age of some": {options: Options{MaxAge: 6 * time.Hour}, change: func(t *testing.T, c *Cache, clock *int64) {
@@ -197,7 +199,7 @@ type claim struct {
 
 // check looks at an answer for mint to maxt (ms, both included), whose samples are
 // got.
-func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint, maxt, tile int64) error {
+func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint, maxt, length int64) error {
 	p := sel.Provenance()
 	if p == nil {
 		return nil
@@ -209,13 +211,13 @@ func (w *witness) check(sel *selection.Selection, got map[string][]sample, mint,
 	}
 	names := slices.Sorted(maps.Keys(got))
 	for _, s := range p.Settled {
-		for from := floor(max(s.From, mint)+tile-1, tile); from+tile <= min(s.To, maxt+1); from += tile {
+		for from := tile.Floor(max(s.From, mint)+length-1, length); from+length <= min(s.To, maxt+1); from += length {
 			h := fnv.New64a()
 			for _, name := range names {
 				ss := got[name]
 				lo, _ := slices.BinarySearchFunc(ss, from, func(s sample, t int64) int { return int(s.t - t) })
 				for _, s := range ss[lo:] {
-					if s.t >= from+tile {
+					if s.t >= from+length {
 						break
 					}
 					fmt.Fprint(h, name, s)

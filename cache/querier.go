@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -65,7 +66,7 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 func (r *reader) Kept(matchers ...*labels.Matcher) []*selection.Selection {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if e := r.c.entries[selectorKey(matchers)]; e != nil && e.sel != nil {
+	if e := r.c.entries[matching.Key(matchers)]; e != nil && e.sel != nil {
 		return []*selection.Selection{e.sel}
 	}
 	return nil

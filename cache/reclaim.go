@@ -1,5 +1,9 @@
 package cache
 
+import ()
+
+import ()
+
 // mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
 // that gives way in part: memory is short meanwhile.
 const mostCopied = 4
@@ -35,16 +39,16 @@ func (c *Cache) givingWay(bytes int64) []departure {
 		if e.sel == nil || len(e.held) > 0 {
 			continue
 		}
-		tiles := e.covered.all().tiles(c.tile)
+		tiles := e.covered.All().Tiles(c.tile)
 		perTile := float64(sizeOf(e.key, e.sel, e.covered)) / float64(max(1, tiles))
-		for _, k := range e.used.worthIn(e.covered.all()) {
+		for _, k := range e.used.WorthIn(e.covered.All()) {
 			found = append(found, candidate{k, e, perTile, float64(tiles)})
 		}
 	}
 	out, _ := c.choose(found, float64(bytes))
 	for i, d := range out {
-		all := d.entry.covered.all()
-		share := 1 - float64(d.spans.tiles(c.tile))/float64(max(1, all.tiles(c.tile)))
+		all := d.entry.covered.All()
+		share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
 		if share*float64(d.entry.sel.PayloadBytes()) > float64(c.limit)/mostCopied {
 			out[i].spans = all
 		}

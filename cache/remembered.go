@@ -3,6 +3,8 @@ package cache
 import (
 	"container/list"
 	"unsafe"
+
+	"github.com/promwarp/promwarp/cache/tile"
 )
 
 // remembered is how much what is not kept of a selector is worth, so that it is
@@ -15,7 +17,7 @@ type remembered struct {
 
 type memory struct {
 	key  string
-	used coverage
+	used tile.Coverage
 	size int64 // bytes
 }
 
@@ -25,8 +27,8 @@ const remembering = 64
 
 // remember keeps the worths of a selector of which nothing is kept. The cache's
 // mutex must be held.
-func (c *Cache) remember(key string, used coverage) {
-	m := &memory{key, used, 256 + 2*int64(len(key)) + int64(cap(used))*int64(unsafe.Sizeof(stretch{}))}
+func (c *Cache) remember(key string, used tile.Coverage) {
+	m := &memory{key, used, 256 + 2*int64(len(key)) + int64(cap(used))*int64(unsafe.Sizeof(tile.Stretch{}))}
 	if len(used) == 0 || m.size > c.limit/remembering {
 		return
 	}
@@ -42,7 +44,7 @@ func (c *Cache) remember(key string, used coverage) {
 
 // recall returns the worths of a selector, which are no longer remembered here.
 // The cache's mutex must be held.
-func (c *Cache) recall(key string) coverage {
+func (c *Cache) recall(key string) tile.Coverage {
 	at, ok := c.remembered.byKey[key]
 	if !ok {
 		return nil

@@ -5,28 +5,29 @@ import (
 	"math"
 	"slices"
 
-	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/saving"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // onDisk lists the stretches that files have something of and e has not, as far as
 // what is missing needs them. The cache's mutex must be held.
-func (c *Cache) onDisk(e *entry, missing spans) (out spans) {
-	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].from, missing[len(missing)-1].to) {
+func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
+	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
 		return nil
 	}
 	m := c.moment()
-	var there coverage
+	var there tile.Coverage
 	for _, f := range c.disk.Files(e.key) {
-		for _, s := range coverageOf(f.Covered).within(m.settled, m.oldest) {
-			there = there.with(s.span, s.at)
+		for _, s := range saving.CoverageOf(f.Covered).Within(m.Settled, m.Oldest) {
+			there = there.With(s.Span, s.At)
 		}
 	}
 	for _, f := range e.flights {
-		there = there.without(f.old)
+		there = there.Without(f.old)
 	}
-	for _, s := range without(there, e.covered.usable(m).all()).all() {
-		if slices.ContainsFunc(missing, func(m span) bool { return m.from < s.to && s.from < m.to }) {
+	for _, s := range tile.Without(there, e.covered.Usable(m).All()).All() {
+		if slices.ContainsFunc(missing, func(m tile.Span) bool { return m.From < s.To && s.From < m.To }) {
 			out = append(out, s)
 		}
 	}
@@ -49,61 +50,53 @@ func (c *Cache) restore(ctx context.Context, f *flight) bool {
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
 		return false
 	}
-	has := covered.within(f.whole, math.MinInt64)
-	if sel == nil || len(has.all().missing(f.whole)) > 0 {
+	has := covered.Within(f.whole, math.MinInt64)
+	if sel == nil || len(has.All().Missing(f.whole)) > 0 {
 		return false
 	}
-	if f.sel, err = restrict(ctx, sel, covered.all(), has.all()); err != nil {
+	if f.sel, err = tile.Restrict(ctx, sel, covered.All(), has.All()); err != nil {
 		return false
 	}
 	f.has = has
-	c.metrics.restored.add(has.all().tiles(c.tile))
+	c.metrics.restored.add(has.All().Tiles(c.tile))
 	return true
 }
 
 // read puts together what the files of a selector have that may still be used.
 // It returns nil if there is nothing.
-func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, coverage, error) {
-	var parts []part
-	var covered coverage
+func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, tile.Coverage, error) {
+	var parts []tile.Part
+	var covered tile.Coverage
 	files, err := c.disk.Load(ctx, key)
 	if err != nil {
 		return nil, nil, err
 	}
 	m := c.moment()
 	for _, f := range slices.Backward(files) { // the newest first: it is right
-		has := coverageOf(f.Covered)
-		use := has.within(m.settled, m.oldest)
+		has := saving.CoverageOf(f.Covered)
+		use := has.Within(m.Settled, m.Oldest)
 		for _, s := range covered {
-			use = use.without(s.span)
+			use = use.Without(s.Span)
 		}
 		if len(use) == 0 {
 			continue
 		}
 		f.Selection.SetDiscard(func() { c.forget(key) })
-		cut, err := restrict(ctx, f.Selection, has.all(), use.all())
+		cut, err := tile.Restrict(ctx, f.Selection, has.All(), use.All())
 		if err != nil {
 			return nil, nil, err
 		}
-		parts = append(parts, part{use[0].from, cut})
+		parts = append(parts, tile.Part{From: use[0].From, Sel: cut})
 		for _, s := range use {
-			covered = covered.with(s.span, s.at)
+			covered = covered.With(s.Span, s.At)
 		}
 	}
 	if len(parts) == 0 {
 		return nil, nil, nil
 	}
-	sel, err := join(ctx, parts)
+	sel, err := tile.Join(ctx, parts)
 	if err != nil {
 		return nil, nil, err
 	}
 	return sel, covered, nil
-}
-
-// coverageOf is what a file covers.
-func coverageOf(stretches []disk.Stretch) (cs coverage) {
-	for _, s := range stretches {
-		cs = append(cs, stretch{span: span{s.From, s.To}, at: s.At})
-	}
-	return cs
 }

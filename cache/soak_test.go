@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -83,7 +84,7 @@ func TestSoak(t *testing.T) {
 				got, _, err := drain(q.Select(qctx, true, nil, named(name)...))
 				if err == nil {
 					for _, ss := range got {
-						if want := int((floor(maxt, 60_000)-floor(mint+59_999, 60_000))/60_000 + 1); len(ss) != want {
+						if want := int((tile.Floor(maxt, 60_000)-tile.Floor(mint+59_999, 60_000))/60_000 + 1); len(ss) != want {
 							t.Errorf("%d samples of %s from %d to %d, want %d", len(ss), name, mint, maxt, want)
 						}
 					}
@@ -108,7 +109,7 @@ func TestSoak(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, c.Close())
-	require.False(t, c.saver.failing.Load())
+	require.False(t, c.saver.Failing())
 	require.Positive(t, c.disk.Stats().Files)
 	runtime.GC()
 	runtime.GC()

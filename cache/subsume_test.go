@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -22,10 +23,10 @@ func matchersIn(t testing.TB, selector string) []*labels.Matcher {
 	return ms
 }
 
-// matching is an upstream with given series, which answers as a Prometheus with
+// answering is an upstream with given series, which answers as a Prometheus with
 // external labels does: it has matchers that fix them match series that lack
 // them, and adds them to what it found.
-type matching struct {
+type answering struct {
 	t        testing.TB
 	series   []labels.Labels
 	external map[string]string
@@ -33,7 +34,7 @@ type matching struct {
 	asked    int
 }
 
-func (m *matching) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (m *answering) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	m.asked++
 	b := selection.NewBuilder(0)
 	if !m.Answers(ms) {
@@ -68,8 +69,8 @@ func (m *matching) Fetch(_ context.Context, mint, maxt int64, ms []*labels.Match
 	return s, nil, err
 }
 
-func (m *matching) Answers(ms []*labels.Matcher) bool {
-	return m.required == nil || containsMatcher(ms, m.required)
+func (m *answering) Answers(ms []*labels.Matcher) bool {
+	return m.required == nil || matching.ContainsMatcher(ms, m.required)
 }
 
 func someSeries() (out []labels.Labels) {
@@ -121,7 +122,7 @@ func TestSubsumed(t *testing.T) {
 		{`a{job=~"x"}`, `a{job="x"}`, false}, // job might be external: all have x
 	} {
 		t.Run(test.wide+test.narrow, func(t *testing.T) {
-			up := &matching{t: t, series: someSeries()}
+			up := &answering{t: t, series: someSeries()}
 			c, _ := clocked(t, up, Options{})
 			get := func(selector string) (map[string][]sample, *QueryStats) {
 				var qs QueryStats
@@ -168,7 +169,7 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 			subsumed := int64(0)
 			for _, wide := range pool {
 				for _, narrow := range pool {
-					up := &matching{t: t, series: series, external: external, required: required}
+					up := &answering{t: t, series: series, external: external, required: required}
 					c, _ := clocked(t, up, Options{})
 					ask := func(c *Cache, selector string) map[string][]sample {
 						sel, _, err := c.get(t.Context(), 80*hour, 82*hour-1, matchersIn(t, selector))
@@ -191,7 +192,7 @@ func TestSubsumedIsTheUpstreams(t *testing.T) {
 
 // A kept series without a label tells that it is not external.
 func TestSubsumedByWhatElseIsKept(t *testing.T) {
-	up := &matching{t: t, series: someSeries()}
+	up := &answering{t: t, series: someSeries()}
 	c, _ := clocked(t, up, Options{})
 	asked := func(selector string) int {
 		up.asked = 0
@@ -210,7 +211,7 @@ func TestSubsumedByWhatElseIsKept(t *testing.T) {
 
 // Of an upstream that does not say how it matches, nothing is taken.
 func TestSubsumedNotWithoutAnswerer(t *testing.T) {
-	up := &matching{t: t, series: someSeries()}
+	up := &answering{t: t, series: someSeries()}
 	c, _ := clocked(t, struct{ Upstream }{up}, Options{})
 	for _, selector := range []string{`a`, `a{job="x"}`} {
 		_, _, err := c.get(t.Context(), 80*hour, 82*hour-1, matchersIn(t, selector))
@@ -246,7 +247,7 @@ func TestCorruptChunkSubsumed(t *testing.T) {
 
 // Selectors that share samples share memory.
 func TestSubsumedSharesMemory(t *testing.T) {
-	up := &matching{t: t}
+	up := &answering{t: t}
 	for i := range 200 {
 		up.series = append(up.series, labels.FromStrings("__name__", "m", "half", fmt.Sprint(i/100), "i", fmt.Sprintf("%06d", i)))
 	}

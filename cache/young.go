@@ -3,10 +3,8 @@ package cache
 import (
 	"math"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
+	"github.com/promwarp/promwarp/cache/newest"
+	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -36,128 +34,38 @@ const pause = 10
 // settle finds out how much of what f has brought beyond what is settled may be kept
 // as young.
 func (c *Cache) settle(f *flight) {
-	at := f.moment.now
-	if c.recheck == 0 || f.whole.to <= f.moment.settled.to || len(f.ws) > 0 {
+	at := f.moment.Now
+	if c.recheck == 0 || f.whole.To <= f.moment.Settled.To || len(f.ws) > 0 {
 		return
 	}
-	alive, until := at-c.fresh, min(f.whole.to, at-c.fresh/latest)
+	alive, until := at-c.fresh, min(f.whole.To, at-c.fresh/latest)
 	before := selection.Empty()
-	if f.narrow = f.whole.from > alive; f.narrow {
+	if f.narrow = f.whole.From > alive; f.narrow {
 		c.mu.Lock()
-		sel, usable := f.entry.sel, f.entry.covered.usable(f.moment)
+		sel, usable := f.entry.sel, f.entry.covered.Usable(f.moment)
 		c.mu.Unlock()
-		if sel == nil || len(usable.all().missing(span{alive, f.whole.from})) > 0 {
+		if sel == nil || len(usable.All().Missing(tile.Span{From: alive, To: f.whole.From})) > 0 {
 			return // it is not known which series there are
 		}
 		// A series that was behind by then and has got no sample since is not behind but
 		// pauses.
-		if last := usable.within(span{f.whole.from - 1, f.whole.from}, math.MinInt64); at-last[0].at < c.fresh/pause {
+		if last := usable.Within(tile.Span{From: f.whole.From - 1, To: f.whole.From}, math.MinInt64); at-last[0].At < c.fresh/pause {
 			before = sel
 		}
 	}
-	to, ok := complete(before, f.sel, alive, until)
-	if !ok || f.narrow && to < f.whole.from+c.fresh/worthKeeping {
+	to, ok := newest.Complete(before, f.sel, alive, until)
+	if !ok || f.narrow && to < f.whole.From+c.fresh/worthKeeping {
 		return
 	}
-	f.young = span{max(f.whole.from, f.moment.settled.to), to}
-	f.has = f.has.having(stretch{span: f.young, at: at, young: true})
+	f.young = tile.Span{From: max(f.whole.From, f.moment.Settled.To), To: to}
+	f.has = f.has.Having(tile.Stretch{Span: f.young, At: at, Young: true})
 }
-
-// complete returns the end of the stretch that every series of before and sel, which
-// is newer, has newer samples than, but at most until, and whether there is one. Only
-// series that go on count, which have a sample since alive. Histograms whose chunks are
-// cut lose what their store knew of resets, so with them there is none. Times are in ms.
-func complete(before, sel *selection.Selection, alive, until int64) (int64, bool) {
-	if !sel.OnlyFloats() || !before.OnlyFloats() {
-		return 0, false
-	}
-	any := false
-	look := func(sel *selection.Selection, i int) {
-		cs := sel.Chunks(i)
-		k := cs[len(cs)-1]
-		switch {
-		case k.MaxT < alive:
-		case k.MaxT+1 >= until:
-			any = true
-		case !ended(sel, k):
-			any = true
-			until = k.MaxT + 1
-		}
-	}
-	i := 0
-	for k := range sel.NumSeries() {
-		l := sel.Labels(k)
-		for ; i < before.NumSeries(); i++ {
-			if labels.Equal(before.Labels(i), l) {
-				i++
-				break
-			}
-			if labels.Compare(before.Labels(i), l) > 0 {
-				break
-			}
-			look(before, i)
-		}
-		look(sel, k)
-	}
-	for ; i < before.NumSeries(); i++ {
-		look(before, i)
-	}
-	return until, any
-}
-
-// ended reports whether the series whose last chunk is k has been said to have ended.
-func ended(sel *selection.Selection, k selection.Chunk) bool {
-	last, err := floats(sel, k, func(float64) {})
-	return err == nil && value.IsStaleNaN(last)
-}
-
-// fewest is how many series tell how far apart samples are.
-const fewest = 8
 
 // expected is what a fetch of s is likely to bring of e's series. The cache's mutex
 // must be held.
-func (c *Cache) expected(e *entry, s span) (x selection.Expectation) {
+func (c *Cache) expected(e *entry, s tile.Span) selection.Expectation {
 	if e.sel == nil {
-		return x
+		return selection.Expectation{}
 	}
-	x.Series = e.sel.Series()
-	if e.sel.Has(chunkenc.EncXOR2) || !e.sel.OnlyFloats() {
-		return x // samples alone would lack something
-	}
-	x.Signed = signed(e.sel)
-	length, n := min(s.to, c.now().UnixMilli())-s.from, len(x.Series)
-	for i := range min(fewest, n) {
-		cs := e.sel.Chunks(i * n / min(fewest, n))
-		if k := cs[len(cs)-1]; k.Samples > 1 {
-			between := max(1, (k.MaxT-k.MinT)/int64(k.Samples-1))
-			x.Samples = max(x.Samples, int(min(length/between, math.MaxInt32-1))+1)
-		}
-	}
-	return x
-}
-
-// signed returns a function that reports whether the last chunk of a series of sel
-// has a value below 0, or -0.
-func signed(sel *selection.Selection) func(series int) bool {
-	return func(series int) bool {
-		cs := sel.Chunks(series)
-		found := false
-		_, err := floats(sel, cs[len(cs)-1], func(v float64) { found = found || math.Signbit(v) && !math.IsNaN(v) })
-		return found || err != nil
-	}
-}
-
-// floats calls f with all values of chunk k of sel and returns the last one, NaN for none.
-func floats(sel *selection.Selection, k selection.Chunk, f func(float64)) (last float64, err error) {
-	c, err := chunkenc.FromData(k.Enc, sel.Bytes(k))
-	if err != nil {
-		return 0, err
-	}
-	last = math.NaN()
-	it := c.Iterator(nil)
-	for v := it.Next(); v == chunkenc.ValFloat; v = it.Next() {
-		_, last = it.At()
-		f(last)
-	}
-	return last, it.Err()
+	return newest.Expectation(e.sel, min(s.To, c.now().UnixMilli())-s.From)
 }

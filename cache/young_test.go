@@ -2,63 +2,22 @@ package cache
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/selection"
 )
 
 const minute = hour / 60 // ms
-
-// Between two looks at all that is young only what is newer than the newest samples
-// of all series is fetched.
-func TestYoung(t *testing.T) {
-	up := newMinutely(t, 3)
-	clock := 100*hour + 35*minute + 30_000
-	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Step: 5 * time.Minute, Recheck: 5 * time.Minute,
-		Now: func() time.Time { return time.UnixMilli(clock) },
-	})
-	for _, look := range []struct {
-		name  string
-		after int64 // ms after the look before
-		back  int64 // ms before now that its range ends
-		asked []request
-	}{
-		{"the first", 0, 0, []request{{96 * hour, 100*hour + 35*minute + 30_000}}},
-		// All have a sample at 35:00, but those of the last minute are not kept.
-		{"at once", 0, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 35*minute + 30_000}}},
-		{"what is kept, alone", 0, 2 * minute, nil},
-		{"a minute later", minute, 0, []request{{100*hour + 34*minute + 30_000, 100*hour + 36*minute + 30_000}}},
-		{"which is kept, too", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 30_000}}},
-		{"but not a few seconds", 20_000, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
-		{"only that", 0, 0, []request{{100*hour + 35*minute + 30_000, 100*hour + 36*minute + 50_000}}},
-		// Meanwhile the tile before has become old, and is fetched as a whole.
-		{"before it is fetched again", 4*minute - 20_000, 0, []request{{100 * hour, 100*hour + 30*minute - 1}, {100*hour + 35*minute + 30_000, 100*hour + 40*minute + 30_000}}},
-		{"after five minutes", 1, 0, []request{{100*hour + 30*minute, 100*hour + 40*minute + 30_001}}},
-		{"narrow again", 10_000, 0, []request{{100*hour + 39*minute + 30_001, 100*hour + 40*minute + 40_001}}},
-		{"after a long time", 30 * minute, 0, []request{{100*hour + 30*minute, 101*hour + 10*minute + 40_001}}},
-		{"the tile after that", 0, 0, []request{{101*hour + 9*minute + 40_001, 101*hour + 10*minute + 40_001}}},
-	} {
-		clock += look.after
-		end := clock - look.back
-		requireMinutely(t, query(t, c, 96*hour, end, "m"), 3, 96*hour, end)
-		landed(t, c)
-		require.Equal(t, look.asked, sorted(up.asked()), look.name)
-	}
-	// Only tiles that are old count as kept until then.
-	require.Equal(t, 101*hour, c.entries[selectorKey(named("m"))].sel.KeptUntil())
-}
 
 // A fetch of the newest samples goes on until now, for queries that end elsewhere. They
 // share it if they end before it began.
@@ -112,7 +71,7 @@ func TestNothingYoung(t *testing.T) {
 			query(t, c, 96*hour, 100*hour+35*minute, "m")
 		}
 		require.Len(t, up.asked(), 2)
-		require.Empty(t, c.entries[selectorKey(named("m"))].covered.young())
+		require.Empty(t, c.entries[matching.Key(named("m"))].covered.Young())
 	}
 }
 
@@ -143,53 +102,6 @@ func TestYoungIsDropped(t *testing.T) {
 	got := query(t, c, now-hour, now, "m")
 	require.Equal(t, []request{{now - hour/2, now}}, up.asked())
 	require.Len(t, got[`{__name__="m", i="000001"}`], 30)
-}
-
-func TestComplete(t *testing.T) {
-	stale := math.Float64frombits(value.StaleNaN)
-	const alive, until = 1000, 5000
-	for _, test := range []struct {
-		name   string
-		series map[string][]sample // by the value of a label; floats
-		want   int64
-		ok     bool
-	}{
-		{name: "nothing"},
-		{name: "nothing that goes on", series: map[string][]sample{"a": {{t: 999, v: 1}}}},
-		{"newer than that", map[string][]sample{"a": {{t: 4000, v: 1}, {t: 6000, v: 1}}, "b": {{t: 4999, v: 1}}}, until, true},
-		{"behind", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: 1}}, "c": {{t: 3500, v: 1}}}, 3001, true},
-		{"just alive", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: alive, v: 1}}}, alive + 1, true},
-		{"ended", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 2000, v: 1}, {t: 3000, v: math.Float64bits(stale)}}}, until, true},
-		{"all ended", map[string][]sample{"b": {{t: 2000, v: 1}, {t: 3000, v: math.Float64bits(stale)}}}, 0, false},
-		{"goes on after its end", map[string][]sample{"b": {{t: 2000, v: math.Float64bits(stale)}, {t: 3000, v: 1}}}, 3001, true},
-		{"long ago", map[string][]sample{"a": {{t: 6000, v: 1}}, "b": {{t: 100, v: 1}}}, until, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			b := selection.NewBuilder(0)
-			for _, name := range []string{"a", "b", "c"} {
-				if test.series[name] == nil {
-					continue
-				}
-				b.Series(labels.FromStrings("__name__", "m", "i", name))
-				k := chunkenc.NewXORChunk()
-				app, err := k.Appender()
-				require.NoError(t, err)
-				for _, s := range test.series[name] {
-					app.Append(0, s.t, math.Float64frombits(s.v))
-				}
-				require.NoError(t, b.Chunk(chunkenc.EncXOR, test.series[name][0].t, test.series[name][len(test.series[name])-1].t, k.Bytes()))
-			}
-			sel, err := b.Finish()
-			require.NoError(t, err)
-			got, ok := complete(selection.Empty(), sel, alive, until)
-			require.Equal(t, test.ok, ok)
-			if ok {
-				require.Equal(t, test.want, got)
-			}
-		})
-	}
-	_, ok := complete(selection.Empty(), histograms(t), alive, until)
-	require.False(t, ok, "histograms")
 }
 
 // histograms is a selection of one series of them.
@@ -232,28 +144,4 @@ func TestExpected(t *testing.T) {
 	query(t, c, 1000, now, "h")
 	require.Len(t, got.Series, 1)
 	require.Zero(t, got.Samples)
-}
-
-func TestSigned(t *testing.T) {
-	zero := math.Copysign(0, -1)
-	for _, test := range []struct {
-		values []float64
-		want   bool
-	}{
-		{[]float64{0, 1, 2}, false}, {[]float64{0, -1, 2}, true}, {[]float64{zero}, true}, {[]float64{math.Inf(-1), 1}, true},
-		{[]float64{math.Inf(1), math.Float64frombits(value.StaleNaN), math.Copysign(math.NaN(), -1)}, false},
-	} {
-		k := chunkenc.NewXORChunk()
-		app, err := k.Appender()
-		require.NoError(t, err)
-		for i, v := range test.values {
-			app.Append(0, int64(i), v)
-		}
-		b := selection.NewBuilder(0)
-		b.Series(labels.FromStrings("a", "b"))
-		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, int64(len(test.values)-1), k.Bytes()))
-		sel, err := b.Finish()
-		require.NoError(t, err)
-		require.Equal(t, test.want, signed(sel)(0), "%v", test.values)
-	}
 }

@@ -80,7 +80,7 @@ func releases(n plan.Node) bool {
 	case *plan.Window, *plan.Relabel, *plan.Subwindow, *plan.Info:
 		return false
 	case *plan.Map:
-		return n.Func.Name != "neg"
+		return !n.Func.InPlace
 	}
 	return true
 }

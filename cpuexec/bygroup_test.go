@@ -3,9 +3,7 @@ package cpuexec
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -13,7 +11,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -31,8 +31,8 @@ func TestByGroup(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, int(sel.NumSamples()), operator.InlineSamples)
 	grid := plan.NewGrid(0, samples*15_000, 60_000)
-	for _, name := range slices.Sorted(maps.Keys(plan.Aggregates)) {
-		op := plan.Aggregates[name]
+	for _, f := range aggregate.Functions() {
+		op, name := &f.AggregateFunc, f.Name
 		if !op.Adds() {
 			continue
 		}
@@ -43,7 +43,7 @@ func TestByGroup(t *testing.T) {
 				m, err := x.Run(t.Context(), Job{
 					Node: &plan.Aggregate{
 						Func: op, Grouping: []string{"few"},
-						Input: &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: plan.Windows["last_over_time"]},
+						Input: &plan.Window{Scan: &plan.Scan{}, Width: 300_000, Func: window.Named("last_over_time")},
 					},
 					Grid: grid, MaxSamples: most,
 					Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {

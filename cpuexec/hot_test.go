@@ -3,12 +3,10 @@ package cpuexec
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -17,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -83,9 +82,10 @@ func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
 func TestDecodedColumns(t *testing.T) {
 	const all = 600
 	kept := seriesUpTo(t, 0, all).Remember(math.MaxInt64)
-	funcs := slices.Collect(maps.Values(plan.Windows))
-	slices.SortFunc(funcs, func(f, g *plan.WindowFunc) int { return strings.Compare(f.Name, g.Name) })
-	funcs = append(funcs, plan.Last, plan.Timestamp, plan.StartTimestamp, plan.Interpolated)
+	var funcs []*plan.WindowFunc
+	for _, f := range window.Functions() {
+		funcs = append(funcs, &f.WindowFunc)
+	}
 	for _, limit := range []int64{1 << 20, 30_000, 80_000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			cold, hot := New(Options{Workers: 2}), New(Options{Workers: 2, DecodedBytes: limit})
@@ -94,7 +94,7 @@ func TestDecodedColumns(t *testing.T) {
 			for range 150 {
 				w := &plan.Window{Scan: &plan.Scan{Offset: int64(r.IntN(3)) * 60_000}, Width: int64(1+r.IntN(40)) * 15_000, Param: 0.5, Trend: 0.5}
 				w.Func = funcs[r.IntN(len(funcs))]
-				if w.Func == plan.Interpolated {
+				if w.Func == window.Interpolated {
 					w.Extension = plan.Extension{Modifier: plan.Smoothed, After: w.Width}
 				} else if n := len(w.Func.Modifiers); n > 0 && r.IntN(2) == 0 {
 					w.Extension = plan.NewExtension(w.Func.Modifiers[r.IntN(n)], 300_000)
@@ -153,7 +153,7 @@ func TestDecodedColumnsGo(t *testing.T) {
 	x := New(Options{DecodedBytes: 1 << 20})
 	func() {
 		sel := seriesUpTo(t, 0, 200).Remember(math.MaxInt64)
-		w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Last, Width: 300_000}
+		w := &plan.Window{Scan: &plan.Scan{}, Func: window.Last, Width: 300_000}
 		_, err := x.Run(t.Context(), Job{Node: w, Grid: plan.NewGrid(0, 3_000_000, 60_000), Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil
 		}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -36,7 +37,7 @@ func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err err
 	r.job.Accelerator = nil
 	defer func() { r.job.Accelerator = accelerator }()
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
-		rows, err := r.collect(n.Window(slices.Concat(identifying, n.Data, n.Names)), nil)
+		rows, err := r.collect(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil)
 		var failed *SelectError
 		var declined *plan.Declined
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -46,7 +47,7 @@ func countedBy(t *testing.T, f windower) (*plan.Matrix, error) {
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	w := &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: plan.Windows["count_over_time"], Width: 60_000, Text: "count_over_time(m)"}
+	w := &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("count_over_time"), Width: 60_000, Text: "count_over_time(m)"}
 	return New(Options{}).Run(t.Context(), Job{
 		Node: w, Grid: plan.Grid{Start: 60_000, Interval: 60_000, Steps: 2}, Accelerator: f,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {

@@ -37,9 +37,9 @@ func (r *run) holdParams(n plan.Node, f *plan.WindowFunc, params []plan.Node) (v
 		held += r.job.Grid.Steps
 		r.Held += r.job.Grid.Steps
 	}
-	if f.Param == plan.TwoParamsAfter {
+	if check := window.Of(f).Check; check != nil {
 		for k, factor := range v[0] {
-			if window.CheckFactors(factor, v[1][k]) != nil {
+			if check(factor, v[1][k]) != nil {
 				return v, free, &plan.Declined{At: n, Reason: reasonFactors}
 			}
 		}

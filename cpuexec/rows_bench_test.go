@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -49,7 +50,7 @@ func benchmarkConsumeRows(b *testing.B, lent bool) {
 		rows.Counts[i] = SeriesCounts{Points: steps, Most: 7, Last: 7}
 	}
 	job := Job{
-		Node: &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: plan.Windows["avg_over_time"], Width: 35_000, Text: "avg_over_time(m)"},
+		Node: &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("avg_over_time"), Width: 35_000, Text: "avg_over_time(m)"},
 		Grid: plan.Grid{Start: 35_000, Interval: 35_000, Steps: steps},
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil

@@ -35,7 +35,7 @@ func (r *run) subwindow(n *plan.Subwindow) ([]plan.Row, error) {
 	sp := window.Span{Grid: r.job.Grid, Scan: &plan.Scan{Offset: n.Offset, Fixed: n.Fixed}, Width: n.Width, Done: r.Context.Done()}
 	scratch, release := r.x.borrow(workers, steps, 0)
 	defer release()
-	fn := &window.Call{Func: n.Func, Param: n.Param, Trend: n.Trend, Varying: vary}
+	fn := &window.Call{Func: window.Of(n.Func), Param: n.Param, Trend: n.Trend, Varying: vary}
 	frames := window.NewFrames(sp)
 	defer frames.Release()
 	buffers := make([]dense.Row, workers)

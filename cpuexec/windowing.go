@@ -68,7 +68,7 @@ func (r *run) windowed(src *source, w *plan.Window, above vector.Chain, out oper
 	e := &windowing{
 		r: r, out: out, workers: workers, mappers: above.Mappers(), b: b, hasPoints: make([]bool, n),
 		limit: operator.SampleLimit{Max: r.job.MaxSamples, Window: !w.Func.Instant, Held: r.Held},
-		leak:  operator.Leak{Leaks: w.Func == plan.Interpolated},
+		leak:  operator.Leak{Leaks: w.Func == window.Interpolated},
 	}
 	if e.leak.Leaks {
 		e.limit.Max = 0 // of points
@@ -112,7 +112,7 @@ func (r *run) windowed(src *source, w *plan.Window, above vector.Chain, out oper
 // checkTimestamps raises what Prometheus's engine raises of so many results of the
 // functions timestamp and start_timestamp, which it makes step by step, from nothing that it holds.
 func (r *run) checkTimestamps(w *plan.Window, points, series int) error {
-	if w.Func != plan.Timestamp && w.Func != plan.StartTimestamp {
+	if w.Func != window.Timestamp && w.Func != window.StartTimestamp {
 		return nil
 	}
 	return r.CheckSteps(w, 0, 0, points, series)
@@ -123,7 +123,7 @@ func (e *windowing) onCores(src *source, w *plan.Window, sp window.Span) error {
 	r, b := e.r, e.b
 	n, size := len(src.labels), len(b.Counts)
 	frames := r.latest.Frames(w.Func, sp)
-	fn := &window.Call{Func: w.Func, Param: w.Param, Trend: w.Trend, Varying: src.vary}
+	fn := &window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend, Varying: src.vary}
 	q := &column.Request{
 		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: src.sel,
 		KeepStale: w.Func.Instant, TakePacked: window.TakesPacked(w.Func),

@@ -19,6 +19,9 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -102,7 +105,7 @@ func (c *comparison) compare(t testing.TB, st storage.Queryable, ask question) e
 	if ws != gs && !c.unsure(t, st, ask, ws, gs) {
 		require.Equal(t, ws, gs, ask)
 	}
-	if want.Err == nil && !strings.Contains(ask.query, ":") { // subqueries: see docs/architecture.md
+	if want.Err == nil && !strings.Contains(ask.query, ":") { // subqueries: see docs/exactness.md
 		a, b := wq.Stats().Samples, gq.Stats().Samples
 		require.Equal(t, a.TotalSamples, b.TotalSamples, "total samples of %s", ask)
 		require.Equal(t, a.SamplesRead, b.SamplesRead, "samples read of %s", ask)
@@ -165,10 +168,10 @@ func inexact(t testing.TB, query string) (found bool) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.Call:
-			w, m := plan.Windows[n.Func.Name], plan.Maps[n.Func.Name]
+			w, m := window.Named(n.Func.Name), vector.Named(n.Func.Name)
 			found = found || (w != nil && w.Exactness != plan.BitIdentical) || (m != nil && m.Exactness != plan.BitIdentical)
 		case *parser.AggregateExpr:
-			a := plan.Aggregates[n.Op.String()]
+			a := aggregate.Named(n.Op.String())
 			found = found || (a != nil && a.Exactness != plan.BitIdentical)
 		}
 		return nil

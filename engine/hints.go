@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 )
@@ -72,7 +73,7 @@ func (a beside) below(n plan.Node) beside {
 func hintsFor(w *plan.Window, g plan.Grid, above beside) *storage.SelectHints {
 	h := &storage.SelectHints{Step: g.Interval, By: above.by, Grouping: above.grouping}
 	h.Start, h.End = w.Reads(g)
-	bare := w.Func == plan.Last || w.Func == plan.Interpolated // no function reads the selector itself
+	bare := w.Func == window.Last || w.Func == window.Interpolated // no function reads the selector itself
 	if bare {
 		h.Func = above.function
 		return h

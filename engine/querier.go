@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -85,7 +86,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 	job := cpuexec.Job{
 		Node: p.Node, Grid: p.Grid,
 		Select: func(_ context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
-			if w.Func == plan.InfoTime {
+			if w.Func == window.InfoTime {
 				return qr.q.fetches.infoSeries(w, g)
 			}
 			return qr.q.fetches.started(w).get()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -281,9 +282,9 @@ func identicalQuery(r *rand.Rand, depth int) string {
 
 // anyWindow applies one of the functions in plan's table that are that exact.
 func anyWindow(r *rand.Rand, exact plan.Exactness, arg string) string {
-	names := slices.Sorted(maps.Keys(plan.Windows))
-	names = slices.DeleteFunc(names, func(n string) bool { return plan.Windows[n].Exactness != exact })
-	switch f := plan.Windows[names[r.IntN(len(names))]]; f.Param {
+	names := window.Names()
+	names = slices.DeleteFunc(names, func(n string) bool { return window.Named(n).Exactness != exact })
+	switch f := window.Named(names[r.IntN(len(names))]); f.Param {
 	case plan.ParamBefore:
 		return fmt.Sprintf("%s(%s, %s)", f.Name, anyParam(r, "0", "0.5", "0.9", "1", "-0.1", "1.5", "NaN"), arg)
 	case plan.ParamAfter:
@@ -333,8 +334,8 @@ func anyMap(r *rand.Rand, in string) string {
 	num := func() string {
 		return []string{"2", "-3", "0.5", "100", "0", "-(1)", "Inf", "NaN", "(1 / 3 - 2 * 5)", "(1 + 0.1)"}[r.IntN(10)]
 	}
-	names := slices.Sorted(maps.Keys(plan.Maps))
-	f := plan.Maps[names[r.IntN(len(names))]]
+	names := vector.Names()
+	f := vector.Named(names[r.IntN(len(names))])
 	switch {
 	case f.Name == "neg":
 		return "-(" + in + ")"

@@ -14,7 +14,8 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 )
 
 // TestSmith compares the answers to queries that promqlsmith makes up, over
@@ -48,11 +49,11 @@ func TestSmith(t *testing.T) {
 			require.Greater(t, c.answered, n*2/5)
 			require.Greater(t, c.failed, n/500)
 			require.Less(t, c.undecided, n/1000)
-			for name := range plan.Windows {
+			for _, name := range window.Names() {
 				require.Greater(t, drawn[name], n/2000, "%s is hardly drawn", name)
 			}
-			for name := range plan.Aggregates {
-				require.Greater(t, drawn[name], n/200, "%s is hardly drawn", name)
+			for _, f := range aggregate.Functions() {
+				require.Greater(t, drawn[f.Name], n/200, "%s is hardly drawn", f.Name)
 			}
 		})
 	}
@@ -82,7 +83,7 @@ type smith struct {
 func newSmith() *smith {
 	s := &smith{rnd: mathrand.New(mathrand.NewSource(0))}
 	var functions []*parser.Function
-	for _, name := range slices.Sorted(maps.Keys(plan.Windows)) {
+	for _, name := range window.Names() {
 		functions = append(functions, parser.Functions[name])
 	}
 	s.any = s.pick(promqlsmith.WithEnableExperimentalPromQLFunctions(true), promqlsmith.WithMaxDepth(4))

@@ -24,14 +24,26 @@ func newTurns() *semaphore.Weighted {
 
 // run evaluates a part when its turn has come.
 func (q *query) run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
-	// GPUs have a queue of their own.
-	if q.e.opts.GPUs == nil && q.samplesOf(job.Node) >= manySamples {
-		if q.e.turns.Acquire(ctx, 1) != nil {
-			return nil, plan.Ended(ctx)
+	if q.e.opts.GPUs == nil { // which have a queue of their own
+		done, err := q.e.Turn(ctx, q.samplesOf(job.Node))
+		if err != nil {
+			return nil, err
 		}
-		defer q.e.turns.Release(1)
+		defer done()
 	}
 	return q.e.cpu.Run(ctx, job)
+}
+
+// Turn waits until an evaluation of so many samples may have the cores; done ends that. It fails
+// with Prometheus's error when ctx ends before.
+func (e *Engine) Turn(ctx context.Context, samples int64) (done func(), err error) {
+	if samples < manySamples {
+		return func() {}, nil
+	}
+	if e.turns.Acquire(ctx, 1) != nil {
+		return nil, plan.Ended(ctx)
+	}
+	return func() { e.turns.Release(1) }, nil
 }
 
 // samplesOf is how many samples were fetched for n and what is below it.

@@ -11,6 +11,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // TestCorruptAlike cuts chunks at every byte and flips every bit of them: the GPU
@@ -52,7 +53,7 @@ func TestCorruptAlike(t *testing.T) {
 		seen[w.Err.Error()[:20]]++
 	}
 	for range rounds {
-		ts, vs := randomSamples(r, 1+r.IntN(40))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(40))
 		minT, maxT := ts[0], ts[len(ts)-1]
 		for enc, good := range map[chunkenc.Encoding][]byte{chunkenc.EncXOR: encode(t, ts, vs), chunkenc.EncXOR2: encode2(t, r, ts, vs)} {
 			check(enc, minT, maxT, good)

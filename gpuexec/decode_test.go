@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // sizes are numbers of chunks around those of a tile, a block and a grid.
@@ -22,7 +23,7 @@ func TestDecode(t *testing.T) {
 			chunks := make([][]byte, n)
 			times, values := make([][]int64, n), make([][]float64, n)
 			for i := range chunks {
-				times[i], values[i] = randomSamples(r, r.IntN(200))
+				times[i], values[i] = selectiontest.RandomSamples(r, r.IntN(200))
 				chunks[i] = encode(t, times[i], values[i])
 			}
 			d := b.decode(chunks, r)
@@ -44,7 +45,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeLongChunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	onBench(t, func(b *bench) {
-		ts, vs := randomSamples(r, math.MaxUint16)
+		ts, vs := selectiontest.RandomSamples(r, math.MaxUint16)
 		d := b.decode([][]byte{encode(t, ts[:3], vs[:3]), encode(t, ts, vs)}, r)
 		require.NoError(t, d.status[1].Err())
 		for j := range ts {
@@ -91,7 +92,7 @@ func TestDecodeCorrupt(t *testing.T) {
 }
 
 func randomChunk(t *testing.T, r *rand.Rand) []byte {
-	ts, vs := randomSamples(r, 2+r.IntN(60))
+	ts, vs := selectiontest.RandomSamples(r, 2+r.IntN(60))
 	return encode(t, ts, vs)
 }
 
@@ -142,7 +143,7 @@ func TestReduce(t *testing.T) {
 		chunks := make([][]byte, 500)
 		want := make([]abi.ChunkSums, len(chunks))
 		for i := range chunks {
-			ts, vs := randomSamples(r, r.IntN(150))
+			ts, vs := selectiontest.RandomSamples(r, r.IntN(150))
 			for j := range ts {
 				want[i].Times += uint64(ts[j])
 				want[i].Sum += vs[j]

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -80,19 +82,14 @@ func randomValue(r *rand.Rand, kind int, last float64) float64 {
 
 // aggregation is a node over the given functions.
 func aggregation(op, f string, width, offset int64, fixed *int64, by []string, without bool) *plan.Aggregate {
-	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: plan.Windows[f], Width: width, Text: f + "(m_total)"}
-	for _, special := range []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present} {
-		if f == special.Name {
-			w.Func = special
-		}
-	}
+	w := &plan.Window{Scan: &plan.Scan{Offset: offset, Fixed: fixed, Text: "m_total"}, Func: &functions[f].WindowFunc, Width: width, Text: f + "(m_total)"}
 	switch w.Func.Param {
 	case plan.ParamBefore, plan.ParamAfter:
 		w.Param = 0.3
 	case plan.TwoParamsAfter:
 		w.Param, w.Trend = 0.3, 0.6
 	}
-	return &plan.Aggregate{Func: plan.Aggregates[op], Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
+	return &plan.Aggregate{Func: aggregate.Named(op), Input: w, Grouping: by, Without: without, Text: op + "(" + f + "(m_total))"}
 }
 
 // jobOver is a job that reads a selection.
@@ -132,13 +129,28 @@ func same(t testing.TB, want, got *plan.Matrix, exact bool, what string) {
 	}
 }
 
-var testFunctions = slices.Sorted(func(yield func(string) bool) {
-	for f := range functions {
-		if !yield(f) {
-			return
+// functions are the window functions that kernels compute, by name.
+var functions = func() map[string]*window.Function {
+	out := map[string]*window.Function{}
+	for _, f := range window.Functions() {
+		if f.NoGPU == "" {
+			out[f.Name] = f
 		}
 	}
-})
+	return out
+}()
+
+var testFunctions = slices.Sorted(maps.Keys(functions))
+
+// operators are those whose state for a group at a step has a fixed size.
+func operators() (names []string) {
+	for _, f := range aggregate.Functions() {
+		if f.Adds() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
 
 const mixedZeros = "not on the GPU: a quantile depends on how zeros of either sign are sorted"
 
@@ -159,38 +171,40 @@ func TestExecutor(t *testing.T) {
 	for round := range rounds {
 		sel := randomSelection(t, r, []int{1, 31, 33, 200, 64, 500}[round%6])
 		for _, f := range testFunctions {
-			for _, op := range slices.Sorted(maps.Keys(operators)) {
-				exact := plan.Windows[f] == nil || plan.Windows[f].Exactness == plan.BitIdentical
-				if r.IntN(4) > 0 || !exact && slices.Contains([]string{"sum", "avg", "stddev", "stdvar"}, op) {
-					continue // of values of either sign, small differences may make large ones
-				}
-				interval := []int64{1 + r.Int64N(300_000), 15_000, 60_000}[r.IntN(3)]
-				grid := plan.Grid{Start: r.Int64N(6_000_000), Interval: interval, Steps: 1 + r.IntN(300)}
-				var fixed *int64
-				if at := r.Int64N(8_000_000); r.IntN(8) == 0 {
-					fixed = &at
-				}
-				by, without := [][]string{nil, {"job"}, {"instance"}}[r.IntN(3)], r.IntN(3) == 0
-				node := aggregation(op, f, []int64{1, 15_000, 60_000, 300_000, 1_234_567, 3_600_000, 86_400_000}[r.IntN(7)], r.Int64N(3)*100_000, fixed, by, without)
-				job := jobOver(node, grid, sel)
-				want, err := cpu.Run(t.Context(), job)
-				require.NoError(t, err)
-				what := fmt.Sprintf("%s by %v without %v, grid %v, width %d", node, by, without, grid, node.Input.(*plan.Window).Width)
-				for _, x := range []*Executor{small, large} {
-					got, err := x.Run(t.Context(), job)
-					if f == "quantile_over_time" {
-						quantiles++
-						if err != nil {
-							require.EqualError(t, err, mixedZeros)
-							mixed++
-							continue
-						}
+			t.Run(fmt.Sprintf("%d_%s", round, f), func(t *testing.T) {
+				for _, op := range operators() {
+					exact := functions[f].Exactness == plan.BitIdentical
+					if op != "max" && r.IntN(4) > 0 || !exact && slices.Contains([]string{"sum", "avg", "stddev", "stdvar"}, op) {
+						continue // of values of either sign, small differences may make large ones
 					}
-					require.NoError(t, err, what)
-					same(t, want, got, exact, what)
+					interval := []int64{1 + r.Int64N(300_000), 15_000, 60_000}[r.IntN(3)]
+					grid := plan.Grid{Start: r.Int64N(6_000_000), Interval: interval, Steps: 1 + r.IntN(300)}
+					var fixed *int64
+					if at := r.Int64N(8_000_000); r.IntN(8) == 0 {
+						fixed = &at
+					}
+					by, without := [][]string{nil, {"job"}, {"instance"}}[r.IntN(3)], r.IntN(3) == 0
+					node := aggregation(op, f, []int64{1, 15_000, 60_000, 300_000, 1_234_567, 3_600_000, 86_400_000}[r.IntN(7)], r.Int64N(3)*100_000, fixed, by, without)
+					job := jobOver(node, grid, sel)
+					want, err := cpu.Run(t.Context(), job)
+					require.NoError(t, err)
+					what := fmt.Sprintf("%s by %v without %v, grid %v, width %d", node, by, without, grid, node.Input.(*plan.Window).Width)
+					for _, x := range []*Executor{small, large} {
+						got, err := x.Run(t.Context(), job)
+						if f == "quantile_over_time" {
+							quantiles++
+							if err != nil {
+								require.EqualError(t, err, mixedZeros)
+								mixed++
+								continue
+							}
+						}
+						require.NoError(t, err, what)
+						same(t, want, got, exact, what)
+					}
 				}
-			}
+			})
 		}
 	}
-	require.Less(t, mixed, (quantiles+1)/2, "uncertain quantiles")
+	require.LessOrEqual(t, mixed, quantiles/2, "uncertain quantiles")
 }

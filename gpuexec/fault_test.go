@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/resident"
@@ -152,10 +153,10 @@ func bigSelection(t *testing.T) *selection.Selection {
 func TestUnsuited(t *testing.T) {
 	x := executor(t, faultOptions)
 	unknown := aggregation("sum", "rate", 60_000, 0, nil, nil, false)
-	unknown.Input.(*plan.Window).Func = &plan.WindowFunc{Name: "nope"}
+	unknown.Input.(*plan.Window).Func = window.StartTimestamp
 	sel := randomSelection(t, rand.New(rand.NewPCG(71, 72)), 40)
 	_, err := x.Run(t.Context(), jobOver(unknown, faultGrid, sel))
-	require.EqualError(t, err, "not on the GPU: the function nope is not on the GPU yet")
+	require.EqualError(t, err, "not on the GPU: the function start_timestamp is not on the GPU: kernels do not decode start timestamps")
 	_, err = x.Run(t.Context(), jobOver(aggregation("sum", "mad_over_time", 3_600_000, 0, nil, nil, false), faultGrid, sel))
 	require.EqualError(t, err, "not on the GPU: windows of more than 64 samples are not sorted on the GPU yet")
 }

@@ -1,8 +1,11 @@
 package gpuexec
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -14,9 +17,7 @@ import (
 // thread that has the chunk in which it begins, so that windows longer than chunks
 // would leave most threads without one. It does not change a bit of the answer.
 func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
-	switch f.by {
-	case byEnds, byOver, byRate:
-	default:
+	if !slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) {
 		return false
 	}
 	return (s.Count == 1 || s.Width <= s.Interval) && s.Width <= int64(fusedWidest*float64(chunkSpan(l)))
@@ -40,19 +41,19 @@ func chunkSpan(l *cpuexec.Leaf) int64 {
 // fusedKernel is the fused kernel of a window function: that for batches with XOR2 chunks if
 // there are any.
 func (f function) fusedKernel(p launch.FusedParameters, w *plan.Window, mixed bool) launch.Launcher {
-	seconds := f.divisor(w.Width)
+	seconds, by := f.divisor(w.Width), f.GPU.Kernel
 	switch {
-	case f.by == byOver && mixed:
-		return &launch.FusedOverMixed{FusedParameters: p, Op: f.op}
-	case f.by == byOver:
-		return &launch.FusedOver{FusedParameters: p, Op: f.op}
-	case f.by == byRate && mixed:
-		return &launch.FusedRateMixed{FusedParameters: p, Counter: f.counter, Seconds: seconds}
-	case f.by == byRate:
-		return &launch.FusedRate{FusedParameters: p, Counter: f.counter, Seconds: seconds}
+	case by == abi.ByOperator && mixed:
+		return &launch.FusedOverMixed{FusedParameters: p, Op: abi.Operator(f.GPU.Number())}
+	case by == abi.ByOperator:
+		return &launch.FusedOver{FusedParameters: p, Op: abi.Operator(f.GPU.Number())}
+	case by == abi.ByRate && mixed:
+		return &launch.FusedRateMixed{FusedParameters: p, Counter: f.counter(), Seconds: seconds}
+	case by == abi.ByRate:
+		return &launch.FusedRate{FusedParameters: p, Counter: f.counter(), Seconds: seconds}
 	case mixed:
-		return &launch.FusedEndsMixed{FusedParameters: p, Kind: f.ends}
+		return &launch.FusedEndsMixed{FusedParameters: p, Kind: abi.Ends(f.GPU.Number())}
 	default:
-		return &launch.FusedEnds{FusedParameters: p, Kind: f.ends}
+		return &launch.FusedEnds{FusedParameters: p, Kind: abi.Ends(f.GPU.Number())}
 	}
 }

@@ -3,6 +3,7 @@ package gpuexec
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -29,7 +31,7 @@ func TestFused(t *testing.T) {
 	cpu := cpuexec.New(cpuexec.Options{})
 	var fusible []string
 	for name, f := range functions {
-		if f.by == byEnds || f.by == byOver || f.by == byRate {
+		if slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) {
 			fusible = append(fusible, name)
 		}
 	}
@@ -58,7 +60,7 @@ func TestFused(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, what)
-		same(t, want, got, functions[name].by != byOver || name == "min_over_time" || name == "max_over_time", what)
+		same(t, want, got, functions[name].GPU.Kernel != abi.ByOperator || name == "min_over_time" || name == "max_over_time", what)
 		if stages.Fused {
 			ran[name]++
 		}

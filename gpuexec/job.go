@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
@@ -73,7 +74,7 @@ func newJob(x *Executor, s *workspace, t task) *job {
 	l := t.l
 	j := &job{
 		task: t, x: x, workspace: s,
-		f: functions[l.Window.Func.Name], steps: steps(l), product: productOf(l),
+		f: function{window.Of(l.Window.Func)}, steps: steps(l), product: productOf(l),
 	}
 	for _, m := range l.Maps {
 		d, _ := mapOf(m)

@@ -13,6 +13,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // inOwnProcess is set where a test runs in a process that it may spoil.
@@ -61,7 +62,7 @@ func TestLostDevice(t *testing.T) {
 // as one that did.
 func spoil(b *bench, h *cudatest.Host) error {
 	r := rand.New(rand.NewPCG(1, 1))
-	ts, vs := randomSamples(r, 100)
+	ts, vs := selectiontest.RandomSamples(r, 100)
 	slab, refs := slabOf([][]byte{encode(b.t, ts, vs)}, r)
 	rows, total := abi.Tiles(refs)
 	in := Chunks{put(b, slab), put(b, refs), 1}

@@ -44,7 +44,7 @@ func (j *job) place() error {
 	j.each = int((j.workspace.size-uint64(j.size))/uint64(len(j.workspace.slots))) &^ 255
 	r := layout.Room{Tables: len(j.workspace.slots[0].staging), Device: j.each, Goal: min(j.each, j.x.goodBatch), Steps: j.l.Grid.Steps, Fuses: j.fuses}
 	if j.panes != nil {
-		r.Panes = j.panes.Bytes(j.f.op)
+		r.Panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
 	}
 	if err := j.product.room(j, &r); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -73,7 +76,7 @@ func TestPanes(t *testing.T) {
 	for range 6 {
 		sel := hardSelection(t, r)
 		for f, by := range functions {
-			if by.by != byOver {
+			if !slices.Contains(by.GPU.Kernel.Strategies(), abi.Panes) {
 				continue
 			}
 			for _, width := range []int64{480_000, 500_001, 960_000, 3_600_000, 7_200_001} {
@@ -86,7 +89,7 @@ func TestPanes(t *testing.T) {
 				got, err := one.Run(t.Context(), job)
 				require.NoError(t, err)
 				what := fmt.Sprintf("%s over %d ms from %d", f, width, grid.Start)
-				same(t, want, got, plan.Windows[f].Exactness == plan.BitIdentical, what)
+				same(t, want, got, window.Named(f).Exactness == plan.BitIdentical, what)
 				again, err := many.Run(t.Context(), job)
 				require.NoError(t, err)
 				same(t, got, again, true, what)

@@ -2,9 +2,11 @@ package gpuexec
 
 import (
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // product is what a job makes of the values of its windows. Rows go back to the host batch by
@@ -44,13 +46,13 @@ func productOf(l *cpuexec.Leaf) product {
 	if l.Aggregate == nil {
 		return &rows{}
 	}
-	switch name := l.Aggregate.Func.Name; name {
-	case "topk", "bottomk":
-		return &heaps{bottom: name == "bottomk"}
-	case "quantile":
+	switch p := aggregate.Of(l.Aggregate.Func).GPU; p.Kernel {
+	case abi.ByRank:
+		return &heaps{bottom: p.Name == "Bottom"}
+	case abi.ByQuantile:
 		return &quantiles{}
 	default:
-		return &states{op: operators[name]}
+		return &states{op: abi.Operator(p.Number())}
 	}
 }
 

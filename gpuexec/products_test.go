@@ -2,7 +2,6 @@ package gpuexec
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,15 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // randomMap applies any map that is on the GPU to a node.
 func randomMap(r *rand.Rand, in plan.Node) plan.Node {
-	names := slices.Sorted(maps.Keys(plan.Maps))
+	names := vector.Names()
 	for {
-		m := &plan.Map{Func: plan.Maps[names[r.IntN(len(names))]], Input: in, Swap: r.IntN(2) == 0}
+		m := &plan.Map{Func: vector.Named(names[r.IntN(len(names))]), Input: in, Swap: r.IntN(2) == 0}
 		for range m.Func.Args {
 			m.Args = append(m.Args, []float64{0, 1, -7, 42, 100, 0.3, math.Inf(1), math.NaN(), math.Copysign(0, -1)}[r.IntN(9)])
 		}
@@ -38,26 +40,28 @@ func randomMap(r *rand.Rand, in plan.Node) plan.Node {
 
 // exactFunctions are the functions that are bit-identical.
 var exactFunctions = slices.DeleteFunc(slices.Clone(testFunctions), func(f string) bool {
-	return f == "quantile_over_time" || plan.Windows[f] != nil && plan.Windows[f].Exactness != plan.BitIdentical
+	return f == "quantile_over_time" || functions[f].Exactness != plan.BitIdentical
 })
 
 // TestTable: plan's table of functions says what is on the GPU. Windows that are
 // extended never are.
 func TestTable(t *testing.T) {
-	window := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
-	for name, f := range plan.Aggregates {
-		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: f, Input: window}) == "", name)
+	input := aggregation("sum", "rate", 60_000, 0, nil, nil, false).Input
+	for _, f := range aggregate.Functions() {
+		require.Equal(t, f.NoGPU == "", Suits(&plan.Aggregate{Func: &f.AggregateFunc, Input: input}) == "", f.Name)
 	}
-	for name, f := range plan.Maps {
-		m := &plan.Map{Func: f, Input: window, Args: make([]float64, f.Args)}
-		require.Equal(t, f.Device, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: m}) == "", name)
+	for _, f := range vector.Functions() {
+		name := f.Name
+		m := &plan.Map{Func: &f.MapFunc, Input: input, Args: make([]float64, f.Args)}
+		require.Equal(t, f.NoGPU == "", Suits(&plan.Aggregate{Func: aggregate.Named("sum"), Input: m}) == "", name)
 	}
-	for _, f := range slices.Concat(slices.Collect(maps.Values(plan.Windows)), []*plan.WindowFunc{plan.Last, plan.Timestamp, plan.Present}) {
-		require.Empty(t, Suits(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}), f.Name)
+	for _, definition := range window.Functions() {
+		f := &definition.WindowFunc
+		require.Equal(t, definition.NoGPU == "", Suits(&plan.Window{Func: f, Param: 0.5, Trend: 0.5}) == "", f.Name)
 		for _, m := range f.Modifiers {
 			extended := &plan.Window{Func: f, Param: 0.5, Trend: 0.5, Extension: plan.NewExtension(m, 300_000)}
 			require.NotEmpty(t, Suits(extended), f.Name)
-			require.NotEmpty(t, Suits(&plan.Aggregate{Func: plan.Aggregates["sum"], Input: extended}), f.Name)
+			require.NotEmpty(t, Suits(&plan.Aggregate{Func: aggregate.Named("sum"), Input: extended}), f.Name)
 		}
 	}
 }
@@ -88,7 +92,7 @@ func TestProducts(t *testing.T) {
 				node = randomMap(r, node)
 			}
 			if op != "window" {
-				sum.Func, sum.Input = plan.Aggregates[op], node
+				sum.Func, sum.Input = aggregate.Named(op), node
 				sum.Param = float64([]int{1, 2, 5, 17, 100}[r.IntN(5)])
 				if op == "quantile" {
 					sum.Param = []float64{0, 1, 0.5, 0.9, 0.01, 0.999}[r.IntN(6)]

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -24,17 +25,17 @@ import (
 func promText(f string, width int64) string {
 	selector := fmt.Sprintf("m_total[%dms]", width)
 	switch {
-	case f == plan.Last.Name:
+	case f == window.Last.Name:
 		return "m_total"
-	case f == plan.Timestamp.Name:
+	case f == window.Timestamp.Name:
 		return "timestamp(m_total)"
-	case f == plan.Present.Name: // what is below it
+	case f == window.Present.Name: // what is below it
 		return "present_over_time(" + selector + ")"
-	case plan.Windows[f].Param == plan.ParamBefore:
+	case window.Named(f).Param == plan.ParamBefore:
 		return f + "(0.3, " + selector + ")"
-	case plan.Windows[f].Param == plan.ParamAfter:
+	case window.Named(f).Param == plan.ParamAfter:
 		return f + "(" + selector + ", 0.3)"
-	case plan.Windows[f].Param == plan.TwoParamsAfter:
+	case window.Named(f).Param == plan.TwoParamsAfter:
 		return f + "(" + selector + ", 0.3, 0.6)"
 	}
 	return f + "(" + selector + ")"
@@ -83,7 +84,7 @@ func TestAgainstPrometheus(t *testing.T) {
 				time.UnixMilli(grid.Start), time.UnixMilli(grid.End()), time.Minute)
 			require.NoError(t, err)
 			lookback := width
-			if f == plan.Last.Name || f == plan.Timestamp.Name {
+			if f == window.Last.Name || f == window.Timestamp.Name {
 				lookback = 300_000
 			}
 			m, err := x.Run(t.Context(), jobOver(aggregation("max", f, lookback, 0, nil, []string{"instance"}, false), grid, sel))

@@ -13,7 +13,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkRows(b *testing.B) {
 	}
 	dev := cudatest.Device(b)
 	pinned.PageLockSlabs(dev)
-	defer selection.PageLockSlabs(nil)
+	defer slab.PageLock(nil)
 	for _, values := range []string{"zeros", "random"} {
 		sel, err := synthetic.Make(synthetic.Options{
 			Series: series, Distinct: 256,

@@ -15,12 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -112,7 +114,7 @@ func TestExecutorSpeed(t *testing.T) {
 		interval int64 // ms, where it is not every
 	}{
 		{"sum by (job)", "rate", 300_000, true, 0}, {"sum by (job)", "rate", 3_600_000, false, 0}, {"sum by (job)", "rate", 86_400_000, false, 0},
-		{"sum by (job)", plan.Last.Name, 300_000, true, 0},
+		{"sum by (job)", window.Last.Name, 300_000, true, 0},
 		{"max by (job)", "max_over_time", 300_000, true, 0}, {"max by (job)", "max_over_time", 3_600_000, false, 0}, {"max by (job)", "max_over_time", 86_400_000, false, 0},
 		{"avg by (job)", "avg_over_time", 300_000, false, 0}, {"avg by (job)", "avg_over_time", 3_600_000, true, 0}, {"avg by (job)", "avg_over_time", 86_400_000, true, 0},
 		{"sum by (job)", "sum_over_time", 86_400_000, false, 0}, {"sum by (job)", "count_over_time", 86_400_000, false, 0},
@@ -120,13 +122,13 @@ func TestExecutorSpeed(t *testing.T) {
 		{"max by (job)", "stddev_over_time", 300_000, false, 0}, {"max by (job)", "deriv", 300_000, false, 0},
 		{"sum by (job)", "changes", 300_000, false, 0}, {"sum by (job)", "irate", 300_000, false, 0},
 		{"stddev by (job)", "rate", 300_000, true, 0}, {"stddev", "rate", 300_000, false, 0},
-		{"topk", "rate", 300_000, true, 0}, {"topk by (job)", "rate", 300_000, false, 0}, {"bottomk", plan.Last.Name, 300_000, false, 0},
+		{"topk", "rate", 300_000, true, 0}, {"topk by (job)", "rate", 300_000, false, 0}, {"bottomk", window.Last.Name, 300_000, false, 0},
 		{"quantile", "rate", 300_000, true, 0}, {"quantile by (job)", "rate", 300_000, false, 0},
 		{"sum by (job) of maps of", "rate", 300_000, true, 0},
 		{"limitk", "rate", 300_000, true, 0}, // the cores take all rows
 		// Windows that share no sample.
 		{"sum by (job)", "rate", 300_000, true, 300_000}, {"sum by (job)", "rate", 300_000, false, 1_800_000},
-		{"sum by (job)", plan.Last.Name, 300_000, true, 300_000}, {"sum by (job)", plan.Last.Name, 300_000, false, 1_800_000},
+		{"sum by (job)", window.Last.Name, 300_000, true, 300_000}, {"sum by (job)", window.Last.Name, 300_000, false, 1_800_000},
 		{"max by (job)", "max_over_time", 300_000, true, 300_000},
 		{"avg by (job)", "avg_over_time", 300_000, true, 300_000}, {"sum", "avg_over_time", 105_000, false, 105_000},
 	} {
@@ -188,9 +190,9 @@ func speedNode(op, f string, width int64) plan.Node {
 		a.Param = 0.9
 	}
 	if mapped {
-		a.Input = &plan.Map{Func: plan.Maps["abs"], Input: a.Input, Text: "abs"}
-		a.Input = &plan.Map{Func: plan.Maps["*"], Input: a.Input, Args: []float64{8}, Text: "abs * 8"}
-		a.Input = &plan.Map{Func: plan.Maps[">"], Input: a.Input, Args: []float64{3}, Text: "abs * 8 > 3"}
+		a.Input = &plan.Map{Func: vector.Named("abs"), Input: a.Input, Text: "abs"}
+		a.Input = &plan.Map{Func: vector.Named("*"), Input: a.Input, Args: []float64{8}, Text: "abs * 8"}
+		a.Input = &plan.Map{Func: vector.Named(">"), Input: a.Input, Args: []float64{3}, Text: "abs * 8 > 3"}
 	}
 	return a
 }
@@ -202,7 +204,7 @@ func (x *Executor) empty() { x.store.Clear() }
 // process with a GPU does.
 func pageLock(t testing.TB, dev *cuda.Device) {
 	pinned.PageLockSlabs(dev)
-	t.Cleanup(func() { selection.PageLockSlabs(nil) })
+	t.Cleanup(func() { slab.PageLock(nil) })
 }
 
 // median runs f once to warm up and then n times, and returns the median of how

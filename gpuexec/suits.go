@@ -3,9 +3,11 @@ package gpuexec
 import (
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
@@ -20,19 +22,7 @@ type Unsuited struct {
 
 func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
 
-// operators are those whose state for a group at a step has a fixed size.
-var operators = map[string]abi.Operator{
-	"sum": abi.Sum, "avg": abi.Avg, "min": abi.Min, "max": abi.Max, "count": abi.Count, "group": abi.Group,
-	"stddev": abi.StdDev, "stdvar": abi.StdVar,
-}
-
-// selecting are the operators that look at all values of a group at once.
-var selecting = []string{"topk", "bottomk", "quantile"}
-
-const (
-	reasonVaries   = "a parameter that is not a constant is not on the GPU yet"
-	reasonQuantile = "a quantile outside 0 to 1 is not on the GPU"
-)
+const reasonVaries = "a parameter that is not a constant is not on the GPU yet"
 
 // Suits says why a node, with all below it, cannot be evaluated on the GPU, or
 // nothing.
@@ -41,14 +31,13 @@ func Suits(n plan.Node) string {
 	if !ok {
 		return suitsWindow(n)
 	}
-	if _, ok := operators[a.Func.Name]; !ok && !slices.Contains(selecting, a.Func.Name) {
-		return fmt.Sprintf("the operator %s is not on the GPU yet", a.Func.Name)
-	}
-	switch {
+	switch f := aggregate.Of(a.Func); {
+	case f.NoGPU != "":
+		return fmt.Sprintf("the operator %s is not on the GPU: %s", f.Name, f.NoGPU)
 	case a.ParamNode != nil:
 		return reasonVaries
-	case a.Func.Name == "quantile" && !(a.Param >= 0 && a.Param <= 1):
-		return reasonQuantile
+	case f.Outside != "" && !f.Ordinary(a.Param):
+		return f.Outside + " is not on the GPU"
 	}
 	n = a.Input
 	for {
@@ -57,7 +46,7 @@ func Suits(n plan.Node) string {
 			return suitsWindow(n)
 		}
 		if _, ok := mapOf(m); !ok {
-			return fmt.Sprintf("the function %s is not on the GPU yet", m.Func.Name)
+			return fmt.Sprintf("the function %s is not on the GPU: %s", m.Func.Name, vector.Of(m.Func).NoGPU)
 		}
 		n = m.Input
 	}
@@ -71,16 +60,13 @@ func suitsWindow(n plan.Node) string {
 	if w.Extension.Modifier != plan.Unmodified {
 		return "anchored and smoothed selectors are not on the GPU yet"
 	}
-	if _, ok := functions[w.Func.Name]; !ok {
-		return fmt.Sprintf("the function %s is not on the GPU yet", w.Func.Name)
-	}
-	switch {
+	switch f := window.Of(w.Func); {
+	case f.NoGPU != "":
+		return fmt.Sprintf("the function %s is not on the GPU: %s", f.Name, f.NoGPU)
 	case len(w.Params) > 0:
 		return reasonVaries
-	case w.Func.Name == "quantile_over_time" && !(w.Param >= 0 && w.Param <= 1):
-		return reasonQuantile
-	case w.Func.Param == plan.TwoParamsAfter && !(w.Param > 0 && w.Param < 1 && w.Trend > 0 && w.Trend < 1):
-		return "a smoothing or trend factor outside 0 to 1 is not on the GPU"
+	case f.Ordinary != nil && !f.Ordinary(w.Param, w.Trend):
+		return f.Outside + " is not on the GPU"
 	}
 	return ""
 }
@@ -101,7 +87,7 @@ func suitsData(l *cpuexec.Leaf) string {
 	switch {
 	case l.Starts:
 		return "samples with start timestamps are not on the GPU yet"
-	case functions[l.Window.Func.Name].by == byOrder && inWindow(l) > sortedMost:
+	case window.Of(l.Window.Func).GPU.Kernel == abi.ByOrder && inWindow(l) > sortedMost:
 		return fmt.Sprintf("windows of more than %d samples are not sorted on the GPU yet", abi.OrderMost)
 	case l.Grid.Steps > 1<<24 || l.Selection.NumSeries() > 1<<28:
 		return "it has too many series or steps"

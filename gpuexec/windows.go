@@ -1,74 +1,24 @@
 package gpuexec
 
 import (
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
-	"github.com/promwarp/promwarp/plan"
 )
 
-// function is a window function as a kernel computes it.
-type function struct {
-	by        kernel
-	ends      abi.Ends
-	op        abi.Operator
-	pairs     abi.Pairs
-	statistic abi.Statistic
-	counter   bool // resets are made up for
-	seconds   bool // the width in seconds divides the result
-	mad       bool // the median absolute deviation, rather than a quantile
-}
+// function is a window function as kernels compute it.
+type function struct{ *window.Function }
 
-// kernel is the kernel that computes a window function.
-type kernel int
-
-const (
-	byEnds kernel = iota
-	byOver        // or by panes
-	byRate
-	byPairs
-	byStatistic
-	byOrder
-)
-
-var functions = map[string]function{
-	plan.Last.Name:          {ends: abi.EndsInstant},
-	plan.Timestamp.Name:     {ends: abi.EndsInstantTime},
-	plan.Present.Name:       {ends: abi.EndsPresence},
-	"last_over_time":        {ends: abi.EndsNewest},
-	"first_over_time":       {ends: abi.EndsOldest},
-	"ts_of_last_over_time":  {ends: abi.EndsNewestTime},
-	"ts_of_first_over_time": {ends: abi.EndsOldestTime},
-	"count_over_time":       {ends: abi.EndsCount},
-	"present_over_time":     {ends: abi.EndsPresence},
-	"delta":                 {by: byRate},
-	"increase":              {by: byRate, counter: true},
-	"rate":                  {by: byRate, counter: true, seconds: true},
-	"sum_over_time":         {by: byOver, op: abi.Sum},
-	"avg_over_time":         {by: byOver, op: abi.Avg},
-	"min_over_time":         {by: byOver, op: abi.Min},
-	"max_over_time":         {by: byOver, op: abi.Max},
-	"irate":                 {by: byPairs, pairs: abi.PairsLastRate},
-	"idelta":                {by: byPairs, pairs: abi.PairsLastDifference},
-	"changes":               {by: byPairs, pairs: abi.PairsChanges},
-	"resets":                {by: byPairs, pairs: abi.PairsResets},
-	"stdvar_over_time":      {by: byStatistic, statistic: abi.StatisticVariance},
-	"stddev_over_time":      {by: byStatistic, statistic: abi.StatisticDeviation},
-	"deriv":                 {by: byStatistic, statistic: abi.StatisticSlope},
-	"predict_linear":        {by: byStatistic, statistic: abi.StatisticPrediction},
-	"ts_of_min_over_time":   {by: byStatistic, statistic: abi.StatisticTimeOfMin},
-	"ts_of_max_over_time":   {by: byStatistic, statistic: abi.StatisticTimeOfMax},
-	"quantile_over_time":    {by: byOrder},
-	"mad_over_time":         {by: byOrder, mad: true},
-
-	"double_exponential_smoothing": {by: byStatistic, statistic: abi.StatisticSmoothing},
-}
+// counter reports whether resets are made up for.
+func (f function) counter() bool { return f.GPU.Name != "Delta" }
 
 // divisor is what the results of f are divided by, or 0 for nothing.
 func (f function) divisor(width int64) float64 {
-	if !f.seconds {
+	if f.GPU.Name != "Rate" {
 		return 0
 	}
 	return (time.Duration(width) * time.Millisecond).Seconds()
@@ -76,7 +26,7 @@ func (f function) divisor(width int64) float64 {
 
 // panes cuts the windows of f into panes, if it is one for which that is worth it.
 func (f function) panes(s launch.Steps) *launch.Panes {
-	if f.by != byOver {
+	if !slices.Contains(f.GPU.Kernel.Strategies(), abi.Panes) {
 		return nil
 	}
 	p, ok := launch.PanesOf(s)
@@ -93,11 +43,11 @@ func (j *job) window(q launch.Queue, d *onDevice, steps launch.Steps) error {
 		return q.Chunks(j.f.fusedKernel(p, j.l.Window, d.Mixed), &d.Batch)
 	}
 	if j.panes != nil {
-		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.op, d.suffix, d.prefix, d.out)
+		return q.WindowPanes(&d.Batch, steps, j.panes, abi.Operator(j.f.GPU.Number()), d.suffix, d.prefix, d.out)
 	}
 	p := launch.WindowParametersOf(&d.Batch, steps, d.out)
-	if j.f.by == byOrder {
-		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.mad, Quantile: j.l.Window.Param, Fault: j.at(j.fault)}
+	if j.f.GPU.Kernel == abi.ByOrder {
+		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.GPU.Name == "Distance", Quantile: j.l.Window.Param, Fault: j.at(j.fault)}
 		return q.Window(k, &d.Batch, steps, abi.OrderBlock)
 	}
 	return q.Window(j.f.windowKernel(p, j.l), &d.Batch, steps, abi.WindowBlock)
@@ -106,19 +56,19 @@ func (j *job) window(q launch.Queue, d *onDevice, steps launch.Steps) error {
 // windowKernel is the kernel of f over stored samples, unless that is of panes or by order.
 func (f function) windowKernel(p launch.WindowParameters, l *cpuexec.Leaf) launch.Launcher {
 	w := l.Window
-	switch f.by {
-	case byRate:
-		return &launch.WindowRate{WindowParameters: p, Counter: f.counter, Seconds: f.divisor(w.Width)}
-	case byPairs:
-		return &launch.WindowPairs{WindowParameters: p, Kind: f.pairs}
-	case byStatistic:
+	switch f.GPU.Kernel {
+	case abi.ByRate:
+		return &launch.WindowRate{WindowParameters: p, Counter: f.counter(), Seconds: f.divisor(w.Width)}
+	case abi.ByPairs:
+		return &launch.WindowPairs{WindowParameters: p, Kind: abi.Pairs(f.GPU.Number())}
+	case abi.ByStatistic:
 		return &launch.WindowStatistic{
-			WindowParameters: p, Kind: f.statistic, Param: w.Param, Trend: w.Trend, Step: l.Grid.Start, StepInterval: l.Grid.Interval,
+			WindowParameters: p, Kind: abi.Statistic(f.GPU.Number()), Param: w.Param, Trend: w.Trend, Step: l.Grid.Start, StepInterval: l.Grid.Interval,
 		}
-	case byOver:
-		return &launch.WindowOver{WindowParameters: p, Op: f.op}
+	case abi.ByOperator:
+		return &launch.WindowOver{WindowParameters: p, Op: abi.Operator(f.GPU.Number())}
 	default:
-		return &launch.WindowEnds{WindowParameters: p, Kind: f.ends}
+		return &launch.WindowEnds{WindowParameters: p, Kind: abi.Ends(f.GPU.Number())}
 	}
 }
 

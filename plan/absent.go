@@ -9,16 +9,12 @@ import (
 type Absent struct {
 	Input  Node
 	Labels labels.Labels // of the result
-	// OverTime says that it is absent_over_time, whose input is a window of
-	// Present.
+	// OverTime says that it is absent_over_time, whose input says where
+	// windows have a sample.
 	OverTime bool
 	Pos      posrange.PositionRange
 	Text     Text // the expression as Prometheus prints it
 }
-
-// Present is the window function below absent_over_time: 1 where a window has a
-// sample. What becomes of the series' names does not matter there.
-var Present = &WindowFunc{Name: "absent_over_time", KeepsName: true}
 
 // Range implements Node.
 func (a *Absent) Range() posrange.PositionRange { return a.Pos }

@@ -14,22 +14,18 @@ type Info struct {
 	// and Data the query's other matchers: of the labels that are added, if there are any.
 	Names, Data []*labels.Matcher
 	// Lookback, Offset and Fixed say where in time the info series are read, as those of
-	// a window of Last and its scan do.
+	// an instant selector's window and its scan do.
 	Lookback, Offset int64
 	Fixed            *int64
 	Pos              posrange.PositionRange
 	Text             Text // the expression as Prometheus prints it
 }
 
-// InfoTime is the window function of info series: the time of the newest sample, by which
-// the series that counts is found.
-var InfoTime = &WindowFunc{Name: "timestamp", Instant: true, KeepsName: true}
-
-// Window reads the info series that the matchers select.
-func (n *Info) Window(matchers []*labels.Matcher) *Window {
+// Window applies a function to the info series that the matchers select.
+func (n *Info) Window(matchers []*labels.Matcher, f *WindowFunc) *Window {
 	return &Window{
 		Scan:   &Scan{Matchers: matchers, Offset: n.Offset, Fixed: n.Fixed, Pos: n.Pos, Text: n.Text},
-		Func:   InfoTime,
+		Func:   f,
 		Width:  n.Lookback,
 		ArgPos: n.Pos, Pos: n.Pos, Text: n.Text,
 	}

@@ -23,10 +23,7 @@ type Scalar struct {
 	Text  Text // the expression as Prometheus prints it
 }
 
-// ScalarFuncs are the functions of two scalars, by PromQL name.
-var ScalarFuncs = mapTable(&MapFunc{Name: "min_of", Args: 1}, &MapFunc{Name: "max_of", Args: 1})
-
-// ScalarOp applies an operator, or one of ScalarFuncs, to two scalars. A comparison
+// ScalarOp applies an operator, or a function of two scalars, to them. A comparison
 // yields 0 or 1.
 type ScalarOp struct {
 	Func     *MapFunc

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -21,7 +22,7 @@ func (w *walker) absent(e *parser.Call, sc scope) (plan.Node, string) {
 	var reason string
 	if a.OverTime {
 		// The reason is the call's own, there being no expression in between.
-		a.Input, reason = w.window(plan.Present, e, sc)
+		a.Input, reason = w.window(window.Present, e, sc)
 	} else if a.Input, reason = w.compile(e.Args[0], sc); a.Input == nil {
 		reason = stays(reason)
 	}

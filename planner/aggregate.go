@@ -8,13 +8,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/schema"
 
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // aggregate compiles an aggregation operator.
 func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) (plan.Node, string) {
-	f, ok := plan.Aggregates[e.Op.String()]
-	if !ok {
+	f := aggregate.Named(e.Op.String())
+	if f == nil {
 		return nil, fmt.Sprintf("the aggregation operator %s is not on an executor yet", e.Op)
 	}
 	a := &plan.Aggregate{Func: f, Without: e.Without, Grouping: slices.Clone(e.Grouping), Pos: e.PosRange, Text: e}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -22,9 +23,9 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 	}
 	op := e.Op.String()
 	set, isSet := plan.SetOps[op]
-	f, isMap := plan.Maps[op]
+	f := vector.Named(op)
 	switch {
-	case !isSet && !isMap:
+	case !isSet && f == nil:
 		return nil, fmt.Sprintf("the binary operator %s is not on an executor yet", op)
 	case vectors == 1:
 		return w.withScalar(f, e, sc)
@@ -79,7 +80,7 @@ func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, 
 	if len(m.Args) < f.Args {
 		m.Args = append(m.Args, f.Default)
 	}
-	if f.Name == "clamp" && m.Args[1] < m.Args[0] {
+	if drops := vector.Of(f).Drops; drops != nil && drops(m.Args) {
 		return w.stepMapped(&plan.StepMap{Func: f, Pos: e.PosRange, Text: e}, e.Args, sc)
 	}
 	return w.mapped(m, e.Args[0], sc)

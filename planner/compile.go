@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -30,9 +32,9 @@ func (w *walker) vectorNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		if scan == nil {
 			return nil, reason
 		}
-		n := &plan.Window{Scan: scan, Func: plan.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: e}
+		n := &plan.Window{Scan: scan, Func: window.Last, Width: w.lookback, ArgPos: e.PosRange, Pos: e.PosRange, Text: e}
 		if e.Smoothed { // anchored means nothing there
-			n.Func, n.Extension = plan.Interpolated, plan.Extension{Modifier: plan.Smoothed, After: w.lookback}
+			n.Func, n.Extension = window.Interpolated, plan.Extension{Modifier: plan.Smoothed, After: w.lookback}
 		}
 		return n, ""
 	case *parser.Call:
@@ -57,7 +59,7 @@ func (w *walker) vectorNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		if e.Op == parser.ADD {
 			return w.compile(e.Expr, sc)
 		}
-		return w.mapped(&plan.Map{Func: plan.Maps["neg"], Pos: w.pos(e), Text: e}, e.Expr, sc)
+		return w.mapped(&plan.Map{Func: vector.Named("neg"), Pos: w.pos(e), Text: e}, e.Expr, sc)
 	}
 	return nil, "it is not on an executor yet"
 }
@@ -102,7 +104,7 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	case "vector":
 		return w.vector(e, sc)
 	}
-	if f, ok := plan.Maps[e.Func.Name]; ok {
+	if f := vector.Named(e.Func.Name); f != nil {
 		if len(e.Args) == 0 {
 			return &plan.Date{Func: f, Pos: e.PosRange, Text: e}, ""
 		}
@@ -124,8 +126,8 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 	if plan.Sorts[e.Func.Name] {
 		return w.sort(e, sc)
 	}
-	f, ok := plan.Windows[e.Func.Name]
-	if !ok {
+	f := window.Named(e.Func.Name)
+	if f == nil {
 		return nil, fmt.Sprintf("the function %s is not on an executor yet", e.Func.Name)
 	}
 	return w.window(f, e, sc)

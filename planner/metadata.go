@@ -3,7 +3,7 @@ package planner
 import (
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/cpuexec/window"
 )
 
 const reasonMetadata = "Prometheus's engine may remove the type or unit that is set within a subquery"
@@ -13,6 +13,6 @@ const reasonMetadata = "Prometheus's engine may remove the type or unit that is 
 // to lose their name, type and unit, and then takes away those that were set since.
 // Stand-ins do not say so, so that all of it is for that engine.
 func (w *walker) losesMetadata(e *parser.Call) bool {
-	f := plan.Windows[e.Func.Name]
+	f := window.Named(e.Func.Name)
 	return f != nil && f.KeepsName && !w.env.DelayedNameRemoval && w.of(e).metadata
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -29,10 +30,10 @@ func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		if in == nil || e.Op == parser.ADD {
 			return in, reason
 		}
-		return &plan.Map{Func: plan.Maps["neg"], Input: in, Pos: w.pos(e), Text: e}, ""
+		return &plan.Map{Func: vector.Named("neg"), Input: in, Pos: w.pos(e), Text: e}, ""
 	case *parser.BinaryExpr:
-		f, ok := plan.Maps[e.Op.String()]
-		if !ok {
+		f := vector.Named(e.Op.String())
+		if f == nil {
 			break
 		}
 		return w.scalarOp(f, e.LHS, e.RHS, e, sc)
@@ -48,7 +49,7 @@ func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
 			}
 			return &plan.Scalar{Input: in, Pos: e.PosRange, Text: e}, ""
 		}
-		if f, ok := plan.ScalarFuncs[e.Func.Name]; ok {
+		if f, ok := vector.ScalarFuncs[e.Func.Name]; ok {
 			return w.scalarOp(f, e.Args[0], e.Args[1], e, sc)
 		}
 	}

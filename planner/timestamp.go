@@ -3,6 +3,8 @@ package planner
 import (
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -10,14 +12,14 @@ import (
 // samples' own times; of anything else timestamp is the time of the step. Neither
 // function cares whether the selector is anchored or smoothed.
 func (w *walker) timestamp(e *parser.Call, sc scope) (plan.Node, string) {
-	f := plan.Timestamp
-	if e.Func.Name == plan.StartTimestamp.Name {
-		f = plan.StartTimestamp
+	f := window.Timestamp
+	if e.Func.Name == window.StartTimestamp.Name {
+		f = window.StartTimestamp
 	}
 	v, ok := e.Args[0].(*parser.VectorSelector)
 	switch {
-	case !ok && f == plan.Timestamp:
-		return w.stepMapped(&plan.StepMap{Func: plan.StepTime, Pos: e.PosRange, Text: e}, e.Args, sc)
+	case !ok && f == window.Timestamp:
+		return w.stepMapped(&plan.StepMap{Func: vector.StepTime, Pos: e.PosRange, Text: e}, e.Args, sc)
 	case !ok:
 		return nil, f.Name + " of anything but a selector is not on an executor yet"
 	case v.Timestamp != nil && v.OriginalOffset != 0:

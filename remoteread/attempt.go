@@ -91,7 +91,7 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 		return nil, c.connection(err)
 	}
 	defer resp.Body.Close()
-	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.maxBytes + wireSlack}
+	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
 	defer func() { c.metrics.bytes.Add(float64(in.bytes)) }()
 
 	typ, message := mediaType(resp.Header)
@@ -110,22 +110,22 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 	}
 
 	var labelled <-chan confirmed
-	if q.view != nil && q.view.witness == nil {
+	if q.view != nil && q.view.Witness == nil {
 		labelled = c.confirm(ctx)
 	}
 	var sel *selection.Selection
 	var testified bool
 	if streamed {
-		sel, testified, err = c.readStream(ctx, in, sh, q)
+		sel, testified, err = c.answers.Stream(ctx, in, q.to(sh))
 	} else {
-		sel, testified, err = c.readSamples(ctx, in, sh, q)
+		sel, testified, err = c.answers.Samples(ctx, in, q.to(sh))
 	}
 	if err == nil && q.view != nil && !testified {
 		gone := labelled == nil
 		if gone {
 			labelled = c.confirm(ctx)
 		}
-		if err = q.view.check(ctx, labelled); err == nil && gone {
+		if err = check(ctx, q.view, labelled); err == nil && gone {
 			c.witness.series.Store(nil) // it is no more
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log"
 	"math"
@@ -30,29 +29,11 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// rawFrame is data as a frame with a right or a wrong checksum.
-func rawFrame(data []byte, right bool) []byte {
-	b := binary.AppendUvarint(nil, uint64(len(data)))
-	sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
-	if !right {
-		sum++
-	}
-	return append(binary.BigEndian.AppendUint32(b, sum), data...)
-}
-
-func floats(name string, times ...int64) *prompb.TimeSeries {
-	ts := &prompb.TimeSeries{Labels: []prompb.Label{{Name: "__name__", Value: name}}}
-	for _, t := range times {
-		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: 1})
-	}
-	return ts
-}
-
 func status(code int, text string) func(http.ResponseWriter, *http.Request, int64) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int64) { http.Error(w, text, code) }
 }
 
-func answer(b []byte) func(http.ResponseWriter, *http.Request, int64) {
+func answerStream(b []byte) func(http.ResponseWriter, *http.Request, int64) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, b) }
 }
 
@@ -242,54 +223,54 @@ func TestBadAnswers(t *testing.T) {
 			name: "cut off between frames", handler: cutOff(goodFrame), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF,
 			want: []string{"the answer was cut off"},
 		},
-		{name: "body ends after the length", handler: answer(goodFrame[:1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{name: "body ends in the length", handler: answer([]byte{0xff}), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{name: "body ends after the checksum", handler: answer(goodFrame[:6]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
-		{name: "body ends before the last byte", handler: answer(goodFrame[:len(goodFrame)-1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends after the length", handler: answerStream(goodFrame[:1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends in the length", handler: answerStream([]byte{0xff}), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends after the checksum", handler: answerStream(goodFrame[:6]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
+		{name: "body ends before the last byte", handler: answerStream(goodFrame[:len(goodFrame)-1]), status: 200, retry: true, requests: 4, is: io.ErrUnexpectedEOF, want: []string{"cut off"}},
 		{
-			name: "large frame cut off", handler: answer(append(binary.AppendUvarint(nil, 40<<20), make([]byte, 1<<20)...)), status: 200, retry: true, requests: 4,
+			name: "large frame cut off", handler: answerStream(append(binary.AppendUvarint(nil, 40<<20), make([]byte, 1<<20)...)), status: 200, retry: true, requests: 4,
 			is: io.ErrUnexpectedEOF, want: []string{"cut off"},
 		},
 		{
-			name: "error text at the end of the stream", handler: answer(append(frames(good), "expanding series: open /data/chunks: input/output error\n"...)),
+			name: "error text at the end of the stream", handler: answerStream(append(frames(good), "expanding series: open /data/chunks: input/output error\n"...)),
 			status: 200, retry: true, requests: 4,
 			want: []string{"the store ended its answer with an error: expanding series: open /data/chunks: input/output error (after 4 attempts); see the store's log"},
 		},
 		{
-			name: "long error text", handler: answer(append(frames(good), " "+strings.Repeat("words ", 5000)...)),
+			name: "long error text", handler: answerStream(append(frames(good), " "+strings.Repeat("words ", 5000)...)),
 			status: 200, retry: true, requests: 4, want: []string{"the store ended its answer with an error: words words", "…"},
 		},
 		{
-			name: "wrong checksum", handler: answer(rawFrame(goodFrame[6:], false)), status: 200, retry: true, requests: 2,
+			name: "wrong checksum", handler: answerStream(rawFrame(goodFrame[6:], false)), status: 200, retry: true, requests: 2,
 			want: []string{"the checksum of a frame of", "is wrong (after 2 attempts)", "check proxies"},
 		},
 		{
-			name: "wrong checksum of a large frame", handler: answer(rawFrame(make([]byte, 1<<20), false)), status: 200, retry: true, requests: 2,
+			name: "wrong checksum of a large frame", handler: answerStream(rawFrame(make([]byte, 1<<20), false)), status: 200, retry: true, requests: 2,
 			want: []string{"the checksum of a frame of 1048576 bytes is wrong"},
 		},
 		{
-			name: "endless length", handler: answer([]byte(strings.Repeat("\xff", 20))), status: 200, retry: true, requests: 2,
+			name: "endless length", handler: answerStream([]byte(strings.Repeat("\xff", 20))), status: 200, retry: true, requests: 2,
 			want: []string{"the length of a frame is not a number"},
 		},
 		{
-			name: "frame too large", handler: answer(goodFrame), options: func(o *Options) { o.MaxFrameBytes = 50 }, status: 200, requests: 1,
+			name: "frame too large", handler: answerStream(goodFrame), options: func(o *Options) { o.MaxFrameBytes = 50 }, status: 200, requests: 1,
 			want: []string{fmt.Sprintf("a frame of %d bytes exceeds the limit of 50 bytes; raise --upstream.max-frame-bytes", len(goodFrame)-6)},
 		},
 		{
-			name: "frame over Prometheus's limit", handler: answer(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
+			name: "frame over Prometheus's limit", handler: answerStream(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
 			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit"},
 		},
 		{
-			name: "frame of exabytes", handler: answer(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
+			name: "frame of exabytes", handler: answerStream(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
 			want: []string{"a frame of 18446744073709551615 bytes exceeds the limit"},
 		},
 		{
-			name: "too large in total", handler: answer(frames(good, wireSeries(0, 100, "__name__", "zz"))),
+			name: "too large in total", handler: answerStream(frames(good, wireSeries(0, 100, "__name__", "zz"))),
 			options: func(o *Options) { o.MaxBytes = int64(len(good.Chunks[0].Data)) * 3 / 2 }, status: 200, requests: 1, is: selection.ErrTooLarge,
 			want: []string{fmt.Sprintf("selection exceeds its byte limit of %d bytes; raise --upstream.max-bytes, or narrow", len(good.Chunks[0].Data)*3/2)},
 		},
 		{
-			name: "too many labels", handler: answer(frames(
+			name: "too many labels", handler: answerStream(frames(
 				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "__name__", Value: "a" + strings.Repeat("x", 600)}}},
 				&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "__name__", Value: "b" + strings.Repeat("x", 600)}}})),
 			options: func(o *Options) { o.MaxBytes = 1000 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 1000 bytes"},
@@ -299,61 +280,61 @@ func TestBadAnswers(t *testing.T) {
 			options: func(o *Options) { o.MaxBytes = 40 }, status: 200, requests: 1, is: selection.ErrTooLarge, want: []string{"limit of 40 bytes; raise --upstream.max-bytes"},
 		},
 		{
-			name: "garbage in a frame", handler: answer(rawFrame([]byte{0x0a, 0x05, 0x0a, 0xff, 0xff, 0xff, 0xff}, true)), status: 200, requests: 1,
+			name: "garbage in a frame", handler: answerStream(rawFrame([]byte{0x0a, 0x05, 0x0a, 0xff, 0xff, 0xff, 0xff}, true)), status: 200, requests: 1,
 			want: []string{"the answer is not valid protobuf: in a label"},
 		},
 		{
-			name: "wrong wire type", handler: answer(rawFrame([]byte{0x08, 0x05}, true)), status: 200, requests: 1,
+			name: "wrong wire type", handler: answerStream(rawFrame([]byte{0x08, 0x05}, true)), status: 200, requests: 1,
 			want: []string{"the answer is not valid protobuf: field 1 of a frame has wire type 0"},
 		},
 		{
-			name: "another query's answer", handler: answer(rawFrame([]byte{0x10, 0x01}, true)), status: 200, requests: 1,
+			name: "another query's answer", handler: answerStream(rawFrame([]byte{0x10, 0x01}, true)), status: 200, requests: 1,
 			want: []string{"the answer is for query 1 of a request with one query"},
 		},
 		{
-			name: "unknown encoding", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 99 })), status: 200, requests: 1,
+			name: "unknown encoding", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 99 })), status: 200, requests: 1,
 			want: []string{`series {__name__="up", job="j"}: unknown chunk encoding 99`},
 		},
 		{
 			// Cut to a byte it would be XOR.
-			name: "encoding over a byte", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 257 })), status: 200, requests: 1,
+			name: "encoding over a byte", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Type = 257 })), status: 200, requests: 1,
 			want: []string{"unknown chunk encoding 257"},
 		},
 		{
-			name: "chunk without data", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Data = nil })), status: 200, requests: 1,
+			name: "chunk without data", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].Data = nil })), status: 200, requests: 1,
 			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: chunk of 0 bytes is shorter`},
 		},
 		{
-			name: "histogram chunk without its header", handler: answer(mangled(func(s *prompb.ChunkedSeries) {
+			name: "histogram chunk without its header", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) {
 				s.Chunks[0] = prompb.Chunk{Type: prompb.Chunk_HISTOGRAM, MaxTimeMs: math.MaxInt64, Data: []byte{0, 1}}
 			})), status: 200, requests: 1, want: []string{`corrupt chunk in series {__name__="up", job="j"}`, "chunk of 2 bytes is shorter"},
 		},
 		{
-			name: "chunk ends before it starts", handler: answer(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].MaxTimeMs = -1 })), status: 200, requests: 1,
+			name: "chunk ends before it starts", handler: answerStream(mangled(func(s *prompb.ChunkedSeries) { s.Chunks[0].MaxTimeMs = -1 })), status: 200, requests: 1,
 			want: []string{`corrupt chunk in series {__name__="up", job="j"} starting at 0 ms: its start is after its end`},
 		},
 		{
-			name: "labels out of order", handler: answer(frames(wireSeries(0, 5, "b", "1", "a", "2"))), status: 200, requests: 1,
+			name: "labels out of order", handler: answerStream(frames(wireSeries(0, 5, "b", "1", "a", "2"))), status: 200, requests: 1,
 			want: []string{`series {b="1", a="2"}: labels are not sorted: "a" comes after "b"`},
 		},
 		{
-			name: "label twice", handler: answer(frames(wireSeries(0, 5, "a", "1", "a", "2"))), status: 200, requests: 1,
+			name: "label twice", handler: answerStream(frames(wireSeries(0, 5, "a", "1", "a", "2"))), status: 200, requests: 1,
 			want: []string{`series {a="1", a="2"}: label "a" appears twice`},
 		},
 		{
-			name: "label without a name", handler: answer(frames(wireSeries(0, 5, "", "1"))), status: 200, requests: 1, want: []string{`series {="1"}: a label has no name`},
+			name: "label without a name", handler: answerStream(frames(wireSeries(0, 5, "", "1"))), status: 200, requests: 1, want: []string{`series {="1"}: a label has no name`},
 		},
 		{
-			name: "label name not UTF-8", handler: answer(frames(wireSeries(0, 5, "a\xff", "1"))), status: 200, requests: 1, want: []string{`label name "a\xff" is not valid UTF-8`},
+			name: "label name not UTF-8", handler: answerStream(frames(wireSeries(0, 5, "a\xff", "1"))), status: 200, requests: 1, want: []string{`label name "a\xff" is not valid UTF-8`},
 		},
 		{
-			name: "label value not UTF-8", handler: answer(frames(wireSeries(0, 5, "a", "\xff"))), status: 200, requests: 1, want: []string{`the value of label "a" is not valid UTF-8`},
+			name: "label value not UTF-8", handler: answerStream(frames(wireSeries(0, 5, "a", "\xff"))), status: 200, requests: 1, want: []string{`the value of label "a" is not valid UTF-8`},
 		},
 		{
-			name: "empty metric name", handler: answer(frames(wireSeries(0, 5, "__name__", ""))), status: 200, requests: 1, want: []string{"the metric name is empty"},
+			name: "empty metric name", handler: answerStream(frames(wireSeries(0, 5, "__name__", ""))), status: 200, requests: 1, want: []string{"the metric name is empty"},
 		},
 		{
-			name: "label of 17 MB", handler: answer(frames(wireSeries(0, 5, "a", strings.Repeat("x", 17<<20)))), status: 200, requests: 1,
+			name: "label of 17 MB", handler: answerStream(frames(wireSeries(0, 5, "a", strings.Repeat("x", 17<<20)))), status: 200, requests: 1,
 			want: []string{`label "a" is longer than 16777215 bytes`},
 		},
 		{
@@ -475,7 +456,7 @@ func TestUpstreamTLS(t *testing.T) {
 	require.ErrorContains(t, err, "certificate signed by unknown authority; check ca_file and server_name in tls_config")
 	require.NotContains(t, err.Error(), "attempts")
 
-	plain, _ := server(t, answer(nil))
+	plain, _ := server(t, answerStream(nil))
 	_, _, err = newClient(t, readConfig(t, strings.Replace(plain, "http:", "https:", 1)), quick()).Fetch(t.Context(), 0, 1, anything)
 	require.ErrorContains(t, err, "check whether the URL should start with http or https")
 	require.NotContains(t, err.Error(), "attempts")
@@ -499,8 +480,8 @@ func TestRecovers(t *testing.T) {
 		"429":            status(429, "x"),
 		"cut off":        cutOff(all[:len(all)-30]),
 		"dropped":        func(http.ResponseWriter, *http.Request, int64) { panic(http.ErrAbortHandler) },
-		"error text":     answer(append(frames(wireSeries(0, 9, "__name__", "a")), "storage is on fire\n"...)),
-		"wrong checksum": answer(rawFrame([]byte{1, 2, 3}, false)),
+		"error text":     answerStream(append(frames(wireSeries(0, 9, "__name__", "a")), "storage is on fire\n"...)),
+		"wrong checksum": answerStream(rawFrame([]byte{1, 2, 3}, false)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			base, requests := server(t, func(w http.ResponseWriter, r *http.Request, n int64) {

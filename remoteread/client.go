@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -145,10 +146,7 @@ type Client struct {
 
 	timeout       time.Duration
 	piece         int64 // ms
-	maxFrame      int64 // bytes
 	maxFrameSetBy string
-	maxAnswer     int64 // bytes
-	maxBytes      int64
 	retries       int
 	minBackoff    time.Duration
 	maxBackoff    time.Duration
@@ -157,7 +155,7 @@ type Client struct {
 	concurrency   int // most requests in flight
 	log           *slog.Logger
 	metrics       *metrics
-	orders        orders
+	answers       answer.Reader    // with the limits of answers
 	onlyChunks    recent[struct{}] // selectors not to be asked for as samples
 	chunksAlone   atomic.Bool      // see PreferSamples
 	external      External         // or nil
@@ -210,10 +208,8 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		required:      cfg.RequiredMatchers,
 		timeout:       time.Duration(cfg.RemoteTimeout),
 		piece:         o.Piece.Milliseconds(),
-		maxFrame:      o.MaxFrameBytes,
 		maxFrameSetBy: "--" + FlagMaxFrameBytes,
-		maxAnswer:     o.MaxFrameBytes,
-		maxBytes:      o.MaxBytes,
+		answers:       answer.Reader{MaxFrame: o.MaxFrameBytes, MaxAnswer: o.MaxFrameBytes, MaxBytes: o.MaxBytes},
 		memory:        o.Memory,
 		retries:       o.Retries,
 		minBackoff:    o.MinBackoff,
@@ -228,8 +224,8 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if c.timeout <= 0 {
 		c.timeout = defaultRemoteTimeout
 	}
-	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.maxFrame) {
-		c.maxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit"
+	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.answers.MaxFrame) {
+		c.answers.MaxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit"
 	}
 	if c.name == "" {
 		c.name = c.upstream

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/remoteread/external"
 )
 
 // unconfirmedError is for an answer of which it cannot be found out with which external
@@ -42,14 +43,14 @@ func (c *Client) confirm(ctx context.Context) <-chan confirmed {
 }
 
 // check waits for what confirm began and fails if the labels are others by now.
-func (v *view) check(ctx context.Context, of <-chan confirmed) error {
+func check(ctx context.Context, v *external.View, of <-chan confirmed) error {
 	select {
 	case got := <-of:
 		switch {
 		case got.err != nil:
 			return &unconfirmedError{got.err}
-		case !labels.Equal(got.labels, v.all):
-			return errRelabelled
+		case !v.Added(got.labels):
+			return external.ErrRelabelled
 		}
 		return nil
 	case <-ctx.Done():

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -60,9 +61,9 @@ func (d division) matchers(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 	}
 	var out [][]*prompb.LabelMatcher
 	for _, v := range d.values {
-		out = append(out, with(ms, prompb.LabelMatcher_RE, d.label, v))
+		out = append(out, external.With(ms, prompb.LabelMatcher_RE, d.label, v))
 	}
-	return append(out, with(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
+	return append(out, external.With(ms, prompb.LabelMatcher_NRE, d.label, strings.Join(d.values, "|")))
 }
 
 // divide returns how to divide a fetch that is likely to bring the given series.

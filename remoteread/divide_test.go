@@ -171,7 +171,7 @@ func TestDividedFetchFails(t *testing.T) {
 			status(400, "not this part")(w, r, n)
 			return
 		}
-		answer(frames(wireSeries(0, 3, "__name__", "a", "j", "0")))(w, r, n)
+		answerStream(frames(wireSeries(0, 3, "__name__", "a", "j", "0")))(w, r, n)
 	})
 	c := newClient(t, readConfig(t, base), quick())
 	ctx := selection.Expect(t.Context(), selection.Expectation{Series: labelled(2*partSeries, func(i int) []string { return []string{"j", fmt.Sprint(i % 2)} })})

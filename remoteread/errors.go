@@ -3,24 +3,19 @@ package remoteread
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/prometheus/prometheus/config"
-
+	"github.com/promwarp/promwarp/remoteread/answer"
+	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/urltext"
+	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -105,9 +100,9 @@ func (c *Client) malformed(err error) *Error {
 }
 
 // unasked is for an answer with a series that was not asked for.
-func (c *Client) unasked(err *unaskedError) *Error {
+func (c *Client) unasked(err *answer.UnaskedError) *Error {
 	advice := "the store's answer is unusable; check the store and what lies between"
-	if err.external {
+	if err.External {
 		advice += ", and whether it adds labels that --" + FlagExternalLabels + " does not say"
 	}
 	return c.fail(outcomeMalformed, false, err, advice)
@@ -143,20 +138,6 @@ func (c *Client) connection(err error) *Error {
 		return c.fail(outcomeConnection, true, c.clean("no answer", err), "check that the store is running and its log")
 	}
 }
-
-// clean bounds an error's text and takes secrets out of it. The error itself
-// stays reachable through errors.Is and errors.As.
-func (c *Client) clean(what string, err error) error {
-	return &cleaned{text: what + ": " + c.secrets.line([]byte(err.Error())), err: err}
-}
-
-type cleaned struct {
-	text string
-	err  error
-}
-
-func (e *cleaned) Error() string { return e.text }
-func (e *cleaned) Unwrap() error { return e.err }
 
 // status is for an answer of another status than 200, whose body starts with
 // body.
@@ -215,12 +196,13 @@ func (c *Client) contentType(resp *http.Response, body []byte) *Error {
 // about what is in it.
 func (c *Client) content(err error) *Error {
 	var (
-		own     *Error
-		large   *frameTooLargeError
-		text    *errorText
-		corrupt *corruptError
-		cut     *cutOffError
-		unasked *unaskedError
+		own      *Error
+		answered *answer.TooLargeError
+		large    *wire.FrameTooLargeError
+		text     *wire.StoreError
+		corrupt  *wire.CorruptError
+		cut      *wire.CutOffError
+		unasked  *answer.UnaskedError
 	)
 	e := func() *Error {
 		switch {
@@ -228,157 +210,33 @@ func (c *Client) content(err error) *Error {
 			return own
 		case errors.As(err, &large):
 			return c.fail(outcomeTooLarge, false,
-				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.size, c.maxFrame), "raise "+c.maxFrameSetBy)
+				fmt.Errorf("a frame of %d bytes exceeds the limit of %d bytes", large.Size, c.answers.MaxFrame), "raise "+c.maxFrameSetBy)
+		case errors.As(err, &answered):
+			return c.fail(outcomeTooLarge, false, fmt.Errorf("%w exceeds the limit of %d bytes", err, c.answers.MaxAnswer),
+				"raise --"+FlagMaxFrameBytes+", or narrow the selector or the time range")
 		case errors.As(err, new(*unconfirmedError)):
 			return c.fail(outcomeConnection, true, err, adviceExternal)
-		case errors.Is(err, errRelabelled):
+		case errors.Is(err, external.ErrRelabelled):
 			return c.fail(outcomeRelabelled, false, err, "")
-		case errors.As(err, new(*clashError)):
+		case errors.As(err, new(*external.ClashError)):
 			return c.fail(outcomeClash, false, err, "")
 		case errors.As(err, &unasked):
 			return c.unasked(unasked)
-		case errors.Is(err, errUnfit):
+		case errors.Is(err, answer.ErrUnfit):
 			return c.fail(outcomeUnfit, false, err, "")
 		case errors.Is(err, selection.ErrTooLarge):
 			return c.fail(outcomeTooLarge, false, fmt.Errorf("the answer: %w", err),
 				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")
 		case errors.As(err, &text):
-			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.text)), "see the store's log")
+			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.Text)), "see the store's log")
 		case errors.As(err, &corrupt):
 			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
 		case errors.As(err, &cut):
-			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.err), "see the log of the store and of proxies on the way")
+			return c.fail(outcomeCutOff, true, c.clean("the answer was cut off", cut.Err), "see the log of the store and of proxies on the way")
 		default:
 			return c.malformed(err)
 		}
 	}()
 	e.StatusCode = http.StatusOK
 	return e
-}
-
-// cutOffError is for a body that ended before its end.
-type cutOffError struct{ err error }
-
-func (e *cutOffError) Error() string { return "cut off: " + e.err.Error() }
-func (e *cutOffError) Unwrap() error { return e.err }
-
-// corruptError is for bytes that are not what was sent.
-type corruptError struct{ text string }
-
-func (e *corruptError) Error() string { return e.text }
-
-// retryAfter reads the header Retry-After, in seconds or as a date.
-func retryAfter(h http.Header) time.Duration {
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if v == "" {
-		return 0
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(0, time.Until(at))
-	}
-	// Seconds beyond what a Duration holds are as good as the most it holds.
-	var s int64
-	for _, d := range v {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		s = min(s*10+int64(d-'0'), 1<<32)
-	}
-	return time.Duration(s) * time.Second
-}
-
-// maxLine is the most bytes of a store's own text that a message quotes.
-const maxLine = 256
-
-// redactor makes texts of a store fit for messages.
-type redactor struct{ secrets *strings.Replacer }
-
-// sensitiveHeader matches names of headers that hold credentials. Others, such
-// as a tenant's name, help in a message.
-var sensitiveHeader = regexp.MustCompile("(?i)auth|key|token|secret|password|cookie")
-
-// newRedactor collects the secrets of a configuration that a store, or a page
-// that shows the request, may repeat.
-func newRedactor(cfg *config.RemoteReadConfig) *redactor {
-	var secrets []string
-	pair := func(user, password string) {
-		secrets = append(secrets, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-	}
-	if u := cfg.URL.User; u != nil {
-		password, _ := u.Password()
-		pair(u.Username(), password)
-		secrets = append(secrets, url.QueryEscape(password), url.PathEscape(password))
-	}
-	for _, vs := range cfg.URL.Query() {
-		secrets = append(secrets, vs...)
-	}
-	for name, v := range cfg.Headers {
-		if sensitiveHeader.MatchString(name) {
-			secrets = append(secrets, v)
-		}
-	}
-	h := cfg.HTTPClientConfig
-	secrets = append(secrets, string(h.BearerToken))
-	if h.BasicAuth != nil {
-		pair(h.BasicAuth.Username, string(h.BasicAuth.Password))
-	}
-	if h.Authorization != nil {
-		secrets = append(secrets, string(h.Authorization.Credentials))
-	}
-	if h.OAuth2 != nil {
-		secrets = append(secrets, string(h.OAuth2.ClientSecret))
-	}
-	if h.HTTPHeaders != nil {
-		for _, v := range h.HTTPHeaders.Headers {
-			for _, s := range v.Secrets {
-				secrets = append(secrets, string(s))
-			}
-		}
-	}
-	// Short strings would hit by chance, and taking them out would spell them.
-	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 })
-	// The replacer takes the first that fits, so longer ones go first.
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, s := range slices.Compact(secrets) {
-		pairs = append(pairs, s, "<secret>")
-	}
-	return &redactor{secrets: strings.NewReplacer(pairs...)}
-}
-
-// line is the first line of b that is not empty, without secrets and at most
-// maxLine bytes long. A page of HTML is only said to be one: its first line
-// never says anything.
-func (r *redactor) line(b []byte) string {
-	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
-	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
-		text = strings.TrimSpace(text[:i])
-	}
-	if l := strings.ToLower(text); strings.HasPrefix(l, "<!doctype") || strings.HasPrefix(l, "<html") {
-		return "a page of HTML"
-	}
-	text = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, r.secrets.Replace(text))
-	if len(text) <= maxLine {
-		return text
-	}
-	text = text[:maxLine-len("…")]
-	for len(text) > 0 && !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
-}
-
-// mediaType is the content type without parameters, and the message it holds
-// where it says so.
-func mediaType(h http.Header) (typ, message string) {
-	typ, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil {
-		return "", ""
-	}
-	return typ, params["proto"]
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -295,7 +296,7 @@ func TestExternalLabelsChange(t *testing.T) {
 		ms := randomMatchers(r)
 		sel, _, err := c.Fetch(context.Background(), mint, maxt, ms)
 		if err != nil {
-			require.ErrorIs(t, err, errRelabelled)
+			require.ErrorIs(t, err, external.ErrRelabelled)
 			busy++
 			continue
 		}
@@ -361,7 +362,7 @@ func TestExternalLabelsAreNotThere(t *testing.T) {
 	wrong := &givenExternal{labels.FromStrings("cluster", "us")}
 	c := newClient(t, readConfig(t, s.url), Options{External: wrong})
 	_, _, err := c.Fetch(context.Background(), 0, maxt, anything)
-	require.ErrorIs(t, err, errRelabelled)
+	require.ErrorIs(t, err, external.ErrRelabelled)
 	require.ErrorContains(t, err, "--"+FlagExternalLabels)
 }
 
@@ -371,58 +372,3 @@ type givenExternal struct{ l labels.Labels }
 func (e *givenExternal) Labels(context.Context) (labels.Labels, error)  { return e.l, nil }
 func (e *givenExternal) MayChange() bool                                { return false }
 func (e *givenExternal) Confirm(context.Context) (labels.Labels, error) { return e.l, nil }
-
-// A view asks for series by the labels that are stored, each once.
-func TestViewQueries(t *testing.T) {
-	ext := labels.FromStrings("cluster", "eu", "room", "1")
-	eq := func(name, value string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, name, value) }
-	for name, c := range map[string]struct {
-		ms   []*labels.Matcher
-		keep bool
-		want []string
-	}{
-		"nothing about external labels": {
-			[]*labels.Matcher{eq("a", "b")}, false,
-			[]string{`a="b",cluster="",room=""`, `a="b",cluster!=""`, `a="b",room!=""`},
-		},
-		"the very value of one": {
-			[]*labels.Matcher{eq("cluster", "eu")}, false,
-			[]string{`cluster=~"eu",room=""`, `cluster=~"eu",room!=""`},
-		},
-		"both": {
-			[]*labels.Matcher{eq("cluster", "e.u"), eq("room", "2")}, false,
-			[]string{`cluster=~"e\\.u",room=~"2"`},
-		},
-		"without one": {
-			[]*labels.Matcher{eq("cluster", "")}, false,
-			[]string{`cluster="",cluster="",room=""`, `cluster="",cluster!=""`, `cluster="",room!=""`},
-		},
-		"kept, and the very value of one": {
-			[]*labels.Matcher{eq("a", "b"), eq("cluster", "eu")}, true,
-			[]string{`a="b",cluster="",room=""`, `a="b",cluster=~"eu",cluster!=""`, `a="b",room!=""`},
-		},
-		"kept, and another value of one": {
-			[]*labels.Matcher{eq("cluster", "us")}, true,
-			[]string{`cluster=~"us",cluster!="",room=""`, `cluster=~"us",cluster!="",room!=""`},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v, err := newView(ext, c.keep, c.ms)
-			require.NoError(t, err)
-			var got []string
-			for _, q := range v.queries(v.ms) {
-				back, err := remote.FromLabelMatchers(q)
-				require.NoError(t, err)
-				text := ""
-				for i, m := range back {
-					if i > 0 {
-						text += ","
-					}
-					text += m.String()
-				}
-				got = append(got, text)
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
-}

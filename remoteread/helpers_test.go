@@ -10,9 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
-	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
@@ -27,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -90,43 +89,12 @@ func (closer) Close() error { return nil }
 
 func body(data []byte) closer { return closer{bytes.NewReader(snappy.Encode(nil, data))} }
 
-func marshal(m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
-// frames are series as a stream, a frame each.
-func frames(series ...*prompb.ChunkedSeries) []byte {
-	var b bytes.Buffer
-	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
-	for _, s := range series {
-		if _, err := w.Write(marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{s}})); err != nil {
-			panic(err)
-		}
-	}
-	return b.Bytes()
-}
-
-// wireSeries is a series of one XOR chunk of n samples, 1 s apart.
-func wireSeries(start int64, n int, pairs ...string) *prompb.ChunkedSeries {
-	s := &prompb.ChunkedSeries{}
-	for i := 0; i < len(pairs); i += 2 {
-		s.Labels = append(s.Labels, prompb.Label{Name: pairs[i], Value: pairs[i+1]})
-	}
-	c := chunkenc.NewXORChunk()
-	app, err := c.Appender()
-	if err != nil {
-		panic(err)
-	}
-	for i := range n {
-		app.Append(0, start+int64(i)*1000, float64(i))
-	}
-	s.Chunks = []prompb.Chunk{{MinTimeMs: start, MaxTimeMs: start + int64(n-1)*1000, Type: prompb.Chunk_XOR, Data: c.Bytes()}}
-	return s
-}
+// Those of wiretest that nearly every test uses.
+var (
+	marshal, frames, wireSeries = wiretest.Marshal, wiretest.Frames, wiretest.Series
+	rawFrame, floats            = wiretest.RawFrame, wiretest.Floats
+	chunksOf                    = wiretest.Chunks
+)
 
 func streamed(w http.ResponseWriter, b []byte) {
 	w.Header().Set("Content-Type", "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse")
@@ -191,12 +159,4 @@ func query(t testing.TB, q storage.Queryable, mint, maxt int64, ms ...*labels.Ma
 
 func samplesOf(t testing.TB, s *selection.Selection, mint, maxt int64) map[string][]sample {
 	return expand(t, s.SeriesSet(mint, maxt, nil))
-}
-
-// sameString reports whether a and b are the same in memory, not only equal.
-func sameString(a, b labels.Labels) bool {
-	var x, y *byte
-	_ = a.Validate(func(l labels.Label) error { x = unsafe.StringData(l.Name); return errDiffer })
-	_ = b.Validate(func(l labels.Label) error { y = unsafe.StringData(l.Name); return errDiffer })
-	return x == y
 }

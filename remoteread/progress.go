@@ -46,7 +46,7 @@ func newTally(ctx context.Context, pieces int, limit int64) *tally {
 
 // tally returns one for a fetch in so many pieces.
 func (c *Client) tally(ctx context.Context, pieces int) *tally {
-	t := newTally(ctx, pieces, c.maxBytes)
+	t := newTally(ctx, pieces, c.answers.MaxBytes)
 	if c.memory != nil {
 		t.room = func() error { return c.memory.Room(ctx, memory.Fetched) }
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
+	"github.com/promwarp/promwarp/remoteread/answer"
+	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -43,12 +45,14 @@ type piece struct {
 	span
 	ms       []*prompb.LabelMatcher // that the store is to match
 	matchers []*labels.Matcher      // that the series match which are to come out of it
-	view     *view                  // or nil
+	view     *external.View         // or nil
 	part     int                    // number of the part of a fetch that it is for
 }
 
-// selector returns what checks the series of an answer.
-func (p *piece) selector() selector { return newSelector(p.matchers, p.view == nil) }
+// to says what an answer is to that counts in sh.
+func (q *question) to(sh *share) answer.Question {
+	return answer.Question{Asked: q.matchers, View: q.view, Part: q.part, Exact: q.samples, Count: sh.set}
+}
 
 // ask makes a question. Of its queries the first alone is to have an answer: which series
 // belong to which query would otherwise have to be sorted out again.
@@ -58,11 +62,11 @@ func ask(p piece, samples bool) (question, error) {
 		types[0], types[1] = types[1], types[0]
 	}
 	req := &prompb.ReadRequest{AcceptedResponseTypes: types}
-	for _, ms := range p.view.queries(p.ms) {
+	for _, ms := range p.view.Queries(p.ms) {
 		req.Queries = append(req.Queries, &prompb.Query{StartTimestampMs: p.mint, EndTimestampMs: p.maxt, Matchers: ms})
 	}
-	if p.view.witnessIndex() > 0 {
-		req.Queries = append(req.Queries, p.view.witnessQuery())
+	if p.view.WitnessIndex() > 0 {
+		req.Queries = append(req.Queries, p.view.WitnessQuery())
 	}
 	data, err := proto.Marshal(req)
 	if err != nil {
@@ -81,7 +85,7 @@ func (c *Client) prefersSamples(e selection.Expectation) bool {
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	return size <= c.maxAnswer/2
+	return size <= c.answers.MaxAnswer/2
 }
 
 // fetchOnly fetches one part of a range of one piece.

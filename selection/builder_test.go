@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 func TestBuilderSortsAndJoins(t *testing.T) {
@@ -69,6 +71,7 @@ func TestBuilderRefuses(t *testing.T) {
 		require.Equal(t, name(0), ce.Series)
 	}
 	require.ErrorAs(t, b.Chunk(chunkenc.EncXOR, 2, 1, good), &ce)
+	require.ErrorAs(t, b.Chunk(chunkenc.EncHistogram, 0, 1, []byte{0, 1, 0}), &ce, "no bucket layout")
 	require.ErrorAs(t, b.Chunk(chunkenc.EncXOR, 0, math.MaxInt64, good[:len(good)-4]), &ce)
 	require.ErrorContains(t, ce, name(0).String())
 	require.Error(t, ce.Unwrap())
@@ -104,7 +107,7 @@ func TestBuilderManySlabs(t *testing.T) {
 	// A chunk larger than any slab gets one of its own.
 	b = NewBuilder(0)
 	b.Series(labels.FromStrings("a", "b"))
-	large := append([]byte{0, 1}, make([]byte, 2*maxSlab)...)
+	large := append([]byte{0, 1}, make([]byte, 2*slab.MaxBytes)...)
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 0, large))
 	require.Equal(t, large, finish(t, b).Bytes(finish2(t, b).Chunks(0)[0]))
 }

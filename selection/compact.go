@@ -1,6 +1,10 @@
 package selection
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/selection/slab"
+)
 
 // Compact returns a selection of the same chunks in which every slab is used to at
 // least the given share: the chunks of others are copied into slabs that fit. Those
@@ -10,14 +14,14 @@ func (s *Selection) Compact(share float64) *Selection {
 	s = s.flat()
 	used := make([]int64, len(s.slabs))
 	for i := range s.chunks {
-		used[s.chunks[i].Slab] += int64(s.chunks[i].room())
+		used[s.chunks[i].Slab] += int64(slab.Room(s.chunks[i].Len))
 	}
 	out := *s
 	out.slabs = nil
 	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
 	for k, l := range s.slabs {
 		number[k] = -1
-		if l.mapped != nil || float64(used[k]+Pad) >= share*float64(cap(l.b)) {
+		if l.Mapped() || float64(used[k]+slab.Pad) >= share*float64(cap(l.Bytes())) {
 			number[k] = len(out.slabs)
 			out.slabs = append(out.slabs, l)
 		}
@@ -36,19 +40,14 @@ func (s *Selection) Compact(share float64) *Selection {
 	}
 	for len(moved) > 0 {
 		size, n := 0, 0
-		for ; n < len(moved) && (n == 0 || size+s.chunks[moved[n]].room() <= maxSlab-Pad); n++ {
-			size += s.chunks[moved[n]].room()
+		for ; n < len(moved) && (n == 0 || size+slab.Room(s.chunks[moved[n]].Len) <= slab.MaxBytes-slab.Pad); n++ {
+			size += slab.Room(s.chunks[moved[n]].Len)
 		}
-		l := newSlab(0, size+Pad)
-		b := l.b
+		l := slab.New(size + slab.Pad)
 		for _, i := range moved[:n] {
 			c := &out.chunks[i]
-			data := s.Bytes(s.chunks[i])
-			c.Slab, c.Off = uint32(len(out.slabs)), uint32(len(b))
-			b = append(b, data...)
-			b = b[:int(c.Off)+c.room()]
+			c.Slab, c.Off = uint32(len(out.slabs)), l.Add(s.Bytes(s.chunks[i]))
 		}
-		l.b = b
 		out.slabs = append(out.slabs, l)
 		moved = moved[n:]
 	}

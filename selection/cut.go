@@ -4,8 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/promwarp/promwarp/selection/samples"
 )
 
 // CutAfter returns s without the samples after maxt (ms); see Cut.
@@ -29,30 +28,24 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 	}
 
 	out := &Selection{slabs: s.slabs[:len(s.slabs):len(s.slabs)], discard: s.discard, kept: s.kept}
-	cut := NewBuilder(0).Within(ctx)
+	cut := samples.NewWriter(ctx, len(s.slabs), 0)
 	for i, l := range s.series {
 		start := len(out.chunks)
-		if err := cut.watch.err(); err != nil {
+		cut.Series(l)
+		if err := cut.Watch.Err(); err != nil {
 			return nil, err
 		}
 		for _, c := range s.Overlapping(i, mint, maxt) {
 			if c.MinT < mint || c.MaxT > maxt {
-				if err := cut.watch.err(); err != nil {
+				if err := cut.Watch.Err(); err != nil {
 					return nil, err
 				}
-				part, first, last, err := encodeAs(c.Enc, s.checked(l, c, mint, maxt))
-				if err != nil {
+				cut.Chunks = nil
+				if err := cut.OneChunk(c.Enc, s.Decode(i, []Chunk{c}, mint, maxt, nil)); err != nil {
 					return nil, err
 				}
-				if part.NumSamples() == 0 {
-					continue
-				}
-				cut.Series(l)
-				if err := cut.Chunk(c.Enc, first, last, part.Bytes()); err != nil {
-					return nil, err
-				}
-				c = cut.sel.chunks[len(cut.sel.chunks)-1]
-				c.Slab += uint32(len(s.slabs))
+				out.chunks = append(out.chunks, cut.Chunks...)
+				continue
 			}
 			out.chunks = append(out.chunks, c)
 		}
@@ -63,50 +56,7 @@ func (s *Selection) Cut(ctx context.Context, mint, maxt int64) (*Selection, erro
 		}
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
-	out.slabs = append(out.slabs, cut.sel.slabs...)
+	out.slabs = append(out.slabs, cut.Slabs()...)
 	out.dropSlabs()
 	return out.finish(), nil
-}
-
-// encodeAs returns one chunk of all samples of it, which come from a chunk in
-// encoding e, in that encoding, and the times of the first and last of them (ms).
-func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, first, last int64, err error) {
-	if c, err = chunkenc.NewEmptyChunk(e); err != nil {
-		return nil, 0, 0, err
-	}
-	app, err := c.Appender()
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	gauge := false // whether the chunk is one of gauges, which a stale marker does not say
-	for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
-		st := it.AtST()
-		if c.NumSamples() == 0 {
-			first = it.AtT()
-		}
-		switch v {
-		case chunkenc.ValFloat:
-			var f float64
-			last, f = it.At()
-			app.Append(st, last, f)
-		case chunkenc.ValHistogram:
-			t, h := it.AtHistogram(nil)
-			last = t
-			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
-				h.CounterResetHint = histogram.GaugeType
-			}
-			_, _, app, err = app.AppendHistogram(nil, st, t, h, true)
-		default:
-			t, h := it.AtFloatHistogram(nil)
-			last = t
-			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
-				h.CounterResetHint = histogram.GaugeType
-			}
-			_, _, app, err = app.AppendFloatHistogram(nil, st, t, h, true)
-		}
-		if err != nil {
-			return nil, 0, 0, err
-		}
-	}
-	return c, first, last, it.Err()
 }

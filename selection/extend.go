@@ -7,6 +7,8 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/selection/samples"
 )
 
 // extend returns the union of base and tail, selections of one source, with the chunks
@@ -24,7 +26,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 			series: base.series, first: base.first, chunks: base.chunks, slabs: slabs, memos: base.memos, kept: kept,
 			encodings: base.encodings | tail.encodings, samples: base.samples + tail.samples, data: base.data + tail.data,
 		},
-		merged: NewBuilder(0).Within(ctx), // its slabs come behind those there are
+		merged: samples.NewWriter(ctx, len(slabs), 0),
 	}
 	at := e.addSeries(base, tail.series)
 	if len(e.out.series) == len(base.series) {
@@ -33,7 +35,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 	e.first = make([]uint32, 0, len(e.out.series)+1)
 	e.chunks = make([]Chunk, 0, len(tail.chunks))
 	for j, i := range at {
-		if err := e.merged.watch.err(); err != nil {
+		if err := e.merged.Watch.Err(); err != nil {
 			return nil, err
 		}
 		for len(e.first) <= i {
@@ -59,7 +61,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 		e.first = append(e.first, uint32(len(e.chunks)))
 	}
 	out, further := e.out, e.behind
-	out.slabs = append(out.slabs, e.merged.sel.slabs...)
+	out.slabs = append(out.slabs, e.merged.Slabs()...)
 	out.behind = &further
 	return out.measure(), nil
 }
@@ -68,7 +70,7 @@ func extend(ctx context.Context, base, tail *Selection, kept int64) (*Selection,
 type extension struct {
 	out Selection
 	behind
-	merged   *Builder
+	merged   *samples.Writer
 	ownMemos bool // whether those of out may be changed
 }
 
@@ -136,7 +138,7 @@ func (e *extension) removeOverlaps(i int, table []Chunk, start int) error {
 	e.hidden += len(table) - k
 	cs := slices.Concat(table[k:], e.chunks[start:])
 	out.count(cs, -1)
-	cs, err := out.separate(out.series[i], cs, e.merged)
+	cs, err := e.merged.Separate(out.series[i], out.slabs, cs)
 	if err != nil {
 		return err
 	}

@@ -38,9 +38,7 @@ func drawPart(t testing.TB, r *rand.Rand, n, most int, start int64, overlap bool
 // byUnion is the union of two parts in one table.
 func byUnion(t testing.TB, a, b *Selection) *Selection {
 	t.Helper()
-	s, err := union(ctx, present([]*Selection{a, b}), max(a.kept, b.kept), func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
-		return out.separate(l, cs, merged)
-	})
+	s, err := union(ctx, present([]*Selection{a, b}), max(a.kept, b.kept), separate)
 	require.NoError(t, err)
 	return s
 }

@@ -2,7 +2,6 @@ package selection
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -72,67 +71,3 @@ func collect(ctx context.Context, set interface {
 	s, err := b.Finish()
 	return s, set.Warnings(), err
 }
-
-// Samples adds samples of any kind, which must be in time order, to the current
-// series. Floats is faster where it will do.
-func (b *Builder) Samples(from chunkenc.Iterator) error {
-	it := &inOrder{Iterator: from, series: b.current(), watch: &b.watch}
-	enc := storage.NewSeriesToChunkEncoder(&oneSeries{it: it}).Iterator(nil)
-	for enc.Next() {
-		m := enc.At()
-		if err := b.Chunk(m.Chunk.Encoding(), m.MinTime, m.MaxTime, m.Chunk.Bytes()); err != nil {
-			return err
-		}
-	}
-	if it.err != nil {
-		return it.err
-	}
-	return enc.Err()
-}
-
-// inOrder passes samples through until one does not come after the one before.
-type inOrder struct {
-	chunkenc.Iterator
-	series labels.Labels
-	watch  *watch
-	last   int64
-	any    bool
-	err    error
-}
-
-func (it *inOrder) Next() chunkenc.ValueType {
-	if it.err != nil {
-		return chunkenc.ValNone
-	}
-	if it.err = it.watch.err(); it.err != nil {
-		return chunkenc.ValNone
-	}
-	v := it.Iterator.Next()
-	if v == chunkenc.ValNone {
-		return v
-	}
-	t := it.AtT()
-	if it.any && t <= it.last {
-		it.err = notAscending(it.series, t, it.last)
-		return chunkenc.ValNone
-	}
-	it.last, it.any = t, true
-	return v
-}
-
-func notAscending(l labels.Labels, t, last int64) error {
-	return fmt.Errorf("series %s: sample at %d ms comes after one at %d ms; samples must be in time order", l, t, last)
-}
-
-func (it *inOrder) Err() error {
-	if it.err != nil {
-		return it.err
-	}
-	return it.Iterator.Err()
-}
-
-// oneSeries is a storage.Series over an iterator that is used once.
-type oneSeries struct{ it *inOrder }
-
-func (s *oneSeries) Labels() labels.Labels                        { return s.it.series }
-func (s *oneSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator { return s.it }

@@ -6,6 +6,10 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/selection/samples"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Join returns the union of parts, selections of one source: a series in several
@@ -24,9 +28,12 @@ func Join(ctx context.Context, parts ...*Selection) (*Selection, error) {
 			return out, err
 		}
 	}
-	return union(ctx, parts, kept, func(out *Selection, l labels.Labels, cs []Chunk, _ []int, merged *Builder) ([]Chunk, error) {
-		return out.separate(l, cs, merged)
-	})
+	return union(ctx, parts, kept, separate)
+}
+
+// separate is a removeOverlaps for chunks of one source.
+func separate(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, _ []int) ([]Chunk, error) {
+	return w.Separate(l, slabs, cs)
 }
 
 // present returns the parts that hold something.
@@ -34,10 +41,10 @@ func present(parts []*Selection) []*Selection {
 	return slices.DeleteFunc(slices.Clone(parts), func(p *Selection) bool { return p == nil || p.NumSeries() == 0 })
 }
 
-// removeOverlaps removes the overlaps of cs, the chunks of series l of out. Those of the
+// removeOverlaps removes the overlaps of cs, chunks of series l in slabs. Those of the
 // first part that has the series end before ends[0], of the second before ends[1],
-// and so on. What it encodes anew goes into merged.
-type removeOverlaps func(out *Selection, l labels.Labels, cs []Chunk, ends []int, merged *Builder) ([]Chunk, error)
+// and so on. What it encodes anew goes into w.
+type removeOverlaps func(w *samples.Writer, l labels.Labels, slabs slab.Slabs, cs []Chunk, ends []int) ([]Chunk, error)
 
 // union returns the union of parts, none of them empty, as what is kept until kept
 // (ms); where chunks of a series are not in time order, or overlap, it has remove make
@@ -65,12 +72,12 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 	out.first = make([]uint32, 0, series+1)
 	out.chunks = make([]Chunk, 0, chunks)
 
-	merged := NewBuilder(0).Within(ctx) // its slabs come behind those there are
+	merged := samples.NewWriter(ctx, len(out.slabs), 0)
 	order := newPartsOrder(parts)
 	ends := make([]int, 0, len(parts))
-	settled := false
+	overlapped := false
 	for {
-		if err := merged.watch.err(); err != nil {
+		if err := merged.Watch.Err(); err != nil {
 			return nil, err
 		}
 		have := order.least() // the parts that have the series
@@ -98,8 +105,8 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 			ends = append(ends, len(out.chunks)-start)
 		}
 		if !apart {
-			settled = true
-			cs, err := remove(&out, l, out.chunks[start:], ends, merged)
+			overlapped = true
+			cs, err := remove(merged, l, out.slabs, out.chunks[start:], ends)
 			if err != nil {
 				return nil, err
 			}
@@ -112,8 +119,8 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 		order.advance()
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
-	out.slabs = append(out.slabs, merged.sel.slabs...)
-	if settled {
+	out.slabs = append(out.slabs, merged.Slabs()...)
+	if overlapped {
 		return out.finish(), nil
 	}
 	for _, part := range parts {
@@ -126,7 +133,7 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 
 // shareSlabs returns the slabs of all parts, each once, and for each part which of those
 // its own are, or nil where they keep their numbers.
-func shareSlabs(parts []*Selection) (slabs []*Slab, renumber [][]uint32) {
+func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {
 	index := map[*Slab]uint32{}
 	renumber = make([][]uint32, len(parts))
 	for p, part := range parts {
@@ -179,12 +186,12 @@ func (s *Selection) normalise(ctx context.Context) error {
 	for i := range order {
 		order[i] = i
 	}
-	merged := NewBuilder(0).Within(ctx) // its slabs come behind those there are
-	slices.SortStableFunc(order, comparing(&merged.watch, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) }))
+	merged := samples.NewWriter(ctx, len(s.slabs), 0)
+	slices.SortStableFunc(order, yield.Comparing(&merged.Watch, func(a, b int) int { return labels.Compare(s.series[a], s.series[b]) }))
 
 	out := Selection{slabs: s.slabs, chunks: make([]Chunk, 0, len(s.chunks))}
 	for k := 0; k < len(order); {
-		if err := merged.watch.err(); err != nil {
+		if err := merged.Watch.Err(); err != nil {
 			return err
 		}
 		l := s.series[order[k]]
@@ -192,7 +199,7 @@ func (s *Selection) normalise(ctx context.Context) error {
 		for ; k < len(order) && labels.Equal(s.series[order[k]], l); k++ {
 			out.chunks = append(out.chunks, s.Chunks(order[k])...)
 		}
-		cs, err := out.separate(l, out.chunks[start:], merged)
+		cs, err := merged.Separate(l, out.slabs, out.chunks[start:])
 		if err != nil {
 			return err
 		}
@@ -203,7 +210,7 @@ func (s *Selection) normalise(ctx context.Context) error {
 		}
 	}
 	out.first = append(out.first, uint32(len(out.chunks)))
-	out.slabs = slices.Concat(out.slabs, merged.sel.slabs)
+	out.slabs = slices.Concat(out.slabs, merged.Slabs())
 	*s = out
 	return nil
 }

@@ -107,9 +107,9 @@ func TestJoinOverlaps(t *testing.T) {
 		got := all(t, s)[name(0).String()]
 		require.Len(t, got, len(want))
 		for _, v := range got {
-			require.True(t, want[v.t])
+			require.True(t, want[v.T])
 			if withST(e) {
-				require.Equal(t, v.t-1000, v.st)
+				require.Equal(t, v.T-1000, v.ST)
 			}
 		}
 		for i, p := range parts {
@@ -124,7 +124,7 @@ func TestJoinMixedEncodingsThatOverlap(t *testing.T) {
 	b := one(t, 0, chunkenc.EncHistogram, timesBetween(450, 1350, 100), rising)
 	got := all(t, mustJoin(t, a, b))[name(0).String()]
 	require.Len(t, got, 20)
-	require.True(t, slices.IsSortedFunc(got, func(a, b sample) int { return int(a.t - b.t) }))
+	require.True(t, slices.IsSortedFunc(got, func(a, b sample) int { return int(a.T - b.T) }))
 }
 
 // TestJoinOverlapsInProportion checks that merging does not take much more

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 )
@@ -30,15 +29,15 @@ func layered(t *testing.T, parts ...*Selection) map[string][]sample {
 				seen[name] = map[int64]bool{}
 			}
 			for _, s := range ss {
-				if !seen[name][s.t] {
-					seen[name][s.t] = true
+				if !seen[name][s.T] {
+					seen[name][s.T] = true
 					out[name] = append(out[name], s)
 				}
 			}
 		}
 	}
 	for _, ss := range out {
-		slices.SortFunc(ss, func(a, b sample) int { return cmp.Compare(a.t, b.t) })
+		slices.SortFunc(ss, func(a, b sample) int { return cmp.Compare(a.T, b.T) })
 	}
 	return out
 }
@@ -102,7 +101,7 @@ func recut(t *testing.T, s *Selection, n int) *Selection {
 	for i := range s.NumSeries() {
 		b.Series(s.Labels(i))
 		for _, c := range s.Chunks(i) {
-			it := s.checked(s.Labels(i), c, math.MinInt64, math.MaxInt64)
+			it := s.Decode(i, []Chunk{c}, math.MinInt64, math.MaxInt64, nil)
 			var times []int64
 			values := map[int64]float64{}
 			flush := func() {
@@ -161,8 +160,8 @@ func TestMergeIsTheSameForEveryRange(t *testing.T) {
 	for from := range 10 {
 		part := mustMerge(t, first.Slice(int64(from)*10_000, math.MaxInt64), second)
 		for _, s := range all(t, part)[name(0).String()] {
-			if s.t >= int64(from)*10_000 {
-				require.Equal(t, want[s.t/500], s, "from %d", from)
+			if s.T >= int64(from)*10_000 {
+				require.Equal(t, want[s.T/500], s, "from %d", from)
 			}
 		}
 	}
@@ -191,32 +190,6 @@ func TestMergeKeepsChunks(t *testing.T) {
 		require.Equal(t, 6, s.NumChunks())
 		require.Len(t, s.slabs, 2)
 		require.Len(t, all(t, s)[name(0).String()], 60)
-	}
-}
-
-// TestLayersForgetHints: whether a histogram is a reset of the one before it is
-// only known within a source.
-func TestLayersForgetHints(t *testing.T) {
-	histograms := func(e chunkenc.Encoding, times ...int64) layer {
-		c, err := chunkenc.FromData(e, encode(t, e, times, rising))
-		require.NoError(t, err)
-		return layer{Iterator: c.Iterator(nil)}
-	}
-	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
-	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
-		it := &layers{watch: &watch{}, all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
-		var got []histogram.CounterResetHint
-		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
-			if v == chunkenc.ValHistogram {
-				_, h := it.AtHistogram(nil)
-				got = append(got, h.CounterResetHint)
-				continue
-			}
-			_, h := it.AtFloatHistogram(nil)
-			got = append(got, h.CounterResetHint)
-		}
-		require.NoError(t, it.Err())
-		require.Equal(t, []histogram.CounterResetHint{unknown, not, not, unknown, not, unknown}, got)
 	}
 }
 

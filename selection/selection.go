@@ -9,30 +9,26 @@
 package selection
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/selection/samples"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
-// Chunk addresses one encoded chunk inside a selection's slabs and says what
-// is in it. Times are in ms since the epoch, both ends included.
-type Chunk struct {
-	MinT, MaxT int64
-	Slab       uint32 // index into the selection's slabs
-	Off        uint32 // first byte within the slab, a multiple of Align
-	Len        uint32 // bytes
-	Samples    uint16 // sample count, from the chunk's header
-	Enc        chunkenc.Encoding
-}
+// What a table of chunks and the slabs are made of.
+type (
+	Chunk = slab.Chunk
+	Slab  = slab.Slab
+)
 
-// Align is the alignment in bytes of every chunk within its slab.
-const Align = 8
+// CorruptError says which series holds a chunk that cannot be decoded.
+type CorruptError = samples.CorruptError
 
-// Pad is the number of readable bytes after every chunk, of another chunk or of
-// none, so that a decoder may load eight bytes at once up to the chunk's last byte.
-const Pad = 8
+// ErrTooLarge is returned by a Builder whose chunk bytes exceed its limit.
+var ErrTooLarge = slab.ErrTooLarge
 
 // Selection is what a selector matched: series in label order and, for each,
 // its chunks in time order, none overlapping another.
@@ -41,7 +37,7 @@ type Selection struct {
 	first  []uint32 // chunks of series i are chunks[first[i]:first[i+1]]
 	chunks []Chunk
 	behind *behind // further chunks, or nil
-	slabs  []*Slab
+	slabs  slab.Slabs
 	memos  []*Memo // of the series, or nil
 	kept   int64   // see KeptUntil
 	notes  *Notes
@@ -106,11 +102,8 @@ func (s *Selection) ends(i int) (first, last *Chunk) {
 }
 
 // Bytes returns the encoded bytes of c. The slice must not be changed; its
-// capacity leaves at least Pad further readable bytes.
-func (s *Selection) Bytes(c Chunk) []byte {
-	end := c.Off + c.Len
-	return s.slabs[c.Slab].b[c.Off : end : end+Pad]
-}
+// capacity leaves at least slab.Pad further readable bytes.
+func (s *Selection) Bytes(c Chunk) []byte { return s.slabs.Bytes(c) }
 
 // Has reports whether a chunk of encoding e is present.
 func (s *Selection) Has(e chunkenc.Encoding) bool { return s.encodings&(1<<e) != 0 }
@@ -138,6 +131,12 @@ func (s *Selection) TableBytes() int64 {
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
 func (s *Selection) PayloadBytes() int64 { return s.data + s.text }
+
+// NumSlabs is the number of slabs that chunks lie in.
+func (s *Selection) NumSlabs() int { return len(s.slabs) }
+
+// Slab returns slab k. A slab is the same in all selections that share it.
+func (s *Selection) Slab(k int) *Slab { return s.slabs[k] }
 
 // TextBytes is the size in bytes of the labels.
 func (s *Selection) TextBytes() int64 { return s.text }
@@ -192,18 +191,21 @@ func (s *Selection) measure() *Selection {
 	return s
 }
 
+// counted is memory that is counted as long as somebody has a pointer to it.
+type counted struct{ bytes int64 }
+
+// countTables counts n bytes of tables that s and copies of it share.
+func (s *Selection) countTables(n int64) {
+	if n < leastCounted {
+		return
+	}
+	s.tables = &counted{n}
+	slab.CountUntilFreed(s.tables, n)
+}
+
+// leastCounted is from how many bytes of tables on these are counted: the small ones of
+// small queries cost less than counting them.
+const leastCounted = 16 << 10
+
 // LabelBytes is the memory that labels take, in bytes.
 func LabelBytes(l labels.Labels) int64 { return int64(unsafe.Sizeof(l)) + int64(l.ByteSize()) }
-
-// CorruptError says which series holds a chunk that cannot be decoded.
-type CorruptError struct {
-	Series labels.Labels
-	MinT   int64 // start of the chunk, ms since the epoch
-	Err    error
-}
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("corrupt chunk in series %s starting at %d ms: %v; the data behind it must be repaired or deleted at its source", e.Series, e.MinT, e.Err)
-}
-
-func (e *CorruptError) Unwrap() error { return e.Err }

@@ -4,6 +4,8 @@ import (
 	"sort"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Slice returns the part of s whose chunks overlap mint to maxt (ms, both
@@ -70,9 +72,6 @@ func (s *Selection) Filter(keep func(labels.Labels) bool) *Selection {
 	return out.finish()
 }
 
-// room is the number of bytes that a chunk takes in a slab.
-func (c Chunk) room() int { return Room(c.Len) }
-
 // inRange returns the bounds of the chunks, sorted and disjoint, that overlap
 // mint to maxt (ms, both included).
 func inRange(cs []Chunk, mint, maxt int64) (lo, hi int) {
@@ -95,7 +94,7 @@ func (s *Selection) dropSlabs() {
 		return
 	}
 	number := make([]uint32, len(s.slabs))
-	slabs := make([]*Slab, 0, n)
+	slabs := make(slab.Slabs, 0, n)
 	for k, u := range used {
 		if u {
 			number[k] = uint32(len(slabs))

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 func TestSlice(t *testing.T) {
@@ -159,7 +161,7 @@ func TestCompact(t *testing.T) {
 		requireNormal(t, half)
 		require.Equal(t, all(t, small), all(t, half))
 	}
-	data := append([]byte{0, 1}, make([]byte, maxSlab/3)...)
+	data := append([]byte{0, 1}, make([]byte, slab.MaxBytes/3)...)
 	b := NewBuilder(0)
 	for i := range 20 {
 		b.Series(name(i))

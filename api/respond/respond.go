@@ -70,6 +70,23 @@ func Error(w http.ResponseWriter, code int, typ, message string) {
 	}{"error", typ, message})
 }
 
+// Mistake says what is wrong with a request, for programs.
+type Mistake struct {
+	Code  string `json:"code"`            // which stays as it is when messages change
+	Field string `json:"field,omitempty"` // of the request
+	Hint  string `json:"hint,omitempty"`  // what to do
+}
+
+// Wrong refuses a request that is wrong in Prometheus's form, with what is wrong beside it.
+func Wrong(w http.ResponseWriter, m Mistake, message string) {
+	writeJSON(w, http.StatusBadRequest, struct {
+		Status    string `json:"status"`
+		ErrorType string `json:"errorType"`
+		Error     string `json:"error"`
+		Mistake
+	}{"error", BadData, message, m})
+}
+
 // Data writes an answer in Prometheus's form.
 func Data(w http.ResponseWriter, data any) {
 	writeJSON(w, http.StatusOK, struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // readHead reads the end of a file, whatever it is needed for.
@@ -85,7 +86,7 @@ func parse(ctx context.Context, b []byte, owner any, f footer, h head) (*selecti
 	verified := make(chan error, 1)
 	go func() { verified <- rescue.Do(func() error { return verify(ctx, parts, h.slabs) }) }()
 	// Labels may refer to what they are read from.
-	sel, err := parseSeries(ctx, bytes.Clone(series), parts, selection.MappedSlabs(parts, owner))
+	sel, err := parseSeries(ctx, bytes.Clone(series), parts, slab.Map(parts, owner))
 	if bad := <-verified; bad != nil {
 		return nil, bad
 	}
@@ -113,14 +114,14 @@ func verify(ctx context.Context, parts [][]byte, want []slabHead) error {
 }
 
 // parseSeries makes a selection of the series at b and the slabs.
-func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs []*selection.Slab) (*selection.Selection, error) {
+func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs slab.Slabs) (*selection.Selection, error) {
 	r := reader{b: b}
 	n := r.count(2)
 	series := make([]labels.Labels, 0, n)
 	first := make([]uint32, 1, n+1)
 	chunks := make([]selection.Chunk, 0, r.count(5))
 	var builder labels.ScratchBuilder
-	slab, off := 0, 0
+	k, off := 0, 0
 	for i := range n {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -142,11 +143,11 @@ func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs []*selecti
 				return nil, errors.New("its series are malformed")
 			}
 			c.Len, c.Samples = uint32(length), uint16(samples)
-			if slab < len(parts) && off+selection.Room(c.Len) > len(parts[slab]) {
-				slab, off = slab+1, 0
+			if k < len(parts) && off+slab.Room(c.Len) > len(parts[k]) {
+				k, off = k+1, 0
 			}
-			c.Slab, c.Off = uint32(slab), uint32(off)
-			off += selection.Room(c.Len)
+			c.Slab, c.Off = uint32(k), uint32(off)
+			off += slab.Room(c.Len)
 			chunks = append(chunks, c)
 		}
 		if len(chunks) > math.MaxUint32 {

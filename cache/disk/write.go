@@ -8,20 +8,21 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // writeFile writes sel as a file to w. Of h the slabs are filled in, of f the
 // sizes and checksums. It ends with ctx, between slabs.
 func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *head, f *footer) error {
 	out := &counter{w: w}
-	slab := make([]byte, 0, slabSize)
+	buf := make([]byte, 0, slabSize)
 	flush := func() error {
-		if err := ctx.Err(); err != nil || len(slab) == 0 {
+		if err := ctx.Err(); err != nil || len(buf) == 0 {
 			return err
 		}
-		h.slabs = append(h.slabs, slabHead{uint64(len(slab)), checksum(slab)})
-		_, err := out.Write(slab)
-		slab = slab[:0]
+		h.slabs = append(h.slabs, slabHead{uint64(len(buf)), checksum(buf)})
+		_, err := out.Write(buf)
+		buf = buf[:0]
 		return err
 	}
 	series := binary.AppendUvarint(nil, uint64(sel.NumSeries()))
@@ -38,15 +39,15 @@ func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *he
 			series = binary.AppendUvarint(series, uint64(c.Samples))
 			series = append(series, byte(c.Enc))
 			last = c.MaxT
-			if len(slab) > 0 && len(slab)+selection.Room(c.Len) > slabSize {
+			if len(buf) > 0 && len(buf)+slab.Room(c.Len) > slabSize {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
-			end := len(slab) + selection.Room(c.Len)
-			slab = append(slab, sel.Bytes(c)...)
-			for len(slab) < end {
-				slab = append(slab, 0)
+			end := len(buf) + slab.Room(c.Len)
+			buf = append(buf, sel.Bytes(c)...)
+			for len(buf) < end {
+				buf = append(buf, 0)
 			}
 		}
 	}

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 )
 
 func init() { commands = append(commands, demoCommand) }
@@ -42,9 +45,9 @@ func demoCommand(app *kingpin.Application) (string, func(context.Context) error)
 func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err error) {
 	switch {
 	case o.series < 1:
-		return usagef("--series must be at least 1")
+		return config.Usagef("--series must be at least 1")
 	case o.hours < 1:
-		return usagef("--hours must be at least 1")
+		return config.Usagef("--hours must be at least 1")
 	}
 
 	// Addresses come first: a generated data set is a pity to throw away.
@@ -54,11 +57,11 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	}
 	defer upstream.Close()
 	set := demoSettings(o.listen, "http://"+upstream.Addr().String())
-	logger, err := newLogger(set.Log, stderr)
+	logger, err := config.NewLogger(set.Log, stderr)
 	if err != nil {
 		return err
 	}
-	srv, err := newServer(serverConfig{Settings: set, Logger: logger})
+	srv, err := server.New(server.Config{Settings: set, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -94,16 +97,16 @@ func interruption(ctx context.Context, err error) error {
 }
 
 // demoSettings are the server's settings for the demo.
-func demoSettings(listen, upstream string) settings {
-	s := defaultSettings()
+func demoSettings(listen, upstream string) config.Settings {
+	s := config.Default()
 	s.Upstream.URL = upstream
-	s.Web.ListenAddress = addresses{listen}
+	s.Web.ListenAddress = config.Addresses{listen}
 	s.Log.Level = "warn"
 	return s
 }
 
 // serveDemo serves, and adds samples as time goes by, until ctx is done.
-func serveDemo(ctx context.Context, srv *server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
+func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
 	running := startDemoServer(ctx, srv)
 	defer running.stop()
 	if err := running.waitReady(ctx); err != nil {
@@ -117,7 +120,7 @@ promwarp keeps serving this data until you press Ctrl-C.
   curl        curl '%[1]s/api/v1/query?query=sum+by+(job)+(rate(http_requests_total[5m]))'
 
 The Prometheus that it reads from is at %[3]s
-`, srv.URL(), readPath, prom.url)
+`, srv.URL(), config.ReadPath, prom.url)
 	if data.generator != nil {
 		fmt.Fprintln(stdout, "New samples arrive every 15 seconds.")
 	}
@@ -138,14 +141,14 @@ The Prometheus that it reads from is at %[3]s
 
 // demoServer is a server in its own goroutine.
 type demoServer struct {
-	srv    *server
+	srv    *server.Server
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // of Run, once done
 }
 
 // startDemoServer runs srv until ctx is done or stop is called.
-func startDemoServer(ctx context.Context, srv *server) *demoServer {
+func startDemoServer(ctx context.Context, srv *server.Server) *demoServer {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &demoServer{srv: srv, cancel: cancel, done: make(chan struct{})}
 	go func() {

@@ -19,6 +19,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/timestamp"
 	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 )
 
 // demoQueries are what the demo compares: a dashboard's usual queries.
@@ -45,7 +48,7 @@ type demoAnswer struct {
 
 // compareDemo evaluates each query with Prometheus's engine and over promwarp's
 // API, prints a table, and says whether all answers were the same.
-func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set settings, stdout io.Writer) (bool, error) {
+func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, stdout io.Writer) (bool, error) {
 	fmt.Fprintf(stdout, "\n%d queries over %s at a step of %s; times in ms. Prometheus's engine runs on its own\nTSDB; promwarp's times include fetching, HTTP and JSON. First is with an empty cache,\nrepeated the median of three.\n\n",
 		len(demoQueries), model.Duration(data.end.Sub(data.start)), model.Duration(demoStep))
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
@@ -85,20 +88,20 @@ type demoRow struct {
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is
 // cached at first.
-func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set settings, query string) (row demoRow, err error) {
+func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (row demoRow, err error) {
 	want, took, err := prom.rangeQuery(ctx, query, data.start, data.end)
 	if err != nil {
 		return row, fmt.Errorf("on Prometheus's engine: %w", err)
 	}
 	row.prometheus = took
 
-	set.Web.ListenAddress = addresses{"127.0.0.1:0"}
+	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0"}
 	set.Web.ShutdownTimeout = 0 // nothing is under way when it ends
-	logger, err := newLogger(set.Log, io.Discard)
+	logger, err := config.NewLogger(set.Log, io.Discard)
 	if err != nil {
 		return row, err
 	}
-	srv, err := newServer(serverConfig{Settings: set, Logger: logger})
+	srv, err := server.New(server.Config{Settings: set, Logger: logger})
 	if err != nil {
 		return row, err
 	}

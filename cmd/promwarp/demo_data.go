@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
@@ -95,17 +96,17 @@ func (d *demoData) timesFromBlocks(dir string) error {
 func holdsBlocks(dir string) (bool, error) {
 	metas, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
 	if err != nil {
-		return false, usagef("--data %s: %w", dir, err)
+		return false, config.Usagef("--data %s: %w", dir, err)
 	}
 	if len(metas) > 0 {
 		return true, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return false, usageError{err}
+		return false, config.Usage(err)
 	}
 	if len(entries) > 0 {
-		return false, usagef("--data %s: the directory is not empty and holds no blocks; name a new one", dir)
+		return false, config.Usagef("--data %s: the directory is not empty and holds no blocks; name a new one", dir)
 	}
 	return false, nil
 }

@@ -22,6 +22,7 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
@@ -37,7 +38,7 @@ type demoPrometheus struct {
 
 // startDemoPrometheus serves db on l until Close.
 func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) *demoPrometheus {
-	limits := defaultSettings().Query
+	limits := config.Default().Query
 	p := &demoPrometheus{
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger:                   logger,

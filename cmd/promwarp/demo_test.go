@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 )
 
 // demoOutput is a buffer that may be read while it is written.
@@ -109,7 +111,7 @@ func TestDemoErrors(t *testing.T) {
 	run := func(ctx context.Context, o demoOptions) error {
 		return runDemo(ctx, o, io.Discard, io.Discard)
 	}
-	var usage usageError
+	var usage config.UsageError
 	require.ErrorAs(t, run(t.Context(), demoOptions{hours: 1}), &usage)
 	require.ErrorAs(t, run(t.Context(), demoOptions{series: 1}), &usage)
 

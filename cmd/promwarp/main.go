@@ -14,6 +14,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 )
 
 // Exit codes of every command.
@@ -30,18 +32,9 @@ const (
 // second ends the program at once.
 var commands []func(app *kingpin.Application) (name string, run func(ctx context.Context) error)
 
-// usageError marks an error as one of the command line or the configuration.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// usagef returns a usageError.
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // exitCode is the exit code for the error a command returned.
 func exitCode(err error) int {
-	var usage usageError
+	var usage config.UsageError
 	switch {
 	case err == nil:
 		return exitOK

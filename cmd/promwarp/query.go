@@ -13,6 +13,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/remoteread"
@@ -22,7 +25,7 @@ func init() { commands = append(commands, queryCommand) }
 
 // queryOptions are the flags of promwarp query.
 type queryOptions struct {
-	settings         settingsFlags
+	settings         config.Flags
 	expr             string
 	at               string
 	start, end, step string
@@ -35,9 +38,9 @@ type queryOptions struct {
 func queryCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("query", "Evaluate one PromQL expression and print the answer. Times are RFC 3339, seconds since the epoch, now, or relative such as -24h.")
 	var o queryOptions
-	o.settings.addSource(cmd)
-	o.settings.addQuery(cmd)
-	o.settings.addGPU(cmd)
+	o.settings.AddSource(cmd)
+	o.settings.AddQuery(cmd)
+	o.settings.AddGPU(cmd)
 	cmd.Flag("time", "When to evaluate.").PlaceHolder("now").StringVar(&o.at)
 	cmd.Flag("start", "Start of a range query.").PlaceHolder("TIME").StringVar(&o.start)
 	cmd.Flag("end", "End of a range query.").PlaceHolder("now").StringVar(&o.end)
@@ -102,45 +105,45 @@ func (o *queryOptions) evaluation(now time.Time) (evaluation, error) {
 func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) error {
 	when, err := o.evaluation(time.Now())
 	if err != nil {
-		return usageError{err}
+		return config.Usage(err)
 	}
-	set, err := o.settings.load()
+	set, err := o.settings.Load()
 	if err != nil {
 		return err
 	}
-	if err := set.validate(); err != nil {
-		return usageError{err}
+	if err := set.Validate(); err != nil {
+		return config.Usage(err)
 	}
 	set.Cache.Path = "" // it is the server's
-	logger, err := newLogger(set.Log, stderr)
+	logger, err := config.NewLogger(set.Log, stderr)
 	if err != nil {
-		return usageError{err}
+		return config.Usage(err)
 	}
 	mode, err := engine.ParseMode(o.executor)
 	if err != nil {
-		return usageError{err}
+		return config.Usage(err)
 	}
-	pool := newPool(set.Memory.Limit)
-	reads, err := openBackend(set, storeOptions{memory: pool, reg: prometheus.NewRegistry(), logger: logger})
+	pool := footprint.NewPool(int64(set.Memory.Limit))
+	reads, err := backend.Open(set, backend.Options{Memory: pool, Reg: prometheus.NewRegistry(), Logger: logger})
 	if err != nil {
 		return err
 	}
 	defer reads.Release()
-	from := set.engine(reads.facts())
-	if _, err := from.textSettings.limits().Parser(from.parser()).ParseExpr(o.expr); err != nil {
+	from := set.Engine(reads.Facts())
+	if _, err := from.TextSettings.Limits().Parser(from.Parser()).ParseExpr(o.expr); err != nil {
 		return fmt.Errorf("the expression does not parse: %w", err)
 	}
-	if mode == engine.GPU && set.GPU.Mode == gpuAuto {
-		set.GPU.Mode = gpuRequire
+	if mode == engine.GPU && set.GPU.Mode == config.GPUAuto {
+		set.GPU.Mode = config.GPURequire
 	}
 	var gpus *placement.Placer
-	if set.GPU.Mode == gpuRequire {
-		if gpus, err = openGPUs(set.GPU, logger, nil); err != nil {
+	if set.GPU.Mode == config.GPURequire {
+		if gpus, err = backend.OpenGPUs(set.GPU, logger, nil); err != nil {
 			return err
 		}
 		defer gpus.Close()
 	}
-	eval := newEvaluator(from, gpus, pool, logger)
+	eval := backend.NewEvaluator(from, gpus, pool, logger)
 	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))
@@ -148,9 +151,9 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	ctx = remoteread.WithProgress(ctx, p.report)
 	var q promql.Query
 	if when.step == 0 {
-		q, err = eval.NewInstantQuery(ctx, reads.all, nil, o.expr, when.start)
+		q, err = eval.NewInstantQuery(ctx, reads.All, nil, o.expr, when.start)
 	} else {
-		q, err = eval.NewRangeQuery(ctx, reads.all, nil, o.expr, when.start, when.end, when.step)
+		q, err = eval.NewRangeQuery(ctx, reads.All, nil, o.expr, when.start, when.end, when.step)
 	}
 	if err != nil {
 		return err

@@ -9,20 +9,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/remoteread"
 )
 
 func TestQueryCommand(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	dir := dataDir(t)
+	dir := samples(t)
 	query := func(change func(*queryOptions)) (string, string, error) {
-		o := queryOptions{settings: *parseFlags(t, "--tsdb.path="+dir), executor: "auto", output: "table"}
+		o := queryOptions{settings: readFrom(t, dir), executor: "auto", output: "table"}
 		change(&o)
 		var stdout, stderr bytes.Buffer
 		err := runQuery(context.Background(), o, &stdout, &stderr)
@@ -76,9 +80,9 @@ func TestQueryCommand(t *testing.T) {
 		"end before start": {func(o *queryOptions) { o.expr, o.start, o.end = "m", "2", "1" }, exitUsage, "before"},
 		"no start":         {func(o *queryOptions) { o.expr, o.end = "m", "1" }, exitUsage, "--start"},
 		"both":             {func(o *queryOptions) { o.expr, o.at, o.start = "m", "1", "1" }, exitUsage, "--time"},
-		"no source":        {func(o *queryOptions) { o.expr, o.settings = "m", settingsFlags{} }, exitUsage, "--upstream.url"},
+		"no source":        {func(o *queryOptions) { o.expr, o.settings = "m", config.Flags{} }, exitUsage, "--upstream.url"},
 		"no data": {func(o *queryOptions) {
-			o.expr, o.settings = "m", *parseFlags(t, "--tsdb.path="+t.TempDir())
+			o.expr, o.settings = "m", readFrom(t, t.TempDir())
 		}, exitUsage, "not a Prometheus data directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,4 +156,42 @@ func TestWhen(t *testing.T) {
 	}
 	require.Equal(t, 5*time.Minute+45*time.Second, defaultStep(now.Add(-24*time.Hour), now))
 	require.Equal(t, time.Second, defaultStep(now, now))
+}
+
+// TestQueryWithoutGPU: a query that asks for a GPU fails where there is none.
+func TestQueryWithoutGPU(t *testing.T) {
+	var stderr bytes.Buffer
+	require.Equal(t, exitError, execute(t.Context(), []string{"query", "--upstream.url=http://127.0.0.1:1", "--gpu.library=libnothing.so.1", "--executor=gpu", "sum(up)"}, &stderr))
+	require.Contains(t, stderr.String(), "no NVIDIA driver")
+}
+
+// readFrom are the flags of a query over a data directory.
+func readFrom(t *testing.T, dir string) config.Flags {
+	t.Helper()
+	var f config.Flags
+	app := kingpin.New("test", "")
+	f.AddSource(app)
+	_, err := app.Parse([]string{"--tsdb.path=" + dir})
+	require.NoError(t, err)
+	return f
+}
+
+// samples makes a Prometheus data directory with one sample a minute for an
+// hour of m{i="0"} and m{i="1"}.
+func samples(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := tsdb.Open(dir, nil, nil, tsdb.DefaultOptions(), nil)
+	require.NoError(t, err)
+	app := db.Appender(context.Background())
+	for i := range 2 {
+		var ref storage.SeriesRef
+		for m := range int64(60) {
+			ref, err = app.Append(ref, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), m*60_000, float64(m*int64(i+1)))
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	require.NoError(t, db.Close())
+	return dir
 }

@@ -5,6 +5,10 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 )
 
 func init() { commands = append(commands, serveCommand) }
@@ -12,30 +16,30 @@ func init() { commands = append(commands, serveCommand) }
 // serveCommand declares promwarp serve.
 func serveCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("serve", "Answer Prometheus's HTTP API, remote read included, from an upstream Prometheus or a data directory.")
-	var f settingsFlags
-	f.addSource(cmd)
-	f.addQuery(cmd)
-	f.addServer(cmd)
-	f.addGPU(cmd)
+	var f config.Flags
+	f.AddSource(cmd)
+	f.AddQuery(cmd)
+	f.AddServer(cmd)
+	f.AddGPU(cmd)
 	return cmd.FullCommand(), func(ctx context.Context) error {
-		s, err := f.load()
+		s, err := f.Load()
 		if err != nil {
 			return err
 		}
-		logger, err := newLogger(s.Log, nil)
+		logger, err := config.NewLogger(s.Log, nil)
 		if err != nil {
-			return usageError{err}
+			return config.Usage(err)
 		}
-		cfg := serverConfig{Settings: s, Logger: logger}
-		if f.file != "" {
-			cfg.Reload = f.load
+		cfg := server.Config{Settings: s, Logger: logger}
+		if f.File != "" {
+			cfg.Reload = f.Load
 		}
 		logger.Info("starting promwarp", "version", version.Info(), "build", version.BuildContext())
-		srv, err := newServer(cfg)
+		srv, err := server.New(cfg)
 		if err != nil {
 			return err
 		}
-		go paceCollector(ctx)
+		go footprint.PaceCollector(ctx)
 		return srv.Run(ctx)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // BenchmarkAdd measures adding series of 1440 steps to one group, all with a
@@ -24,7 +23,7 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		for _, op := range []string{"sum", "avg", "min", "max", "count", "stddev"} {
 			b.Run(fmt.Sprintf("%s/%d", op, steps), func(b *testing.B) {
-				a := newAccumulator(plan.Aggregates[op], 1, steps)
+				a := newAccumulator(Named(op), 1, steps)
 				a.reserve(0)
 				b.SetBytes(int64(8 * steps * len(rows)))
 				for b.Loop() {

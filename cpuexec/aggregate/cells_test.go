@@ -1,23 +1,20 @@
 package aggregate
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // TestFullWords: adding stretches of values yields the same bits as adding them
 // one by one.
 func TestFullWords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, name := range slices.Sorted(maps.Keys(plan.Aggregates)) {
-		if op := plan.Aggregates[name]; op.Adds() {
+	for _, f := range Functions() {
+		if op, name := &f.AggregateFunc, f.Name; op.Adds() {
 			for range 3000 {
 				const n = 70
 				one, all := newCells(op, n), newCells(op, n)

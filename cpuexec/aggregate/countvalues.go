@@ -11,6 +11,11 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+var _ = define(&Function{
+	AggregateFunc: plan.AggregateFunc{Name: "count_values", Labels: true},
+	NoGPU:         "it makes labels of values",
+})
+
 // valueCounter evaluates count_values: a series for every group and value, with
 // the value in a label, that counts the group's series with that value. Only
 // what is counted takes memory, never groups times values times steps.

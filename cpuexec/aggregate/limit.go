@@ -9,6 +9,25 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
+var (
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "limitk", Param: true, Keeps: true},
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+			return newCountLimiter(n, p, q, in)
+		},
+		check: (*Parameter).checkCount,
+		NoGPU: "it passes series on as they are",
+	})
+	_ = define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: "limit_ratio", Param: true, Keeps: true},
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+			return newRatioLimiter(n, p, q, in)
+		},
+		check: (*Parameter).checkRatio,
+		NoGPU: "it passes series on as they are",
+	})
+)
+
 // countLimiter is the sink of limitk, which keeps, at every step, the first k
 // series of each group that have a value. Steps are split over the cores.
 type countLimiter struct {

@@ -51,23 +51,36 @@ const mostSeries = 1<<63 - 1<<10
 // keeps some of its input's series, before it looks at these: whether it keeps none
 // at any step, or fails.
 func (p *Parameter) Check(q *operator.Query, n *plan.Aggregate) (none bool, err error) {
-	ratio := n.Func.Name == "limit_ratio"
+	return Of(n.Func).check(p, q, n)
+}
+
+// checkCount is Check for a number of series.
+func (p *Parameter) checkCount(*operator.Query, *plan.Aggregate) (none bool, err error) {
 	switch {
-	case ratio && p.high == 0 && p.low == 0, !ratio && p.high < 1:
+	case p.high < 1:
 		return true, nil
-	case ratio && p.nan:
-		return false, refused("Ratio value is NaN")
 	case p.nan:
 		return false, refused("Parameter value is NaN")
-	case !ratio && p.low <= math.MinInt64:
+	case p.low <= math.MinInt64:
 		return false, refused("Scalar value %v underflows int64", p.low)
-	case !ratio && p.high >= mostSeries:
+	case p.high >= mostSeries:
 		return false, refused("Scalar value %v overflows int64", p.high)
 	}
-	if ratio && p.high > 1 {
+	return false, nil
+}
+
+// checkRatio is Check for a share of the series.
+func (p *Parameter) checkRatio(q *operator.Query, n *plan.Aggregate) (none bool, err error) {
+	switch {
+	case p.high == 0 && p.low == 0:
+		return true, nil
+	case p.nan:
+		return false, refused("Ratio value is NaN")
+	}
+	if p.high > 1 {
 		q.Note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
 	}
-	if ratio && p.low < -1 {
+	if p.low < -1 {
 		q.Note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
 	}
 	return false, nil

@@ -9,8 +9,17 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
+
+var _ = define(&Function{
+	AggregateFunc: plan.AggregateFunc{Name: "quantile", Param: true},
+	Repeats:       true,
+	Ordinary:      exact.IsQuantile,
+	Outside:       "a quantile outside 0 to 1",
+	GPU:           abi.Policy{Kernel: abi.ByQuantile, Name: "Quantile"},
+})
 
 // Quantiles evaluates the quantile operator: for every group and step, the
 // values of the group's series, sorted, interpolated at the parameter's rank.

@@ -20,13 +20,7 @@ type Selector interface {
 
 // NewSelector makes the sink of n.
 func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
-	switch n.Func.Name {
-	case "limit_ratio":
-		return newRatioLimiter(n, p, q, in)
-	case "limitk":
-		return newCountLimiter(n, p, q, in)
-	}
-	return newRanker(n, p, q, in)
+	return Of(n.Func).selector(n, p, q, in)
 }
 
 // Nothing is the sink that keeps no series.

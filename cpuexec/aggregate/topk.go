@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -36,8 +37,26 @@ type ranker struct {
 	collected []plan.Row // of groups without heaps, by series
 }
 
-func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) *ranker {
-	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: n.Func.Name == "bottomk"}
+var (
+	_ = defineRanker("topk", "Top", false)
+	_ = defineRanker("bottomk", "Bottom", true)
+)
+
+func defineRanker(name, policy string, bottom bool) *Function {
+	return define(&Function{
+		AggregateFunc: plan.AggregateFunc{Name: name, Param: true, Keeps: true},
+		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector {
+			return newRanker(n, p, q, in, bottom)
+		},
+		check:    (*Parameter).checkCount,
+		Repeats:  true,
+		Ordinary: func(k float64) bool { return k == k },
+		GPU:      abi.Policy{Kernel: abi.ByRank, Name: policy},
+	})
+}
+
+func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in Input, bottom bool) *ranker {
+	a := &ranker{members: newMembers(n, q, in), k: p.high, ks: p.values, bottom: bottom}
 	a.layOut(a.instant() || a.ks != nil)
 	a.collected = make([]plan.Row, in.N)
 	return a

@@ -73,7 +73,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"topk", "bottomk"} {
-			node := &plan.Aggregate{Func: plan.Aggregates[name], Param: float64(k), Grouping: []string{"g"}}
+			node := &plan.Aggregate{Func: Named(name), Param: float64(k), Grouping: []string{"g"}}
 			want := make([]map[int]float64, steps) // by step, the values that stay by series
 			var first []string                     // the first step's, in order
 			for s := range steps {
@@ -115,7 +115,7 @@ func TestRankerHeaps(t *testing.T) {
 			}
 			for workers := 1; workers < 4; workers++ {
 				q := queryOf(workers, steps)
-				a := newRanker(node, Constant(node.Param), q, numbered(node, n, inGroup))
+				a := newRanker(node, Constant(node.Param), q, numbered(node, n, inGroup), node.Func.Name == "bottomk")
 				err := q.Feed(a, n, func(_, i int, out dense.Row, c *dense.Counts) error {
 					for s, ok := range present[i] {
 						if ok {
@@ -172,7 +172,7 @@ func BenchmarkRanker(b *testing.B) {
 		}
 		for _, name := range []string{"topk", "bottomk", "limitk"} {
 			for _, k := range []float64{1, 5, 10, 100} {
-				node := &plan.Aggregate{Func: plan.Aggregates[name], Param: k}
+				node := &plan.Aggregate{Func: Named(name), Param: k}
 				in := numbered(node, n, n)
 				b.Run(fmt.Sprintf("%s/k=%v/walk=%v", name, k, walk), func(b *testing.B) {
 					q := queryOf(runtime.GOMAXPROCS(0), steps)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // This file is what the decoders of float chunks have in common. They read the
@@ -69,7 +69,7 @@ func load64(b []byte, pos uint, size int) uint64 {
 	if i >= size {
 		return 0
 	}
-	return load(b, i)<<s | uint64(b[i+selection.Pad])>>(8-s)
+	return load(b, i)<<s | uint64(b[i+slab.Pad])>>(8-s)
 }
 
 // load reads the 64 bits at byte at of b. Where at+8 was compared with the length of b

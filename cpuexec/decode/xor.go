@@ -5,12 +5,12 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // decodeXOR decodes the first len(ts) samples of an XOR chunk (the format is
 // described in Prometheus's tsdb/chunkenc/xor.go) into ts, ms, and vs. b is the
-// whole chunk with its two header bytes and must have selection.Pad readable
+// whole chunk with its two header bytes and must have slab.Pad readable
 // bytes behind its end. It reports whether a stale marker is among the values.
 //
 // Each step looks at a 64-bit window loaded at the current bit position. The
@@ -38,7 +38,7 @@ func decodeXOR(b []byte, ts []int64, vs []float64) (stale bool, err error) {
 	far := farApart(t, delta)
 
 	size, end := len(b), uint(len(b))*8
-	b = b[:size+selection.Pad]
+	b = b[:size+slab.Pad]
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)

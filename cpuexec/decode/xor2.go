@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // An XOR2 chunk has a header of three bytes, the number of samples (16 bits)
@@ -53,7 +53,7 @@ func startNumber(b []byte, pos uint, size, ones int) int64 {
 }
 
 // decodeXOR2 decodes the first len(ts) samples of an XOR2 chunk into ts, ms,
-// and vs. b is the whole chunk and must have selection.Pad readable bytes behind its
+// and vs. b is the whole chunk and must have slab.Pad readable bytes behind its
 // end. It reports whether a stale marker is among the values. Start timestamps are
 // added to starts, in which the first sample is sample first, or passed over if that
 // is nil.
@@ -101,7 +101,7 @@ func decodeXOR2(b []byte, ts []int64, vs []float64, starts *Starts, first int) (
 	far := farApart(t, delta)
 
 	size, end := len(b), uint(len(b))*8
-	b = b[:size+selection.Pad]
+	b = b[:size+slab.Pad]
 	pos := uint(at) * 8
 	// The bits that the last value to change might change.
 	lead, sig, mask := uint(0), uint(64), ^uint64(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // randomStarts makes start timestamps of one of several kinds for samples at ts;
@@ -43,7 +43,7 @@ func randomStarts(r *rand.Rand, ts []int64) []int64 {
 func TestDecodeXOR2AgainstIterator(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 4000 {
-		ts, vs := randomSamples(r, 1+r.IntN(300))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(300))
 		requireDecodes(t, selectiontest.Chunk(t, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs), ts, vs)
 	}
 }
@@ -120,7 +120,7 @@ func FuzzXOR2(f *testing.F) {
 	}
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 40 {
-		ts, vs := randomSamples(r, 1+r.IntN(200))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(200))
 		f.Add(selectiontest.Chunk(f, chunkenc.EncXOR2, randomStarts(r, ts), ts, vs))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -142,7 +142,7 @@ func checkXOR2(b []byte) error {
 	stale, err := decodeXOR2(b, ts, vs, &runs, 0)
 
 	// What lies behind the chunk must not matter.
-	behind := slices.Concat(b, slices.Repeat([]byte{0xff}, selection.Pad))
+	behind := slices.Concat(b, slices.Repeat([]byte{0xff}, slab.Pad))
 	ts2, vs2 := make([]int64, n), make([]float64, n)
 	_, err2 := decodeXOR2(behind[:len(b):len(behind)], ts2, vs2, nil, 0)
 	if (err == nil) != (err2 == nil) {

@@ -13,45 +13,10 @@ import (
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// randomSamples makes samples of one of several kinds, so that every control
-// code of the format occurs.
-func randomSamples(r *rand.Rand, n int) ([]int64, []float64) {
-	ts, vs := make([]int64, n), make([]float64, n)
-	kind, t, v := r.IntN(6), r.Int64N(1<<42)-1<<40, 0.0
-	for i := range ts {
-		switch step := r.IntN(20); {
-		case step < 14:
-			t += 15_000
-		case step < 18:
-			t += 15_000 + r.Int64N(1<<uint(3+r.IntN(18)))
-		default:
-			t += 1 + r.Int64N(1<<uint(1+r.IntN(40)))
-		}
-		switch kind {
-		case 0:
-			v += float64(r.IntN(100))
-		case 1:
-			v = r.NormFloat64()
-		case 2:
-			v = math.Float64frombits(r.Uint64())
-		case 3:
-			v = 42
-		case 4:
-			v = []float64{0, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.Float64frombits(value.StaleNaN)}[r.IntN(5)]
-		default:
-			if r.IntN(10) == 0 {
-				v = float64(r.IntN(5))
-			}
-		}
-		ts[i], vs[i] = t, v
-	}
-	return ts, vs
-}
-
 func TestDecodeXORAgainstIterator(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
-		ts, vs := randomSamples(r, 1+r.IntN(200))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(200))
 		b := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 		gt, gv := make([]int64, len(ts)), make([]float64, len(ts))
 		stale, err := decodeXOR(b, gt, gv)
@@ -71,7 +36,7 @@ func TestDecodeXORAgainstIterator(t *testing.T) {
 func TestDecodeXORCorrupt(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
-		ts, vs := randomSamples(r, 2+r.IntN(60))
+		ts, vs := selectiontest.RandomSamples(r, 2+r.IntN(60))
 		good := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
 		for at := range good {
 			for _, flip := range []byte{0xff, 1, 0x80, byte(1 + r.IntN(254))} {
@@ -107,7 +72,7 @@ func checkAgainstIterator(t testing.TB, b []byte) {
 func FuzzDecodeXOR(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 20 {
-		ts, vs := randomSamples(r, 1+r.IntN(50))
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(50))
 		f.Add(selectiontest.Chunk(f, chunkenc.EncXOR, nil, ts, vs))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { checkAgainstIterator(t, selectiontest.Padded(b)) })

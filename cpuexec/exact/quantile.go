@@ -107,3 +107,9 @@ func MedianDeviation(vs []float64, scratch *[]float64) float64 {
 	}
 	return innerQuantile(0.5, s)
 }
+
+// SortedQuantile is Quantile for q within 0 to 1 of values that are in order, NaN first.
+func SortedQuantile(q float64, vs []float64) float64 {
+	lower, upper, weight := position(q, len(vs))
+	return between(vs[lower], vs[upper], weight)
+}

@@ -13,7 +13,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
@@ -62,7 +62,7 @@ func find(n plan.Node, ordered bool, into map[*plan.Aggregate]Leaf) {
 func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 	switch {
 	case n.Func.Adds():
-	case !ordered && (n.Func.Name == "quantile" || n.Func.Name == "topk" || n.Func.Name == "bottomk"):
+	case !ordered && aggregate.Of(n.Func).Repeats:
 	default:
 		return Leaf{}, false
 	}
@@ -84,17 +84,14 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 // plainParams reports whether the parameters of an aggregation and a window are
 // constants of which Prometheus's engine says nothing.
 func plainParams(n *plan.Aggregate, w *plan.Window) bool {
-	switch {
-	case n.ParamNode != nil || len(w.Params) > 0:
-		return false
-	case n.Func.Name == "quantile" && !exact.IsQuantile(n.Param):
-		return false
-	case n.Func.Param && math.IsNaN(n.Param):
-		return false
-	case w.Func.Name == "quantile_over_time" && !exact.IsQuantile(w.Param):
+	if n.ParamNode != nil || len(w.Params) > 0 {
 		return false
 	}
-	return w.Func.Param != plan.TwoParamsAfter || window.CheckFactors(w.Param, w.Trend) == nil
+	if ordinary := aggregate.Of(n.Func).Ordinary; ordinary != nil && !ordinary(n.Param) {
+		return false
+	}
+	ordinary := window.Of(w.Func).Ordinary
+	return ordinary == nil || ordinary(w.Param, w.Trend)
 }
 
 // formOf encodes everything that the values of an aggregation depend on besides its

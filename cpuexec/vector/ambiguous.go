@@ -18,7 +18,7 @@ import (
 func findAmbiguity(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row, declined error) error {
 	sigs := sign(n.Matching, lhs, rhs)
 	a := ambiguity{
-		n: n, namer: newNamer(n, q.DelayedNameRemoval), holds: comparisons[n.Func.Name],
+		n: n, namer: newNamer(n, q.DelayedNameRemoval), holds: Of(n.Func).holds,
 		swapped: n.Matching.Card == parser.CardOneToMany,
 		// At an instant Prometheus's engine looks at what comes out when names have gone.
 		results: q.Grid.Steps > 1 || !q.DelayedNameRemoval,

@@ -10,15 +10,15 @@ import (
 // comparison yields 0 or 1 with asBool, else it keeps the left side's value.
 func kernel(op *plan.MapFunc, asBool bool) func(out dense.Row, first int, lhs, rhs []float64) {
 	if op.Compares {
-		keep := masks[op.Name]
+		keep := Of(op).mask
 		if asBool {
 			return func(out dense.Row, first int, lhs, rhs []float64) { truths(out, first, lhs, rhs, keep) }
 		}
 		return func(out dense.Row, first int, lhs, rhs []float64) { filter(out, first, lhs, rhs, keep) }
 	}
-	compute, ok := loops[op.Name]
-	if !ok {
-		f := arithmetic[op.Name]
+	compute := Of(op).loop
+	if compute == nil {
+		f := Of(op).arithmetic
 		compute = func(out, lhs, rhs []float64) {
 			for k := range out {
 				out[k] = f(lhs[k], rhs[k])
@@ -29,72 +29,6 @@ func kernel(op *plan.MapFunc, asBool bool) func(out dense.Row, first int, lhs, r
 		compute(out.Values[first:first+len(lhs)], lhs, rhs)
 		out.Mark(first, len(lhs))
 	}
-}
-
-// loops are the operators worth a loop of their own.
-var loops = map[string]func(out, lhs, rhs []float64){
-	"+": func(out, lhs, rhs []float64) {
-		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-		for k := range out {
-			out[k] = lhs[k] + rhs[k]
-		}
-	},
-	"-": func(out, lhs, rhs []float64) {
-		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-		for k := range out {
-			out[k] = lhs[k] - rhs[k]
-		}
-	},
-	"*": func(out, lhs, rhs []float64) {
-		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-		for k := range out {
-			out[k] = lhs[k] * rhs[k]
-		}
-	},
-	"/": func(out, lhs, rhs []float64) {
-		lhs, rhs = lhs[:len(out)], rhs[:len(out)]
-		for k := range out {
-			out[k] = lhs[k] / rhs[k]
-		}
-	},
-}
-
-// masks are the comparisons: bit k of the result says that they hold for the
-// values k of up to 64 pairs.
-var masks = map[string]func(lhs, rhs []float64) uint64{
-	"==": equal,
-	"!=": func(lhs, rhs []float64) uint64 { return ^equal(lhs, rhs) },
-	">":  greater,
-	"<":  func(lhs, rhs []float64) uint64 { return greater(rhs, lhs) },
-	">=": atLeast,
-	"<=": func(lhs, rhs []float64) uint64 { return atLeast(rhs, lhs) },
-}
-
-func equal(lhs, rhs []float64) (m uint64) {
-	for k, v := range lhs {
-		if v == rhs[k] {
-			m |= 1 << (k & 63)
-		}
-	}
-	return m
-}
-
-func greater(lhs, rhs []float64) (m uint64) {
-	for k, v := range lhs {
-		if v > rhs[k] {
-			m |= 1 << (k & 63)
-		}
-	}
-	return m
-}
-
-func atLeast(lhs, rhs []float64) (m uint64) {
-	for k, v := range lhs {
-		if v >= rhs[k] {
-			m |= 1 << (k & 63)
-		}
-	}
-	return m
 }
 
 // filter keeps the left side's values for which a comparison holds.

@@ -36,7 +36,7 @@ func BenchmarkCombine(b *testing.B) {
 	lhs, rhs := rows("a"), rows("b")
 	on := &parser.VectorMatching{On: true, MatchingLabels: []string{"instance"}, Card: parser.CardManyToOne, Include: []string{"version"}}
 	binary := func(op string, asBool bool) func(q *operator.Query) (plan.Node, Combination, error) {
-		n := &plan.Binary{Func: plan.Maps[op], Matching: on, Bool: asBool}
+		n := &plan.Binary{Func: Named(op), Matching: on, Bool: asBool}
 		return func(q *operator.Query) (plan.Node, Combination, error) {
 			m, err := match(q, n, lhs, rhs)
 			return n, m, err
@@ -52,7 +52,7 @@ func BenchmarkCombine(b *testing.B) {
 		"times": binary("*", false), "modulo": binary("%", false), "greater": binary(">", false), "greater bool": binary(">", true),
 		"and": set(plan.And), "unless": set(plan.Unless),
 		"scalar": func(q *operator.Query) (plan.Node, Combination, error) {
-			n := &plan.StepMap{Func: plan.Maps["/"]}
+			n := &plan.StepMap{Func: Named("/")}
 			s, err := stepMap(q, n, [][]plan.Row{lhs, rhs[:1]})
 			return n, s, err
 		},
@@ -62,7 +62,7 @@ func BenchmarkCombine(b *testing.B) {
 			for b.Loop() {
 				n, c, err := combine(q)
 				require.NoError(b, err)
-				by := &plan.Aggregate{Func: plan.Aggregates["sum"], Grouping: []string{"version"}}
+				by := &plan.Aggregate{Func: aggregate.Named("sum"), Grouping: []string{"version"}}
 				a := aggregate.NewAdder(by, q, aggregate.InputOf(by, c.Size(), c.Labels), false)
 				_, err = Fill(q, n, c, nil, a)
 				require.NoError(b, err)

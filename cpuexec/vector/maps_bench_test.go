@@ -11,13 +11,13 @@ import (
 func BenchmarkMaps(b *testing.B) {
 	const steps = 1440
 	for _, m := range []*plan.Map{
-		{Func: plan.Maps["*"], Args: []float64{1}},
-		{Func: plan.Maps["-"], Args: []float64{1}, Swap: true},
-		{Func: plan.Maps["/"], Args: []float64{1}},
-		{Func: plan.Maps[">"], Args: []float64{-1}},
-		{Func: plan.Maps["=="], Args: []float64{3}, Bool: true},
-		{Func: plan.Maps["abs"]},
-		{Func: plan.Maps["clamp_min"], Args: []float64{1}},
+		{Func: Named("*"), Args: []float64{1}},
+		{Func: Named("-"), Args: []float64{1}, Swap: true},
+		{Func: Named("/"), Args: []float64{1}},
+		{Func: Named(">"), Args: []float64{-1}},
+		{Func: Named("=="), Args: []float64{3}, Bool: true},
+		{Func: Named("abs")},
+		{Func: Named("clamp_min"), Args: []float64{1}},
 	} {
 		name := m.Func.Name
 		if name == "/" {

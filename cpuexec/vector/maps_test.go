@@ -1,9 +1,7 @@
 package vector
 
 import (
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +15,8 @@ import (
 // comparisons keep those for which they hold.
 func TestMapper(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, name := range slices.Sorted(maps.Keys(plan.Maps)) {
-		f := plan.Maps[name]
+	for _, name := range Names() {
+		f := Named(name)
 		for range 300 {
 			m := &plan.Map{Func: f, Swap: r.IntN(2) == 0, Bool: f.Compares && r.IntN(2) == 0}
 			for range f.Args {
@@ -50,11 +48,11 @@ func TestMapper(t *testing.T) {
 				switch {
 				case m.Bool:
 					want = append(want, scalarFunc(f)(a, b))
-				case !f.Compares && arithmetic[name] == nil:
+				case !f.Compares && Of(f).arithmetic == nil:
 					want = append(want, valueFunc(m)(v))
 				case !f.Compares:
-					want = append(want, arithmetic[name](a, b))
-				case comparisons[name](a, b):
+					want = append(want, Of(f).arithmetic(a, b))
+				case Of(f).holds(a, b):
 					want = append(want, v)
 				}
 			}

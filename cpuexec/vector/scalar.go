@@ -3,7 +3,6 @@ package vector
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -25,9 +24,9 @@ func Scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	case *plan.Vector:
 		copy(out, in[0][0].Values)
 	case *plan.Date:
-		f := dates[n.Func.Name]
+		f := Of(n.Func).value(nil)
 		for k := range out {
-			out[k] = f(time.Unix(g.At(k)/1000, 0).UTC())
+			out[k] = f(float64(g.At(k) / 1000))
 		}
 	case *plan.ScalarOp:
 		f := scalarFunc(n.Func)
@@ -42,10 +41,10 @@ func Scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 
 // scalarFunc returns an operator on numbers. A comparison yields 0 or 1.
 func scalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
-	if g, ok := arithmetic[f.Name]; ok {
-		return g
+	if operate := Of(f).arithmetic; operate != nil {
+		return operate
 	}
-	holds := comparisons[f.Name]
+	holds := Of(f).holds
 	return func(a, b float64) float64 {
 		if holds(a, b) {
 			return 1

@@ -29,19 +29,19 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 			return nil, &plan.Declined{At: n, Reason: ReasonCollide, Merges: true}
 		}
 	}
-	if n.Func.Compares || arithmetic[n.Func.Name] != nil {
+	if f := Of(n.Func); f.holds != nil || f.arithmetic != nil {
 		s.scalar, s.swapped = in[1-n.Vector][0].Values, n.Vector == 1
 		op := n.Func
-		if mirror, ok := mirrored[op.Name]; ok && s.swapped {
+		if f.holds != nil && s.swapped {
 			// What a comparison keeps is the vector's value, on either side.
-			op, s.swapped = plan.Maps[mirror], false
+			op, s.swapped = Named(f.mirror), false
 		}
 		s.apply = kernel(op, n.Bool)
 		return s, nil
 	}
 	s.at = make([]Mapper, q.Grid.Steps)
 	for k := range s.at {
-		if n.Func == plan.StepTime {
+		if n.Func == StepTime {
 			t := float64(q.Grid.At(k)) / 1000
 			s.at[k].value = func(float64) float64 { return t }
 			continue
@@ -50,7 +50,7 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 		for _, scalar := range in[1:] {
 			args = append(args, scalar[0].Values[k])
 		}
-		if n.Func.Name == "clamp" && args[1] < args[0] {
+		if drops := Of(n.Func).Drops; drops != nil && drops(args) {
 			s.at[k].keep = func(float64) bool { return false }
 			continue
 		}
@@ -58,9 +58,6 @@ func stepMap(q *operator.Query, n *plan.StepMap, in [][]plan.Row) (*stepMapped, 
 	}
 	return s, nil
 }
-
-// mirrored are the comparisons by what they are with their sides swapped.
-var mirrored = map[string]string{"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 func (s *stepMapped) Size() int { return len(s.rows) }
 

@@ -144,40 +144,33 @@ func (e *edges) findInstant(f *frame, k int, behind int32, at int64) bool {
 	return true
 }
 
-// extended fills out with what f comes to over windows that are extended. It returns the
-// number of steps with a value.
-func (s *Evaluator) extended(fr *frame, f *plan.WindowFunc, in *column.Samples, out dense.Row) (points int) {
-	e := fr.edges(f == plan.Interpolated)
-	switch f.Name {
-	case "rate":
-		e.differences(fr, in, true, secondsOf(fr.span.Width-fr.span.extension.Before-fr.span.extension.After), s.resets(in), out)
-	case "increase":
-		e.differences(fr, in, true, 0, s.resets(in), out)
-	case "delta":
-		e.differences(fr, in, false, 0, nil, out)
-	case "resets":
-		b := bounds{lo: e.first, hi: fr.hi}
-		countBetween(s.allResets(in, fr.ts), &b, out)
-	case "changes":
-		b := bounds{lo: e.first, hi: fr.hi}
-		s.indices = findChanges(in.Values, s.indices[:0])
-		countBetween(s.indices, &b, out)
-	case plan.Interpolated.Name:
-		copy(out.Present, e.present)
-		for k := fr.from; k < fr.to; k++ {
-			if last := e.last[k]; last < fr.hi[k] {
-				out.Values[k] = e.rightOf(in, k, last, false)
+// Interpolated is a smoothed instant selector: the value at the step on the line
+// between the samples around it, or of the newest one if none comes after.
+var Interpolated = defineUnnamed(&Function{
+	WindowFunc: plan.WindowFunc{Name: "interpolated", KeepsName: true},
+	NoPlain:    "it looks at samples beside its window",
+	Extended: func(s *Evaluator, e *edges) {
+		copy(s.out.Present, e.present)
+		for k := s.fr.from; k < s.fr.to; k++ {
+			if last := e.last[k]; last < s.fr.hi[k] {
+				s.out.Values[k] = e.rightOf(&s.in, k, last, false)
 			}
 		}
-	}
-	return e.points
-}
+	},
+	Reads: Ends,
+	NoGPU: "kernels do not look beyond the ends of windows",
+})
+
+// bounds are the windows of f from their first edges on.
+func (e *edges) bounds(f *frame) *bounds { return &bounds{lo: e.first, hi: f.hi} }
 
 // differences fills out with the difference between the edges of each step; a counter's
-// has what was lost at resets, the samples that are less than the one before, added.
-// seconds divides it, if it is not 0. It is Prometheus's extendedRate for floats,
-// operation by operation.
-func (e *edges) differences(fr *frame, in *column.Samples, counter bool, seconds float64, resets []int32, out dense.Row) {
+// has what was lost at resets, the samples that are less than the one before, added, and
+// its rate is per second. It is Prometheus's extendedRate for floats, operation by operation.
+func (e *edges) differences(s *Evaluator, kind difference) {
+	fr, in, out, resets := s.fr, &s.in, s.out, s.resetsOf(kind)
+	counter, x := kind != gaugeDelta, fr.span.extension
+	seconds := secondsOf(fr.span.Width - x.Before - x.After)
 	copy(out.Present, e.present)
 	next := 0 // resets[next:] come behind the first sample between the edges
 	for k := fr.from; k < fr.to; k++ {
@@ -197,7 +190,7 @@ func (e *edges) differences(fr *frame, in *column.Samples, counter bool, seconds
 			}
 			v += e.lost(in, e.from[k], e.to[k], left, right, resets[next:])
 		}
-		if seconds != 0 {
+		if kind == counterRate {
 			v /= seconds
 		}
 		out.Values[k] = v

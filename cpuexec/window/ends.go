@@ -3,7 +3,6 @@ package window
 import (
 	"sort"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -11,25 +10,14 @@ import (
 // window and, where a counter was reset, at those around that. Of a packed column,
 // which may have many more samples than there are steps, only these are unpacked.
 
-// atEnds reports whether f is such a function.
-func atEnds(f *plan.WindowFunc) bool {
-	switch f.Name {
-	case "rate", "increase", "delta", "irate", "idelta", "resets":
-		return true
-	}
-	return f == plan.Last || f == plan.Interpolated
-}
-
 // TakesPacked reports whether f takes packed values as they are.
-func TakesPacked(f *plan.WindowFunc) bool {
-	return atEnds(f) || f.Name == "sum_over_time" || f.Name == "avg_over_time"
-}
+func TakesPacked(f *plan.WindowFunc) bool { return Of(f).Reads != Unpacked }
 
-// split returns the first step of fr with samples behind the packed ones of in, and
-// puts all samples into in.vs that this and later steps read, and the last packed
-// one: at their places, what is before them means nothing. The memory is the
-// evaluator's.
-func (s *Evaluator) split(in *column.Samples, fr *frame) int {
+// splitPacked returns the first step with samples behind the packed ones, and puts all
+// samples into in.Values that this and later steps read, and the last packed one: at
+// their places, what is before them means nothing. The memory is the evaluator's.
+func (s *Evaluator) splitPacked() int {
+	in, fr := &s.in, s.fr
 	if in.Units == nil {
 		return fr.from
 	}

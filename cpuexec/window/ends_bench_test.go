@@ -25,7 +25,7 @@ func BenchmarkEnds(b *testing.B) {
 	}
 	for _, columns := range []int{1, 4096} {
 		ins := packedSamples(b, columns, ts, vs, n)
-		for _, f := range []*plan.WindowFunc{plan.Windows["rate"], plan.Windows["irate"], plan.Last} {
+		for _, f := range []*plan.WindowFunc{Named("rate"), Named("irate"), Last} {
 			b.Run(fmt.Sprintf("%s/%d", f.Name, columns), func(b *testing.B) {
 				sp := sp
 				sp.instant = f.Instant
@@ -33,7 +33,7 @@ func BenchmarkEnds(b *testing.B) {
 				var c dense.Counts
 				i := 0
 				for b.Loop() {
-					if err := w.Evaluate(frames, &Call{Func: f, Param: 0, Trend: 0}, ins[i%columns], out, &c); err != nil {
+					if err := w.Evaluate(frames, &Call{Func: Of(f), Param: 0, Trend: 0}, ins[i%columns], out, &c); err != nil {
 						b.Fatal(err)
 					}
 					i++
@@ -64,14 +64,14 @@ func BenchmarkExtended(b *testing.B) {
 		{"hourly", plan.Extension{}, hourly}, {"deltas", plan.Extension{}, deltas},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			w := &plan.Window{Scan: &plan.Scan{}, Func: plan.Windows["rate"], Width: 300_000, Extension: c.extension}
+			w := &plan.Window{Scan: &plan.Scan{}, Func: Named("rate"), Width: 300_000, Extension: c.extension}
 			frames := NewFrames(SpanOf(w, plan.Grid{Start: 300_000, Interval: 60_000, Steps: steps}, nil))
 			s, out := &Evaluator{}, dense.New(steps)
 			var got dense.Counts
 			in := column.NewSamples(ts, vs)
 			in.Starts = c.starts
 			for b.Loop() {
-				if err := s.Evaluate(frames, &Call{Func: w.Func, Param: 0, Trend: 0}, in, out, &got); err != nil {
+				if err := s.Evaluate(frames, &Call{Func: Of(w.Func), Param: 0, Trend: 0}, in, out, &got); err != nil {
 					b.Fatal(err)
 				}
 			}

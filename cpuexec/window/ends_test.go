@@ -22,10 +22,13 @@ import (
 // have the bits that they have from plain ones, on every step.
 func TestEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	functions := []*plan.WindowFunc{plan.Last}
-	for _, name := range []string{"rate", "increase", "delta", "irate", "idelta", "resets", "sum_over_time", "avg_over_time"} {
-		functions = append(functions, plan.Windows[name])
+	var functions []*plan.WindowFunc
+	for _, f := range Functions() {
+		if f.Reads != Unpacked && f.Fast != nil {
+			functions = append(functions, &f.WindowFunc)
+		}
 	}
+	require.Greater(t, len(functions), 8)
 	outside := 0 // values in steps that the packed samples end before
 	for range 4000 {
 		ts, vs := endsData(r)
@@ -103,7 +106,7 @@ func evaluateAlone(t *testing.T, sp Span, f *plan.WindowFunc, in column.Samples,
 	w, frames := &Evaluator{}, NewFrames(sp)
 	w.Reset(sp.Grid.Steps)
 	defer func() { frames.CountSamples(w.Steps); frames.Release() }()
-	require.NoError(t, w.Evaluate(frames, &Call{Func: f, Param: 0, Trend: 0}, in, out, c))
+	require.NoError(t, w.Evaluate(frames, &Call{Func: Of(f), Param: 0, Trend: 0}, in, out, c))
 }
 
 // endsData is a counter or a gauge of whole numbers.

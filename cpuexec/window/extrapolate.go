@@ -161,12 +161,13 @@ func (e *extrapolation) find(guess, n int, lead, trail int64) int {
 // extrapolated fills out with the difference between the first and the last
 // sample of each step's window, extrapolated to the window's ends. It is
 // Prometheus's extrapolatedRate for floats, operation by operation. resets are
-// the samples that are less than the one before; a gauge has none. Steps before
-// split have packed samples. It returns the number of steps with a value.
+// the samples that are less than the one before; a gauge has none. It returns the
+// number of steps with a value.
 //
 //	increase = (v[last] - v[first] + sum of v[r-1] over resets r) *
 //	           (covered + to start + to end) / covered
-func extrapolated(fr *frame, in *column.Samples, split int, kind difference, resets []int32, out dense.Row) (points int) {
+func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
+	fr, in, split, out := s.fr, &s.in, s.split, s.out
 	e := fr.extrapolation(kind)
 	copy(out.Present, e.pairs)
 	vals, his := out.Values[:len(fr.hi)], fr.hi

@@ -1,6 +1,46 @@
 package window
 
-import "github.com/promwarp/promwarp/cpuexec/dense"
+import (
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
+)
+
+var (
+	_ = defineExtreme("max_over_time", 1, "Max")
+	_ = defineExtreme("min_over_time", -1, "Min")
+)
+
+func defineExtreme(name string, sign float64, policy string) *plan.WindowFunc {
+	return define(&Function{
+		WindowFunc: plan.WindowFunc{Name: name},
+		Plain: func(w *Window) (float64, bool) {
+			extreme := w.Values[0]
+			for _, v := range w.Values {
+				if v*sign > extreme*sign || extreme != extreme {
+					extreme = v
+				}
+			}
+			return extreme, true
+		},
+		Fast: func(s *Evaluator) (int, bool) {
+			s.indices = extremes(s.in.Values, &s.bounds, sign, s.indices, s.out)
+			return s.fr.counts.Points, true
+		},
+		GPU: abi.Policy{Kernel: abi.ByOperator, Name: policy},
+	})
+}
+
+// timeOf is the time in seconds of the last of a window's values that beats those before it.
+func (w *Window) timeOf(beats func(v, best float64) bool) float64 {
+	at := 0
+	for k, v := range w.Values {
+		if best := w.Values[at]; beats(v, best) || best != best {
+			at = k
+		}
+	}
+	return w.secondsAt(at)
+}
 
 // extremes fills out with the largest value of each window, or the smallest
 // when sign is -1. Of equal ones it is the first, and NaN only where there is

@@ -5,20 +5,66 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
 )
 
-// lastSample fills out with the newest sample within the lookback of each step.
-// Where that is a stale marker, which stale lists in time order, there is no
-// value.
+const noPlainInstant = "it looks at stale markers, which plain forms do not see"
+
+// Last is the instant selector, which has no name in PromQL.
+var Last = defineUnnamed(&Function{
+	WindowFunc: plan.WindowFunc{Name: "last", Instant: true, KeepsName: true},
+	NoPlain:    noPlainInstant,
+	Fast:       func(s *Evaluator) (int, bool) { return s.newest(), true },
+	Reads:      Ends,
+	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "Instant"},
+})
+
+// Timestamp is the function timestamp of an instant selector: the time of the
+// sample that the selector yields.
+var Timestamp = defineUnnamed(&Function{
+	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true},
+	NoPlain:    noPlainInstant,
+	Fast:       newestTime,
+	GPU:        abi.Policy{Kernel: abi.ByEnds, Name: "InstantTime"},
+})
+
+// InfoTime is the function of info series: the time of the newest sample, by which the
+// series that counts is found.
+var InfoTime = defineUnnamed(&Function{
+	WindowFunc: plan.WindowFunc{Name: "timestamp", Instant: true, KeepsName: true},
+	NoPlain:    noPlainInstant,
+	Fast:       newestTime,
+	NoGPU:      "info series are few",
+})
+
+// StartTimestamp is the function start_timestamp of an instant selector: the start
+// timestamp of the sample that the selector yields.
+var StartTimestamp = defineUnnamed(&Function{
+	WindowFunc: plan.WindowFunc{Name: "start_timestamp", Instant: true, StartTime: true},
+	NoPlain:    noPlainInstant,
+	Fast: func(s *Evaluator) (int, bool) {
+		s.seconds = s.in.Starts.Seconds(s.seconds[:0], s.in.Values)
+		s.in.Values = s.seconds
+		return s.newest(), true
+	},
+	NoGPU: "kernels do not decode start timestamps",
+})
+
+// newestTime is newest of the times of samples.
+func newestTime(s *Evaluator) (int, bool) {
+	s.seconds = seconds(s.seconds[:0], s.fr.ts, s.in.Values)
+	s.in.Values = s.seconds
+	return s.newest(), true
+}
+
+// newest fills out with the newest sample within the lookback of each step. Where that
+// is a stale marker there is no value. It returns the number of steps with one.
 //
 //	out[k] = v[j], j the last with ts[j] <= T and ts[j] > T-lookback
-//
-// Steps before split have packed samples.
-func lastSample(fr *frame, in *column.Samples, split int, stale []int32, out dense.Row, sc StepCounts) dense.Counts {
-	fr.used.Add(1)
+func (s *Evaluator) newest() (points int) {
+	fr, in, split, out := s.fr, &s.in, s.split, s.out
 	copy(out.Present, fr.any)
 	for k := fr.from; k < split; {
 		k += packedLast(out.Values[k:split], &in.Packed, fr.hi[k:split])
@@ -34,9 +80,9 @@ func lastSample(fr *frame, in *column.Samples, split int, stale []int32, out den
 			vals[k] = vs[hi-1]
 		}
 	}
-	points := fr.counts.Points
+	points = fr.counts.Points
 	k := fr.from
-	for _, i := range stale {
+	for _, i := range s.stale() {
 		// The first step whose newest sample comes no earlier.
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > i })
 		for ; k < fr.to && fr.hi[k] == i+1; k++ {
@@ -44,12 +90,12 @@ func lastSample(fr *frame, in *column.Samples, split int, stale []int32, out den
 				continue
 			}
 			out.Present[k>>6] &^= 1 << (k & 63)
-			sc.All[k]--
-			sc.Fresh[k]--
+			s.Steps.All[k]--
+			s.Steps.Fresh[k]--
 			points--
 		}
 	}
-	return dense.Counts{Points: points}
+	return points
 }
 
 // seconds appends the times of samples in seconds to out, keeping stale markers.

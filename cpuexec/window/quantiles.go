@@ -5,7 +5,62 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
 )
+
+var (
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "quantile_over_time", Param: plan.ParamBefore},
+		Plain:      func(w *Window) (float64, bool) { return exact.Quantile(w.Param, w.copied()), true },
+		Fast:       (*Evaluator).quantiles,
+		Ordinary:   func(q, _ float64) bool { return exact.IsQuantile(q) },
+		Outside:    "a quantile outside 0 to 1",
+		GPU:        abi.Policy{Kernel: abi.ByOrder, Name: "Quantile"},
+	})
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "mad_over_time"},
+		Plain:      func(w *Window) (float64, bool) { return exact.MedianDeviation(w.Values, &w.scratch), true },
+		Fast: func(s *Evaluator) (int, bool) {
+			if !s.ranks(deviationCost) {
+				return 0, false
+			}
+			slidingDeviations(s.in.Values, &s.bounds, &s.order, &s.window.scratch, s.out)
+			return s.fr.counts.Points, true
+		},
+		GPU: abi.Policy{Kernel: abi.ByOrder, Name: "Distance"},
+	})
+)
+
+// ranks decides whether to slide over the order of the values, and prepares for it.
+func (s *Evaluator) ranks(cost int) bool {
+	return s.bounds.overlap(cost) && s.order.Set(s.in.Values, int(s.bounds.first()), int(s.bounds.end()))
+}
+
+// quantiles slides where that is worth it, and notes at which steps there is a quantile that
+// may be none.
+func (s *Evaluator) quantiles() (points int, ok bool) {
+	switch {
+	case s.call.Varying[0] != nil || !exact.IsQuantile(s.call.Param):
+		points = s.plain()
+		s.note()
+		return points, true
+	case s.ranks(quantileCost):
+		slidingQuantiles(&s.bounds, &s.order, s.call.Param, s.out)
+		return s.fr.counts.Points, true
+	}
+	return 0, false
+}
+
+// note notes the steps at which the series has a quantile.
+func (s *Evaluator) note() {
+	if s.noted == nil {
+		s.noted = make([]uint64, len(s.out.Present))
+	}
+	for w, p := range s.out.Present {
+		s.noted[w] |= p
+	}
+}
 
 // slidingQuantiles fills out with the quantile of each window.
 func slidingQuantiles(b *bounds, o *exact.Ranks, q float64, out dense.Row) {
@@ -30,40 +85,7 @@ func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float
 	})
 }
 
-// sortedQuantiles fills out with the quantile of each window, which it sorts anew.
-// scratch is memory to use and to grow.
-func sortedQuantiles(vs []float64, b *bounds, q float64, scratch *[]float64, out dense.Row) {
-	b.each(out, func(_ int, lo, hi int32) float64 {
-		*scratch = append((*scratch)[:0], vs[lo:hi]...)
-		return exact.Quantile(q, *scratch)
-	})
-}
-
-// sortedDeviations fills out with the median absolute deviation of each window.
-func sortedDeviations(vs []float64, b *bounds, scratch *[]float64, out dense.Row) {
-	b.each(out, func(_ int, lo, hi int32) float64 { return exact.MedianDeviation(vs[lo:hi], scratch) })
-}
-
-// steppedQuantiles fills out with a quantile of each window that may be another at each
-// step, or none, and notes at which steps there is one.
-func (s *Evaluator) steppedQuantiles(vs []float64, fn *Call, out dense.Row) {
-	q := fn.Param
-	s.bounds.each(out, func(k int, lo, hi int32) float64 {
-		if fn.Varying[0] != nil {
-			q = fn.Varying[0][k]
-		}
-		s.values = append(s.values[:0], vs[lo:hi]...)
-		return exact.Quantile(q, s.values)
-	})
-	if s.noted == nil {
-		s.noted = make([]uint64, len(out.Present))
-	}
-	for w, p := range out.Present {
-		s.noted[w] |= p
-	}
-}
-
-// InvalidQuantiles calls f with the quantiles that steppedQuantiles has noted and that are
+// InvalidQuantiles calls f with the quantiles that note has noted and that are
 // none, in their order; with a constant perhaps several times.
 func (s *Evaluator) InvalidQuantiles(fn *Call, f func(q float64)) {
 	q := fn.Param

@@ -5,8 +5,47 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
+
+var (
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "deriv", Exactness: plan.Compensated},
+		Plain:      func(w *Window) (float64, bool) { return w.line(false) },
+		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(false) },
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope"},
+	})
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "predict_linear", Param: plan.ParamAfter, Exactness: plan.Compensated},
+		Plain:      func(w *Window) (float64, bool) { return w.line(true) },
+		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(true) },
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction"},
+	})
+)
+
+// line is the slope of the least-squares line through the samples, or with predict its
+// value Param seconds after the step.
+func (w *Window) line(predict bool) (float64, bool) {
+	if len(w.Values) < 2 {
+		return 0, false
+	}
+	if !predict {
+		slope, _ := exact.Line(w.Times, w.Values, w.Times[0])
+		return slope, true
+	}
+	slope, intercept := exact.Line(w.Times, w.Values, w.Step)
+	return float64(slope*w.Param) + intercept, true
+}
+
+// slideRegressions slides where that is worth it.
+func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
+	if !s.slide(s.in.Values, regressionCost) {
+		return 0, false
+	}
+	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.span.Grid}
+	return slidingRegressions(s.fr.ts, s.in.Values, &s.bounds, &s.fixed, l, s.out), true
+}
 
 // slidingRegressions fills out with the slope of the least-squares line through
 // each window's samples, per second, or, with predict, with its value that many
@@ -169,23 +208,4 @@ func (p *fit) value(l *line, f *exact.Fixed) (float64, bool) {
 	}
 	finite := math.Abs(value) <= math.MaxFloat64
 	return value * f.Unit, finite && off <= exact.Tolerance*math.Abs(value)
-}
-
-// regressions fills out by Prometheus's operations.
-func regressions(ts []int64, vs []float64, b *bounds, l line, out dense.Row) (points int) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	for k := range b.lo {
-		if b.giveUp(k) {
-			break
-		}
-		lo, hi := b.lo[k], b.hi[k]
-		if hi-lo < 2 {
-			continue
-		}
-		points++
-		l.at(k)
-		cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
-	}
-	return points
 }

@@ -79,6 +79,21 @@ func (w *windowed) row() dense.Row {
 	return dense.New(len(w.b.lo))
 }
 
+// plain fills out with the plain form of a function and returns the number of its values.
+func (w *windowed) plain(name string, param float64, out dense.Row) (points int) {
+	for k, lo := range w.b.lo {
+		x := Window{Times: w.ts[lo:w.b.hi[k]], Values: w.vs[lo:w.b.hi[k]], Step: w.g.At(k), Param: param}
+		if len(x.Times) == 0 {
+			continue
+		}
+		if v, ok := byName[name].Plain(&x); ok {
+			out.Set(k, v)
+			points++
+		}
+	}
+	return points
+}
+
 // requireAlike compares two rows, bit by bit where tolerance is 0.
 func (w *windowed) requireAlike(t *rapid.T, want, got dense.Row, tolerance float64, what string) {
 	require.Equal(t, want.Present, got.Present, what)
@@ -111,7 +126,14 @@ func TestSlidingSums(t *testing.T) {
 		}
 		for _, mean := range []bool{false, true} {
 			want, got := w.row(), w.row()
-			sums(w.vs, &w.b, mean, want)
+			name := "sum_over_time"
+			if mean {
+				name = "avg_over_time"
+			}
+			w.plain(name, 0, want)
+			abreast := w.row()
+			sums(w.vs, &w.b, mean, abreast)
+			w.requireAlike(t, want, abreast, 0, name)
 			slidingSums(w.vs, &w.b, mean, &f, got)
 			tolerance := 0.0
 			if mean && !f.Small(len(w.vs)) {
@@ -130,7 +152,7 @@ func TestSlidingVariances(t *testing.T) {
 		}
 		for _, root := range []bool{false, true} {
 			want, got := w.row(), w.row()
-			variances(w.vs, &w.b, root, want)
+			w.plain(map[bool]string{false: "stdvar_over_time", true: "stddev_over_time"}[root], 0, want)
 			slidingVariances(w.vs, &w.b, root, &f, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 		}
@@ -146,7 +168,7 @@ func TestSlidingRegressions(t *testing.T) {
 		seconds := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e5, 1e5), rapid.SampledFrom([]float64{0, math.Inf(1), math.NaN()})).Draw(t, "seconds")
 		for _, l := range []line{{}, {predict: true, seconds: seconds, grid: w.g}} {
 			want, got := w.row(), w.row()
-			n := regressions(w.ts, w.vs, &w.b, l, want)
+			n := w.plain(map[bool]string{false: "deriv", true: "predict_linear"}[l.predict], seconds, want)
 			require.Equal(t, n, slidingRegressions(w.ts, w.vs, &w.b, &f, l, got))
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("%+v", l))
 		}
@@ -162,13 +184,13 @@ func TestSlidingOrder(t *testing.T) {
 		var scratch []float64
 		q := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 0.5, 1})).Draw(t, "quantile")
 		want, got := w.row(), w.row()
-		sortedQuantiles(w.vs, &w.b, q, &scratch, want)
+		w.plain("quantile_over_time", q, want)
 		slidingQuantiles(&w.b, &o, q, got)
 		w.requireAlike(t, want, got, 0, fmt.Sprint("quantile ", q))
 
 		require.True(t, o.Set(w.vs, int(w.b.first()), int(w.b.end())))
 		want, got = w.row(), w.row()
-		sortedDeviations(w.vs, &w.b, &scratch, want)
+		w.plain("mad_over_time", 0, want)
 		slidingDeviations(w.vs, &w.b, &o, &scratch, got)
 		w.requireAlike(t, want, got, 0, "median absolute deviation")
 	})
@@ -183,7 +205,7 @@ func TestFiniteFolds(t *testing.T) {
 			return
 		}
 		want, got := w.row(), w.row()
-		variances(w.vs, &w.b, false, want)
+		w.plain("stdvar_over_time", 0, want)
 		late := variancesLater{vs: w.vs, b: &w.b, out: got}
 		for k, lo := range w.b.lo {
 			if lo < w.b.hi[k] {
@@ -230,7 +252,7 @@ func TestSlidingIsTaken(t *testing.T) {
 func TestSlidingIgnoresOtherSamples(t *testing.T) {
 	ts, vs := gauge("shares", 700)
 	const cut = 1000
-	for _, name := range []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"} {
+	for _, name := range Names() {
 		var rows [2]dense.Row
 		for i, outside := range []float64{math.NaN(), 1e300} {
 			for k := range cut {
@@ -242,7 +264,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			w.Reset(sp.Grid.Steps)
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: plan.Windows[name], Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: byName[name], Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

@@ -5,8 +5,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
-	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/plan"
 )
 
 // This file is what start timestamps change in the functions of counters. Most windows
@@ -14,30 +12,14 @@ import (
 // more among those that the values show, and only windows whose first sample began
 // within them, and the last samples of irate that did, are evaluated once more.
 
-// computeStarted fills out with f over samples some of which have start timestamps. Of
-// the steps with samples there are so many; it returns those with a value.
-func (s *Evaluator) computeStarted(fr *frame, f *plan.WindowFunc, in *column.Samples, split int, out dense.Row, steps int) (points int) {
-	switch f.Name {
-	case "rate":
-		return s.increases(fr, in, split, counterRate, out)
-	case "increase":
-		return s.increases(fr, in, split, counterIncrease, out)
-	case "irate":
-		return s.rates(fr, in, split, out)
-	default: // resets
-		countBetween(s.allResets(in, fr.ts), &s.bounds, out)
-		return steps
-	}
-}
-
 // allResets returns the samples at which the values or the start timestamps say that
 // the counter was reset, as indices. The memory is the evaluator's.
-func (s *Evaluator) allResets(in *column.Samples, ts []int64) []int32 {
-	resets := s.resets(in)
-	if len(in.Starts) == 0 {
+func (s *Evaluator) allResets() []int32 {
+	resets := s.resets()
+	if len(s.in.Starts) == 0 {
 		return resets
 	}
-	s.began = in.Starts.Resets(ts, s.began[:0])
+	s.began = s.in.Starts.Resets(s.fr.ts, s.began[:0])
 	s.merged = mergeIndices(resets, s.began, s.merged[:0])
 	return s.merged
 }
@@ -45,10 +27,11 @@ func (s *Evaluator) allResets(in *column.Samples, ts []int64) []int32 {
 // increases fills out with what rate and increase come to over samples some of which
 // have start timestamps. It is Prometheus's extrapolatedRate for floats, operation by
 // operation.
-func (s *Evaluator) increases(fr *frame, in *column.Samples, split int, kind difference, out dense.Row) (points int) {
-	resets := s.allResets(in, fr.ts)
+func (s *Evaluator) increases(kind difference) (points int) {
+	fr, in := s.fr, &s.in
+	resets := s.allResets()
 	s.countOverlaps(fr, in.Starts)
-	points = extrapolated(fr, in, split, kind, resets, out)
+	points = s.extrapolated(kind, resets)
 	seconds := 0.0
 	if kind == counterRate {
 		seconds = secondsOf(fr.span.Width)
@@ -69,7 +52,7 @@ func (s *Evaluator) increases(fr *frame, in *column.Samples, split int, kind dif
 		if hi-lo == 1 {
 			points++
 		}
-		out.Set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
+		s.out.Set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
 	}
 	return points
 }
@@ -110,10 +93,11 @@ func sinceStart(ts []int64, in *column.Samples, lo int32, resets []int32, start,
 	return float64(v * factor)
 }
 
-// rates fills out with what irate comes to over samples some of which have start
+// startedRates fills out with what irate comes to over samples some of which have start
 // timestamps.
-func (s *Evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Row) (points int) {
-	points = lastPairs(fr, in, split, counterLast, out)
+func (s *Evaluator) startedRates() (points int) {
+	fr, in := s.fr, &s.in
+	points = s.lastPairs(counterLast)
 	e := fr.extrapolation(counterLast)
 	s.began = in.Starts.Resets(fr.ts, s.began[:0])
 	k := fr.from
@@ -121,7 +105,7 @@ func (s *Evaluator) rates(fr *frame, in *column.Samples, split int, out dense.Ro
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
 		for ; k < fr.to && fr.hi[k] == r+1; k++ {
 			if fr.hi[k]-fr.lo[k] >= 2 {
-				out.Values[k] = in.At(r) / e.factor[k]
+				s.out.Values[k] = in.At(r) / e.factor[k]
 			}
 		}
 	}

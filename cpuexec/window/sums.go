@@ -7,7 +7,39 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
 )
+
+var (
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "sum_over_time"},
+		Plain:      func(w *Window) (float64, bool) { return exact.Sum(w.Values), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.sums(false), true },
+		Reads:      Integers,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
+	})
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "avg_over_time", Exactness: plan.Compensated},
+		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true), true },
+		Reads:      Integers,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
+	})
+)
+
+// sums fills out with the sum of each window, or with its mean, by the form that suits the
+// values best. It returns the number of steps with a value.
+func (s *Evaluator) sums(mean bool) int {
+	if !s.integerSums(s.fr, &s.in, mean, s.out) {
+		if s.in.Unpack(&s.joined); s.slide(s.in.Values, sumCost) {
+			slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
+		} else {
+			sums(s.in.Values, &s.bounds, mean, s.out)
+		}
+	}
+	return s.fr.counts.Points
+}
 
 // sums fills out with the sum of each window, or with its mean.
 //

@@ -5,7 +5,33 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
 )
+
+var (
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "stddev_over_time", Exactness: plan.Compensated},
+		Plain:      func(w *Window) (float64, bool) { return math.Sqrt(exact.Variance(w.Values)), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(true) },
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
+	})
+	_ = define(&Function{
+		WindowFunc: plan.WindowFunc{Name: "stdvar_over_time", Exactness: plan.Compensated},
+		Plain:      func(w *Window) (float64, bool) { return exact.Variance(w.Values), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(false) },
+		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
+	})
+)
+
+// slideVariances slides where that is worth it.
+func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
+	if !s.slide(s.in.Values, varianceCost) {
+		return 0, false
+	}
+	slidingVariances(s.in.Values, &s.bounds, root, &s.fixed, s.out)
+	return s.fr.counts.Points, true
+}
 
 // slidingVariances fills out with the population variance of each window, or
 // with its square root. Integers enter and leave the sums S of the values and Q
@@ -67,18 +93,6 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out de
 		cur.Set(k, v)
 	}
 	late.flush()
-}
-
-// variances fills out with the population variance of each window, or with its
-// square root, by Prometheus's operations.
-func variances(vs []float64, b *bounds, root bool, out dense.Row) {
-	b.each(out, func(_ int, lo, hi int32) float64 {
-		v := exact.Variance(vs[lo:hi])
-		if root {
-			v = math.Sqrt(v)
-		}
-		return v
-	})
 }
 
 // variancesLater computes the variances of single windows by Prometheus's

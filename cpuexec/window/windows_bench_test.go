@@ -35,8 +35,7 @@ func gauge(kind string, jitter int64) (ts []int64, vs []float64) {
 // apart over 24 h, at the 1441 steps of a minute each of the last day that ends
 // with them.
 func BenchmarkWindows(b *testing.B) {
-	functions := []string{"sum_over_time", "avg_over_time", "stddev_over_time", "deriv", "predict_linear", "quantile_over_time", "mad_over_time"}
-	for _, name := range functions {
+	for _, name := range Names() {
 		for _, kind := range []string{"bytes", "shares"} {
 			ts, vs := gauge(kind, 700)
 			for _, width := range []int64{5, 60, 360, 1440} {
@@ -48,7 +47,7 @@ func BenchmarkWindows(b *testing.B) {
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts
-						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: plan.Windows[name], Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: byName[name], Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
 					}
 				})
 			}

@@ -1,7 +1,6 @@
 package cuda
 
-import (
-)
+import ()
 
 // call is one function of the driver.
 type call int

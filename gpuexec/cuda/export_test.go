@@ -1,7 +1,6 @@
 package cuda
 
-import (
-)
+import ()
 
 var (
 	ForbiddenFile = forbiddenFile

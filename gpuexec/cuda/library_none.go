@@ -2,9 +2,6 @@
 
 package cuda
 
-import (
-)
-
 func openLibrary(string) (uintptr, error) { return 0, errNotBuilt }
 
 func lookup(uintptr, string) (uintptr, error) { return 0, errNotBuilt }

@@ -26,6 +26,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Options configure a Set.
@@ -122,7 +123,7 @@ func (s *Set) Ready() <-chan struct{} { return s.ready }
 func (s *Set) Close() {
 	s.stop()
 	s.tasks.Wait()
-	selection.PageLockSlabs(nil)
+	slab.PageLock(nil)
 	all, _ := s.Devices()
 	for _, d := range all {
 		d.close()

@@ -41,7 +41,7 @@ func PanesOf(s Steps) (p Panes, ok bool) {
 // Bytes is the memory that the panes of a tile of series take, for each of the
 // suffixes and the prefixes.
 func (p *Panes) Bytes(op abi.Operator) int {
-	if op == abi.Min || op == abi.Max {
+	if op == abi.OperatorMin || op == abi.OperatorMax {
 		return int(p.Count) * abi.TileChunks * abi.ExtremeBytes
 	}
 	return int(p.Count) * abi.TileChunks * abi.TotalBytes

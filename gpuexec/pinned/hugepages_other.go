@@ -1,9 +1,5 @@
 //go:build !linux
 
-package gpuexec
-
-import (
-
-)
+package pinned
 
 func useHugePages([]byte) {}

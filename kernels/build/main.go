@@ -1,9 +1,14 @@
 // Command build makes what is generated from the kernels' sources:
 //
-//	go run ./kernels/build
+//	go run ./kernels/build          everything, which needs clang-19
+//	go run ./kernels/build -noptx   what needs no compiler
 //
-//	kernels/ROOM/NAME.cu ──► parse ──┬──► gpuexec/launch/kernels.go   a typed launch a kernel
-//	                                 ├──► kernels/host/table.h        the kernels of the host driver
+//	definitions of functions ─────────┬──► kernels/abi/functions.go     their numbers
+//	(cpuexec/window, aggregate,       ├──► kernels/abi/functions.h      the same
+//	vector)                           └──► kernels/window/statistics.h  policies of window_statistic
+//
+//	kernels/ROOM/NAME.cu ──► parse ──┬──► gpuexec/launch/kernels.go     a typed launch a kernel
+//	                                 ├──► kernels/host/table.h          the kernels of the host driver
 //	                                 └──► compile ──► kernels/ptx/NAME.ptx
 //
 // A room is a folder of kernels. The first line of each PTX file names the compiler and a hash
@@ -12,13 +17,16 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
 func main() {
-	if err := makeAll("."); err != nil {
+	noPTX := flag.Bool("noptx", false, "make only what needs no compiler")
+	flag.Parse()
+	if err := makeAll(".", !*noPTX); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
 	}
@@ -26,15 +34,20 @@ func main() {
 
 // makeAll writes all that is generated below root, the repository's. What needs the compiler
 // comes last.
-func makeAll(root string) error {
+func makeAll(root string, ptx bool) error {
+	functions, err := functionTexts(root)
+	if err != nil {
+		return err
+	}
+	if err := write(root, functions); err != nil {
+		return err
+	}
 	all, err := parseAll(root)
 	if err != nil {
 		return err
 	}
-	for path, text := range texts(all) {
-		if err := os.WriteFile(filepath.Join(root, path), text, 0o644); err != nil {
-			return err
-		}
+	if err := write(root, kernelTexts(all)); err != nil || !ptx {
+		return err
 	}
 	version, err := compilerVersion()
 	if err != nil {
@@ -52,8 +65,28 @@ func makeAll(root string) error {
 	return nil
 }
 
-// texts returns what is generated without a compiler, by its path below the root.
-func texts(all []*kernel) map[string][]byte {
+// write writes files, by their paths below the root.
+func write(root string, texts map[string][]byte) error {
+	for path, text := range texts {
+		if err := os.WriteFile(filepath.Join(root, path), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// functionTexts returns what is generated from the definitions of functions.
+func functionTexts(root string) (map[string][]byte, error) {
+	list, err := statistics(root)
+	return map[string][]byte{
+		"kernels/abi/functions.go":    goNumbers(),
+		"kernels/abi/functions.h":     cNumbers(),
+		"kernels/window/statistics.h": list,
+	}, err
+}
+
+// kernelTexts returns what is generated from the kernels without a compiler.
+func kernelTexts(all []*kernel) map[string][]byte {
 	return map[string][]byte{
 		"gpuexec/launch/kernels.go": launches(all),
 		"kernels/host/table.h":      hostTable(all),

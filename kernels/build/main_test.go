@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 const root = "../.."
@@ -22,7 +25,10 @@ func kernels(t *testing.T) []*kernel {
 // where the compiler that made the PTX is at hand, when it makes something else.
 func TestFresh(t *testing.T) {
 	all := kernels(t)
-	for path, want := range texts(all) {
+	generated, err := functionTexts(root)
+	require.NoError(t, err)
+	maps.Copy(generated, kernelTexts(all))
+	for path, want := range generated {
 		have, err := os.ReadFile(filepath.Join(root, path))
 		require.NoError(t, err, "run make kernels")
 		require.Equal(t, string(want), string(have), "%s is stale: run make kernels", path)
@@ -43,6 +49,27 @@ func TestFresh(t *testing.T) {
 		want, err := k.compile(version)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(have), "%s differs from what its source compiles to: run make kernels", k.ptx())
+	}
+}
+
+// TestPoliciesAreUsed: kernels know each number that a definition has made.
+func TestPoliciesAreUsed(t *testing.T) {
+	var sources strings.Builder
+	for _, k := range kernels(t) {
+		for _, path := range k.files {
+			if base := filepath.Base(path); base != "functions.h" {
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				sources.Write(text)
+			}
+		}
+	}
+	for _, k := range abi.Numbered {
+		for _, name := range policies()[k] {
+			if k != abi.ByStatistic { // whose policies have to be there to be compiled
+				require.Regexp(t, `\bk`+name+`\b`, sources.String(), "no kernel computes %s %s", k, name)
+			}
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ KERNEL MAX_THREADS(128) map_values(double* __restrict__ values, u32 tiles, u32 s
   for (u32 k = mine.from; k < mine.to; k++, at += 32) {
     double v = *at;
     if (as_bits(v) == kAbsent) continue;
-    if (map < kEqual) {
+    if (map < kFirstComparison) {
       v = mapped(map, v, a, b);
       // A NaN that looks like no value is one nevertheless.
       *at = v == v ? v : __builtin_nan("");

@@ -7,20 +7,24 @@
 // The windows computed at once. Mirrors abi.WindowAbreast.
 const u32 kAbreast = 4;
 
-// The times of the steps themselves, ms.
-struct StepTimes {
+// What a function is called with besides the samples: the times of the steps themselves, ms,
+// and parameters.
+struct Call {
   i64 first, interval;
+  double param, trend;
 };
 
 // Computes the windows of a thread, of which lo is the first sample, by the policy f.
 template <class F>
-DEVICE void abreast(const WindowJob& job, const StepTimes& times, Walker lo, const F& f, Results& to) {
+DEVICE void abreast(const WindowJob& job, const Call& call, Walker lo, const F& f, Results& to) {
   const Columns& c = job.c;
   for (u32 k = job.mine.from; k < job.mine.to; k += kAbreast) {
     i64 end = job.end(k), begin = end - job.width;
     while (lo.t <= begin) next(lo, c);
     F s[kAbreast] = {f, f, f, f};
-    for (u32 w = 0; w < kAbreast; w++) s[w].begin(Beginning{times.first + (i64)(k + w) * times.interval, nullptr});
+    for (u32 w = 0; w < kAbreast; w++) {
+      s[w].begin(Beginning{call.first + (i64)(k + w) * call.interval, call.param, call.trend, nullptr});
+    }
     u32 n[kAbreast] = {0, 0, 0, 0};
     u32 upto[kAbreast] = {0, 0, 0, 0}, seen = 0;  // samples up to the ends of the windows and of the step before
     u32 windows = job.mine.to - k < kAbreast ? job.mine.to - k : kAbreast;

@@ -16,7 +16,8 @@ DEVICE double value_of_ends(Ends kind, const E& e, u32 n) {
     case kNewestTime: return seconds_of(e.newest_time());
     case kOldestTime: return seconds_of(e.oldest_time());
     case kNumber: return n;
-    default: return 1;  // present
+    case kPresent:
+    default: return 1;
   }
 }
 

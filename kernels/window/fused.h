@@ -119,7 +119,7 @@ struct Fuse {
       if (t <= edge) return false;
       edge += job.width;
       if (t <= edge) {
-        f.begin(Beginning{0, job.out + place()});
+        f.begin(Beginning{0, 0, 0, job.out + place()});
         return true;
       }
     }

@@ -1,4 +1,5 @@
 // Window functions as policies. A policy F has
+//   F{}                   is one that has not begun
 //   begin(at)             where a window begins
 //   add(n, t, v)          takes sample number n of the window: its time in ms, its value
 //   found(n, begin, end)  says what comes of the window (begin, end], ms, of n >= 1 samples
@@ -8,8 +9,9 @@
 #include "../abi/series.h"
 
 struct Beginning {
-  i64 step;        // the time of the step itself in ms; 0 in fused kernels
-  const u64* out;  // where the value goes in fused kernels
+  i64 step;             // the time of the step itself in ms; 0 in fused kernels
+  double param, trend;  // the function's parameters
+  const u64* out;       // where the value goes in fused kernels
 };
 
 // What comes of a window: the bits of a value, the samples that it reads, and those that

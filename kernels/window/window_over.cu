@@ -17,7 +17,7 @@ KERNEL MAX_THREADS(128) window_over(WINDOW_PARAMETERS, Operator op) {
   if (!job.owns(tiles)) return;
   Walker lo = job.begin();
   Results to = results_of(job, out, reads, counts);
-  StepTimes none{0, 0};
+  Call none{0, 0, 0, 0};
   switch (op) {
     case kSum: abreast(job, none, lo, Over<kSum>{}, to); break;
     case kAvg: abreast(job, none, lo, Over<kAvg>{}, to); break;

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -164,9 +166,9 @@ func grid(samples int, step int64) plan.Grid {
 
 // rates is the job of a sum of rates over a selection.
 func rates(s *selection.Selection, g plan.Grid) cpuexec.Job {
-	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: plan.Windows["rate"], Width: width, Text: "rate(measured)"}
+	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: window.Named("rate"), Width: width, Text: "rate(measured)"}
 	return cpuexec.Job{
-		Node: &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(rate(measured))"}, Grid: g,
+		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(measured))"}, Grid: g,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return s, nil, nil
 		},

@@ -54,9 +54,8 @@ func kindOf(l *cpuexec.Leaf) (kind string, results int64) {
 	for _, room := range l.Rooms {
 		results += 12 * int64(room) * steps
 	}
-	switch name := l.Aggregate.Func.Name; name {
-	case "topk", "bottomk", "quantile":
-		kind = " " + name
+	if f := l.Aggregate.Func; !f.Adds() {
+		kind = " " + f.Name
 	}
 	return kind, results + 8*int64(l.Groups)*steps
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/encoding"
 )
 
 // piece is a chunk as it is sent.
@@ -41,7 +42,7 @@ type reencoder struct {
 func (r *reencoder) chunk(s series, c selection.Chunk, mint, maxt int64, enc chunkenc.Encoding) ([]piece, error) {
 	r.out, r.open, r.enc, r.gauge = r.out[:0], nil, enc, false
 	if c.Enc == chunkenc.EncXOR && enc == chunkenc.EncXOR {
-		if data, first, last, ok := s.sel.CutXOR(c, mint, maxt); ok {
+		if data, first, last, ok := encoding.CutXOR(c, s.sel.Bytes(c), mint, maxt); ok {
 			if data != nil {
 				r.out = append(r.out, piece{first, last, enc, data})
 			}
@@ -77,7 +78,7 @@ func (r *reencoder) floats() ([]piece, error) {
 	if err := r.reuse.Err(); err != nil || len(r.times) == 0 {
 		return nil, err
 	}
-	r.scratch = selection.AppendXOR(r.scratch[:0], r.times, r.values)
+	r.scratch = encoding.AppendXOR(r.scratch[:0], r.times, r.values)
 	r.out = append(r.out, piece{r.times[0], r.times[len(r.times)-1], chunkenc.EncXOR, slices.Clone(r.scratch)})
 	return r.out, nil
 }

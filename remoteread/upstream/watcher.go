@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -242,44 +241,6 @@ func (w *Watcher) change(f func()) {
 	}
 }
 
-// Facts returns what is known.
-func (w *Watcher) Facts() Facts {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.facts()
-}
-
-func (w *Watcher) facts() (f Facts) {
-	f.NoConfig = w.noConfig != ""
-	switch {
-	case w.o.ExternalLabels != nil:
-		f.ExternalLabels, f.LabelsKnown = *w.o.ExternalLabels, true
-	case w.config != nil:
-		f.ExternalLabels, f.LabelsKnown = w.config.external, true
-	case w.noConfig != "":
-		f.Unknown = append(f.Unknown, fmt.Sprintf(
-			"whether the upstream adds external labels to its series: %s; if it has some, set --upstream.external-labels to them, otherwise to none", w.noConfig))
-	default:
-		f.Unknown = append(f.Unknown, "whether the upstream adds external labels to its series: it has not answered yet")
-	}
-	if w.config != nil {
-		f.EvaluationInterval = w.config.interval
-	} else if w.noConfig != "" {
-		f.Unknown = append(f.Unknown, fmt.Sprintf(
-			"the upstream's evaluation interval, which is the step of subqueries that have none: %s; 1m is taken unless --query.evaluation-interval is set", w.noConfig))
-	}
-	switch {
-	case w.program != nil:
-		f.Features, f.FeaturesKnown, f.Lookback, f.Version = w.program.features, w.program.featuresKnown, w.program.lookback, w.program.version
-		if !f.FeaturesKnown {
-			f.Unknown = append(f.Unknown, "the upstream's features: its HTTP API does not list them; none are taken to be on unless --enable-feature is set")
-		}
-	case w.source == nil:
-		f.Unknown = append(f.Unknown, "the upstream's features: the base URL of its HTTP API is not known; none are taken to be on unless --enable-feature is set")
-	}
-	return f
-}
-
 // Labels implements remoteread.External. Where the server does not tell there are none.
 func (w *Watcher) Labels(ctx context.Context) (labels.Labels, error) {
 	for first := true; ; first = false {
@@ -320,21 +281,4 @@ func (w *Watcher) Confirm(ctx context.Context) (labels.Labels, error) {
 		}
 	}
 	return w.Labels(ctx)
-}
-
-// say logs what is not known, each thing once.
-func (w *Watcher) say() {
-	w.mu.Lock()
-	f := w.facts()
-	var news []string
-	for _, what := range f.Unknown {
-		if !w.said[what] {
-			w.said[what] = true
-			news = append(news, what)
-		}
-	}
-	w.mu.Unlock()
-	for _, what := range news {
-		w.o.Logger.Warn("Not known of the upstream: "+what, "upstream", w.o.Name)
-	}
 }

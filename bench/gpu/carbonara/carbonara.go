@@ -39,7 +39,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
-	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // Options say how much to measure. The experiment's are Defaults. The kinds of points
@@ -115,7 +115,7 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	}
 	defer func() { err = closed(err, x.Close()) }()
 	pinned.PageLockSlabs(dev)
-	defer selection.PageLockSlabs(nil)
+	defer slab.PageLock(nil)
 	r, err := newRig(dev)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
+	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -78,10 +80,10 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 // job is `avg_over_time(points[…])` at the end of every mean, or the sum of that.
 func job(p *points, sel *selection.Selection, summed bool) cpuexec.Job {
 	width := int64(1000 * p.to)
-	w := &plan.Window{Scan: &plan.Scan{Text: "points"}, Func: plan.Windows["avg_over_time"], Width: width, Text: "avg_over_time(points)"}
+	w := &plan.Window{Scan: &plan.Scan{Text: "points"}, Func: window.Named("avg_over_time"), Width: width, Text: "avg_over_time(points)"}
 	var node plan.Node = w
 	if summed {
-		node = &plan.Aggregate{Func: plan.Aggregates["sum"], Input: w, Text: "sum(avg_over_time(points))"}
+		node = &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(avg_over_time(points))"}
 	}
 	return cpuexec.Job{
 		Node: node, Grid: plan.Grid{Start: synthetic.Start + width, Interval: width, Steps: p.steps}, MaxSamples: math.MaxInt,

@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/matching"
+)
+
+// TestScripts runs the histories in testdata/scripts: looks at a cache over an upstream of three
+// series with a sample a minute, and what the upstream is asked for. A line is one of
+//
+//	cache tile=30m step=5m …   begins with a cache; also fresh, recheck, outoforder, maxage, retention
+//	at 100:35:30               the time: hours, minutes, seconds since the epoch
+//	look 96:00..now            a query, both ends included, whose answer must be right
+//	expect none                what was asked for since the last such line:
+//	expect 96:00..99:59:59.999 99:00..100:00
+//	tiles 7                    how many are kept
+//	covers 99:00..100:00       what is kept, ends not included
+//	until 101:00               before when it is kept as whole tiles
+//	# a remark
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/scripts/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			s := script{t: t, up: newMinutely(t, 3)}
+			for n, line := range strings.Split(string(text), "\n") {
+				if word, rest, _ := strings.Cut(line, " "); word != "" && word != "#" {
+					s.line = fmt.Sprintf("%s:%d: %s", file, n+1, line)
+					s.run(word, strings.Fields(rest))
+				}
+			}
+		})
+	}
+}
+
+// script is one history while it runs.
+type script struct {
+	t    *testing.T
+	line string // in messages
+	up   *fake
+	c    *Cache
+	now  int64 // ms
+}
+
+func (s *script) run(word string, args []string) {
+	switch word {
+	case "cache":
+		o := Options{HostBytes: DefaultHostBytes, Now: func() time.Time { return time.UnixMilli(s.now) }}
+		for _, arg := range args {
+			name, value, _ := strings.Cut(arg, "=")
+			d, err := time.ParseDuration(value)
+			require.NoError(s.t, err, s.line)
+			*map[string]*time.Duration{
+				"tile": &o.Tile, "step": &o.Step, "fresh": &o.Fresh, "recheck": &o.Recheck,
+				"outoforder": &o.OutOfOrder, "maxage": &o.MaxAge, "retention": &o.Retention,
+			}[name] = d
+		}
+		s.c = New(s.up, o)
+	case "at":
+		s.now = s.time(args[0])
+	case "look":
+		from, to, _ := strings.Cut(args[0], "..")
+		mint, maxt := s.time(from), s.time(to)
+		requireMinutely(s.t, query(s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
+		landed(s.t, s.c)
+	case "expect":
+		got := []string{}
+		for _, r := range sorted(s.up.asked()) {
+			got = append(got, clockOf(r.mint)+".."+clockOf(r.maxt))
+		}
+		if len(got) == 0 {
+			got = []string{"none"}
+		}
+		require.Equal(s.t, args, got, s.line)
+	case "tiles":
+		require.Equal(s.t, args[0], fmt.Sprint(s.c.Stats().Tiles), s.line)
+	case "covers":
+		var got []string
+		for _, one := range s.entry().covered.All() {
+			got = append(got, clockOf(one.From)+".."+clockOf(one.To))
+		}
+		require.Equal(s.t, args, got, s.line)
+	case "until":
+		require.Equal(s.t, args[0], clockOf(s.entry().sel.KeptUntil()), s.line)
+	default:
+		s.t.Fatalf("%s: there is no such command", s.line)
+	}
+}
+
+// entry is what is kept of the one selector.
+func (s *script) entry() *entry {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.c.entries[matching.Key(named("m"))]
+}
+
+// time reads hours, minutes and seconds, or "now", in ms.
+func (s *script) time(text string) (ms int64) {
+	if text == "now" {
+		return s.now
+	}
+	unit := float64(hour)
+	for part := range strings.SplitSeq(text, ":") {
+		n, err := strconv.ParseFloat(part, 64)
+		require.NoError(s.t, err, s.line)
+		ms += int64(n*unit + 0.5)
+		unit /= 60
+	}
+	return ms
+}
+
+// clockOf writes ms as scripts do.
+func clockOf(ms int64) string {
+	text := fmt.Sprintf("%d:%02d:%06.3f", ms/hour, ms/minute%60, float64(ms%minute)/1000)
+	return strings.TrimSuffix(strings.TrimSuffix(text, ".000"), ":00")
+}

@@ -1,0 +1,194 @@
+package tile
+
+import (
+	"math"
+
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Stretch is a span of tiles, the newest of which may still grow, that were fetched
+// at one time (ms).
+type Stretch struct {
+	Span
+	At       int64
+	revision uint64 // of the samples; 0 where that does not matter. See selection.Settled
+	Young    bool   // whether it was fetched before it was old enough to be settled
+}
+
+// Coverage is what an entry covers: stretches in time order, none overlapping
+// another, and those that touch of different times, revisions or ages. The methods leave it
+// unchanged, so it may be shared.
+type Coverage []Stretch
+
+// With returns cs with s fetched at the given time (ms).
+func (cs Coverage) With(s Span, at int64) Coverage {
+	return cs.Having(Stretch{Span: s, At: at})
+}
+
+// on is s with another span.
+func (s Stretch) on(other Span) Stretch {
+	s.Span = other
+	return s
+}
+
+// Having returns cs with s.
+func (cs Coverage) Having(s Stretch) Coverage {
+	if s.Empty() {
+		return cs
+	}
+	out := make(Coverage, 0, len(cs)+2)
+	placed := false
+	for _, c := range cs.Without(s.Span) {
+		if !placed && c.From >= s.To {
+			out = out.append(s)
+			placed = true
+		}
+		out = out.append(c)
+	}
+	if !placed {
+		out = out.append(s)
+	}
+	return out
+}
+
+// then appends s, fetched at the given time (ms), to cs, which ends before it. It
+// may change cs.
+func (cs Coverage) then(s Span, at int64) Coverage {
+	return cs.append(Stretch{Span: s, At: at})
+}
+
+// append appends s to cs, which ends before it. It may change cs.
+func (cs Coverage) append(s Stretch) Coverage {
+	if s.Empty() {
+		return cs
+	}
+	if k := len(cs) - 1; k >= 0 && cs[k].To == s.From && cs[k].on(s.Span) == s {
+		cs[k].To = s.To
+		return cs
+	}
+	return append(cs, s)
+}
+
+// Without returns what is in cs but not in s.
+func (cs Coverage) Without(s Span) Coverage {
+	if s.Empty() {
+		return cs
+	}
+	var out Coverage
+	for _, c := range cs {
+		for _, rest := range (Spans{c.Span}).Without(s) {
+			out = append(out, c.on(rest))
+		}
+	}
+	return out
+}
+
+// Since returns what was fetched at the given time (ms) or later.
+func (cs Coverage) Since(at int64) Spans {
+	var out Spans
+	for _, c := range cs {
+		switch k := len(out) - 1; {
+		case c.At < at:
+		case k >= 0 && out[k].To == c.From:
+			out[k].To = c.To
+		default:
+			out = append(out, c.Span)
+		}
+	}
+	return out
+}
+
+// All returns all that is covered.
+func (cs Coverage) All() Spans { return cs.Since(math.MinInt64) }
+
+// Within returns what is in cs and in s and was fetched at the given time (ms)
+// or later.
+func (cs Coverage) Within(s Span, at int64) Coverage {
+	var out Coverage
+	for _, c := range cs {
+		if both := (Span{max(c.From, s.From), min(c.To, s.To)}); c.At >= at && !both.Empty() {
+			out = append(out, c.on(both))
+		}
+	}
+	return out
+}
+
+// Whole returns what is in cs of whole tiles, and of the tile that begins at
+// growing from its start on.
+func (cs Coverage) Whole(tile, growing int64) Coverage {
+	var out Coverage
+	for _, s := range cs.All() {
+		s.From = Floor(s.From+tile-1, tile)
+		if end := Floor(s.To, tile); end != growing {
+			s.To = end
+		}
+		out = append(out, cs.Within(s, math.MinInt64)...)
+	}
+	return out
+}
+
+// Old returns what of cs was old enough to be settled when it was fetched.
+func (cs Coverage) Old() Coverage { return cs.of(false) }
+
+// Young returns the rest of cs.
+func (cs Coverage) Young() Coverage { return cs.of(true) }
+
+func (cs Coverage) of(young bool) Coverage {
+	var out Coverage
+	for _, c := range cs {
+		if c.Young == young {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Usable returns what of cs may answer at m. The newest tile is kept piece by piece;
+// once it has grown to its end, and there was time to prefetch it, the pieces are of no
+// use any more, so that it is fetched again as a whole.
+func (cs Coverage) Usable(m Moment) Coverage {
+	out := cs.Old().Within(m.Settled, m.Oldest).Whole(m.Tile, m.Growing)
+	for _, s := range cs.Young().Within(Span{m.Growing, MaxTime}, m.Recent) {
+		out = out.Having(s)
+	}
+	return out
+}
+
+// Until is the end of the whole tiles of cs that are old.
+func (cs Coverage) Until(tile int64) int64 {
+	old := cs.Old()
+	if len(old) == 0 {
+		return math.MinInt64
+	}
+	return Floor(old[len(old)-1].To, tile)
+}
+
+func Without(cs Coverage, gone Spans) Coverage {
+	for _, s := range gone {
+		cs = cs.Without(s)
+	}
+	return cs
+}
+
+// Revised returns cs with the given revision.
+func (cs Coverage) Revised(revision uint64) Coverage {
+	var out Coverage
+	for _, c := range cs {
+		c.revision = revision
+		out = out.append(c)
+	}
+	return out
+}
+
+// From returns sel, which has of the stretches what is kept of the selector with the
+// given key, with that as its provenance.
+func (cs Coverage) From(key string, sel *selection.Selection) *selection.Selection {
+	if len(cs) == 0 {
+		return sel
+	}
+	p := &selection.Provenance{Selector: key, Settled: make([]selection.Settled, len(cs))}
+	for i, c := range cs {
+		p.Settled[i] = selection.Settled{From: c.From, To: c.To, Revision: c.revision}
+	}
+	return sel.From(p)
+}

@@ -1,0 +1,112 @@
+// Package tile says what a cache holds of a selector, in stretches of time: which are covered,
+// since when, which of them answer at a moment, and what they are worth. A tile is the unit in
+// which a cache keeps.
+//
+//	time         08:00     08:30     09:00     09:30   09:35
+//	tiles        |---------|---------|---------|-------
+//	Coverage     [fetched at 09:20   )[at 09:41        )[young)
+//	Moment       ....settled.........................)   what is younger may still change
+//
+// The values are immutable: each method returns another. Times are in ms since the epoch; what ends
+// at a time does not include it.
+//
+// Start with Coverage and Coverage.Usable.
+package tile
+
+// Times are clamped to these (ms), so that sums of them do not overflow.
+const (
+	MinTime = -1 << 61
+	MaxTime = 1<<61 - 1
+)
+
+// Span is a stretch of time in ms, from included, to not.
+type Span struct{ From, To int64 }
+
+// Empty reports whether there is nothing in s.
+func (s Span) Empty() bool { return s.From >= s.To }
+
+// Split cuts s in two at t; either part may be empty.
+func (s Span) Split(t int64) (before, after Span) {
+	return Span{s.From, min(s.To, t)}, Span{max(s.From, t), s.To}
+}
+
+// Widen moves the ends of s outward to multiples of tile.
+func (s Span) Widen(tile int64) Span {
+	if s.Empty() {
+		return Span{}
+	}
+	return Span{Floor(s.From, tile), Floor(s.To+tile-1, tile)}
+}
+
+// Floor is the greatest multiple of tile that is not above t.
+func Floor(t, tile int64) int64 {
+	m := t % tile
+	if m < 0 {
+		m += tile
+	}
+	return t - m
+}
+
+// Spans is a set of moments: spans in time order, neither empty nor touching.
+// The methods leave it unchanged, so it may be shared.
+type Spans []Span
+
+// With returns ss and s together.
+func (ss Spans) With(s Span) Spans {
+	if s.Empty() {
+		return ss
+	}
+	out := make(Spans, 0, len(ss)+1)
+	i := 0
+	for ; i < len(ss) && ss[i].To < s.From; i++ {
+		out = append(out, ss[i])
+	}
+	for ; i < len(ss) && ss[i].From <= s.To; i++ {
+		s = Span{min(s.From, ss[i].From), max(s.To, ss[i].To)}
+	}
+	out = append(out, s)
+	return append(out, ss[i:]...)
+}
+
+// Without returns what is in ss but not in s.
+func (ss Spans) Without(s Span) Spans {
+	var out Spans
+	for _, a := range ss {
+		before, _ := a.Split(s.From)
+		_, after := a.Split(s.To)
+		switch {
+		case s.Empty():
+			out = append(out, a)
+		default:
+			if !before.Empty() {
+				out = append(out, before)
+			}
+			if !after.Empty() {
+				out = append(out, after)
+			}
+		}
+	}
+	return out
+}
+
+// Missing returns what is in s but not in ss.
+func (ss Spans) Missing(s Span) Spans {
+	if s.Empty() {
+		return nil
+	}
+	out := Spans{s}
+	for _, a := range ss {
+		out = out.Without(a)
+	}
+	return out
+}
+
+// Tiles is the number of tiles in ss, of which one may be a part. A span without
+// an end in sight counts as at most a million, so that one such query does not bury
+// all others in a counter.
+func (ss Spans) Tiles(tile int64) (n int64) {
+	for _, s := range ss {
+		n += min(max(0, (s.To-s.From+tile-1)/tile), 1e6)
+	}
+	return n
+}

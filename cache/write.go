@@ -1,0 +1,60 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/saving"
+	"github.com/promwarp/promwarp/cache/tile"
+)
+
+const (
+	saveRetry = 30 * time.Second
+	saveGrace = time.Second // for what is still to be written when the cache is closed
+)
+
+// newSaver returns what writes to the disk of c.
+func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver[*entry] {
+	return saving.New(saving.Options[*entry]{
+		Write: c.write, Drop: c.disk.Drop, Retry: retry, Grace: grace,
+		Failed: func() { c.metrics.unsaved.add(1) }, Logger: c.log,
+	})
+}
+
+// write writes what is kept of e and not on disk yet, and reports whether there
+// was anything. When ctx ends there was not.
+func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
+	c.files.RLock()
+	defer c.files.RUnlock()
+	defer c.enter()() // what is kept may be in files
+	c.mu.Lock()
+	sel, covered := e.sel, e.covered
+	c.mu.Unlock()
+	if sel == nil {
+		return false, nil // evicted meanwhile
+	}
+	// What grows or is young is not worth a file.
+	plan := saving.NewPlan(covered.Old().Whole(c.tile, math.MinInt64), c.moment(), c.disk.Files(e.key))
+	if len(plan.Spans) == 0 {
+		return false, nil
+	}
+	part, err := tile.Restrict(ctx, sel, covered.All(), plan.Spans)
+	if err != nil {
+		return false, nil // a corrupt chunk; reading it has dropped the entry
+	}
+	if plan.Merge(part.PayloadBytes()) {
+		if part, err = tile.Restrict(ctx, sel, covered.All(), plan.Spans); err != nil {
+			return false, nil
+		}
+	}
+	switch err = c.disk.Put(ctx, e.key, plan.Stretches(), part, plan.Replaces); {
+	case errors.Is(err, disk.ErrTooLarge), errors.Is(err, disk.ErrClosed), err != nil && ctx.Err() != nil:
+		return false, nil
+	case err == nil:
+		c.metrics.saved.add(part.PayloadBytes())
+	}
+	return true, err
+}

@@ -1,0 +1,16 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExampleConfiguration: the example is a configuration that serve takes.
+func TestExampleConfiguration(t *testing.T) {
+	s, err := readSettings("../../../../examples/promwarp.yml")
+	require.NoError(t, err)
+	s.Divide()
+	require.NoError(t, s.Validate())
+	require.Len(t, s.RemoteRead, 1)
+}

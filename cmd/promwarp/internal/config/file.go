@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	commonconfig "github.com/prometheus/common/config"
+	"go.yaml.in/yaml/v2"
+)
+
+// readSettings reads a configuration file over the defaults. Relative paths in
+// it are relative to the file's directory.
+func readSettings(file string) (Settings, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Settings{}, Usagef("reading the configuration: %w", err)
+	}
+	s := Default()
+	if err := yaml.UnmarshalStrict(b, &s); err != nil {
+		return Settings{}, Usagef("%s: %w", file, placed(b, explainYAML(err)))
+	}
+	dir := filepath.Dir(file)
+	for i, r := range s.RemoteRead {
+		if r == nil {
+			return Settings{}, Usagef("%s: remote_read entry %d is empty", file, i+1)
+		}
+		r.SetDirectory(dir)
+	}
+	s.Cache.Path = commonconfig.JoinDir(dir, s.Cache.Path)
+	s.TSDB.Path = commonconfig.JoinDir(dir, s.TSDB.Path)
+	s.Web.ConfigFile = commonconfig.JoinDir(dir, s.Web.ConfigFile)
+	if s.GPU.Constants != defaultGPU().Constants {
+		s.GPU.Constants = commonconfig.JoinDir(dir, s.GPU.Constants)
+	}
+	return s, nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`(?s)field (.*?) not found in type \S+`)
+	twiceKey   = regexp.MustCompile(`(?s)field (.*?) already set in type \S+`)
+	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
+)
+
+// explainYAML puts an error of the YAML decoder into words without Go types.
+func explainYAML(err error) error {
+	var all *yaml.TypeError
+	if !errors.As(err, &all) {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	var lines []string
+	for _, l := range all.Errors {
+		l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
+		l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
+		l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
+			p := wrongType.FindStringSubmatch(m)
+			if p[1] != "" {
+				return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
+			}
+			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", strings.TrimLeft(p[3], "!"), plainType(p[4]))
+		})
+		lines = append(lines, l)
+	}
+	return errors.New(strings.Join(lines, "; "))
+}
+
+// plainType names a Go type for people.
+func plainType(t string) string {
+	switch {
+	case strings.HasSuffix(t, "Settings"):
+		return "mapping"
+	case strings.HasPrefix(t, "[]"):
+		return "list"
+	case t == "int", strings.HasPrefix(t, "uint"):
+		return "whole number"
+	case t == "bool":
+		return "true or false"
+	}
+	t = strings.TrimPrefix(t, "config.")
+	return strings.ToLower(t[:1]) + t[1:]
+}

@@ -1,0 +1,271 @@
+// Package config is what the command line and the configuration file say. Flags declares the flags;
+// Flags.Load reads the file, applies the command line over it and returns Settings, which Divide
+// and Validate complete and check. What depends on upstreams as well follows from Settings.Engine.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/alecthomas/units"
+	"github.com/prometheus/common/model"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/remoteread"
+)
+
+// Settings are everything that the command line and the configuration file
+// say. The key of a setting in the file follows from its flag: --a.b-c is
+// a: {b_c: …}, and --a.b.c is a: {b_c: …} too.
+type Settings struct {
+	Upstream   UpstreamSettings      `yaml:"upstream"`
+	TSDB       tsdbSettings          `yaml:"tsdb"`
+	RemoteRead []*remoteReadSettings `yaml:"remote_read"`
+	Query      querySettings         `yaml:"query"`
+	Cache      CacheSettings         `yaml:"cache"`
+	Memory     memorySettings        `yaml:"memory"`
+	Storage    storageSettings       `yaml:"storage"`
+	GPU        GPUSettings           `yaml:"gpu"`
+	Web        webSettings           `yaml:"web"`
+	Log        logSettings           `yaml:"log"`
+	// EnableFeature are the features of Prometheus that queries may use.
+	EnableFeature featureList `yaml:"enable_feature"`
+}
+
+// UpstreamSettings name the Prometheus-compatible server that is read from, and
+// say how all of them are.
+type UpstreamSettings struct {
+	// URL is the base of the server's HTTP API, without /api/v1.
+	URL string `yaml:"url"`
+	// MaxBytes is the most that one fetch may bring.
+	MaxBytes ByteSize `yaml:"max_bytes"`
+	// MaxFrameBytes is the most that one frame of an answer may hold.
+	MaxFrameBytes ByteSize `yaml:"max_frame_bytes"`
+	// Concurrency is the number of requests in flight at once.
+	Concurrency int `yaml:"concurrency"`
+	// Retention is how far back the server keeps its data; 0 means that it drops
+	// none.
+	Retention model.Duration `yaml:"retention"`
+	// ExternalLabels are those that the server adds to its series.
+	ExternalLabels ExternalLabels `yaml:"external_labels"`
+}
+
+// tsdbSettings name a local Prometheus data directory that is read from.
+type tsdbSettings struct {
+	Path string `yaml:"path"`
+}
+
+// querySettings bound what one query may do. They are Prometheus's own.
+type querySettings struct {
+	Timeout    model.Duration `yaml:"timeout"`
+	MaxSamples int            `yaml:"max_samples"`
+	// MaxMemory bounds a query's result and what leads to it; 0 means no bound.
+	MaxMemory      ByteSize     `yaml:"max_memory"`
+	MaxConcurrency int          `yaml:"max_concurrency"`
+	LookbackDelta  AutoDuration `yaml:"lookback_delta"`
+	// EvaluationInterval is the step of a subquery that has none.
+	EvaluationInterval AutoDuration `yaml:"evaluation_interval"`
+	QueueSettings      `yaml:",inline"`
+
+	TextSettings `yaml:",inline"`
+}
+
+// CacheSettings bound what the cache keeps.
+type CacheSettings struct {
+	HostBytes ByteSize `yaml:"host_bytes"`
+	// DecodedBytes is how much of HostBytes decoded columns may take; half of
+	// it if negative.
+	DecodedBytes ByteSize `yaml:"decoded_bytes"`
+	// ResultsBytes is the most memory for results of aggregations, beside
+	// HostBytes.
+	ResultsBytes ByteSize `yaml:"results_bytes"`
+	// Path is a directory where what is cached survives a restart; empty for
+	// none.
+	Path string `yaml:"path"`
+	// DiskBytes is the most bytes of files in Path.
+	DiskBytes ByteSize `yaml:"disk_bytes"`
+	// Fresh is how long samples may still arrive or change.
+	Fresh model.Duration `yaml:"fresh"`
+	// Recheck is how long samples younger than Fresh, of series that have newer ones,
+	// are answered from what was fetched; 0 means that they are fetched for every query.
+	Recheck model.Duration `yaml:"recheck"`
+	// OutOfOrderWindow is the upstream's out_of_order_time_window.
+	OutOfOrderWindow model.Duration `yaml:"out_of_order_window"`
+	// MaxAge is how long old samples are answered from what was fetched; 0 means
+	// without end.
+	MaxAge model.Duration `yaml:"max_age"`
+	// Prefetch… bound what is fetched ahead of queries: requests a second, of which
+	// 0 means none, bytes a second, 0 for no bound, and requests at once.
+	PrefetchRequests    int      `yaml:"prefetch_requests"`
+	PrefetchBytes       ByteSize `yaml:"prefetch_bytes"`
+	PrefetchConcurrency int      `yaml:"prefetch_concurrency"`
+}
+
+// logSettings are those of the program's log.
+type logSettings struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+// The defaults of cache.disk_bytes and cache.results_bytes.
+const (
+	defaultDiskBytes    = 10 << 30
+	defaultResultsBytes = 64 << 20
+)
+
+// Default are what holds where neither the command line nor the file
+// says otherwise. They name nothing to read from.
+func Default() Settings {
+	return Settings{
+		Query: querySettings{
+			Timeout:        model.Duration(2 * time.Minute),
+			MaxSamples:     50_000_000,
+			MaxMemory:      unset,
+			MaxConcurrency: 20,
+			QueueSettings:  defaultQueue(),
+			TextSettings:   defaultText(),
+		},
+		Upstream: UpstreamSettings{
+			MaxBytes:      remoteread.DefaultMaxBytes,
+			MaxFrameBytes: remoteread.DefaultMaxFrameBytes,
+			Concurrency:   remoteread.DefaultConcurrency,
+		},
+		Cache: CacheSettings{
+			HostBytes:    unset,
+			DecodedBytes: -1,
+			ResultsBytes: defaultResultsBytes,
+			DiskBytes:    defaultDiskBytes,
+			Fresh:        model.Duration(cache.DefaultFresh),
+			Recheck:      model.Duration(cache.DefaultRecheck),
+			MaxAge:       model.Duration(cache.DefaultMaxAge),
+
+			PrefetchRequests: 1, PrefetchBytes: 8 << 20, PrefetchConcurrency: 1,
+		},
+		Memory:  memorySettings{Limit: unset},
+		Storage: defaultStorage(),
+		GPU:     defaultGPU(),
+		Web:     defaultWeb(),
+		Log:     logSettings{Level: "info", Format: "logfmt"},
+	}
+}
+
+// Validate checks what the types cannot say.
+func (s *Settings) Validate() error {
+	if _, err := s.Sources(); err != nil {
+		return err
+	}
+	return s.ValidateLimits()
+}
+
+// ValidateLimits checks everything but the source.
+func (s *Settings) ValidateLimits() error {
+	if err := s.Query.TextSettings.validate(); err != nil {
+		return err
+	}
+	switch {
+	case s.Query.Timeout <= 0:
+		return errors.New("query.timeout must be more than 0; the default is 2m")
+	case s.Query.MaxSamples <= 0:
+		return errors.New("query.max_samples must be more than 0; the default is 50000000")
+	case s.Query.MaxMemory < 0:
+		return errors.New("query.max_memory must not be negative; 0 sets no limit")
+	case s.Query.MaxConcurrency <= 0:
+		return errors.New("query.max_concurrency must be more than 0; the default is 20")
+	case s.Upstream.MaxBytes <= 0:
+		return errors.New("upstream.max_bytes must be more than 0; the default is 4GiB")
+	case s.Upstream.MaxFrameBytes <= 0:
+		return errors.New("upstream.max_frame_bytes must be more than 0; the default is 64MiB")
+	case s.Upstream.Concurrency <= 0:
+		return errors.New("upstream.concurrency must be more than 0; the default is 4")
+	case s.Cache.HostBytes < 0:
+		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
+	case s.Cache.DecodedBytes > s.Cache.HostBytes:
+		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
+	case s.Cache.ResultsBytes < 0:
+		return errors.New("cache.results_bytes must not be negative; 0 keeps no results")
+	case s.Cache.Path != "" && s.Cache.HostBytes == 0:
+		return errors.New("cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too")
+	case s.Cache.DiskBytes <= 0:
+		return errors.New("cache.disk_bytes must be more than 0; the default is 10GiB")
+	case s.Cache.Fresh < 0:
+		return errors.New("cache.fresh must not be negative; the default is 10m")
+	case s.Cache.Recheck < 0:
+		return errors.New("cache.recheck must not be negative; 0 fetches all that is younger than cache.fresh for every query, the default is 5m")
+	case s.Cache.OutOfOrderWindow < 0:
+		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
+	case s.Cache.MaxAge < 0:
+		return errors.New("cache.max_age must not be negative; 0 keeps samples without end, the default is 24h")
+	case s.Cache.PrefetchRequests < 0:
+		return errors.New("cache.prefetch_requests must not be negative; 0 fetches nothing ahead")
+	case s.Cache.PrefetchConcurrency < 1:
+		return errors.New("cache.prefetch_concurrency must be at least 1; cache.prefetch_requests: 0 fetches nothing ahead")
+	case s.Upstream.Retention < 0:
+		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
+	}
+	if err := s.Query.QueueSettings.validate(); err != nil {
+		return err
+	}
+	if err := s.Web.validate(); err != nil {
+		return err
+	}
+	if err := s.Memory.validate(s.Cache); err != nil {
+		return err
+	}
+	if err := s.Storage.validate(); err != nil {
+		return err
+	}
+	if err := s.GPU.validate(); err != nil {
+		return err
+	}
+	_, err := NewLogger(s.Log, nil)
+	return err
+}
+
+// Decoded is the part of HostBytes for decoded columns.
+func (c CacheSettings) Decoded() ByteSize {
+	if c.DecodedBytes < 0 {
+		return c.HostBytes / 2
+	}
+	return c.DecodedBytes
+}
+
+// ByteSize is a number of bytes, written with a unit (4GiB, 512MB: both powers
+// of two) or without.
+type ByteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
+func (b *ByteSize) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*b = ByteSize(n)
+		return nil
+	}
+	n, err := units.ParseBase2Bytes(string(text))
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return fmt.Errorf("not a size in bytes: %q; write one such as 4GiB or 512MiB", text)
+	}
+	*b = ByteSize(n)
+	return nil
+}
+
+func (b ByteSize) String() string { return units.Base2Bytes(b).String() }
+
+// Addresses is a list that YAML may also give as one string.
+type Addresses []string
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (a *Addresses) UnmarshalYAML(unmarshal func(any) error) error {
+	var one string
+	if unmarshal(&one) == nil {
+		*a = Addresses{one}
+		return nil
+	}
+	var many []string
+	if err := unmarshal(&many); err != nil {
+		return err
+	}
+	*a = many
+	return nil
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/promwarp/promwarp/planner"
+)
+
+// TextSettings bound the text of a query.
+type TextSettings struct {
+	MaxDepth      int `yaml:"max_depth"`
+	MaxLength     int `yaml:"max_length"`
+	MaxRegexpSize int `yaml:"max_regexp_size"`
+}
+
+func defaultText() TextSettings {
+	return TextSettings{MaxDepth: planner.DefaultDepth, MaxLength: planner.DefaultLength, MaxRegexpSize: planner.DefaultRegexpSize}
+}
+
+// Limits are the settings as the engine and the doors take them.
+func (s *TextSettings) Limits() planner.Limits {
+	return planner.Limits{Depth: s.MaxDepth, Length: s.MaxLength, RegexpSize: s.MaxRegexpSize}
+}
+
+func (s *TextSettings) validate() error {
+	for _, l := range []struct {
+		name             string
+		value, otherwise int
+	}{
+		{"max_depth", s.MaxDepth, planner.DefaultDepth},
+		{"max_length", s.MaxLength, planner.DefaultLength},
+		{"max_regexp_size", s.MaxRegexpSize, planner.DefaultRegexpSize},
+	} {
+		if l.value <= 0 {
+			return fmt.Errorf("query.%s must be more than 0; the default is %d", l.name, l.otherwise)
+		}
+	}
+	return nil
+}
+
+// values lists the settings by the names of their flags.
+func (s *TextSettings) values() map[string]string {
+	return map[string]string{
+		"query.max-depth":       strconv.Itoa(s.MaxDepth),
+		"query.max-length":      strconv.Itoa(s.MaxLength),
+		"query.max-regexp-size": strconv.Itoa(s.MaxRegexpSize),
+	}
+}
+
+// addText declares the flags that bound the text of a query.
+func (f *Flags) addText(to flagger) {
+	f.number(to, "query.max-depth", "2500", "Most levels that a query may be nested, operators in a row included.", func(s *Settings) *int { return &s.Query.MaxDepth })
+	f.number(to, "query.max-length", "1048576", "Most bytes of a query's text.", func(s *Settings) *int { return &s.Query.MaxLength })
+	f.number(to, "query.max-regexp-size", "524288", "Most instructions, of 40 bytes each, that the regular expressions of a query may compile to.", func(s *Settings) *int { return &s.Query.MaxRegexpSize })
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/promslog"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+)
+
+// settable is a Prometheus as promwarp sees it, whose settings can be changed.
+type settable struct {
+	url      string
+	external atomic.Pointer[labels.Labels]
+	interval atomic.Pointer[string]
+	features atomic.Pointer[string]
+	down     atomic.Bool
+	reads    atomic.Int64
+}
+
+func startSettable(t *testing.T) *settable {
+	t.Helper()
+	st := promqltest.LoadedStorage(t, `load 15s
+  x{i="1"} 0+1x400
+  x{i="2",room="5"} 0+2x400
+`)
+	s := &settable{}
+	s.set(labels.EmptyLabels(), "1m", "")
+	read := remote.NewReadHandler(promslog.NewNopLogger(), nil, st, func() promconfig.Config {
+		var c promconfig.Config
+		c.GlobalConfig.ExternalLabels = *s.external.Load()
+		return c
+	}, 0, 10, 1<<20)
+	data := func(w http.ResponseWriter, v any) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": v})
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/read", func(w http.ResponseWriter, r *http.Request) {
+		s.reads.Add(1)
+		read.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("/api/v1/status/config", func(w http.ResponseWriter, _ *http.Request) {
+		ls, _ := json.Marshal(s.external.Load().Map())
+		data(w, map[string]string{"yaml": fmt.Sprintf("global: {evaluation_interval: %s, external_labels: %s}", *s.interval.Load(), ls)})
+	})
+	mux.HandleFunc("/api/v1/status/flags", func(w http.ResponseWriter, _ *http.Request) {
+		data(w, map[string]string{"enable-feature": *s.features.Load(), "query.lookback-delta": "7m"})
+	})
+	mux.HandleFunc("/api/v1/status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { data(w, map[string]string{"version": "3.15.0"}) })
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			http.Error(w, "down for a test", http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	s.url = srv.URL
+	return s
+}
+
+func (s *settable) set(external labels.Labels, interval, features string) {
+	s.external.Store(&external)
+	s.interval.Store(&interval)
+	s.features.Store(&features)
+}
+
+// answerOf asks for a query at 30 minutes and returns the answer's body.
+func answerOf(t *testing.T, s *Server, query string) string {
+	t.Helper()
+	_, body := fetch(t, "GET", s.URL()+"/api/v1/query?time=1800&query="+url.QueryEscape(query))
+	return body
+}
+
+// TestFollowsUpstream: evaluation interval, features, lookback delta and external labels
+// are the upstream's, and change with it.
+func TestFollowsUpstream(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.FromStrings("cluster", "eu"), "15s", "")
+	set := quickSettings()
+	set.Upstream.URL = up.url
+	s, stop := runServer(t, Config{Settings: set})
+	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
+	require.Contains(t, answerOf(t, s, `count by (cluster) (x{cluster!="eu"})`), `"metric":{},"value":[1800,"2"]`)
+	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
+	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
+	require.Contains(t, body, `"query.lookback-delta":"7m"`)
+	_, body = fetch(t, "GET", s.URL()+"/-/ready")
+	require.Contains(t, body, `external labels {cluster="eu"}, evaluation interval 15s, lookback delta 7m0s, features none, version 3.15.0`)
+	_, body = fetch(t, "GET", s.URL()+"/explain?query=x&time=1800")
+	require.Contains(t, body, `evaluation interval 15s`)
+
+	// A fetch notices another configuration, the next look at everything other features.
+	up.set(labels.FromStrings("room", "5"), "30s", "promql-experimental-functions")
+	require.Eventually(t, func() bool {
+		for _, st := range s.current.Load().reads.Stores {
+			st.Follower.Nudge()
+		}
+		body := answerOf(t, s, `sum(count_over_time(x[2m:]))`)
+		return body == answerOf(t, s, `sum(count_over_time(x[2m:30s]))`)
+	}, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		code, _ := fetch(t, "GET", s.URL()+"/api/v1/query?time=1800&query="+url.QueryEscape(`mad_over_time(x[5m])`))
+		return code == 200
+	}, 10*time.Second, 20*time.Millisecond)
+	require.Contains(t, answerOf(t, s, `count by (cluster, room) (x)`), `"room":"5"`)
+	require.Contains(t, answerOf(t, s, `count(x{room=""})`), `"1"`)
+	require.NoError(t, stop())
+}
+
+// TestGivenSettingsWin: what the operator has set is not the upstream's.
+func TestGivenSettingsWin(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.EmptyLabels(), "15s", "promql-experimental-functions")
+	set := settingsOf(t, "--upstream.url="+up.url, "--query.evaluation-interval=1m", "--enable-feature=none", "--query.lookback-delta=1m", "--web.listen-address=127.0.0.1:0")
+	s, stop := runServer(t, Config{Settings: set})
+	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"4"`)
+	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
+	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
+	require.Contains(t, body, `"query.lookback-delta":"1m"`)
+	require.NoError(t, stop())
+}
+
+// TestUpstreamComesLater: a server that starts before its upstream follows it once it is
+// there, and answers nothing before that.
+func TestUpstreamComesLater(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.FromStrings("cluster", "eu"), "15s", "promql-experimental-functions")
+	up.down.Store(true)
+	set := quickSettings()
+	set.Upstream.URL = up.url
+	var log lines
+	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.Contains(t, log.String(), "does not answer remote read")
+	_, body := fetch(t, "GET", s.URL()+"/-/ready")
+	require.Contains(t, body, "not answered yet")
+	require.Contains(t, answerOf(t, s, "x"), `"error"`)
+	up.down.Store(false)
+	require.Eventually(t, func() bool {
+		code, _ := fetch(t, "GET", s.URL()+"/api/v1/query?time=1800&query="+url.QueryEscape(`mad_over_time(x[5m])`))
+		return code == 200
+	}, 10*time.Second, 50*time.Millisecond)
+	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
+	require.NoError(t, stop())
+}
+
+// TestKeptLabelsAreForgotten: where external labels are kept, what was cached with others
+// is not served.
+func TestKeptLabelsAreForgotten(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.FromStrings("cluster", "eu"), "1m", "")
+	set := quickSettings()
+	set.Upstream.URL = up.url
+	set.Upstream.ExternalLabels = config.ExternalLabels{Keep: true}
+	s, stop := runServer(t, Config{Settings: set})
+	require.Contains(t, answerOf(t, s, `count(x{cluster="eu"})`), `"2"`)
+	up.set(labels.FromStrings("cluster", "us"), "1m", "")
+	require.Eventually(t, func() bool {
+		s.current.Load().reads.Stores[0].Follower.Nudge()
+		_, body := fetch(t, "GET", s.URL()+"/-/ready")
+		return !strings.Contains(body, "eu")
+	}, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(answerOf(t, s, `count(x{cluster="us"})`), `"2"`) && strings.Contains(answerOf(t, s, `count by (cluster) (x)`), `{"cluster":"us"}`)
+	}, 10*time.Second, 20*time.Millisecond)
+	require.NoError(t, stop())
+}
+
+// TestNoRemoteRead: a server without remote read is refused at start, with what to do.
+func TestNoRemoteRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, r *http.Request)
+		says   string
+	}{
+		"Thanos": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v1/stores" {
+				_, _ = w.Write([]byte(`{"status":"success","data":{"sidecar":[]}}`))
+				return
+			}
+			http.NotFound(w, r)
+		}, "Thanos Query, which has none; for Thanos, list the Prometheus of each sidecar"},
+		"VictoriaMetrics": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Server-Hostname", "h")
+			http.Error(w, "unsupported path requested", http.StatusBadRequest)
+		}, "VictoriaMetrics has none"},
+		"a web page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello")) }, "point promwarp at a Prometheus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(c.answer))
+			defer srv.Close()
+			set := quickSettings()
+			set.Upstream.URL = srv.URL
+			_, err := New(Config{Settings: set})
+			require.ErrorAs(t, err, new(config.UsageError))
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/remoteread/upstream"
+	"github.com/promwarp/promwarp/resample"
+)
+
+// generation is what answers requests between two reloads. Each request holds
+// the one it came to until it is answered.
+type generation struct {
+	*refcount.Count
+	settings config.Settings
+	reads    *backend.Backend
+	eval     *backend.Evaluator
+	handler  http.Handler
+	reg      *prometheus.Registry
+}
+
+// newGeneration makes a generation from settings. It takes over from prev,
+// which may be nil, what did not change: the caches above all.
+func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
+	g := &generation{settings: set, reg: prometheus.NewRegistry()}
+	g.Count = refcount.New(func() {
+		g.eval.Release()
+		g.reads.Release()
+	})
+	var stores []*backend.Store
+	if prev != nil {
+		stores = prev.reads.Stores
+	}
+	var err error
+	if g.reads, err = backend.Open(set, backend.Options{
+		Upstream: s.cfg.Upstream, Prev: stores, Memory: s.memory, Changed: s.upstreamChanged, Reg: g.reg, Logger: s.logger,
+	}); err != nil {
+		return nil, err
+	}
+	from := set.Engine(g.reads.Facts())
+	footprint.Limit(s.memory, int64(set.Memory.Limit))
+	g.reads.StartTimestamps(from.Features.Has(upstream.UseStartTimestamps))
+	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
+		g.eval = prev.eval
+	} else {
+		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.logger)
+	}
+
+	origin, err := set.Web.OriginRegexp()
+	if err != nil {
+		g.Release()
+		return nil, config.Usage(err)
+	}
+	pages, err := set.Web.PagesURL()
+	if err != nil {
+		g.Release()
+		return nil, config.Usage(err)
+	}
+	o := api.Options{
+		Engine: g.eval.Engine,
+		Resample: resample.New(resample.Options{
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn,
+		}),
+		Queryable: g.reads.All,
+		Parser:    from.Parser(),
+		Limits:    from.TextSettings.Limits(),
+		Known:     g.reads.Known,
+		Remotes:   g.reads.Remotes(),
+		Config: func() promconfig.Config {
+			c := g.reads.ShownConfig()
+			c.GlobalConfig.EvaluationInterval = model.Duration(from.Interval)
+			return c
+		},
+		ExternalLabels: g.reads.ExternalLabels,
+		Flags:          from.Shown(set.Values()),
+		RuntimeInfo:    s.runtimeInfo,
+		ListenAddress:  s.Addr(),
+		Features:       g.eval.Features.Get,
+		LookbackDelta:  from.Lookback,
+		PagesURL:       pages,
+		Ready:          s.ready,
+		CORSOrigin:     origin,
+		Timeout:        time.Duration(set.Query.Timeout),
+		Queue:          s.queues.queries,
+		ReadQueue:      s.queues.reads,
+		ListQueue:      s.queues.lists,
+		TenantHeader:   set.Query.TenantHeader,
+		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
+		Logger:         s.logger.With("component", "web"),
+		Metrics:        s.httpMetrics,
+		Memory:         s.memory,
+		Registerer:     g.reg,
+		Gatherer:       prometheus.GathererFunc(s.gather),
+	}
+	set.Storage.Apply(&o)
+	set.Web.Apply(&o)
+	if set.Web.EnableAdminAPI {
+		o.Dropper = g.reads.All
+	}
+	o.Lifecycle = set.Web.EnableLifecycle
+	if s.cfg.Reload != nil {
+		o.Reload = s.Reload
+	}
+	if g.handler, err = api.New(o); err != nil {
+		g.Release()
+		return nil, err
+	}
+	return g, nil
+}

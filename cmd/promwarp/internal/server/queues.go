@@ -1,0 +1,29 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+// queues are what requests wait in. They outlive a reload.
+type queues struct {
+	queries, reads, lists *queue.Queue
+}
+
+func newQueues(s config.Settings, reg prometheus.Registerer) queues {
+	of := func(name string) *queue.Queue {
+		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
+	}
+	q := queues{of("query"), of("read"), of("list")}
+	q.set(s)
+	return q
+}
+
+// set gives the queues the limits of s.
+func (q queues) set(s config.Settings) {
+	q.queries.Set(s.Query.QueueSettings.Limits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.QueueSettings.Limits(s.Query.MaxLists))
+	q.reads.Set(s.Query.QueueSettings.Limits(s.Storage.ReadConcurrentLimit))
+}

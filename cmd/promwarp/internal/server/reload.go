@@ -1,0 +1,117 @@
+package server
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+)
+
+// Reload reads the settings again and answers new requests by them. Requests
+// under way finish by the old ones. If anything is wrong nothing changes.
+func (s *Server) Reload() (err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	defer func() {
+		s.loaded(err == nil)
+		if err != nil {
+			s.logger.Error("the configuration was not reloaded; the running one stays as it is", "err", err)
+		}
+	}()
+	next, err := s.cfg.Reload()
+	if err != nil {
+		return err
+	}
+	next.Divide()
+	check := next.Validate
+	if s.cfg.Upstream != nil {
+		check = next.ValidateLimits
+	}
+	if err := check(); err != nil {
+		return err
+	}
+
+	old := s.acquire()
+	if old == nil {
+		return fmt.Errorf("the server is shutting down")
+	}
+	defer old.Release()
+	g, err := s.newGeneration(next, old)
+	if err != nil {
+		return err
+	}
+	if !s.current.CompareAndSwap(old, g) {
+		g.Release()
+		return fmt.Errorf("the server is shutting down")
+	}
+	old.Release() // the server's own hold
+	s.queues.set(next)
+	s.warnOfFixed(next)
+	s.logger.Info("the configuration was reloaded",
+		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
+	return nil
+}
+
+// warnOfFixed says which changes take a restart.
+func (s *Server) warnOfFixed(next config.Settings) {
+	was := s.cfg.Settings
+	for _, f := range []struct {
+		flag     string
+		old, new any
+	}{
+		{"gpu", was.GPU, next.GPU},
+		{"web.listen-address", was.Web.ListenAddress, next.Web.ListenAddress},
+		{"web.config.file", was.Web.ConfigFile, next.Web.ConfigFile},
+		{"web.shutdown-timeout", was.Web.ShutdownTimeout, next.Web.ShutdownTimeout},
+		{"web.max-connections", was.Web.MaxConnections, next.Web.MaxConnections},
+		{"web.max-header-bytes", was.Web.MaxHeaderBytes, next.Web.MaxHeaderBytes},
+		{"log.level", was.Log.Level, next.Log.Level},
+		{"log.format", was.Log.Format, next.Log.Format},
+	} {
+		if !reflect.DeepEqual(f.old, f.new) {
+			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", f.flag, "running", fmt.Sprint(f.old), "configured", fmt.Sprint(f.new))
+		}
+	}
+}
+
+// loaded notes whether the configuration could be loaded.
+func (s *Server) loaded(ok bool) {
+	s.reloadInfo.Lock()
+	defer s.reloadInfo.Unlock()
+	s.reloadInfo.ok = ok
+	if !ok {
+		s.reloadOK.Set(0)
+		return
+	}
+	s.reloadInfo.last = time.Now()
+	s.reloadOK.Set(1)
+	s.reloadTime.SetToCurrentTime()
+}
+
+// upstreamChanged answers new requests as the upstreams are set by now.
+func (s *Server) upstreamChanged() {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.acquire()
+	if old == nil {
+		return
+	}
+	defer old.Release()
+	from := old.settings.Engine(old.reads.Facts())
+	if old.eval.From == from {
+		return
+	}
+	g, err := s.newGeneration(old.settings, old)
+	if err != nil {
+		s.logger.Error("the upstream's settings have changed and cannot be followed", "err", err)
+		return
+	}
+	if !s.current.CompareAndSwap(old, g) {
+		g.Release()
+		return
+	}
+	old.Release() // the server's own hold
+	s.logger.Info("following the upstream's settings", "evaluation_interval", from.Interval, "lookback_delta", from.Lookback, "features", from.Features)
+}

@@ -1,0 +1,510 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// counting is an upstream with one series, up, that can be made to wait.
+type counting struct {
+	wait chan struct{} // when set, fetches wait for it to be closed
+	at   chan struct{} // gets one element for each fetch
+}
+
+func (c counting) Fetch(ctx context.Context, mint, maxt int64, _ []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	if c.at != nil {
+		c.at <- struct{}{}
+	}
+	if c.wait != nil {
+		select {
+		case <-c.wait:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	var chunk chunkenc.Chunk = chunkenc.NewXORChunk()
+	app, err := chunk.Appender()
+	if err != nil {
+		return nil, nil, err
+	}
+	app.Append(0, 1000, 1)
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "up"))
+	if err := b.Chunk(chunk.Encoding(), 1000, 1000, chunk.Bytes()); err != nil {
+		return nil, nil, err
+	}
+	s, err := b.Finish()
+	return s, nil, err
+}
+
+// client makes requests that leave no connection behind.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+func fetch(t *testing.T, method, url string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	require.NoError(t, err)
+	resp, err := client.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// quickSettings are settings for a test's server.
+func quickSettings() config.Settings {
+	s := config.Default()
+	s.Web.ListenAddress = config.Addresses{"127.0.0.1:0"}
+	s.Cache.HostBytes = 1 << 20
+	s.Web.EnableLifecycle = true
+	return s
+}
+
+// runServer runs a server until stop is called, which returns what Run did, or
+// the test ends.
+func runServer(t *testing.T, cfg Config) (s *Server, stop func() error) {
+	t.Helper()
+	s, err := New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	require.Eventually(t, func() bool { return s.ready() == nil }, 10*time.Second, time.Millisecond)
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = stop() }) // a test that fails before it stops its server must not fail the next
+	return s, stop
+}
+
+func TestServe(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var log lines
+	set := quickSettings()
+	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", "127.0.0.1:0"}
+	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, l := range s.listeners {
+		code, body := fetch(t, "GET", "http://"+l.Addr().String()+"/api/v1/query?query=up&time=1")
+		require.Equal(t, 200, code)
+		require.Contains(t, body, `"value":[1,"1"]`)
+	}
+	code, body := fetch(t, "GET", s.URL()+"/metrics")
+	require.Equal(t, 200, code)
+	for _, m := range []string{"promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines", "promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries"} {
+		require.Contains(t, body, m)
+	}
+	code, body = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"query.timeout":"2m"`)
+	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 404, code)
+	require.NoError(t, stop())
+	require.Contains(t, log.String(), s.URL()+"/api/v1/read")
+	require.Contains(t, log.String(), "Grafana")
+}
+
+func TestDraining(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
+	s, stop := runServer(t, Config{Settings: quickSettings(), Upstream: up})
+	code, _ := fetch(t, "GET", s.URL()+"/-/ready")
+	require.Equal(t, 200, code)
+
+	answer := make(chan string, 1)
+	go func() {
+		_, body := fetch(t, "GET", s.URL()+"/query?query=up&time=1")
+		answer <- body
+	}()
+	<-up.at
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	require.Eventually(t, func() bool { return s.ready() != nil }, 10*time.Second, time.Millisecond)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest("GET", "/-/ready", nil))
+	require.Equal(t, 503, w.Code)
+	require.Contains(t, w.Body.String(), "shutting down")
+	select {
+	case <-stopped:
+		t.Fatal("stopped before the request was answered")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(up.wait)
+	require.Contains(t, <-answer, `"value":[1,"1"]`)
+	require.NoError(t, <-stopped)
+}
+
+func TestDrainingIsBounded(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var log lines
+	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
+	set := quickSettings()
+	set.Web.ShutdownTimeout = model.Duration(50 * time.Millisecond)
+	s, stop := runServer(t, Config{Settings: set, Upstream: up, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	failed := make(chan error, 1)
+	go func() {
+		resp, err := client.Get(s.URL() + "/query?query=up&time=1")
+		if err == nil {
+			resp.Body.Close()
+		}
+		failed <- err
+	}()
+	<-up.at
+	require.NoError(t, stop())
+	require.Error(t, <-failed)
+	require.Contains(t, log.String(), "web.shutdown-timeout")
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	set := quickSettings()
+	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", l.Addr().String()}
+	_, err = New(Config{Settings: set, Upstream: counting{}})
+	require.ErrorContains(t, err, l.Addr().String())
+	require.ErrorContains(t, err, "in use")
+	require.False(t, errors.As(err, new(config.UsageError)))
+	set.Web.ListenAddress = config.Addresses{"nonsense"}
+	_, err = New(Config{Settings: set, Upstream: counting{}})
+	require.ErrorAs(t, err, new(config.UsageError))
+}
+
+func TestBadSources(t *testing.T) {
+	set := quickSettings()
+	set.TSDB.Path = t.TempDir()
+	_, err := New(Config{Settings: set})
+	require.ErrorContains(t, err, "not a Prometheus data directory")
+	require.ErrorAs(t, err, new(config.UsageError))
+
+	set = quickSettings()
+	set.Upstream.URL = "http://p"
+	set.Web.ConfigFile = writeConfig(t, "tls: yes\n")
+	_, err = New(Config{Settings: set})
+	require.ErrorContains(t, err, set.Web.ConfigFile)
+}
+
+// dataDir makes a Prometheus data directory with one sample a minute for an
+// hour of m{i="0"} and m{i="1"}.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := tsdb.Open(dir, nil, nil, tsdb.DefaultOptions(), nil)
+	require.NoError(t, err)
+	app := db.Appender(context.Background())
+	for i := range 2 {
+		var ref storage.SeriesRef
+		for m := range int64(60) {
+			ref, err = app.Append(ref, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), m*60_000, float64(m*int64(i+1)))
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	require.NoError(t, db.Close())
+	return dir
+}
+
+func TestServeDataDirectory(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	set := quickSettings()
+	set.TSDB.Path = dataDir(t)
+	s, stop := runServer(t, Config{Settings: set})
+	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(m)&time=600")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `[600,"30"]`)
+	code, body = fetch(t, "GET", s.URL()+"/api/v1/label/i/values")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `["0","1"]`)
+	code, body = fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
+	require.Equal(t, 200, code, body)
+	var r struct{ Data []map[string]string }
+	require.NoError(t, json.Unmarshal([]byte(body), &r))
+	require.Len(t, r.Data, 2)
+	require.NoError(t, stop())
+}
+
+// TestServeUpstream puts one promwarp behind another.
+func TestServeUpstream(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	set := quickSettings()
+	set.TSDB.Path = dataDir(t)
+	first, stopFirst := runServer(t, Config{Settings: set})
+	set = quickSettings()
+	set.Upstream.URL = first.URL()
+	second, stopSecond := runServer(t, Config{Settings: set})
+	code, body := fetch(t, "GET", second.URL()+"/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `[600,"0.05"]`)
+	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `["__name__","i"]`)
+	require.NoError(t, stopFirst())
+	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
+	require.Equal(t, 502, code)
+	require.Contains(t, body, first.URL())
+	require.NoError(t, stopSecond())
+}
+
+// requireUsers waits until s has n users: a request gives up its generation
+// after its answer was sent.
+func requireUsers(t *testing.T, n int, s *refcount.Count) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.Users() == n }, 10*time.Second, time.Millisecond)
+}
+
+func TestReload(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	one, two := dataDir(t), dataDir(t)
+	file := writeConfig(t, "")
+	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o666)) }
+	const rest = "web: {listen_address: '127.0.0.1:0', enable_lifecycle: true}\ncache: {host_bytes: 1MiB}\n"
+	put(rest + "tsdb: {path: " + one + "}\n")
+	f := givenFlags(t, "--config.file="+file)
+	set, err := f.Load()
+	require.NoError(t, err)
+	var log lines
+	s, stop := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+
+	ask := func() {
+		code, body := fetch(t, "GET", s.URL()+"/query?query=sum(m)&time=600")
+		require.Equal(t, 200, code)
+		require.Contains(t, body, `[600,"30"]`)
+	}
+	reload := func(want int) string {
+		code, body := fetch(t, "POST", s.URL()+"/-/reload")
+		require.Equal(t, want, code, body)
+		return body
+	}
+	ask()
+	first := s.current.Load()
+
+	// Nothing changed: the cache and the engine stay.
+	reload(200)
+	ask()
+	g := s.current.Load()
+	require.NotSame(t, first, g)
+	require.Same(t, first.reads.Stores[0], g.reads.Stores[0])
+	require.Same(t, first.eval, g.eval)
+	requireUsers(t, 0, first.Count)
+
+	// Limits changed: the cache stays.
+	put(rest + "tsdb: {path: " + one + "}\nquery: {max_samples: 5}\n")
+	reload(200)
+	require.Same(t, first.reads.Stores[0], s.current.Load().reads.Stores[0])
+	code, body := fetch(t, "GET", s.URL()+"/query?query=m&start=0&end=3000&step=60")
+	require.Equal(t, 422, code)
+	require.Contains(t, body, "too many samples")
+	requireUsers(t, 0, first.eval.Count)
+
+	// The source changed: so does the cache.
+	put(rest + "tsdb: {path: " + two + "}\n")
+	reload(200)
+	ask()
+	require.NotSame(t, first.reads.Stores[0], s.current.Load().reads.Stores[0])
+	requireUsers(t, 0, first.reads.Stores[0].Count)
+
+	// A bad file changes nothing.
+	good := s.current.Load()
+	for text, want := range map[string]string{
+		"tsdb: {pth: x}\n":             `unknown key`,
+		"tsdb: {path: /none/at/all}\n": "/none/at/all",
+		"log: {level: info}\n":         "nothing to read from",
+		"upstream: {url: 'http://p'}\nremote_read: [{url: 'http://p', basic_auth: {username: x, password_file: p}, authorization: {credentials: x}}]\n": "at most one",
+	} {
+		put(rest + text)
+		require.Contains(t, reload(500), want)
+		require.Same(t, good, s.current.Load())
+		ask()
+		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+		require.Contains(t, metrics, "promwarp_config_last_reload_successful 0")
+	}
+	require.Contains(t, log.String(), "the running one stays")
+
+	// What takes a restart is said, and SIGHUP reloads too.
+	put("web: {listen_address: '127.0.0.1:1'}\ncache: {host_bytes: 1MiB}\ntsdb: {path: " + two + "}\n")
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "after a restart") }, 10*time.Second, time.Millisecond)
+	require.Contains(t, log.String(), "web.listen-address")
+	ask()
+	require.Eventually(t, func() bool { // it is set behind the line that was waited for
+		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+		return strings.Contains(metrics, "promwarp_config_last_reload_successful 1")
+	}, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, stop())
+}
+
+// TestReloadUnderWay reloads while a query runs: it finishes on what it began.
+func TestReloadUnderWay(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
+	set := quickSettings()
+	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) {
+		next := set
+		next.Query.MaxSamples = 10
+		next.Cache.HostBytes = 2 << 20
+		return next, nil
+	}})
+	old := s.current.Load()
+	answer := make(chan string, 1)
+	go func() {
+		_, body := fetch(t, "GET", s.URL()+"/query?query=up&time=1")
+		answer <- body
+	}()
+	<-up.at
+	code, _ := fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 200, code)
+	require.NotSame(t, old, s.current.Load())
+	requireUsers(t, 1, old.reads.Stores[0].Count)
+	close(up.wait)
+	require.Contains(t, <-answer, `"value":[1,"1"]`)
+	require.NoError(t, stop())
+	requireUsers(t, 0, old.reads.Stores[0].Count)
+	requireUsers(t, 0, old.eval.Count)
+}
+
+func TestBasicAuthentication(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
+	require.NoError(t, err)
+	set := quickSettings()
+	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", "127.0.0.1:0"}
+	set.Web.ConfigFile = writeConfig(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
+	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}})
+	for _, l := range s.listeners {
+		for password, want := range map[string]int{"right": 200, "wrong": 401} {
+			code, _ := fetch(t, "GET", "http://me:"+password+"@"+l.Addr().String()+"/query?query=up&time=1")
+			require.Equal(t, want, code)
+		}
+	}
+	require.NoError(t, stop())
+	require.Equal(t, "https", schemeOf(writeConfig(t, "tls_server_config: {cert_file: c, key_file: k}\n")))
+	require.Equal(t, "http", schemeOf(set.Web.ConfigFile))
+}
+
+func TestStatusConfigHidesSecrets(t *testing.T) {
+	set := settingsOf(t, "--config.file="+writeConfig(t, `
+remote_read:
+- url: http://me:secret1@p/api/v1/read
+  headers: {X-Token: secret2}
+  authorization: {credentials: secret3}
+`))
+	src, err := set.Sources()
+	require.NoError(t, err)
+	c := (&backend.Backend{Stores: []*backend.Store{{Key: backend.StoreKey{From: src[0]}}}}).ShownConfig()
+	text := c.String()
+	require.Contains(t, text, "remote_read")
+	require.NotContains(t, text, "secret1")
+	require.NotContains(t, text, "secret2")
+	require.NotContains(t, text, "secret3")
+	require.Equal(t, "secret2", src[0].Remote.Headers["X-Token"])
+}
+
+// TestAdminAPI drops what the cache keeps, where that is enabled.
+func TestAdminAPI(t *testing.T) {
+	for _, enabled := range []bool{false, true} {
+		set := quickSettings()
+		set.Web.EnableAdminAPI = enabled
+		up := counting{at: make(chan struct{}, 10)}
+		s, stop := runServer(t, Config{Settings: set, Upstream: up})
+		ask := func() {
+			code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+			require.Equal(t, 200, code, body)
+		}
+		ask()
+		ask()
+		require.Len(t, up.at, 1)
+		code, body := fetch(t, "POST", s.URL()+"/api/v1/admin/cache/drop?match[]=up&end=1200")
+		if enabled {
+			require.Equal(t, 200, code, body)
+			require.Contains(t, body, `"selectors":1`)
+			ask()
+			require.Len(t, up.at, 2)
+		} else {
+			require.Equal(t, 503, code, body)
+		}
+		require.NoError(t, stop())
+	}
+}
+
+// TestCachePath starts again on what an earlier server has fetched.
+func TestCachePath(t *testing.T) {
+	set := quickSettings()
+	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
+	up := counting{at: make(chan struct{}, 10)}
+	ask := func(s *Server) {
+		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
+		require.Equal(t, 200, code, body)
+		require.Contains(t, body, `[1,"1"]`)
+	}
+	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) { return set, nil }})
+	ask(s)
+	require.Len(t, up.at, 1)
+
+	// Another cannot have it at the same time.
+	_, err := New(Config{Settings: set, Upstream: up})
+	require.ErrorContains(t, err, "cache.path "+set.Cache.Path+": another process has it open")
+
+	// A reload that makes a new cache takes it over.
+	set.Cache.HostBytes *= 2
+	code, body := fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 200, code, body)
+	ask(s)
+	require.Len(t, up.at, 1)
+	_, metrics := fetch(t, "GET", s.URL()+"/metrics")
+	require.Contains(t, metrics, "promwarp_cache_disk_files 1\n")
+	require.NoError(t, stop())
+
+	s, stop = runServer(t, Config{Settings: set, Upstream: up})
+	ask(s)
+	require.Len(t, up.at, 1)
+	require.NoError(t, stop())
+}

@@ -1,0 +1,65 @@
+package aggregate
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Function is the definition of an aggregation operator: what a planner, the cores, the kernels,
+// the tests and the documents know of it. Each is a call of define in the file of its family.
+type Function struct {
+	plan.AggregateFunc
+
+	adds     *adding                                                                    // of operators that add value to value
+	selector func(n *plan.Aggregate, p Parameter, q *operator.Query, in Input) Selector // of those that keep series
+	check    func(p *Parameter, q *operator.Query, n *plan.Aggregate) (none bool, err error)
+
+	// Repeats says that results at settled steps may be used again where the order of groups
+	// does not show.
+	Repeats bool
+	// Ordinary reports whether Prometheus's engine neither warns of a parameter nor refuses it;
+	// nil stands for all. Outside is what others are, in words.
+	Ordinary func(param float64) bool
+	Outside  string
+
+	GPU   abi.Policy // how kernels compute the operator, or
+	NoGPU string     // why they do not
+}
+
+// adding is the arithmetic of an operator whose state for a group at a step has a fixed size: some
+// of the columns of cells.
+type adding struct {
+	val, comp, n bool                                       // the columns that it has
+	first, next  func(a *cells, c int, f float64)           // add the first value to a cell, and any other
+	more         func(a *cells, from, to int, in []float64) // next for cells in a row
+	results      func(a *cells, c int, out []float64)       // the aggregates of cells from c on
+}
+
+var (
+	all    []*Function
+	byPlan = map[*plan.AggregateFunc]*Function{}
+)
+
+// define adds an operator to the table.
+func define(f *Function) *Function {
+	all = append(all, f)
+	byPlan[&f.AggregateFunc] = f
+	return f
+}
+
+// Named is the operator with a name in PromQL, or nil.
+func Named(name string) *plan.AggregateFunc {
+	if i := slices.IndexFunc(all, func(f *Function) bool { return f.Name == name }); i >= 0 {
+		return &all[i].AggregateFunc
+	}
+	return nil
+}
+
+// Of is the definition of f.
+func Of(f *plan.AggregateFunc) *Function { return byPlan[f] }
+
+// Functions are all definitions, by file and in the order of each.
+func Functions() []*Function { return slices.Clone(all) }

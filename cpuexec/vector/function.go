@@ -1,0 +1,77 @@
+package vector
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Function is the definition of a map, a function or an operator that looks at one value at a
+// time: what a planner, the cores, the kernels, the tests and the documents know of it. Each is
+// a call of define in the file of its family.
+type Function struct {
+	plan.MapFunc
+
+	// value returns the function of one value with constants, if it is a function.
+	value func(args []float64) func(v float64) float64
+	// arithmetic is the operator of two values, if it yields one, and loop the same of many
+	// pairs, where that is faster.
+	arithmetic func(a, b float64) float64
+	loop       func(out, lhs, rhs []float64)
+	// holds is the comparison of two values, and mask that of up to 64 pairs: bit k says that
+	// it holds for pair k. mirror is its name with the sides swapped.
+	holds  func(a, b float64) bool
+	mask   func(lhs, rhs []float64) uint64
+	mirror string
+
+	// Drops reports whether nothing is left of any value with such constants; nil stands for no.
+	Drops func(args []float64) bool
+
+	GPU       abi.Policy                          // how kernels compute the map, to the same bits, or
+	NoGPU     string                              // why they do not
+	Swapped   abi.Policy                          // the same of an operator whose constant is on its left
+	Constants func(args []float64) (a, b float64) // what kernels are told; nil stands for the constants as they are
+}
+
+var (
+	all    []*Function
+	byPlan = map[*plan.MapFunc]*Function{}
+	byName = map[string]*Function{}
+)
+
+// define adds a map to the table.
+func define(f *Function) *plan.MapFunc {
+	byName[f.Name] = f
+	return defineUnnamed(f)
+}
+
+// defineUnnamed adds a map that the planner does not look up by its name.
+func defineUnnamed(f *Function) *plan.MapFunc {
+	all = append(all, f)
+	byPlan[&f.MapFunc] = f
+	return &f.MapFunc
+}
+
+// Named is the map with a name in PromQL, or nil; neg is unary minus.
+func Named(name string) *plan.MapFunc {
+	if f := byName[name]; f != nil {
+		return &f.MapFunc
+	}
+	return nil
+}
+
+// Of is the definition of f.
+func Of(f *plan.MapFunc) *Function { return byPlan[f] }
+
+// Functions are all definitions, by file and in the order of each.
+func Functions() []*Function { return slices.Clone(all) }
+
+// Names are the names of the maps in PromQL, in alphabetical order.
+func Names() (names []string) {
+	for name := range byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,145 @@
+package window
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Function is the definition of a window function: what a planner, the cores, the kernels, the
+// tests and the documents know of it. Each is a call of define in the file of its family.
+type Function struct {
+	plan.WindowFunc
+
+	// Plain computes the function of one window, by the floating-point operations of
+	// Prometheus's function in its order. It is the twin that tests hold the other forms against,
+	// and what is used where these decline.
+	Plain   func(w *Window) (v float64, ok bool)
+	NoPlain string // why there is none
+	// Fast computes the function at all steps of a series at once: it slides, or looks at the
+	// ends of windows only. It returns the number of steps with a value, or false where Plain
+	// is to be used. Nil where there is nothing to gain.
+	Fast func(s *Evaluator) (points int, ok bool)
+	// Started is Fast for samples of which some have start timestamps, if the function reads them.
+	Started func(s *Evaluator) (points int)
+	// Extended computes the function of windows that are anchored or smoothed.
+	Extended func(s *Evaluator, e *edges)
+	Reads    Reads
+
+	// Ordinary reports whether parameters are such that Prometheus's engine neither warns of
+	// them nor refuses them; nil stands for all. Outside is what others are, in words.
+	Ordinary func(param, trend float64) bool
+	Outside  string
+	// Check returns Prometheus's error for parameters.
+	Check func(param, trend float64) error
+
+	GPU   abi.Policy // how kernels compute the function, or
+	NoGPU string     // why they do not
+}
+
+// Reads says which samples of a packed column a function unpacks.
+type Reads int
+
+// What a function reads of packed columns.
+const (
+	Unpacked Reads = iota // all, before anything else
+	Ends                  // those at the ends of windows, and at resets
+	Integers              // all, as the integers that they are
+)
+
+// Window is one window, as a plain form sees it.
+type Window struct {
+	Times        []int64   // of its samples, ms; there is at least one
+	Values       []float64 // none is a stale marker
+	Step         int64     // the time of the step, ms
+	Start, End   int64     // the window is (Start, End], ms
+	Param, Trend float64   // of functions that have them
+	scratch      []float64
+}
+
+// copied returns the values of the window in memory that may be changed.
+func (w *Window) copied() []float64 {
+	w.scratch = append(w.scratch[:0], w.Values...)
+	return w.scratch
+}
+
+var (
+	all    []*Function
+	byPlan = map[*plan.WindowFunc]*Function{}
+	byName = map[string]*Function{}
+)
+
+// define adds a function of range vectors to the table.
+func define(f *Function) *plan.WindowFunc {
+	if byName[f.Name] != nil {
+		panic(fmt.Sprintf("window: %s has two definitions", f.Name))
+	}
+	byName[f.Name] = f
+	return defineUnnamed(f)
+}
+
+// defineUnnamed adds a function that the planner does not look up by its name.
+func defineUnnamed(f *Function) *plan.WindowFunc {
+	all = append(all, f)
+	byPlan[&f.WindowFunc] = f
+	return &f.WindowFunc
+}
+
+// Named is the function of range vectors with a name in PromQL, or nil.
+func Named(name string) *plan.WindowFunc {
+	if f := byName[name]; f != nil {
+		return &f.WindowFunc
+	}
+	return nil
+}
+
+// Of is the definition of f.
+func Of(f *plan.WindowFunc) *Function { return byPlan[f] }
+
+// Functions are all definitions, by file and in the order of each.
+func Functions() []*Function { return slices.Clone(all) }
+
+// Names are the names in PromQL of the functions of range vectors, in alphabetical order.
+func Names() (names []string) {
+	for name := range byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// plain computes what is called window by window.
+func (s *Evaluator) plain() (points int) {
+	f, b, w := s.call.Func.Plain, &s.bounds, &s.window
+	cur := dense.Cursor{Row: s.out}
+	defer cur.Flush()
+	w.Param, w.Trend = s.call.Param, s.call.Trend
+	span, ts, vs, varying := &s.fr.span, s.fr.ts, s.in.Values, s.call.Varying
+	for k, i := range b.lo {
+		j := b.hi[k]
+		if i == j {
+			continue
+		}
+		if b.giveUp(k) {
+			break
+		}
+		w.Times, w.Values, w.Step = ts[i:j], vs[i:j], span.Grid.At(k)
+		w.End = span.Scan.Times(w.Step)
+		w.Start = w.End - span.Width
+		if varying[0] != nil {
+			w.Param = varying[0][k]
+		}
+		if varying[1] != nil {
+			w.Trend = varying[1][k]
+		}
+		if v, ok := f(w); ok {
+			cur.Set(k, v)
+			points++
+		}
+	}
+	w.Times, w.Values = nil, nil
+	return points
+}

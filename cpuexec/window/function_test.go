@@ -1,0 +1,118 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/plan"
+)
+
+// ExampleFunction_Plain computes a rate over one window by its readable twin.
+func ExampleFunction_Plain() {
+	w := Window{Times: []int64{10_000, 25_000, 40_000, 55_000}, Values: []float64{2, 5, 1, 4}, Start: 0, End: 60_000}
+	fmt.Println(Of(Named("increase")).Plain(&w))
+	fmt.Println(Of(Named("max_over_time")).Plain(&w))
+	// Output:
+	// 9.333333333333332 true
+	// 5 true
+}
+
+// TestPlain: over any samples, at any steps, each function of the table has the values that its
+// plain form has of each window: the same bits, or within 1e-12 where it is Compensated.
+func TestPlain(t *testing.T) {
+	for _, f := range Functions() {
+		if f.Plain == nil {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 8))
+			values := 0
+			for range 150 {
+				ts, vs := plainData(r)
+				sp := Span{
+					Grid: plan.Grid{Start: ts[0] + r.Int64N(400_000) - 200_000, Interval: 1 + r.Int64N(90_000), Steps: 1 + r.IntN(200)},
+					Scan: &plan.Scan{Offset: r.Int64N(2) * 60_000}, Width: 1 + r.Int64N(900_000),
+				}
+				call := &Call{Func: f, Param: 0.3, Trend: 0.6}
+				if f.Param != plan.NoParam && r.IntN(4) == 0 {
+					for i := range f.Param.Count() {
+						for range sp.Grid.Steps {
+							call.Varying[i] = append(call.Varying[i], r.Float64())
+						}
+					}
+				}
+				got, counts := dense.New(sp.Grid.Steps), dense.Counts{}
+				e, frames := &Evaluator{}, NewFrames(sp)
+				e.Reset(sp.Grid.Steps)
+				require.NoError(t, e.Evaluate(frames, call, column.NewSamples(ts, vs), got, &counts))
+				frames.Release()
+				values += requirePlain(t, sp, call, ts, vs, got)
+			}
+			require.Greater(t, values, 3_000)
+		})
+	}
+}
+
+// requirePlain compares got with what the plain form comes to, and returns the number of values.
+func requirePlain(t *testing.T, sp Span, call *Call, ts []int64, vs []float64, got dense.Row) (values int) {
+	for k := range sp.Grid.Steps {
+		w := Window{Step: sp.Grid.At(k), Param: call.Param, Trend: call.Trend}
+		w.End = sp.Scan.Times(w.Step)
+		w.Start = w.End - sp.Width
+		for i, p := range []*float64{&w.Param, &w.Trend} {
+			if call.Varying[i] != nil {
+				*p = call.Varying[i][k]
+			}
+		}
+		for i, at := range ts {
+			if at > w.Start && at <= w.End {
+				w.Times, w.Values = append(w.Times, at), append(w.Values, vs[i])
+			}
+		}
+		want, ok := 0.0, false
+		if len(w.Times) > 0 {
+			want, ok = call.Func.Plain(&w)
+		}
+		require.Equal(t, ok, got.Has(k, 1), "step %d", k)
+		if !ok {
+			continue
+		}
+		values++
+		v := got.Values[k]
+		same := math.Float64bits(v) == math.Float64bits(want) || v != v && want != want
+		if call.Func.Exactness == plan.Compensated {
+			same = same || math.Abs(v-want) <= 1e-12*math.Abs(want)
+		}
+		require.True(t, same, "step %d: %g, not %g", k, v, want)
+	}
+	return values
+}
+
+// plainData is a counter or a gauge, at regular times or not, some of its values odd.
+func plainData(r *rand.Rand) (ts []int64, vs []float64) {
+	counter, regular, odd := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(4) == 0
+	at, v := int64(1_700_000_000_000), float64(r.IntN(100))
+	for range 1 + r.IntN(300) {
+		if at += 15_000; !regular {
+			at += r.Int64N(20_000)
+		}
+		switch v += float64(r.IntN(90)) / 3; {
+		case !counter:
+			v = r.NormFloat64() * 100
+		case r.IntN(40) == 0:
+			v = float64(r.IntN(5))
+		}
+		x := v
+		if odd && r.IntN(20) == 0 {
+			x = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0, math.MaxFloat64}[r.IntN(6)]
+		}
+		ts, vs = append(ts, at), append(vs, x)
+	}
+	return ts, vs
+}

@@ -1,0 +1,284 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// longest is how many characters a line of prose has at most, so that it fits beside code.
+const longest = 120
+
+// TestProseLines bounds lines of prose. Tables, code and what programs write between marks
+// (<!-- … -->) are as long as they must be.
+func TestProseLines(t *testing.T) {
+	for file, text := range pages(t) {
+		for n, line := range lines(text) {
+			if n := n + 1; line.prose && utf8.RuneCountInString(line.text) > longest {
+				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.text), longest)
+			}
+		}
+	}
+}
+
+// TestTables: each row of a table has as many cells as its first one.
+func TestTables(t *testing.T) {
+	for file, text := range pages(t) {
+		cells := 0
+		for n, line := range lines(text) {
+			if line.code || !strings.HasPrefix(line.text, "|") {
+				cells = 0
+				continue
+			}
+			has := strings.Count(strings.ReplaceAll(line.text, `\|`, ""), "|")
+			if cells == 0 {
+				cells = has
+			}
+			assert(t, has == cells, "%s:%d has %d cells, its table %d", file, n+1, has-1, cells-1)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+
+// TestLinks follows the links between pages: the file is there, and the heading.
+func TestLinks(t *testing.T) {
+	all, followed := pages(t), 0
+	for file, text := range all {
+		for n, line := range lines(text) {
+			for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line.text, ""), -1) {
+				if line.code || strings.Contains(m[1], "://") {
+					continue
+				}
+				followed++
+				to, heading, _ := strings.Cut(m[1], "#")
+				if to = path.Join(path.Dir(file), to); strings.HasPrefix(m[1], "#") {
+					to = file
+				}
+				if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+					t.Errorf("%s:%d links to %s, which is not there", file, n+1, to)
+				} else if heading != "" && !headings(all[to])[heading] {
+					t.Errorf("%s:%d links to %s, which has no heading #%s", file, n+1, to, heading)
+				}
+			}
+		}
+	}
+	require.Greater(t, followed, 20)
+}
+
+var filePath = regexp.MustCompile(`^[a-z0-9_]+(/[a-z0-9_]+)*/([a-zA-Z0-9_.-]+\.(go|cu|h|yml|json|txt|svg|sh))?$`)
+
+// TestPaths: files and folders that a page names by their paths from the root are there, unless a
+// diff on the page adds them.
+func TestPaths(t *testing.T) {
+	tops := map[string]bool{}
+	walk(t, func(file string) { tops[strings.Split(file, "/")[0]] = true })
+	found := 0
+	for file, text := range pages(t) {
+		for n, line := range lines(text) {
+			for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+				added := strings.Contains(text, "+++ b/"+m[1])
+				if !line.code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
+					found++
+					_, err := os.Stat(filepath.Join(root, m[1]))
+					assert(t, err == nil, "%s:%d names %s, which is not there", file, n+1, m[1])
+				}
+			}
+		}
+	}
+	require.Greater(t, found, 50)
+}
+
+// TestWay holds the way of a job in architecture.md against the code: each function is in the
+// file that its row names, and the way is no longer than one can follow.
+func TestWay(t *testing.T) {
+	_, table, ok := strings.Cut(pages(t)["docs/architecture.md"], "| hop | function | what happens |\n| --- | --- | --- |\n")
+	require.True(t, ok)
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	require.LessOrEqual(t, len(rows), 15)
+	for _, row := range rows {
+		names, file, ok := strings.Cut(strings.Split(row, "|")[2], " in ")
+		require.True(t, ok, row)
+		file = strings.Trim(file, " `")
+		in := declared(t, file)
+		for _, m := range inlineCode.FindAllStringSubmatch(names, -1) {
+			assert(t, in[m[1]], "%s has no function %s, through which architecture.md has a job go", file, m[1])
+		}
+	}
+}
+
+// declared returns the functions of a file: `name`, or `Type.name` of a method.
+func declared(t *testing.T, file string) map[string]bool {
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, 0)
+	require.NoError(t, err)
+	all := map[string]bool{}
+	for _, d := range f.Decls {
+		if d, ok := d.(*ast.FuncDecl); ok && d.Recv == nil {
+			all[d.Name.Name] = true
+		} else if ok {
+			of := d.Recv.List[0].Type
+			if star, ok := of.(*ast.StarExpr); ok {
+				of = star.X
+			}
+			if generic, ok := of.(*ast.IndexExpr); ok {
+				of = generic.X
+			}
+			all[of.(*ast.Ident).Name+"."+d.Name.Name] = true
+		}
+	}
+	return all
+}
+
+var (
+	inlineCode = regexp.MustCompile("`([^`\n]+)`")
+	goTest     = regexp.MustCompile(`(?:cd (\S+) && )?(?:[A-Z0-9_]+=\S+ )*go test (.*)`)
+	word       = regexp.MustCompile(`'[^']*'|\S+`)
+	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
+)
+
+// TestCommands holds `go test` commands in pages against the code: what -run and -bench name
+// is in the packages that the command names.
+func TestCommands(t *testing.T) {
+	found := 0
+	for file, text := range pages(t) {
+		for n, line := range lines(text) {
+			code := []string{line.text}
+			if !line.code {
+				code = nil
+				for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+					code = append(code, strings.ReplaceAll(m[1], `\|`, "|"))
+				}
+			}
+			for _, c := range code {
+				if m := goTest.FindStringSubmatch(c); m != nil {
+					found++
+					for _, missing := range missing(t, m[1], word.FindAllString(m[2], -1)) {
+						t.Errorf("%s:%d: %s: there is no %s", file, n+1, c, missing)
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, found, 20)
+}
+
+// TestNames: tests, benchmarks and fuzzers that pages name exist.
+func TestNames(t *testing.T) {
+	all, found := testsIn(t, ".", true), 0
+	for file, text := range pages(t) {
+		for _, m := range inlineCode.FindAllStringSubmatch(text, -1) {
+			if testFunc.MatchString("func " + m[1] + "(") {
+				found++
+				assert(t, slices.Contains(all, m[1]), "%s names %s, which is not there", file, m[1])
+			}
+		}
+	}
+	require.Greater(t, found, 20)
+}
+
+// missing returns what a `go test` command in a folder names in vain.
+func missing(t *testing.T, dir string, args []string) (all []string) {
+	var patterns, names []string
+	for k, a := range args {
+		if p := strings.Trim(a, "'"); k > 0 && (args[k-1] == "-run" || args[k-1] == "-bench") && !strings.EqualFold(p, "xxx") {
+			patterns = append(patterns, strings.Split(p, "|")...)
+		} else if strings.HasPrefix(a, ".") {
+			in := testsIn(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
+			if names = append(names, in...); in == nil {
+				all = append(all, "package "+a)
+			}
+		}
+	}
+	for _, p := range patterns {
+		p, err := regexp.Compile(p)
+		require.NoError(t, err)
+		if names != nil && !p.MatchString(strings.Join(names, "\n")) {
+			all = append(all, "test "+p.String())
+		}
+	}
+	return all
+}
+
+// testsIn returns the names of the tests in a folder, and in those below it.
+func testsIn(t *testing.T, dir string, below bool) (names []string) {
+	walk(t, func(file string) {
+		in := path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") && (in == dir || below && (dir == "." || strings.HasPrefix(in+"/", dir+"/"))) {
+			b, err := os.ReadFile(filepath.Join(root, file))
+			require.NoError(t, err)
+			for _, m := range testFunc.FindAllStringSubmatch(string(b), -1) {
+				names = append(names, m[1])
+			}
+		}
+	})
+	return names
+}
+
+// pages returns the text of all pages by their paths from the project's root.
+func pages(t *testing.T) map[string]string {
+	all := map[string]string{}
+	walk(t, func(file string) {
+		if path.Ext(file) == ".md" {
+			b, err := os.ReadFile(filepath.Join(root, file))
+			require.NoError(t, err)
+			all[file] = string(b)
+		}
+	})
+	require.Greater(t, len(all), 8)
+	return all
+}
+
+// pageLine is a line of a page.
+type pageLine struct {
+	text        string
+	code, prose bool // it is neither in tables, headings and what programs write
+}
+
+// lines tells the lines of a page apart: code is fenced, or indented behind an empty line.
+func lines(text string) (all []pageLine) {
+	fenced, indented, written, blank := false, false, false, true
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		empty := strings.TrimSpace(line) == ""
+		indented = strings.HasPrefix(line, "    ") && (blank || indented) || indented && empty
+		if strings.HasPrefix(line, "<!--") {
+			written = !strings.Contains(line, "until here") && !strings.Contains(line, ": end")
+		}
+		code := fenced || fence || indented
+		all = append(all, pageLine{line, code, !code && !written && !strings.HasPrefix(line, "|")})
+		fenced, blank = fenced != fence, empty
+	}
+	return all
+}
+
+// headings returns the anchors of a page's headings, as GitHub makes them.
+func headings(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, line := range lines(text) {
+		if title := strings.TrimLeft(line.text, "#"); !line.code && title != line.text {
+			all[strings.Map(func(r rune) rune {
+				switch {
+				case r == ' ':
+					return '-'
+				case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+					return unicode.ToLower(r)
+				}
+				return -1
+			}, strings.TrimSpace(title))] = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package abi
+
+// Kernel is a kernel that computes several functions. Some have siblings, which compute the
+// same by other strategies.
+type Kernel string
+
+// The kernels that compute several functions.
+const (
+	ByEnds      Kernel = "Ends"      // window_ends
+	ByRate      Kernel = "Rate"      // window_rate
+	ByPairs     Kernel = "Pairs"     // window_pairs
+	ByStatistic Kernel = "Statistic" // window_statistic
+	ByOrder     Kernel = "Order"     // window_order
+	ByOperator  Kernel = "Operator"  // window_over, group_accumulate
+	ByMap       Kernel = "Map"       // map_values
+	ByRank      Kernel = "Rank"      // group_rank
+	ByQuantile  Kernel = "Quantile"  // group_quantile
+)
+
+// Numbered are the kernels that are told by a number which function to compute. Their names
+// are those of the numbers' types.
+var Numbered = []Kernel{ByEnds, ByPairs, ByStatistic, ByOperator, ByMap}
+
+// Strategy is a way to have samples for windows.
+type Strategy string
+
+// The strategies.
+const (
+	Stored Strategy = "stored" // chunks are decoded to columns first
+	Fused  Strategy = "fused"  // windows are computed while chunks are decoded
+	Panes  Strategy = "panes"  // sums and extremes of panes are made of columns, and windows of these
+)
+
+// strategies are those of each kernel of windows.
+var strategies = map[Kernel][]Strategy{
+	ByEnds: {Stored, Fused}, ByRate: {Stored, Fused}, ByOperator: {Stored, Fused, Panes},
+	ByPairs: {Stored}, ByStatistic: {Stored}, ByOrder: {Stored},
+}
+
+// Strategies are the ways in which windows are computed.
+func (k Kernel) Strategies() []Strategy { return strategies[k] }
+
+// Policy says how kernels compute a function.
+type Policy struct {
+	Kernel Kernel
+	Name   string // among the functions of the kernel
+}
+
+// Number is what the kernel is told. The definitions of functions are in packages above this
+// one, and kernels/build makes the table of numbers from them; one that is not in the table
+// panics.
+func (p Policy) Number() uint32 {
+	n, ok := numbers[p]
+	if !ok {
+		panic("abi: " + string(p.Kernel) + " " + p.Name + " has no number: run make kernels")
+	}
+	return n
+}

@@ -1,0 +1,177 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/remoteread/external"
+	"github.com/promwarp/promwarp/remoteread/wire"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Samples reads an answer to q of samples and encodes them into chunks. Where chunks
+// could have been had, it fails with ErrUnfit on one that does not say all that they
+// would. It reports whether the witness testified.
+func (a *Reader) Samples(ctx context.Context, r io.Reader, q Question) (sel *selection.Selection, testified bool, err error) {
+	s := samplesReaders.Get().(*samplesReader)
+	defer s.release()
+	data, err := s.read(r, a.MaxAnswer)
+	if err != nil {
+		return nil, false, err
+	}
+	result, testified, err := firstResult(data, q.View)
+	if err != nil {
+		return nil, false, err
+	}
+	e := selection.Expected(ctx)
+	s.expected.expect(e.Series, q.Part, &a.orders)
+	s.exact, s.signed, s.view, s.asked = q.Exact, e.Signed, q.View, q.selector()
+	b := selection.NewBuilder(a.MaxBytes).Within(ctx)
+	b.Grow(len(s.expected.series))
+	for n := 0; len(result) > 0; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+		if result, err = s.next(result, b); err != nil {
+			return nil, false, err
+		}
+	}
+	a.orders.keep(&s.expected)
+	s.arrange(b)
+	if sel, err = b.Finish(); err != nil {
+		return nil, false, err
+	}
+	return sel, testified, q.Count(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
+}
+
+// ErrUnfit is for an answer of samples of which chunks would say more: samples of
+// value 0 that may be -0, as most stores write them alike, or native histograms.
+var ErrUnfit = errors.New("what the samples are is only certain from chunks")
+
+// samplesReader reads answers of samples. It is used again for the sake of its memory.
+type samplesReader struct {
+	compressed, data []byte
+	expected         index
+	exact            bool                  // whether native histograms, and values that may be 0 or -0, are unfit
+	signed           func(series int) bool // see selection.Expectation
+	view             *external.View        // or nil
+
+	labels     []wire.Label
+	maker      wire.LabelMaker
+	asked      selector // expected series are known to be of it
+	current    labels.Labels
+	zero       bool // whether one of the values that follow may be 0 or -0
+	times      []int64
+	values     []float64
+	labelBytes int64
+
+	came   []came  // the series in the builder
+	known  []int32 // by number of the expected series: which of those it is, from 1; 0 for none
+	others []int32
+	order  []int32
+}
+
+// came is a series that came.
+type came struct {
+	labels   labels.Labels
+	expected int // its number among the expected series; -1 for none
+}
+
+// mostCompressed is what snappy can compress by: 64 bytes take 3.
+const mostCompressed = 64/3 + 1
+
+// keepSamples is the most bytes of a buffer that is kept for other answers.
+const keepSamples = 4 << 20
+
+var samplesReaders = sync.Pool{New: func() any { return &samplesReader{maker: wire.NewLabelMaker()} }}
+
+// release hands the memory back. Nothing that was read may be used after.
+func (s *samplesReader) release() {
+	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
+		return
+	}
+	clear(s.came)
+	s.came, s.labelBytes, s.current, s.view = s.came[:0], 0, labels.Labels{}, nil
+	s.asked = selector{}
+	s.expected.reset()
+	samplesReaders.Put(s)
+}
+
+// read reads the answer and decompresses it, if neither makes more than most bytes.
+func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
+	b := slices.Grow(s.compressed[:0], 64<<10)
+	for {
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		s.compressed = b
+		if int64(len(b)) > most {
+			return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, &wire.CutOffError{Err: err}
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, len(b))
+		}
+	}
+	// The length comes first in the bytes, before anything is allocated for it.
+	n, err := snappy.DecodedLen(b)
+	if err != nil {
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer is not compressed with snappy: %v", err)}
+	}
+	if int64(n) > most {
+		return nil, &TooLargeError{fmt.Sprint(n)}
+	}
+	if n > mostCompressed*len(b) {
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %d bytes do not hold the %d that they say", len(b), n)}
+	}
+	s.data = slices.Grow(s.data[:0], n)[:n]
+	data, err := snappy.Decode(s.data, b)
+	if err != nil {
+		return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: %v", err)}
+	}
+	return data, nil
+}
+
+// arrange puts the series in b into label order, equal ones as they came. A Prometheus
+// need not send them in that order.
+func (s *samplesReader) arrange(b *selection.Builder) {
+	if slices.IsSortedFunc(s.came, func(a, b came) int { return cmp.Compare(a.expected, b.expected) }) &&
+		(len(s.came) == 0 || s.came[0].expected >= 0) {
+		return
+	}
+	s.known = slices.Grow(s.known[:0], len(s.expected.series))[:len(s.expected.series)]
+	clear(s.known)
+	s.others, s.order = s.others[:0], s.order[:0]
+	for i, c := range s.came {
+		if c.expected >= 0 && s.known[c.expected] == 0 {
+			s.known[c.expected] = int32(i + 1)
+		} else {
+			s.others = append(s.others, int32(i))
+		}
+	}
+	compare := func(a, b int32) int { return labels.Compare(s.came[a].labels, s.came[b].labels) }
+	slices.SortStableFunc(s.others, compare)
+	others := s.others
+	for _, i := range s.known {
+		if i == 0 {
+			continue
+		}
+		for len(others) > 0 && compare(others[0], i-1) < 0 {
+			s.order, others = append(s.order, others[0]), others[1:]
+		}
+		s.order = append(s.order, i-1)
+	}
+	b.Arrange(append(s.order, others...))
+}

@@ -1,0 +1,290 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// The stream carries prompb's numbers of encodings, selections chunkenc's.
+func TestEncodingNumbers(t *testing.T) {
+	for name, n := range prompb.Chunk_Encoding_value {
+		e := chunkenc.Encoding(n)
+		require.Equal(t, name != "UNKNOWN", chunkenc.IsValidEncoding(e), name)
+		if name == "UNKNOWN" {
+			continue
+		}
+		c, err := chunkenc.NewEmptyChunk(e)
+		require.NoError(t, err)
+		require.Equal(t, e, c.Encoding())
+	}
+	for n, e := range map[prompb.Chunk_Encoding]chunkenc.Encoding{
+		prompb.Chunk_XOR: chunkenc.EncXOR, prompb.Chunk_XOR2: chunkenc.EncXOR2,
+		prompb.Chunk_HISTOGRAM: chunkenc.EncHistogram, prompb.Chunk_FLOAT_HISTOGRAM: chunkenc.EncFloatHistogram,
+		prompb.Chunk_HISTOGRAM_ST: chunkenc.EncHistogramST, prompb.Chunk_FLOAT_HISTOGRAM_ST: chunkenc.EncFloatHistogramST,
+	} {
+		require.EqualValues(t, n, e)
+	}
+	require.False(t, chunkenc.IsValidEncoding(chunkenc.Encoding(len(prompb.Chunk_Encoding_value))), "an encoding that prompb does not have")
+}
+
+// recorder builds the message that a walker went through.
+type recorder struct{ m prompb.ChunkedReadResponse }
+
+func (r *recorder) queryIndex(i int64) error {
+	r.m.QueryIndex = i
+	return nil
+}
+
+func (*recorder) match([]byte) int { return 0 }
+func (*recorder) startMatched()    {}
+
+func (r *recorder) startSeries(ls []wire.Label) error {
+	s := &prompb.ChunkedSeries{}
+	for _, l := range ls {
+		s.Labels = append(s.Labels, prompb.Label{Name: string(l.Name), Value: string(l.Value)})
+	}
+	r.m.ChunkedSeries = append(r.m.ChunkedSeries, s)
+	return nil
+}
+
+func (r *recorder) chunk(c wireChunk) error {
+	s := r.m.ChunkedSeries[len(r.m.ChunkedSeries)-1]
+	s.Chunks = append(s.Chunks, prompb.Chunk{
+		MinTimeMs: c.minT, MaxTimeMs: c.maxT, Type: prompb.Chunk_Encoding(c.encoding), Data: c.data,
+	})
+	return nil
+}
+
+func seeds() [][]byte {
+	two := &prompb.ChunkedReadResponse{QueryIndex: 3, ChunkedSeries: []*prompb.ChunkedSeries{
+		wireSeries(1_700_000_000_000, 20, "__name__", "up", "job", "j"), wireSeries(-5, 3, "a", ""), {},
+	}}
+	return [][]byte{
+		nil, marshal(two),
+		{0x0a, 0},
+		{0x0a, 8, 0x12, 2, 0x18, 1, 0x0a, 2, 0x0a, 0}, // a chunk before a label
+		{0x1a, 1, 0, 0x23, 0x24},                      // unknown fields, one a group
+		{0x0a, 6, 0x1a, 1, 0, 0x0a, 1, 0x50},
+		{0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		marshal(&prompb.ChunkedReadResponse{ChunkedSeries: []*prompb.ChunkedSeries{{
+			Labels: []prompb.Label{{Name: "a", Value: "b"}},
+			Chunks: []prompb.Chunk{{Type: prompb.Chunk_HISTOGRAM, MaxTimeMs: math.MaxInt64, Data: []byte{0, 1}}},
+		}}}),
+	}
+}
+
+// FuzzFrame checks that nothing in a frame makes the client panic, that what
+// the walker accepts is what prompb reads, and that it accepts whatever prompb
+// writes.
+func FuzzFrame(f *testing.F) {
+	for _, s := range seeds() {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		canonical := func(m *prompb.ChunkedReadResponse) []byte {
+			m.XXX_unrecognized = nil
+			for _, s := range m.ChunkedSeries {
+				s.XXX_unrecognized = nil
+				for i := range s.Labels {
+					s.Labels[i].XXX_unrecognized = nil
+				}
+				for i := range s.Chunks {
+					s.Chunks[i].XXX_unrecognized = nil
+				}
+			}
+			return marshal(m)
+		}
+		var want prompb.ChunkedReadResponse
+		wantErr := want.Unmarshal(data)
+
+		var got recorder
+		w := walker{sink: &got}
+		if err := w.frame(data); err == nil {
+			require.NoError(t, wantErr)
+			require.Equal(t, canonical(&want), canonical(&got.m))
+		}
+		if wantErr == nil {
+			b := canonical(&want)
+			var again recorder
+			w.sink = &again
+			require.NoError(t, w.frame(b))
+			require.Equal(t, b, canonical(&again.m))
+		}
+
+		d := newStreamBuilder(1 << 20)
+		w.sink = d
+		if err := w.frame(data); err != nil {
+			return
+		}
+		s, err := d.b.Finish()
+		if err != nil {
+			return
+		}
+		again := newStreamBuilder(1 << 20)
+		again.expected.expect(s.Series(), 0, nil)
+		w.sink = again
+		require.NoError(t, w.frame(data))
+		known, err := again.b.Finish()
+		require.NoError(t, err)
+		require.Equal(t, chunksOf(s), chunksOf(known))
+		require.Equal(t, d.series, again.series)
+		require.Equal(t, d.labelBytes, again.labelBytes)
+
+		// Decoding may fail, but not panic.
+		for set := s.SeriesSet(math.MinInt64, math.MaxInt64, nil); set.Next(); {
+			it := set.At().Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+			}
+		}
+	})
+}
+
+// Of the series that are expected those are found that come, whatever else does, in
+// frames of whatever shape.
+func TestStreamOfExpectedSeries(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	series := func(i int) labels.Labels {
+		l := []string{"__name__", "m", "i", fmt.Sprint(i)}
+		if i%2 == 0 {
+			l = append(l, "long", long)
+		}
+		return labels.FromStrings(l...)
+	}
+	for _, test := range []struct {
+		name            string
+		expected, comes []int
+	}{
+		{"the same", []int{1, 2, 3}, []int{1, 2, 3}},
+		{"fewer", []int{1, 2, 3, 4}, []int{2, 4}},
+		{"many fewer", []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, []int{1, 8, 9}},
+		{"more", []int{2, 4}, []int{1, 2, 3, 4, 5}},
+		{"others", []int{1, 3}, []int{2, 4}},
+		{"out of order", []int{1, 2, 3}, []int{3, 1, 2}},
+		{"none expected", nil, []int{1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var expected []labels.Labels
+			for _, i := range test.expected {
+				expected = append(expected, series(i))
+			}
+			d := newStreamBuilder(1 << 20)
+			d.expected.expect(expected, 0, nil)
+			w := walker{sink: d}
+			for n, i := range test.comes {
+				chunk := wireSeries(0, 5).Chunks
+				ls := prompb.FromLabels(series(i), nil)
+				whole := marshal(&prompb.ChunkedSeries{Labels: ls, Chunks: chunk})
+				late := append(append(marshal(&prompb.ChunkedSeries{Labels: ls[:1]}), marshal(&prompb.ChunkedSeries{Chunks: chunk})...),
+					marshal(&prompb.ChunkedSeries{Labels: ls[1:]})...)
+				for _, b := range [][]byte{whole, late, whole} { // which are one series
+					require.NoError(t, w.series(b))
+				}
+				require.True(t, labels.Equal(series(i), d.labels), d.labels)
+				require.EqualValues(t, n+1, d.series)
+				if at := slices.Index(test.expected, i); at >= 0 {
+					require.True(t, sameString(expected[at], d.labels), "made anew")
+				}
+			}
+			require.EqualValues(t, 3*len(test.comes)*len(wireSeries(0, 5).Chunks[0].Data), d.b.Bytes())
+		})
+	}
+}
+
+// A label behind the chunks makes another series of one that seems to be known.
+func TestLateLabel(t *testing.T) {
+	known := wireSeries(0, 5, "a", "b")
+	b := append(marshal(known), marshal(&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "c", Value: "d"}}})...)
+	d := newStreamBuilder(1 << 20)
+	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, 0, nil)
+	w := walker{sink: d}
+	require.NoError(t, w.series(marshal(known)))
+	require.NoError(t, w.series(b))
+	s, err := d.b.Finish()
+	require.NoError(t, err)
+	require.Equal(t, []labels.Labels{labels.FromStrings("a", "b"), labels.FromStrings("a", "b", "c", "d")}, s.Series())
+}
+
+// stream is one answer as a Prometheus sends it: a frame a series, each of
+// some chunks of 120 samples.
+func stream(series, chunks int) (b []byte, samples int64) {
+	var all []*prompb.ChunkedSeries
+	for i := range series {
+		s := &prompb.ChunkedSeries{Labels: []prompb.Label{
+			{Name: "__name__", Value: "http_requests_total"}, {Name: "code", Value: "200"}, {Name: "handler", Value: "/api/v1/query"},
+			{Name: "instance", Value: fmt.Sprintf("host-%05d:9090", i)}, {Name: "job", Value: "job-1"}, {Name: "method", Value: "GET"},
+		}}
+		v := 0.0
+		for k := range chunks {
+			c := chunkenc.NewXORChunk()
+			app, _ := c.Appender()
+			var t int64
+			start := 1_700_000_000_000 + int64(k)*120*15_000
+			for n := range 120 {
+				v += float64((n*7 + i) % 13)
+				t = start + int64(n)*15_000 + int64(n*i%3)
+				app.Append(0, t, v)
+			}
+			s.Chunks = append(s.Chunks, prompb.Chunk{MinTimeMs: start, MaxTimeMs: t, Type: prompb.Chunk_XOR, Data: c.Bytes()})
+			samples += 120
+		}
+		all = append(all, s)
+	}
+	return frames(all...), samples
+}
+
+func BenchmarkStream(b *testing.B) {
+	for _, shape := range []struct{ series, chunks int }{{4000, 12}, {4000, 48}, {20000, 2}} {
+		data, samples := stream(shape.series, shape.chunks)
+		r := within(1 << 40)
+		read := func(b *testing.B, ctx context.Context) *selection.Selection {
+			s, _, err := r.Stream(ctx, bytes.NewReader(data), uncounted())
+			if err != nil || s.NumSamples() != samples {
+				b.Fatal(s, err)
+			}
+			return s
+		}
+		run := func(ctx context.Context, name string) {
+			b.Run(fmt.Sprintf("series=%d/chunks=%d%s", shape.series, shape.chunks, name), func(b *testing.B) {
+				b.SetBytes(int64(len(data)))
+				b.ReportAllocs()
+				for b.Loop() {
+					read(b, ctx)
+				}
+				b.ReportMetric(float64(samples)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+			})
+		}
+		run(b.Context(), "")
+		run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), "/expected")
+		b.Run(fmt.Sprintf("series=%d/chunks=%d/prompb", shape.series, shape.chunks), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
+				var m prompb.ChunkedReadResponse
+				for {
+					m.Reset()
+					if err := r.NextProto(&m); err == io.EOF {
+						break
+					} else if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

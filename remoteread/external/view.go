@@ -1,0 +1,193 @@
+// Package external undoes what a store does to the labels of series that it sends by remote read:
+// it says how to ask for series, and takes the labels off that the store has added.
+//
+// In come the labels that the store is known to add and a selector's matchers, out come the queries
+// of a request; in come the series of an answer, out come their labels as they are stored. No
+// series is taken for another: where it is not certain that a label was added, there is an error,
+// by which a client asks again.
+//
+// Start with View.
+package external
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
+)
+
+// A Prometheus adds its external labels to every series that it sends by remote read
+// and that lacks them. It matches series before that, by the labels that it has stored,
+// with one exception: a matcher that sets an external label equal to the value that it
+// has is made to match series that lack it. Nobody who asks that Prometheus for a query
+// sees any of this, so a client undoes it:
+//
+//   - An equality matcher on an external label becomes a regular expression, which is
+//     matched as it is.
+//   - Each request asks for the series that have none of the external labels of their
+//     own; these are taken off. The same request asks for series that do have one, of
+//     which there are nearly always none:
+//
+//     query 0  {x, cluster="", room=""}   series to take cluster and room off
+//     query 1  {x, cluster!=""}           must be empty
+//     query 2  {x, room!=""}              must be empty
+//     query 3  {witness}                  see witness.go
+//
+//   - Where one is not empty, series that have that label and those that lack it are
+//     fetched by requests of their own, so that each is known to be one or the other.
+//   - Every series of query 0 must have all of the labels with the values that they are
+//     known to have. Where the witness does not testify to that, the labels are read again
+//     after the store has begun to answer. If they have changed, the fetch starts anew.
+
+// ErrRelabelled is for an answer that was made with other external labels than known.
+var ErrRelabelled = errors.New("the store's external labels are not those that were known")
+
+// ClashError is for an answer with series that have an external label of their own.
+type ClashError struct{ Label string }
+
+func (e *ClashError) Error() string {
+	return fmt.Sprintf("some series have a label %q of their own", e.Label)
+}
+
+// View is how the series of one fetch are asked for and what becomes of their labels.
+type View struct {
+	all      labels.Labels          // the external labels when the fetch began
+	keep     bool                   // whether series keep them
+	Asked    []*labels.Matcher      // what all series must match as they are shown
+	Matchers []*prompb.LabelMatcher // what all series must match by the labels that are stored
+	absent   []string               // external labels that the series are known to lack
+	Open     []string               // external labels of which that is to be found out
+	// own are matchers that series with an open label of their own must match beside.
+	own map[string][]*prompb.LabelMatcher
+	// witness is asked for in each request; nil for none.
+	Witness *labels.Labels
+}
+
+// New is the view on what ms match in a store with external labels ext. Where they
+// are kept ms match series with them, otherwise without.
+func New(ext labels.Labels, keep bool, ms []*labels.Matcher) (*View, error) {
+	v := &View{all: ext, keep: keep, Asked: ms, own: map[string][]*prompb.LabelMatcher{}}
+	wire, err := remote.ToLabelMatchers(ms)
+	if err != nil {
+		return nil, err
+	}
+	literal(wire, ext)
+	only := map[string]bool{} // labels that series must have of their own
+	for _, m := range ms {
+		seen := "" // the value that a series without the label shows
+		if keep {
+			seen = ext.Get(m.Name)
+		}
+		if ext.Has(m.Name) && !m.Matches(seen) {
+			only[m.Name] = true
+		}
+	}
+	ext.Range(func(l labels.Label) {
+		if !only[l.Name] {
+			v.Open = append(v.Open, l.Name)
+		} else if keep {
+			wire = With(wire, prompb.LabelMatcher_NEQ, l.Name, "")
+		}
+	})
+	for _, m := range wire {
+		if keep && slices.Contains(v.Open, m.Name) {
+			v.own[m.Name] = append(v.own[m.Name], m)
+		} else {
+			v.Matchers = append(v.Matchers, m)
+		}
+	}
+	return v, nil
+}
+
+// literal changes ms such that the store matches each by the labels that it has stored.
+func literal(ms []*prompb.LabelMatcher, ext labels.Labels) {
+	for i, m := range ms {
+		if m.Type == prompb.LabelMatcher_EQ && m.Value != "" && ext.Has(m.Name) {
+			ms[i] = &prompb.LabelMatcher{Type: prompb.LabelMatcher_RE, Name: m.Name, Value: regexp.QuoteMeta(m.Value)}
+		}
+	}
+}
+
+// With returns ms and one matcher more.
+func With(ms []*prompb.LabelMatcher, typ prompb.LabelMatcher_Type, name, value string) []*prompb.LabelMatcher {
+	return append(slices.Clip(ms), &prompb.LabelMatcher{Type: typ, Name: name, Value: value})
+}
+
+// Queries returns the queries of a request for what matches ms, which are the view's and
+// perhaps more: the first for the series, the others for series that have one of the
+// open labels of their own, in the order of those. A nil view has one query.
+func (v *View) Queries(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
+	if !v.Adds() {
+		return [][]*prompb.LabelMatcher{ms}
+	}
+	first := ms
+	for _, names := range [][]string{v.absent, v.Open} {
+		for _, name := range names {
+			first = With(first, prompb.LabelMatcher_EQ, name, "")
+		}
+	}
+	out := [][]*prompb.LabelMatcher{first}
+	for _, name := range v.Open {
+		out = append(out, v.having(name, ms))
+	}
+	return out
+}
+
+// having returns ms and matchers for series that have an open label of their own.
+func (v *View) having(name string, ms []*prompb.LabelMatcher) []*prompb.LabelMatcher {
+	return With(append(slices.Clip(ms), v.own[name]...), prompb.LabelMatcher_NEQ, name, "")
+}
+
+// Split returns the views on the series that lack an open label and on those that have
+// it.
+func (v *View) Split(name string) (lack, have *View) {
+	rest := slices.DeleteFunc(slices.Clone(v.Open), func(n string) bool { return n == name })
+	l, h := *v, *v
+	l.absent, l.Open = append(slices.Clip(v.absent), name), rest
+	h.Matchers, h.Open = v.having(name, v.Matchers), rest
+	return &l, &h
+}
+
+// Clash is the error for series in the answer to query i of the view's queries.
+func (v *View) Clash(i int64) error {
+	if i < 1 || i > int64(len(v.Open)) {
+		return fmt.Errorf("the answer is for query %d of a request with %d", i, 1+len(v.Open))
+	}
+	return &ClashError{v.Open[i-1]}
+}
+
+// Added reports whether the labels that the store adds are ext.
+func (v *View) Added(ext labels.Labels) bool { return labels.Equal(ext, v.all) }
+
+// Adds reports whether the store adds labels to the series.
+func (v *View) Adds() bool { return v != nil && len(v.absent)+len(v.Open) > 0 }
+
+// Strip takes the labels off that the store has added to a series, or leaves them if they
+// are to be kept. It may change ls. It fails if they are not there.
+func (v *View) Strip(ls []wire.Label) ([]wire.Label, error) {
+	found := 0
+	out := ls[:0]
+	for _, l := range ls {
+		if !slices.Contains(v.absent, wire.String(l.Name)) && !slices.Contains(v.Open, wire.String(l.Name)) {
+			out = append(out, l)
+			continue
+		}
+		if v.all.Get(wire.String(l.Name)) != wire.String(l.Value) {
+			return nil, ErrRelabelled
+		}
+		found++
+		if v.keep {
+			out = append(out, l)
+		}
+	}
+	if found != len(v.absent)+len(v.Open) {
+		return nil, ErrRelabelled
+	}
+	return out, nil
+}

@@ -1,0 +1,112 @@
+package remoteread
+
+import (
+	"encoding/base64"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
+)
+
+// redactor makes texts of a store fit for messages.
+type redactor struct{ secrets *strings.Replacer }
+
+// sensitiveHeader matches names of headers that hold credentials. Others, such
+// as a tenant's name, help in a message.
+var sensitiveHeader = regexp.MustCompile("(?i)auth|key|token|secret|password|cookie")
+
+// newRedactor collects the secrets of a configuration that a store, or a page
+// that shows the request, may repeat.
+func newRedactor(cfg *config.RemoteReadConfig) *redactor {
+	var secrets []string
+	pair := func(user, password string) {
+		secrets = append(secrets, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	}
+	if u := cfg.URL.User; u != nil {
+		password, _ := u.Password()
+		pair(u.Username(), password)
+		secrets = append(secrets, url.QueryEscape(password), url.PathEscape(password))
+	}
+	for _, vs := range cfg.URL.Query() {
+		secrets = append(secrets, vs...)
+	}
+	for name, v := range cfg.Headers {
+		if sensitiveHeader.MatchString(name) {
+			secrets = append(secrets, v)
+		}
+	}
+	h := cfg.HTTPClientConfig
+	secrets = append(secrets, string(h.BearerToken))
+	if h.BasicAuth != nil {
+		pair(h.BasicAuth.Username, string(h.BasicAuth.Password))
+	}
+	if h.Authorization != nil {
+		secrets = append(secrets, string(h.Authorization.Credentials))
+	}
+	if h.OAuth2 != nil {
+		secrets = append(secrets, string(h.OAuth2.ClientSecret))
+	}
+	if h.HTTPHeaders != nil {
+		for _, v := range h.HTTPHeaders.Headers {
+			for _, s := range v.Secrets {
+				secrets = append(secrets, string(s))
+			}
+		}
+	}
+	// Short strings would hit by chance, and taking them out would spell them.
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < 4 })
+	// The replacer takes the first that fits, so longer ones go first.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, s := range slices.Compact(secrets) {
+		pairs = append(pairs, s, "<secret>")
+	}
+	return &redactor{secrets: strings.NewReplacer(pairs...)}
+}
+
+// line is the first line of b that is not empty, without secrets and at most
+// wire.MaxLine bytes long. A page of HTML is only said to be one: its first line
+// never says anything.
+func (r *redactor) line(b []byte) string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		text = strings.TrimSpace(text[:i])
+	}
+	if l := strings.ToLower(text); strings.HasPrefix(l, "<!doctype") || strings.HasPrefix(l, "<html") {
+		return "a page of HTML"
+	}
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, r.secrets.Replace(text))
+	if len(text) <= wire.MaxLine {
+		return text
+	}
+	text = text[:wire.MaxLine-len("…")]
+	for len(text) > 0 && !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}
+
+// clean bounds an error's text and takes secrets out of it. The error itself
+// stays reachable through errors.Is and errors.As.
+func (c *Client) clean(what string, err error) error {
+	return &cleaned{text: what + ": " + c.secrets.line([]byte(err.Error())), err: err}
+}
+
+type cleaned struct {
+	text string
+	err  error
+}
+
+func (e *cleaned) Error() string { return e.text }
+func (e *cleaned) Unwrap() error { return e.err }

@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
+)
+
+// FuzzStream checks that the frame reader agrees with Prometheus's, except
+// that it tells a stream cut off from one at its end.
+func FuzzStream(f *testing.F) {
+	f.Add(wiretest.Frames(wiretest.Series(0, 10, "a", "b"), wiretest.Series(0, 10, "c", "d")), 100)
+	f.Add(append(wiretest.RawFrame(make([]byte, 300_000), true), wiretest.RawFrame([]byte{1}, true)...), 1<<20)
+	f.Add([]byte("this is not a stream of frames\n"), 1000)
+	f.Fuzz(func(t *testing.T, data []byte, limit int) {
+		limit = max(0, min(limit, 1<<20))
+		theirs := remote.NewChunkedReader(bytes.NewReader(data), uint64(limit), nil)
+		ours := NewFrameReader(bytes.NewReader(data), int64(limit))
+		defer ours.Release()
+		for {
+			want, wantErr := theirs.Next()
+			got, err := ours.Next()
+			if wantErr != nil {
+				require.Error(t, err)
+				require.False(t, err == io.EOF && wantErr != io.EOF)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(want, got))
+		}
+	})
+}
+
+func TestFrameReaderAgreesWithPrometheus(t *testing.T) {
+	var b bytes.Buffer
+	w := remote.NewChunkedWriter(&b, httptest.NewRecorder())
+	for _, n := range []int{1, 2, 127, 128, frameBuffer - 20, frameBuffer - 7, frameBuffer - 6, frameBuffer, frameBuffer + 1, growth + 1, 3*growth + 5, 9, 1} {
+		_, err := w.Write(bytes.Repeat([]byte{byte(n)}, n))
+		require.NoError(t, err)
+	}
+	data := b.Bytes()
+	theirs := remote.NewChunkedReader(bytes.NewReader(data), 1<<30, nil)
+	ours := NewFrameReader(bytes.NewReader(data), 1<<30)
+	defer ours.Release()
+	for {
+		want, wantErr := theirs.Next()
+		got, err := ours.Next()
+		require.Equal(t, wantErr, err)
+		if err != nil {
+			return
+		}
+		require.True(t, bytes.Equal(want, got))
+	}
+}

@@ -1,0 +1,237 @@
+// Package aggregate has the aggregates of resample requests.
+//
+// A run, the samples of one series in one bucket, goes in, and a State of it comes out: the parts
+// that the request's aggregates read, made in one visit. States of several runs are merged. An
+// aggregate is one Definition: its names, the parts it reads, and its result. Aggregates that read
+// the same parts share them: count, sum and mean cost one sum.
+//
+//	          parts                      a Definition
+//	run ──► Count Sum Extremes … ──► sum: {Sum}, mean: {Mean}, range: {Extremes} …
+//	            ▲ merge
+//	run ──► Count Sum Extremes …
+//
+// A part is one partForm: how it is made of a run, and how two of them merge. The order of merges
+// shows in the last bits, so whoever merges does so in an order that does not depend on workers.
+//
+// Start with Parse, Parts.Of and Parts.Merge.
+package aggregate
+
+import (
+	"math"
+
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
+// Samples are a run: samples in time order, at least one, none a stale marker.
+type Samples struct {
+	Times  []int64 // ms
+	Values []float64
+	End    int64 // of the bucket's window, ms: the first time behind it
+}
+
+// State is what is known of the samples of a bucket. Only the fields of the parts that it was
+// made with mean something.
+type State struct {
+	N                int64   // Count
+	Sum, C           float64 // Sum: Kahan and Neumaier's, the sum and what it lacks
+	Mean             float64 // Mean
+	Min, Max         float64 // Extremes: NaN where all values are
+	First, Last      float64 // Ends
+	FirstAt, LastAt  int64   // Ends: ms
+	Squares          float64 // Squares: squared distances from the mean, added up
+	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms
+	Values           []float64
+	sorted           bool // Values are in order, NaN first
+}
+
+// Parts is a set of parts of a State.
+type Parts uint8
+
+// The parts.
+const (
+	Count Parts = 1 << iota
+	Sum
+	Mean
+	Extremes
+	Ends
+	Squares
+	Weighted
+	Values
+)
+
+// partForm is one part: what it reads besides, how it is made of a run, and how another one, o,
+// that comes later in the order of series, merges into s. When parts merge, s still has the old
+// values of parts behind it in the table.
+type partForm struct {
+	part  Parts
+	name  string
+	reads Parts
+	of    func(s *State, r *Samples)
+	merge func(s, o *State)
+}
+
+// partForms are all parts. Each comes before those that it reads, so that these merge last.
+var partForms = []partForm{
+	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
+	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
+	{Sum, "sum", 0, sumOf, mergeSums},
+	{Count, "count", 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
+	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
+	{Ends, "ends", 0, endsOf, mergeEnds},
+	{Weighted, "weighted", 0, areaOf, mergeAreas},
+	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
+}
+
+// With is the parts with those that they read.
+func (p Parts) With() Parts {
+	for _, f := range partForms {
+		if p&f.part != 0 {
+			p |= f.reads
+		}
+	}
+	return p
+}
+
+// PartNames are the names of parts.
+func PartNames(p Parts) (names []string) {
+	for _, f := range partForms {
+		if p&f.part != 0 {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// Of makes the state of a run in s. Of the part Values s refers to the run's values, and may sort
+// them.
+func (p Parts) Of(s *State, r *Samples) {
+	rest := p
+	if several(p&visited) && s.visit(r.Values) {
+		rest &^= visited
+	}
+	for i := len(partForms) - 1; i >= 0; i-- {
+		if f := &partForms[i]; rest&f.part != 0 {
+			f.of(s, r)
+		}
+	}
+	s.sorted = false
+}
+
+// Merge merges o, the state of another run with the same parts, into s. Of runs that have samples
+// at one time, s's come first.
+func (p Parts) Merge(s, o *State) {
+	for i := range partForms {
+		if f := &partForms[i]; p&f.part != 0 {
+			f.merge(s, o)
+		}
+	}
+}
+
+func mergeSums(s, o *State) {
+	sum, c := kahansum.Inc(o.Sum, s.Sum, s.C)
+	if !math.IsInf(sum, 0) {
+		c += o.C
+	}
+	s.Sum, s.C = sum, c
+}
+
+// total is Prometheus's sum.
+func (s *State) total() float64 {
+	if math.IsInf(s.Sum, 0) {
+		return s.Sum
+	}
+	return s.Sum + s.C
+}
+
+// finite reports whether v is neither NaN nor infinite.
+func finite(v float64) bool { return v-v == 0 }
+
+func meanOf(s *State, r *Samples) {
+	if !finite(s.Sum) {
+		s.Mean = exact.Mean(r.Values)
+		return
+	}
+	n := float64(len(r.Values))
+	s.Mean = float64(s.Sum/n) + float64(s.C/n)
+}
+
+// mergeMeans merges before the sums and counts do. Where the sum overflows, the means are weighted.
+func mergeMeans(s, o *State) {
+	a, b := float64(s.N), float64(o.N)
+	t := State{Sum: s.Sum, C: s.C}
+	mergeSums(&t, o)
+	if !finite(t.Sum) {
+		s.Mean = float64(s.Mean*(a/(a+b))) + float64(o.Mean*(b/(a+b)))
+		return
+	}
+	s.Mean = float64(t.Sum/(a+b)) + float64(t.C/(a+b))
+}
+
+// mergeSquares is Chan, Golub and LeVeque's; it merges before the means do. The distance of the two
+// means is of twice the digits, since means may be large and close to each other.
+func mergeSquares(s, o *State) {
+	a, b := float64(s.N), float64(o.N)
+	hiS, loS := s.longMean()
+	hiO, loO := o.longMean()
+	d := (hiO - hiS) + (loO - loS)
+	s.Squares += o.Squares + float64(float64(d*d)*(a*b/(a+b)))
+}
+
+// longMean is the mean as a sum of two numbers.
+func (s *State) longMean() (hi, lo float64) {
+	if !finite(s.Sum) {
+		return s.Mean, 0
+	}
+	n := float64(s.N)
+	hi = s.Sum / n
+	return hi, (math.FMA(-hi, n, s.Sum) + s.C) / n
+}
+
+func mergeExtremes(s, o *State) {
+	if o.Min < s.Min || s.Min != s.Min {
+		s.Min = o.Min
+	}
+	if o.Max > s.Max || s.Max != s.Max {
+		s.Max = o.Max
+	}
+}
+
+func endsOf(s *State, r *Samples) {
+	n := len(r.Values) - 1
+	s.First, s.FirstAt, s.Last, s.LastAt = r.Values[0], r.Times[0], r.Values[n], r.Times[n]
+}
+
+func mergeEnds(s, o *State) {
+	if o.FirstAt < s.FirstAt {
+		s.First, s.FirstAt = o.First, o.FirstAt
+	}
+	if o.LastAt > s.LastAt {
+		s.Last, s.LastAt = o.Last, o.LastAt
+	}
+}
+
+// areaOf has each value hold until the next sample, the last one until the window ends.
+func areaOf(s *State, r *Samples) {
+	var area, c float64
+	ts := r.Times
+	for i, v := range r.Values {
+		next := r.End
+		if i+1 < len(ts) {
+			next = ts[i+1]
+		}
+		area, c = kahansum.Inc(float64(v*float64(next-ts[i])), area, c)
+	}
+	s.Area, s.AreaC, s.Lap = area, c, float64(r.End-ts[0])
+}
+
+func mergeAreas(s, o *State) {
+	area, c := kahansum.Inc(o.Area, s.Area, s.AreaC)
+	if !math.IsInf(area, 0) {
+		c += o.AreaC
+	}
+	s.Area, s.AreaC, s.Lap = area, c, s.Lap+o.Lap
+}
+
+func valuesOf(s *State, r *Samples) { s.Values = r.Values }

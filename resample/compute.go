@@ -1,0 +1,198 @@
+package resample
+
+import (
+	"unsafe"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+const (
+	// batchBytes bounds the states of series that wait to be merged into groups.
+	batchBytes = 32 << 20
+	// batchSeries bounds the series of a batch.
+	batchSeries = 4096
+	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
+)
+
+// compute goes over the series group by group, a batch at a time. In a batch each series is
+// decoded and cut into runs on some core; then the states of its runs are merged into its group's,
+// in the order of series, on a core for each range of buckets.
+func (r *run) compute() error {
+	gs, err := r.groupSeries()
+	if err != nil {
+		return err
+	}
+	r.result.Series = make([]Series, len(gs.labels))
+	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
+	for from := 0; from < len(gs.members); {
+		to, bytes := c.batch(from)
+		if more := bytes - c.charged; more > 0 {
+			c.charged = bytes
+			if err := r.budget.Charge(more); err != nil {
+				return err
+			}
+		}
+		if err := c.series(from, to); err != nil {
+			return err
+		}
+		if err := c.merge(from, to); err != nil {
+			return err
+		}
+		c.finish()
+		if from = to; r.Limit > 0 && c.found() > r.Limit {
+			break
+		}
+	}
+	if err := r.failed(); err != nil {
+		return err
+	}
+	all := r.result.Series
+	r.result.Series = all[:0]
+	for _, s := range all {
+		if s.Rows != nil {
+			r.result.Series = append(r.result.Series, s)
+		}
+	}
+	if r.Limit > 0 && len(r.result.Series) > r.Limit {
+		r.result.Series, r.result.Truncated = r.result.Series[:r.Limit], true
+	}
+	return r.fillAll()
+}
+
+// computing is the state of compute.
+type computing struct {
+	*run
+	groups  *groups
+	workers []worker
+	items   []item // of the batch
+	at      int    // the group that the next series is of
+	open    map[int]*openGroup
+	ended   []int // groups whose last series was in the batch
+	charged int64 // bytes for the states of a batch
+	looked  int   // groups that found has counted
+	full    int   // of these, those with a value
+}
+
+// item is a series of a batch. Its memory is used again for the next batch.
+type item struct {
+	series, group int
+	columns       []columnStates // by slot, where the group has other series, too
+	err           error
+}
+
+// columnStates are the states of a series' runs that a slot of the group is merged from.
+type columnStates struct {
+	buckets []int32
+	states  []aggregate.State
+	values  []float64 // that states refer to
+}
+
+// slots is the number of states that a group has for each bucket: one for each source, or for each
+// aggregate whose values are aggregated again.
+func (r *run) slots() int {
+	if r.Reaggregate != nil {
+		return len(r.Aggregates)
+	}
+	return len(r.sources)
+}
+
+// partsOf is the parts of the states in a slot.
+func (r *run) partsOf(slot int) aggregate.Parts {
+	if r.Reaggregate != nil {
+		return (r.Reaggregate.Reads | aggregate.Count).With()
+	}
+	return r.sources[slot].parts
+}
+
+// alone reports whether nothing is merged into a group: it has one series.
+func (c *computing) alone(group int) bool {
+	return c.Reaggregate == nil && len(c.groups.of(group)) == 1
+}
+
+// batch makes items of some series from the given one on. It returns where the next batch begins,
+// and the memory that the states of this one take.
+func (c *computing) batch(from int) (next int, bytes int64) {
+	c.items = c.items[:cap(c.items)]
+	n := 0
+	for at := from; at < len(c.groups.members) && n < batchSeries && (n == 0 || bytes < batchBytes); at++ {
+		for int(c.groups.first[c.at+1]) <= at {
+			c.at++
+		}
+		if n == len(c.items) {
+			c.items = append(c.items, item{})
+		}
+		it := &c.items[n]
+		it.series, it.group, it.err = int(c.groups.members[at]), c.at, nil
+		if !c.alone(c.at) {
+			samples := int64(0)
+			for _, ch := range c.sel.Overlapping(it.series, c.from, c.to-1) {
+				samples += int64(ch.Samples)
+			}
+			bytes += min(samples, int64(c.Grid.N()))*stateBytes*int64(c.slots()) + 8*samples
+		}
+		n++
+	}
+	c.items = c.items[:n]
+	return from + n, bytes
+}
+
+// series decodes and aggregates the series of the batch.
+func (c *computing) series(from, to int) error {
+	samples := 0
+	for i := range c.items {
+		for _, ch := range c.sel.Overlapping(c.items[i].series, c.from, c.to-1) {
+			samples += int(ch.Samples)
+		}
+	}
+	workers := c.run.workers
+	if samples < 20_000 {
+		workers = 1
+	}
+	parallel.While(workers, to-from, func(w, i int) bool {
+		it := &c.items[i]
+		it.err = c.workers[w].do(c, it)
+		return it.err == nil && c.ctx.Err() == nil
+	})
+	for i := range c.items {
+		if err := c.items[i].err; err != nil {
+			return err
+		}
+	}
+	return c.failed()
+}
+
+// failed returns why the request cannot go on.
+func (r *run) failed() error {
+	if err := plan.Ended(r.ctx); err != nil {
+		return err
+	}
+	if err := r.hold(0); err != nil {
+		return err
+	}
+	return r.budget.Charge(0)
+}
+
+// hold counts n more values of the result, or samples held. Once it has failed it always fails.
+func (r *run) hold(n int) error {
+	if r.held.Add(int64(n)) > r.most && r.most > 0 {
+		r.exceeded.Store(true)
+	}
+	if r.exceeded.Load() {
+		return promql.ErrTooManySamples("resampling")
+	}
+	return nil
+}
+
+// found is the number of groups with a value so far.
+func (c *computing) found() int {
+	for ; c.looked < c.at; c.looked++ {
+		if c.result.Series[c.looked].Rows != nil {
+			c.full++
+		}
+	}
+	return c.full
+}

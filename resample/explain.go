@@ -1,0 +1,49 @@
+package resample
+
+import "github.com/promwarp/promwarp/resample/aggregate"
+
+// Explanation says how a request is computed, and what that took.
+type Explanation struct {
+	Executor string   `json:"executor"`
+	Reason   string   `json:"reason"`
+	Buckets  int      `json:"buckets"`
+	First    int64    `json:"first"`  // when the first window begins, ms
+	Last     int64    `json:"last"`   // when the last window ends, ms
+	Every    string   `json:"every"`  // length of buckets
+	Period   string   `json:"period"` // length of windows
+	Reads    [2]int64 `json:"reads"`  // times of samples, from and to, ms
+	Passes   []Pass   `json:"passes"` // over the samples of a series
+	Work     *Work    `json:"work,omitempty"`
+}
+
+// Pass is what is made of the samples of a series, or of the differences between them, at once.
+type Pass struct {
+	Of         string   `json:"of"`
+	Aggregates []string `json:"aggregates"`
+	Parts      []string `json:"parts"` // of the states, which the aggregates share
+}
+
+// Explain says how the plan is computed.
+func (p *Plan) Explain() *Explanation {
+	n := p.Grid.N()
+	x := &Explanation{
+		Executor: "cpu", Reason: "resample requests are computed on cores", Buckets: n,
+		First: p.Grid.Starts[0], Last: p.Grid.Ends[n-1], Every: p.Layout.Every.String(), Period: p.Layout.Every.String(),
+		Reads: [2]int64{p.from, p.to},
+	}
+	if p.Layout.Period.N > 0 {
+		x.Period = p.Layout.Period.String()
+	}
+	for i := range p.sources {
+		s := &p.sources[i]
+		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.parts)}
+		if s.rate {
+			pass.Of = "differences"
+		}
+		for _, a := range s.outputs {
+			pass.Aggregates = append(pass.Aggregates, p.Aggregates[a].Text)
+		}
+		x.Passes = append(x.Passes, pass)
+	}
+	return x
+}

@@ -1,0 +1,138 @@
+package resample
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+// maxAggregates is the most aggregates of a request.
+const maxAggregates = 100
+
+// list is the items of fields that are lists: given several times, or with commas, or both.
+func list(values []string) (items []string) {
+	for _, v := range values {
+		for item := range strings.SplitSeq(v, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
+func (p *parsing) aggregates(values []string) error {
+	texts := list(values)
+	if len(texts) > maxAggregates {
+		return &Error{Code: CodeOutOfRange, Text: fmt.Sprintf("there are %d, and can be %d at most", len(texts), maxAggregates)}
+	}
+	for _, text := range texts {
+		a, err := aggregate.Parse(text)
+		var unknown *aggregate.UnknownError
+		switch {
+		case errors.As(err, &unknown):
+			e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("there is no aggregate %q", clip(text)), Hint: "use " + strings.Join(aggregate.Names(), ", ")}
+			if unknown.Nearest != "" {
+				e.Hint = fmt.Sprintf("did you mean %q?", unknown.Nearest)
+			}
+			return e
+		case err != nil:
+			return &Error{Code: CodeOutOfRange, Text: fmt.Sprintf("%q: %v", clip(text), err)}
+		}
+		for _, b := range p.r.Aggregates {
+			if a.Definition == b.Definition && a.Q == b.Q && a.Rate == b.Rate {
+				return &Error{Code: CodeRepeatedField, Text: fmt.Sprintf("%q is the same as %q", clip(text), b.Text), Hint: "leave one of them out"}
+			}
+		}
+		p.r.Aggregates = append(p.r.Aggregates, a)
+	}
+	return nil
+}
+
+func (p *parsing) grouping(without bool, values []string) error {
+	ls := list(values)
+	slices.Sort(ls)
+	for i, l := range ls {
+		switch {
+		case !model.UTF8Validation.IsValidLabelName(l):
+			return fmt.Errorf("%q is no name of a label", clip(l))
+		case i > 0 && l == ls[i-1]:
+			return &Error{Code: CodeRepeatedField, Text: fmt.Sprintf("%q is there twice", clip(l)), Hint: "leave one of them out"}
+		case l == LabelAggregate && !without:
+			return &Error{Code: CodeLabelClash, Text: fmt.Sprintf("the answer has a label %q of its own", l), Hint: "group by other labels"}
+		}
+	}
+	p.r.Grouping = &Grouping{Without: without, Labels: ls}
+	return nil
+}
+
+func (p *parsing) reaggregate(values []string) error {
+	a, err := aggregate.Parse(values[0])
+	if err == nil && a.Reaggregates && !a.Rate {
+		p.r.Reaggregate = a.Definition
+		return nil
+	}
+	var can []string
+	for _, d := range aggregate.Definitions {
+		if d.Reaggregates {
+			can = append(can, d.Name)
+		}
+	}
+	e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("%q cannot be made of the values of series", clip(values[0])), Hint: "use " + strings.Join(can, ", ")}
+	if near := aggregate.Nearest(values[0], can); near != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return e
+}
+
+// fillings are the names of fillings: pandas', QuestDB's and Timescale's beside ours.
+var fillings = map[string]Filling{
+	"none": FillNone, "null": FillNull,
+	"prev": FillPrev, "locf": FillPrev, "ffill": FillPrev, "forward": FillPrev,
+	"linear": FillLinear, "interpolate": FillLinear,
+}
+
+func (p *parsing) fill(values []string) error {
+	if f, ok := fillings[values[0]]; ok {
+		p.r.Fill.Filling = f
+		return nil
+	}
+	f, err := strconv.ParseFloat(values[0], 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return fmt.Errorf("%q is no filling: use none, null, prev, linear or a number", clip(values[0]))
+	}
+	p.r.Fill = Fill{FillNumber, f}
+	return nil
+}
+
+func (p *parsing) limit(values []string) error {
+	n, err := strconv.Atoi(values[0])
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is no number of series", clip(values[0]))
+	}
+	p.r.Limit = n
+	return nil
+}
+
+// clip is the beginning of a text that an error repeats.
+func clip(text string) string {
+	if len(text) > 100 {
+		return strings.ToValidUTF8(text[:100], "") + "…"
+	}
+	return text
+}
+
+// fieldNames are the names of all fields.
+func fieldNames() (names []string) {
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names
+}

@@ -1,0 +1,171 @@
+// Package resample answers resample requests: stored samples, resampled when asked.
+//
+// A form or a JSON object goes in and a Result comes out: for each series, or group of series, and
+// each aggregate the values of its buckets. Samples come from a storage.Queryable that hands out
+// selections, still compressed, and are decoded, cut into runs and aggregated in one visit.
+//
+//	Parse      form ──► Request                   what is asked; errors name the field
+//	NewPlan    Request ──► Plan                   bucket.Grid, and which parts of a state are needed
+//	Run        Plan ──► Result
+//	  series:  chunks ─decode─► samples ─CountUniqs─► runs ─Parts.Of─► states   one after another on a core
+//	  groups:  states of a bucket ─Parts.Merge─► state                        in the order of series
+//	  fill     buckets without samples
+//
+// The same request over the same samples gives the same bits on any number of cores.
+//
+// Start with Executor.Run.
+package resample
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options configure an Executor.
+type Options struct {
+	// Workers is the number of goroutines that compute one request; 0 means one a core.
+	Workers int
+	// MaxSamples bounds the values of a result and the samples that a request holds for order
+	// statistics of groups; 0 means no bound.
+	MaxSamples int
+	// MaxMemory bounds the memory in bytes that a request takes; 0 means no bound.
+	MaxMemory int64
+	// Memory is the process's memory, of which requests take leases; nil has no limit.
+	Memory *memory.Pool
+	// Turn waits until a request over so many samples may have the cores; nil does not wait.
+	Turn func(ctx context.Context, samples int64) (done func(), err error)
+}
+
+// Executor computes resample requests on cores. It is safe for concurrent use.
+type Executor struct{ o Options }
+
+// New returns an executor.
+func New(o Options) *Executor {
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	return &Executor{o}
+}
+
+// run is the computation of one request.
+type run struct {
+	*Plan
+	ctx      context.Context
+	workers  int
+	most     int64 // values of the result and samples held, at most; 0 is no bound
+	budget   *operator.Budget
+	sel      *selection.Selection
+	held     atomic.Int64 // values of the result and samples held
+	exceeded atomic.Bool  // held was above most
+	work     counters
+	result   *Result
+}
+
+// Run computes a request over what q has. The result must be released. Errors are an *Error where
+// the request is wrong, Prometheus's own where its time or samples are over, a *operator.MemoryError
+// or one of package memory, a *selection.CorruptError, or the storage's.
+func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Result, error) {
+	lease := e.o.Memory.Lease(memory.Evaluation)
+	for {
+		r := &run{
+			Plan: p, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
+			result: &Result{Plan: p, lease: lease},
+		}
+		err := rescue.Do(func() error { return r.over(q, e.o.Turn) })
+		var again *selection.Again
+		switch {
+		case err == nil:
+			lease.Shrink(r.result.bytes())
+			return r.result, nil
+		case errors.As(err, &again):
+			q = again.Queryable
+			lease.Release()
+		default:
+			lease.Release()
+			return nil, err
+		}
+	}
+}
+
+// over computes the request over what q has.
+func (r *run) over(q storage.Queryable, turn func(context.Context, int64) (func(), error)) error {
+	began := time.Now()
+	querier, err := q.Querier(r.from, r.to-1)
+	if err != nil {
+		return err
+	}
+	defer querier.Close()
+	if err := r.fetch(querier, q); err != nil {
+		if ended := plan.Ended(r.ctx); ended != nil {
+			return ended
+		}
+		return err
+	}
+	fetched := time.Now()
+	if turn != nil {
+		done, err := turn(r.ctx, r.sel.NumSamples())
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	turned := time.Now()
+	if err := r.compute(); err != nil {
+		var corrupt *selection.CorruptError
+		if errors.As(err, &corrupt) {
+			r.sel.Discard()
+		}
+		return err
+	}
+	r.explain(fetched.Sub(began), turned.Sub(fetched), time.Since(turned))
+	return nil
+}
+
+// fetch gets what the selectors match, all at the same time.
+func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
+	hints := &storage.SelectHints{Start: r.from, End: r.to - 1}
+	if g := r.Grouping; g != nil {
+		hints.By, hints.Grouping = !g.Without, g.Labels
+	}
+	parts := make([]*selection.Selection, len(r.Selectors))
+	warnings := make([]annotations.Annotations, len(r.Selectors))
+	selects, _ := querier.(selection.Querier)
+	g, ctx := errgroup.WithContext(r.ctx)
+	for i, ms := range r.Selectors {
+		get := func() (err error) {
+			if selects != nil {
+				parts[i], warnings[i], err = selects.SelectChunks(ctx, hints, ms...)
+				return err
+			}
+			parts[i], warnings[i], err = selection.FromSeriesSet(ctx, querier.Select(ctx, true, hints, ms...), 0)
+			return err
+		}
+		g.Go(func() error { return rescue.Do(get) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, ws := range warnings {
+		r.result.Warnings.Merge(ws)
+	}
+	r.sel = parts[0]
+	if len(parts) == 1 {
+		return nil
+	}
+	var err error
+	r.sel, err = selection.Join(r.ctx, parts...)
+	return err
+}

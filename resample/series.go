@@ -1,0 +1,201 @@
+package resample
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// worker is scratch memory of a goroutine.
+type worker struct {
+	samples decode.Buffer
+	times   []int64 // of samples, those of the plan's time
+	values  []float64
+	chunks  []selection.Chunk
+	diffs   []float64
+	sorting []float64 // a copy of values that may be sorted
+	runs    []bucket.Run
+	states  []aggregate.State
+}
+
+// do decodes and aggregates the series of an item: its values become rows of the result if its
+// group has no other, or else states of the item.
+func (w *worker) do(c *computing, it *item) error {
+	began := time.Now()
+	if err := w.read(c, it.series); err != nil {
+		return err
+	}
+	decoded := time.Now()
+	n := 0
+	var err error
+	if c.alone(it.group) {
+		n, err = w.rows(c, it)
+	} else {
+		n, err = w.columns(c, it)
+	}
+	c.work.decode.Add(int64(decoded.Sub(began)))
+	c.work.aggregate.Add(int64(time.Since(decoded)))
+	c.work.series.Add(1)
+	c.work.runs.Add(int64(n))
+	return err
+}
+
+// read decodes a series' samples of the plan's time.
+func (w *worker) read(c *computing, series int) error {
+	chunks := c.sel.Overlapping(series, c.from, c.to-1)
+	if !c.sel.OnlyFloats() {
+		w.chunks = slices.DeleteFunc(append(w.chunks[:0], chunks...), func(ch selection.Chunk) bool {
+			return ch.Enc != chunkenc.EncXOR && ch.Enc != chunkenc.EncXOR2
+		})
+		if len(w.chunks) < len(chunks) {
+			c.work.histograms.Store(true)
+		}
+		chunks = w.chunks
+	}
+	b := &w.samples
+	b.Reset()
+	stats, err := b.Read(c.sel, series, chunks, true)
+	c.work.chunks.Add(int64(stats.Chunks))
+	c.work.samples.Add(stats.Samples)
+	c.work.bytes.Add(stats.Bytes)
+	if err != nil {
+		return err
+	}
+	lo, _ := slices.BinarySearch(b.Times, c.from)
+	hi, _ := slices.BinarySearch(b.Times, c.to)
+	w.times, w.values = b.Times[lo:hi], b.Values[lo:hi]
+	return nil
+}
+
+// of returns the times and values that a source has of the series.
+func (w *worker) of(s *source) (ts []int64, vs []float64) {
+	ts, vs = w.times, w.values
+	if !s.rate {
+		return ts, vs
+	}
+	w.diffs = slices.Grow(w.diffs[:0], len(vs))
+	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
+}
+
+// aggregate puts the states of the series' runs in a source into states, which it returns with
+// the runs. The values that states refer to may be sorted if they are copied.
+func (w *worker) aggregate(c *computing, s *source, states []aggregate.State, copied *[]float64) ([]bucket.Run, []aggregate.State) {
+	ts, vs := w.of(s)
+	w.runs = c.Grid.CountUniqs(ts, w.runs[:0])
+	states = slices.Grow(states[:0], len(w.runs))[:len(w.runs)]
+	sample := aggregate.Samples{}
+	if s.parts&aggregate.Values != 0 {
+		*copied = (*copied)[:0]
+		for _, run := range w.runs {
+			*copied = append(*copied, vs[run.First:run.End]...)
+		}
+	}
+	at := 0
+	for k, run := range w.runs {
+		sample.Times, sample.Values, sample.End = ts[run.First:run.End], vs[run.First:run.End], c.Grid.Ends[run.Bucket]
+		s.parts.Of(&states[k], &sample)
+		if s.parts&aggregate.Values != 0 {
+			end := at + len(sample.Values)
+			states[k].Values = (*copied)[at:end:end]
+			at = end
+		}
+	}
+	return w.runs, states
+}
+
+// rows makes the rows of a group that has one series. It returns the number of runs.
+func (w *worker) rows(c *computing, it *item) (n int, err error) {
+	rows := make([]Row, len(c.Aggregates))
+	any := false
+	for i := range c.sources {
+		s := &c.sources[i]
+		var runs []bucket.Run
+		runs, w.states = w.aggregate(c, s, w.states, &w.sorting)
+		if len(runs) == 0 {
+			continue
+		}
+		any = true
+		n += len(runs)
+		if err := c.make(rows, s.outputs, len(runs)); err != nil {
+			return n, err
+		}
+		buckets := rows[s.outputs[0]].Buckets
+		for k, run := range runs {
+			buckets[k] = run.Bucket
+		}
+		for _, a := range s.outputs {
+			of := &c.Aggregates[a]
+			for k := range w.states {
+				rows[a].Values[k] = of.Result(&w.states[k], of.Q)
+			}
+		}
+	}
+	if any {
+		c.result.Series[it.group] = Series{c.groups.labels[it.group], rows}
+	}
+	return n, nil
+}
+
+// make makes room for n values in some of the rows, which share their buckets.
+func (r *run) make(rows []Row, which []int, n int) error {
+	if err := r.hold(n * len(which)); err != nil {
+		return err
+	}
+	if err := r.budget.Charge(rowBytes(n) * int64(len(which))); err != nil {
+		return err
+	}
+	buckets, values := make([]int32, n), make([]float64, n*len(which))
+	for i, a := range which {
+		rows[a] = Row{buckets, values[i*n : (i+1)*n : (i+1)*n]}
+	}
+	return nil
+}
+
+// columns makes the states that are merged into the item's group. It returns the number of runs.
+func (w *worker) columns(c *computing, it *item) (n int, err error) {
+	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
+	for i := range c.sources {
+		s := &c.sources[i]
+		if c.Reaggregate == nil {
+			col := &it.columns[i]
+			var runs []bucket.Run
+			runs, col.states = w.aggregate(c, s, col.states, &col.values)
+			col.setBuckets(runs)
+			n += len(runs)
+			continue
+		}
+		var runs []bucket.Run
+		runs, w.states = w.aggregate(c, s, w.states, &w.sorting)
+		n += len(runs)
+		for _, a := range s.outputs {
+			it.columns[a].again(c, a, runs, w.states)
+		}
+	}
+	return n, nil
+}
+
+func (col *columnStates) setBuckets(runs []bucket.Run) {
+	col.buckets = col.buckets[:0]
+	for _, run := range runs {
+		col.buckets = append(col.buckets, run.Bucket)
+	}
+}
+
+// again makes states of the values of aggregate a, one a run, to be aggregated again.
+func (col *columnStates) again(c *computing, a int, runs []bucket.Run, of []aggregate.State) {
+	col.setBuckets(runs)
+	col.states = slices.Grow(col.states[:0], len(runs))[:len(runs)]
+	col.values = slices.Grow(col.values[:0], len(runs))[:len(runs)]
+	parts := c.partsOf(a)
+	for k, run := range runs {
+		col.values[k] = c.Aggregates[a].Result(&of[k], c.Aggregates[a].Q)
+		at := c.Grid.Labels[run.Bucket : run.Bucket+1]
+		parts.Of(&col.states[k], &aggregate.Samples{Times: at, Values: col.values[k : k+1 : k+1], End: at[0] + 1})
+	}
+}

@@ -1,0 +1,57 @@
+package slab
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPageLock: large slabs are locked when they are made, and unlocked once
+// nobody has them, whoever still holds their bytes.
+func TestPageLock(t *testing.T) {
+	var locked int
+	unlocked := make(chan int, 100)
+	PageLock(func(memory []byte) func() {
+		require.Equal(t, len(memory), cap(memory))
+		require.GreaterOrEqual(t, len(memory), leastLocked)
+		if locked++; locked == 2 {
+			return nil // one that cannot be
+		}
+		memory[len(memory)-1] = 1
+		return func() { unlocked <- len(memory) }
+	})
+	defer PageLock(nil)
+	w := NewWriter(0, 0)
+	var last Chunk
+	for range 60 {
+		w.Room(60_000)[:2][1] = 1
+		require.NoError(t, w.Claim(&last, 60_000))
+	}
+	slabs := w.Slabs()
+	marked := 0
+	for _, l := range slabs {
+		if l.PageLocked() {
+			marked++
+		}
+	}
+	require.Positive(t, marked)
+	require.Equal(t, locked-1, marked)
+	held := slabs.Bytes(last)
+	runtime.GC()
+	require.Empty(t, unlocked)
+	runtime.KeepAlive(slabs)
+	slabs, w = nil, Writer{}
+	for range marked {
+		for waiting := true; waiting; {
+			runtime.GC()
+			select {
+			case <-unlocked:
+				waiting = false
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	require.Equal(t, byte(1), held[1])
+}
