@@ -29,7 +29,7 @@ func (w *Watch) Err() error {
 	return w.over
 }
 
-// Leave lets others have the core at once: see Point.Leave.
+// Leave is to be called when the loops have ended; see Point.Leave.
 func (w *Watch) Leave() { w.point.Leave() }
 
 // Comparing returns a comparison for sorting that calls all equal once the context has
