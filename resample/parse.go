@@ -12,6 +12,7 @@ import (
 	"time"
 	_ "time/tzdata" // zones are known where the host has no table of them
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -170,7 +171,7 @@ func (p *parsing) metric(values []string) error {
 	if values[0] == "" {
 		return errors.New("it is empty")
 	}
-	m, err := labels.NewMatcher(labels.MatchEqual, labels.MetricName, values[0])
+	m, err := labels.NewMatcher(labels.MatchEqual, model.MetricNameLabel, values[0])
 	p.r.Selectors = append(p.r.Selectors, []*labels.Matcher{m})
 	return err
 }

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Those of wiretest that nearly every test uses.
 var (
 	marshal, frames, wireSeries = wiretest.Marshal, wiretest.Frames, wiretest.Series
-	rawFrame, floats            = wiretest.RawFrame, wiretest.Floats
+	floats                      = wiretest.Floats
 	chunksOf                    = wiretest.Chunks
 )
 

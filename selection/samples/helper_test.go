@@ -15,7 +15,7 @@ type sample = selectiontest.Sample
 
 var (
 	current, drain     = selectiontest.Current, selectiontest.Drain
-	encodings, withST  = selectiontest.Encodings, selectiontest.WithST
+	encodings          = selectiontest.Encodings
 	encode, rising     = selectiontest.Encode, selectiontest.Rising
 	timesBetween, name = selectiontest.TimesBetween, selectiontest.Name
 )
