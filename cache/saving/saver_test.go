@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,9 +51,11 @@ func TestCloseEnds(t *testing.T) {
 // A write that fails is tried again when the wait is over, even of the empty key.
 func TestFailedWriteIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full, wrote := true, 0
+		var full atomic.Bool
+		full.Store(true)
+		wrote := 0
 		s := saverOf(time.Second, func(context.Context, int) (bool, error) {
-			if full {
+			if full.Load() {
 				return true, errors.New("disk full")
 			}
 			wrote++
@@ -62,7 +65,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 		synctest.Wait()
 		require.True(t, s.Failing())
 		require.Equal(t, 1, s.Left())
-		full = false
+		full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.False(t, s.Failing())
