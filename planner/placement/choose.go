@@ -65,7 +65,7 @@ func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpu
 		return p.decline(o, reason)
 	}
 	size, model := SizeOf(l), p.model.Load()
-	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(l)))
+	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(l.Selection)))
 	o.Estimate, o.Estimated = model.estimate(size), true
 	o.Estimate[Device] += g.Wait()
 	if !forced && o.Estimate.cheaper() == Cores {
@@ -132,7 +132,7 @@ func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
 		}
 		resident, leaves := 0.0, g.Leaves()
 		if l != nil {
-			resident = g.ResidentShare(l)
+			resident = g.ResidentShare(l.Selection)
 		}
 		if best == nil || resident > most || resident == most && leaves < least {
 			best, most, least = g, resident, leaves

@@ -54,7 +54,7 @@ type Placer struct {
 type gpu interface {
 	Number() int
 	Unusable(now time.Time) (reason string)
-	ResidentShare(l *cpuexec.Leaf) float64
+	ResidentShare(sel *selection.Selection) float64
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)

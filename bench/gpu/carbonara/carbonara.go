@@ -39,6 +39,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -89,9 +90,9 @@ type Comparison struct {
 	ChunkBytes int64              `json:"chunk_bytes"`
 	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
 	Kernel     map[string]float64 `json:"kernel_ms"`    // on the device alone, by way
-	Stages     gpuexec.Stages     `json:"stages"`       // of the last promwarp_by_series, ns
-	HotStages  gpuexec.Stages     `json:"hot_stages"`   // of the last promwarp_by_series_resident, ns
-	SumStages  gpuexec.Stages     `json:"sum_stages"`   // of the last promwarp_summed, ns
+	Stages     pipeline.Stages    `json:"stages"`       // of the last promwarp_by_series, ns
+	HotStages  pipeline.Stages    `json:"hot_stages"`   // of the last promwarp_by_series_resident, ns
+	SumStages  pipeline.Stages    `json:"sum_stages"`   // of the last promwarp_summed, ns
 	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
 	Failed     map[string]string  `json:"failed,omitempty"`
 }
