@@ -45,11 +45,13 @@ type Options struct {
 	MaxMemory int64
 	// Memory is the process's memory, of which requests take leases; nil has no limit.
 	Memory *memory.Pool
+	// Accelerator is offered requests before cores compute them; nil is none.
+	Accelerator Accelerator
 	// Turn waits until a request over so many samples may have the cores; nil does not wait.
 	Turn func(ctx context.Context, samples int64) (done func(), err error)
 }
 
-// Executor computes resample requests on cores. It is safe for concurrent use.
+// Executor computes resample requests on cores, or has its accelerator compute them. It is safe for concurrent use.
 type Executor struct{ o Options }
 
 // New returns an executor.
@@ -84,7 +86,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 			Plan: p, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
-		err := rescue.Do(func() error { return r.over(q, e.o.Turn) })
+		err := rescue.Do(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
 		var again *selection.Again
 		switch {
 		case err == nil:
@@ -101,7 +103,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 }
 
 // over computes the request over what q has.
-func (r *run) over(q storage.Queryable, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	began := time.Now()
 	querier, err := q.Querier(r.from, r.to-1)
 	if err != nil {
@@ -123,7 +125,7 @@ func (r *run) over(q storage.Queryable, turn func(context.Context, int64) (func(
 		defer done()
 	}
 	turned := time.Now()
-	if err := r.compute(); err != nil {
+	if err := r.compute(a); err != nil {
 		var corrupt *selection.CorruptError
 		if errors.As(err, &corrupt) {
 			r.sel.Discard()

@@ -17,7 +17,7 @@
 #include "../values/step_range.h"
 #include "run.h"
 
-const u32 kAhead = 4;  // samples loaded at once
+const u32 kSamplesAhead = 4;  // samples loaded at once
 
 template <Parts made, bool differences>
 DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
@@ -42,22 +42,22 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
     r.begin();
     while (in.at.t < end) {
       Walker& w = in.at;
-      if (w.i + kAhead >= w.n) {
+      if (w.i + kSamplesAhead >= w.n) {
         double v = c.values[w.at];
         i64 t = w.t;
         next(w, c);
         r.add(t, in.value<differences>(v));
         continue;
       }
-      i64 t[kAhead + 1];
-      double v[kAhead];
+      i64 t[kSamplesAhead + 1];
+      double v[kSamplesAhead];
       t[0] = w.t;
-      UNROLL for (u32 i = 0; i < kAhead; i++) {
+      UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
         v[i] = c.values[w.at + i * 32];
         t[i + 1] = c.times[w.at + (i + 1) * 32];
       }
       u32 passed = 0;
-      UNROLL for (u32 i = 0; i < kAhead; i++) {
+      UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
         if (t[i] < end) {
           r.add(t[i], in.value<differences>(v[i]));
           w.t = t[i + 1];

@@ -12,7 +12,7 @@
 // Operations per run: 10 for sums, 4 for extremes, 50 for squares, most of them divisions.
 #include "state.h"
 
-const u32 kAtOnce = 4;  // states loaded before the first is looked at
+const u32 kRunsAhead = 4;  // states loaded before the first is looked at
 
 // The state of one value, whose time does not matter.
 DEVICE RunState state_of(double v) {
@@ -36,14 +36,14 @@ KERNEL MAX_THREADS(32) merge_runs(u32* __restrict__ n, double* __restrict__ fiel
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u64 cell = (u64)groups[i] * buckets + k;
     RunState s = states.load(cell, group_parts);
-    for (u32 p = starts[i]; p < starts[i + 1]; p += kAtOnce) {
-      RunState o[kAtOnce];
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+    for (u32 p = starts[i]; p < starts[i + 1]; p += kRunsAhead) {
+      RunState o[kRunsAhead];
+      UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
         o[j].n = 0;
         u32 place = p + j;
         if (place < starts[i + 1]) o[j] = runs.load(((u64)(place / 32) * buckets + k) * 32 + place % 32, wanted);
       }
-      UNROLL for (u32 j = 0; j < kAtOnce; j++) {
+      UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
         if (o[j].n == 0) continue;
         RunState next = again ? state_of(result_of(aggregate, o[j])) : o[j];
         if (s.n == 0) {
