@@ -30,8 +30,8 @@ type Accelerator interface {
 	// What it has computed goes to consume, which is called by one goroutine at a time. An
 	// error is the request's.
 	Resample(ctx context.Context, t *Task, consume func(*Cells) error, forced bool) (Outcome, error)
-	// OnCores tells how long the cores took for a task.
-	OnCores(t *Task, took time.Duration)
+	// TaskOnCores tells how long the cores took for a task.
+	TaskOnCores(t *Task, took time.Duration)
 }
 
 // Task is a request over what its selectors matched, as an accelerator is offered it.
@@ -105,10 +105,7 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 	if r.Executor == ChooseCores {
 		return false, nil
 	}
-	o := Outcome{Declined: "no GPU is used"}
-	if a != nil {
-		o.Declined = a.SuitsResample(r.Plan)
-	}
+	o := Outcome{Declined: unsuited(a, r.Plan)}
 	switch {
 	case o.Declined != "":
 	case r.Limit > 0 && r.Limit < len(gs.labels):
@@ -133,11 +130,25 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 	r.result.Work.Reason = o.Declined
 	if r.Executor == ChooseGPU {
 		if r.Strict {
-			return false, &Error{CodeUnsupported, "executor", fmt.Sprintf(coresInstead, o.Declined), "use auto or cpu, or leave strict out"}
+			return false, strictError(o.Declined)
 		}
 		r.result.Warnings.Add(fmt.Errorf(coresInstead, o.Declined))
 	}
 	return false, nil
+}
+
+// unsuited says why no data could have an accelerator, of which there may be none, compute a plan,
+// or nothing.
+func unsuited(a Accelerator, p *Plan) string {
+	if a == nil {
+		return "no GPU is used"
+	}
+	return a.SuitsResample(p)
+}
+
+// strictError is the error of a request that must be on a GPU and is not.
+func strictError(reason string) error {
+	return &Error{CodeUnsupported, "executor", fmt.Sprintf(coresInstead, reason), "use auto or cpu, or leave strict out"}
 }
 
 // task is the request as it is offered.

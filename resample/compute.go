@@ -1,6 +1,7 @@
 package resample
 
 import (
+	"context"
 	"time"
 	"unsafe"
 
@@ -22,7 +23,7 @@ const (
 )
 
 // compute has the accelerator make the rows of all groups, or the cores.
-func (r *run) compute(a Accelerator) error {
+func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	if err := r.budget.Charge(bucket.SizeBytes(r.Grid.N())); err != nil {
 		return err
 	}
@@ -37,11 +38,20 @@ func (r *run) compute(a Accelerator) error {
 	}
 	if !done {
 		began := time.Now()
+		if turn != nil {
+			done, err := turn(r.ctx, r.sel.NumSamples())
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
+		r.waited = time.Since(began)
+		began = time.Now()
 		if err := r.onCores(gs); err != nil {
 			return err
 		}
 		if a != nil && len(gs.groupOf) > 0 {
-			a.OnCores(r.task(gs), time.Since(began))
+			a.TaskOnCores(r.task(gs), time.Since(began))
 		}
 	}
 	all := r.result.Series

@@ -26,10 +26,7 @@ type Pass struct {
 // Explain says how a plan that was not run yet is computed.
 func (e *Executor) Explain(p *Plan) *Explanation {
 	x := p.Explain()
-	reason := "no GPU is used"
-	if e.o.Accelerator != nil {
-		reason = e.o.Accelerator.SuitsResample(p)
-	}
+	reason := unsuited(e.o.Accelerator, p)
 	switch {
 	case p.Executor == ChooseCores:
 		x.Executor, x.Reason = "cpu", asked

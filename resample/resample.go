@@ -73,6 +73,7 @@ type run struct {
 	held     atomic.Int64 // values of the result and samples held
 	exceeded atomic.Bool  // held was above most
 	work     counters
+	waited   time.Duration // for the cores
 	result   *Result
 }
 
@@ -80,6 +81,11 @@ type run struct {
 // the request is wrong, Prometheus's own where its time or samples are over, a *operator.MemoryError
 // or one of package memory, a *selection.CorruptError, or the storage's.
 func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Result, error) {
+	if p.Executor == ChooseGPU && p.Strict {
+		if reason := unsuited(e.o.Accelerator, p); reason != "" {
+			return nil, strictError(reason)
+		}
+	}
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
@@ -117,22 +123,14 @@ func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context
 		return err
 	}
 	fetched := time.Now()
-	if turn != nil {
-		done, err := turn(r.ctx, r.sel.NumSamples())
-		if err != nil {
-			return err
-		}
-		defer done()
-	}
-	turned := time.Now()
-	if err := r.compute(a); err != nil {
+	if err := r.compute(a, turn); err != nil {
 		var corrupt *selection.CorruptError
 		if errors.As(err, &corrupt) {
 			r.sel.Discard()
 		}
 		return err
 	}
-	r.explain(fetched.Sub(began), turned.Sub(fetched), time.Since(turned))
+	r.explain(fetched.Sub(began), r.waited, time.Since(fetched)-r.waited)
 	return nil
 }
 

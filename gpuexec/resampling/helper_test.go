@@ -60,7 +60,7 @@ func (a *always) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	return resample.Outcome{Reason: "it is a test", Work: a.last.Work, Runs: a.last.Runs, Stages: []resample.Stage{{Name: "copy"}}}, err
 }
 
-func (a *always) OnCores(*resample.Task, time.Duration) {}
+func (a *always) TaskOnCores(*resample.Task, time.Duration) {}
 
 // stored is a storage of one selection, which every selector matches.
 type stored struct{ sel *selection.Selection }
