@@ -18,8 +18,8 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// All leaves that are measured are sums of rates, and all resample requests make five aggregates of
-// the buckets of one group. Their sizes are:
+// All leaves that are measured are sums of rates, and all resample requests make means of
+// one group. Their sizes are:
 //
 //	series                    samples of each   mostly tells
 //	1, someSeries             someSamples       Fixed and Slow: hardly any work, little work

@@ -54,13 +54,11 @@ func requestOver(g plan.Grid) (*resample.Plan, error) {
 		Selectors: [][]*labels.Matcher{nil}, Start: g.Start - g.Interval, End: g.At(g.Steps - 1),
 		Layout: bucket.Layout{Every: bucket.Span{N: g.Interval}}, Grouping: &resample.Grouping{}, Executor: resample.ChooseCores,
 	}
-	for _, name := range []string{"count", "mean", "min", "max", "last"} {
-		a, err := aggregate.Parse(name)
-		if err != nil {
-			return nil, err
-		}
-		r.Aggregates = append(r.Aggregates, a)
+	mean, err := aggregate.Parse("mean")
+	if err != nil {
+		return nil, err
 	}
+	r.Aggregates = []aggregate.Aggregate{mean}
 	return resample.NewPlan(r)
 }
 
