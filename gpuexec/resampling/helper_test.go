@@ -2,12 +2,10 @@ package resampling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/url"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
@@ -26,58 +23,29 @@ import (
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
-// machine is one on the first device, closed with the test.
-func machine(t testing.TB, o pipeline.Options) *pipeline.Machine {
+// on is an accelerator with a machine on the first device, which is closed with the test.
+func on(t testing.TB, o pipeline.Options) *counting {
 	m, err := pipeline.New(cudatest.Device(t), o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, m.Store.Check())
 		require.NoError(t, m.Close())
 	})
-	return m
+	return &counting{Alone: Alone{Machine: m}}
 }
 
-// always is an accelerator that computes all that it can. What it cannot for want of memory it
-// declines, other errors are the request's.
-type always struct {
-	m        *pipeline.Machine
-	computed atomic.Int64
-	declined atomic.Int64
-	last     Outcome
+// counting is Alone that counts what it has computed.
+type counting struct {
+	Alone
+	computed int
 }
 
-func (a *always) SuitsResample(p *resample.Plan) string { return Suits(p) }
-
-func (a *always) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, _ bool) (o resample.Outcome, err error) {
-	a.last, err = Evaluate(ctx, a.m, t, consume)
-	if u := (*pipeline.Unsuited)(nil); errors.As(err, &u) {
-		a.declined.Add(1)
-		return resample.Outcome{Declined: u.Reason}, nil
-	}
+func (a *counting) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, forced bool) (resample.Outcome, error) {
+	o, err := a.Alone.Resample(ctx, t, consume, forced)
 	if err == nil {
-		a.computed.Add(1)
+		a.computed++
 	}
-	return resample.Outcome{Reason: "it is a test", Work: a.last.Work, Runs: a.last.Runs, Stages: []resample.Stage{{Name: "copy"}}}, err
-}
-
-func (a *always) TaskOnCores(*resample.Task, time.Duration) {}
-
-// stored is a storage of one selection, which every selector matches.
-type stored struct{ sel *selection.Selection }
-
-// Querier implements storage.Queryable.
-func (s stored) Querier(int64, int64) (storage.Querier, error) {
-	return storedQuerier{storage.NoopQuerier(), s.sel}, nil
-}
-
-type storedQuerier struct {
-	storage.Querier
-	sel *selection.Selection
-}
-
-// SelectChunks implements selection.Querier.
-func (s storedQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return s.sel, nil, nil
+	return o, err
 }
 
 // planned plans a request.
@@ -175,17 +143,17 @@ func same(t testing.TB, want, got *resample.Result, what string) {
 }
 
 // check compares what a machine makes of a request with what the cores do.
-func check(t testing.TB, a *always, q storage.Queryable, form, what string) {
+func check(t testing.TB, a *counting, q storage.Queryable, form, what string) {
 	p := planned(t, form)
 	want, err := resample.New(resample.Options{}).Run(t.Context(), q, p)
 	require.NoError(t, err, what)
 	defer want.Release()
-	before := a.computed.Load()
+	before := a.computed
 	got, err := resample.New(resample.Options{Accelerator: a}).Run(t.Context(), q, p)
 	require.NoError(t, err, what)
 	defer got.Release()
 	if len(want.Series) > 0 {
-		require.Equal(t, before+1, a.computed.Load(), "%s was not computed: %s", what, got.Work.Reason)
+		require.Equal(t, before+1, a.computed, "%s was not computed: %s", what, got.Work.Reason)
 		require.Equal(t, "gpu", got.Explain().Executor, what)
 	}
 	same(t, want, got, what)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 var (
@@ -45,20 +46,17 @@ func randomRequest(r *rand.Rand) (form string, start, end int64) {
 // TestRandom compares random requests over random series with the cores, with little memory, so
 // that there are several batches, and with much.
 func TestRandom(t *testing.T) {
-	all := []*always{
-		{m: machine(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20})},
-		{m: machine(t, pipeline.Options{Memory: 512 << 20})},
-	}
-	all[0].m.GoodBatch = 1 << 18
+	all := []*counting{on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20}), on(t, pipeline.Options{Memory: 512 << 20})}
+	all[0].GoodBatch = 1 << 18
 	batches := 0
 	for round := range *rounds {
 		r := rand.New(rand.NewPCG(*seed, uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		for k, a := range all {
-			a.last.Stages.Batches = 0
-			check(t, a, stored{sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
-			batches = max(batches, a.last.Stages.Batches)
+			a.Last.Stages.Batches = 0
+			check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
+			batches = max(batches, a.Last.Stages.Batches)
 		}
 	}
 	if batches < 3 {

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
@@ -14,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // resampledBy resamples on cores.
@@ -23,7 +22,7 @@ func resampledBy(e *resample.Executor) evaluator {
 		if err != nil {
 			return err
 		}
-		result, err := e.Run(ctx, only{s}, p)
+		result, err := e.Run(ctx, synthetic.Storage{Selection: s}, p)
 		if err == nil {
 			result.Release()
 		}
@@ -60,22 +59,4 @@ func requestOver(g plan.Grid) (*resample.Plan, error) {
 	}
 	r.Aggregates = []aggregate.Aggregate{mean}
 	return resample.NewPlan(r)
-}
-
-// only is a storage of one selection.
-type only struct{ sel *selection.Selection }
-
-// Querier implements storage.Queryable.
-func (o only) Querier(int64, int64) (storage.Querier, error) {
-	return onlyQuerier{storage.NoopQuerier(), o.sel}, nil
-}
-
-type onlyQuerier struct {
-	storage.Querier
-	sel *selection.Selection
-}
-
-// SelectChunks implements selection.Querier.
-func (q onlyQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return q.sel, nil, nil
 }

@@ -21,13 +21,13 @@ func resampled(t *testing.T, p *Placer, series int, change func(*resample.Plan))
 	if change != nil {
 		change(r)
 	}
-	got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), only{sel}, r)
+	got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: sel}, r)
 	if err != nil {
 		return nil, err
 	}
 	onCores := *r
 	onCores.Executor, onCores.Strict = resample.ChooseCores, false
-	want, err := resample.New(resample.Options{}).Run(t.Context(), only{sel}, &onCores)
+	want, err := resample.New(resample.Options{}).Run(t.Context(), synthetic.Storage{Selection: sel}, &onCores)
 	require.NoError(t, err)
 	require.Equal(t, want.Series, got.Series)
 	return got, nil
@@ -95,6 +95,6 @@ func TestResampleCancelled(t *testing.T) {
 	require.NoError(t, err)
 	r.Executor = resample.ChooseGPU
 	cancel()
-	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, only{counters(t, 100)}, r)
+	_, err = resample.New(resample.Options{Accelerator: p}).Run(ctx, synthetic.Storage{Selection: counters(t, 100)}, r)
 	require.ErrorIs(t, err, plan.Ended(ctx))
 }

@@ -75,6 +75,9 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 		o.take(c, w.name, float64s, w.f, check[w.summed])
 		m.Release()
 	}
+	if p.from == 5 {
+		return o.resampled(ctx, c, p, size, sel, x)
+	}
 	return ctx.Err()
 }
 

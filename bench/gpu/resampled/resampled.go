@@ -15,10 +15,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -123,7 +120,7 @@ func (o Options) measure(ctx context.Context, sel *selection.Selection, row *Row
 			}
 			asked := *p
 			asked.Executor = choice
-			last, err = e.Run(ctx, stored{sel}, &asked)
+			last, err = e.Run(ctx, synthetic.Storage{Selection: sel}, &asked)
 			return err
 		})
 		return last, ms, err
@@ -209,22 +206,4 @@ func Table(rows []Row) measure.Table {
 			measure.Number(r.NotResident), share, measure.Number(r.Cores), measure.Times(r.Cores, r.Resident))
 	}
 	return t
-}
-
-// stored is a storage of one selection.
-type stored struct{ sel *selection.Selection }
-
-// Querier implements storage.Queryable.
-func (s stored) Querier(int64, int64) (storage.Querier, error) {
-	return storedQuerier{storage.NoopQuerier(), s.sel}, nil
-}
-
-type storedQuerier struct {
-	storage.Querier
-	sel *selection.Selection
-}
-
-// SelectChunks implements selection.Querier.
-func (q storedQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return q.sel, nil, nil
 }
