@@ -38,6 +38,8 @@ const (
 	CountUniqsKernel
 	GroupValuesKernel
 	MergeRunsKernel
+	OrderKeysKernel
+	RunOrderKernel
 	RunRowsKernel
 	CheckKernel
 	DecodeXORKernel
@@ -78,6 +80,8 @@ var names = [numKernels]string{
 	CountUniqsKernel:             "count_uniqs",
 	GroupValuesKernel:            "group_values",
 	MergeRunsKernel:              "merge_runs",
+	OrderKeysKernel:              "order_keys",
+	RunOrderKernel:               "run_order",
 	RunRowsKernel:                "run_rows",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
@@ -95,7 +99,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, GroupValuesKernel, MergeRunsKernel, RunRowsKernel}
+	Resample = []Kernel{CountUniqsKernel, GroupValuesKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -552,6 +556,7 @@ type MergeRuns struct {
 	Count       uint32
 	Again       bool
 	Aggregate   uint32
+	Found       cuda.Pointer // const double*
 	GroupN      cuda.Pointer // u32*
 	GroupFields cuda.Pointer // double*
 	GroupCells  uint64
@@ -560,7 +565,40 @@ type MergeRuns struct {
 
 // Launch puts the kernel on a queue.
 func (p *MergeRuns) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), bit(p.Again), uint64(p.Aggregate), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), bit(p.Again), uint64(p.Aggregate), uint64(p.Found), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+}
+
+// OrderKeys has the parameters of the kernel order_keys: see kernels/resample/order_keys.cu.
+type OrderKeys struct {
+	RunsParameters
+	Keys   cuda.Pointer // u64*
+	Begins cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *OrderKeys) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(OrderKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Keys), uint64(p.Begins))
+}
+
+// RunOrder has the parameters of the kernel run_order: see kernels/resample/run_order.cu.
+type RunOrder struct {
+	N          cuda.Pointer // const u32*
+	Begins     cuda.Pointer // const u32*
+	Keys       cuda.Pointer // const u64*
+	Rows       cuda.Pointer // const u64*
+	First      cuda.Pointer // const u32*
+	Buckets    uint32
+	Length     uint32
+	Quantiles  cuda.Pointer // const double*
+	Statistics uint32
+	Out        cuda.Pointer // double*
+	Cells      uint64
+	Fault      cuda.Pointer // u64*
+}
+
+// Launch puts the kernel on a queue.
+func (p *RunOrder) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(RunOrderKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.Rows), uint64(p.First), uint64(p.Buckets), uint64(p.Length), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.Out), uint64(p.Cells), uint64(p.Fault))
 }
 
 // RunRows has the parameters of the kernel run_rows: see kernels/resample/run_rows.cu.
@@ -570,6 +608,7 @@ type RunRows struct {
 	Cells     uint64
 	Parts     uint32
 	Aggregate uint32
+	Found     cuda.Pointer // const double*
 	Tiles     uint32
 	Buckets   uint32
 	Words     uint32
@@ -579,7 +618,7 @@ type RunRows struct {
 
 // Launch puts the kernel on a queue.
 func (p *RunRows) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(RunRowsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Tiles), uint64(p.Buckets), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
+	return q.launch(RunRowsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Found), uint64(p.Tiles), uint64(p.Buckets), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

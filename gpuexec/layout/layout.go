@@ -27,6 +27,7 @@ type Room struct {
 	Panes  int  // bytes that the panes of a tile take, twice
 	Pieces int  // bytes that what is copied back of a tile takes, besides its values
 	Runs   int  // bytes that the states of a tile's runs take
+	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
 }
 

@@ -50,6 +50,7 @@ type Output struct {
 	Suffix, Prefix                         Section // see launch.Panes
 	Pieces                                 Section // what is copied back of rows, besides their values
 	Runs                                   Section // states of runs
+	Keys                                   Section // of samples
 	size                                   int
 }
 
@@ -72,6 +73,9 @@ func NewOutput(in Input, r Room) Output {
 	o.Prefix = next(in.Tiles * r.Panes)
 	o.Pieces = next(in.Tiles * r.Pieces)
 	o.Runs = next(in.Tiles * r.Runs)
+	if r.Keys {
+		o.Keys = next(in.Total.rows * Lanes * 8)
+	}
 	return o
 }
 

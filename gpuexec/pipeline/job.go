@@ -195,6 +195,9 @@ func (j *Job) Corrupt(fault uint64) error {
 	if fault == abi.MixedZeros {
 		return &Unsuited{Reason: "a quantile depends on how zeros of either sign are sorted"}
 	}
+	if fault == abi.LongRun {
+		return &Unsuited{Reason: fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)}
+	}
 	sel := j.Selected.Sel
 	sel.Discard()
 	b, err := j.Part(int(fault >> 40))

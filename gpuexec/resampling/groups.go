@@ -79,8 +79,9 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 	runs, _ := j.runs(b)
 	for i := range p.slots {
 		s := &p.slots[i]
+		from := &runs[s.source]
 		again := j.t.Reaggregate != nil
-		if err := q.MergeRuns(runs[s.source], j.buckets.Count, b.Groups, again, j.kernelOf(s.outputs[0]), p.of(j, s)); err != nil {
+		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, again, j.madeOf(s.source, s.outputs[0], from), p.of(j, s)); err != nil {
 			return err
 		}
 	}
@@ -95,7 +96,7 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	q := j.Queue(c, s)
 	for i := range p.slots {
 		for _, a := range p.slots[i].outputs {
-			kernel := j.kernelOf(a)
+			kernel := aggregates[j.t.Aggregates[a].Name]
 			if r := j.t.Reaggregate; r != nil {
 				kernel = aggregates[r.Name]
 			}

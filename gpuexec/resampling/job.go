@@ -15,6 +15,7 @@ package resampling
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -84,10 +85,28 @@ type job struct {
 	points       layout.Section // uint32 a place: runs; fetched
 }
 
-// source is the states of a batch's runs of one of the plan's sources.
+// source is one of the plan's sources, and what is made of its runs.
 type source struct {
 	resample.Source
-	fields int
+	fields    int            // that are stored of a state
+	ordered   []int          // aggregates of the request that are of the order of values
+	quantiles layout.Section // float64, one for each of them
+}
+
+// bytes is the device memory that a run takes.
+func (s *source) bytes() int {
+	n := 4 + 8*s.fields
+	if len(s.ordered) > 0 {
+		n += 4 + 8*len(s.ordered)
+	}
+	return n
+}
+
+// made is what is made of a batch's runs of a source.
+type made struct {
+	launch.Runs
+	begins cuda.Pointer // uint32 a run: see launch.Order
+	found  cuda.Pointer // float64 a run for each ordered aggregate
 }
 
 // product is what a job makes of the states of runs.
@@ -116,7 +135,13 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, consu
 	from, to := t.Reads()
 	j.Selected.From, j.Selected.To = from, to-1
 	for _, of := range t.Sources() {
-		j.sources = append(j.sources, source{of, abi.RunFields(uint32(of.Parts))})
+		s := source{Source: of, fields: abi.RunFields(uint32(of.Parts))}
+		for _, a := range of.Outputs {
+			if ordered(t.Aggregates[a]) {
+				s.ordered = append(s.ordered, a)
+			}
+		}
+		j.sources = append(j.sources, s)
 	}
 	g := t.Grid
 	j.buckets = launch.Buckets{
@@ -147,6 +172,9 @@ func (j *job) place() error {
 		j.starts, j.ends = j.Take(8*n), j.Take(8*n)
 		j.buckets.Starts, j.buckets.Ends = j.At(j.starts), j.At(j.ends)
 	}
+	for i := range j.sources {
+		j.sources[i].quantiles = j.Take(8 * len(j.sources[i].ordered))
+	}
 	j.product.take(j)
 	j.FetchRest()
 	j.product.fetched(j)
@@ -160,30 +188,55 @@ func (j *job) place() error {
 		return err
 	}
 	for i := range j.sources {
-		r.Runs += int(j.buckets.Count) * layout.Lanes * (4 + 8*j.sources[i].fields)
+		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes()
+		r.Keys = r.Keys || len(j.sources[i].ordered) > 0
 	}
 	r.Runs += more
 	return j.Lay(r)
 }
 
-// runs are where the states of a batch's runs are, by source, and where their memory ends.
-func (j *job) runs(b *pipeline.Batch) (all []launch.Runs, end cuda.Pointer) {
+// runs are where what is made of a batch's runs is, by source, and where that memory ends.
+func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	at := b.At(b.Output.Runs)
 	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
+	take := func(each int) cuda.Pointer {
+		was := at
+		at += cuda.Pointer(cells) * cuda.Pointer(each)
+		return was
+	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		r := launch.Runs{Fields: at, Cells: cells, Parts: uint32(s.Parts)}
-		r.N = at + cuda.Pointer(8*cells*uint64(s.fields))
-		at = r.N + cuda.Pointer(4*cells)
-		all = append(all, r)
+		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Parts)}}
+		m.Fields, m.N = take(8*s.fields), take(4)
+		if len(s.ordered) > 0 {
+			m.begins, m.found = take(4), take(8*len(s.ordered))
+		}
+		all = append(all, m)
 	}
 	return all, at
+}
+
+// madeOf is aggregate a of the request as kernels know it, of the runs of source s.
+func (j *job) madeOf(s, a int, m *made) launch.Made {
+	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
+		return launch.Made{Aggregate: abi.Found, Found: m.found + cuda.Pointer(8*m.Cells*uint64(i))}
+	}
+	return launch.Made{Aggregate: aggregates[j.t.Aggregates[a].Name]}
 }
 
 // Begin implements pipeline.Program.
 func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 	if j.buckets.Every == 0 {
 		if err := errors.Join(pipeline.Upload(j.Job, c, s, j.starts, j.t.Grid.Starts), pipeline.Upload(j.Job, c, s, j.ends, j.t.Grid.Ends)); err != nil {
+			return err
+		}
+	}
+	for i := range j.sources {
+		var quantiles []float64
+		for _, a := range j.sources[i].ordered {
+			quantiles = append(quantiles, quantileOf(j.t.Aggregates[a]))
+		}
+		if err := pipeline.Upload(j.Job, c, s, j.sources[i].quantiles, quantiles); err != nil {
 			return err
 		}
 	}
@@ -208,9 +261,19 @@ func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
 func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
 	for i, to := range all {
-		k := j.buckets
-		k.PerThread, k.Differences = j.PerThread(b.Part, k.Count), j.sources[i].Differences
-		if err := q.CountUniqs(&b.Batch, k, to, j.At(j.points)+cuda.Pointer(4*b.Base)); err != nil {
+		s, k := &j.sources[i], j.buckets
+		k.PerThread, k.Differences = j.PerThread(b.Part, k.Count), s.Differences
+		if err := q.CountUniqs(&b.Batch, k, to.Runs, j.At(j.points)+cuda.Pointer(4*b.Base)); err != nil {
+			return err
+		}
+		if len(s.ordered) == 0 {
+			continue
+		}
+		o := launch.Order{Keys: b.At(b.Output.Keys), Begins: to.begins}
+		if err := q.OrderKeys(&b.Batch, k, o); err != nil {
+			return err
+		}
+		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, o, j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
 			return err
 		}
 	}
@@ -242,6 +305,3 @@ func (j *job) hand(cells *resample.Cells) error {
 	}
 	return nil
 }
-
-// kernelOf is an aggregate as kernels know it.
-func (j *job) kernelOf(a int) abi.Aggregate { return aggregates[j.t.Aggregates[a].Name] }

@@ -21,7 +21,7 @@ var (
 	groupings = []string{"", "", "&by=job", "&without=i", "&by=", "&by=job&reaggregate=sum", "&reaggregate=std", "&reaggregate=mean&by=job", "&reaggregate=max&without=job"}
 	fillings  = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	sets      = []string{
-		"count", "sum,mean", "min,max,range", "first,last", "std,var", "time_weighted_mean", "mean", "rate:sum,rate:max",
+		"count", "sum,mean", "median,95pct,nunique,0pct,100pct", "count,nunique,rate:median,rate:99.9pct", "min,max,range", "first,last", "std,var", "time_weighted_mean", "mean", "rate:sum,rate:max",
 		"count,sum,mean,min,max,range,std,var,first,last,time_weighted_mean,rate:count,rate:sum,rate:mean,rate:min,rate:std,rate:first,rate:time_weighted_mean",
 	}
 )
@@ -58,6 +58,9 @@ func TestRandom(t *testing.T) {
 			check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d, machine %d: %s", *seed, round, k, form))
 			batches = max(batches, a.Last.Stages.Batches)
 		}
+	}
+	if n := all[0].declined; n > *rounds/4 {
+		t.Errorf("%d requests of %d were declined", n, *rounds)
 	}
 	if batches < 3 {
 		t.Errorf("%d batches at most", batches)

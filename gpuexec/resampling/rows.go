@@ -63,7 +63,7 @@ func (p *rows) made(j *job, q launch.Queue, b *pipeline.Batch) error {
 	to := p.sections(j, b)
 	for s := range j.sources {
 		for _, a := range j.sources[s].Outputs {
-			if err := q.RunRows(runs[s], j.kernelOf(a), b.Tiles, j.buckets.Count, to[len(runs)+a].at, to[s].at); err != nil {
+			if err := q.RunRows(runs[s].Runs, j.madeOf(s, a, &runs[s]), b.Tiles, j.buckets.Count, to[len(runs)+a].at, to[s].at); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package resampling
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -15,6 +16,23 @@ var aggregates = map[string]abi.Aggregate{
 	"std": abi.DeviationOf, "var": abi.VarianceOf, "first": abi.FirstOf, "last": abi.LastOf, "time_weighted_mean": abi.WeightedMeanOf,
 }
 
+// ordered reports whether an aggregate is of the order of a run's values, which kernels sort.
+func ordered(a aggregate.Aggregate) bool {
+	return a.Quantile || a.Name == "median" || a.Name == "nunique"
+}
+
+// quantileOf is the quantile that kernels are told of an aggregate that is ordered: negative for the
+// number of different values.
+func quantileOf(a aggregate.Aggregate) float64 {
+	switch {
+	case a.Quantile:
+		return a.Q
+	case a.Name == "median":
+		return 0.5
+	}
+	return -1
+}
+
 // onDevice are the parts of states that kernels make.
 const onDevice = aggregate.Count | aggregate.Sum | aggregate.Mean | aggregate.Extremes | aggregate.Ends | aggregate.Squares | aggregate.Weighted
 
@@ -24,7 +42,7 @@ var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPa
 // Suits says why a plan cannot be computed on a GPU, whatever its data, or nothing.
 func Suits(p *resample.Plan) string {
 	for _, a := range p.Aggregates {
-		if _, ok := aggregates[a.Name]; !ok {
+		if _, ok := aggregates[a.Name]; !ok && !ordered(a) {
 			return fmt.Sprintf("the aggregate %s is not on the GPU yet", a.Text)
 		}
 	}
@@ -43,6 +61,14 @@ func SuitsTask(t *resample.Task) string {
 		return "native histograms are not on the GPU"
 	case t.Selection.NumSeries() > 1<<28:
 		return "it has too many series"
+	}
+	if i := slices.IndexFunc(t.Aggregates, ordered); i >= 0 {
+		switch {
+		case t.Reaggregate == nil && t.Groups < len(t.GroupOf):
+			return fmt.Sprintf("the aggregate %s of groups is not on the GPU yet", t.Aggregates[i].Text)
+		case t.Selection.NumSamples() > abi.LongestRun*int64(len(t.GroupOf))*int64(t.Grid.N()):
+			return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
+		}
 	}
 	return Suits(t.Plan)
 }

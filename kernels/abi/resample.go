@@ -3,7 +3,7 @@ package abi
 // Aggregate is what a kernel makes of the state of a run. Mirrors resample.h.
 type Aggregate uint32
 
-// The aggregates. OrderOf and those behind it are order statistics, by their number.
+// The aggregates. Found is one that another kernel has made, of the order of a run's values.
 const (
 	CountOf Aggregate = iota
 	SumOf
@@ -16,7 +16,7 @@ const (
 	FirstOf
 	LastOf
 	WeightedMeanOf
-	OrderOf
+	Found
 )
 
 // The parts of a state that kernels know, with the bits of resample/aggregate's Parts.
@@ -29,6 +29,13 @@ const (
 	SquaresPart  = 32
 	WeightedPart = 64
 	ValuesPart   = 128
+)
+
+// LongestRun is the most samples of a run that run_order sorts, and OrderBuckets the buckets that
+// a block of it goes through.
+const (
+	LongestRun   = 2048
+	OrderBuckets = 8
 )
 
 // RunFields is the number of 8-byte fields that kernels store of the state of a run with those

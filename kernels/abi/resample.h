@@ -27,6 +27,5 @@ const Aggregate kVarianceOf = 7;
 const Aggregate kFirstOf = 8;
 const Aggregate kLastOf = 9;
 const Aggregate kWeightedMeanOf = 10;
-// One behind the last, and from there on: what was found of the order of a run's values, by the
-// number of the order statistic.
-const Aggregate kOrderOf = 11;
+// What another kernel has found already, of the order of a run's values.
+const Aggregate kFound = 11;

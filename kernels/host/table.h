@@ -28,6 +28,8 @@
 #include "../resample/count_uniqs.cu"
 #include "../resample/group_values.cu"
 #include "../resample/merge_runs.cu"
+#include "../resample/order_keys.cu"
+#include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
@@ -66,6 +68,8 @@
   X(count_uniqs, false) \
   X(group_values, false) \
   X(merge_runs, false) \
+  X(order_keys, false) \
+  X(run_order, true) \
   X(run_rows, true) \
   X(check, true) \
   X(decode_xor, false) \

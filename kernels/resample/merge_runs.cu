@@ -1,7 +1,8 @@
 // merge_runs: merges the states of a batch's runs into those of their groups.
 //
 // Computes: states[g*buckets+k] = its merger with the state that each series of group g has of
-//   bucket k, in the order of the series; or, with `again`, with the state of that aggregate of it.
+//   bucket k, in the order of the series; or, with `again`, with the state of that aggregate of it, or of
+//   what was found of it already.
 // Grid: x buckets, blocks of 32; y the groups that have a part in the batch, in strides of the
 //   grid.
 // A thread owns one group at one bucket and merges the runs of its series one after the other.
@@ -27,7 +28,7 @@ DEVICE RunState state_of(double v) {
 
 KERNEL MAX_THREADS(32) merge_runs(u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 parts, u32 buckets,
                                   const u32* __restrict__ groups, const u32* __restrict__ starts, u32 count, Flag again,
-                                  u32 aggregate, u32* __restrict__ group_n, double* __restrict__ group_fields,
+                                  u32 aggregate, const double* __restrict__ found, u32* __restrict__ group_n, double* __restrict__ group_fields,
                                   u64 group_cells, u32 group_parts) {
   u32 k = block_x() * threads_x() + thread_x();
   if (k >= buckets) return;
@@ -41,15 +42,17 @@ KERNEL MAX_THREADS(32) merge_runs(u32* __restrict__ n, double* __restrict__ fiel
       UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
         o[j].n = 0;
         u32 place = p + j;
-        if (place < starts[i + 1]) o[j] = runs.load(((u64)(place / 32) * buckets + k) * 32 + place % 32, wanted);
+        if (place >= starts[i + 1]) continue;
+        u64 at = ((u64)(place / 32) * buckets + k) * 32 + place % 32;
+        o[j] = runs.load(at, wanted);
+        if (again && o[j].n > 0) o[j] = state_of(aggregate == kFound ? found[at] : result_of(aggregate, o[j]));
       }
       UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
         if (o[j].n == 0) continue;
-        RunState next = again ? state_of(result_of(aggregate, o[j])) : o[j];
         if (s.n == 0) {
-          s = next;
+          s = o[j];
         } else {
-          merge(s, next, group_parts);
+          merge(s, o[j], group_parts);
         }
       }
     }

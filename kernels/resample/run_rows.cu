@@ -1,7 +1,7 @@
 // run_rows: what an aggregate makes of the states of runs, as a row a series.
 //
 // Computes: rows[(tile*32+lane)*buckets+k] = the aggregate of the run of that series in bucket k,
-//   and bit k of present[(tile*32+lane)*words...] = whether there is one.
+//   or what was found of it already, and bit k of present[(tile*32+lane)*words...] = whether there is one.
 // Grid: x 32 buckets, a block of 32 threads; y tiles of 32 series, in strides of the grid.
 // A block transposes squares of 32 series by 32 buckets in shared memory. A thread owns one
 //   series when it loads and one bucket when it stores.
@@ -11,7 +11,7 @@
 #include "state.h"
 
 KERNEL MAX_THREADS(32) run_rows(u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 parts, u32 aggregate,
-                                u32 tiles, u32 buckets, u32 words, double* __restrict__ rows, u32* __restrict__ present) {
+                                const double* __restrict__ found, u32 tiles, u32 buckets, u32 words, double* __restrict__ rows, u32* __restrict__ present) {
   SHARED double turned[kSide][kSide + 1];
   States states{n, fields, cells, parts};
   Parts wanted = parts_of(aggregate);
@@ -21,10 +21,11 @@ KERNEL MAX_THREADS(32) run_rows(u32* __restrict__ n, double* __restrict__ fields
     barrier();  // all have read what is there
     u32 bits = 0;
     for (u32 k = 0; k < height; k++) {
-      RunState s = states.load(((u64)tile * buckets + first + k) * kSide + me, wanted);
+      u64 cell = ((u64)tile * buckets + first + k) * kSide + me;
+      RunState s = states.load(cell, wanted);
       if (s.n == 0) continue;
       bits |= 1u << k;
-      turned[k][me] = result_of(aggregate, s);
+      turned[k][me] = aggregate == kFound ? found[cell] : result_of(aggregate, s);
     }
     barrier();
     u32* mine = present + ((u64)tile * kSide + me) * words;
