@@ -36,6 +36,7 @@ const (
 	GroupRankKernel
 	GroupResultKernel
 	CountUniqsKernel
+	GroupOrderKernel
 	GroupValuesKernel
 	MergeRunsKernel
 	OrderKeysKernel
@@ -78,6 +79,7 @@ var names = [numKernels]string{
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
 	CountUniqsKernel:             "count_uniqs",
+	GroupOrderKernel:             "group_order",
 	GroupValuesKernel:            "group_values",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
@@ -99,7 +101,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, GroupValuesKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel}
+	Resample = []Kernel{CountUniqsKernel, GroupOrderKernel, GroupValuesKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -527,6 +529,27 @@ type CountUniqs struct {
 // Launch puts the kernel on a queue.
 func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
+// GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
+type GroupOrder struct {
+	N          cuda.Pointer // const u32*
+	Begins     cuda.Pointer // const u32*
+	Keys       cuda.Pointer // const u64*
+	TileRows   cuda.Pointer // const u64*
+	Members    cuda.Pointer // const u32*
+	First      cuda.Pointer // const u32*
+	Groups     uint32
+	Buckets    uint32
+	Quantiles  cuda.Pointer // const double*
+	Statistics uint32
+	GroupN     cuda.Pointer // const u32*
+	Out        cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *GroupOrder) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(GroupOrderKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.GroupN), uint64(p.Out))
 }
 
 // GroupValues has the parameters of the kernel group_values: see kernels/resample/group_values.cu.

@@ -69,6 +69,34 @@ func (q Queue) RunOrder(b *Batch, buckets uint32, of Runs, o Order, quantiles cu
 	return p.Launch(q, cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}, cuda.Size{X: abi.RowsBlock})
 }
 
+// GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted
+// on.
+type GroupRuns struct {
+	N, Begins, Keys cuda.Pointer // as of Runs and Order
+	TileRows        cuda.Pointer // uint64 a tile of series: its first row of keys
+	Members, First  cuda.Pointer // uint32: the places of each group, and where they begin
+	Groups, Places  uint32
+	Buckets         uint32
+	GroupN          cuda.Pointer // uint32 a group and bucket: samples
+}
+
+// groupOrderLeast is the most places of a group, on average, for the smallest blocks of group_order.
+const groupOrderLeast = 64
+
+// GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
+// and out a float64 for each of them, each group, and each bucket.
+func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
+	threads := uint32(abi.GroupOrderBlock)
+	if r.Places <= groupOrderLeast*r.Groups {
+		threads = abi.RowsBlock
+	}
+	p := GroupOrder{
+		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
+		Buckets: r.Buckets, Quantiles: quantiles, Statistics: statistics, GroupN: r.GroupN, Out: out,
+	}
+	return p.Launch(q, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, cuda.Size{X: threads})
+}
+
 // runsParameters are what kernels over the runs of a batch are given.
 func runsParameters(b *Batch, k Buckets) RunsParameters {
 	return RunsParameters{

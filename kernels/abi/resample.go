@@ -32,10 +32,11 @@ const (
 )
 
 // LongestRun is the most samples of a run that run_order sorts, and OrderBuckets the buckets that
-// a block of it goes through.
+// a block of it goes through; GroupOrderBlock is the most threads of a block of group_order.
 const (
-	LongestRun   = 2048
-	OrderBuckets = 8
+	LongestRun      = 2048
+	OrderBuckets    = 8
+	GroupOrderBlock = 256
 )
 
 // RunFields is the number of 8-byte fields that kernels store of the state of a run with those

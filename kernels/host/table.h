@@ -26,6 +26,7 @@
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
 #include "../resample/count_uniqs.cu"
+#include "../resample/group_order.cu"
 #include "../resample/group_values.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/order_keys.cu"
@@ -66,6 +67,7 @@
   X(group_rank, true) \
   X(group_result, false) \
   X(count_uniqs, false) \
+  X(group_order, true) \
   X(group_values, false) \
   X(merge_runs, false) \
   X(order_keys, false) \
