@@ -91,7 +91,7 @@ func TestLost(t *testing.T) {
 
 // TestTooLittleMemory: what does not fit is unsuited.
 func TestTooLittleMemory(t *testing.T) {
-	sel := random(t, rand.New(rand.NewPCG(7, 8)), 600, 0, 36_000_000)
+	sel := random(t, rand.New(rand.NewPCG(7, 8)), 100, 0, 36_000_000)
 	for _, c := range []struct {
 		memory uint64
 		fields string
@@ -99,7 +99,6 @@ func TestTooLittleMemory(t *testing.T) {
 	}{
 		{256 << 10, "mean&without=i", "32 series alone need more memory than the executor has on the device"},
 		{256 << 10, "mean,max,last&by=i&reaggregate=sum", "its groups, with every bucket, need more memory than the executor has on the device"},
-		{10 << 20, "median&by=job", "the samples of its groups, which order statistics need at once, need more memory than the executor has on the device"},
 	} {
 		a := on(t, pipeline.Options{Memory: c.memory, Staging: 1 << 20})
 		_, err := over(t, t.Context(), &a.Alone, sel, someHours+c.fields)
@@ -107,8 +106,13 @@ func TestTooLittleMemory(t *testing.T) {
 		require.ErrorAs(t, err, &u, c.fields)
 		require.Equal(t, c.reason, u.Reason, c.fields)
 	}
-	a := on(t, pipeline.Options{Memory: 64 << 20, Staging: 64 << 10})
-	_, err := over(t, t.Context(), &a.Alone, sel, someHours+"mean,max,last")
+	many, err := synthetic.Counters("m", 2000, 500)
+	require.NoError(t, err)
+	a := on(t, pipeline.Options{Memory: 10 << 20, Staging: 1 << 20})
+	_, err = over(t, t.Context(), &a.Alone, many, fmt.Sprintf("metric=m&every=5m&start=%d&end=%d&aggregates=median&by=job", synthetic.Start/1000, synthetic.Start/1000+7500))
+	require.EqualError(t, err, "not on the GPU: the samples of its groups, which order statistics need at once, need more memory than the executor has on the device")
+	a = on(t, pipeline.Options{Memory: 64 << 20, Staging: 64 << 10})
+	_, err = over(t, t.Context(), &a.Alone, sel, someHours+"mean,max,last")
 	require.EqualError(t, err, "not on the GPU: the values of 32 series, with every bucket, need more page-locked memory than the executor has")
 }
 
