@@ -107,22 +107,22 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
-// group g and bucket k, state g*buckets+k. With again, what is merged is the state of one value,
-// that aggregate of the run.
-func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, again bool, a Made, to Runs) error {
+// group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
+// of these alone.
+func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(p.Count, MaxGridY)
 	merge := MergeRuns{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
-		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Again: again, Aggregate: uint32(a.Aggregate), Found: a.Found,
+		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
 		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
 	}
-	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
 }
 
-// GroupValues puts an aggregate of the states of groups on the queue. out has a float64 a state.
-func (q Queue) GroupValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
-	p := GroupValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
+// StateValues puts an aggregate of states on the queue. out has a float64 a state.
+func (q Queue) StateValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
+	p := StateValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
 	grid := cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
 	return p.Launch(q, grid, cuda.Size{X: abi.ResultBlock})
 }

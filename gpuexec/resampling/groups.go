@@ -119,12 +119,27 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 	for i := range p.slots {
 		s := &p.slots[i]
 		from := &runs[s.source]
-		again := j.t.Reaggregate != nil
-		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, again, j.madeOf(s.source, s.outputs[0], from), p.of(j, s)); err != nil {
+		values, err := p.again(j, q, s, from)
+		if err != nil {
+			return err
+		}
+		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, p.of(j, s)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// again is the values of a batch's runs that are aggregated again in a slot, or 0.
+func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, error) {
+	if j.t.Reaggregate == nil {
+		return 0, nil
+	}
+	a := j.madeOf(s.source, s.outputs[0], from)
+	if a.Aggregate == abi.Found {
+		return a.Found, nil
+	}
+	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
 }
 
 func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
@@ -153,7 +168,7 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 			if r := j.t.Reaggregate; r != nil {
 				kernel = aggregates[r.Name]
 			}
-			if err := q.GroupValues(p.of(j, slot), kernel, j.At(p.values[a])); err != nil {
+			if err := q.StateValues(p.of(j, slot), kernel, j.At(p.values[a])); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,7 @@
 // batch; otherwise states are merged into those of the groups, which come back at the end.
 //
 //	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
-//	chunks to    columns to    └─► merge_runs ────► group_values ─► cells, at the end
+//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
 //	columns      states of runs    states of groups
 //
 // Start reading at Evaluate.
@@ -163,7 +163,7 @@ func (j *job) place() error {
 		return err
 	}
 	for i := range j.sources {
-		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(merges(j.t))
+		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Runs += more

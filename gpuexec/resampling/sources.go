@@ -20,9 +20,12 @@ type source struct {
 }
 
 // bytes is the device memory that a run takes for as long as its batch.
-func (s *source) bytes(merges bool) int {
+func (s *source) bytes(t *resample.Task) int {
 	n := 4 + 8*s.fields
-	if len(s.ordered) > 0 && !merges {
+	if t.Reaggregate != nil {
+		n += 8
+	}
+	if len(s.ordered) > 0 && !merges(t) {
 		n += 4 + 8*len(s.ordered)
 	}
 	return n
@@ -47,6 +50,7 @@ type made struct {
 	launch.Runs
 	begins cuda.Pointer // uint32 a run: see launch.Order
 	keys   cuda.Pointer // of the batch's samples
+	again  cuda.Pointer // float64 a run: an aggregate that is aggregated again
 	found  cuda.Pointer // float64 a run for each ordered aggregate
 }
 
@@ -63,6 +67,9 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 		s := &j.sources[i]
 		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Parts)}}
 		m.Fields, m.N = take(8*s.fields), take(4)
+		if j.t.Reaggregate != nil {
+			m.again = take(8)
+		}
 		if len(s.ordered) > 0 && !merges(j.t) {
 			m.begins, m.found, m.keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
 		}

@@ -37,6 +37,7 @@ const (
 	LongestRun      = 2048
 	OrderBuckets    = 8
 	GroupOrderBlock = 256
+	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
 )
 
 // RunFields is the number of 8-byte fields that kernels store of the state of a run with those

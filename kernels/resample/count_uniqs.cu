@@ -71,7 +71,8 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
       r.template end<differences>(job, k);
       runs++;
     }
-    out.store(job.cell(k), r.s);
+    out.n[job.cell(k)] = r.s.n;
+    out.store(job.cell(k), r.s, out.parts);
     if (job.apart) lo = in;
   }
   return runs;
