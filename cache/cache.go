@@ -6,9 +6,7 @@
 // selection has the samples of those tiles and no others. What is older than the
 // freshness horizon is kept, up to a greatest age; what is younger is not, or for some
 // minutes only (young.go), and what is so old that it may vanish upstream never: it is
-// fetched for every query and joined to what is kept. Where what is younger is longer
-// than a tile, the newest tile is kept in pieces until it is complete, and then fetched
-// as a whole.
+// fetched for every query and joined to what is kept.
 package cache
 
 import (
@@ -47,10 +45,8 @@ type Cache struct {
 	limit     int64 // bytes
 	room      int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
-	step      int64 // ms, what a tile is a multiple of
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
-	grace     int64 // ms; for how long prefetching may fetch a complete tile before queries do
 	maxAge    int64 // ms; 0 means no end
 	retention int64 // ms; 0 means no end
 	now       func() time.Time
@@ -90,10 +86,8 @@ func New(up Upstream, o Options) *Cache {
 		limit:     o.HostBytes,
 		room:      o.HostBytes - o.HostBytes/remembering,
 		tile:      o.Tile.Milliseconds(),
-		step:      o.Step.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
-		grace:     o.grace.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
 		retention: o.Retention.Milliseconds(),
 		now:       o.Now,
