@@ -42,7 +42,7 @@ var (
 	_ = defineRanker("bottomk", "Bottom", true)
 )
 
-func defineRanker(name, policy string, bottom bool) *Function {
+func defineRanker(name, policy string, bottom bool) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name, Param: true, Keeps: true},
 		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
