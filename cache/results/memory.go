@@ -7,7 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -55,13 +56,13 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	if limit <= 0 {
 		return nil
 	}
-	auto := promauto.With(r)
+	auto := instrument.With(r)
 	m := &Memory{limit: limit, byKey: map[Key]*list.Element{}}
 	count := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Name: "promwarp_results_" + name, Help: help})
+		return auto.Counter("promwarp_results_"+name, help)
 	}
 	gauge := func(name, help string, f func() float64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_results_" + name, Help: help}, f)
+		auto.GaugeOf("promwarp_results_"+name, help, f)
 	}
 	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
 	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")

@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/common/promslog"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
@@ -67,10 +68,7 @@ func Open(o Options) (*Placer, error) {
 	}
 	p := &Placer{
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
-		declined: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_declined_total",
-			Help: "Windows, with what aggregates them, that were left to the cores, by reason.",
-		}, []string{"reason"}),
+		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
 	o.CPU, o.Opened = p.cpu, p.calibrate
 	devices, err := device.Open(o.Options)
