@@ -80,7 +80,7 @@ func BenchmarkJoin(b *testing.B) {
 		"sum by (version) (rate(http_requests_total[5m]) * on (instance) group_left (version) build_info)",
 		"sum(rate(http_requests_total[5m])) + sum(build_info)", // the same samples read, not joined
 		"rate(http_requests_total[5m]) * on (instance) group_left (version) build_info",
-		"count(http_requests_total > on (instance) build_info)",
+		"count(http_requests_total > on (instance) group_left build_info)",
 		"sum(http_requests_total and on (instance) build_info)",
 		"sum(http_requests_total / scalar(sum(build_info)))",
 		"avg(time() - http_requests_total)",
