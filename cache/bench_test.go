@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -81,7 +82,7 @@ func BenchmarkTailJoin(b *testing.B) {
 	run("disjoint", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: tail})
 	over := dense(b, 3000, 24*hour-1_800_000, 25*hour+hour/2)
 	run("same-chunk-twice", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: over})
-	cut, err := old.CutAfter(24*hour - 600_000)
+	cut, err := old.Cut(context.Background(), math.MinInt64, 24*hour-600_000)
 	require.NoError(b, err)
 	run("grown-chunk", tile.Part{From: 0, Sel: cut}, tile.Part{From: 24 * hour, Sel: over})
 	b.Run("slice-1h", func(b *testing.B) {
@@ -95,7 +96,7 @@ func BenchmarkTailJoin(b *testing.B) {
 	b.Run("cut", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := old.CutAfter(24*hour - 600_000); err != nil {
+			if _, err := old.Cut(context.Background(), math.MinInt64, 24*hour-600_000); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -147,11 +147,6 @@ func (c *Cache) Clear() {
 	}
 }
 
-// get is getFor of somebody who holds nothing.
-func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return c.getFor(ctx, nil, mint, maxt, matchers)
-}
-
 // getFor returns a selection that covers at least mint to maxt (ms, both
 // included). It may hold chunks and series outside of them. It is not evicted as
 // long as h holds it.

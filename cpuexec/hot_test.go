@@ -107,7 +107,7 @@ func TestDecodedColumns(t *testing.T) {
 					sel = kept.Slice(mint, maxt)
 				case 1: // what is kept ends somewhere, and the newest was fetched anew
 					at := r.IntN(all-2) + 1
-					head, err := kept.CutAfter(int64(at)*15_000 - 1)
+					head, err := kept.Cut(context.Background(), math.MinInt64, int64(at)*15_000-1)
 					require.NoError(t, err)
 					if r.IntN(2) == 0 {
 						head = head.Remember(int64(at) * 15_000)

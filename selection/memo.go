@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // Memo is a place where whoever evaluates a series may keep what it computed
 // from the series' chunks, decoded columns say. It follows the series from a
-// kept selection to those made of it by Slice, CutAfter, Compact and Join. What
+// kept selection to those made of it by Slice, Cut, Compact and Join. What
 // is in it may have been computed from other chunks than a selection holds, so
 // whoever reads it must check which.
 //

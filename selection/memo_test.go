@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestMemo(t *testing.T) {
 	require.Same(t, kept, kept.Remember(1500), "nothing to do")
 
 	require.Equal(t, memos, of(kept.Slice(0, 1500)))
-	cut, err := kept.CutAfter(2000)
+	cut, err := kept.Cut(context.Background(), math.MinInt64, 2000)
 	require.NoError(t, err)
 	require.Equal(t, memos, of(cut))
 	require.Equal(t, memos, of(kept.Compact(0.5)))

@@ -18,8 +18,8 @@ type Selector interface {
 	Rows(q *operator.Query) []plan.Row
 }
 
-// NewSelector makes the sink of n.
-func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
+// newSelector makes the sink of n.
+func newSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 	return Of(n.Func).selector(n, p, q, in)
 }
 
