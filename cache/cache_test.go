@@ -145,7 +145,7 @@ func TestChunkQuerier(t *testing.T) {
 	}
 	require.NoError(t, set.Err())
 	require.Equal(t, 2, series)
-	require.IsType(t, (*chunkQuerier)(nil), q)
+	require.IsType(t, (*selection.ChunkQuerier)(nil), q)
 	_, ok := q.(selection.Querier)
 	require.True(t, ok)
 }
