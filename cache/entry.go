@@ -188,7 +188,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 			return err
 		}
 		if len(left) > 0 {
-			if sel, err = tile.Join(ctx, []tile.Part{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
+			if sel, err = tile.Join(ctx, []tile.Input{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
 				return err
 			}
 		}

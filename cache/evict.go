@@ -45,7 +45,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 				continue
 			}
 			left := tile.Without(covered, v.spans)
-			rest, err := c.part(sel, covered, left)
+			rest, err := c.restrict(sel, covered, left)
 			if err != nil {
 				return false, err
 			}
@@ -190,7 +190,7 @@ func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 			return false
 		}
 		c.mu.Unlock()
-		rest, err := c.part(sel, had, left)
+		rest, err := c.restrict(sel, had, left)
 		c.mu.Lock()
 		// What it shares with others takes room of its own once it is copied.
 		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
@@ -207,9 +207,9 @@ func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 	return true
 }
 
-// part returns of sel, which covers covered, what left has of it, in slabs that
+// restrict returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
-func (c *Cache) part(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
+func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
 	err := rescue.Do(func() (err error) { // callers hold locks
 		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {

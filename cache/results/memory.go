@@ -94,7 +94,7 @@ func (m *Memory) Count(kept, evaluated int) {
 // which of these, from from on. They are consecutive, and every sample that they
 // read has the revision that it had when they were evaluated. It returns nil if there
 // are none.
-func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (piece *Piece, from int) {
+func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (found *StepRange, from int) {
 	e, _ := m.find(key, g.Start)
 	if e == nil {
 		return nil, 0
@@ -108,7 +108,7 @@ func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) 
 	if lo >= hi {
 		return nil, 0
 	}
-	return &Piece{Values: e.values, From: lo, To: hi}, lo - ahead
+	return &StepRange{Values: e.values, From: lo, To: hi}, lo - ahead
 }
 
 // find returns what is remembered, now the most recently used, or nil, and the
@@ -134,7 +134,7 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 	if from == to {
 		return
 	}
-	pieces := []Piece{{v, from, to}}
+	ranges := []StepRange{{v, from, to}}
 	if e, earliest := m.find(key, v.Grid.Start); e != nil {
 		old := e.values
 		lo, hi := r.run(old.Grid, common(e.settled, p.Settled))
@@ -149,19 +149,19 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 		case lo < hi && (first < hi || first == hi && v.Fresh[from] >= 0) && lo <= last:
 			// Dashboards move on.
 			lo = max(lo, min(first, int((earliest-old.Grid.Start)/old.Grid.Interval)))
-			pieces = pieces[:0]
+			ranges = ranges[:0]
 			if first < lo {
-				pieces = append(pieces, Piece{v, from, lo - ahead})
+				ranges = append(ranges, StepRange{v, from, lo - ahead})
 			}
-			pieces = append(pieces, Piece{old, lo, hi})
+			ranges = append(ranges, StepRange{old, lo, hi})
 			if hi < last {
-				pieces = append(pieces, Piece{v, hi - ahead, to})
+				ranges = append(ranges, StepRange{v, hi - ahead, to})
 			}
 		case hi-lo >= to-from:
 			return // of two stretches apart the longer one stays
 		}
 	}
-	kept := Join(pieces...)
+	kept := Join(ranges...)
 	kept.ownLabels()
 	m.put(key, r, kept, v.Grid.Start, p)
 }

@@ -59,11 +59,11 @@ func TestMemory(t *testing.T) {
 			g.Start -= g.Start % 10
 			key := Key{p.Selector, "leaf", g.Interval, g.Start % g.Interval}
 			whole := now(g)
-			if piece, from := m.Recall(key, reach, g, p); piece != nil {
-				n := piece.To - piece.From
+			if found, from := m.Recall(key, reach, g, p); found != nil {
+				n := found.To - found.From
 				recalled += n
 				require.LessOrEqual(t, from+n, g.Steps)
-				got, want := Join(*piece), Join(Piece{whole, from, from + n})
+				got, want := Join(*found), Join(StepRange{whole, from, from + n})
 				if from > 0 {
 					require.NotEqual(t, int64(-1), got.Fresh[0])
 				} else {
@@ -103,8 +103,8 @@ func TestMemoryForgets(t *testing.T) {
 	one.Remember(Key{Leaf: "0", Interval: 10}, reach, evaluate(g, 1), p)
 	m := New(5*one.Bytes(), nil)
 	knows := func(leaf string) bool {
-		piece, _ := m.Recall(Key{Leaf: leaf, Interval: 10}, reach, g, p)
-		return piece != nil
+		found, _ := m.Recall(Key{Leaf: leaf, Interval: 10}, reach, g, p)
+		return found != nil
 	}
 	for i := range 6 {
 		m.Remember(Key{Leaf: fmt.Sprint(i), Interval: 10}, reach, evaluate(g, 1), p)
@@ -145,8 +145,8 @@ func TestMemoryConcurrently(t *testing.T) {
 			for range 200 {
 				g := plan.Grid{Start: r.Int64N(100) * 10, Interval: 10, Steps: 2 + r.IntN(100)}
 				key := Key{Leaf: fmt.Sprint(r.IntN(4)), Interval: 10}
-				if piece, from := m.Recall(key, reach, g, p); piece != nil {
-					got, want := Join(*piece), Join(Piece{evaluate(g, 1), from, from + piece.To - piece.From})
+				if found, from := m.Recall(key, reach, g, p); found != nil {
+					got, want := Join(*found), Join(StepRange{evaluate(g, 1), from, from + found.To - found.From})
 					if !slices.EqualFunc(sortedRows(got), sortedRows(want), func(a, b plan.Row) bool {
 						return slices.Equal(a.Values, b.Values) && slices.Equal(a.Runs, b.Runs)
 					}) {
