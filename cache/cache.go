@@ -64,14 +64,14 @@ type Cache struct {
 	entries map[string]*entry
 	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
 	uses    uint64                         // queries so far
-	bytes   int64                          // of all entries, without notes, and what is remembered
+	bytes   int64                          // of all entries, without notes, and of ghosts
 	slabs   map[*selection.Slab]int        // by how many entries each is used
 	text    atomic.Int64                   // bytes of the labels of all entries' selections
 	noted   atomic.Int64                   // bytes of the notes on all entries' selections
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
 
-	remembered remembered
+	ghosts ghosts
 
 	flying atomic.Int64 // flights that have not ended
 
@@ -84,7 +84,7 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
-		room:      o.HostBytes - o.HostBytes/remembering,
+		room:      o.HostBytes - o.HostBytes/ghostShare,
 		tile:      o.Tile.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
@@ -96,7 +96,7 @@ func New(up Upstream, o Options) *Cache {
 		byName:    map[string]map[*entry]struct{}{},
 		slabs:     map[*selection.Slab]int{},
 	}
-	c.remembered.byKey = map[string]*list.Element{}
+	c.ghosts.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk = o.Disk
@@ -136,8 +136,8 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
-	for key := range c.remembered.byKey {
-		c.recall(key)
+	for key := range c.ghosts.byKey {
+		c.takeGhost(key)
 	}
 	c.mu.Unlock()
 	if c.disk != nil {

@@ -213,7 +213,7 @@ func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) 
 	var rest *selection.Selection
 	err := rescue.Do(func() (err error) { // callers hold locks
 		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
-			rest = rest.Compact(wellUsed).Remember(left.Until(c.tile))
+			rest = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		}
 		return err
 	})

@@ -178,7 +178,7 @@ func BenchmarkHistograms(b *testing.B) {
 
 func benchmarkDay(b *testing.B, sel *selection.Selection, queries []string) {
 	chunks := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
-	kept := sel.Remember(math.MaxInt64)
+	kept := sel.WithMemos(math.MaxInt64)
 	decoded := queryable{select_: func() (*selection.Selection, error) { return kept, nil }}
 	for _, qs := range queries {
 		for _, c := range []struct {
@@ -275,7 +275,7 @@ func BenchmarkMoved(b *testing.B) {
 	require.NoError(b, err)
 	tail, err := whole.Cut(b.Context(), horizon, math.MaxInt64)
 	require.NoError(b, err)
-	kept = kept.Remember(horizon)
+	kept = kept.WithMemos(horizon)
 	from := &selection.Provenance{Selector: "http_requests_total", Settled: []selection.Settled{{To: horizon, Revision: 1}}}
 	for _, qs := range []string{
 		"sum by (job) (rate(http_requests_total[5m]))",

@@ -11,10 +11,10 @@ import "sync/atomic"
 // It holds values of one type; see atomic.Value.
 type Memo struct{ atomic.Value }
 
-// Remember returns s with a memo for each series that has none yet, as what is
+// WithMemos returns s with a memo for each series that has none yet, as what is
 // kept of times before until (ms). It is for the keeper of selections (a cache):
 // what is used once needs no memory.
-func (s *Selection) Remember(until int64) *Selection {
+func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
 	missing := len(s.series)
 	for _, m := range s.memos {

@@ -90,11 +90,11 @@ func (m *Memory) Count(kept, evaluated int) {
 	m.evaluated.Add(float64(evaluated))
 }
 
-// Recall returns what is remembered of a leaf with the given reach at steps of g, and
+// Lookup returns what is remembered of a leaf with the given reach at steps of g, and
 // which of these, from from on. They are consecutive, and every sample that they
 // read has the revision that it had when they were evaluated. It returns nil if there
 // are none.
-func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (found *StepRange, from int) {
+func (m *Memory) Lookup(key Key, r Reach, g plan.Grid, p *selection.Provenance) (found *StepRange, from int) {
 	e, _ := m.find(key, g.Start)
 	if e == nil {
 		return nil, 0
@@ -126,10 +126,10 @@ func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
 	return e, min(e.asked[0], e.asked[1])
 }
 
-// Remember keeps what v, the values of a leaf with the given reach, has of steps whose
+// Store keeps what v, the values of a leaf with the given reach, has of steps whose
 // samples p knows the revision of, together with the steps beside them that are
 // remembered already, if these are still right and were asked for lately.
-func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) {
+func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
 	from, to := r.Settled(v.Grid, p)
 	if from == to {
 		return

@@ -30,14 +30,14 @@ func (l *Leaf) Evaluate(q *operator.Query, memory *results.Memory, s Source) ([]
 	var reach results.Reach
 	reach.Width, reach.Offset = l.Window.Reach()
 	key := results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase(g)}
-	known, from := memory.Recall(key, reach, g, p)
+	known, from := memory.Lookup(key, reach, g, p)
 	v, reused, err := complete(q, s.Evaluate, known, from)
 	q.Matrix.Work.Series = series + s.Selection.NumSeries()
 	if err != nil {
 		return nil, plan.KeptSteps{}, err
 	}
 	if !s.Overlaps() {
-		memory.Remember(key, reach, v, p)
+		memory.Store(key, reach, v, p)
 	}
 	if l.Ordered && reused > 0 {
 		v.Order()
