@@ -116,7 +116,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 	}
-	c.settle(f)
+	c.keepYoung(f)
 	f.has = f.has.Revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	switch {

@@ -53,7 +53,7 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 		a.sel, a.ws, a.err = q.(selection.Querier).SelectChunks(ctx, hints, matchers...)
 		return a
 	})
-	kept, ws, err := r.settle(ctx, answers)
+	kept, ws, err := r.accept(ctx, answers)
 	if err != nil {
 		return nil, ws, err
 	}
@@ -97,7 +97,7 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 
 // list returns the union of what all upstreams list, sorted.
 func (r *reader) list(ctx context.Context, hints *storage.LabelHints, ask func(context.Context, storage.LabelQuerier) answer) ([]string, annotations.Annotations, error) {
-	kept, ws, err := r.settle(ctx, r.ask(ctx, ask))
+	kept, ws, err := r.accept(ctx, r.ask(ctx, ask))
 	if err != nil {
 		return nil, ws, err
 	}

@@ -82,9 +82,9 @@ func (r *reader) optional(ctx context.Context, i int) bool {
 	return r.f.ups[i].Optional && !isWhole(ctx)
 }
 
-// settle returns the answers that count, and warnings, among them those for the
+// accept returns the answers that count, and warnings, among them those for the
 // upstreams that are left out.
-func (r *reader) settle(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
+func (r *reader) accept(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
