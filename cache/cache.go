@@ -43,7 +43,7 @@ type Upstream interface {
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes
-	room      int64 // what of that is for what is kept, bytes
+	capacity  int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
@@ -84,7 +84,7 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
-		room:      o.HostBytes - o.HostBytes/ghostShare,
+		capacity:  o.HostBytes - o.HostBytes/ghostShare,
 		tile:      o.Tile.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),

@@ -27,7 +27,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + c.growth(e, sel, covered) - c.room
+		over := c.held() + c.growth(e, sel, covered) - c.capacity
 		if over <= 0 {
 			if sel != e.sel {
 				sel.SetDiscard(func() { c.discard(e) })
@@ -125,8 +125,8 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.room/64)) // more, so that it is not done every time
-	if lacks > float64(c.room/64) {
+	out, lacks := c.choose(found, float64(over+c.capacity/64)) // more, so that it is not done every time
+	if lacks > float64(c.capacity/64) {
 		return nil
 	}
 	return out

@@ -99,7 +99,7 @@ type use struct {
 // different ranges, as of a metric and the same an hour ago, take turns.
 func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 	h, sel, before, cols := q.Set, q.Sel, u.before, u.cols
-	if !h.room(leastSize(len(cs), int(CountSamples(cs))), before) {
+	if !h.makeRoom(leastSize(len(cs), int(CountSamples(cs))), before) {
 		return nil
 	}
 	s.buf.Reset()

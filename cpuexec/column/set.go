@@ -114,7 +114,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 	for _, t := range lists {
 		size += t.mostSize()
 	}
-	if !h.room(size, before) {
+	if !h.makeRoom(size, before) {
 		return nil
 	}
 
@@ -167,9 +167,9 @@ const firstUse = 16
 // maxSearch is the number of series that are looked at for one to go.
 const maxSearch = 64
 
-// room makes room for size bytes, at the cost of series that were last used
+// makeRoom makes room for size bytes, at the cost of series that were last used
 // before the given tick, and reports whether there is.
-func (h *Set) room(size, before int64) bool {
+func (h *Set) makeRoom(size, before int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for tries := 0; h.bytes+size > h.limit; tries++ {
