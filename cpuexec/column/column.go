@@ -27,7 +27,7 @@ type SharedTimes struct {
 	even  EvenRuns   // what ts is made of, or nil
 	spare sync.Mutex // held by who uses that
 	hash  uint64
-	refs  int // slots, guarded by the set's mutex
+	refs  int // accounts, guarded by the set's mutex
 }
 
 // spareSamples is the number of samples that may be put behind a column without

@@ -1,7 +1,7 @@
 // Package placement chooses for each leaf of a query, a window and perhaps what aggregates
 // it, whether the cores or a GPU evaluate it.
 //
-// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Outcome: that a GPU computed
+// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Placement: that a GPU computed
 // the leaf, with the results, or why the cores are to. It goes by a model: Constants, which
 // are measured on the machine when the first GPU opens, say how long both are expected to
 // take, and what happened corrects them. A wrong estimate costs time, never an answer, and
