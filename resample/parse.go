@@ -50,7 +50,7 @@ func fieldTable() []field {
 		{name: "fill", decides: true, parse: (*parsing).fill},
 		{name: "limit", parse: (*parsing).limit},
 		{name: "explain", parse: func(p *parsing, v []string) (err error) { p.r.Explained, err = truth(v[0]); return err }},
-		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"},
+		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"}, {name: "layout"},
 	}
 }
 

@@ -1,0 +1,158 @@
+package table
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/api/encode"
+)
+
+// textBytes is how many bytes of text are collected before they are written.
+const textBytes = 64 << 10
+
+// isNull reports whether a cell with a value is null.
+func (t *Table) isNull(v float64) bool { return t.Nullable && value.IsStaleNaN(v) }
+
+// times are the table's times as seconds since the epoch.
+func (t *Table) times() []string {
+	times := make([]string, len(t.Times))
+	for k, ms := range t.Times {
+		times[k] = strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
+	}
+	return times
+}
+
+// timesBytes is about what they take.
+func (t *Table) timesBytes() int64 { return textBytes + 32*int64(len(t.Times)) }
+
+// CSV writes a table as CSV: a column for each label, then timestamp (seconds since the epoch),
+// then the columns of values; a line for each row. A cell without a value is empty. Warnings have
+// no place in it. Errors are a *resample.Error before anything is written, or the writer's.
+func CSV(w io.Writer, t *Table) error {
+	write, _, err := prepareCSV(t, false)
+	if err != nil {
+		return err
+	}
+	return write(w)
+}
+
+func prepareCSV(t *Table, _ bool) (func(io.Writer) error, int64, error) {
+	names, others := t.names(), append([]string{"timestamp"}, t.Columns...)
+	if err := t.checkColumns(names, others); err != nil {
+		return nil, 0, err
+	}
+	return func(w io.Writer) error { return t.csv(w, names, others) }, t.timesBytes(), nil
+}
+
+func (t *Table) csv(w io.Writer, names, others []string) error {
+	c := csv.NewWriter(bufio.NewWriterSize(w, textBytes)) // which uses that buffer
+	head := append(slices.Clone(names), others...)
+	if err := c.Write(head); err != nil {
+		return err
+	}
+	times, cells := t.times(), make([]string, len(head))
+	for i := range t.Series {
+		s := &t.Series[i]
+		for k, name := range names {
+			cells[k] = s.Labels.Get(name)
+		}
+		err := s.rows(func(time int32, at []int) error {
+			cells[len(names)] = times[time]
+			for k, place := range at {
+				cell := &cells[len(names)+1+k]
+				*cell = ""
+				switch {
+				case t.Text != nil:
+					*cell = *t.Text
+				case place >= 0 && !t.isNull(s.Cells[k].Values[place]):
+					*cell = strconv.FormatFloat(s.Cells[k].Values[place], 'f', -1, 64)
+				}
+			}
+			return c.Write(cells)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func prepareLines(t *Table, _ bool) (func(io.Writer) error, int64, error) {
+	return t.lines, t.timesBytes(), nil
+}
+
+// lines writes a line of JSON for each row, with its labels, time and values, which are numbers
+// but for NaN and infinities:
+//
+//	{"metric":{"job":"a"},"timestamp":1700000000,"values":{"count":3,"max":"+Inf","95pct":null}}
+//	{"metric":{"job":"a"},"timestamp":1700000000,"value":3}
+//
+// The second is that of a PromQL answer. Warnings are a line of their own, the last one.
+func (t *Table) lines(w io.Writer) error {
+	out := bufio.NewWriterSize(w, textBytes)
+	columns := make([][]byte, len(t.Columns))
+	for k, name := range t.Columns {
+		columns[k] = append(encode.AppendString(nil, name), ':')
+	}
+	times := t.times()
+	var line []byte
+	for i := range t.Series {
+		s := &t.Series[i]
+		line = append(encode.AppendLabels(append(line[:0], `{"metric":`...), s.Labels), `,"timestamp":`...)
+		head := len(line)
+		err := s.rows(func(time int32, at []int) error {
+			line = append(line[:head], times[time]...)
+			if t.Single {
+				line = t.appendValue(append(line, `,"value":`...), s.Cells[0].Values[at[0]])
+			} else {
+				line = append(line, `,"values":{`...)
+				for k, place := range at {
+					if place < 0 {
+						continue
+					}
+					if line[len(line)-1] != '{' {
+						line = append(line, ',')
+					}
+					line = t.appendValue(append(line, columns[k]...), s.Cells[k].Values[place])
+				}
+				line = append(line, '}')
+			}
+			line = append(line, "}\n"...)
+			_, err := out.Write(line)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(t.Warnings) > 0 {
+		text, err := json.Marshal(t.Warnings)
+		if err != nil {
+			return err
+		}
+		_, _ = out.WriteString(`{"warnings":`) // an error shows when the buffer is flushed
+		_, _ = out.Write(text)
+		_, _ = out.WriteString("}\n")
+	}
+	return out.Flush()
+}
+
+// appendValue appends a cell's value as JSON.
+func (t *Table) appendValue(b []byte, v float64) []byte {
+	switch {
+	case t.Text != nil:
+		return encode.AppendString(b, *t.Text)
+	case t.isNull(v):
+		return append(b, "null"...)
+	case v-v != 0: // NaN or infinite, which JSON has no numbers for
+		return append(encode.AppendFloat(append(b, '"'), v), '"')
+	}
+	return encode.AppendFloat(b, v)
+}
