@@ -5,9 +5,10 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// batchCells is how many cells a batch has at most, 8 bytes each, unless one row has more. Tests
-// lower it.
-var batchCells = 1 << 18
+// longCells and wideCells are how many cells a batch has at most, 8 bytes each, unless one row has
+// more: of the long layout few enough to stay in a core's cache until they are written. Tests lower
+// them.
+var longCells, wideCells = 1 << 17, 1 << 20
 
 // batch is some rows of a table, by column. Its memory is used again once it was written.
 type batch struct {

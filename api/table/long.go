@@ -26,27 +26,37 @@ type straight struct {
 	apart    []int64 // and of times
 }
 
-// longRows is how many rows a batch has in the long layout.
-func (t *Table) longRows(labels int) int {
-	return max(1, batchCells/(1+labels+len(t.Columns)))
+// longRows is how many rows a batch has at most in the long layout, and a series.
+func (t *Table) longRows(labels int) (batch, series int) {
+	all := 0
+	for i := range t.Series {
+		n := 0
+		for k := range t.Series[i].Cells {
+			n += len(t.Series[i].Cells[k].Values)
+		}
+		all += n
+		series = max(series, n)
+	}
+	return max(1, min(all, longCells/(1+labels+len(t.Columns)))), series
 }
 
 // longBytes is about the memory of the batches of the long layout.
 func (t *Table) longBytes(d *dictionaries) int64 {
-	most := 0
-	for i := range t.Series {
-		for k := range t.Series[i].Cells {
-			most = max(most, len(t.Series[i].Cells[k].Values))
-		}
-	}
-	row := int64(8 + 5*len(d.names) + 9*len(t.Columns))
-	return d.bytes() + row*int64(t.longRows(len(d.names))+most)
+	batch, series := t.longRows(len(d.names))
+	return d.bytes() + int64(batch+series)*int64(8+5*len(d.names)+9*len(t.Columns))
 }
 
 // write writes all rows.
 func (l *long) write(to batchWriter) error {
-	l.rows = l.t.longRows(len(l.dict.names))
+	l.rows, _ = l.t.longRows(len(l.dict.names))
+	l.b.times = make([]int64, 0, l.rows)
 	l.b.labels, l.b.columns = make([]codes, len(l.dict.names)), make([]floats, len(l.t.Columns))
+	for k := range l.b.labels {
+		l.b.labels[k].index = make([]int32, 0, l.rows)
+	}
+	for k := range l.b.columns {
+		l.b.columns[k].values = make([]float64, 0, l.rows)
+	}
 	for i := range l.t.Series {
 		l.straighten(&l.t.Series[i])
 		n := len(l.s.times)
@@ -157,10 +167,11 @@ func (l *long) direct(to batchWriter, series, first, end int) error {
 func (l *long) codes(series, at, rows int) {
 	for k, code := range l.dict.of(series) {
 		c := &l.b.labels[k]
-		c.index = slices.Grow(c.index, rows)[:at+rows]
+		c.index = c.index[:at+rows]
 		of := c.index[at:]
-		for i := range of {
-			of[i] = max(code, 0)
+		of[0] = max(code, 0)
+		for n := 1; n < rows; n *= 2 {
+			copy(of[n:], of[:n])
 		}
 		c.set(at, at+rows, code < 0)
 	}

@@ -8,11 +8,14 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
+// parquetCells is how many cells a row group has at most, unless one batch has more. Tests lower it.
+var parquetCells = 1 << 20
+
 // parquetFactor is how many times the memory of a batch Parquet takes: values with their levels,
 // pages, and compressed pages that wait for the end of their row group.
-const parquetFactor = 6
+const parquetFactor = 12
 
-// prepareParquet returns what writes a table as a Parquet file: a row group for each batch.
+// prepareParquet returns what writes a table as a Parquet file: a row group for some batches.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
 	columns := []parquetColumn{{TimeColumn, parquet.Timestamp(parquet.Millisecond)}}
 	value := parquet.Compressed(parquet.Optional(parquet.Leaf(parquet.DoubleType)), &zstd.Codec{Level: zstd.SpeedFastest})
@@ -37,7 +40,7 @@ func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error)
 		columns = append(columns, parquetColumn{name, value})
 	}
 	l := &long{t: t, dict: d}
-	rows := t.longRows(len(d.names))
+	rows, _ := t.longRows(len(d.names))
 	return func(to io.Writer) error { return l.write(newParquet(to, t, columns, d, rows)) }, parquetFactor * t.longBytes(d), nil
 }
 
@@ -68,6 +71,7 @@ type parquetWriter struct {
 	w       *parquet.Writer
 	dict    [][]parquet.Value // of labels
 	scratch []parquet.Value   // of a column
+	rows    int               // of the row group
 }
 
 func newParquet(to io.Writer, t *Table, columns []parquetColumn, d *dictionaries, rows int) *parquetWriter {
@@ -132,6 +136,10 @@ func (p *parquetWriter) write(b *batch) error {
 		}
 	}
 	p.scratch = values
+	if p.rows += len(b.times); p.rows*len(columns) < parquetCells {
+		return nil
+	}
+	p.rows = 0
 	return p.w.Flush() // the row group
 }
 

@@ -35,9 +35,10 @@ func Example() {
 
 // small has batches be so small that tables of tests have many.
 func small(t testing.TB, cells, direct int) {
-	wasCells, wasDirect := batchCells, directRows
-	batchCells, directRows = cells, direct
-	t.Cleanup(func() { batchCells, directRows = wasCells, wasDirect })
+	wasLong, wasWide, wasDirect := longCells, wideCells, directRows
+	wasParquet := parquetCells
+	longCells, wideCells, directRows, parquetCells = cells, cells, direct, 3*cells
+	t.Cleanup(func() { longCells, wideCells, directRows, parquetCells = wasLong, wasWide, wasDirect, wasParquet })
 }
 
 // check writes a table in every format and layout, and reads it back.

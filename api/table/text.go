@@ -2,9 +2,11 @@ package table
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 
@@ -51,37 +53,59 @@ func prepareCSV(t *Table, _ bool) (func(io.Writer) error, int64, error) {
 }
 
 func (t *Table) csv(w io.Writer, names, others []string) error {
-	c := csv.NewWriter(bufio.NewWriterSize(w, textBytes)) // which uses that buffer
-	head := append(slices.Clone(names), others...)
-	if err := c.Write(head); err != nil {
+	out := bufio.NewWriterSize(w, textBytes)
+	line := append(appendCells(nil, append(slices.Clone(names), others...)), '\n')
+	if _, err := out.Write(line); err != nil {
 		return err
 	}
-	times, cells := t.times(), make([]string, len(head))
+	times, cells := t.times(), make([]string, len(names))
 	for i := range t.Series {
 		s := &t.Series[i]
 		for k, name := range names {
 			cells[k] = s.Labels.Get(name)
 		}
+		line = appendCells(line[:0], cells)
+		if len(names) > 0 {
+			line = append(line, ',')
+		}
+		head := len(line)
 		err := s.rows(func(time int32, at []int) error {
-			cells[len(names)] = times[time]
+			line = append(line[:head], times[time]...)
 			for k, place := range at {
-				cell := &cells[len(names)+1+k]
-				*cell = ""
+				line = append(line, ',')
 				switch {
 				case t.Text != nil:
-					*cell = *t.Text
+					line = appendCells(line, []string{*t.Text})
 				case place >= 0 && !t.isNull(s.Cells[k].Values[place]):
-					*cell = strconv.FormatFloat(s.Cells[k].Values[place], 'f', -1, 64)
+					line = appendPlain(line, s.Cells[k].Values[place])
 				}
 			}
-			return c.Write(cells)
+			line = append(line, '\n')
+			_, err := out.Write(line)
+			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
+	return out.Flush()
+}
+
+// appendCells appends cells of text with commas between them.
+func appendCells(b []byte, cells []string) []byte {
+	to := bytes.NewBuffer(b)
+	c := csv.NewWriter(to)
+	_ = c.Write(cells) // a buffer takes all
 	c.Flush()
-	return c.Error()
+	return bytes.TrimSuffix(to.Bytes(), []byte("\n"))
+}
+
+// appendPlain appends a number without an exponent.
+func appendPlain(b []byte, v float64) []byte {
+	if abs := math.Abs(v); abs < 1e-6 || abs >= 1e21 {
+		return strconv.AppendFloat(b, v, 'f', -1, 64)
+	}
+	return encode.AppendFloat(b, v)
 }
 
 func prepareLines(t *Table, _ bool) (func(io.Writer) error, int64, error) {

@@ -76,6 +76,9 @@ func newWide(t *Table, most int) (*wide, error) {
 				}
 			}
 			for _, run := range c.Runs {
+				if n == len(used) {
+					break
+				}
 				for time := run.First; time < run.First+run.Len; time++ {
 					if !used[time] {
 						used[time] = true
@@ -100,7 +103,7 @@ func newWide(t *Table, most int) (*wide, error) {
 }
 
 // rows is how many rows a batch has.
-func (w *wide) rows() int { return max(1, batchCells/(1+len(w.columns))) }
+func (w *wide) rows() int { return max(1, min(len(w.times), wideCells/(1+len(w.columns)))) }
 
 // bytes is about the memory of the batches.
 func (w *wide) bytes() int64 {
