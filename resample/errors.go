@@ -28,6 +28,12 @@ const (
 	CodeUnsupported      = "unsupported"       // what the request asks for cannot be had here
 )
 
+// Codes are the codes of all errors.
+var Codes = []string{
+	CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeUnknownAggregate,
+	CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeTooManyColumns, CodeUnsupported,
+}
+
 func (e *Error) Error() string {
 	text := e.Text
 	if e.Field != "" {
