@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb gpubench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -99,6 +99,12 @@ test-answers:   ## DuckDB, Arrow for JavaScript and pandas read answers; needs n
 
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes, and write docs/performance.md's tables; ARGS=-smoke for a quick look
 	cd bench && $(GO) run . -docs ../docs/performance.md $(ARGS)
+
+bench-duckdb:   ## ask promwarp and DuckDB the same question over the same samples; ARGS='-series 10000 -hours 24'; needs node and npm
+	@command -v npm >/dev/null || { echo "DuckDB comes from npm, which is not here: install nodejs and npm"; exit 1; }
+	@mkdir -p $(ANSWERS) && cp examples/answers/package.json bench/duckdb/ask.mjs $(ANSWERS)/
+	npm install --prefix $(ANSWERS) --no-audit --no-fund
+	cd bench && $(GO) run ./duckdb -scripts $(CURDIR)/$(ANSWERS) $(ARGS)
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

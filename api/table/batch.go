@@ -2,6 +2,7 @@ package table
 
 import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 )
 
@@ -79,21 +80,28 @@ func (t *Table) dictionaries() *dictionaries {
 	d := &dictionaries{names: t.names()}
 	n := len(d.names)
 	d.values, d.codes = make([][]string, n), make([]int32, n*len(t.Series))
-	for l, name := range d.names {
-		known := map[string]int32{}
-		for i := range t.Series {
-			text := t.Series[i].Labels.Get(name)
-			code, ok := known[text]
-			switch {
-			case text == "":
-				code = -1
-			case !ok:
-				code = int32(len(d.values[l]))
-				known[text] = code
-				d.values[l] = append(d.values[l], text)
-			}
-			d.codes[i*n+l] = code
+	known := make([]map[string]int32, n)
+	for l := range known {
+		known[l] = map[string]int32{}
+	}
+	for i := range t.Series {
+		codes := d.of(i)
+		for l := range codes {
+			codes[l] = -1
 		}
+		at := 0
+		t.Series[i].Labels.Range(func(l labels.Label) { // in the order of names
+			for d.names[at] != l.Name {
+				at++
+			}
+			code, ok := known[at][l.Value]
+			if !ok {
+				code = int32(len(d.values[at]))
+				known[at][l.Value] = code
+				d.values[at] = append(d.values[at], l.Value)
+			}
+			codes[at] = code
+		})
 	}
 	return d
 }

@@ -31,6 +31,28 @@ func matrix() *plan.Matrix {
 	return m
 }
 
+// BenchmarkManySeries writes four hours of five minutes of 10 000 series, of which each has some of
+// 13 labels, with five columns.
+func BenchmarkManySeries(b *testing.B) {
+	t := &Table{Columns: []string{"count", "sum", "mean", "min", "max"}}
+	for k := range 48 {
+		t.Times = append(t.Times, int64(k)*300_000)
+	}
+	runs := []plan.Run{{First: 0, Len: 48}}
+	for i := range 10_000 {
+		s := Series{Labels: labels.FromStrings("instance", fmt.Sprint(i/68), "job", fmt.Sprint(i%8), "le", fmt.Sprint(i%10), fmt.Sprint("l", i%10), "x")}
+		for range t.Columns {
+			s.Cells = append(s.Cells, Cells{runs, make([]float64, 48)})
+		}
+		t.Series = append(t.Series, s)
+	}
+	for b.Loop() {
+		write, _, err := prepareArrow(t, false)
+		require.NoError(b, err)
+		require.NoError(b, write(io.Discard))
+	}
+}
+
 // BenchmarkFormats writes an answer of a million points in each format and layout.
 func BenchmarkFormats(b *testing.B) {
 	m := matrix()
