@@ -26,9 +26,8 @@ type straight struct {
 	apart    []int64 // and of times
 }
 
-// longRows is how many rows a batch has at most in the long layout, and a series.
-func (t *Table) longRows(labels int) (batch, series int) {
-	all := 0
+// longRows is how many rows there are in the long layout, a batch has, and a series, all at most.
+func (t *Table) longRows(labels int) (all, batch, series int) {
 	for i := range t.Series {
 		n := 0
 		for k := range t.Series[i].Cells {
@@ -37,18 +36,18 @@ func (t *Table) longRows(labels int) (batch, series int) {
 		all += n
 		series = max(series, n)
 	}
-	return max(1, min(all, longCells/(1+labels+len(t.Columns)))), series
+	return all, max(1, min(all, longCells/(1+labels+len(t.Columns)))), series
 }
 
 // longBytes is about the memory of the batches of the long layout.
 func (t *Table) longBytes(d *dictionaries) int64 {
-	batch, series := t.longRows(len(d.names))
+	_, batch, series := t.longRows(len(d.names))
 	return d.bytes() + int64(batch+series)*int64(8+5*len(d.names)+9*len(t.Columns))
 }
 
 // write writes all rows.
 func (l *long) write(to batchWriter) error {
-	l.rows, _ = l.t.longRows(len(l.dict.names))
+	_, l.rows, _ = l.t.longRows(len(l.dict.names))
 	l.b.times = make([]int64, 0, l.rows)
 	l.b.labels, l.b.columns = make([]codes, len(l.dict.names)), make([]floats, len(l.t.Columns))
 	for k := range l.b.labels {

@@ -11,9 +11,9 @@ import (
 // parquetCells is how many cells a row group has at most, unless one batch has more. Tests lower it.
 var parquetCells = 1 << 20
 
-// parquetFactor is how many times the memory of a batch Parquet takes: values with their levels,
-// pages, and compressed pages that wait for the end of their row group.
-const parquetFactor = 12
+// rowGroupBytes is about the memory of a row group of a file with so many cells: pages that wait for
+// its end, and what they are made from.
+func rowGroupBytes(cells int) int64 { return 16 * int64(min(cells, parquetCells)) }
 
 // prepareParquet returns what writes a table as a Parquet file: a row group for some batches.
 func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
@@ -27,7 +27,7 @@ func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error)
 		for k := range w.columns {
 			columns = append(columns, parquetColumn{w.columns[k].name(), value})
 		}
-		return func(to io.Writer) error { return w.write(newParquet(to, t, columns, nil, w.rows())) }, parquetFactor * w.bytes(), nil
+		return func(to io.Writer) error { return w.write(newParquet(to, t, columns, nil, w.rows())) }, w.bytes() + rowGroupBytes(len(columns)*len(w.times)), nil
 	}
 	d, err := t.longColumns()
 	if err != nil {
@@ -40,8 +40,8 @@ func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error)
 		columns = append(columns, parquetColumn{name, value})
 	}
 	l := &long{t: t, dict: d}
-	rows, _ := t.longRows(len(d.names))
-	return func(to io.Writer) error { return l.write(newParquet(to, t, columns, d, rows)) }, parquetFactor * t.longBytes(d), nil
+	all, rows, _ := t.longRows(len(d.names))
+	return func(to io.Writer) error { return l.write(newParquet(to, t, columns, d, rows)) }, t.longBytes(d) + rowGroupBytes(len(columns)*all), nil
 }
 
 // parquetRoot are the columns of a file in the order of the table; a parquet.Group sorts them.
