@@ -11,12 +11,10 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
-	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/api/table"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -101,12 +99,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, asked table.Ask
 		return err
 	}
 	defer q.Close()
-	exec := q.Exec
-	if q, ok := q.(engine.Query); ok {
-		exec = q.ExecMatrix
-	}
-	result := exec(ctx)
-	admit.EvaluationEnded(ctx)
+	result := evaluate(ctx, q, true)
 	if result.Err != nil {
 		return result.Err
 	}
