@@ -44,6 +44,12 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asked, err := table.Ask(r.Header, r.Form)
+	var p params.Evaluation
+	if err == nil {
+		if p, err = params.Parse(r, time.Now()); err != nil {
+			err = wrong(err)
+		}
+	}
 	switch {
 	case err != nil:
 		httputil.SetCORS(w, a.o.CORSOrigin, r)
@@ -51,7 +57,7 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 		return
 	case !asked.IsJSON():
 		a.compressed(a.cors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := a.queryTable(w, r, asked); err != nil {
+			if err := a.queryTable(w, r, p, asked); err != nil {
 				a.resampled.Failed(w, err)
 			}
 		}))).ServeHTTP(w, r)
@@ -68,13 +74,10 @@ func (a *API) query(w http.ResponseWriter, r *http.Request) {
 
 // queryTable evaluates a PromQL query and answers with a table. An error comes before anything is
 // written.
-func (a *API) queryTable(w http.ResponseWriter, r *http.Request, asked table.Asked) error {
-	p, err := params.Parse(r, time.Now())
-	if err != nil {
-		return wrong(err)
-	}
+func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evaluation, asked table.Asked) error {
 	limit := 0
 	if text := r.FormValue("limit"); text != "" {
+		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
 			return &resample.Error{Code: resample.CodeInvalidValue, Field: "limit", Text: fmt.Sprintf("%.100q is no number of series", text)}
 		}
@@ -87,6 +90,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, asked table.Ask
 	}
 	opts := promql.NewPrometheusQueryOpts(false, p.Lookback)
 	var q promql.Query
+	var err error
 	if params.IsRange(r.Form) {
 		q, err = a.o.Engine.NewRangeQuery(ctx, a.o.Queryable, opts, p.Query, p.Start, p.End, p.Step)
 	} else {

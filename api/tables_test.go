@@ -129,7 +129,7 @@ func TestResampleTables(t *testing.T) {
 // field, by a code.
 func TestTablesRefused(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) {
-		o.Queryable = newStorage(t, "load 1m\n  m{time=\"a\", value=\"b\"} 1x10\n  h {{schema:1 sum:1 count:1 buckets:[1]}}x10")
+		o.Queryable = newStorage(t, "load 1m\n  time 1x10\n  m{time=\"a\", value=\"b\"} 1x10\n  h {{schema:1 sum:1 count:1 buckets:[1]}}x10")
 	})
 	for _, c := range []struct{ name, form, code, field, hint string }{
 		{"a format that is none", "query=m&format=xml", resample.CodeInvalidValue, "format", "parquet"},
@@ -141,6 +141,8 @@ func TestTablesRefused(t *testing.T) {
 		{"histograms over time", "query=h&start=0&end=60&step=60&format=csv", resample.CodeUnsupported, "format", "format=json"},
 		{"a string", "query=%22a%22&time=60&format=arrow", resample.CodeUnsupported, "format", "csv"},
 		{"a wide string", "query=%22a%22&time=60&format=arrow&layout=wide", resample.CodeUnsupported, "format", "csv"},
+		{"a series that is named as the times are", "query=time&time=60&format=arrow&layout=wide", resample.CodeLabelClash, "", "ndjson"},
+		{"no time for JSON", "query=m&time=x", resample.CodeInvalidValue, "time", ""},
 		{"no PromQL", "query=sum(&format=arrow", resample.CodeInvalidValue, "query", ""},
 		{"no time", "query=m&time=x&format=parquet", resample.CodeInvalidValue, "time", ""},
 		{"no step", "query=m&start=1&end=2&format=ndjson", resample.CodeInvalidValue, "step", ""},

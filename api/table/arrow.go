@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/json"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -32,7 +33,7 @@ func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
 		for k := range w.columns {
 			c := &w.columns[k]
 			fields = append(fields, arrow.Field{
-				Name: c.name(), Type: arrow.PrimitiveTypes.Float64, Nullable: true,
+				Name: c.name, Type: arrow.PrimitiveTypes.Float64, Nullable: true,
 				Metadata: arrow.NewMetadata([]string{"labels", "column"}, []string{string(encode.AppendLabels(nil, c.labels)), c.of}),
 			})
 		}
@@ -59,7 +60,7 @@ func (t *Table) longColumns() (*dictionaries, error) {
 		return nil, err
 	}
 	d := t.dictionaries()
-	return d, t.checkColumns(d.names, append([]string{TimeColumn}, t.Columns...))
+	return d, checkColumns(slices.Concat([]string{TimeColumn}, d.names, t.Columns))
 }
 
 // arrowWriter writes batches as record batches of an Arrow stream.

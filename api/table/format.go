@@ -101,7 +101,7 @@ func (a Asked) Answer(ctx context.Context, w http.ResponseWriter, t *Table, pool
 	}
 	lease := pool.Lease(memory.Answers)
 	defer lease.Release()
-	if err := lease.Grow(ctx, bytes); err != nil {
+	if err := lease.Grow(ctx, bytes+t.copied+100*int64(len(t.Series))); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", a.Media)
@@ -135,16 +135,16 @@ func (t *Table) checkNumbers() error {
 }
 
 // checkColumns refuses a table with two columns of one name.
-func (t *Table) checkColumns(labels, others []string) error {
-	for _, name := range labels {
-		for _, other := range others {
-			if name == other {
-				return &resample.Error{
-					Code: resample.CodeLabelClash, Text: "series have a label \"" + name + "\", which is a column of the table, too",
-					Hint: "use format=ndjson, or leave the label out with without",
-				}
+func checkColumns(names []string) error {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			return &resample.Error{
+				Code: resample.CodeLabelClash, Text: "two columns of the table would be named \"" + name + "\", of which one may be a label of series",
+				Hint: "use format=ndjson, or leave the label out with without",
 			}
 		}
+		seen[name] = true
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func prepareParquet(t *Table, isWide bool) (func(io.Writer) error, int64, error)
 			return nil, 0, err
 		}
 		for k := range w.columns {
-			columns = append(columns, parquetColumn{w.columns[k].name(), value})
+			columns = append(columns, parquetColumn{w.columns[k].name, value})
 		}
 		return func(to io.Writer) error { return w.write(newParquet(to, t, columns, nil, w.rows())) }, w.bytes() + rowGroupBytes(len(columns)*len(w.times)), nil
 	}

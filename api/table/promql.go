@@ -105,6 +105,7 @@ func (t *Table) add(series []points) {
 
 	t.Series = make([]Series, len(series))
 	cells, values := make([]Cells, len(series)), make([]float64, 0, n)
+	t.copied = 8 * int64(n+cap(t.Times))
 	var places []int32
 	for i, s := range series {
 		first := len(values)

@@ -39,6 +39,8 @@ type Table struct {
 	Single bool
 	// Text is the value of the only cell if that is a string.
 	Text *string
+
+	copied int64 // memory in bytes of values and times that are not those of the answer
 }
 
 // Series are the cells of one set of labels.

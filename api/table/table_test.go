@@ -87,6 +87,36 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+// seen calls itself with each batch.
+type seen func(b *batch)
+
+func (s seen) write(b *batch) error { s(b); return nil }
+func (s seen) close() error         { return nil }
+
+// TestNoCopies: batches of long series, and of the wide layout, refer to the values of the matrix.
+func TestNoCopies(t *testing.T) {
+	m := &plan.Matrix{Grid: plan.Grid{Interval: 1, Steps: directRows}}
+	for i := range 3 {
+		m.Rows = append(m.Rows, plan.Row{Labels: labels.FromStrings("i", string(rune('a'+i))), Values: make([]float64, directRows), Runs: []plan.Run{{First: 0, Len: int32(directRows)}}})
+	}
+	table, err := Of(m)
+	require.NoError(t, err)
+	batches := 0
+	require.NoError(t, (&long{t: table, dict: table.dictionaries()}).write(seen(func(b *batch) {
+		require.Same(t, &m.Rows[batches].Values[0], &b.columns[0].values[0])
+		require.Same(t, &table.Times[0], &b.times[0])
+		batches++
+	})))
+	require.Equal(t, 3, batches)
+	w, err := newWide(table, maxWideArrow)
+	require.NoError(t, err)
+	require.NoError(t, w.write(seen(func(b *batch) {
+		for i := range m.Rows {
+			require.Same(t, &m.Rows[i].Values[0], &b.columns[i].values[0])
+		}
+	})))
+}
+
 // FuzzArrow: any table is read back from its Arrow stream as it was, whatever the size of batches.
 func FuzzArrow(f *testing.F) {
 	f.Add(uint64(1), byte(3), byte(20), byte(2), byte(30), byte(4), true)

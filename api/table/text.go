@@ -46,7 +46,7 @@ func CSV(w io.Writer, t *Table) error {
 
 func prepareCSV(t *Table, _ bool) (func(io.Writer) error, int64, error) {
 	names, others := t.names(), append([]string{"timestamp"}, t.Columns...)
-	if err := t.checkColumns(names, others); err != nil {
+	if err := checkColumns(slices.Concat(names, others)); err != nil {
 		return nil, 0, err
 	}
 	return func(w io.Writer) error { return t.csv(w, names, others) }, t.timesBytes(), nil

@@ -29,11 +29,12 @@ type wideColumn struct {
 	*Cells
 	labels labels.Labels
 	of     string // the column of the table, nothing if it has only one
+	name   string
 	next   cursor
 }
 
-// name is the name of the column: the column of the table and the series, as PromQL writes it.
-func (c *wideColumn) name() string {
+// title is the name of the column: the column of the table and the series, as PromQL writes it.
+func (c *wideColumn) title() string {
 	name := c.labels.Get(labels.MetricName)
 	rest := c.labels.MatchLabels(false, labels.MetricName)
 	if !rest.IsEmpty() {
@@ -87,6 +88,14 @@ func newWide(t *Table, most int) (*wide, error) {
 				}
 			}
 		}
+	}
+	names := []string{TimeColumn}
+	for k := range w.columns {
+		w.columns[k].name = w.columns[k].title()
+		names = append(names, w.columns[k].name)
+	}
+	if err := checkColumns(names); err != nil {
+		return nil, err
 	}
 	w.times = t.Times
 	if n < len(t.Times) {
