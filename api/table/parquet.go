@@ -68,7 +68,7 @@ func (c parquetColumn) Value(reflect.Value) reflect.Value { return reflect.Value
 
 // parquetWriter writes batches as row groups of a Parquet file.
 type parquetWriter struct {
-	w       *parquet.Writer
+	w       *parquet.GenericWriter[any]
 	dict    [][]parquet.Value // of labels
 	scratch []parquet.Value   // of a column
 	rows    int               // of the row group
@@ -84,7 +84,7 @@ func newParquet(to io.Writer, t *Table, columns []parquetColumn, d *dictionaries
 	if m := t.metadata(); m.Len() > 0 {
 		options = append(options, parquet.KeyValueMetadata(m.Keys()[0], m.Values()[0]))
 	}
-	p := &parquetWriter{w: parquet.NewWriter(to, options...), scratch: make([]parquet.Value, 0, rows)}
+	p := &parquetWriter{w: parquet.NewGenericWriter[any](to, options...), scratch: make([]parquet.Value, 0, rows)}
 	if d == nil {
 		return p
 	}

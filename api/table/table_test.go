@@ -42,7 +42,7 @@ func small(t testing.TB, cells, direct int) {
 }
 
 // check writes a table in every format and layout, and reads it back.
-func check(t testing.TB, table *Table, m *model) {
+func check(t testing.TB, table *Table, m *reference) {
 	long, wide := m.long(), m.wide()
 	require.Equal(t, long, readArrow(t, written(t, table, "arrow", false)))
 	require.Equal(t, wide, readArrow(t, written(t, table, "arrow", true)))

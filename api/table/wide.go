@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/resample"
@@ -35,8 +36,8 @@ type wideColumn struct {
 
 // title is the name of the column: the column of the table and the series, as PromQL writes it.
 func (c *wideColumn) title() string {
-	name := c.labels.Get(labels.MetricName)
-	rest := c.labels.MatchLabels(false, labels.MetricName)
+	name := c.labels.Get(model.MetricNameLabel)
+	rest := c.labels.MatchLabels(false, model.MetricNameLabel)
 	if !rest.IsEmpty() {
 		name += rest.String()
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is a table as a plain list of cells, which is what formats are compared with.
-type model struct {
+// reference is a table as a plain list of cells, which is what formats are compared with.
+type reference struct {
 	columns  []string
 	nullable bool
 	series   []labels.Labels
@@ -33,9 +33,9 @@ type model struct {
 	absent   []map[int64][]bool     // of those that are no cells
 }
 
-// random makes a table and its model.
-func random(r *rand.Rand, series, times, columns int, nullable bool) (*Table, *model) {
-	m := &model{nullable: nullable}
+// random makes a table and its reference.
+func random(r *rand.Rand, series, times, columns int, nullable bool) (*Table, *reference) {
+	m := &reference{nullable: nullable}
 	t := &Table{Nullable: nullable}
 	for k := range columns {
 		m.columns = append(m.columns, "c"+strconv.Itoa(k))
@@ -92,7 +92,7 @@ func random(r *rand.Rand, series, times, columns int, nullable bool) (*Table, *m
 }
 
 // long are the rows of the long layout, as text.
-func (m *model) long() (rows []string) {
+func (m *reference) long() (rows []string) {
 	for i, ls := range m.series {
 		for _, ms := range slices.Sorted(maps.Keys(m.cells[i])) {
 			row := fmt.Sprint(ms, " ", ls)
@@ -106,7 +106,7 @@ func (m *model) long() (rows []string) {
 }
 
 // wide are the rows of the wide layout, as text. A column without any cell is not there.
-func (m *model) wide() (rows []string) {
+func (m *reference) wide() (rows []string) {
 	times, has := map[int64]bool{}, map[string]bool{}
 	for i := range m.series {
 		for ms, absent := range m.absent[i] {
