@@ -12,12 +12,9 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// warningsOf are the warnings of a result, and one of the request's if it has one.
-func warningsOf(r *resample.Result, warning string) []string {
+// warningsOf are the warnings of a result.
+func warningsOf(r *resample.Result) []string {
 	warnings, _ := r.Warnings.AsStrings("", 10, 0)
-	if warning != "" {
-		warnings = append(warnings, warning)
-	}
 	if r.Truncated {
 		warnings = append(warnings, "results truncated due to limit")
 	}

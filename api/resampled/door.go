@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -83,7 +84,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, warning, err := d.plan(r.Form)
+	p, err := d.plan(r.Form)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer result.Release()
-	warnings := warningsOf(result, warning)
+	warnings := warningsOf(result)
 	if asked.IsJSON() {
 		writeMatrix(w, result, warnings)
 		return nil
@@ -104,34 +105,33 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 	return asked.Answer(r.Context(), w, tableOf(result, warnings), d.Memory)
 }
 
-// plan reads and plans a request. The warning says what of it cannot be had, if anything.
-func (d *Door) plan(form url.Values) (p *resample.Plan, warning string, err error) {
+// plan reads and plans a request.
+func (d *Door) plan(form url.Values) (*resample.Plan, error) {
 	r, err := resample.Parse(form, time.Now(), d.Parser)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	switch form.Get("executor") {
 	case "prometheus":
-		return nil, "", &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "Prometheus's engine does not resample", Hint: "use auto or cpu"}
+		return nil, &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "Prometheus's engine does not resample", Hint: "use auto, cpu or gpu"}
+	case "cpu":
+		r.Executor = resample.ChooseCores
 	case "gpu":
-		if form.Get("strict") == "true" {
-			return nil, "", &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "GPUs do not resample yet", Hint: "use auto or cpu, or leave strict out"}
-		}
-		warning = "GPUs do not resample yet; the request was computed on cores"
+		r.Executor = resample.ChooseGPU
+		r.Strict, _ = strconv.ParseBool(form.Get("strict")) // which was checked
 	}
-	p, err = resample.NewPlan(r)
-	return p, warning, err
+	return resample.NewPlan(r)
 }
 
 // Explain answers with how a request whose form was read is computed, and with analyze what that
 // took.
 func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
-	p, _, err := d.plan(r.Form)
+	p, err := d.plan(r.Form)
 	if err != nil {
 		d.Failed(w, err)
 		return
 	}
-	x := p.Explain()
+	x := d.Executor.Explain(p)
 	if analyze {
 		result, err := d.Executor.Run(r.Context(), d.Queryable, p)
 		admit.EvaluationEnded(r.Context())
@@ -140,6 +140,7 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
 			return
 		}
 		defer result.Release()
+		x = result.Explain()
 		x.Work = &result.Work
 	}
 	respond.Data(w, x)
