@@ -16,6 +16,7 @@ func tableOf(r *resample.Result, warnings []string) *table.Table {
 	n := len(t.Columns)
 	cells := make([]table.Cells, n*len(r.Series))
 	t.Series = make([]table.Series, len(r.Series))
+	t.Copied = table.SeriesBytes * int64(len(cells))
 	for i := range r.Series {
 		s := &r.Series[i]
 		of := cells[i*n : (i+1)*n : (i+1)*n]
@@ -26,6 +27,7 @@ func tableOf(r *resample.Result, warnings []string) *table.Table {
 			// Most rows share their buckets with the one before them.
 			if len(row.Buckets) != len(buckets) || len(buckets) > 0 && &row.Buckets[0] != &buckets[0] {
 				buckets, runs = row.Buckets, table.RunsOf(row.Buckets)
+				t.Copied += table.RunBytes * int64(len(runs))
 			}
 			of[k] = table.Cells{Runs: runs, Values: row.Values}
 		}

@@ -101,7 +101,7 @@ func (a Asked) Answer(ctx context.Context, w http.ResponseWriter, t *Table, pool
 	}
 	lease := pool.Lease(memory.Answers)
 	defer lease.Release()
-	if err := lease.Grow(ctx, bytes+t.copied+100*int64(len(t.Series))); err != nil {
+	if err := lease.Grow(ctx, bytes+t.Copied); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", a.Media)

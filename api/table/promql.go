@@ -27,6 +27,7 @@ func Of(v parser.Value) (*Table, error) {
 		}
 		cells := make([]Cells, len(v.Rows))
 		t.Series = make([]Series, len(v.Rows))
+		t.Copied = 8*int64(len(t.Times)) + SeriesBytes*int64(len(v.Rows))
 		for i := range v.Rows {
 			row := &v.Rows[i]
 			cells[i] = Cells{row.Runs, row.Values}
@@ -105,7 +106,7 @@ func (t *Table) add(series []points) {
 
 	t.Series = make([]Series, len(series))
 	cells, values := make([]Cells, len(series)), make([]float64, 0, n)
-	t.copied = 8 * int64(n+cap(t.Times))
+	t.Copied = 8*int64(n+cap(t.Times)) + SeriesBytes*int64(len(series))
 	var places []int32
 	for i, s := range series {
 		first := len(values)
@@ -129,5 +130,6 @@ func (t *Table) add(series []points) {
 			at++
 		}
 		c.Runs = RunsOf(places)
+		t.Copied += RunBytes * int64(len(c.Runs))
 	}
 }

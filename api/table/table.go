@@ -21,6 +21,7 @@ package table
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -39,8 +40,8 @@ type Table struct {
 	Single bool
 	// Text is the value of the only cell if that is a string.
 	Text *string
-
-	copied int64 // memory in bytes of values and times that are not those of the answer
+	// Copied is the memory in bytes of what the table does not share with the answer.
+	Copied int64
 }
 
 // Series are the cells of one set of labels.
@@ -54,6 +55,12 @@ type Cells struct {
 	Runs   []plan.Run
 	Values []float64
 }
+
+// What a series of one column takes, beside its runs, and a run, in bytes.
+const (
+	SeriesBytes = int64(unsafe.Sizeof(Series{}) + unsafe.Sizeof(Cells{}))
+	RunBytes    = int64(unsafe.Sizeof(plan.Run{}))
+)
 
 // names are the names of all labels, in order.
 func (t *Table) names() (names []string) {
