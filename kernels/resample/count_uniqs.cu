@@ -19,6 +19,9 @@
 
 const u32 kSamplesAhead = 4;  // samples loaded at once
 
+// 96 registers a thread, so that 20 warps of a multiprocessor wait for samples at once.
+#define COUNT_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
+
 template <Parts made, bool differences>
 DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
   const Buckets& buckets = job.buckets;
@@ -85,7 +88,7 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
   return count_uniqs_of<usual | kWeightedPart, differences>(job, out);
 }
 
-KERNEL MAX_THREADS(128) count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
+KERNEL COUNT_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
                                     u64 cells, u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
