@@ -32,7 +32,7 @@ func TestDocument(t *testing.T) {
 		}
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
 			named(name)
-			a, err := aggregate.Parse(name)
+			a, err := aggregate.Library{}.Parse(name)
 			require.NoError(t, err)
 			require.Equal(t, d, a.Definition)
 		}
@@ -40,7 +40,7 @@ func TestDocument(t *testing.T) {
 	for name := range fillings {
 		named(name)
 	}
-	for _, code := range []string{CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeUnknownAggregate, CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeUnsupported} {
+	for _, code := range []string{CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeInvalidAggregate, CodeUnknownAggregate, CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeUnsupported} {
 		named(code)
 	}
 	most := strconv.Itoa(bucket.MaxBuckets)

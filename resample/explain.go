@@ -21,6 +21,7 @@ type Pass struct {
 	Of         string   `json:"of"`
 	Aggregates []string `json:"aggregates"`
 	Parts      []string `json:"parts"` // of the states, which the aggregates share
+	Note       string   `json:"note,omitempty"`
 }
 
 // Explain says how the plan is computed.
@@ -36,12 +37,13 @@ func (p *Plan) Explain() *Explanation {
 	}
 	for i := range p.sources {
 		s := &p.sources[i]
-		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.parts)}
+		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.contents.Parts)}
 		if s.rate {
 			pass.Of = "differences"
 		}
 		for _, a := range s.outputs {
 			pass.Aggregates = append(pass.Aggregates, p.Aggregates[a].Text)
+			pass.Note = p.Aggregates[a].Note // of a pass of its own
 		}
 		x.Passes = append(x.Passes, pass)
 	}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api/admit"
@@ -29,7 +28,7 @@ import (
 type Door struct {
 	Executor  *resample.Executor
 	Queryable storage.Queryable
-	Parser    parser.Parser
+	Known     resample.Known
 	NotePanic func(error) // logs an error that is a panic
 }
 
@@ -97,7 +96,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, write writing) err
 
 // plan reads and plans a request. The warning says what of it cannot be had, if anything.
 func (d *Door) plan(form url.Values) (p *resample.Plan, warning string, err error) {
-	r, err := resample.Parse(form, time.Now(), d.Parser)
+	r, err := resample.Parse(form, time.Now(), d.Known)
 	if err != nil {
 		return nil, "", err
 	}

@@ -10,10 +10,11 @@
 //	            ▲ merge
 //	run ──► Count Sum Extremes …
 //
-// A part is one partForm: how it is made of a run, and how two of them merge. The order of merges
-// shows in the last bits, so whoever merges does so in an order that does not depend on workers.
+// A part is one partForm: how it is made of a run, and how two of them merge. A definition may have
+// a part of its Own besides, as custom ones do. The order of merges shows in the last bits, so
+// whoever merges does so in an order that does not depend on workers.
 //
-// Start with Parse, Parts.Of and Parts.Merge.
+// Start with Library.Parse, Contents.Make and Contents.Merge.
 package aggregate
 
 import (
@@ -43,11 +44,13 @@ type State struct {
 	Squares          float64 // Squares: squared distances from the mean, added up
 	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms
 	Values           []float64
-	sorted           bool // Values are in order, NaN first
+	sorted           bool      // Values are in order, NaN first
+	Times            []int64   // Times: ms, of each of Values
+	Own              []float64 // see Own
 }
 
 // Parts is a set of parts of a State.
-type Parts uint8
+type Parts uint16
 
 // The parts.
 const (
@@ -59,6 +62,7 @@ const (
 	Squares
 	Weighted
 	Values
+	Times // with the values, in the order of series: see State.InTime
 )
 
 // partForm is one part: what it reads besides, how it is made of a run, and how another one, o,
@@ -81,6 +85,7 @@ var partForms = []partForm{
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areaOf, mergeAreas},
+	{Times, "times", Values, func(s *State, r *Samples) { s.Times = r.Times }, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
 	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
 }
 
