@@ -21,6 +21,7 @@ type Op uint8
 const (
 	Input Op = iota // the input of number A
 	Const           // Bits as a float64
+	Copy
 	Add
 	Sub
 	Mul
@@ -67,7 +68,7 @@ func (op Op) operands() int {
 	switch op {
 	case Input, Const:
 		return 0
-	case Neg, Abs, Sqrt, Floor, Ceil, Exp, Log, Not:
+	case Copy, Neg, Abs, Sqrt, Floor, Ceil, Exp, Log, Not:
 		return 1
 	case Select:
 		return 3
@@ -171,6 +172,8 @@ func (b *builder) finish(outputs []uint8) Code {
 // apply computes one operation: the definition of what it is.
 func apply(op Op, a, b, c float64) float64 {
 	switch op {
+	case Copy:
+		return a
 	case Add:
 		return a + b
 	case Sub:

@@ -103,7 +103,6 @@ func column(op Op, d, a, b, c []float64) {
 // interpret computes the steps of a recurrence for the samples from lo to hi, hi excluded. The
 // registers have constants and the fields before, and then the fields after.
 func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, hi int) {
-	var swapped [MaxFields]float64
 	for i := lo; i < hi; i++ {
 		for _, r := range rec.loads {
 			regs[r] = of[r][i]
@@ -132,15 +131,6 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 				d = apply(s.op, a, b, 0)
 			}
 			regs[s.d] = d
-		}
-		if rec.swaps {
-			for k, f := range rec.fields {
-				swapped[k] = regs[f.after]
-			}
-			for k, f := range rec.fields {
-				regs[f.before] = swapped[k]
-			}
-			continue
 		}
 		for _, f := range rec.fields {
 			regs[f.before] = regs[f.after]

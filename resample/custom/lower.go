@@ -218,7 +218,7 @@ func (l *lowering) unary(n *ast.UnaryNode) (value, error) {
 	}
 	a, err := l.operand(n.Node, kind)
 	if err != nil || n.Operator == "+" {
-		return value{a, kind}, err
+		return value{a, kind}, err // as it is
 	}
 	return value{l.add(Instr{Op: op, Kind: kind, A: a}), kind}, nil
 }
@@ -283,8 +283,11 @@ func (l *lowering) call(n ast.Node, name string, arguments []ast.Node) (value, e
 		return value{}, l.wrong(n, fmt.Sprintf("%s has %d arguments", name, len(arguments)), fmt.Sprintf("give it %d", want))
 	}
 	first, err := l.operand(arguments[0], Number)
-	if err != nil || len(arguments) == 1 {
-		return value{l.add(Instr{Op: f.op, A: first}), Number}, err
+	if err != nil {
+		return value{}, err
+	}
+	if len(arguments) == 1 {
+		return value{l.add(Instr{Op: f.op, A: first}), Number}, nil
 	}
 	for _, other := range arguments[1:] {
 		b, err := l.operand(other, Number)

@@ -21,7 +21,6 @@ type recurrence struct {
 	loads  []uint8 // registers of columns that it reads
 	instrs []step
 	fields []fieldMove
-	swaps  bool // a field becomes what another was
 }
 
 // step is an instruction with the register of its result.
@@ -136,7 +135,6 @@ func recurrenceOf(c *Code, fields, before []int, stateful []bool) (rec recurrenc
 		if before[f] >= 0 {
 			m.before = uint8(before[f])
 		}
-		rec.swaps = rec.swaps || m.before != m.after && c.Instrs[m.after].Op == Input
 		rec.fields = append(rec.fields, m)
 	}
 	return rec

@@ -119,6 +119,11 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 		if err != nil {
 			return Code{}, err
 		}
+		own, ofState := inputs[name]
+		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= inputField && in.A != own.number {
+			// A register of its own, so that fields may become what others were one after another.
+			v.register = l.add(Instr{Op: Copy, Kind: v.kind, A: v.register})
+		}
 		outputs = append(outputs, v.register)
 	}
 	return l.finish(outputs), nil

@@ -133,6 +133,7 @@ func (f *Flags) AddServer(to flagger) {
 	f.parsed(to, "upstream.retention", "0s", "How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing.", func(s *Settings) encoding.TextUnmarshaler { return &s.Upstream.Retention })
 
 	f.addQueue(to)
+	f.addAggregates(to)
 	f.addStorage(to)
 	f.addWeb(to)
 }
@@ -176,6 +177,7 @@ func (s *Settings) Values() map[string]string {
 		memory.FlagLimit:              s.Memory.Limit.String(),
 		"query.max-memory":            s.Query.MaxMemory.String(),
 		"query.max-concurrency":       strconv.Itoa(s.Query.MaxConcurrency),
+		"query.custom-aggregates":     strconv.FormatBool(s.Query.CustomAggregates),
 		"query.lookback-delta":        s.Query.LookbackDelta.String(),
 		"query.evaluation-interval":   s.Query.EvaluationInterval.String(),
 		"enable-feature":              s.EnableFeature.String(),
