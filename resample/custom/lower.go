@@ -182,7 +182,7 @@ func (l *lowering) name(n ast.Node, name string) (value, error) {
 	switch near := aggregate.Nearest(name, append(known, slices.Sorted(maps.Keys(l.local))...)); {
 	case l.inputs["a."+name] != l.inputs["b."+name]:
 		hint = fmt.Sprintf("write a.%s or b.%s", name, name)
-	case near != "":
+	case near != "" && len(name) > 1:
 		hint = fmt.Sprintf("did you mean %q?", near)
 	case len(known) == 0:
 		hint = "a start value is constant"
