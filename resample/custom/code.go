@@ -195,7 +195,7 @@ func apply(op Op, a, b, c float64) float64 {
 	case Min:
 		return least(a, b)
 	case Max:
-		return -least(-a, -b)
+		return greatest(a, b)
 	case Exp:
 		return math.Exp(a)
 	case Log:
@@ -215,30 +215,49 @@ func apply(op Op, a, b, c float64) float64 {
 	case Not:
 		return truth(a == 0)
 	case Select:
-		if a != 0 {
-			return b
-		}
-		return c
+		return choose(a, b, c)
 	}
 	panic("custom: an operation without operands")
 }
 
+// truth is 1 or 0, by bits: of integers the compiler makes no branch, which may not be foreseen.
 func truth(is bool) float64 {
+	var bits uint64
 	if is {
-		return 1
+		bits = one
 	}
-	return 0
+	return math.Float64frombits(bits)
+}
+
+// one is the bits of 1.
+const one = 0x3ff << 52
+
+// choose is b where a is 1, c where it is 0, by bits, too.
+func choose(a, b, c float64) float64 {
+	mask := -(math.Float64bits(a) >> 61 & 1)
+	return math.Float64frombits(math.Float64bits(b)&mask | math.Float64bits(c)&^mask)
 }
 
 // least is the smaller of two numbers, or the one that is not NaN.
 func least(a, b float64) float64 {
 	switch {
-	case a != a:
-		return b
-	case b != b:
+	case a < b || b != b:
 		return a
+	case b < a || a != a:
+		return b
 	}
-	return min(a, b)
+	return min(a, b) // two zeros
+}
+
+// greatest is the larger of two numbers, or the one that is not NaN.
+func greatest(a, b float64) float64 {
+	switch {
+	case a > b || b != b:
+		return a
+	case b > a || a != a:
+		return b
+	}
+	return max(a, b)
 }
 
 // number is the value of a Const.

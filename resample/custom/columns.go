@@ -83,11 +83,37 @@ func column(op Op, d, a, b, c []float64) {
 			d[i] = truth(a[i] == b[i])
 		}
 	case Select:
-		// By bits, since a branch that is not foreseen costs ten times as much.
 		c = c[:len(d)]
 		for i := range d {
-			mask := -(math.Float64bits(a[i]) >> 61 & 1) // of 1, and not of 0
-			d[i] = math.Float64frombits(math.Float64bits(b[i])&mask | math.Float64bits(c[i])&^mask)
+			d[i] = choose(a[i], b[i], c[i])
+		}
+	case Not:
+		for i := range d {
+			d[i] = 1 - a[i]
+		}
+	case And:
+		for i := range d {
+			d[i] = math.Float64frombits(math.Float64bits(a[i]) & math.Float64bits(b[i]))
+		}
+	case Or:
+		for i := range d {
+			d[i] = math.Float64frombits(math.Float64bits(a[i]) | math.Float64bits(b[i]))
+		}
+	case Min:
+		for i := range d {
+			d[i] = least(a[i], b[i])
+		}
+	case Max:
+		for i := range d {
+			d[i] = greatest(a[i], b[i])
+		}
+	case Exp:
+		for i := range d {
+			d[i] = math.Exp(a[i])
+		}
+	case Log:
+		for i := range d {
+			d[i] = math.Log(a[i])
 		}
 	default:
 		for i := range d {
@@ -123,10 +149,11 @@ func (rec *recurrence) interpret(regs *[maxInstrs]float64, of [][]float64, lo, h
 			case Less:
 				d = truth(a < b)
 			case Select:
-				d = regs[s.c]
-				if a != 0 {
-					d = b
-				}
+				d = choose(a, b, regs[s.c])
+			case Min:
+				d = least(a, b)
+			case Max:
+				d = greatest(a, b)
 			default:
 				d = apply(s.op, a, b, 0)
 			}

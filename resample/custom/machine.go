@@ -156,6 +156,14 @@ func reduce(op Op, s float64, column []float64) float64 {
 		for _, x := range column {
 			s += x
 		}
+	case Min:
+		for _, x := range column {
+			s = least(s, x)
+		}
+	case Max:
+		for _, x := range column {
+			s = greatest(s, x)
+		}
 	default:
 		for _, x := range column {
 			s = apply(op, s, x, 0)
