@@ -206,11 +206,11 @@ func (c *Cache) await(ctx context.Context, flights []*flight) error {
 		select {
 		case <-f.done:
 			if f.err != nil {
-				c.leave(flights[i+1:])
+				c.leave(ctx, flights[i+1:])
 				return f.err
 			}
 		case <-ctx.Done():
-			c.leave(flights[i:])
+			c.leave(ctx, flights[i:])
 			return ctx.Err()
 		}
 	}
@@ -218,9 +218,9 @@ func (c *Cache) await(ctx context.Context, flights []*flight) error {
 }
 
 // leave stops waiting for flights. Those that nobody else waits for are
-// cancelled, and have ended when it returns, but for those that read files: a disk that hangs
-// holds up no query beyond its time.
-func (c *Cache) leave(flights []*flight) {
+// cancelled, and have ended when it returns, but for those that read files, as a disk that hangs
+// holds up no query beyond its time, and but for a query that is late already.
+func (c *Cache) leave(ctx context.Context, flights []*flight) {
 	var ended []*flight
 	c.mu.Lock()
 	for _, f := range flights {
@@ -235,6 +235,9 @@ func (c *Cache) leave(flights []*flight) {
 	}
 	c.mu.Unlock()
 	for _, f := range ended {
+		if ctx.Err() == context.DeadlineExceeded {
+			return
+		}
 		<-f.done
 	}
 }

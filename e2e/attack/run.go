@@ -142,21 +142,25 @@ func (c *campaign) singly(ctx context.Context, list []attack) {
 	}
 }
 
-// atOnce makes all attacks at the same time, again and again, for so long. What is held against
-// the server is what holds of everything, and its queries' deadlines.
+// atOnce makes all attacks at the same time, again and again, for so long, on this machine each
+// from an address of its own. What is held against the server is what holds of everything, and its
+// queries' deadlines.
 func (c *campaign) atOnce(ctx context.Context, list []attack, lasts time.Duration) {
-	at := *c.env
-	at.mixed, at.counts = true, &counts{}
+	each := make([]env, len(list)) // an attack's, with counts of its own
 	c.measured(ctx, fmt.Sprintf("everything at once, %s", lasts), true, func(ctx context.Context) (v verdict) {
 		ctx, cancel := context.WithTimeout(ctx, lasts)
 		defer cancel()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		rounds := 0
-		for _, a := range list {
+		for i, a := range list {
+			at := &each[i]
+			*at = *c.env
+			at.target = at.target.from(fmt.Sprintf("127.0.1.%d", i+1))
+			at.mixed, at.counts = true, &counts{}
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					one := a.run(ctx, &at)
+					one := a.run(ctx, at)
 					mu.Lock()
 					rounds++
 					if ctx.Err() == nil {
@@ -173,10 +177,19 @@ func (c *campaign) atOnce(ctx context.Context, list []attack, lasts time.Duratio
 			})
 		}
 		wg.Wait()
-		if n := at.late.Load(); n > 0 {
-			v.breaks("%d of %d queries were late, the last by %s", n, at.asked.Load(), short(time.Duration(at.latest.Load())))
+		var asked, late, failed, latest int64
+		var kinds []string
+		for i := range each {
+			at := &each[i]
+			asked, late, failed, latest = asked+at.asked.Load(), late+at.late.Load(), failed+at.failed.Load(), max(latest, at.latest.Load())
+			if n := at.late.Load(); n > 0 {
+				kinds = append(kinds, fmt.Sprintf("%s %d of %d by %s at most", list[i].name, n, at.asked.Load(), short(time.Duration(at.latest.Load()))))
+			}
 		}
-		v.figures = fmt.Sprintf("%d attacks of %d kinds, %d queries, %d late, %d without an answer", rounds, len(list), at.asked.Load(), at.late.Load(), at.failed.Load())
+		if late > 0 {
+			v.breaks("%d of %d queries were late, the last by %s: %s", late, asked, short(time.Duration(latest)), strings.Join(kinds, "; "))
+		}
+		v.figures = fmt.Sprintf("%d attacks of %d kinds, %d queries, %d late, %d without an answer", rounds, len(list), asked, late, failed)
 		return v
 	})
 }

@@ -20,6 +20,19 @@ type server struct {
 	url    string // without a slash at its end
 	addr   string // host:port
 	client *http.Client
+	dialer net.Dialer
+}
+
+// from is the server asked from an address of this machine, if it is on it.
+func (s *server) from(address string) *server {
+	host, _, _ := net.SplitHostPort(s.addr)
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() || ip.To4() == nil {
+		return s
+	}
+	if other, err := newServer(s.url, address); err == nil {
+		return other
+	}
+	return s
 }
 
 // newServer returns the server at base. from is the address that it is asked from, empty for any.
@@ -33,13 +46,13 @@ func newServer(base, from string) (*server, error) {
 	if u.Port() == "" {
 		s.addr = net.JoinHostPort(u.Hostname(), "80")
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	s.dialer.Timeout = 10 * time.Second
 	if from != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+		s.dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
 	}
 	s.client = &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 1 << 20,
+			DialContext: s.dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64, MaxResponseHeaderBytes: 1 << 20,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -143,8 +156,7 @@ func (s *server) do(req *http.Request) answer {
 
 // dial opens a connection for requests that no client library would send.
 func (s *server) dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: 10 * time.Second}
-	return d.DialContext(ctx, "tcp", s.addr)
+	return s.dialer.DialContext(ctx, "tcp", s.addr)
 }
 
 // metrics are the server's own metrics without labels, by name.

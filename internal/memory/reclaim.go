@@ -70,7 +70,7 @@ func (p *Pool) Reclaimed() int64 {
 }
 
 // reclaim has memory freed for what is taken beyond the limit, for a lease that has waited
-// since began. The channel is closed when that is done. It is nil where nobody can free
+// since began. The channel is closed when that is done, at once where nobody can free
 // anything, or nobody could a moment ago.
 func (p *Pool) reclaim(began time.Time) (done <-chan struct{}) {
 	s := &p.shortage
@@ -80,7 +80,7 @@ func (p *Pool) reclaim(began time.Time) (done <-chan struct{}) {
 		return s.running
 	}
 	if len(s.reclaimers) == 0 || time.Since(s.barren) < cleanEvery {
-		return nil
+		return ended
 	}
 	running, who := make(chan struct{}), s.reclaimers
 	s.running = running

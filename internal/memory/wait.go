@@ -50,13 +50,9 @@ func (p *Pool) waitFor(ctx context.Context) bool {
 	defer timeout.Stop()
 	for {
 		freed := p.signal()
-		p.clean()
-		if p.over() <= 0 {
-			return true
-		}
-		if done := p.reclaim(began); done != nil {
+		for _, try := range []func() <-chan struct{}{p.clean, func() <-chan struct{} { return p.reclaim(began) }} {
 			select {
-			case <-done:
+			case <-try():
 			case <-ctx.Done():
 				return false
 			}
@@ -94,15 +90,26 @@ func (p *Pool) wake() {
 // costs a good part of all cores.
 const cleanEvery = 250 * time.Millisecond
 
-// clean has the collector look for garbage, which gives back what is counted until then.
-func (p *Pool) clean() {
+// clean has the collector look for garbage, which gives back what is counted until then. The
+// channel is closed when it has: on a busy machine that may be long after whoever waits must answer.
+func (p *Pool) clean() <-chan struct{} {
 	p.mu.Lock()
-	due := time.Since(p.cleaned) >= cleanEvery
-	if due {
-		p.cleaned = time.Now()
+	defer p.mu.Unlock()
+	if time.Since(p.cleaned) < cleanEvery {
+		return ended
 	}
-	p.mu.Unlock()
-	if due {
+	p.cleaned = time.Now()
+	cleaned := make(chan struct{})
+	go func() {
+		defer close(cleaned)
 		runtime.GC()
-	}
+	}()
+	return cleaned
 }
+
+// ended is a channel that is closed.
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

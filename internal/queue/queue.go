@@ -1,8 +1,8 @@
 // Package queue bounds how many do something at once, how many wait for their turn, and
 // how long they wait.
 //
-// Whoever enters says which client it is of. A free slot goes to the clients that wait in
-// turn, one slot each, and within a client to whoever came first. So a client with
+// Whoever enters says which client it is of. A free slot goes to the client of those that wait that
+// has fewest slots, in turn where several have as few, and within a client to whoever came first. So a client with
 // hundreds waiting delays another's first one by one slot. A queue that is full takes
 // someone of a client that has few waiting and sends away the newest of the client that
 // has most.
@@ -17,6 +17,7 @@ package queue
 import (
 	"container/list"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -90,6 +91,20 @@ func (q *Queue) Running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.running
+}
+
+// Waiting is how many wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Holds is how many slots each client has that has any.
+func (q *Queue) Holds() map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.holds)
 }
 
 // Enter waits for a slot, which must be left. The error is a *Rejected, or what ended ctx.
@@ -234,14 +249,15 @@ func (q *Queue) handOut() {
 	}
 }
 
-// next is the first line whose client may have a slot, or nil.
-func (q *Queue) next() *line {
+// next is the line whose turn it is, of a client that may have a slot, or nil.
+func (q *Queue) next() (next *line) {
 	for at := q.turns.Front(); at != nil; at = at.Next() {
-		if l := at.Value.(*line); q.free(l.client) {
-			return l
+		l := at.Value.(*line)
+		if q.free(l.client) && (next == nil || q.holds[l.client] < q.holds[next.client]) {
+			next = l
 		}
 	}
-	return nil
+	return next
 }
 
 // leave gives a slot of client back.

@@ -34,8 +34,9 @@ type turn struct {
 	since  time.Time // zero before its holder runs
 }
 
-// next ends the turn with a number, 0 for none, and waits for another, which is to be started.
-func (t *turns) next(number uint64) uint64 {
+// next ends the turn with a number, 0 for none, and waits for another, which is to be started. Who
+// is to stop, as over is closed, gets none, 0, and waits for none.
+func (t *turns) next(number uint64, over <-chan struct{}) uint64 {
 	t.mu.Lock()
 	t.end(number)
 	t.handOut()
@@ -47,7 +48,20 @@ func (t *turns) next(number uint64) uint64 {
 	t.waiting = append(t.waiting, mine)
 	t.lookLater()
 	t.mu.Unlock()
-	return <-mine
+	select {
+	case number = <-mine:
+		return number
+	case <-over:
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.waiting, mine); i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+		return 0
+	}
+	t.end(<-mine) // just before
+	t.handOut()
+	return 0
 }
 
 // start says that the holder of a turn runs.

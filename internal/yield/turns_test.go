@@ -26,7 +26,7 @@ func TestFewAtOnce(t *testing.T) {
 			go func() {
 				var mine uint64
 				for range 20 {
-					mine = all.next(mine)
+					mine = all.next(mine, nil)
 					all.start(mine)
 					most.Store(max(most.Load(), ready.Add(1)))
 					time.Sleep(time.Millisecond) // its work
@@ -54,13 +54,13 @@ func TestFewAtOnce(t *testing.T) {
 func TestLostTurns(t *testing.T) {
 	onOneCore(t, func(t *testing.T) {
 		var all turns
-		first := all.next(0)
+		first := all.next(0, nil)
 		time.Sleep(time.Hour) // before it has a core
 		all.start(first)
 		begun := time.Now()
-		other := all.next(0)
+		other := all.next(0, nil)
 		waited := make(chan uint64, 1)
-		go func() { waited <- all.next(0) }()
+		go func() { waited <- all.next(0, nil) }()
 		time.Sleep(lost - time.Millisecond)
 		synctest.Wait()
 		require.Empty(t, waited)
@@ -68,7 +68,7 @@ func TestLostTurns(t *testing.T) {
 		second := <-waited
 
 		back := make(chan uint64)
-		go func() { back <- all.next(first) }()
+		go func() { back <- all.next(first, nil) }()
 		synctest.Wait()
 		require.Len(t, all.waiting, 1)
 		all.leave(second)
@@ -83,9 +83,9 @@ func TestLostTurns(t *testing.T) {
 func TestAloneKeepsTurn(t *testing.T) {
 	onOneCore(t, func(t *testing.T) {
 		var all turns
-		mine := all.next(0)
+		mine := all.next(0, nil)
 		for range 5 {
-			again := all.next(mine)
+			again := all.next(mine, nil)
 			require.NotEqual(t, mine, again)
 			mine = again
 			require.Len(t, all.had, 1)
@@ -97,6 +97,26 @@ func BenchmarkNext(b *testing.B) {
 	var all turns
 	var mine uint64
 	for b.Loop() {
-		mine = all.next(mine)
+		mine = all.next(mine, nil)
 	}
+}
+
+// TestNoTurnToStop: who is to stop does not wait for a turn, and leaves none behind.
+func TestNoTurnToStop(t *testing.T) {
+	onOneCore(t, func(t *testing.T) {
+		var all turns
+		first, second := all.next(0, nil), all.next(0, nil)
+		over := make(chan struct{})
+		got := make(chan uint64)
+		go func() { got <- all.next(0, over) }()
+		synctest.Wait()
+		require.Len(t, all.waiting, 1)
+		close(over)
+		require.Zero(t, <-got)
+		require.Empty(t, all.waiting)
+		all.leave(first)
+		require.NotZero(t, all.next(0, over), "there is one")
+		require.Len(t, all.had, 2)
+		all.leave(second)
+	})
 }

@@ -21,10 +21,11 @@ type Watch struct {
 // Err returns the context's error if it has ended.
 func (w *Watch) Err() error {
 	if w.steps++; w.steps%watchEvery == 0 {
-		w.point.Pass()
-		if w.Ctx != nil && w.over == nil {
-			w.over = w.Ctx.Err()
+		if w.Ctx != nil {
+			w.point.Over = w.Ctx.Done()
 		}
+		w.point.Pass()
+		_ = w.Now()
 	}
 	return w.over
 }

@@ -26,6 +26,9 @@ const (
 // Point is a place in a loop where others may have the core. The zero value is ready for use,
 // by one goroutine.
 type Point struct {
+	// Over is closed when the work is to stop, so that it need not wait for its turn to do so; it may
+	// be nil.
+	Over          <-chan struct{}
 	skip, skipped int       // calls until the next look at the clock, and since the last one
 	looked, since time.Time // the last look, and the last yield
 	turn          uint64    // of turns; 0 for none
@@ -58,9 +61,11 @@ func (p *Point) look(now time.Time) {
 	case p.looked.IsZero():
 		p.since, p.skipped = now, 0
 	case now.Sub(p.since) >= slice:
-		p.turn = all.next(p.turn)
+		p.turn = all.next(p.turn, p.Over)
 		runtime.Gosched() // to those that have little to do
-		all.start(p.turn)
+		if p.turn != 0 {
+			all.start(p.turn)
+		}
 		now = time.Now()
 		p.since = now
 		fallthrough

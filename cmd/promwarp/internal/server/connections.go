@@ -1,33 +1,51 @@
 package server
 
 import (
+	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/promwarp/promwarp/internal/queue"
 )
 
-// connections bounds how many connections are open at once, of all listeners together.
-// Beyond that nothing is accepted, so clients wait. One on which nothing is being asked
-// is closed for one that waits, so that idle connections do not lock others out.
+// connections bounds how many connections are open at once, of all listeners together, and
+// shares them fairly between addresses: one address alone does not get all, those that wait are
+// let in by address in turn, and where all are taken, one on which nothing is being asked, of the
+// address that has most, is closed for one that waits. Of those that wait the newest of the address
+// with most are closed when they are too many.
 type connections struct {
-	slots chan struct{} // one element for each that is open or being accepted
+	most  int
+	queue *queue.Queue
 
 	// quiet holds by net.Conn the time.Time since when nothing is being asked. Each request
 	// changes it twice: behind one mutex those of a thousand connections would wait in line.
-	quiet sync.Map
+	quiet   sync.Map
+	looking atomic.Bool // whether somebody looks for connections to close
 }
 
 const (
+	// spareConnections is which part of all connections, one in so many, one address alone does
+	// not get.
+	spareConnections = 8
+	// waitingConnections is how many times as many as may be open wait at most.
+	waitingConnections = 2
+	// longestWait is how long an accepted connection waits to be served before it is closed.
+	longestWait = 30 * time.Second
 	// minQuiet is how long nothing must have been asked on a connection that is closed for
-	// another.
+	// another, unless its address has more connections than that of the other.
 	minQuiet = time.Second
 	// lookEvery is how often such connections are looked for while others wait.
 	lookEvery = 100 * time.Millisecond
 )
 
-func newConnections(max int) *connections {
-	return &connections{slots: make(chan struct{}, max)}
+func newConnections(most int) *connections {
+	return &connections{most: most, queue: queue.New(queue.Limits{
+		Slots: most, Spare: most / spareConnections, MaxWaiting: waitingConnections * most, MaxWait: longestWait,
+	}, nil)}
 }
 
 // state is for http.Server.ConnState.
@@ -39,80 +57,155 @@ func (c *connections) state(conn net.Conn, s http.ConnState) {
 	c.quiet.Delete(conn)
 }
 
-// closeQuiet closes the connection that has been quiet for longest.
-func (c *connections) closeQuiet() {
+// room closes a connection on which nothing is being asked for one from an address, if all are
+// taken, and others have more than that one has.
+func (c *connections) room(address string) {
+	if c.queue.Running() < c.most {
+		return
+	}
+	holds := c.queue.Holds()
+	for _, n := range holds {
+		if n > holds[address]+1 {
+			c.closeQuiet(holds, holds[address]+1, 0)
+			return
+		}
+	}
+}
+
+// closeQuiet closes one of the connections on which nothing was asked for so long, of the address
+// that holds most, if those are more than so many.
+func (c *connections) closeQuiet(holds map[string]int, more int, quiet time.Duration) {
+	least := time.Now().Add(-quiet)
 	var longest net.Conn
-	least := time.Now().Add(-minQuiet)
-	c.quiet.Range(func(conn, since any) bool {
-		if since := since.(time.Time); !since.After(least) {
-			longest, least = conn.(net.Conn), since
+	var since time.Time
+	c.quiet.Range(func(key, value any) bool {
+		conn, at := key.(net.Conn), value.(time.Time)
+		if at.After(least) {
+			return true
+		}
+		if n := holds[addressOf(conn)]; n > more || n == more && longest != nil && at.Before(since) {
+			longest, since, more = conn, at, n
 		}
 		return true
 	})
 	// It is left alone if something has been asked on it since.
-	if longest != nil && c.quiet.CompareAndDelete(longest, least) {
+	if longest != nil && c.quiet.CompareAndDelete(longest, since) {
+		holds[addressOf(longest)]--
 		go longest.Close() // which may say goodbye to the client first
 	}
 }
 
-// limit returns l, of which connections count.
+// look closes connections that have been quiet for long, one for each that waits, as long as
+// there are such.
+func (c *connections) look() {
+	if c.queue.Waiting() == 0 || !c.looking.CompareAndSwap(false, true) {
+		return
+	}
+	time.AfterFunc(lookEvery, func() {
+		holds := c.queue.Holds()
+		for range c.queue.Waiting() {
+			c.closeQuiet(holds, 0, minQuiet)
+		}
+		c.looking.Store(false)
+		c.look()
+	})
+}
+
+// addressOf is whose a connection is: its remote address, of IPv6 the network of 64 bits, which
+// is what one client has.
+func addressOf(conn net.Conn) string {
+	remote := conn.RemoteAddr().String()
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return remote
+	}
+	if a := at.Addr().Unmap(); a.Is4() {
+		return a.String()
+	}
+	network, _ := at.Addr().WithZone("").Prefix(64)
+	return network.String()
+}
+
+// limit returns l, of which connections count. It accepts until it is closed.
 func (c *connections) limit(l net.Listener) net.Listener {
-	return &limitedListener{Listener: l, all: c, closed: make(chan struct{})}
+	ctx, closed := context.WithCancel(context.Background())
+	limited := &limitedListener{Listener: l, all: c, ready: make(chan accepted), ctx: ctx, closed: closed}
+	go limited.accept()
+	return limited
 }
 
 type limitedListener struct {
 	net.Listener
 	all    *connections
-	once   sync.Once
-	closed chan struct{}
+	ready  chan accepted
+	ctx    context.Context // ends when the listener is closed
+	closed context.CancelFunc
+}
+
+// accepted is what Accept returns.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// accept accepts connections and has each of them wait for its turn.
+func (l *limitedListener) accept() {
+	for l.ctx.Err() == nil {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			l.hand(accepted{err: err})
+			continue
+		}
+		go l.admit(conn)
+	}
+}
+
+// admit hands out a connection when it may be open, or closes it.
+func (l *limitedListener) admit(conn net.Conn) {
+	address := addressOf(conn)
+	room := time.AfterFunc(time.Millisecond, func() { l.all.room(address) }) // once it waits
+	look := time.AfterFunc(lookEvery, l.all.look)
+	slot, err := l.all.queue.Enter(l.ctx, address)
+	room.Stop()
+	look.Stop()
+	if err != nil {
+		conn.Close()
+		return
+	}
+	l.hand(accepted{conn: &countedConn{Conn: conn, slot: slot}})
+}
+
+// hand waits until Accept returns a.
+func (l *limitedListener) hand(a accepted) {
+	select {
+	case l.ready <- a:
+	case <-l.ctx.Done():
+		if a.conn != nil {
+			a.conn.Close()
+		}
+	}
 }
 
 // Accept implements net.Listener.
 func (l *limitedListener) Accept() (net.Conn, error) {
-	if !l.enter() {
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.all.slots
-		return nil, err
-	}
-	return &countedConn{Conn: conn, all: l.all}, nil
-}
-
-// enter waits until one more connection may be open. It reports false if the listener is
-// closed before.
-func (l *limitedListener) enter() bool {
 	select {
-	case l.all.slots <- struct{}{}:
-		return true
-	default:
-	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		l.all.closeQuiet()
-		select {
-		case l.all.slots <- struct{}{}:
-			return true
-		case <-l.closed:
-			return false
-		case <-look.C:
-		}
+	case a := <-l.ready:
+		return a.conn, a.err
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
 func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.closed()
 	return l.Listener.Close()
 }
 
 // countedConn is a connection that counts until it is closed.
 type countedConn struct {
 	net.Conn
-	all  *connections
-	once sync.Once
+	slot *queue.Slot
 }
 
 // CloseWrite is what net/http closes with where a client still sends, so that it can read
@@ -127,6 +220,6 @@ func (c *countedConn) CloseWrite() error {
 // Close implements net.Conn.
 func (c *countedConn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() { <-c.all.slots })
+	c.slot.Leave()
 	return err
 }

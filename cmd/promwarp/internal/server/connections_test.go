@@ -1,9 +1,11 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,35 +24,98 @@ func dial(t *testing.T, s *Server, text string) net.Conn {
 	return c
 }
 
-// Connections beyond the limit wait; those on which nothing is asked make room.
+// Connections beyond the limit wait; those on which nothing is asked make room, at once for
+// another address.
 func TestConnections(t *testing.T) {
 	set := quickSettings()
 	set.Web.MaxConnections = 4
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 10)}
 	s, stop := runServer(t, Config{Settings: set, Upstream: up})
-	for range 40 {
+	for range 10 {
 		dial(t, s, "")
 	}
+	require.Eventually(t, func() bool { return s.connections.queue.Waiting() == 6 }, 20*time.Second, time.Millisecond)
 	start := time.Now()
-	code, _ := fetch(t, http.MethodGet, s.URL()+"/-/healthy")
-	require.Equal(t, http.StatusOK, code)
-	t.Logf("answered %v after 40 silent connections", time.Since(start))
+	require.NoError(t, askFrom(s, "127.0.0.2", time.Minute))
+	t.Logf("another address was answered %v after 10 silent connections", time.Since(start))
+	require.NoError(t, askFrom(s, "127.0.0.1", time.Minute))
+	t.Logf("the same address was answered after %v", time.Since(start))
 
 	// Those on which something is asked are left alone, so others wait.
 	for range 4 {
 		dial(t, s, "GET /api/v1/query?query=up&time=1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	require.Eventually(t, func() bool { return s.queues.queries.Running() == 4 }, 20*time.Second, 10*time.Millisecond)
-	impatient := &http.Client{Timeout: 2 * minQuiet, Transport: &http.Transport{DisableKeepAlives: true}}
-	_, err := impatient.Get(s.URL() + "/-/healthy")
-	require.Error(t, err)
+	require.Error(t, askFrom(s, "127.0.0.2", 2*minQuiet))
 	require.Equal(t, 4, s.queues.queries.Running())
 	close(up.wait)
-	code, _ = fetch(t, http.MethodGet, s.URL()+"/-/healthy")
-	require.Equal(t, http.StatusOK, code)
+	require.NoError(t, askFrom(s, "127.0.0.2", time.Minute))
 	require.NoError(t, stop())
-	require.Empty(t, s.connections.slots)
+	require.Zero(t, s.connections.queue.Running())
+	require.Zero(t, s.connections.queue.Waiting())
 }
+
+// One address alone does not get all connections, and of its own that wait the newest are closed.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	set := quickSettings()
+	set.Web.MaxConnections = 8
+	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 20)}
+	s, stop := runServer(t, Config{Settings: set, Upstream: up})
+	for range 7 {
+		dial(t, s, "GET /api/v1/query?query=up&time=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	require.Eventually(t, func() bool { return s.queues.queries.Running() == 7 }, 20*time.Second, time.Millisecond)
+	require.Error(t, askFrom(s, "127.0.0.1", minQuiet/4))
+	require.NoError(t, askFrom(s, "127.0.0.2", time.Minute))
+
+	var last net.Conn
+	for range 8*waitingConnections + 1 {
+		last = dial(t, s, "")
+	}
+	require.NoError(t, last.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err := last.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), err)
+	close(up.wait)
+	require.NoError(t, stop())
+}
+
+// askFrom asks whether the server is healthy, on a new connection from an address.
+func askFrom(s *Server, address string, patience time.Duration) error {
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: from.DialContext}}
+	resp, err := c.Get(s.URL() + "/-/healthy")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+// TestAddressOf: an IPv6 client has a network.
+func TestAddressOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.1:5": "10.0.0.1", "[::ffff:10.0.0.1]:5": "10.0.0.1", "[2001:db8:1:2:3::4]:5": "2001:db8:1:2::/64", "[fe80::1%eth0]:5": "fe80::/64", "@": "@",
+	} {
+		require.Equal(t, want, addressOf(remoteConn{remote: remote}), remote)
+	}
+}
+
+// remoteConn is a connection from somewhere.
+type remoteConn struct {
+	net.Conn
+	remote string
+}
+
+func (c remoteConn) RemoteAddr() net.Addr { return remoteAddr(c.remote) }
+
+type remoteAddr string
+
+func (remoteAddr) Network() string  { return "tcp" }
+func (a remoteAddr) String() string { return string(a) }
 
 // A header that drips, or is large, does not hold a connection for long.
 func TestHeaders(t *testing.T) {
