@@ -133,7 +133,7 @@ func (r *run) heldBytes() (n int64) {
 func valueBytes(c aggregate.Contents) int64 {
 	switch {
 	case c.Parts&aggregate.Times != 0:
-		return 16
+		return 32 // with room to sort them
 	case c.Parts&aggregate.Values != 0:
 		return 8
 	}

@@ -129,11 +129,25 @@ func (c *computing) mergeRange(it *item, lo, hi int32) {
 	}
 }
 
-// finish makes the rows of the groups whose last series was in the batch.
+// finishBuckets is the number of buckets whose results a goroutine makes at once.
+const finishBuckets = 8
+
+// finish makes the rows of the groups whose last series was in the batch: a goroutine has some
+// buckets of a group at once, since order statistics take longest here.
 func (c *computing) finish() {
-	parallel.While(c.run.workers, len(c.ended), func(_, i int) bool {
-		group := c.ended[i]
-		c.finishGroup(group, c.open[group])
+	var parts []finishing
+	for _, group := range c.ended {
+		parts = append(parts, c.finishGroup(group, c.open[group])...)
+	}
+	parallel.While(c.run.workers, len(parts), func(_, i int) bool {
+		f := &parts[i]
+		for _, a := range f.outputs {
+			of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
+			if c.Reaggregate != nil {
+				of, q = c.Reaggregate, 0
+			}
+			of.Results(f.states, q, f.rows[a].Values[f.at:])
+		}
 		return c.failed() == nil
 	})
 	for _, group := range c.ended {
@@ -145,13 +159,21 @@ func (c *computing) finish() {
 	c.ended = c.ended[:0]
 }
 
-// finishGroup makes the rows of a group.
-func (c *computing) finishGroup(group int, g *openGroup) {
+// finishing are states of a group whose results are to be put into its rows, from at on.
+type finishing struct {
+	states  []aggregate.State
+	outputs []int
+	rows    []Row
+	at      int
+}
+
+// finishGroup makes room for the rows of a group, and divides its states.
+func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
 	for s, states := range g.states {
-		outputs, again := []int{s}, c.Reaggregate
-		if again == nil {
+		outputs := []int{s}
+		if c.Reaggregate == nil {
 			outputs = c.sources[s].outputs
 		}
 		n := 0
@@ -165,7 +187,7 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 		}
 		any = true
 		if c.make(rows, outputs, n) != nil {
-			return // what failed shows in failed
+			return nil // what failed shows in failed
 		}
 		n = 0 // states move over those without samples
 		for k := range states {
@@ -174,16 +196,12 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 				n++
 			}
 		}
-		for _, a := range outputs {
-			of := &c.Aggregates[a]
-			if again != nil {
-				again.Results(states[:n], 0, rows[a].Values)
-			} else {
-				of.Results(states[:n], of.Q, rows[a].Values)
-			}
+		for at := 0; at < n; at += finishBuckets {
+			parts = append(parts, finishing{states[at:min(at+finishBuckets, n)], outputs, rows, at})
 		}
 	}
 	if any {
 		c.result.Series[group] = Series{c.groups.labels[group], rows}
 	}
+	return parts
 }
