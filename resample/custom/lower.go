@@ -81,7 +81,7 @@ func (l *lowering) expression(text string) (value, error) {
 		if !errors.As(err, &at) {
 			return value{}, l.wrong(nil, err.Error(), "")
 		}
-		return value{}, l.at(at.From, clip(at.Message), "")
+		return value{}, l.at(at.From, clip(strings.Replace(at.Message, "unexpected token EOF", "the expression ends too early", 1)), "")
 	}
 	v, err := l.node(tree.Node)
 	if err == nil && l.full {
