@@ -28,12 +28,12 @@ type Settings struct {
 	Query      querySettings         `yaml:"query"`
 	// Aggregates are custom aggregates of resample requests.
 	Aggregates []custom.Source `yaml:"aggregates"`
-	Cache      CacheSettings         `yaml:"cache"`
-	Memory     memorySettings        `yaml:"memory"`
-	Storage    storageSettings       `yaml:"storage"`
-	GPU        GPUSettings           `yaml:"gpu"`
-	Web        webSettings           `yaml:"web"`
-	Log        logSettings           `yaml:"log"`
+	Cache      CacheSettings   `yaml:"cache"`
+	Memory     memorySettings  `yaml:"memory"`
+	Storage    storageSettings `yaml:"storage"`
+	GPU        GPUSettings     `yaml:"gpu"`
+	Web        webSettings     `yaml:"web"`
+	Log        logSettings     `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
 }
