@@ -18,6 +18,9 @@ type attack struct {
 	name  string
 	what  string // is done, in one sentence
 	holds string // what must hold, besides what holds of every attack
+	// apart says that it takes hundreds of connections and asks nothing: where others are at it too,
+	// it comes from an address of its own, or they would wait for a connection of theirs.
+	apart bool
 	run   func(ctx context.Context, e *env) verdict
 }
 

@@ -142,9 +142,8 @@ func (c *campaign) singly(ctx context.Context, list []attack) {
 	}
 }
 
-// atOnce makes all attacks at the same time, again and again, for so long, on this machine each
-// from an address of its own. What is held against the server is what holds of everything, and its
-// queries' deadlines.
+// atOnce makes all attacks at the same time, again and again, for so long. What is held against
+// the server is what holds of everything, and its queries' deadlines.
 func (c *campaign) atOnce(ctx context.Context, list []attack, lasts time.Duration) {
 	each := make([]env, len(list)) // an attack's, with counts of its own
 	c.measured(ctx, fmt.Sprintf("everything at once, %s", lasts), true, func(ctx context.Context) (v verdict) {
@@ -156,7 +155,9 @@ func (c *campaign) atOnce(ctx context.Context, list []attack, lasts time.Duratio
 		for i, a := range list {
 			at := &each[i]
 			*at = *c.env
-			at.target = at.target.from(fmt.Sprintf("127.0.1.%d", i+1))
+			if a.apart {
+				at.target = at.target.from(fmt.Sprintf("127.0.1.%d", i+1))
+			}
 			at.mixed, at.counts = true, &counts{}
 			wg.Go(func() {
 				for ctx.Err() == nil {

@@ -21,7 +21,7 @@ var slowAttacks = []attack{
 		},
 	},
 	{
-		name: "dripping bodies", what: "has 300 clients send a form of 100 kB at one byte a second",
+		name: "dripping bodies", apart: true, what: "has 300 clients send a form of 100 kB at one byte a second",
 		holds: "each is cut off within --web.read-timeout, at most 1 s later",
 		run: func(ctx context.Context, e *env) verdict {
 			return stay(ctx, e, staying{n: e.count(300), flag: "web.read-timeout", begin: func(e *env, c net.Conn) error {
@@ -31,7 +31,7 @@ var slowAttacks = []attack{
 		},
 	},
 	{
-		name: "dripping headers", what: "has 300 clients send one byte of a header a second",
+		name: "dripping headers", apart: true, what: "has 300 clients send one byte of a header a second",
 		holds: "each is cut off within --web.read-timeout or 15 s, whichever is less",
 		run: func(ctx context.Context, e *env) verdict {
 			return stay(ctx, e, staying{n: e.count(300), flag: "web.read-timeout", most: 15 * time.Second, begin: func(_ *env, c net.Conn) error {
