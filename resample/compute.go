@@ -32,6 +32,9 @@ func (r *run) compute() error {
 		return err
 	}
 	r.result.Series = make([]Series, len(gs.labels))
+	if err := r.budget.Charge(r.ownBytes()); err != nil {
+		return err
+	}
 	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
@@ -95,6 +98,19 @@ type columnStates struct {
 	buckets []int32
 	states  []aggregate.State
 	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
+}
+
+// ownBytes is the memory of the workers for what definitions have of their own.
+func (r *run) ownBytes() (n int64) {
+	for i := range r.sources {
+		if own := r.sources[i].contents.Own; own != nil {
+			n += own.Bytes()
+		}
+	}
+	if r.Reaggregate != nil && r.Reaggregate.Own != nil {
+		n += r.Reaggregate.Own.Bytes()
+	}
+	return n * int64(r.workers)
 }
 
 // slots is the number of states that a group has for each bucket: one for each source, or for each

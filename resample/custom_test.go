@@ -146,6 +146,9 @@ func TestDefine(t *testing.T) {
 		_, err := planned(form("metric=m&start=0&every=1m&aggregates=m&define=" + url.QueryEscape(definition)))
 		require.Equal(t, &want, err, definition)
 	}
+	p, err = planned(form("metric=m&start=0&end=60&every=1m&aggregates=max&reaggregate=r&define=" + url.QueryEscape(`{name: r, state: {x: 0}, add: {x: v}, result: x}`) + "&define="))
+	require.NoError(t, err)
+	require.Contains(t, p.Explain().Note, "custom: 0 instructions")
 	closed := known
 	closed.Define = false
 	_, err = Parse(f, now, closed)

@@ -7,12 +7,13 @@ type Explanation struct {
 	Executor string   `json:"executor"`
 	Reason   string   `json:"reason"`
 	Buckets  int      `json:"buckets"`
-	First    int64    `json:"first"`  // when the first window begins, ms
-	Last     int64    `json:"last"`   // when the last window ends, ms
-	Every    string   `json:"every"`  // length of buckets
-	Period   string   `json:"period"` // length of windows
-	Reads    [2]int64 `json:"reads"`  // times of samples, from and to, ms
-	Passes   []Pass   `json:"passes"` // over the samples of a series
+	First    int64    `json:"first"`          // when the first window begins, ms
+	Last     int64    `json:"last"`           // when the last window ends, ms
+	Every    string   `json:"every"`          // length of buckets
+	Period   string   `json:"period"`         // length of windows
+	Reads    [2]int64 `json:"reads"`          // times of samples, from and to, ms
+	Passes   []Pass   `json:"passes"`         // over the samples of a series
+	Note     string   `json:"note,omitempty"` // on the aggregate of aggregates
 	Work     *Work    `json:"work,omitempty"`
 }
 
@@ -34,6 +35,9 @@ func (p *Plan) Explain() *Explanation {
 	}
 	if p.Layout.Period.N > 0 {
 		x.Period = p.Layout.Period.String()
+	}
+	if p.Reaggregate != nil {
+		x.Note = p.Reaggregate.Note
 	}
 	for i := range p.sources {
 		s := &p.sources[i]

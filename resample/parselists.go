@@ -70,6 +70,9 @@ func (p *parsing) define(values []string) error {
 	}
 	var sources []custom.Source
 	for _, text := range values {
+		if text == "" {
+			continue // of an empty list
+		}
 		s, err := custom.Read([]byte(text))
 		if err != nil {
 			return fmt.Errorf("%s; give an object with name, state, add, result and perhaps merge", clip(err.Error()))

@@ -15,6 +15,8 @@ type Own interface {
 	Make(states []State, in *Runs)
 	// Merge merges o, the numbers of a run that comes later in the order of series, into s.
 	Merge(s, o []float64)
+	// Bytes is the memory of a goroutine that makes or merges states.
+	Bytes() int64
 }
 
 // Runs are runs of a series, in order: each is at least one sample, none a stale marker.

@@ -104,6 +104,13 @@ func TestErrors(t *testing.T) {
 	_, err := many.Compile()
 	require.ErrorContains(t, err, `the part comes to more than 256 instructions; make it shorter`)
 
+	dear := Source{Name: "f", State: map[string]string{"s": "0"}, Add: map[string]string{"s": "exp(v)" + strings.Repeat("+exp(s)*pow(v, t)", 16)}, Result: "1"}
+	for i := range 16 {
+		dear.Add["s"] = strings.Replace(dear.Add["s"], "exp(s)", fmt.Sprintf("log(s+%d)", i), 1)
+	}
+	_, err = dear.Compile()
+	require.ErrorContains(t, err, `aggregate "f", add: it comes to more than 256 instructions, of which exp, log and pow count as 16; make it shorter`)
+
 	l, err := AddTo(aggregate.Library{}, []Source{{Name: "f", State: map[string]string{"s": "0"}, Add: map[string]string{"s": "v"}, Result: "s"}})
 	require.NoError(t, err)
 	for _, name := range []string{"f", "stddev", "pct", "infpct"} {

@@ -1,6 +1,8 @@
 package custom
 
 import (
+	"unsafe"
+
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
@@ -47,6 +49,11 @@ func (p *program) Size() int {
 		return len(p.fields) + 2
 	}
 	return len(p.fields)
+}
+
+// Bytes implements aggregate.Own.
+func (p *program) Bytes() int64 {
+	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(len(p.add.Instrs)+len(p.result.Instrs))
 }
 
 // Make implements aggregate.Own. Runs that follow one another are computed together, up to a block.
@@ -231,6 +238,9 @@ func (h held) Make(states []aggregate.State, in *aggregate.Runs) {
 		}
 	}
 }
+
+// Bytes implements aggregate.Own: the program runs when results are made.
+func (h held) Bytes() int64 { return h.p.Bytes() }
 
 // Merge implements aggregate.Own: both have the same window.
 func (h held) Merge(_, _ []float64) {}

@@ -126,7 +126,32 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 		}
 		outputs = append(outputs, v.register)
 	}
-	return l.finish(outputs), nil
+	c := l.finish(outputs)
+	if c.cost() > maxCost {
+		l.part = part
+		return c, l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
+	}
+	return c, nil
+}
+
+// maxCost bounds what a part may take for a sample, and so for how long nobody looks whether its
+// request has ended.
+const (
+	maxCost     = 256
+	libraryCost = 16 // of exp, log and pow, in other instructions
+)
+
+// cost is the number of instructions that compute something, those of a library as several.
+func (c *Code) cost() (n int) {
+	for _, in := range c.Instrs {
+		switch {
+		case in.Op.library():
+			n += libraryCost
+		case in.Op.operands() > 0:
+			n++
+		}
+	}
+	return n
 }
 
 // input reports whether the code reads an input.
