@@ -67,6 +67,9 @@ func (t translated) Exec(ctx context.Context) *promql.Result {
 		exec = q.ExecMatrix
 	}
 	r := exec(ctx)
+	if r.Err == nil {
+		admit.Evaluated(ctx, t.Query.Stats().Samples.TotalSamples)
+	}
 	admit.EvaluationEnded(ctx)
 	if r.Err != nil {
 		switch _, typ := respond.Classify(r.Err); typ {

@@ -23,6 +23,8 @@ type Gate struct {
 	// Queries and Lists are where queries wait, and requests for labels, series and metadata;
 	// nil bounds nothing.
 	Queries, Lists *queue.Queue
+	// Small are the queries that wait in a queue of their own; nil are none.
+	Small *Small
 	// Timeout bounds a request with its time in the queue.
 	Timeout time.Duration
 	// TenantHeader is the header that says whose a request is; requests without it, and all if
@@ -38,39 +40,56 @@ type admission struct {
 	queue     *queue.Queue
 	one, many string // "query", "queries"
 	slots     string // the flag that sets the number of slots
+	small     *Small // or nil
+}
+
+// admitted is a request that has a slot.
+type admitted struct {
+	*queue.Slot
+	small *Small // if it has a key there
+	key   uint64
+	since time.Time
 }
 
 // Query has h answer when there is a slot for the request's query, which is to be given back
-// by EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
+// by Evaluated or EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
 // form, if it has one, must have been read, so that whoever sends one slowly holds no slot.
 func (g *Gate) Query(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency"}, h, refuse)
+	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.Small}, h, refuse)
 }
 
 // List is like Query, of requests for labels, series and metadata.
 func (g *Gate) List(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists"}, h, refuse)
+	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}, h, refuse)
 }
 
 func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
 		defer cancel()
-		slot, err := q.queue.Enter(ctx, g.Client(r))
+		in, a := q.queue, &admitted{}
+		if key, ok := q.small.keyOf(r); ok {
+			if a.small, a.key = q.small, key; a.small.is(key) {
+				in = a.small.queue
+			}
+		}
+		slot, err := in.Enter(ctx, g.Client(r))
 		if err != nil {
 			w.Header().Set("Retry-After", respond.RetryAfter(err))
 			refuse(w, r, q.refusal(err))
 			return
 		}
 		defer slot.Leave()
-		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, slot)))
+		a.Slot, a.since = slot, time.Now()
+		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, a)))
 	})
 }
 
 // EvaluationEnded gives the slot of a request back.
 func EvaluationEnded(ctx context.Context) {
-	slot, _ := ctx.Value(slotKey{}).(*queue.Slot)
-	slot.Leave()
+	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil {
+		a.Leave()
+	}
 }
 
 // timeout is how long a request's query may take, the queue included. A form that was not

@@ -3,20 +3,23 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
 // queues are what requests wait in. They outlive a reload.
 type queues struct {
-	queries, reads, lists *queue.Queue
+	queries, small, reads, lists *queue.Queue
+	known                        *admit.Small // which queries wait in small
 }
 
 func newQueues(s config.Settings, reg prometheus.Registerer) queues {
 	of := func(name string) *queue.Queue {
 		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
 	}
-	q := queues{of("query"), of("read"), of("list")}
+	q := queues{queries: of("query"), small: of("small"), reads: of("read"), lists: of("list")}
+	q.known = admit.NewSmall(q.small)
 	q.set(s)
 	return q
 }
@@ -24,6 +27,7 @@ func newQueues(s config.Settings, reg prometheus.Registerer) queues {
 // set gives the queues the limits of s.
 func (q queues) set(s config.Settings) {
 	q.queries.Set(s.Query.QueueSettings.Limits(s.Query.MaxConcurrency))
+	q.small.Set(s.Query.QueueSettings.Limits(s.Query.MaxConcurrency))
 	q.lists.Set(s.Query.QueueSettings.Limits(s.Query.MaxLists))
 	q.reads.Set(s.Query.QueueSettings.Limits(s.Storage.ReadConcurrentLimit))
 }

@@ -1,0 +1,76 @@
+package admit
+
+import (
+	"context"
+	"hash/maphash"
+	"net/http"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/internal/queue"
+)
+
+const (
+	// smallSamples and smallTime are what a query reads and takes at most to count as small: a good
+	// ten milliseconds of a core, and what waiting for the upstream and for others' work adds.
+	smallSamples = 1 << 20
+	smallTime    = time.Second
+	// maxSmall is how many small queries are known; those that were asked longest ago are forgotten.
+	maxSmall = 1 << 14
+)
+
+// Small are queries that were small when they were asked last, as those of alerts and of most
+// panels are. They wait in a queue of their own and not behind large ones, which may be of the same
+// client: to a dashboard all its readers are one address.
+type Small struct {
+	queue *queue.Queue
+	seed  maphash.Seed
+	known *lru.Cache[uint64, struct{}]
+}
+
+// NewSmall returns a Small that knows of no query yet.
+func NewSmall(q *queue.Queue) *Small {
+	known, _ := lru.New[uint64, struct{}](maxSmall) // fails for no positive size
+	return &Small{q, maphash.MakeSeed(), known}
+}
+
+// keyOf is the same for requests for one query over ranges of one length; ok is false where the
+// request has no query.
+func (s *Small) keyOf(r *http.Request) (key uint64, ok bool) {
+	if s == nil || r.Form.Get("query") == "" {
+		return 0, false
+	}
+	e, err := params.Parse(r, time.Time{})
+	if err != nil {
+		return 0, false
+	}
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, text := range []string{e.Query, e.End.Sub(e.Start).String(), e.Step.String(), e.Lookback.String(), r.Form.Get("executor")} {
+		_, _ = h.WriteString(text)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64(), true
+}
+
+// is reports whether the query with a key is small.
+func (s *Small) is(key uint64) bool { return s.known.Contains(key) }
+
+// note notes what the query with a key took.
+func (s *Small) note(key uint64, samples int64, took time.Duration) {
+	if samples > smallSamples || took > smallTime {
+		s.known.Remove(key)
+		return
+	}
+	s.known.Add(key, struct{}{})
+}
+
+// Evaluated says that the request's query read so many samples, and gives its slot back.
+func Evaluated(ctx context.Context, samples int64) {
+	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil && a.small != nil {
+		a.small.note(a.key, samples, time.Since(a.since))
+	}
+	EvaluationEnded(ctx)
+}
