@@ -3,6 +3,7 @@ package resample
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"strings"
@@ -176,6 +177,69 @@ func TestCustomCores(t *testing.T) {
 					for i := range all[a] {
 						require.Equal(t, math.Float64bits(want[name][a][i]), math.Float64bits(all[a][i]), "%d workers: %s of %s", workers, text, name)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestLikeBuiltIn: custom aggregates that say what built-in ones do come to the same, of any request.
+func TestLikeBuiltIn(t *testing.T) {
+	one := func(name, start, add, merge string) custom.Source {
+		s := custom.Source{Name: name, State: map[string]string{"x": start}, Add: map[string]string{"x": add}, Result: "x"}
+		if merge != "" {
+			s.Merge = map[string]string{"x": merge}
+		}
+		return s
+	}
+	pairs := [][2]string{{"count", "n"}, {"count", "n_in_time"}, {"min", "lo"}, {"max", "hi_in_time"}, {"first", "first_in_time"}, {"rate:count", "rate:n"}, {"rate:min", "rate:lo"}, {"rate:first", "rate:first_in_time"}}
+	k := known
+	var err error
+	k.Aggregates, err = custom.AddTo(aggregate.Library{}, []custom.Source{
+		one("n", "0", "x + 1", "a.x + b.x"), one("n_in_time", "0", "x + 1", ""), one("lo", "nan", "min(x, v)", "min(a.x, b.x)"),
+		one("hi_in_time", "nan", "max(v, x)", ""), one("first_in_time", "0", "first ? v : x", ""),
+	})
+	require.NoError(t, err)
+	again := []string{"count", "min", "max"}
+	againLike := []string{"n_in_time", "lo", "hi_in_time"}
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		f := form(randomRequest(r))
+		kind := r.IntN(len(again))
+		var series []samples
+		var got [2]map[string][][]point
+		for i := range got {
+			f.Set("aggregates", "count,min,max,first,rate:count,rate:min,rate:first")
+			if f.Has("reaggregate") {
+				f.Set("reaggregate", again[kind])
+			}
+			if i == 1 {
+				f.Set("aggregates", "n,n_in_time,lo,hi_in_time,first_in_time,rate:n,rate:lo,rate:first_in_time")
+				if f.Has("reaggregate") {
+					f.Set("reaggregate", againLike[kind])
+				}
+			}
+			request, err := Parse(f, now, k)
+			require.NoError(t, err)
+			p, err := NewPlan(request)
+			require.NoError(t, err)
+			if series == nil {
+				series = randomSeries(r, p.Start, p.End, p.Grouping == nil)
+			}
+			result, err := New(Options{Workers: 1 + r.IntN(4)}).Run(t.Context(), store(t, series), p)
+			require.NoError(t, err)
+			got[i] = rows(result)
+			result.Release()
+		}
+		require.Equal(t, len(got[0]), len(got[1]), "seed %d", seed)
+		for name, custom := range got[1] {
+			builtIn := got[0][name]
+			builtIn = append([][]point{builtIn[0]}, builtIn...) // count, twice
+			for a, row := range custom {
+				require.Equal(t, len(builtIn[a]), len(row), "seed %d: %s of %s", seed, pairs[a], name)
+				for i, x := range row {
+					require.Equal(t, builtIn[a][i].bucket, x.bucket)
+					require.True(t, alike(builtIn[a][i].v, x.v, 0), "seed %d: %v of %s: %v is not %v", seed, pairs[a], name, x.v, builtIn[a][i].v)
 				}
 			}
 		}
