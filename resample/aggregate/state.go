@@ -19,6 +19,7 @@ package aggregate
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -76,7 +77,7 @@ type partForm struct {
 	merge func(s, o *State)
 }
 
-// partForms are all parts. Each comes before those that it reads, so that these merge last.
+// partForms are all parts.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
 	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
@@ -88,6 +89,15 @@ var partForms = []partForm{
 	{Times, "times", Values, func(s *State, r *Samples) { s.Times = r.Times }, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
 	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
 }
+
+// formOf are the partForms by the number of their bit: parts come after those that they read, and
+// merge before those.
+var formOf = func() (by [16]*partForm) {
+	for i := range partForms {
+		by[bits.TrailingZeros16(uint16(partForms[i].part))] = &partForms[i]
+	}
+	return by
+}()
 
 // With is the parts with those that they read.
 func (p Parts) With() Parts {
@@ -116,10 +126,8 @@ func (p Parts) Of(s *State, r *Samples) {
 	if several(p&visited) && s.visit(r.Values) {
 		rest &^= visited
 	}
-	for i := len(partForms) - 1; i >= 0; i-- {
-		if f := &partForms[i]; rest&f.part != 0 {
-			f.of(s, r)
-		}
+	for ; rest != 0; rest &= rest - 1 {
+		formOf[bits.TrailingZeros16(uint16(rest))].of(s, r)
 	}
 	s.sorted = false
 }
@@ -127,10 +135,10 @@ func (p Parts) Of(s *State, r *Samples) {
 // Merge merges o, the state of another run with the same parts, into s. Of runs that have samples
 // at one time, s's come first.
 func (p Parts) Merge(s, o *State) {
-	for i := range partForms {
-		if f := &partForms[i]; p&f.part != 0 {
-			f.merge(s, o)
-		}
+	for p != 0 {
+		last := bits.Len16(uint16(p)) - 1
+		formOf[last].merge(s, o)
+		p &^= 1 << last
 	}
 }
 
