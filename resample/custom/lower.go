@@ -41,14 +41,14 @@ type lowering struct {
 
 // binaries are the operators with two operands: of numbers, but for and and or.
 var binaries = map[string]struct {
-	op          Op
-	of, result  Kind
-	swap, negat bool // the operands change places; the result is the other truth value
+	op            Op
+	of, result    Kind
+	swap, negated bool // the operands change places; the result is the other truth value
 }{
 	"+": {op: Add}, "-": {op: Sub}, "*": {op: Mul}, "/": {op: Div},
 	"<": {op: Less, result: Truth}, ">": {op: Less, result: Truth, swap: true},
 	"<=": {op: LessEqual, result: Truth}, ">=": {op: LessEqual, result: Truth, swap: true},
-	"==": {op: Equal, result: Truth}, "!=": {op: Equal, result: Truth, negat: true},
+	"==": {op: Equal, result: Truth}, "!=": {op: Equal, result: Truth, negated: true},
 	"&&": {op: And, of: Truth, result: Truth}, "and": {op: And, of: Truth, result: Truth},
 	"||": {op: Or, of: Truth, result: Truth}, "or": {op: Or, of: Truth, result: Truth},
 }
@@ -236,7 +236,7 @@ func (l *lowering) binary(n *ast.BinaryNode) (value, error) {
 		a, b = b, a
 	}
 	r := l.add(Instr{Op: form.op, Kind: form.result, A: a, B: b})
-	if form.negat {
+	if form.negated {
 		r = l.add(Instr{Op: Not, Kind: Truth, A: r})
 	}
 	return value{r, form.result}, nil
