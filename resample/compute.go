@@ -32,9 +32,6 @@ func (r *run) compute() error {
 		return err
 	}
 	r.result.Series = make([]Series, len(gs.labels))
-	if err := r.budget.Charge(r.ownBytes()); err != nil {
-		return err
-	}
 	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
@@ -170,7 +167,7 @@ func (c *computing) alone(group int) bool {
 }
 
 // batch makes items of some series from the given one on. It returns where the next batch begins,
-// and the memory that the states of this one take.
+// and the memory that this one takes.
 func (c *computing) batch(from int) (next int, bytes int64) {
 	c.items = c.items[:cap(c.items)]
 	n, most := 0, batchBytes*int64(c.run.workers)
@@ -193,7 +190,7 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 		n++
 	}
 	c.items = c.items[:n]
-	return from + n, bytes
+	return from + n, bytes + c.ownBytes()
 }
 
 // series decodes and aggregates the series of the batch.
