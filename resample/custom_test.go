@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v2"
 
+	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/custom"
 )
@@ -154,6 +156,29 @@ func TestDefine(t *testing.T) {
 	closed.Define = false
 	_, err = Parse(f, now, closed)
 	require.ErrorContains(t, err, "requests may not define aggregates here")
+}
+
+// TestCustomLimits: samples that are held without merge count, and so does the memory of workers.
+func TestCustomLimits(t *testing.T) {
+	st := examplesData(t)
+	run := func(o Options, text string) error {
+		r, err := Parse(form("metric=m&start=0&end=60&every=1m&by=&aggregates="+text), now, withExamples(t))
+		require.NoError(t, err)
+		p, err := NewPlan(r)
+		require.NoError(t, err)
+		result, err := New(o).Run(t.Context(), st, p)
+		if err == nil {
+			result.Release()
+		}
+		return err
+	}
+	require.NoError(t, run(Options{MaxSamples: 11}, "rms"))
+	require.ErrorIs(t, run(Options{MaxSamples: 11}, "ema"), promql.ErrTooManySamples("resampling"))
+	require.NoError(t, run(Options{MaxSamples: 13}, "ema"))
+	require.NoError(t, run(Options{Workers: 2, MaxMemory: 30_000}, "sum"))
+	var beyond *operator.MemoryError
+	require.ErrorAs(t, run(Options{Workers: 2, MaxMemory: 30_000}, "rms"), &beyond)
+	require.NoError(t, run(Options{Workers: 1, MaxMemory: 30_000}, "rms"))
 }
 
 // TestCustomCores: the same bits with any number of workers, of groups with merge and without.
