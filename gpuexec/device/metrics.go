@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // metrics say what the GPUs did.
@@ -25,7 +26,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		jobs: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_gpu_jobs_total",
-			Help: "Windows, with what aggregates them, that a GPU evaluated.",
+			Help: "Windows, with what aggregates them, and resample requests that a GPU evaluated.",
 		}, []string{"gpu"}),
 		faults: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "promwarp_gpu_faults_total",
@@ -54,12 +55,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// count records a leaf that a device computed.
-func (m *metrics) count(d *Device, o *gpuexec.Outcome) {
-	s := &o.Stages
+// count records what a device computed.
+func (m *metrics) count(d *Device, work *plan.Work, s *pipeline.Stages) {
 	m.jobs.WithLabelValues(d.label()).Inc()
-	m.samples.Add(float64(o.Work.Samples))
-	m.bytes.Add(float64(o.Work.Bytes))
+	m.samples.Add(float64(work.Samples))
+	m.bytes.Add(float64(work.Bytes))
 	m.copied.Add(float64(s.CopiedBytes))
 	for stage, took := range map[string]time.Duration{
 		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,
