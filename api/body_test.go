@@ -20,18 +20,21 @@ func TestBodyMemory(t *testing.T) {
 	taken := pool.Lease(memory.Evaluation)
 	require.NoError(t, taken.Grow(t.Context(), 5<<20))
 	a := newTestAPI(t, func(o *Options) { o.Memory = pool })
-	ask := func(size int) *httptest.ResponseRecorder {
+	forwarding := newUpstream(t, func(http.ResponseWriter, *http.Request) {}).api(t, func(o *Options) { o.Memory = pool })
+	at := func(a *API, path string, size int) *httptest.ResponseRecorder {
 		body := url.Values{"query": {"up"}, "x": {strings.Repeat("a", size)}}.Encode()
-		r := httptest.NewRequest("POST", "/api/v1/query", strings.NewReader(body))
+		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, r)
 		return w
 	}
-	w := ask(1 << 20)
-	require.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
-	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	require.Contains(t, w.Body.String(), "--memory.limit")
+	ask := func(size int) *httptest.ResponseRecorder { return at(a, "/api/v1/query", size) }
+	for _, w := range []*httptest.ResponseRecorder{ask(1 << 20), at(forwarding, "/api/v1/labels", 1<<20)} {
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, w.Body)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+		require.Contains(t, w.Body.String(), "--memory.limit")
+	}
 	require.Equal(t, http.StatusOK, ask(1<<10).Code)
 	taken.Release()
 	require.Equal(t, http.StatusOK, ask(1<<20).Code)

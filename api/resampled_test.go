@@ -187,7 +187,7 @@ func TestResampleLimits(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(got.Data), "metric"))
 	code, got = ask(resample.Options{}, "&end=7200&limit=2&executor=gpu")
 	require.Equal(t, 200, code)
-	require.Equal(t, []string{"GPUs do not resample yet; the request was computed on cores"}, got.Warnings)
+	require.Equal(t, []string{"executor=gpu: the request is not on a GPU: no GPU is used"}, got.Warnings)
 
 	code, got = ask(resample.Options{MaxSamples: 239}, "&end=7200")
 	require.Equal(t, 422, code)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -110,7 +111,7 @@ func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume fun
 	return o.Outcome.Outcome, nil
 }
 
-func stages(s *gpuexec.Stages) *plan.DeviceStages {
+func stages(s *pipeline.Stages) *plan.DeviceStages {
 	return &plan.DeviceStages{
 		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
 		Waited: s.Waited.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),

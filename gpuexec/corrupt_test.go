@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
@@ -37,7 +38,7 @@ func TestCorruptAlike(t *testing.T) {
 		width := []int64{max(1, (maxT-minT)/7), grid.Interval}[(fused[true]+fused[false])%2] // not fused, or fused
 		job := jobOver(aggregation("max", "last_over_time", width, 0, nil, nil, false), grid, sel)
 		want, wantErr := cpu.Run(t.Context(), job)
-		var stages Stages
+		var stages pipeline.Stages
 		got, err := x.RunStages(t.Context(), job, &stages)
 		fused[stages.Fused]++
 		if wantErr == nil {

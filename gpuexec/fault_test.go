@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -170,17 +171,18 @@ func TestCancelled(t *testing.T) {
 	cancelled := jobOver(node, faultGrid, sel)
 	l, err := x.cpu.OpenLeaf(ctx, cancelled)
 	require.NoError(t, err)
-	workspace, err := x.begin(ctx, &x.large, &x.large)
+	workspace, err := x.Begin(ctx, &x.Large, &x.Large)
 	require.NoError(t, err)
-	j := newJob(x, workspace, task{l: l, stages: &Stages{}})
+	j := newJob(x, workspace, task{l: l, stages: &pipeline.Stages{}})
 	cancel()
 	_, err = j.run()
-	workspace.leave()
+	workspace.Leave()
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("expression evaluation"))
-	require.Zero(t, j.last, "a batch was enqueued")
-	<-x.small.turn
-	_, err = x.begin(ctx, &x.small, &x.small)
-	x.small.leave()
+	require.Zero(t, j.Stages.Batches, "a batch was enqueued")
+	small, err := x.Begin(t.Context(), &x.Small, &x.Small)
+	require.NoError(t, err)
+	_, err = x.Begin(ctx, &x.Small, &x.Small)
+	small.Leave()
 	require.ErrorIs(t, err, context.Canceled, "one that waits for another gives up, too")
 	want, err := x.cpu.Run(t.Context(), jobOver(node, faultGrid, sel))
 	require.NoError(t, err)

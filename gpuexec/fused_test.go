@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -53,7 +54,7 @@ func TestFused(t *testing.T) {
 		what := fmt.Sprintf("round %d: %s of %d ms every %d ms, %d steps, up to %g chunks", round, name, width, interval, grid.Steps, fusedWidest)
 		job := jobOver(aggregation("sum", name, width, r.Int64N(2)*100_000, nil, []string{"job"}, r.IntN(2) == 0), grid, sel)
 		want, wantErr := cpu.Run(t.Context(), job)
-		var stages Stages
+		var stages pipeline.Stages
 		got, err := x.RunStages(t.Context(), job, &stages)
 		if wantErr != nil {
 			require.EqualError(t, err, wantErr.Error(), what)
@@ -105,7 +106,7 @@ func TestFusedResets(t *testing.T) {
 				job := jobOver(aggregation("max", name, 600_000, 0, nil, []string{"instance"}, false), plan.Grid{Start: 300_000, Interval: 600_000, Steps: 17}, sel)
 				want, err := cpu.Run(t.Context(), job)
 				require.NoError(t, err)
-				var stages Stages
+				var stages pipeline.Stages
 				got, err := x.RunStages(t.Context(), job, &stages)
 				require.NoError(t, err)
 				require.True(t, stages.Fused)

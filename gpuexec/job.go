@@ -2,87 +2,76 @@
 //
 // In goes a leaf of a query, as cpuexec offers it to an accelerator; out comes an Outcome with
 // the same bits as the cores', but for what docs/gpu.md lists. A job goes through the device in
-// batches of series, which are brought, decoded, windowed and reduced on several streams, so
-// that one batch is copied while another is computed. Start reading at job.
+// batches of series, as package pipeline has it: decoded, windowed and reduced. Start reading at
+// job.
 package gpuexec
 
 import (
-	"errors"
-	"runtime"
+	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/kernels/abi"
 )
 
 // task is a leaf to compute.
 type task struct {
 	l       *cpuexec.Leaf
 	consume func(cpuexec.Rows) error // takes the rows of a window alone
-	stages  *Stages                  // what it took is noted here, as far as it came
+	stages  *pipeline.Stages         // what it took is noted here, as far as it came
 }
 
-// A job is a pipeline of batches, each of which has a slot while it is under way:
+// A job is the pipeline.Program of a leaf:
 //
-//	 bring  ──────► decode ────► window ────► reduce ────► (back) ─┐
-//	 feeder's       slot's stream                                 │
-//	 stream                                                       ▼
-//	chunks and     chunks to    columns to   values to           rows to the cores,
-//	where they     columns      values,      groups' states,     batch by batch
-//	lie            (or both     maps         heaps, rows
-//	               in one: fused)                 │
-//	                                              └─ behind the last batch ─► fetch
+//	decode ────► window ────► reduce ────► (back)
+//	chunks to    columns to   values to    rows to the cores, batch by batch
+//	columns      values,      groups' states,
+//	(or both     maps         heaps, rows
+//	in one: fused)
 //
-// While one batch is brought, another decodes and windows, and a third is reduced: that one
-// comes behind the batch before it, so that values are added in the order of the series.
-//
-//	memory.go    which device memory a job has, and what fits into a batch
-//	pipeline.go  the stages of a batch
-//	product.go   what is made of the values
-//	fetch.go     what comes back, and how a job ends
+//	windows.go  fused.go   which kernel computes the windows
+//	product.go             what is made of the values
+//	outcome.go             what comes back
 type job struct {
-	task
-	x         *Executor
-	workspace *workspace
-	f         function
-	maps      []deviceMap
-	steps     launch.Steps
-	y         *layout.Layout
-	panes     *launch.Panes // or nil
-	fuses     bool          // decoding and windows are one kernel
-	product   product
+	*pipeline.Job
+	l       *cpuexec.Leaf
+	consume func(cpuexec.Rows) error
+	x       *Executor
+	f       function
+	maps    []deviceMap
+	steps   launch.Steps
+	panes   *launch.Panes // or nil
+	fuses   bool          // decoding and windows are one kernel
+	product product
 
-	// Device memory, from the workspace's beginning. From outcome on it is fetched at the
-	// end.
-	outcome       int
-	counts, fault layout.Section
-	kept          layout.Section // uint32, one a map and place
-	reads         layout.Section // uint64, two a step: samples in the windows, and those no earlier step had
-	size          int            // of all that
-	rest          cuda.Pointer   // for the slots, each so many bytes
-	each          int
-
-	total     layout.TileSize // of the batches that were put on their way
-	last      cuda.Event      // of the last of them, or 0
-	described int64           // bytes that describe copied
-	timing    timing
+	// Device memory that is fetched at the end.
+	counts layout.Section // an abi.SeriesCounts a place
+	kept   layout.Section // uint32, one a map and place
+	reads  layout.Section // uint64, two a step: samples in the windows, and those no earlier step had
 }
 
-func newJob(x *Executor, s *workspace, t task) *job {
+func newJob(x *Executor, s *pipeline.Workspace, t task) *job {
 	l := t.l
 	j := &job{
-		task: t, x: x, workspace: s,
+		l: l, consume: t.consume, x: x,
 		f: function{window.Of(l.Window.Func)}, steps: steps(l), product: productOf(l),
 	}
+	j.Job = &pipeline.Job{
+		Machine: x.Machine, Workspace: s, Program: j, Ended: l.Done, Stages: t.stages,
+		Selected: layout.Selected{Sel: l.Selection, GroupOf: l.GroupOf, Groups: l.Groups},
+	}
+	j.Selected.From, j.Selected.To = l.Window.Reads(l.Grid)
 	for _, m := range l.Maps {
 		d, _ := mapOf(m)
 		j.maps = append(j.maps, d)
 	}
 	j.panes = j.f.panes(j.steps)
 	j.fuses = j.panes == nil && j.f.fuses(l, j.steps)
-	j.stages.Fused = j.fuses
+	j.Stages.Fused = j.fuses
 	return j
 }
 
@@ -94,20 +83,98 @@ func (j *job) run() (o cpuexec.Outcome, err error) {
 	if err := j.place(); err != nil {
 		return o, err
 	}
-	err = j.x.dev.Do(j.begin)
-	if err == nil {
-		err = j.batches()
-	}
-	var fetched []byte
-	if err == nil {
-		fetched, err = j.product.fetch(j)
-	}
-	if ended := j.end(err != nil); ended != nil {
-		err = errors.Join(err, ended)
-	}
-	runtime.KeepAlive(j.l)
+	fetched, err := j.Run()
 	if err != nil {
 		return o, err
 	}
 	return j.finish(fetched), nil
 }
+
+// cells is the number of groups times steps.
+func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
+
+// place divides the workspace's memory and finds the layout.
+func (j *job) place() error {
+	j.product.own(j)
+	j.FetchRest()
+	j.product.out(j)
+	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
+	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
+	j.reads = j.Take(2 * 8 * j.l.Grid.Steps)
+	r, ok := j.Divide()
+	if !ok {
+		// The values of the windows may fit nevertheless, batch by batch.
+		return &Unsuited{Reason: "its groups, at every step, need more memory than the executor has on the device", WindowOnly: true}
+	}
+	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
+	if j.panes != nil {
+		r.Panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
+	}
+	if err := j.product.room(j, &r); err != nil {
+		return err
+	}
+	return j.Lay(r)
+}
+
+// Begin implements pipeline.Program.
+func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
+	if err := j.product.begin(j, c, s); err != nil {
+		return err
+	}
+	for _, at := range []layout.Section{j.counts, j.kept, j.reads} {
+		if err := j.Clear(c, s, at, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Arrange implements pipeline.Program.
+func (j *job) Arrange(s *pipeline.Slot) {
+	b := s.Batch
+	b.Out = launch.Output{
+		Values: b.At(b.Output.Windows), Reads: b.At(b.Output.Reads),
+		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
+	}
+	j.product.arrange(j, s)
+}
+
+// Decode implements pipeline.Program. Fused kernels decode and compute windows at once.
+func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
+	if b.Chunks == 0 || j.fuses {
+		return nil
+	}
+	return q.DecodeSeries(&b.Batch, j.drops(), j.Report(b.Number))
+}
+
+// Compute implements pipeline.Program: windows, the maps of their values, and counting what they
+// read.
+func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
+	steps := j.steps
+	steps.PerThread = j.PerThread(b.Part, steps.Count)
+	if err := j.window(q, b, steps); err != nil {
+		return err
+	}
+	if err := j.apply(q, b); err != nil {
+		return err
+	}
+	return j.product.count(j, q, b)
+}
+
+// Reduce implements pipeline.Program.
+func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
+
+// Back implements pipeline.Program.
+func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
+
+// Deliver implements pipeline.Program.
+func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }
+
+// Fetch implements pipeline.Program.
+func (j *job) Fetch() ([]byte, error) { return j.product.fetch(j) }
+
+// End implements pipeline.Program.
+func (j *job) End(c *cuda.Context, s cuda.Stream) error { return j.product.end(j, c, s) }
+
+// Wait implements pipeline.Program.
+func (j *job) Wait() error { return j.product.wait() }

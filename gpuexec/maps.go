@@ -6,6 +6,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -38,11 +39,11 @@ func mapOf(m *plan.Map) (d deviceMap, ok bool) {
 }
 
 // apply puts the maps of a batch's values on a stream.
-func (j *job) apply(q launch.Queue, d *onDevice) error {
-	each := j.places() * int(unsafe.Sizeof(uint32(0)))
+func (j *job) apply(q launch.Queue, d *pipeline.Batch) error {
+	each := j.Places() * int(unsafe.Sizeof(uint32(0)))
 	for i, m := range j.maps {
-		kept := j.at(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
-		if err := q.MapValues(d.out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
+		kept := j.At(j.kept) + cuda.Pointer(i*each+d.Base*int(unsafe.Sizeof(uint32(0))))
+		if err := q.MapValues(d.Out.Values, d.Tiles, j.steps.Count, m.f, m.truth, m.a, m.b, kept); err != nil {
 			return err
 		}
 	}

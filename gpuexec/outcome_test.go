@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/vector"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -30,10 +31,10 @@ func TestOutcomeStays(t *testing.T) {
 		require.NotEmpty(t, o.Results.Values)
 		require.Len(t, o.Results.All, faultGrid.Steps)
 		before := encoded(t, o)
-		for _, s := range []*workspace{&x.small, &x.large} {
-			for _, slot := range s.slots {
-				for i := range slot.staging {
-					slot.staging[i]++
+		for _, s := range []*pipeline.Workspace{&x.Small, &x.Large} {
+			for _, slot := range s.Slots {
+				for i := range slot.Staging {
+					slot.Staging[i]++
 				}
 			}
 		}

@@ -71,7 +71,7 @@ func hardSelection(t testing.TB, r *rand.Rand) *selection.Selection {
 func TestPanes(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 92))
 	one, many := executor(t, Options{Memory: 64 << 20, Staging: 1 << 20}), executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
-	one.threadGoal = 1
+	one.ThreadGoal = 1
 	cpu := cpuexec.New(cpuexec.Options{})
 	for range 6 {
 		sel := hardSelection(t, r)

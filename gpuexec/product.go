@@ -6,6 +6,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -14,22 +15,22 @@ import (
 // The methods are in the order in which a job calls them.
 type product interface {
 	// own and out take device memory: for the device alone, and for what is fetched.
-	own(j *job, take func(bytes int) layout.Section)
-	out(j *job, take func(bytes int) layout.Section)
+	own(j *job)
+	out(j *job)
 	// room notes what a batch takes besides its values.
 	room(j *job, r *layout.Room) error
 	// begin puts preparing the memory on a stream.
 	begin(j *job, c *cuda.Context, s cuda.Stream) error
 
 	// arrange says where the values of a slot's batch go, and what is copied back of them.
-	arrange(j *job, s *slot)
+	arrange(j *job, s *pipeline.Slot)
 	// count puts adding up the samples that each step reads on a stream, reduce what is made
 	// of a batch's values, and back copying it back as far as arrange said where to.
-	count(j *job, q launch.Queue, d *onDevice) error
-	reduce(j *job, q launch.Queue, d *onDevice) error
-	back(j *job, c *cuda.Context, s *slot) error
+	count(j *job, q launch.Queue, d *pipeline.Batch) error
+	reduce(j *job, q launch.Queue, d *pipeline.Batch) error
+	back(j *job, c *cuda.Context, s *pipeline.Slot) error
 	// deliver hands on what came of a slot's batch, which is done.
-	deliver(j *job, s *slot) error
+	deliver(j *job, s *pipeline.Slot) error
 
 	// fetch waits for all batches and returns what is fetched behind them.
 	fetch(j *job) ([]byte, error)
@@ -60,14 +61,14 @@ func productOf(l *cpuexec.Leaf) product {
 type reduced struct{}
 
 func (reduced) room(*job, *layout.Room) error { return nil }
-func (reduced) arrange(*job, *slot)           {}
+func (reduced) arrange(*job, *pipeline.Slot)  {}
 
-func (reduced) count(j *job, q launch.Queue, d *onDevice) error {
-	n, at := j.steps.Count, j.at(j.reads)
-	return q.StepReads(d.out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
+func (reduced) count(j *job, q launch.Queue, d *pipeline.Batch) error {
+	n, at := j.steps.Count, j.At(j.reads)
+	return q.StepReads(d.Out.Reads, d.Tiles, n, at, at+cuda.Pointer(8*n))
 }
 
-func (reduced) back(*job, *cuda.Context, *slot) error { return nil }
-func (reduced) deliver(*job, *slot) error             { return nil }
-func (reduced) fetch(j *job) ([]byte, error)          { return j.fetchAll() }
-func (reduced) wait() error                           { return nil }
+func (reduced) back(*job, *cuda.Context, *pipeline.Slot) error { return nil }
+func (reduced) deliver(*job, *pipeline.Slot) error             { return nil }
+func (reduced) fetch(j *job) ([]byte, error)                   { return j.FetchAll() }
+func (reduced) wait() error                                    { return nil }

@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -20,24 +21,24 @@ type states struct {
 	values layout.Section
 }
 
-func (p *states) own(j *job, take func(int) layout.Section) {
-	p.all = take(j.cells() * int(unsafe.Sizeof(abi.State{})))
+func (p *states) own(j *job) {
+	p.all = j.Take(j.cells() * int(unsafe.Sizeof(abi.State{})))
 }
 
-func (p *states) out(j *job, take func(int) layout.Section) { p.values = take(j.cells() * 8) }
+func (p *states) out(j *job) { p.values = j.Take(j.cells() * 8) }
 
-func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.clear(c, s, p.all, 0) }
+func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.Clear(c, s, p.all, 0) }
 
-func (p *states) reduce(j *job, q launch.Queue, d *onDevice) error {
-	return q.GroupAccumulate(d.out.Values, j.steps.Count, d.groups, p.op, j.at(p.all))
+func (p *states) reduce(j *job, q launch.Queue, d *pipeline.Batch) error {
+	return q.GroupAccumulate(d.Out.Values, j.steps.Count, d.Groups, p.op, j.At(p.all))
 }
 
 func (p *states) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	return j.queue(c, s).GroupResult(j.at(p.all), uint64(j.cells()), p.op, j.at(p.values))
+	return j.Queue(c, s).GroupResult(j.At(p.all), uint64(j.cells()), p.op, j.At(p.values))
 }
 
 func (p *states) results(j *job, fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(view[float64](j, fetched, p.values))
+	to.Values = slices.Clone(pipeline.View[float64](j.Job, fetched, p.values))
 }
 
 // heaps are the product of topk and bottomk: Prometheus's heap for every group and
@@ -57,11 +58,11 @@ func (p *heaps) elements(j *job) (n int) {
 	return n
 }
 
-func (p *heaps) own(j *job, take func(int) layout.Section) { p.slots = take(4 * (j.l.Groups + 1)) }
+func (p *heaps) own(j *job) { p.slots = j.Take(4 * (j.l.Groups + 1)) }
 
-func (p *heaps) out(j *job, take func(int) layout.Section) {
+func (p *heaps) out(j *job) {
 	cells := p.elements(j) * j.l.Grid.Steps
-	p.keys, p.places, p.filled = take(8*cells), take(4*cells), take(4*j.cells())
+	p.keys, p.places, p.filled = j.Take(8*cells), j.Take(4*cells), j.Take(4*j.cells())
 }
 
 func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
@@ -69,26 +70,26 @@ func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 	for g, room := range j.l.Rooms {
 		slots = append(slots, slots[g]+uint32(room))
 	}
-	if err := j.upload(c, s, p.slots, slots); err != nil {
+	if err := pipeline.Upload(j.Job, c, s, p.slots, slots); err != nil {
 		return err
 	}
-	return j.clear(c, s, p.filled, 0)
+	return j.Clear(c, s, p.filled, 0)
 }
 
-func (p *heaps) reduce(j *job, q launch.Queue, d *onDevice) error {
-	return q.GroupRank(d.out.Values, j.steps.Count, d.groups, p.bottom, uint32(d.Base), launch.Heaps{
-		Slots: j.at(p.slots), Keys: j.at(p.keys), Places: j.at(p.places), Filled: j.at(p.filled),
+func (p *heaps) reduce(j *job, q launch.Queue, d *pipeline.Batch) error {
+	return q.GroupRank(d.Out.Values, j.steps.Count, d.Groups, p.bottom, uint32(d.Base), launch.Heaps{
+		Slots: j.At(p.slots), Keys: j.At(p.keys), Places: j.At(p.places), Filled: j.At(p.filled),
 	})
 }
 
 func (p *heaps) end(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
-	keys, places := view[float64](j, fetched, p.keys), view[uint32](j, fetched, p.places)
+	keys, places := pipeline.View[float64](j.Job, fetched, p.keys), pipeline.View[uint32](j.Job, fetched, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
-	to.Filled = slices.Clone(view[int32](j, fetched, p.filled))
-	series := make([]int32, j.places()) // at each place
-	for i, place := range j.y.Places {
+	to.Filled = slices.Clone(pipeline.View[int32](j.Job, fetched, p.filled))
+	series := make([]int32, j.Places()) // at each place
+	for i, place := range j.Layout.Places {
 		series[place] = int32(i)
 	}
 	steps := j.l.Grid.Steps
@@ -117,21 +118,21 @@ type quantiles struct {
 	answers        layout.Section
 }
 
-func (p *quantiles) own(j *job, take func(int) layout.Section) {
-	p.values = take(8 * j.places() * j.l.Grid.Steps)
-	p.members, p.first = take(4*len(j.l.GroupOf)), take(4*(j.l.Groups+1))
+func (p *quantiles) own(j *job) {
+	p.values = j.Take(8 * j.Places() * j.l.Grid.Steps)
+	p.members, p.first = j.Take(4*len(j.l.GroupOf)), j.Take(4*(j.l.Groups+1))
 }
 
-func (p *quantiles) out(j *job, take func(int) layout.Section) { p.answers = take(8 * j.cells()) }
+func (p *quantiles) out(j *job) { p.answers = j.Take(8 * j.cells()) }
 
 func (p *quantiles) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 // arrange has the values of all batches stay on the device.
-func (p *quantiles) arrange(j *job, s *slot) {
-	s.batch.out.Values = j.at(p.values) + cuda.Pointer(8*s.batch.Base*j.l.Grid.Steps)
+func (p *quantiles) arrange(j *job, s *pipeline.Slot) {
+	s.Batch.Out.Values = j.At(p.values) + cuda.Pointer(8*s.Batch.Base*j.l.Grid.Steps)
 }
 
-func (p *quantiles) reduce(*job, launch.Queue, *onDevice) error { return nil }
+func (p *quantiles) reduce(*job, launch.Queue, *pipeline.Batch) error { return nil }
 
 func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	first := make([]uint32, j.l.Groups+1)
@@ -143,19 +144,19 @@ func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	}
 	next, members := slices.Clone(first), make([]uint32, len(j.l.GroupOf))
 	for i, g := range j.l.GroupOf {
-		members[next[g]] = j.y.Places[i]
+		members[next[g]] = j.Layout.Places[i]
 		next[g]++
 	}
-	if err := j.upload(c, s, p.members, members); err != nil {
+	if err := pipeline.Upload(j.Job, c, s, p.members, members); err != nil {
 		return err
 	}
-	if err := j.upload(c, s, p.first, first); err != nil {
+	if err := pipeline.Upload(j.Job, c, s, p.first, first); err != nil {
 		return err
 	}
-	return j.queue(c, s).GroupQuantile(j.at(p.values), j.steps.Count, j.at(p.members), j.at(p.first),
-		uint32(len(members)), uint32(j.l.Groups), j.l.Aggregate.Param, j.at(p.answers), j.at(j.fault))
+	return j.Queue(c, s).GroupQuantile(j.At(p.values), j.steps.Count, j.At(p.members), j.At(p.first),
+		uint32(len(members)), uint32(j.l.Groups), j.l.Aggregate.Param, j.At(p.answers), j.At(j.Fault))
 }
 
 func (p *quantiles) results(j *job, fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(view[float64](j, fetched, p.answers))
+	to.Values = slices.Clone(pipeline.View[float64](j.Job, fetched, p.answers))
 }

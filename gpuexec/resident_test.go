@@ -16,6 +16,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -46,10 +47,10 @@ func overAll(from, chunks int) plan.Grid {
 }
 
 // check evaluates a job and compares with the CPU.
-func check(t testing.TB, x *Executor, job cpuexec.Job, what string) Stages {
+func check(t testing.TB, x *Executor, job cpuexec.Job, what string) pipeline.Stages {
 	want, err := x.cpu.Run(t.Context(), job)
 	require.NoError(t, err)
-	var s Stages
+	var s pipeline.Stages
 	got, err := x.RunStages(t.Context(), job, &s)
 	require.NoError(t, err, what)
 	same(t, want, got, true, what)
@@ -59,7 +60,7 @@ func check(t testing.TB, x *Executor, job cpuexec.Job, what string) Stages {
 
 // settled checks that nothing is in use, and that the store's memory is all there.
 func settled(t testing.TB, x *Executor) {
-	require.NoError(t, x.store.Check())
+	require.NoError(t, x.Store.Check())
 }
 
 // TestStays: a job's chunks stay on the device, so that the same job copies nothing,
@@ -109,13 +110,13 @@ func TestStays(t *testing.T) {
 	require.NoError(t, x.Keep(t.Context(), both))
 
 	// What nobody has any more does not hold memory.
-	held := x.store.Held()
+	held := x.Store.Held()
 	one, two, both = nil, nil, nil
 	small := stretchOf(t, 1, 0, 1)
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		check(t, x, jobOver(node, overAll(0, 1), small), "after all is gone")
-		return x.store.Held() < held/10
+		return x.Store.Held() < held/10
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -151,10 +152,10 @@ func TestLittleRoom(t *testing.T) {
 		s := check(t, x, job, "little memory")
 		require.Positive(t, s.CopiedBytes)
 	}
-	x.store.Clear()
+	x.Store.Clear()
 	var all []*resident.Block // with none left for slabs
 	for n := 4 << 20; n >= 256; {
-		if b := resident.AddTables(x.store, x, n); b != nil {
+		if b := resident.AddTables(x.Store, x, n); b != nil {
 			all = append(all, b)
 		} else {
 			n /= 2
@@ -162,12 +163,12 @@ func TestLittleRoom(t *testing.T) {
 	}
 	want, err := x.cpu.Run(t.Context(), job)
 	require.NoError(t, err)
-	var s Stages
+	var s pipeline.Stages
 	got, err := x.RunStages(t.Context(), job, &s)
 	require.NoError(t, err)
 	same(t, want, got, true, "no room at all")
 	require.Zero(t, s.ResidentBytes)
-	x.store.Unpin(all)
+	x.Store.Unpin(all)
 
 	x = executor(t, Options{Memory: 64 << 20, Staging: 1 << 20})
 	sel = stretchOf(t, 200, 0, 40)
@@ -182,7 +183,7 @@ func TestLittleRoom(t *testing.T) {
 // TestPageLocked: page-locked slabs are copied as they are.
 func TestPageLocked(t *testing.T) {
 	x := executor(t, Options{Memory: 64 << 20, Staging: 64 << 10})
-	pageLock(t, x.dev)
+	pageLock(t, x.Dev)
 	sel := stretchOf(t, 300, 0, 30)
 	locked := 0
 	for k := range sel.NumSlabs() {
@@ -199,7 +200,7 @@ func TestPageLocked(t *testing.T) {
 func TestNotPageLocked(t *testing.T) {
 	h := cudatest.Control(t)
 	x := executor(t, Options{Memory: 64 << 20, Staging: 64 << 10})
-	pageLock(t, x.dev)
+	pageLock(t, x.Dev)
 	h.Configure("cuMemHostRegister_v2:1=2")
 	sel := stretchOf(t, 300, 0, 30)
 	locked := 0
@@ -250,9 +251,10 @@ func TestManyAtOnce(t *testing.T) {
 // TestSmallBesideLarge: a small job does not wait for a large one.
 func TestSmallBesideLarge(t *testing.T) {
 	x := executor(t, Options{Memory: 16 << 20, Staging: 200 << 10})
-	<-x.large.turn // a large one is under way
+	large, err := x.Begin(t.Context(), &x.Large, &x.Large) // a large one is under way
+	require.NoError(t, err)
 	check(t, x, jobOver(aggregation("sum", "rate", 3_600_000, 0, nil, nil, false), overAll(0, 2), stretchOf(t, 10, 0, 2)), "a small one")
-	x.large.leave()
+	large.Leave()
 }
 
 // TestResidencyModel does at random what a cache and dashboards do, with little

@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -35,7 +36,7 @@ func (p *rows) readBytes(j *job) int { return 2 * 8 * j.l.Grid.Steps }
 
 // room says how large pieces are, which pass through half of a slot's staging memory.
 func (p *rows) room(j *job, r *layout.Room) error {
-	p.half = len(j.workspace.slots[0].staging) / 2 &^ 255
+	p.half = len(j.Workspace.Slots[0].Staging) / 2 &^ 255
 	tile := layout.Lanes * (8*j.l.Grid.Steps + 8*p.words(j) + int(unsafe.Sizeof(abi.SeriesCounts{})))
 	p.tiles = (p.half - p.readBytes(j) - 5*256) / tile
 	if p.tiles < 1 {
@@ -45,8 +46,8 @@ func (p *rows) room(j *job, r *layout.Room) error {
 	return nil
 }
 
-func (p *rows) own(*job, func(int) layout.Section) {}
-func (p *rows) out(*job, func(int) layout.Section) {}
+func (p *rows) own(*job) {}
+func (p *rows) out(*job) {}
 
 func (p *rows) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
@@ -55,7 +56,7 @@ func (p *rows) end(*job, *cuda.Context, cuda.Stream) error { return nil }
 func (p *rows) results(*job, []byte, *cpuexec.Results) {}
 
 // fetch waits for all batches, whose rows are delivered one after the other.
-func (p *rows) fetch(j *job) ([]byte, error) { return nil, errors.Join(j.drain(), p.wait()) }
+func (p *rows) fetch(j *job) ([]byte, error) { return nil, errors.Join(j.Drain(), p.wait()) }
 
 // piece is a part of a batch that is copied back at once.
 type rowsPiece struct {
@@ -65,9 +66,9 @@ type rowsPiece struct {
 }
 
 // pieces are those of a batch, one if it need not pass through staging memory.
-func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
-	reads, most := d.pieces+cuda.Pointer(8*layout.Lanes*p.words(j)*len(d.Sizes)), p.tiles
-	if d.lent != nil {
+func (p *rows) pieces(j *job, d *pipeline.Batch) (all []rowsPiece) {
+	reads, most := d.At(d.Output.Pieces)+cuda.Pointer(8*layout.Lanes*p.words(j)*len(d.Sizes)), p.tiles
+	if d.Lent != nil {
 		most = len(d.Sizes)
 	}
 	for from := 0; from < len(d.Sizes); from += most {
@@ -79,13 +80,13 @@ func (p *rows) pieces(j *job, d *onDevice) (all []rowsPiece) {
 }
 
 // count puts counting the samples that each step reads, piece by piece, on a stream.
-func (p *rows) count(j *job, q launch.Queue, d *onDevice) error {
+func (p *rows) count(j *job, q launch.Queue, d *pipeline.Batch) error {
 	n := j.steps.Count
 	for _, k := range p.pieces(j, d) {
 		if err := q.Context.Set(k.reads, 0, uint64(p.readBytes(j)), q.Stream); err != nil {
 			return err
 		}
-		from := d.out.Reads + cuda.Pointer(8*layout.Lanes*k.from*int(n))
+		from := d.Out.Reads + cuda.Pointer(8*layout.Lanes*k.from*int(n))
 		if err := q.StepReads(from, uint32(k.tiles), n, k.reads, k.reads+cuda.Pointer(8*n)); err != nil {
 			return err
 		}
@@ -94,8 +95,8 @@ func (p *rows) count(j *job, q launch.Queue, d *onDevice) error {
 }
 
 // reduce makes the rows. They go where the counts were that count has looked at.
-func (p *rows) reduce(j *job, q launch.Queue, d *onDevice) error {
-	return q.SeriesRows(d.out.Values, d.Tiles, j.steps.Count, d.out.Reads, d.pieces)
+func (p *rows) reduce(j *job, q launch.Queue, d *pipeline.Batch) error {
+	return q.SeriesRows(d.Out.Values, d.Tiles, j.steps.Count, d.Out.Reads, d.At(d.Output.Pieces))
 }
 
 // copied is a piece in the host's memory.
@@ -122,12 +123,12 @@ func (p *rows) layOut(j *job, k rowsPiece, values bool) (at copied, size int) {
 
 // deliver hands the rows of a slot's batch, which is done, to the cores. They consume
 // those in lent memory while the next batch is put on its way.
-func (p *rows) deliver(j *job, s *slot) error {
+func (p *rows) deliver(j *job, s *pipeline.Slot) error {
 	if err := p.wait(); err != nil {
 		return err
 	}
-	d := s.batch
-	if d.lent != nil {
+	d := s.Batch
+	if d.Lent != nil {
 		return p.receiveAll(j, s)
 	}
 	pieces := p.pieces(j, d)
@@ -148,34 +149,34 @@ func (p *rows) deliver(j *job, s *slot) error {
 }
 
 // send puts copying a piece to one half on its way.
-func (p *rows) send(j *job, s *slot, k rowsPiece, half int) error {
+func (p *rows) send(j *job, s *pipeline.Slot, k rowsPiece, half int) error {
 	at, _ := p.layOut(j, k, true)
-	buf := s.staging[half*p.half:]
-	from := s.batch.out.Reads + cuda.Pointer(8*k.from*layout.Lanes*j.l.Grid.Steps)
-	return j.x.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyOut(buf[at.values.At:][:at.values.Size], from, s.stream); err != nil {
+	buf := s.Staging[half*p.half:]
+	from := s.Batch.Out.Reads + cuda.Pointer(8*k.from*layout.Lanes*j.l.Grid.Steps)
+	return j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.CopyOut(buf[at.values.At:][:at.values.Size], from, s.Stream); err != nil {
 			return err
 		}
 		if err := p.sendRest(j, c, s, k, at, buf); err != nil {
 			return err
 		}
-		return c.Record(j.workspace.halves[half], s.stream)
+		return c.Record(j.Workspace.Halves[half], s.Stream)
 	})
 }
 
 // sendRest puts copying what goes with a piece's values on the slot's stream.
-func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied, buf []byte) error {
-	d, place := s.batch, k.from*layout.Lanes
+func (p *rows) sendRest(j *job, c *cuda.Context, s *pipeline.Slot, k rowsPiece, at copied, buf []byte) error {
+	d, place := s.Batch, k.from*layout.Lanes
 	for _, t := range []struct {
 		to   layout.Section
 		from cuda.Pointer
 	}{
-		{at.present, d.pieces + cuda.Pointer(8*place*p.words(j))},
-		{at.counts, d.out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(abi.SeriesCounts{})))},
+		{at.present, d.At(d.Output.Pieces) + cuda.Pointer(8*place*p.words(j))},
+		{at.counts, d.Out.Counts + cuda.Pointer(place*int(unsafe.Sizeof(abi.SeriesCounts{})))},
 		{at.reads, k.reads},
-		{at.fault, j.at(j.fault)},
+		{at.fault, j.At(j.Fault)},
 	} {
-		if err := c.CopyOut(buf[t.to.At:t.to.At+t.to.Size], t.from, s.stream); err != nil {
+		if err := c.CopyOut(buf[t.to.At:t.to.At+t.to.Size], t.from, s.Stream); err != nil {
 			return err
 		}
 	}
@@ -183,12 +184,12 @@ func (p *rows) sendRest(j *job, c *cuda.Context, s *slot, k rowsPiece, at copied
 }
 
 // receive waits for a piece and hands it to the cores.
-func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
-	if err := j.x.dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.workspace.halves[half]) }); err != nil {
+func (p *rows) receive(j *job, s *pipeline.Slot, k rowsPiece, half int) error {
+	if err := j.Dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.Workspace.Halves[half]) }); err != nil {
 		return err
 	}
 	at, _ := p.layOut(j, k, true)
-	buf := s.staging[half*p.half:]
+	buf := s.Staging[half*p.half:]
 	x := cpuexec.Rows{Values: [][]float64{layout.As[float64](buf, at.values)}, Each: k.series}
 	if err := p.rest(j, &x, k, at, buf); err != nil {
 		return err
@@ -199,7 +200,7 @@ func (p *rows) receive(j *job, s *slot, k rowsPiece, half int) error {
 // rest adds what was copied with values.
 func (p *rows) rest(j *job, x *cpuexec.Rows, k rowsPiece, at copied, buf []byte) error {
 	// It may be a fault of a later batch. Then the cores begin a little earlier.
-	if err := j.corrupt(layout.As[uint64](buf, at.fault)[0]); err != nil {
+	if err := j.Corrupt(layout.As[uint64](buf, at.fault)[0]); err != nil {
 		return err
 	}
 	reads := layout.As[int64](buf, at.reads)

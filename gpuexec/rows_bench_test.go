@@ -12,6 +12,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection/slab"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -62,7 +63,7 @@ func BenchmarkRows(b *testing.B) {
 			require.NoError(b, err)
 			for _, where := range []string{"resident", "host"} {
 				b.Run(values+"/"+how+"/"+where, func(b *testing.B) {
-					var stages Stages
+					var stages pipeline.Stages
 					start := time.Now()
 					m, err := x.Run(b.Context(), job)
 					require.NoError(b, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -74,7 +75,7 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 	all := bound(x)
 	want, err := cpu.Run(t.Context(), job)
 	require.NoError(t, err)
-	job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
+	job.Accelerator = &coresGoOn{alone{x: x, stages: &pipeline.Stages{}}}
 	both := 0
 	for _, call := range []string{"cuMemcpyDtoHAsync_v2", "cuEventSynchronize", "cuLaunchKernel"} {
 		before := h.Calls(call)
@@ -94,7 +95,7 @@ func rowsFromBoth(t *testing.T, h *cudatest.Host, job cpuexec.Job, most int64) {
 				both++
 			}
 			got.Release()
-			_, _, stuck := x.lender.Counts()
+			_, _, stuck := x.Lender.Counts()
 			require.Zero(t, stuck)
 		}
 	}
@@ -126,7 +127,7 @@ func TestWindowOnly(t *testing.T) {
 		job := jobOver(node, grid, sel)
 		want, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
-		job.Accelerator = &coresGoOn{alone{x: x, stages: &Stages{}}}
+		job.Accelerator = &coresGoOn{alone{x: x, stages: &pipeline.Stages{}}}
 		got, err := cpu.Run(t.Context(), job)
 		require.NoError(t, err)
 		same(t, want, got, true, op)

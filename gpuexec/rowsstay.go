@@ -4,6 +4,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -14,58 +15,58 @@ func (p *rows) each(j *job) int { return pinned.BufferValues / j.l.Grid.Steps }
 
 // arrange gets memory for the rows of a slot's batch, if there is enough, and for what goes
 // with them.
-func (p *rows) arrange(j *job, s *slot) {
-	d, each := s.batch, p.each(j)
-	if _, size := p.layOut(j, rowsPiece{tiles: len(d.Sizes)}, false); each == 0 || size > len(s.staging) {
+func (p *rows) arrange(j *job, s *pipeline.Slot) {
+	d, each := s.Batch, p.each(j)
+	if _, size := p.layOut(j, rowsPiece{tiles: len(d.Sizes)}, false); each == 0 || size > len(s.Staging) {
 		return
 	}
-	d.lent = j.x.lender.Lend((len(d.Series) + each - 1) / each)
+	d.Lent = j.Lender.Lend((len(d.Series) + each - 1) / each)
 }
 
 // back puts copying the rows of a slot's batch to where they may stay on its stream.
 // It comes behind those of the batch before: if batches were copied side by side, they
 // would all be done late, and nothing would be copied while the next are computed.
-func (p *rows) back(j *job, c *cuda.Context, s *slot) error {
-	d, each := s.batch, p.each(j)
-	if d.lent == nil {
+func (p *rows) back(j *job, c *cuda.Context, s *pipeline.Slot) error {
+	d, each := s.Batch, p.each(j)
+	if d.Lent == nil {
 		return nil
 	}
 	if p.last != 0 {
-		if err := c.WaitEvent(s.stream, p.last); err != nil {
+		if err := c.WaitEvent(s.Stream, p.last); err != nil {
 			return err
 		}
 	}
-	p.last = s.back
-	for k, to := range d.lent {
+	p.last = s.Returned
+	for k, to := range d.Lent {
 		n := min(each, len(d.Series)-k*each)
-		from := d.out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
-		if err := c.CopyOut(to.Bytes()[:8*n*j.l.Grid.Steps], from, s.stream); err != nil {
+		from := d.Out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
+		if err := c.CopyOut(to.Bytes()[:8*n*j.l.Grid.Steps], from, s.Stream); err != nil {
 			return err
 		}
 	}
 	k := p.pieces(j, d)[0]
 	at, _ := p.layOut(j, k, false)
-	if err := p.sendRest(j, c, s, k, at, s.staging); err != nil {
+	if err := p.sendRest(j, c, s, k, at, s.Staging); err != nil {
 		return err
 	}
-	return c.Record(s.back, s.stream)
+	return c.Record(s.Returned, s.Stream)
 }
 
 // receiveAll lets the cores consume the rows of a slot's batch, which are there.
-func (p *rows) receiveAll(j *job, s *slot) error {
-	d, lent := s.batch, s.batch.lent
+func (p *rows) receiveAll(j *job, s *pipeline.Slot) error {
+	d, lent := s.Batch, s.Batch.Lent
 	k := p.pieces(j, d)[0]
 	at, size := p.layOut(j, k, false)
-	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.x.lender.GiveBack(lent, true) }}
+	x := cpuexec.Rows{Each: p.each(j), Release: func() { j.Lender.GiveBack(lent, true) }}
 	for _, s := range lent {
 		x.Values = append(x.Values, s[:])
 	}
 	// The next batch may have the staging memory before the cores are done.
-	j.workspace.beside = append(j.workspace.beside[:0], s.staging[:size]...)
-	if err := p.rest(j, &x, k, at, j.workspace.beside); err != nil {
+	j.Workspace.Beside = append(j.Workspace.Beside[:0], s.Staging[:size]...)
+	if err := p.rest(j, &x, k, at, j.Workspace.Beside); err != nil {
 		return err
 	}
-	d.lent = nil // until x.Release
+	d.Lent = nil // until x.Release
 	p.taking = make(chan error, 1)
 	go func(done chan<- error) { done <- rescue.Do(func() error { return j.consume(x) }) }(p.taking)
 	return nil

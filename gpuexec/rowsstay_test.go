@@ -18,13 +18,13 @@ import (
 
 // free is how many buffers for rows wait to be lent.
 func free(x *Executor) int {
-	n, _, _ := x.lender.Counts()
+	n, _, _ := x.Lender.Counts()
 	return n
 }
 
 // bound is how many buffers for rows are free, or may still be taken.
 func bound(x *Executor) int {
-	free, left, _ := x.lender.Counts()
+	free, left, _ := x.Lender.Counts()
 	return free + left
 }
 

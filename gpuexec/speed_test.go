@@ -20,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/probe"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection/slab"
@@ -56,8 +57,8 @@ type speed struct {
 	Batches      int     `json:"batches"`
 
 	// Of the last runs, durations in ns.
-	ResidentStages    Stages `json:"gpu_resident_stages"`
-	NotResidentStages Stages `json:"gpu_not_resident_stages"`
+	ResidentStages    pipeline.Stages `json:"gpu_resident_stages"`
+	NotResidentStages pipeline.Stages `json:"gpu_not_resident_stages"`
 
 	// On the device alone, all batches one after the other.
 	Decode float64 `json:"kernel_decode_ms"`
@@ -83,7 +84,7 @@ func TestExecutorSpeed(t *testing.T) {
 		series = n
 	}
 	x := executor(t, Options{Memory: 32 << 30})
-	pageLock(t, x.dev)
+	pageLock(t, x.Dev)
 	start := time.Now()
 	sel, err := synthetic.Counters("m_total", series, 10_000)
 	require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestExecutorSpeed(t *testing.T) {
 	const every = 60_000 // ms
 	grid := plan.Grid{Start: synthetic.Start + every, Interval: every, Steps: 2500}
 	run := speedRun{
-		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), GPU: x.dev.Info, Link: x.Link(),
+		Date: time.Now().UTC().Format(time.RFC3339), Commit: os.Getenv(commitEnv), GPU: x.Dev.Info, Link: x.Link(),
 		Cores: runtime.GOMAXPROCS(0), Series: series, Samples: sel.NumSamples(), Chunks: sel.NumChunks(), Steps: grid.Steps,
 	}
 	for i := range series {
@@ -144,8 +145,8 @@ func TestExecutorSpeed(t *testing.T) {
 		job := jobOver(speedNode(q.op, q.f, q.width), grid, sel)
 		var got, again, want *plan.Matrix
 		var err error
-		evaluate := func(to *Stages) *plan.Matrix {
-			*to = Stages{}
+		evaluate := func(to *pipeline.Stages) *plan.Matrix {
+			*to = pipeline.Stages{}
 			m, err := x.RunStages(t.Context(), job, to)
 			require.NoError(t, err)
 			return m
@@ -198,7 +199,7 @@ func speedNode(op, f string, width int64) plan.Node {
 }
 
 // empty forgets all that is on the device.
-func (x *Executor) empty() { x.store.Clear() }
+func (x *Executor) empty() { x.Store.Clear() }
 
 // pageLock page-locks slabs that are made from now on until the test ends, as a
 // process with a GPU does.
@@ -224,36 +225,38 @@ func median(n int, f func()) float64 {
 
 // kernels measures the kernels of a job over a resident selection, one at a time.
 func (s *speed) kernels(t testing.TB, x *Executor, what cpuexec.Job) {
-	workspace, err := x.begin(t.Context(), &x.large, &x.large)
+	workspace, err := x.Begin(t.Context(), &x.Large, &x.Large)
 	require.NoError(t, err)
-	defer workspace.leave()
+	defer workspace.Leave()
 	var l *cpuexec.Leaf
 	s.Open = median(3, func() { l, err = x.cpu.OpenLeaf(t.Context(), what); require.NoError(t, err) })
-	j := newJob(x, workspace, task{l: l, stages: &Stages{}})
+	j := newJob(x, workspace, task{l: l, stages: &pipeline.Stages{}})
 	require.NoError(t, j.place())
-	require.NoError(t, x.dev.Do(j.begin))
-	require.NoError(t, x.dev.Do(func(c *cuda.Context) error {
+	require.NoError(t, x.Dev.Do(j.Job.Begin))
+	require.NoError(t, x.Dev.Do(func(c *cuda.Context) error {
 		begin, err := c.NewEvent(true)
 		require.NoError(t, err)
 		end, err := c.NewEvent(true)
 		require.NoError(t, err)
-		slot := workspace.slots[0]
-		q := j.queue(c, slot.stream)
+		slot := workspace.Slots[0]
+		q := j.Queue(c, slot.Stream)
 		ms := func(f func() error) float64 {
-			took, err := probe.Timed(c, slot.stream, begin, end, f)
+			took, err := probe.Timed(c, slot.Stream, begin, end, f)
 			require.NoError(t, err)
 			return took
 		}
 		for n := 0; ; n++ {
-			b, err := j.batch(n)
+			b, err := j.Part(n)
 			require.NoError(t, err)
 			if b == nil {
 				break
 			}
 			s.Batches++
-			d, steps := j.onDevice(b, cuda.Pointer(b.Resident.At.At), j.rest), j.steps
-			steps.PerThread = j.perThread(b)
-			s.Decode += ms(func() error { return j.decode(q, d) })
+			slot.Batch = j.OnDevice(b, cuda.Pointer(b.Resident.At.At), j.Rest)
+			j.Arrange(slot)
+			d, steps := slot.Batch, j.steps
+			steps.PerThread = j.PerThread(b, steps.Count)
+			s.Decode += ms(func() error { return j.Decode(q, d) })
 			s.Window += ms(func() error { return j.window(q, d, steps) })
 			s.Read += ms(func() error { return j.product.count(j, q, d) })
 			s.Reduce += ms(func() error { return j.product.reduce(j, q, d) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -19,7 +20,7 @@ func TestAnnotatedStages(t *testing.T) {
 	job := jobOver(aggregation("sum", "rate", 300_000, 0, nil, []string{"job"}, false), plan.Grid{Interval: 60_000, Steps: 100}, sel)
 	require.NoError(t, cuda.Annotate(cudatest.Library(t)))
 	t.Cleanup(func() { require.NoError(t, cuda.Annotate("")) })
-	var stages Stages
+	var stages pipeline.Stages
 	_, err := x.RunStages(t.Context(), job, &stages)
 	require.NoError(t, err)
 	require.Positive(t, stages.Batches)

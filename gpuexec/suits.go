@@ -9,18 +9,14 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // Unsuited is the error of a leaf that the executor declines.
-type Unsuited struct {
-	Reason     string
-	WindowOnly bool // of an aggregation, its window alone may be computed
-}
-
-func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
+type Unsuited = pipeline.Unsuited
 
 const reasonVaries = "a parameter that is not a constant is not on the GPU yet"
 

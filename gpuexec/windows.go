@@ -7,6 +7,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
 
@@ -37,17 +38,17 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 }
 
 // window puts the window function over a batch on a stream.
-func (j *job) window(q launch.Queue, d *onDevice, steps launch.Steps) error {
+func (j *job) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
 	if j.fuses {
-		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.report(d.Number), d.out)
+		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.Report(d.Number), d.Out)
 		return q.Chunks(j.f.fusedKernel(p, j.l.Window, d.Mixed), &d.Batch)
 	}
 	if j.panes != nil {
-		return q.WindowPanes(&d.Batch, steps, j.panes, abi.Operator(j.f.GPU.Number()), d.suffix, d.prefix, d.out)
+		return q.WindowPanes(&d.Batch, steps, j.panes, abi.Operator(j.f.GPU.Number()), d.At(d.Output.Suffix), d.At(d.Output.Prefix), d.Out)
 	}
-	p := launch.WindowParametersOf(&d.Batch, steps, d.out)
+	p := launch.WindowParametersOf(&d.Batch, steps, d.Out)
 	if j.f.GPU.Kernel == abi.ByOrder {
-		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.GPU.Name == "Distance", Quantile: j.l.Window.Param, Fault: j.at(j.fault)}
+		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.GPU.Name == "Distance", Quantile: j.l.Window.Param, Fault: j.At(j.Fault)}
 		return q.Window(k, &d.Batch, steps, abi.OrderBlock)
 	}
 	return q.Window(j.f.windowKernel(p, j.l), &d.Batch, steps, abi.WindowBlock)
@@ -74,8 +75,3 @@ func (f function) windowKernel(p launch.WindowParameters, l *cpuexec.Leaf) launc
 
 // drops reports whether stale markers are left out: only the instant selector reads them.
 func (j *job) drops() bool { return !j.l.Window.Func.Instant }
-
-// report is where corrupt chunks of batch n are reported.
-func (j *job) report(n int) launch.Report {
-	return launch.Report{Fault: j.at(j.fault), Base: uint64(n) << 40}
-}

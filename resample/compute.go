@@ -1,6 +1,8 @@
 package resample
 
 import (
+	"context"
+	"time"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/promql"
@@ -20,10 +22,8 @@ const (
 	stateBytes  = int64(unsafe.Sizeof(aggregate.State{}))
 )
 
-// compute goes over the series group by group, a batch at a time. In a batch each series is
-// decoded and cut into runs on some core; then the states of its runs are merged into its group's,
-// in the order of series, on a core for each range of buckets.
-func (r *run) compute() error {
+// compute has the accelerator make the rows of all groups, or the cores.
+func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	if err := r.budget.Charge(bucket.SizeBytes(r.Grid.N())); err != nil {
 		return err
 	}
@@ -32,6 +32,45 @@ func (r *run) compute() error {
 		return err
 	}
 	r.result.Series = make([]Series, len(gs.labels))
+	done, err := r.offer(a, gs)
+	if err != nil {
+		return err
+	}
+	if !done {
+		began := time.Now()
+		if turn != nil {
+			done, err := turn(r.ctx, r.sel.NumSamples())
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
+		r.waited = time.Since(began)
+		began = time.Now()
+		if err := r.onCores(gs); err != nil {
+			return err
+		}
+		if a != nil && len(gs.groupOf) > 0 {
+			a.TaskOnCores(r.task(gs), time.Since(began))
+		}
+	}
+	all := r.result.Series
+	r.result.Series = all[:0]
+	for _, s := range all {
+		if s.Rows != nil {
+			r.result.Series = append(r.result.Series, s)
+		}
+	}
+	if r.Limit > 0 && len(r.result.Series) > r.Limit {
+		r.result.Series, r.result.Truncated = r.result.Series[:r.Limit], true
+	}
+	return r.fillAll()
+}
+
+// onCores goes over the series group by group, a batch at a time. In a batch each series is
+// decoded and cut into runs on some core; then the states of its runs are merged into its group's,
+// in the order of series, on a core for each range of buckets.
+func (r *run) onCores(gs *groups) error {
 	c := &computing{run: r, groups: gs, workers: make([]worker, r.workers)}
 	for from := 0; from < len(gs.members); {
 		to, bytes := c.batch(from)
@@ -52,20 +91,7 @@ func (r *run) compute() error {
 			break
 		}
 	}
-	if err := r.failed(); err != nil {
-		return err
-	}
-	all := r.result.Series
-	r.result.Series = all[:0]
-	for _, s := range all {
-		if s.Rows != nil {
-			r.result.Series = append(r.result.Series, s)
-		}
-	}
-	if r.Limit > 0 && len(r.result.Series) > r.Limit {
-		r.result.Series, r.result.Truncated = r.result.Series[:r.Limit], true
-	}
-	return r.fillAll()
+	return r.failed()
 }
 
 // computing is the state of compute.

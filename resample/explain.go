@@ -23,13 +23,34 @@ type Pass struct {
 	Parts      []string `json:"parts"` // of the states, which the aggregates share
 }
 
-// Explain says how the plan is computed.
+// Explain says how a plan that was not run yet is computed.
+func (e *Executor) Explain(p *Plan) *Explanation {
+	x := p.Explain()
+	reason := unsuited(e.o.Accelerator, p)
+	switch {
+	case p.Executor == ChooseCores:
+		x.Executor, x.Reason = "cpu", asked
+	case reason != "":
+		x.Executor, x.Reason = "cpu", reason
+	case p.Executor == ChooseGPU:
+		x.Executor, x.Reason = "gpu", asked
+	}
+	return x
+}
+
+// asked is why a request is computed by whom it names.
+const asked = "the request asks for it"
+
+// Explain says how the plan is computed, or was.
 func (p *Plan) Explain() *Explanation {
 	n := p.Grid.N()
 	x := &Explanation{
-		Executor: "cpu", Reason: "resample requests are computed on cores", Buckets: n,
+		Executor: "auto", Reason: "a GPU or cores, whichever is expected to be faster over the samples", Buckets: n,
 		First: p.Grid.Starts[0], Last: p.Grid.Ends[n-1], Every: p.Layout.Every.String(), Period: p.Layout.Every.String(),
 		Reads: [2]int64{p.from, p.to},
+	}
+	if p.ran != nil {
+		x.Executor, x.Reason = p.ran.Executor, p.ran.Reason
 	}
 	if p.Layout.Period.N > 0 {
 		x.Period = p.Layout.Period.String()

@@ -3,9 +3,12 @@ package resample
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // groups are the groups of a selection's series, in the order of their labels.
@@ -14,6 +17,8 @@ type groups struct {
 	// The series of group g are members[first[g]:first[g+1]], in order.
 	members []int32
 	first   []int32
+	groupOf []int32        // of each series
+	clash   *labels.Labels // the first that have a label of the answer's
 }
 
 // of is the series of group g.
@@ -22,40 +27,63 @@ func (g *groups) of(k int) []int32 { return g.members[g.first[k]:g.first[k+1]] }
 // groupBytes is the memory that grouping takes for a series.
 const groupBytes = 64
 
-// groupSeries finds the groups. Without a grouping each series is one.
+// SizeBytes implements selection.Sized.
+func (g *groups) SizeBytes() int64 { return 8*int64(len(g.groupOf)) + groupBytes*int64(len(g.labels)) }
+
+// groupsKey is what groups depend on besides the series: how they are made, and by which labels.
+type groupsKey struct{ kind, labels string }
+
+// key is the groupsKey of a grouping, of which there may be none.
+func (g *Grouping) key() groupsKey {
+	switch {
+	case g == nil:
+		return groupsKey{kind: "series"}
+	case g.Without:
+		return groupsKey{"without", strings.Join(g.Labels, "\xff")}
+	}
+	return groupsKey{"by", strings.Join(g.Labels, "\xff")}
+}
+
+// groupSeries finds the groups, and notes them with the series.
 func (r *run) groupSeries() (*groups, error) {
 	series := r.sel.Series()
 	if err := r.budget.Charge(groupBytes * int64(len(series))); err != nil {
 		return nil, err
 	}
-	g := &groups{members: make([]int32, len(series)), first: []int32{0}}
-	of := make([]int32, len(series))
-	if r.Grouping == nil {
-		g.labels = series
-	} else {
-		g.labels = r.Grouping.distinct(series, of)
-	}
-	for _, ls := range g.labels {
-		if ls.Has(LabelAggregate) {
-			return nil, &Error{CodeLabelClash, "", fmt.Sprintf("series %.200s has a label %q, which the answer has of its own", ls.String(), LabelAggregate), "leave it out with without=" + LabelAggregate}
-		}
-	}
-	for i := range g.members {
-		g.members[i] = int32(i)
-		if r.Grouping == nil {
-			of[i] = int32(i)
-		}
-	}
-	slices.SortStableFunc(g.members, func(a, b int32) int { return int(of[a]) - int(of[b]) })
-	for at := range g.members {
-		if at > 0 && of[g.members[at]] != of[g.members[at-1]] {
-			g.first = append(g.first, int32(at))
-		}
-	}
-	if len(g.members) > 0 {
-		g.first = append(g.first, int32(len(g.members)))
+	g := selection.SeriesNote(r.sel.Notes(), r.Grouping.key(), func() *groups { return r.Grouping.groups(series) })
+	if ls := g.clash; ls != nil {
+		return nil, &Error{CodeLabelClash, "", fmt.Sprintf("series %.200s has a label %q, which the answer has of its own", ls.String(), LabelAggregate), "leave it out with without=" + LabelAggregate}
 	}
 	return g, nil
+}
+
+// groups are those of series. Without a grouping each series is one.
+func (g *Grouping) groups(series []labels.Labels) *groups {
+	all := &groups{members: make([]int32, len(series)), first: []int32{0}, groupOf: make([]int32, len(series))}
+	of := all.groupOf
+	for i := range all.members {
+		all.members[i], of[i] = int32(i), int32(i)
+	}
+	all.labels = series
+	if g != nil {
+		all.labels = g.distinct(series, of)
+		slices.SortStableFunc(all.members, func(a, b int32) int { return int(of[a]) - int(of[b]) })
+	}
+	for i := range all.labels {
+		if all.labels[i].Has(LabelAggregate) {
+			all.clash = &all.labels[i]
+			break
+		}
+	}
+	for at := range all.members {
+		if at > 0 && of[all.members[at]] != of[all.members[at-1]] {
+			all.first = append(all.first, int32(at))
+		}
+	}
+	if len(all.members) > 0 {
+		all.first = append(all.first, int32(len(all.members)))
+	}
+	return all
 }
 
 // distinct returns the labels of the groups of series, in order, and puts the group of each series

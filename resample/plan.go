@@ -16,6 +16,7 @@ type Plan struct {
 	// Samples of from <= t < to (ms) are read: those of the windows, and for differences as much
 	// before as a bucket is long, or lookback.
 	from, to int64
+	ran      *Work // how it was computed; nil before
 }
 
 // source is what aggregates are of: the samples of a series, or the differences between them.

@@ -21,6 +21,8 @@ type Request struct {
 	Fill        Fill
 	Limit       int  // the most series of the answer; 0 is no limit
 	Explained   bool // the answer says how it was computed
+	Executor    Choice
+	Strict      bool // with ChooseGPU it fails where no GPU computes it
 }
 
 // Grouping is by labels, or by all but some.

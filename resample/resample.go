@@ -45,11 +45,13 @@ type Options struct {
 	MaxMemory int64
 	// Memory is the process's memory, of which requests take leases; nil has no limit.
 	Memory *memory.Pool
+	// Accelerator is offered requests before cores compute them; nil is none.
+	Accelerator Accelerator
 	// Turn waits until a request over so many samples may have the cores; nil does not wait.
 	Turn func(ctx context.Context, samples int64) (done func(), err error)
 }
 
-// Executor computes resample requests on cores. It is safe for concurrent use.
+// Executor computes resample requests on cores, or has its accelerator compute them. It is safe for concurrent use.
 type Executor struct{ o Options }
 
 // New returns an executor.
@@ -71,6 +73,7 @@ type run struct {
 	held     atomic.Int64 // values of the result and samples held
 	exceeded atomic.Bool  // held was above most
 	work     counters
+	waited   time.Duration // for the cores
 	result   *Result
 }
 
@@ -78,13 +81,18 @@ type run struct {
 // the request is wrong, Prometheus's own where its time or samples are over, a *operator.MemoryError
 // or one of package memory, a *selection.CorruptError, or the storage's.
 func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Result, error) {
+	if p.Executor == ChooseGPU && p.Strict {
+		if reason := unsuited(e.o.Accelerator, p); reason != "" {
+			return nil, strictError(reason)
+		}
+	}
 	lease := e.o.Memory.Lease(memory.Evaluation)
 	for {
 		r := &run{
 			Plan: p, ctx: ctx, workers: e.o.Workers, most: int64(e.o.MaxSamples), budget: operator.NewBudget(ctx, e.o.MaxMemory, lease),
 			result: &Result{Plan: p, lease: lease},
 		}
-		err := rescue.Do(func() error { return r.over(q, e.o.Turn) })
+		err := rescue.Do(func() error { return r.over(q, e.o.Accelerator, e.o.Turn) })
 		var again *selection.Again
 		switch {
 		case err == nil:
@@ -101,7 +109,7 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 }
 
 // over computes the request over what q has.
-func (r *run) over(q storage.Queryable, turn func(context.Context, int64) (func(), error)) error {
+func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context, int64) (func(), error)) error {
 	began := time.Now()
 	querier, err := q.Querier(r.from, r.to-1)
 	if err != nil {
@@ -115,22 +123,14 @@ func (r *run) over(q storage.Queryable, turn func(context.Context, int64) (func(
 		return err
 	}
 	fetched := time.Now()
-	if turn != nil {
-		done, err := turn(r.ctx, r.sel.NumSamples())
-		if err != nil {
-			return err
-		}
-		defer done()
-	}
-	turned := time.Now()
-	if err := r.compute(); err != nil {
+	if err := r.compute(a, turn); err != nil {
 		var corrupt *selection.CorruptError
 		if errors.As(err, &corrupt) {
 			r.sel.Discard()
 		}
 		return err
 	}
-	r.explain(fetched.Sub(began), turned.Sub(fetched), time.Since(turned))
+	r.explain(fetched.Sub(began), r.waited, time.Since(fetched)-r.waited)
 	return nil
 }
 

@@ -17,6 +17,8 @@ const (
 	// ten milliseconds of a core, and what waiting for the upstream and for others' work adds.
 	smallSamples = 1 << 20
 	smallTime    = time.Second
+	// stillSmallTime is what one may take that was small before: it may have come at a bad time.
+	stillSmallTime = 10 * smallTime
 	// maxSmall is how many small queries are known; those that were asked longest ago are forgotten.
 	maxSmall = 1 << 14
 )
@@ -60,11 +62,12 @@ func (s *Small) is(key uint64) bool { return s.known.Contains(key) }
 
 // note notes what the query with a key took.
 func (s *Small) note(key uint64, samples int64, took time.Duration) {
-	if samples > smallSamples || took > smallTime {
+	switch {
+	case samples > smallSamples || took > stillSmallTime:
 		s.known.Remove(key)
-		return
+	case took <= smallTime:
+		s.known.Add(key, struct{}{})
 	}
-	s.known.Add(key, struct{}{})
 }
 
 // Evaluated says that the request's query read so many samples, and gives its slot back.

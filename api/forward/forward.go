@@ -22,6 +22,7 @@ import (
 	promhttputil "github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
 )
@@ -176,6 +177,8 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, err error) {
 	switch {
 	case respond.UnreadBody(w, err):
+	case memory.Exhausted(err): // of the request's body
+		params.FormError(w, err)
 	case errors.Is(err, context.Canceled):
 		respond.Error(w, respond.StatusClientClosed, respond.Canceled, "the request was cancelled")
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil:

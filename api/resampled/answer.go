@@ -19,16 +19,13 @@ type answer struct {
 	times    []string // of the buckets' labels: seconds since the epoch
 }
 
-func newAnswer(r *resample.Result, warning string) *answer {
+func newAnswer(r *resample.Result) *answer {
 	a := &answer{Result: r, times: make([]string, r.Grid.N())}
 	for k, ms := range r.Grid.Labels {
 		a.times[k] = strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
 	}
 	warnings, _ := r.Warnings.AsStrings("", 10, 0)
 	a.warnings = warnings
-	if warning != "" {
-		a.warnings = append(a.warnings, warning)
-	}
 	if r.Truncated {
 		a.warnings = append(a.warnings, "results truncated due to limit")
 	}

@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (d *Door) Answer(w http.ResponseWriter, r *http.Request) {
 
 // answer computes and writes the answer. An error comes before anything is written.
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, write writing) error {
-	p, warning, err := d.plan(r.Form)
+	p, err := d.plan(r.Form)
 	if err != nil {
 		return err
 	}
@@ -92,37 +93,36 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, write writing) err
 		return err
 	}
 	defer result.Release()
-	return write(w, newAnswer(result, warning))
+	return write(w, newAnswer(result))
 }
 
-// plan reads and plans a request. The warning says what of it cannot be had, if anything.
-func (d *Door) plan(form url.Values) (p *resample.Plan, warning string, err error) {
+// plan reads and plans a request.
+func (d *Door) plan(form url.Values) (*resample.Plan, error) {
 	r, err := resample.Parse(form, time.Now(), d.Parser)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	switch form.Get("executor") {
 	case "prometheus":
-		return nil, "", &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "Prometheus's engine does not resample", Hint: "use auto or cpu"}
+		return nil, &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "Prometheus's engine does not resample", Hint: "use auto, cpu or gpu"}
+	case "cpu":
+		r.Executor = resample.ChooseCores
 	case "gpu":
-		if form.Get("strict") == "true" {
-			return nil, "", &resample.Error{Code: resample.CodeUnsupported, Field: "executor", Text: "GPUs do not resample yet", Hint: "use auto or cpu, or leave strict out"}
-		}
-		warning = "GPUs do not resample yet; the request was computed on cores"
+		r.Executor = resample.ChooseGPU
+		r.Strict, _ = strconv.ParseBool(form.Get("strict")) // which was checked
 	}
-	p, err = resample.NewPlan(r)
-	return p, warning, err
+	return resample.NewPlan(r)
 }
 
 // Explain answers with how a request whose form was read is computed, and with analyze what that
 // took.
 func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
-	p, _, err := d.plan(r.Form)
+	p, err := d.plan(r.Form)
 	if err != nil {
 		d.Failed(w, err)
 		return
 	}
-	x := p.Explain()
+	x := d.Executor.Explain(p)
 	if analyze {
 		result, err := d.Executor.Run(r.Context(), d.Queryable, p)
 		admit.EvaluationEnded(r.Context())
@@ -131,6 +131,7 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
 			return
 		}
 		defer result.Release()
+		x = result.Explain()
 		x.Work = &result.Work
 	}
 	respond.Data(w, x)

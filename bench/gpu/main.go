@@ -1,12 +1,12 @@
 // Gpu measures what a GPU does for queries, on the machine that it runs on:
 //
 //	make gpubench
-//	bin/gpubench [-shapes] [-carbonara] [-crossover] [-out results.json]
+//	bin/gpubench [-shapes] [-resample] [-carbonara] [-crossover] [-out results.json]
 //	bin/gpubench -print results.json …
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes
 // all data itself. What is measured, and beside what, is in the packages shapes,
-// carbonara and crossover. Each compares the answers and fails where one is wrong.
+// carbonara, crossover and resampled. Each compares the answers and fails where one is wrong.
 package main
 
 import (
@@ -29,6 +29,7 @@ import (
 
 	"github.com/promwarp/promwarp/bench/gpu/carbonara"
 	"github.com/promwarp/promwarp/bench/gpu/crossover"
+	"github.com/promwarp/promwarp/bench/gpu/resampled"
 	"github.com/promwarp/promwarp/bench/gpu/shapes"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -49,7 +50,7 @@ func main() {
 
 // options are what the flags say.
 type options struct {
-	shapes, carbonara, crossover bool
+	shapes, carbonara, crossover, resample bool
 
 	match           *regexp.Regexp
 	series, samples int
@@ -68,17 +69,18 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f := flag.NewFlagSet("gpubench", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.BoolVar(&o.shapes, "shapes", false, "measure ten shapes of queries; takes about 8 GB of memory, and as much of the GPU's")
+	f.BoolVar(&o.resample, "resample", false, "measure resample requests; takes as much memory as -shapes")
 	f.BoolVar(&o.carbonara, "carbonara", false, "measure the experiment that promwarp began with; takes about 10 GB of memory")
 	f.BoolVar(&o.crossover, "crossover", false, "measure from how many samples on the GPU is faster")
-	match := f.String("match", "", "of -shapes and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
-	f.IntVar(&o.series, "series", 100_000, "of -shapes: series of a metric")
-	f.IntVar(&o.samples, "samples", 10_000, "of -shapes: samples of a series")
+	match := f.String("match", "", "of -shapes, -resample and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
+	f.IntVar(&o.series, "series", 100_000, "of -shapes and -resample: series of a metric")
+	f.IntVar(&o.samples, "samples", 10_000, "of -shapes and -resample: samples of a series")
 	f.IntVar(&o.points, "points", 7*1024, "of -carbonara: points of a series, a multiple of 7")
 	large := f.Int("times", 64, "of -carbonara: how many times the experiment's series to measure, too")
 	f.Float64Var(&o.most, "most", 1e9, "of -crossover: samples of the largest size")
 	f.IntVar(&o.rounds, "rounds", 9, "how often to time one thing, at most")
 	f.DurationVar(&o.budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
-	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes and -crossover")
+	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes, -resample and -crossover")
 	f.StringVar(&o.library, "library", device.Library, "the CUDA driver's library")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
@@ -99,8 +101,8 @@ func parse(args []string, w io.Writer) (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
 		return nil, fmt.Errorf("-match: %w", err)
-	case !o.shapes && !o.carbonara && !o.crossover:
-		return nil, errors.New("say what to measure: -shapes, -carbonara, -crossover, or several")
+	case !o.shapes && !o.carbonara && !o.crossover && !o.resample:
+		return nil, errors.New("say what to measure: -shapes, -resample, -carbonara, -crossover, or several")
 	case o.points < 7 || o.points%7 != 0:
 		return nil, errors.New("-points must be a multiple of 7")
 	case o.series < 1 || o.samples < 8 || o.rounds < 1:
@@ -117,6 +119,7 @@ type results struct {
 	Cores     int                    `json:"cores"`
 	Processor string                 `json:"processor"`
 	Shapes    []shapes.Row           `json:"shapes,omitempty"`
+	Resampled []resampled.Row        `json:"resampled,omitempty"`
 	Carbonara []carbonara.Comparison `json:"carbonara,omitempty"`
 	Crossover *crossover.Result      `json:"crossover,omitempty"`
 }
@@ -176,6 +179,14 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 				return shapes.Measure(ctx, s, func(rows []shapes.Row) { r.Shapes = rows; save() })
 			})
 		}},
+		{o.resample, func() error {
+			return o.withGPUs(log, func(gpus *placement.Placer) error {
+				s := resampled.Options{
+					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
+				}
+				return resampled.Measure(ctx, s, func(rows []resampled.Row) { r.Resampled = rows; save() })
+			})
+		}},
 	} {
 		if !part.wanted {
 			continue
@@ -229,6 +240,9 @@ func (r *results) tables(w io.Writer) error {
 	}
 	if len(r.Shapes) > 0 {
 		all = append(all, shapes.Table(r.Shapes))
+	}
+	if len(r.Resampled) > 0 {
+		all = append(all, resampled.Table(r.Resampled))
 	}
 	fmt.Fprintf(w, "%s, driver %s, %d cores of %s, commit %s\n", r.Machine.Devices[0].Name, r.Machine.Driver, r.Cores, r.Processor, r.Commit)
 	for _, t := range all {

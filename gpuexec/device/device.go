@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
@@ -39,14 +38,14 @@ type Device struct {
 // Number is the driver's number of the device.
 func (d *Device) Number() int { return d.info.Ordinal }
 
-// ResidentShare is the share, from 0 to 1, of a leaf's chunks that are on the device.
-func (d *Device) ResidentShare(l *cpuexec.Leaf) float64 {
+// ResidentShare is the share, from 0 to 1, of a selection's chunks that are on the device.
+func (d *Device) ResidentShare(sel *selection.Selection) float64 {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x == nil {
 		return 0
 	}
-	return d.x.ResidentShare(l)
+	return d.x.ResidentShare(sel)
 }
 
 // Leaves is the number of leaves that the device computes, or that wait for it.

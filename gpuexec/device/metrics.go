@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/internal/instrument"
-
-	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // metrics say what the GPUs did.
@@ -24,7 +24,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := instrument.With(reg)
 	return &metrics{
-		jobs:    f.Counters("promwarp_gpu_jobs_total", "Windows, with what aggregates them, that a GPU evaluated.", "gpu"),
+		jobs:    f.Counters("promwarp_gpu_jobs_total", "Windows, with what aggregates them, and resample requests that a GPU evaluated.", "gpu"),
 		faults:  f.Counters("promwarp_gpu_faults_total", "Failures of a GPU, by CUDA's name of the error.", "gpu", "reason"),
 		usable:  f.Gauges("promwarp_gpu_usable", "Whether a GPU is open and did not fail when it was last used.", "gpu"),
 		samples: f.Counter("promwarp_gpu_samples_decoded_total", "Samples decoded by GPUs."),
@@ -34,12 +34,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// count records a leaf that a device computed.
-func (m *metrics) count(d *Device, o *gpuexec.Outcome) {
-	s := &o.Stages
+// count records what a device computed.
+func (m *metrics) count(d *Device, work *plan.Work, s *pipeline.Stages) {
 	m.jobs.WithLabelValues(d.label()).Inc()
-	m.samples.Add(float64(o.Work.Samples))
-	m.bytes.Add(float64(o.Work.Bytes))
+	m.samples.Add(float64(work.Samples))
+	m.bytes.Add(float64(work.Bytes))
 	m.copied.Add(float64(s.CopiedBytes))
 	for stage, took := range map[string]time.Duration{
 		"wait": s.Waited, "job": s.Total - s.Waited, "prepare": s.Prepare,

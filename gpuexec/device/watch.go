@@ -8,6 +8,10 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -18,33 +22,55 @@ var errTrying = errors.New("it is just being tried again")
 // leaf's nor the query's is the device's, which is kept from leaves until it is time to try
 // it again.
 func (d *Device) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (o gpuexec.Outcome, err error) {
-	if !d.begin() {
-		return o, errTrying
-	}
-	o, err = d.compute(ctx, l, consume)
-	d.end(err, err != nil && isFault(l, err))
-	if err == nil {
-		d.noteTook(o.Stages.Total - o.Stages.Waited)
-		d.set.metrics.count(d, &o)
-	}
+	err = d.attempt(l.Done, &o.Work, &o.Stages, func() (err error) {
+		o, err = d.x.Evaluate(ctx, l, consume)
+		return err
+	})
 	return o, err
 }
 
-func (d *Device) compute(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (o gpuexec.Outcome, err error) {
+// Resample computes a resample request, as resampling.Evaluate does. Errors of the device are as of
+// Evaluate.
+func (d *Device) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (o resampling.Outcome, err error) {
+	err = d.attempt(t.Ended, &o.Work, &o.Stages, func() (err error) {
+		o, err = resampling.Evaluate(ctx, d.x.Machine, t, consume)
+		return err
+	})
+	return o, err
+}
+
+// attempt has f compute something while the device is open, and notes how that ended: why what
+// asks for it has ended, and what f did.
+func (d *Device) attempt(ended func() error, work *plan.Work, took *pipeline.Stages, f func() error) error {
+	if !d.begin() {
+		return errTrying
+	}
+	err := d.opened(f)
+	d.end(err, err != nil && isFault(ended, err))
+	if err == nil {
+		d.noteTook(took.Total - took.Waited)
+		d.set.metrics.count(d, work, took)
+	}
+	return err
+}
+
+// opened calls f while the device is open.
+func (d *Device) opened(f func() error) error {
 	d.use.RLock()
 	defer d.use.RUnlock()
 	if d.x == nil {
-		return o, errors.New("it is closed")
+		return errors.New("it is closed")
 	}
-	return d.x.Evaluate(ctx, l, consume)
+	return f()
 }
 
-// isFault reports whether the error of a leaf is the device's.
-func isFault(l *cpuexec.Leaf, err error) bool {
+// isFault reports whether an error is the device's.
+func isFault(ended func() error, err error) bool {
 	var query *cpuexec.QueryError
-	var unsuited *gpuexec.Unsuited
+	var request *resampling.RequestError
+	var unsuited *pipeline.Unsuited
 	var corrupt *selection.CorruptError
-	return l.Done() == nil && !errors.As(err, &query) && !errors.As(err, &unsuited) && !errors.As(err, &corrupt)
+	return ended() == nil && !errors.As(err, &query) && !errors.As(err, &request) && !errors.As(err, &unsuited) && !errors.As(err, &corrupt)
 }
 
 // noteTook notes how long a leaf took. The first is the measure until there are more.

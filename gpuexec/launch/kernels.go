@@ -35,6 +35,12 @@ const (
 	GroupQuantileKernel
 	GroupRankKernel
 	GroupResultKernel
+	CountUniqsKernel
+	GroupValuesKernel
+	MergeRunsKernel
+	OrderKeysKernel
+	RunOrderKernel
+	RunRowsKernel
 	CheckKernel
 	DecodeXORKernel
 	GroupSumKernel
@@ -71,6 +77,12 @@ var names = [numKernels]string{
 	GroupQuantileKernel:          "group_quantile",
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
+	CountUniqsKernel:             "count_uniqs",
+	GroupValuesKernel:            "group_values",
+	MergeRunsKernel:              "merge_runs",
+	OrderKeysKernel:              "order_keys",
+	RunOrderKernel:               "run_order",
+	RunRowsKernel:                "run_rows",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
 	GroupSumKernel:               "group_sum",
@@ -87,6 +99,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
+	Resample = []Kernel{CountUniqsKernel, GroupValuesKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -479,6 +492,133 @@ type GroupResult struct {
 // Launch puts the kernel on a queue.
 func (p *GroupResult) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(GroupResultKernel, grid, block, uint64(p.States), uint64(p.Count), uint64(p.Op), uint64(p.Out))
+}
+
+// RunsParameters are those that several kernels have.
+type RunsParameters struct {
+	First       cuda.Pointer // const u32*
+	Tiles       uint32
+	Rows        cuda.Pointer // const u64*
+	Chunks      cuda.Pointer // const Decoded*
+	Times       cuda.Pointer // const i64*
+	Values      cuda.Pointer // const double*
+	Starts      cuda.Pointer // const i64*
+	Ends        cuda.Pointer // const i64*
+	FirstStart  int64
+	FirstEnd    int64
+	Every       int64
+	Buckets     uint32
+	Length      uint32
+	Apart       bool
+	Differences bool
+	Since       int64
+}
+
+// CountUniqs has the parameters of the kernel count_uniqs: see kernels/resample/count_uniqs.cu.
+type CountUniqs struct {
+	RunsParameters
+	Parts  uint32
+	N      cuda.Pointer // u32*
+	Fields cuda.Pointer // double*
+	Cells  uint64
+	Points cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
+// GroupValues has the parameters of the kernel group_values: see kernels/resample/group_values.cu.
+type GroupValues struct {
+	N         cuda.Pointer // u32*
+	Fields    cuda.Pointer // double*
+	Cells     uint64
+	Parts     uint32
+	Aggregate uint32
+	Out       cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *GroupValues) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(GroupValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+}
+
+// MergeRuns has the parameters of the kernel merge_runs: see kernels/resample/merge_runs.cu.
+type MergeRuns struct {
+	N           cuda.Pointer // u32*
+	Fields      cuda.Pointer // double*
+	Cells       uint64
+	Parts       uint32
+	Buckets     uint32
+	Groups      cuda.Pointer // const u32*
+	Starts      cuda.Pointer // const u32*
+	Count       uint32
+	Again       bool
+	Aggregate   uint32
+	Found       cuda.Pointer // const double*
+	GroupN      cuda.Pointer // u32*
+	GroupFields cuda.Pointer // double*
+	GroupCells  uint64
+	GroupParts  uint32
+}
+
+// Launch puts the kernel on a queue.
+func (p *MergeRuns) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), bit(p.Again), uint64(p.Aggregate), uint64(p.Found), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+}
+
+// OrderKeys has the parameters of the kernel order_keys: see kernels/resample/order_keys.cu.
+type OrderKeys struct {
+	RunsParameters
+	Keys   cuda.Pointer // u64*
+	Begins cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *OrderKeys) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(OrderKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Keys), uint64(p.Begins))
+}
+
+// RunOrder has the parameters of the kernel run_order: see kernels/resample/run_order.cu.
+type RunOrder struct {
+	N          cuda.Pointer // const u32*
+	Begins     cuda.Pointer // const u32*
+	Keys       cuda.Pointer // const u64*
+	Rows       cuda.Pointer // const u64*
+	First      cuda.Pointer // const u32*
+	Buckets    uint32
+	Length     uint32
+	Quantiles  cuda.Pointer // const double*
+	Statistics uint32
+	Out        cuda.Pointer // double*
+	Cells      uint64
+	Fault      cuda.Pointer // u64*
+}
+
+// Launch puts the kernel on a queue.
+func (p *RunOrder) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(RunOrderKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.Rows), uint64(p.First), uint64(p.Buckets), uint64(p.Length), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.Out), uint64(p.Cells), uint64(p.Fault))
+}
+
+// RunRows has the parameters of the kernel run_rows: see kernels/resample/run_rows.cu.
+type RunRows struct {
+	N         cuda.Pointer // u32*
+	Fields    cuda.Pointer // double*
+	Cells     uint64
+	Parts     uint32
+	Aggregate uint32
+	Found     cuda.Pointer // const double*
+	Tiles     uint32
+	Buckets   uint32
+	Words     uint32
+	Rows      cuda.Pointer // double*
+	Present   cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *RunRows) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(RunRowsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Found), uint64(p.Tiles), uint64(p.Buckets), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

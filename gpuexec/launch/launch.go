@@ -23,7 +23,7 @@ type Kernel int
 func (k Kernel) String() string { return names[k] }
 
 // Queries returns the kernels that queries need.
-func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group) }
+func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Resample) }
 
 // Set holds kernels loaded on one device.
 type Set struct {

@@ -1,4 +1,4 @@
-// Package layout says where each series and chunk of a leaf goes on a device. A Layout cuts the
+// Package layout says where each series and chunk of a job goes on a device. A Layout cuts the
 // series into batches (Part) and these into tiles of 32, one a warp's lane; Fill writes the tables
 // that tell kernels where chunks are. A layout is kept with the selection. Start reading at Layout.
 package layout
@@ -9,7 +9,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/abi"
@@ -27,10 +26,21 @@ type Room struct {
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
 	Pieces int  // bytes that what is copied back of a tile takes, besides its values
+	Runs   int  // bytes that the states of a tile's runs take
+	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
 }
 
-// Layout says where each series and chunk of a leaf goes on the device. It cuts the
+// Selected are the series that a job reads, and their groups.
+type Selected struct {
+	Sel     *selection.Selection
+	GroupOf []int32 // of each series; at least one
+	Groups  int
+	// Samples of From to To (ms, both included) are read.
+	From, To int64
+}
+
+// Layout says where each series and chunk of a job goes on the device. It cuts the
 // series, in their order, into batches. Within a batch they have places in the order
 // of their groups and, within a group, their own, so that groups are stretches of
 // places; 32 places are a tile. Groups get their series in order, one batch after
@@ -40,11 +50,8 @@ type Room struct {
 // It is made batch by batch, while the first are under way already, and kept with
 // the selection for jobs that read the same chunks.
 type Layout struct {
-	Sel        *selection.Selection
-	mint, maxt int64 // ms, both included
-	groupOf    []int32
-	groups     int
-	Room       Room
+	Selected
+	Room Room
 
 	mu      sync.Mutex
 	batches []*Part
@@ -54,7 +61,7 @@ type Layout struct {
 	most    int      // series that may fit into a batch
 }
 
-// ErrNoRoom is the error of a leaf of whose series too few fit into a batch.
+// ErrNoRoom is the error of a job of whose series too few fit into a batch.
 var ErrNoRoom = fmt.Errorf("%d series alone need more memory than the executor has on the device", Lanes)
 
 // layoutKey is what a layout depends on besides the selection.
@@ -93,16 +100,13 @@ type SlabUse struct {
 	Kept  bool // by whoever keeps the selection
 }
 
-// Of returns the layout of a leaf's chunks on the device that has the store.
-func Of(store *resident.Store, l *cpuexec.Leaf, r Room) *Layout {
-	key := layoutKey{store: store, groupOf: &l.GroupOf[0], room: r}
-	key.mint, key.maxt = l.Window.Reads(l.Grid)
-	return selection.Note(l.Selection.Notes(), key, func() *Layout {
-		y := &Layout{
-			Sel: l.Selection, mint: key.mint, maxt: key.maxt, groupOf: l.GroupOf, groups: l.Groups, Room: r,
-			Places: make([]uint32, len(l.GroupOf)), most: len(l.GroupOf),
-		}
-		y.cost = 16*int(y.Sel.NumSamples())/len(l.GroupOf) + 64*y.Sel.NumChunks()/len(l.GroupOf) + 8*r.Steps
+// Of returns the layout of a job's chunks on the device that has the store.
+func Of(store *resident.Store, s Selected, r Room) *Layout {
+	key := layoutKey{store: store, groupOf: &s.GroupOf[0], mint: s.From, maxt: s.To, room: r}
+	return selection.Note(s.Sel.Notes(), key, func() *Layout {
+		n := len(s.GroupOf)
+		y := &Layout{Selected: s, Room: r, Places: make([]uint32, n), most: n}
+		y.cost = 16*int(y.Sel.NumSamples())/n + 64*y.Sel.NumChunks()/n + 8*r.Steps + r.Runs/Lanes
 		return y
 	})
 }
@@ -112,13 +116,13 @@ func Of(store *resident.Store, l *cpuexec.Leaf, r Room) *Layout {
 func (y *Layout) SizeBytes() int64 {
 	n := int64(len(y.Places))
 	tiles := (n + Lanes - 1) / Lanes
-	groups := min(n, int64(y.groups)+tiles) // a group has parts in several batches
+	groups := min(n, int64(y.Groups)+tiles) // a group has parts in several batches
 	return int64(unsafe.Sizeof(*y)) + int64(unsafe.Sizeof(Part{})) + 4*(2*n+2*groups) + tiles*int64(unsafe.Sizeof(TileSize{}))
 }
 
 // Since is the time that entries count from, in ms: a little before what is read, as
 // the first chunks are.
-func (y *Layout) Since() int64 { return y.mint - abi.EntrySpan }
+func (y *Layout) Since() int64 { return y.From - abi.EntrySpan }
 
 // Batch returns batch n, or nil behind the last.
 func (y *Layout) Batch(n int) (*Part, error) {
@@ -129,8 +133,8 @@ func (y *Layout) Batch(n int) (*Part, error) {
 		last := y.batches[len(y.batches)-1]
 		from, base = last.from+len(last.Series), last.Base+len(last.Sizes)*Lanes
 	}
-	for n == len(y.batches) && from < len(y.groupOf) && y.err == nil {
-		if b := y.plan(n, from, y.length(n, len(y.groupOf)-from)); b != nil {
+	for n == len(y.batches) && from < len(y.GroupOf) && y.err == nil {
+		if b := y.plan(n, from, y.length(n, len(y.GroupOf)-from)); b != nil {
 			b.Base = base
 			for place, series := range b.Series {
 				y.Places[series] = uint32(base + place)
@@ -158,7 +162,7 @@ func (y *Layout) length(n, left int) int {
 // not fit. It returns nil if it is to be tried again, or y.err is set.
 func (y *Layout) plan(number, from, n int) *Part {
 	b := &Part{Number: number, from: from}
-	b.sort(y.groupOf[from:from+n], y.groups)
+	b.sort(y.GroupOf[from:from+n], y.Groups)
 	b.Sizes = make([]TileSize, (n+Lanes-1)/Lanes)
 	use := make([]useCount, y.Sel.NumSlabs())
 	parallel.For(len(b.Sizes), func(k int) { b.Sizes[k] = y.size(b, k, use) })
@@ -222,7 +226,7 @@ func (b *Part) sort(groupOf []int32, groups int) {
 func (y *Layout) chunksOf(b *Part, tile int) (cs [Lanes][]selection.Chunk, positions int) {
 	positions = 1
 	for lane, s := range b.Series[tile*Lanes : min((tile+1)*Lanes, len(b.Series))] {
-		cs[lane] = y.Sel.Overlapping(int(s), y.mint, y.maxt)
+		cs[lane] = y.Sel.Overlapping(int(s), y.From, y.To)
 		positions = max(positions, len(cs[lane]))
 	}
 	return cs, positions

@@ -49,6 +49,8 @@ type Output struct {
 	Decoded, Times, Values, Windows, Reads Section
 	Suffix, Prefix                         Section // see launch.Panes
 	Pieces                                 Section // what is copied back of rows, besides their values
+	Runs                                   Section // states of runs
+	Keys                                   Section // of samples
 	size                                   int
 }
 
@@ -70,6 +72,10 @@ func NewOutput(in Input, r Room) Output {
 	o.Suffix = next(in.Tiles * r.Panes)
 	o.Prefix = next(in.Tiles * r.Panes)
 	o.Pieces = next(in.Tiles * r.Pieces)
+	o.Runs = next(in.Tiles * r.Runs)
+	if r.Keys {
+		o.Keys = next(in.Total.rows * Lanes * 8)
+	}
 	return o
 }
 

@@ -32,6 +32,7 @@ const Absent = 0x7ff0000000000002
 const (
 	NoFault    = 1<<64 - 1
 	MixedZeros = NoFault - 1
+	LongRun    = NoFault - 2 // of run_order: a run is too long to be sorted
 )
 
 // The bytes of what window_panes keeps of a pane, twice.

@@ -26,6 +26,9 @@ const u64 kAbsent = 0x7ff0000000000002ull;
 // abi.MixedZeros.
 const u64 kMixedZeros = ~0ull - 1;
 
+// The fault of a run that is too long to be sorted. Mirrors abi.LongRun.
+const u64 kLongRun = ~0ull - 2;
+
 // The state of an aggregation over so many values. Mirrors abi.State.
 struct State {
   double value;  // sum, or mean, or extreme, or sum of squared distances from the mean

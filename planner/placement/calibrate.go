@@ -38,13 +38,13 @@ func (p *Placer) calibrate(ctx context.Context, d device.Opened) error {
 		}
 	}
 	start := time.Now()
-	c, err := measure(ctx, d.Executor, p.cpu)
+	c, err := measure(ctx, d.Executor, p.cpu, p.workers())
 	if err != nil {
 		return err
 	}
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
-		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", p.workers())
+		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "gpu_resampled_per_second", int64(1e9/c.ResampleDevice.Sample), "cores_resampled_per_second", int64(1e9/c.ResampleCores.Sample), "cores", p.workers())
 	p.model.Store(newModel(c))
 	if path == "" {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -35,7 +36,7 @@ func (p *Placer) Suits(n plan.Node) string {
 	if reason := gpuexec.Suits(n); reason != "" {
 		return reason
 	}
-	_, reason := p.pick(nil)
+	_, reason := p.pick(nil, "")
 	return reason
 }
 
@@ -60,44 +61,60 @@ func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpu
 	if reason := gpuexec.SuitsLeaf(l); reason != "" {
 		return p.decline(o, reason)
 	}
-	g, reason := p.pick(l)
+	g, reason := p.pick(l.Selection, l.Window.Scan.String())
 	if g == nil {
 		return p.decline(o, reason)
 	}
-	size, model := SizeOf(l), p.model.Load()
-	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(l)))
-	o.Estimate, o.Estimated = model.estimate(size), true
-	o.Estimate[Device] += g.Wait()
-	if !forced && o.Estimate.cheaper() == Cores {
-		return p.decline(o, fmt.Sprintf("%s: %s against %s", reasonCheaper, short(o.Estimate[Cores]), short(o.Estimate[Device])))
+	size := SizeOf(l)
+	if o.Estimate, reason = p.estimate(&size, l.Selection, g, forced); reason != "" {
+		o.Estimated = true
+		return p.decline(o, reason)
 	}
+	o.Estimated = true
 	computed, err := g.Evaluate(ctx, l, consume)
 	if err != nil {
-		return p.fallback(o, l, err)
+		if o.WindowOnly, reason, err = fallback(l.Done, err); err != nil {
+			return o, err
+		}
+		return p.decline(o, reason)
 	}
 	o.Outcome, o.GPU = computed, g.Number()
-	model.observe(Device, size, o.Stages.Total-o.Stages.Waited)
+	p.model.Load().observe(Device, size, o.Stages.Total-o.Stages.Waited)
 	return o, nil
 }
 
-// fallback is the outcome of a leaf that a GPU could not compute: the cores evaluate it
-// unless the error is the query's own.
-func (p *Placer) fallback(o Placement, l *cpuexec.Leaf, err error) (Placement, error) {
+// estimate is how long each executor is expected to take for work of that size, of whose bytes
+// some are on the GPU. It says why the cores are to do it, if they are.
+func (p *Placer) estimate(size *Size, sel *selection.Selection, g gpu, forced bool) (e Estimate, reason string) {
+	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
+	e = p.model.Load().estimate(*size)
+	e[Device] += g.Wait()
+	if !forced && e.cheaper() == Cores {
+		reason = fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
+	}
+	return e, reason
+}
+
+// fallback says why the cores are to do what a GPU could not compute, and whether a leaf's window
+// alone may be computed; or it returns the error, if that is of whoever asked.
+func fallback(ended func() error, err error) (windowOnly bool, reason string, _ error) {
 	var query *cpuexec.QueryError
+	var request *resampling.RequestError
 	var unsuited *gpuexec.Unsuited
 	var corrupt *selection.CorruptError
 	switch {
 	case errors.As(err, &query):
-		return o, query
-	case l.Done() != nil:
-		return o, l.Done()
+		return false, "", query
+	case errors.As(err, &request):
+		return false, "", request.Unwrap()
+	case ended() != nil:
+		return false, "", ended()
 	case errors.As(err, &unsuited):
-		o.WindowOnly = unsuited.WindowOnly
-		return p.decline(o, unsuited.Reason)
+		return unsuited.WindowOnly, unsuited.Reason, nil
 	case errors.As(err, &corrupt):
-		return p.decline(o, reasonCorrupt)
+		return false, reasonCorrupt, nil
 	}
-	return p.decline(o, reasonFailed+": "+err.Error())
+	return false, reasonFailed + ": " + err.Error(), nil
 }
 
 // short is a duration for reading.
@@ -116,23 +133,24 @@ func (p *Placer) OnCores(l *cpuexec.Leaf, took time.Duration) {
 	}
 }
 
-// pick chooses the usable GPU that has most of the leaf's chunks. Of several it chooses the
-// one with the fewest leaves. Where none is usable it says why. The leaf may be nil.
-func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
+// pick chooses the usable GPU that has most of a selection's chunks. Of several it chooses the
+// one with the fewest leaves. Where none is usable it says why. The selection, which the selector
+// matched, may be nil.
+func (p *Placer) pick(sel *selection.Selection, selector string) (best gpu, reason string) {
 	gpus, reason := p.gpus()
 	now := time.Now()
 	var most float64
 	var least int64
 	for i := range gpus {
 		// Each selector begins with a GPU of its own, so that ties are spread.
-		g := gpus[(i+hash(l))%len(gpus)]
+		g := gpus[(i+hash(selector))%len(gpus)]
 		if why := g.Unusable(now); why != "" {
 			reason = why
 			continue
 		}
 		resident, leaves := 0.0, g.Leaves()
-		if l != nil {
-			resident = g.ResidentShare(l)
+		if sel != nil {
+			resident = g.ResidentShare(sel)
 		}
 		if best == nil || resident > most || resident == most && leaves < least {
 			best, most, least = g, resident, leaves
@@ -144,12 +162,9 @@ func (p *Placer) pick(l *cpuexec.Leaf) (best gpu, reason string) {
 	return nil, reason
 }
 
-// hash is a number that is the same for leaves of the same selector.
-func hash(l *cpuexec.Leaf) int {
-	if l == nil {
-		return 0
-	}
+// hash is a number that is the same for the same selector.
+func hash(selector string) int {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(l.Window.Scan.String()))
+	_, _ = h.Write([]byte(selector))
 	return int(h.Sum32() >> 1)
 }

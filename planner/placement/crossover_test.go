@@ -34,7 +34,8 @@ func TestCrossover(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &r))
-	require.True(t, r.Crossover.Constants.sound())
+	// It is of before there were constants of resample requests.
+	require.True(t, r.Crossover.Constants.Cores.sound() && r.Crossover.Constants.Device.sound())
 	require.Len(t, r.Crossover.Points, 13)
 	m := newModel(r.Crossover.Constants)
 	worst, far := 1.0, map[int64]bool{}

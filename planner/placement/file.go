@@ -10,7 +10,7 @@ import (
 )
 
 // fileVersion changes when constants come to mean something else.
-const fileVersion = 2
+const fileVersion = 3
 
 // maxAge is how long constants are used until they are measured again.
 const maxAge = 30 * 24 * time.Hour

@@ -13,11 +13,13 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// All leaves that are measured are sums of rates. Their sizes are:
+// All leaves that are measured are sums of rates, and all resample requests make means of
+// one group. Their sizes are:
 //
 //	series                    samples of each   mostly tells
 //	1, someSeries             someSamples       Fixed and Slow: hardly any work, little work
@@ -43,19 +45,21 @@ const clearlyMore = 3
 
 // measure finds the constants by timing whole leaves on both executors. It takes under a
 // second.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, workers int) (c Constants, err error) {
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-	device := m.costs(x.Run)
-	cores := m.costs(cpu.Run)
-	c = Constants{Device: device, Cores: cores, Link: x.Link(), Copy: m.copying(x)}
+	c = Constants{
+		Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)),
+		ResampleDevice: m.costs(resampledOn(x.Machine)), ResampleCores: m.costs(resampledBy(resample.New(resample.Options{Workers: workers}))),
+		Link: x.Link(), Copy: m.copying(x),
+	}
 	if m.err == nil && !c.sound() {
 		m.err = fmt.Errorf("the times cannot be: %+v", c)
 	}
 	return c, m.err
 }
 
-// evaluator evaluates a job.
-type evaluator func(context.Context, cpuexec.Job) (*plan.Matrix, error)
+// evaluator does what is measured over a selection, at the steps of a grid.
+type evaluator func(context.Context, *selection.Selection, plan.Grid) error
 
 // measuring times leaves until there is an error.
 type measuring struct {
@@ -101,9 +105,9 @@ func (m *measuring) copying(x *gpuexec.Executor) time.Duration {
 	if m.err != nil {
 		return 0
 	}
-	job := rates(s, grid(someSamples, usualStep))
-	there := m.median(func() error { _, err := x.Run(m.ctx, job); return err })
-	missing := m.median(func() error { x.Forget(s); _, err := x.Run(m.ctx, job); return err })
+	run, g := rates(x.Run), grid(someSamples, usualStep)
+	there := m.median(func() error { return run(m.ctx, s, g) })
+	missing := m.median(func() error { x.Forget(s); return run(m.ctx, s, g) })
 	bytes := 0
 	for i := range s.NumSeries() {
 		for _, c := range s.Chunks(i) {
@@ -119,7 +123,7 @@ func (m *measuring) leaf(run evaluator, series, samples int, step int64) timed {
 	if m.err != nil {
 		return timed{}
 	}
-	took := m.median(func() error { _, err := run(m.ctx, rates(s, g)); return err })
+	took := m.median(func() error { return run(m.ctx, s, g) })
 	return timed{Series: int64(series), Samples: s.NumSamples(), Windows: int64(series) * int64(g.Steps), Took: took}
 }
 
@@ -164,8 +168,16 @@ func grid(samples int, step int64) plan.Grid {
 	return plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / int(step)}
 }
 
-// rates is the job of a sum of rates over a selection.
-func rates(s *selection.Selection, g plan.Grid) cpuexec.Job {
+// rates evaluates sums of rates.
+func rates(run func(context.Context, cpuexec.Job) (*plan.Matrix, error)) evaluator {
+	return func(ctx context.Context, s *selection.Selection, g plan.Grid) error {
+		_, err := run(ctx, sumOfRates(s, g))
+		return err
+	}
+}
+
+// sumOfRates is the job of a sum of rates over a selection.
+func sumOfRates(s *selection.Selection, g plan.Grid) cpuexec.Job {
 	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: window.Named("rate"), Width: width, Text: "rate(measured)"}
 	return cpuexec.Job{
 		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(measured))"}, Grid: g,

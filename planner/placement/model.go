@@ -12,6 +12,10 @@ type Constants struct {
 	Cores Costs `json:"cores"`
 	// Device are the costs on a device that has the chunks already.
 	Device Costs `json:"device"`
+	// ResampleCores and ResampleDevice are the same of resample requests, whose windows are the
+	// buckets of all series.
+	ResampleCores  Costs `json:"resample_cores"`
+	ResampleDevice Costs `json:"resample_device"`
 	// Copy is what copying chunks to the device takes besides, however few, and Link how
 	// many bytes a second are copied.
 	Copy time.Duration `json:"copy_ns"`
@@ -20,7 +24,7 @@ type Constants struct {
 
 // sound reports whether estimates can be made from the constants.
 func (c *Constants) sound() bool {
-	return c.Cores.sound() && c.Device.sound() && c.Copy >= 0 && c.Copy < time.Minute && c.Link > 0 && !math.IsInf(c.Link, 0)
+	return c.Cores.sound() && c.Device.sound() && c.ResampleCores.sound() && c.ResampleDevice.sound() && c.Copy >= 0 && c.Copy < time.Minute && c.Link > 0 && !math.IsInf(c.Link, 0)
 }
 
 // Executor is who evaluates a leaf.
@@ -51,8 +55,12 @@ const handicap = 0.05
 // plain is the estimate by the constants alone, in seconds.
 func (c *Constants) plain(l Size) (s [executors]float64) {
 	series, samples, windows := float64(l.Series), float64(l.Samples), float64(l.Windows)
-	s[Cores] = c.Cores.estimate(series, samples*(1-l.Decoded*(1-handicap)), windows)
-	s[Device] = c.Device.estimate(series, samples, windows) + float64(l.Missing+l.Results)/c.Link
+	cores, device := &c.Cores, &c.Device
+	if l.Resampled {
+		cores, device = &c.ResampleCores, &c.ResampleDevice
+	}
+	s[Cores] = cores.estimate(series, samples*(1-l.Decoded*(1-handicap)), windows)
+	s[Device] = device.estimate(series, samples, windows) + float64(l.Missing+l.Results)/c.Link
 	if l.Missing > 0 {
 		s[Device] += c.Copy.Seconds()
 	}

@@ -24,6 +24,8 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -55,10 +57,11 @@ type Placer struct {
 type gpu interface {
 	Number() int
 	Unusable(now time.Time) (reason string)
-	ResidentShare(l *cpuexec.Leaf) float64
+	ResidentShare(sel *selection.Selection) float64
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
+	Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (resampling.Outcome, error)
 }
 
 // Open starts using GPUs. It fails, and waits for them, as device.Open does.

@@ -29,6 +29,9 @@ var constants = Constants{
 	Cores:  Costs{Sample: 10, Window: 10, Slow: 1},
 	Device: Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 	Link:   10e9,
+
+	ResampleCores:  Costs{Sample: 10, Window: 10, Slow: 1},
+	ResampleDevice: Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 }
 
 // log is a log that tests read.
@@ -78,7 +81,7 @@ func counters(t testing.TB, series int) *selection.Selection {
 
 // leafOf opens a leaf over so many series, of a selector.
 func leafOf(t testing.TB, ctx context.Context, series int, selector string) *cpuexec.Leaf {
-	job := rates(counters(t, series), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
+	job := sumOfRates(counters(t, series), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	job.Node.(*plan.Aggregate).Input.(*plan.Window).Scan.Text = selector
 	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(ctx, job)
 	require.NoError(t, err)
@@ -208,7 +211,7 @@ func TestWaiting(t *testing.T) {
 // TestForget: what was forgotten is copied again.
 func TestForget(t *testing.T) {
 	p, _, _ := open(t, 2, nil)
-	job := rates(counters(t, 200), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
+	job := sumOfRates(counters(t, 200), plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8})
 	var sel *selection.Selection
 	copied := func() int64 {
 		l, err := p.cpu.OpenLeaf(t.Context(), job)
@@ -267,7 +270,7 @@ func BenchmarkMeasure(b *testing.B) {
 		Require: true, MemoryFraction: 0.5, Library: cudatest.Library(b), CPU: cpu,
 		Opened: func(ctx context.Context, d device.Opened) error {
 			for b.Loop() {
-				c, err := measure(ctx, d.Executor, cpu)
+				c, err := measure(ctx, d.Executor, cpu, 2)
 				require.NoError(b, err)
 				b.Logf("%+v", c)
 			}

@@ -61,6 +61,12 @@ type Grid struct {
 // N is the number of buckets.
 func (g *Grid) N() int { return len(g.Starts) }
 
+// Every is the distance in ms between neighbouring Starts, and Ends, or 0 where they differ.
+func (g *Grid) Every() int64 { return g.every }
+
+// Apart reports whether no two windows overlap.
+func (g *Grid) Apart() bool { return g.apart }
+
 // SizeBytes is the memory of a grid with n buckets, and of the text of their labels.
 func SizeBytes(n int) int64 { return (24 + 40) * int64(n) }
 

@@ -21,6 +21,9 @@
 //     host. Means by series are `avg_over_time(points[35s])`, all that the others
 //     compute; summed is `sum(avg_over_time(points[35s]))`, what a dashboard asks, of
 //     which little is copied back.
+//   - promwarp's resample requests, of points 5 s apart: from the plan to the values in the
+//     host's memory, as `/query` answers them. Means of each series, and all aggregates that
+//     GPUs make of one group of all series.
 //   - promwarp's cores: the same job by series with all cores, from chunks.
 //
 // All times are from the host's memory to the host's memory; every way's means are
@@ -39,6 +42,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -75,6 +79,11 @@ const (
 	BySeriesHot = "promwarp_by_series_resident"
 	Summed      = "promwarp_summed"
 	SummedHot   = "promwarp_summed_resident"
+
+	Resampled    = "promwarp_resampled"
+	ResampledHot = "promwarp_resampled_resident"
+	Grouped      = "promwarp_resampled_group"
+	GroupedHot   = "promwarp_resampled_group_resident"
 )
 
 // Comparison is how long every way takes for the same points.
@@ -87,13 +96,19 @@ type Comparison struct {
 	Means      int64              `json:"means"`      // those that have points
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
-	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
-	Kernel     map[string]float64 `json:"kernel_ms"`    // on the device alone, by way
-	Stages     gpuexec.Stages     `json:"stages"`       // of the last promwarp_by_series, ns
-	HotStages  gpuexec.Stages     `json:"hot_stages"`   // of the last promwarp_by_series_resident, ns
-	SumStages  gpuexec.Stages     `json:"sum_stages"`   // of the last promwarp_summed, ns
-	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
-	Failed     map[string]string  `json:"failed,omitempty"`
+	Ms         map[string]float64 `json:"ms"`         // from the host to the host, by way
+	Kernel     map[string]float64 `json:"kernel_ms"`  // on the device alone, by way
+	Stages     pipeline.Stages    `json:"stages"`     // of the last promwarp_by_series, ns
+	HotStages  pipeline.Stages    `json:"hot_stages"` // of the last promwarp_by_series_resident, ns
+	SumStages  pipeline.Stages    `json:"sum_stages"` // of the last promwarp_summed, ns
+
+	// Of the last promwarp_resampled, resident or not, and promwarp_resampled_group, ns.
+	ResampledStages    pipeline.Stages `json:"resampled_stages"`
+	ResampledHotStages pipeline.Stages `json:"resampled_hot_stages"`
+	GroupedStages      pipeline.Stages `json:"resampled_group_stages"`
+
+	Worst  map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
+	Failed map[string]string  `json:"failed,omitempty"`
 }
 
 // Measure compares the ways for all kinds of points. save is called with what there

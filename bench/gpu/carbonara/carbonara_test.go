@@ -26,7 +26,7 @@ func TestMeasure(t *testing.T) {
 	for _, c := range all {
 		ways := []string{Arrays, ArraysAll, Cores, BySeries, BySeriesHot, Summed, SummedHot}
 		if c.From == 5 {
-			ways = append(ways, V1, V2, V3, V4, V3There)
+			ways = append(ways, V1, V2, V3, V4, V3There, Resampled, ResampledHot, Grouped, GroupedHot)
 			require.Equal(t, int64(c.Size*o.Series*o.Points), c.Points)
 			require.Equal(t, c.Points/7, c.Means)
 			require.Equal(t, 4*c.Points, c.Floats)

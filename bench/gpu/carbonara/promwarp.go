@@ -11,6 +11,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -35,12 +36,12 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	means, sum := job(p, sel, false), job(p, sel, true)
 	m := &plan.Matrix{}
 	defer func() { m.Release() }()
-	device := func(j cpuexec.Job, hot bool, stages *gpuexec.Stages) func() error {
+	device := func(j cpuexec.Job, hot bool, stages *pipeline.Stages) func() error {
 		return func() error {
 			if !hot {
 				x.Forget(sel)
 			}
-			*stages = gpuexec.Stages{}
+			*stages = pipeline.Stages{}
 			m.Release()
 			got, err := x.RunStages(ctx, j, stages)
 			if err == nil {
@@ -53,7 +54,7 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 		false: func() (float64, error) { return worst(p, flat(p, m)) },
 		true:  func() (float64, error) { return worstSum(p, size, m) },
 	}
-	var hotSum gpuexec.Stages
+	var hotSum pipeline.Stages
 	for _, w := range []struct {
 		name   string
 		summed bool
@@ -73,6 +74,9 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	} {
 		o.take(c, w.name, float64s, w.f, check[w.summed])
 		m.Release()
+	}
+	if p.from == 5 {
+		return o.resampled(ctx, c, p, size, sel, x)
 	}
 	return ctx.Err()
 }

@@ -14,7 +14,7 @@ func Tables(all []Comparison) []measure.Table {
 	}
 	ours := measure.Table{
 		Title: "promwarp, ms, and times as fast as v4:",
-		Head:  []string{"values", "points", "bytes a point", "its cores", "by series", "resident", "summed", "resident"},
+		Head:  []string{"values", "points", "bytes a point", "its cores", "by series", "resident", "summed", "resident", "/query by series", "resident", "/query, all aggregates of all series", "resident"},
 	}
 	irregular := measure.Table{
 		Title: "Points 7 s apart with gaps, ms:",
@@ -38,7 +38,8 @@ func Tables(all []Comparison) []measure.Table {
 		bytes := measure.Number(float64(c.ChunkBytes) / float64(c.Points))
 		if c.From == 5 {
 			regular.Add(c.Values, points, at(Arrays), at(ArraysAll), at(V1), at(V2), at(V3), at(V4), at(V3There))
-			ours.Add(c.Values, points, bytes, at(Cores), beside(BySeries), beside(BySeriesHot), beside(Summed), beside(SummedHot))
+			ours.Add(c.Values, points, bytes, at(Cores), beside(BySeries), beside(BySeriesHot), beside(Summed), beside(SummedHot),
+				beside(Resampled), beside(ResampledHot), beside(Grouped), beside(GroupedHot))
 			continue
 		}
 		irregular.Add(fmt.Sprintf("%d s", c.To), points, at(Arrays), at(ArraysAll), at(Runs), bytes, at(Cores),

@@ -65,10 +65,14 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.Release()
 		return nil, config.Usage(err)
 	}
+	var gpus resample.Accelerator
+	if s.gpus != nil {
+		gpus = s.gpus
+	}
 	o := api.Options{
 		Engine: g.eval.Engine,
 		Resample: resample.New(resample.Options{
-			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn,
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn, Accelerator: gpus,
 		}),
 		Queryable: g.reads.All,
 		Parser:    from.Parser(),

@@ -1,4 +1,4 @@
-package gpuexec
+package pipeline
 
 import (
 	"slices"
@@ -14,32 +14,32 @@ const worthWhole = 8
 
 // bring puts copying the slabs of a batch on its way, as far as they are not on the
 // device. Those that there is no room for are left to describe.
-func (x *Executor) bring(j *job, p *prepared) error {
-	f := x.feeder
+func (j *Job) bring(p *prepared) error {
+	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
 	if t := p.Resident; t != nil {
-		if all := append(slices.Clip(t.Slabs), t.At); x.store.PinAll(all) {
+		if all := append(slices.Clip(t.Slabs), t.At); j.Store.PinAll(all) {
 			p.slot.pinned, p.at = all, cuda.Pointer(t.At.At)
-			j.stages.ResidentBytes += int64(p.Total.Encoded)
-			return x.dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.Stream) })
+			j.Stages.ResidentBytes += int64(p.Total.Encoded)
+			return j.Dev.Do(func(c *cuda.Context) error { return c.Record(p.slot.marks[atCopied], f.Stream) })
 		}
-		x.store.Drop(t.At)
+		j.Store.Drop(t.At)
 		p.Resident = nil
 	}
-	p.bases = make([]uint64, j.y.Sel.NumSlabs())
+	p.bases = make([]uint64, j.Layout.Sel.NumSlabs())
 	var fresh []*resident.Block
 	var ts resident.Copies
 	for _, u := range p.Part.Slabs {
-		slab := j.y.Sel.Slab(u.Slab)
-		b := x.store.Find(slab)
+		slab := j.Layout.Sel.Slab(u.Slab)
+		b := j.Store.Find(slab)
 		if b != nil {
 			p.slot.pinned = append(p.slot.pinned, b)
-			j.stages.ResidentBytes += u.Bytes
+			j.Stages.ResidentBytes += u.Bytes
 		} else if u.Bytes*worthWhole >= int64(len(slab.Bytes())) {
-			if b = x.store.AddSlab(slab, !u.Kept); b != nil {
+			if b = j.Store.AddSlab(slab, !u.Kept); b != nil {
 				fresh = append(fresh, b)
-				j.stages.CopiedBytes += int64(len(slab.Bytes()))
+				j.Stages.CopiedBytes += int64(len(slab.Bytes()))
 				ts.Add(slab, b)
 			}
 		}
@@ -50,7 +50,7 @@ func (x *Executor) bring(j *job, p *prepared) error {
 	}
 	p.slot.copies = true
 	if err := f.Copy(&ts, p.slot.marks[atCopy]); err != nil {
-		x.store.Discard(fresh)
+		j.Store.Discard(fresh)
 		return err
 	}
 	p.slot.pinned = append(p.slot.pinned, fresh...)
@@ -60,13 +60,13 @@ func (x *Executor) bring(j *job, p *prepared) error {
 // describe copies the tables of a batch, and the chunks whose slabs are not on the
 // device, unless the tables are there already. base is where the memory of the
 // batch's slot begins.
-func (x *Executor) describe(j *job, p *prepared, base cuda.Pointer) error {
+func (j *Job) describe(p *prepared, base cuda.Pointer) error {
 	if p.bases == nil {
 		return nil
 	}
 	rest := uint64(base) + uint64(p.In.Bytes.At)
-	loose := j.y.Fill(p.Part, p.slot.staging, p.bases, rest, uint64(x.arena))
-	f := x.feeder
+	loose := j.Layout.Fill(p.Part, p.slot.Staging, p.bases, rest, uint64(j.arena))
+	f := j.Feeder
 	f.Lock()
 	defer f.Unlock()
 	if err := f.Staged(loose); err != nil {
@@ -74,14 +74,14 @@ func (x *Executor) describe(j *job, p *prepared, base cuda.Pointer) error {
 	}
 	var stay *resident.Block // where the tables are to stay
 	if len(loose) == 0 {
-		stay = resident.AddTables(x.store, j.y, p.In.Tables)
+		stay = resident.AddTables(j.Store, j.Layout, p.In.Tables)
 	}
 	p.at = base
 	if stay != nil {
 		p.at = cuda.Pointer(stay.At)
 	}
-	err := x.dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyIn(p.at, p.slot.staging[:p.In.Tables], f.Stream); err != nil {
+	err := j.Dev.Do(func(c *cuda.Context) error {
+		if err := c.CopyIn(p.at, p.slot.Staging[:p.In.Tables], f.Stream); err != nil {
 			return err
 		}
 		return c.Record(p.slot.marks[atCopied], f.Stream)
@@ -89,7 +89,7 @@ func (x *Executor) describe(j *job, p *prepared, base cuda.Pointer) error {
 	switch {
 	case stay == nil:
 	case err != nil:
-		x.store.Discard([]*resident.Block{stay})
+		j.Store.Discard([]*resident.Block{stay})
 	default:
 		p.Resident = &layout.Tables{At: stay, Slabs: p.slot.pinned}
 		p.slot.pinned = append(slices.Clip(p.slot.pinned), stay)

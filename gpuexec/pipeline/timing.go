@@ -1,4 +1,4 @@
-package gpuexec
+package pipeline
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ type timing struct {
 }
 
 // note reads the marks of a batch that is done, in ms from the job's beginning.
-func (t *timing) note(c *cuda.Context, since cuda.Event, l *slot, to *Stages) error {
+func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) error {
 	var at [numMarks]float64
 	for m := range at {
 		if mark(m) <= atCopied && !l.copies {
@@ -35,8 +35,8 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *slot, to *Stages) er
 	to.Decode += took(atBegin, atDecoded)
 	to.Window += took(atDecoded, atWindowed)
 	to.Reduce += took(atReduce, atReduced)
-	if l.batch.lent != nil {
-		back, err := c.Elapsed(l.marks[atReduced], l.back)
+	if l.Batch.Lent != nil {
+		back, err := c.Elapsed(l.marks[atReduced], l.Returned)
 		if err != nil {
 			return err
 		}

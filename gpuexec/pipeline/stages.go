@@ -1,4 +1,4 @@
-package gpuexec
+package pipeline
 
 import (
 	"time"

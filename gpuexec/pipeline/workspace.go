@@ -1,4 +1,4 @@
-package gpuexec
+package pipeline
 
 import (
 	"errors"
@@ -7,39 +7,39 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/resident"
 )
 
-// workspace is what one job has for itself while it is evaluated: a part of the arena,
+// Workspace is what one job has for itself while it is evaluated: a part of the arena,
 // streams, and memory to put tables together in. There are two. One is kept for
 // small jobs, so that they need not wait for a large one: their batches take turns
 // with its.
-type workspace struct {
+type Workspace struct {
 	turn   chan struct{} // holds a token while no job has the workspace
 	at     cuda.Pointer
 	size   uint64
-	slots  []*slot
+	Slots  []*Slot
 	stream cuda.Stream   // what a job begins and ends with
 	ready  cuda.Event    // the states are; times are counted from here
 	ended  cuda.Event    // the last result was fetched
 	last   cuda.Event    // all batches are done
-	halves [2]cuda.Event // rows were copied to half of a slot's staging memory
-	beside []byte        // what goes with rows that the leaf takes
+	Halves [2]cuda.Event // rows were copied to half of a slot's staging memory
+	Beside []byte        // what goes with rows that the leaf takes
 }
 
-// slot is what a batch has for itself while it is under way.
-type slot struct {
-	stream  cuda.Stream
-	staging []byte
-	marks   [numMarks]cuda.Event
-	back    cuda.Event // rows were copied back
+// Slot is what a batch has for itself while it is under way.
+type Slot struct {
+	Stream   cuda.Stream
+	Staging  []byte
+	marks    [numMarks]cuda.Event
+	Returned cuda.Event // rows were copied back
 
 	// Of the batch that has it.
 	busy   bool // work was put on the stream
 	copies bool // something was copied
 	pinned []*resident.Block
-	batch  *onDevice
+	Batch  *Batch
 }
 
 // free says that nothing of a batch is under way any more.
-func (s *slot) free() { s.busy, s.copies, s.pinned, s.batch = false, false, nil, nil }
+func (s *Slot) free() { s.busy, s.copies, s.pinned, s.Batch = false, false, nil, nil }
 
 // mark is a place in a batch's work.
 type mark int
@@ -55,19 +55,19 @@ const (
 	numMarks
 )
 
-func (s *workspace) take(c *cuda.Context, slots, staging int) (err error) {
+func (s *Workspace) take(c *cuda.Context, slots, staging int) (err error) {
 	if s.stream, err = c.NewStream(); err != nil {
 		return err
 	}
-	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last, &s.halves[0], &s.halves[1]} {
+	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last, &s.Halves[0], &s.Halves[1]} {
 		if *e, err = c.NewEvent(true); err != nil {
 			return err
 		}
 	}
 	for range slots {
-		l := &slot{}
-		s.slots = append(s.slots, l)
-		if l.stream, err = c.NewStream(); err != nil {
+		l := &Slot{}
+		s.Slots = append(s.Slots, l)
+		if l.Stream, err = c.NewStream(); err != nil {
 			return err
 		}
 		for m := range l.marks {
@@ -75,10 +75,10 @@ func (s *workspace) take(c *cuda.Context, slots, staging int) (err error) {
 				return err
 			}
 		}
-		if l.back, err = c.NewEvent(true); err != nil {
+		if l.Returned, err = c.NewEvent(true); err != nil {
 			return err
 		}
-		if l.staging, err = c.AllocHost(staging); err != nil {
+		if l.Staging, err = c.AllocHost(staging); err != nil {
 			return err
 		}
 	}
@@ -87,22 +87,22 @@ func (s *workspace) take(c *cuda.Context, slots, staging int) (err error) {
 }
 
 // release gives back what was taken, as far as it was.
-func (s *workspace) release(c *cuda.Context) error {
+func (s *Workspace) release(c *cuda.Context) error {
 	var errs []error
-	for _, l := range s.slots {
-		if l.stream != 0 {
-			errs = append(errs, c.DestroyStream(l.stream))
+	for _, l := range s.Slots {
+		if l.Stream != 0 {
+			errs = append(errs, c.DestroyStream(l.Stream))
 		}
-		for _, e := range append(l.marks[:], l.back) {
+		for _, e := range append(l.marks[:], l.Returned) {
 			if e != 0 {
 				errs = append(errs, c.DestroyEvent(e))
 			}
 		}
-		if l.staging != nil {
-			errs = append(errs, c.FreeHost(l.staging))
+		if l.Staging != nil {
+			errs = append(errs, c.FreeHost(l.Staging))
 		}
 	}
-	for _, e := range []cuda.Event{s.ready, s.ended, s.last, s.halves[0], s.halves[1]} {
+	for _, e := range []cuda.Event{s.ready, s.ended, s.last, s.Halves[0], s.Halves[1]} {
 		if e != 0 {
 			errs = append(errs, c.DestroyEvent(e))
 		}
@@ -112,3 +112,6 @@ func (s *workspace) release(c *cuda.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Leave lets another job have the workspace.
+func (s *Workspace) Leave() { s.turn <- struct{}{} }

@@ -1,0 +1,116 @@
+package carbonara
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/gpuexec"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
+)
+
+// everyAggregate are those that GPUs make of one group of all series.
+const everyAggregate = "mean,count,sum,min,max,range,std,var,first,last,time_weighted_mean"
+
+// resampled measures promwarp's resample requests.
+func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size int, sel *selection.Selection, x *gpuexec.Executor) error {
+	bySeries, err := p.request("mean", "")
+	if err != nil {
+		return err
+	}
+	ofAll, err := p.request(everyAggregate, "&by=")
+	if err != nil {
+		return err
+	}
+	a := &resampling.Alone{Machine: x.Machine}
+	e := resample.New(resample.Options{Accelerator: a})
+	var last *resample.Result
+	device := func(p *resample.Plan, hot bool, stages *pipeline.Stages) func() error {
+		return func() (err error) {
+			if !hot {
+				x.Forget(sel)
+			}
+			if last != nil {
+				last.Release()
+			}
+			last, err = e.Run(ctx, synthetic.Storage{Selection: sel}, p)
+			*stages = a.Last.Stages
+			return err
+		}
+	}
+	means := func() (float64, error) { return worst(p, p.rows(last)) }
+	group := func() (float64, error) { return p.worstOfAll(last) }
+	var hotGroup pipeline.Stages
+	for _, w := range []struct {
+		name  string
+		f     func() error
+		check func() (float64, error)
+	}{
+		{Grouped, device(ofAll, false, &c.GroupedStages), group},
+		{GroupedHot, device(ofAll, true, &hotGroup), group},
+		{Resampled, device(bySeries, false, &c.ResampledStages), means},
+		{ResampledHot, device(bySeries, true, &c.ResampledHotStages), means},
+	} {
+		o.take(c, w.name, float64s, w.f, w.check)
+	}
+	if last != nil {
+		last.Release()
+	}
+	return ctx.Err()
+}
+
+// request is a resample request whose buckets are the points' means.
+func (p *points) request(aggregates, more string) (*resample.Plan, error) {
+	start := synthetic.Start / 1000
+	f, err := url.ParseQuery(fmt.Sprintf("metric=points&start=%d&end=%d&origin=start&every=%d&closed=right&aggregates=%s%s",
+		start, start+p.to*p.steps, p.to, aggregates, more))
+	if err != nil {
+		return nil, err
+	}
+	r, err := resample.Parse(f, time.Now(), parser.NewParser(parser.Options{}))
+	if err != nil {
+		return nil, err
+	}
+	r.Executor, r.Strict = resample.ChooseGPU, true
+	return resample.NewPlan(r)
+}
+
+// rows are the first values of a result's series, row by row, NaN where there is none.
+func (p *points) rows(r *resample.Result) (out []float64) {
+	for i := range r.Series {
+		at := len(out)
+		for range p.steps {
+			out = append(out, math.NaN())
+		}
+		row := &r.Series[i].Rows[0]
+		for k, bucket := range row.Buckets {
+			out[at+int(bucket)] = row.Values[k]
+		}
+	}
+	return out
+}
+
+// worstOfAll is the largest error of the means over all series, which have as many points in each.
+func (p *points) worstOfAll(r *resample.Result) (most float64, err error) {
+	if len(r.Series) != 1 {
+		return 0, fmt.Errorf("%d groups", len(r.Series))
+	}
+	series := float64(len(p.mean) / p.steps)
+	for s, got := range p.rows(r) {
+		want, magnitude := 0.0, 1.0
+		for at := s; at < len(p.mean); at += p.steps {
+			want += p.mean[at] / series
+			magnitude += math.Abs(p.mean[at]) / series
+		}
+		most = max(most, math.Abs(got-want)/magnitude)
+	}
+	return most, nil
+}

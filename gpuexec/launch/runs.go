@@ -1,0 +1,112 @@
+package launch
+
+import (
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels/abi"
+)
+
+// Buckets are those of a resample request, as bucket.Grid has them.
+type Buckets struct {
+	Starts, Ends         cuda.Pointer // int64 a bucket, ms; of no use where Every is not 0
+	FirstStart, FirstEnd int64        // ms
+	Every                int64        // ms between neighbours, or 0
+	Count, PerThread     uint32       // of all; and those that one thread computes
+	Apart                bool         // no two overlap
+	Differences          bool         // runs are of differences between samples
+	Since                int64        // ms; of differences, when samples begin
+}
+
+// Runs are states in device memory, a field after the other.
+type Runs struct {
+	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
+	Fields cuda.Pointer // abi.RunFields float64 a state
+	Cells  uint64       // states
+	Parts  uint32       // of each
+}
+
+// CountUniqs puts making the states of a batch's runs on the queue: of the series at place p and
+// bucket k, state (p/32*Count+k)*32+p%32. points has a uint32 a place, to which the number of runs
+// is added.
+func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
+	p := CountUniqs{
+		RunsParameters: runsParameters(b, k),
+		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
+	}
+	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+}
+
+// Made is an aggregate of runs: one that is made of their states, or abi.Found.
+type Made struct {
+	abi.Aggregate
+	Found cuda.Pointer // a float64 a state
+}
+
+// Order is what order statistics of a batch's runs are made of.
+type Order struct {
+	Keys   cuda.Pointer // uint64 a place of the batch's columns
+	Begins cuda.Pointer // uint32 a state
+}
+
+// OrderKeys puts making the keys of a batch's samples, or of differences, on the queue.
+func (q Queue) OrderKeys(b *Batch, k Buckets, to Order) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
+	p := OrderKeys{RunsParameters: runsParameters(b, k), Keys: to.Keys, Begins: to.Begins}
+	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+}
+
+// RunOrder puts order statistics of a batch's runs on the queue: quantiles has a float64 for each,
+// negative for the number of different values; out has of.Cells float64 for each. fault becomes
+// abi.LongRun, unless it is less, where a run is too long.
+func (q Queue) RunOrder(b *Batch, buckets uint32, of Runs, o Order, quantiles cuda.Pointer, statistics uint32, out, fault cuda.Pointer) error {
+	length := max(abi.OrderBuckets, (buckets+MaxGridY-1)/MaxGridY)
+	p := RunOrder{
+		N: of.N, Begins: o.Begins, Keys: o.Keys, Rows: b.Rows, First: b.First, Buckets: buckets, Length: length,
+		Quantiles: quantiles, Statistics: statistics, Out: out, Cells: of.Cells, Fault: fault,
+	}
+	return p.Launch(q, cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}, cuda.Size{X: abi.RowsBlock})
+}
+
+// runsParameters are what kernels over the runs of a batch are given.
+func runsParameters(b *Batch, k Buckets) RunsParameters {
+	return RunsParameters{
+		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
+		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every,
+		Buckets: k.Count, Length: k.PerThread, Apart: k.Apart, Differences: k.Differences, Since: k.Since,
+	}
+}
+
+// MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
+// group g and bucket k, state g*buckets+k. With again, what is merged is the state of one value,
+// that aggregate of the run.
+func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, again bool, a Made, to Runs) error {
+	grid := Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	merge := MergeRuns{
+		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
+		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Again: again, Aggregate: uint32(a.Aggregate), Found: a.Found,
+		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+	}
+	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+}
+
+// GroupValues puts an aggregate of the states of groups on the queue. out has a float64 a state.
+func (q Queue) GroupValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
+	p := GroupValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
+	grid := cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
+	return p.Launch(q, grid, cuda.Size{X: abi.ResultBlock})
+}
+
+// RunRows puts an aggregate of the states of a batch's runs on the queue, as a row for each place:
+// rows has a float64 a bucket, and present a bitmap in whole uint64.
+func (q Queue) RunRows(of Runs, a Made, tiles, buckets uint32, rows, present cuda.Pointer) error {
+	grid := Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(tiles, MaxGridY)
+	p := RunRows{
+		N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a.Aggregate), Found: a.Found,
+		Tiles: tiles, Buckets: buckets, Words: 2 * ((buckets + 63) / 64), Rows: rows, Present: present,
+	}
+	return p.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+}

@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Program says what a job makes of its batches. The methods are in the order in which a job
+// calls them.
+type Program interface {
+	// Begin puts preparing the job's memory on a stream.
+	Begin(c *cuda.Context, s cuda.Stream) error
+
+	// Arrange says where what is made of a slot's batch goes, and what is copied back of it.
+	Arrange(s *Slot)
+	// Decode puts decoding a batch on a stream, Compute what is made of each series, and Reduce
+	// what is made of the groups: behind that of the batch before.
+	Decode(q launch.Queue, b *Batch) error
+	Compute(q launch.Queue, b *Batch) error
+	Reduce(q launch.Queue, b *Batch) error
+	// Back puts copying back what Arrange said on the slot's stream.
+	Back(c *cuda.Context, s *Slot) error
+	// Deliver hands on what came of a slot's batch, which is done.
+	Deliver(s *Slot) error
+
+	// Fetch waits for all batches, by Job.FetchAll or Job.Drain, and returns what is fetched
+	// behind them.
+	Fetch() ([]byte, error)
+	// End puts what is left to do behind the last batch on a stream, for FetchAll.
+	End(c *cuda.Context, s cuda.Stream) error
+	// Wait returns once nobody consumes what was handed on any more.
+	Wait() error
+}
+
+// Unsuited is the error of what a GPU declines.
+type Unsuited struct {
+	Reason     string
+	WindowOnly bool // of an aggregation, its window alone may be computed
+}
+
+func (u *Unsuited) Error() string { return "not on the GPU: " + u.Reason }
+
+// Job is a pipeline of batches, each of which has a slot while it is under way. Whoever makes
+// one sets the exported fields, has Take divide the device memory, then Divide and Lay, then Run.
+type Job struct {
+	*Machine
+	Workspace *Workspace
+	Program   Program
+	Selected  layout.Selected
+	Ended     func() error // why the request has ended; nil while it has not
+	Stages    *Stages      // what the job took is noted here, as far as it came
+
+	Layout *layout.Layout  // set by Lay
+	Fault  layout.Section  // a uint64 for the first fault, set by Divide
+	Total  layout.TileSize // of the batches that were put on their way
+
+	// Device memory, from the workspace's beginning. From outcome on it is fetched at the end.
+	outcome, size int
+	Rest          cuda.Pointer // for the slots, each so many bytes
+	each          int
+
+	last      cuda.Event // of the last batch that was put on its way, or 0
+	described int64      // bytes that describe copied
+	timing    timing
+}
+
+// Take takes device memory for as long as the job runs.
+func (j *Job) Take(bytes int) layout.Section {
+	s := layout.Section{At: j.size, Size: bytes}
+	j.size += layout.Aligned(bytes, 256)
+	return s
+}
+
+// FetchRest has all that is taken from here on be fetched at the end.
+func (j *Job) FetchRest() { j.outcome = j.size }
+
+// At is where a section of the workspace's memory is.
+func (j *Job) At(s layout.Section) cuda.Pointer { return j.Workspace.at + cuda.Pointer(s.At) }
+
+// Divide shares the memory that is left among the slots, and returns what a batch may take. It
+// reports false where nothing is left.
+func (j *Job) Divide() (r layout.Room, ok bool) {
+	j.Fault = j.Take(8)
+	if uint64(j.size) >= j.Workspace.size {
+		return r, false
+	}
+	j.Rest = j.Workspace.at + cuda.Pointer(j.size)
+	j.each = int((j.Workspace.size-uint64(j.size))/uint64(len(j.Workspace.Slots))) &^ 255
+	return layout.Room{Tables: len(j.Workspace.Slots[0].Staging), Device: j.each, Goal: min(j.each, j.GoodBatch)}, true
+}
+
+// Lay finds the layout. It fails with an *Unsuited where a tile of series does not fit.
+func (j *Job) Lay(r layout.Room) error {
+	j.Layout = layout.Of(j.Store, j.Selected, r)
+	_, err := j.Part(0)
+	return err
+}
+
+// Part returns batch n of the layout, or nil behind the last.
+func (j *Job) Part(n int) (*layout.Part, error) {
+	b, err := j.Layout.Batch(n)
+	if errors.Is(err, layout.ErrNoRoom) {
+		err = &Unsuited{Reason: err.Error()}
+	}
+	return b, err
+}
+
+// Places is the number of places of all batches.
+func (j *Job) Places() int { return layout.Aligned(len(j.Selected.GroupOf), layout.Lanes) }
+
+// Run computes the job and returns what its program fetched, in memory of the workspace.
+func (j *Job) Run() (fetched []byte, err error) {
+	if err = j.Dev.Do(j.Begin); err == nil {
+		err = j.batches()
+	}
+	if err == nil {
+		fetched, err = j.Program.Fetch()
+	}
+	if ended := j.end(err != nil); ended != nil {
+		err = errors.Join(err, ended)
+	}
+	runtime.KeepAlive(j.Selected.Sel)
+	return fetched, err
+}
+
+// Begin prepares what batches add to.
+func (j *Job) Begin(c *cuda.Context) error {
+	s := j.Workspace.stream
+	if err := j.Clear(c, s, j.Fault, 0xFF); err != nil {
+		return err
+	}
+	if err := j.Program.Begin(c, s); err != nil {
+		return err
+	}
+	return c.Record(j.Workspace.ready, s)
+}
+
+// Clear puts filling a section on a stream.
+func (j *Job) Clear(c *cuda.Context, s cuda.Stream, at layout.Section, v byte) error {
+	if at.Size == 0 {
+		return nil
+	}
+	return c.Set(j.At(at), v, uint64(at.Size), s)
+}
+
+// Upload copies a table to a section. What is on the stream must come behind all
+// batches that are under way, whose staging memory it uses.
+func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, table []T) error {
+	if err := c.Wait(s); err != nil {
+		return err
+	}
+	staging := j.Workspace.Slots[0].Staging
+	from := layout.BytesOf(table)
+	for at := j.At(to); len(from) > 0; {
+		n := copy(staging, from)
+		if err := c.CopyIn(at, staging[:n], s); err != nil {
+			return err
+		}
+		if err := c.Wait(s); err != nil {
+			return err
+		}
+		from, at = from[n:], at+cuda.Pointer(n)
+	}
+	return nil
+}
+
+// Queue is where launches on a stream go.
+func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
+
+// Report is where corrupt chunks of batch n are reported.
+func (j *Job) Report(n int) launch.Report {
+	return launch.Report{Fault: j.At(j.Fault), Base: uint64(n) << 40}
+}
+
+// PerThread is the number of steps of count that a thread of a kernel over a batch's series
+// computes: as many as leave enough threads for the device, at least 16.
+func (j *Job) PerThread(b *layout.Part, count uint32) uint32 {
+	parts := max(1, j.ThreadGoal/uint32(len(b.Sizes)*layout.Lanes))
+	return uint32(layout.Aligned(int(max(16, (count+parts-1)/parts)), abi.WindowAbreast))
+}
+
+// Corrupt is the error for the first of the corrupt chunks, if there is one, or for
+// what no kernel can tell.
+func (j *Job) Corrupt(fault uint64) error {
+	if fault == abi.NoFault {
+		return nil
+	}
+	if fault == abi.MixedZeros {
+		return &Unsuited{Reason: "a quantile depends on how zeros of either sign are sorted"}
+	}
+	if fault == abi.LongRun {
+		return &Unsuited{Reason: fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)}
+	}
+	sel := j.Selected.Sel
+	sel.Discard()
+	b, err := j.Part(int(fault >> 40))
+	if err != nil {
+		return err
+	}
+	series, c := j.Layout.Locate(b, int(fault>>8&(1<<32-1)))
+	status := abi.Status(fault & 255)
+	err = status.Err()
+	if status == abi.Outside {
+		err = fmt.Errorf("%w of %d to %d ms", err, c.MinT, c.MaxT)
+	}
+	return &selection.CorruptError{Series: sel.Labels(series), MinT: c.MinT, Err: err}
+}

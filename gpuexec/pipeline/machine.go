@@ -1,0 +1,261 @@
+// Package pipeline is what all jobs on a GPU have in common: batches of series that are copied,
+// decoded, computed and reduced on several streams, so that one batch is copied while another is
+// computed.
+//
+// In goes a Program, which says what is made of the samples of a batch, and a layout of series
+// in batches; out comes what the program has made, in device memory or fetched. A Machine is what
+// jobs run on: a device, its kernels, its memory, two workspaces, the store of what stays.
+//
+//	 bring  ──────► Decode ────► Compute ────► Reduce ────► (Back) ─┐
+//	 feeder's       slot's stream                                  │
+//	 stream                                                        ▼
+//	chunks and     chunks to    columns to    values to           Deliver: to the cores,
+//	where they     columns      values        groups' states      batch by batch
+//	lie                                            │
+//	                                               └─ behind the last batch ─► Fetch
+//
+// While one batch is brought, another decodes and computes, and a third is reduced: that one
+// comes behind the batch before it, so that values are added in the order of the series.
+//
+// Start with Machine.Run, then Job.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/gpuexec/probe"
+	"github.com/promwarp/promwarp/gpuexec/resident"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options configure a Machine.
+type Options struct {
+	// Memory is the device memory in bytes that jobs are computed in and chunks
+	// stay in, taken once. 0 means half of what is free.
+	Memory uint64
+	// Staging is the page-locked memory in bytes that the tables of one batch are
+	// put together in, taken once for each slot. 0 means 16 MiB. Chunks that are not
+	// in page-locked memory pass through 8 times as much.
+	Staging int
+	// Slots is the number of batches of a job under way at once, at least 3. 0 means
+	// 4.
+	Slots int
+	// Rows is the most page-locked memory in bytes that values which are copied back
+	// stay in until the matrix that they are of is released. It is taken as it is
+	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
+	// all are where it is negative.
+	Rows int64
+}
+
+// Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
+// beside it. It is safe for concurrent use. Whatever goes wrong on the device is an error that
+// leaves the machine as it was, unless the device is lost (cuda.Lost); then all jobs fail.
+type Machine struct {
+	Dev     *cuda.Device
+	Kernels *launch.Set
+	Store   *resident.Store
+	Feeder  *resident.Feeder
+	Lender  *pinned.Lender
+	Large   Workspace
+	Small   Workspace
+	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
+	ThreadGoal uint32
+	// GoodBatch is the bytes of device memory that a batch should take.
+	GoodBatch int
+
+	arena  cuda.Pointer
+	memory uint64
+	link   float64 // what it copies to the device, in bytes a second
+
+	mu   sync.Mutex
+	lost error
+}
+
+// goodBatch is the device memory in bytes that a batch should take: enough to fill a
+// device, and little enough that there are several to overlap.
+const goodBatch = 640 << 20
+
+// New takes a device's memory and returns a machine on it. The device stays the caller's.
+func New(dev *cuda.Device, o Options) (*Machine, error) {
+	if o.Staging <= 0 {
+		o.Staging = 16 << 20
+	}
+	if o.Slots <= 0 {
+		o.Slots = 4
+	}
+	o.Slots = max(o.Slots, 3)
+	if o.Rows == 0 {
+		o.Rows = 1 << 30
+	}
+	m := &Machine{
+		Dev: dev, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
+		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch,
+	}
+	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
+	var err error
+	if m.Kernels, err = launch.Load(dev, launch.Queries()...); err == nil {
+		err = dev.Do(func(c *cuda.Context) error {
+			err := m.take(c, o)
+			if err != nil {
+				err = errors.Join(err, m.release(c))
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preparing GPU %d: %w", dev.Ordinal, err)
+	}
+	return m, nil
+}
+
+// The most memory in bytes that jobs get; the rest is for chunks to stay in.
+const (
+	mostLarge = 6 << 30
+	mostSmall = 1 << 30
+)
+
+func (m *Machine) take(c *cuda.Context, o Options) (err error) {
+	if m.memory = o.Memory; m.memory == 0 {
+		free, _, err := c.MemoryInfo()
+		if err != nil {
+			return err
+		}
+		m.memory = free / 2
+	}
+	m.memory = min(m.memory, abi.EntryReach)
+	if m.arena, err = c.Alloc(m.memory); err != nil {
+		return err
+	}
+	m.Large.at, m.Large.size = m.arena, min(m.memory/2, mostLarge)&^255
+	m.Small.at, m.Small.size = m.arena+cuda.Pointer(m.Large.size), min(m.memory/8, mostSmall)&^255
+	jobs := m.Large.size + m.Small.size
+	m.Store = resident.NewStore(uint64(m.arena)+jobs, m.memory-jobs)
+	if err := m.Large.take(c, o.Slots, o.Staging); err != nil {
+		return err
+	}
+	if err := m.Small.take(c, o.Slots, o.Staging); err != nil {
+		return err
+	}
+	if err := m.Feeder.Take(c, 8*o.Staging); err != nil {
+		return err
+	}
+	return m.measure(c)
+}
+
+// measure finds out how fast the link is.
+func (m *Machine) measure(c *cuda.Context) error {
+	l := m.Large.Slots[0]
+	n := min(len(l.Staging), int(m.Large.size))
+	for range 3 {
+		took, err := probe.Timed(c, l.Stream, l.marks[atCopy], l.marks[atCopied], func() error {
+			return c.CopyIn(m.Large.at, l.Staging[:n], l.Stream)
+		})
+		if err != nil {
+			return err
+		}
+		m.link = max(m.link, float64(n)/(took/1000))
+	}
+	return nil
+}
+
+// release gives back what was taken, as far as it was.
+func (m *Machine) release(c *cuda.Context) error {
+	errs := []error{m.Large.release(c), m.Small.release(c), m.Feeder.Release(c), m.Lender.Release(c)}
+	if m.arena != 0 {
+		errs = append(errs, c.Free(m.arena))
+	}
+	if m.Kernels != nil {
+		errs = append(errs, m.Kernels.Unload(c))
+	}
+	return errors.Join(errs...)
+}
+
+// Close gives everything back once the jobs under way are done.
+func (m *Machine) Close() error {
+	<-m.Large.turn
+	<-m.Small.turn
+	return m.Dev.Do(m.release)
+}
+
+// Link is how many bytes a second were measured to be copied to the device.
+func (m *Machine) Link() float64 { return m.link }
+
+// ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
+// device.
+func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Store.Share(sel) }
+
+// Keep copies a selection's chunks to the device, as far as they are not there, so
+// that the first job over them need not. They stay as what jobs copy does: until
+// others need the room, or nobody on the host has them any more.
+func (m *Machine) Keep(ctx context.Context, sel *selection.Selection) error {
+	if err := errors.Join(ctx.Err(), m.lostBefore()); err != nil {
+		return err
+	}
+	return m.Feeder.Keep(m.Store, sel)
+}
+
+// Forget gives the device memory of a selection's chunks to others, unless a job
+// uses them.
+func (m *Machine) Forget(sel *selection.Selection) { m.Store.Forget(sel) }
+
+// Run has f compute a job on one of two workspaces, rather the first, once one is free. How
+// long it waited is noted in stages. An error of the device forgets what is on it.
+func (m *Machine) Run(ctx context.Context, a, b *Workspace, stages *Stages, f func(*Workspace) error) error {
+	waiting := time.Now()
+	s, err := m.Begin(ctx, a, b)
+	stages.Waited += time.Since(waiting)
+	if err != nil {
+		return err
+	}
+	defer s.Leave()
+	err = f(s)
+	if failed := (*cuda.Error)(nil); errors.As(err, &failed) {
+		// What the store holds may not have come there.
+		m.Store.Clear()
+	}
+	if cuda.Lost(err) {
+		m.mu.Lock()
+		m.lost = fmt.Errorf("the GPU was lost in an earlier job: %w", err)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+// Begin waits for one of two workspaces to be free, rather the first. Who came first gets
+// it first. The workspace must be left.
+func (m *Machine) Begin(ctx context.Context, a, b *Workspace) (*Workspace, error) {
+	var s *Workspace
+	select {
+	case <-a.turn:
+		s = a
+	default:
+		select {
+		case <-a.turn:
+			s = a
+		case <-b.turn:
+			s = b
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if err := m.lostBefore(); err != nil {
+		s.Leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+// lostBefore is the error of all jobs once the device was lost in one.
+func (m *Machine) lostBefore() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lost
+}

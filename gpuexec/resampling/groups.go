@@ -1,0 +1,133 @@
+package resampling
+
+import (
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+// groups are the product of a request whose runs are merged into groups.
+type groups struct {
+	slots  []groupSlot
+	values []layout.Section // float64 a cell, by aggregate of the request; fetched
+	states [][]int
+}
+
+// groupSlot is a state for each group and bucket.
+type groupSlot struct {
+	source  int // that its runs are of
+	parts   uint32
+	fields  layout.Section
+	n       layout.Section // fetched
+	outputs []int          // aggregates of the request
+}
+
+// cells is the number of groups times buckets.
+func (p *groups) cells(j *job) int { return j.t.Groups * int(j.buckets.Count) }
+
+func (p *groups) take(j *job) {
+	for s, outputs := range j.t.States() {
+		slot := groupSlot{source: s, outputs: outputs}
+		if r := j.t.Reaggregate; r != nil {
+			slot.parts = uint32((r.Reads | aggregate.Count).With())
+			for i := range j.sources {
+				if j.sources[i].Differences == j.t.Aggregates[outputs[0]].Rate {
+					slot.source = i
+				}
+			}
+		} else {
+			slot.parts = uint32(j.sources[s].Parts)
+		}
+		slot.fields = j.Take(8 * abi.RunFields(slot.parts) * p.cells(j))
+		p.slots = append(p.slots, slot)
+	}
+}
+
+func (p *groups) fetched(j *job) {
+	for s := range p.slots {
+		p.slots[s].n = j.Take(4 * p.cells(j))
+	}
+	for range j.t.Aggregates {
+		p.values = append(p.values, j.Take(8*p.cells(j)))
+	}
+}
+
+func (p *groups) tileBytes(*job) (int, error) { return 0, nil }
+
+func (p *groups) begin(j *job, c *cuda.Context, s cuda.Stream) error {
+	for i := range p.slots {
+		if err := j.Clear(c, s, p.slots[i].n, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of are the states of a slot.
+func (p *groups) of(j *job, s *groupSlot) launch.Runs {
+	return launch.Runs{N: j.At(s.n), Fields: j.At(s.fields), Cells: uint64(p.cells(j)), Parts: s.parts}
+}
+
+func (p *groups) made(*job, launch.Queue, *pipeline.Batch) error { return nil }
+
+func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
+	runs, _ := j.runs(b)
+	for i := range p.slots {
+		s := &p.slots[i]
+		from := &runs[s.source]
+		again := j.t.Reaggregate != nil
+		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, again, j.madeOf(s.source, s.outputs[0], from), p.of(j, s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
+
+func (p *groups) fetch(j *job) ([]byte, error) { return j.FetchAll() }
+
+func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
+	q := j.Queue(c, s)
+	for i := range p.slots {
+		for _, a := range p.slots[i].outputs {
+			kernel := aggregates[j.t.Aggregates[a].Name]
+			if r := j.t.Reaggregate; r != nil {
+				kernel = aggregates[r.Name]
+			}
+			if err := q.GroupValues(p.of(j, &p.slots[i]), kernel, j.At(p.values[a])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *groups) results(j *job, fetched []byte) error {
+	n := int(j.buckets.Count)
+	words := (n + 63) / 64
+	cells := &resample.Cells{Groups: make([]int32, j.t.Groups)}
+	for g := range cells.Groups {
+		cells.Groups[g] = int32(g)
+	}
+	for i := range p.slots {
+		counts, present := pipeline.View[uint32](j.Job, fetched, p.slots[i].n), make([]uint64, words*j.t.Groups)
+		parallel.For(j.t.Groups, func(g int) {
+			for k, of := range counts[g*n : (g+1)*n] {
+				if of > 0 {
+					present[g*words+k/64] |= 1 << (k % 64)
+				}
+			}
+		})
+		cells.Present = append(cells.Present, present)
+	}
+	for a := range p.values {
+		cells.Values = append(cells.Values, pipeline.View[float64](j.Job, fetched, p.values[a]))
+	}
+	return j.hand(cells)
+}

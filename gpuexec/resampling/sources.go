@@ -1,0 +1,79 @@
+package resampling
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/resample"
+)
+
+// source is one of the plan's sources, and what is made of its runs.
+type source struct {
+	resample.Source
+	fields    int            // that are stored of a state
+	ordered   []int          // aggregates of the request that are of the order of values
+	quantiles layout.Section // float64, one for each of them
+}
+
+// bytes is the device memory that a run takes.
+func (s *source) bytes() int {
+	n := 4 + 8*s.fields
+	if len(s.ordered) > 0 {
+		n += 4 + 8*len(s.ordered)
+	}
+	return n
+}
+
+// sourcesOf are the sources of a task.
+func sourcesOf(t *resample.Task) (all []source) {
+	for _, of := range t.Sources() {
+		s := source{Source: of, fields: abi.RunFields(uint32(of.Parts))}
+		for _, a := range of.Outputs {
+			if ordered(t.Aggregates[a]) {
+				s.ordered = append(s.ordered, a)
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// made is what is made of a batch's runs of a source.
+type made struct {
+	launch.Runs
+	begins cuda.Pointer // uint32 a run: see launch.Order
+	found  cuda.Pointer // float64 a run for each ordered aggregate
+}
+
+// runs are where what is made of a batch's runs is, by source, and where that memory ends.
+func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
+	at := b.At(b.Output.Runs)
+	cells := uint64(b.Tiles) * uint64(j.buckets.Count) * layout.Lanes
+	take := func(each int) cuda.Pointer {
+		was := at
+		at += cuda.Pointer(cells) * cuda.Pointer(each)
+		return was
+	}
+	for i := range j.sources {
+		s := &j.sources[i]
+		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Parts)}}
+		m.Fields, m.N = take(8*s.fields), take(4)
+		if len(s.ordered) > 0 {
+			m.begins, m.found = take(4), take(8*len(s.ordered))
+		}
+		all = append(all, m)
+	}
+	return all, at
+}
+
+// madeOf is aggregate a of the request as kernels know it, of the runs of source s.
+func (j *job) madeOf(s, a int, m *made) launch.Made {
+	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
+		return launch.Made{Aggregate: abi.Found, Found: m.found + cuda.Pointer(8*m.Cells*uint64(i))}
+	}
+	return launch.Made{Aggregate: aggregates[j.t.Aggregates[a].Name]}
+}

@@ -1,0 +1,77 @@
+package resampling
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/kernels/abi"
+	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+// aggregates are those that kernels make of states, by name.
+var aggregates = map[string]abi.Aggregate{
+	"count": abi.CountOf, "sum": abi.SumOf, "mean": abi.MeanOf, "min": abi.MinOf, "max": abi.MaxOf, "range": abi.RangeOf,
+	"std": abi.DeviationOf, "var": abi.VarianceOf, "first": abi.FirstOf, "last": abi.LastOf, "time_weighted_mean": abi.WeightedMeanOf,
+}
+
+// ordered reports whether an aggregate is of the order of a run's values, which kernels sort.
+func ordered(a aggregate.Aggregate) bool {
+	return a.Quantile || a.Name == "median" || a.Name == "nunique"
+}
+
+// quantileOf is the quantile that kernels are told of an aggregate that is ordered: negative for the
+// number of different values.
+func quantileOf(a aggregate.Aggregate) float64 {
+	switch {
+	case a.Quantile:
+		return a.Q
+	case a.Name == "median":
+		return 0.5
+	}
+	return -1
+}
+
+// onDevice are the parts of states that kernels make.
+const onDevice = aggregate.Count | aggregate.Sum | aggregate.Mean | aggregate.Extremes | aggregate.Ends | aggregate.Squares | aggregate.Weighted
+
+// Kernels have the bits of the parts that package aggregate has.
+var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPart|abi.EndsPart|abi.SquaresPart|abi.WeightedPart)]
+
+// Suits says why a plan cannot be computed on a GPU, whatever its data, or nothing.
+func Suits(p *resample.Plan) string {
+	for _, a := range p.Aggregates {
+		if _, ok := aggregates[a.Name]; !ok && !ordered(a) {
+			return fmt.Sprintf("the aggregate %s is not on the GPU yet", a.Text)
+		}
+	}
+	if r := p.Reaggregate; r != nil {
+		if _, ok := aggregates[r.Name]; !ok {
+			return fmt.Sprintf("aggregating again by %s is not on the GPU yet", r.Name)
+		}
+	}
+	return ""
+}
+
+// SuitsTask says why a task cannot be computed on a GPU, or nothing.
+func SuitsTask(t *resample.Task) string {
+	switch {
+	case !t.Selection.OnlyFloats():
+		return "native histograms are not on the GPU"
+	case t.Selection.NumSeries() > 1<<28:
+		return "it has too many series"
+	}
+	if i := slices.IndexFunc(t.Aggregates, ordered); i >= 0 {
+		switch {
+		case t.Reaggregate == nil && t.Groups < len(t.GroupOf):
+			return fmt.Sprintf("the aggregate %s of groups is not on the GPU yet", t.Aggregates[i].Text)
+		case t.Selection.NumSamples() > abi.LongestRun*int64(len(t.GroupOf))*int64(t.Grid.N()):
+			return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
+		}
+	}
+	return Suits(t.Plan)
+}
+
+// unsuited is the error of a task that needs more memory than there is.
+func unsuited(reason string) error { return &pipeline.Unsuited{Reason: reason} }

@@ -1,0 +1,52 @@
+package abi
+
+// Aggregate is what a kernel makes of the state of a run. Mirrors resample.h.
+type Aggregate uint32
+
+// The aggregates. Found is one that another kernel has made, of the order of a run's values.
+const (
+	CountOf Aggregate = iota
+	SumOf
+	MeanOf
+	MinOf
+	MaxOf
+	RangeOf
+	DeviationOf
+	VarianceOf
+	FirstOf
+	LastOf
+	WeightedMeanOf
+	Found
+)
+
+// The parts of a state that kernels know, with the bits of resample/aggregate's Parts.
+const (
+	CountPart    = 1
+	SumPart      = 2
+	MeanPart     = 4
+	ExtremesPart = 8
+	EndsPart     = 16
+	SquaresPart  = 32
+	WeightedPart = 64
+	ValuesPart   = 128
+)
+
+// LongestRun is the most samples of a run that run_order sorts, and OrderBuckets the buckets that
+// a block of it goes through.
+const (
+	LongestRun   = 2048
+	OrderBuckets = 8
+)
+
+// RunFields is the number of 8-byte fields that kernels store of the state of a run with those
+// parts, besides the number of its samples (a uint32).
+func RunFields(parts uint32) (n int) {
+	for _, p := range []struct{ part, fields int }{
+		{SumPart, 2}, {ExtremesPart, 2}, {EndsPart, 4}, {SquaresPart, 1}, {WeightedPart, 3},
+	} {
+		if parts&uint32(p.part) != 0 {
+			n += p.fields
+		}
+	}
+	return n
+}

@@ -1,0 +1,95 @@
+// count_uniqs: the states of the runs of a batch of series: finds where the rounded timestamp
+// changes, and makes all parts of a run's state in one visit.
+//
+// Computes: for each series and bucket k the state of its samples of starts[k] <= t < ends[k]:
+//   how many, their sum, extremes, first and last, squared distances from the mean, and areas,
+//   with the operations of package resample/aggregate in their order. points[place] += the number
+//   of runs.
+// Grid: x tiles of 32 series, four a block of 128 threads; y ranges of buckets.
+// A thread owns one series at `length` neighbouring buckets. It finds its first sample by
+//   bisection; from then on the next run begins where the last one ended, and only a run that
+//   leaves buckets out rounds its time. The threads of a warp walk 32 series in step and come
+//   together at the end of each bucket.
+// Bytes per sample: reads 16, in rows of 256 a warp, five samples at once. Writes a run's state
+//   once: 4, and 8 a field: fields[f][(tile*buckets+k)*32+lane].
+// Operations per sample: 6 for the sum, 4 for extremes, 4 for squares, 12 for areas, and 6 to find
+//   out whether it is the bucket's.
+#include "../values/step_range.h"
+#include "run.h"
+
+const u32 kSamplesAhead = 4;  // samples loaded at once
+
+template <Parts made, bool differences>
+DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
+  const Buckets& buckets = job.buckets;
+  const Columns& c = job.c;
+  Source lo = source_from<differences>(job, buckets.start(job.mine.from));
+  u32 runs = 0;
+  for (u32 k = job.mine.from; k < job.mine.to; k++) {
+    i64 start = buckets.start(k), end = buckets.end(k);
+    if (lo.at.t >= end) {
+      u32 has = lo.at.t == kNever ? job.mine.to : buckets.round_timestamp(lo.at.t);
+      for (; k < has && k < job.mine.to; k++) out.n[job.cell(k)] = 0;
+      if (k-- >= job.mine.to) break;
+      continue;
+    }
+    while (lo.at.t < start) {
+      lo.value<differences>(value_at(lo.at, c));
+      next(lo.at, c);
+    }
+    Source in = lo;
+    Run<made> r;
+    r.begin();
+    while (in.at.t < end) {
+      Walker& w = in.at;
+      if (w.i + kSamplesAhead >= w.n) {
+        double v = c.values[w.at];
+        i64 t = w.t;
+        next(w, c);
+        r.add(t, in.value<differences>(v));
+        continue;
+      }
+      i64 t[kSamplesAhead + 1];
+      double v[kSamplesAhead];
+      t[0] = w.t;
+      UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
+        v[i] = c.values[w.at + i * 32];
+        t[i + 1] = c.times[w.at + (i + 1) * 32];
+      }
+      u32 passed = 0;
+      UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
+        if (t[i] < end) {
+          r.add(t[i], in.value<differences>(v[i]));
+          w.t = t[i + 1];
+          passed++;
+        }
+      }
+      w.i += passed;
+      w.at += passed * 32;
+    }
+    if (r.s.n > 0) {
+      r.template end<differences>(job, k);
+      runs++;
+    }
+    out.store(job.cell(k), r.s);
+    if (job.apart) lo = in;
+  }
+  return runs;
+}
+
+template <bool differences>
+DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
+  const Parts sums = kCountPart | kSumPart | kMeanPart, usual = sums | kExtremesPart | kEndsPart | kSquaresPart;
+  if (!(out.parts & ~sums)) return count_uniqs_of<sums, differences>(job, out);
+  if (!(out.parts & ~usual)) return count_uniqs_of<usual, differences>(job, out);
+  return count_uniqs_of<usual | kWeightedPart, differences>(job, out);
+}
+
+KERNEL MAX_THREADS(128) count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
+                                    u64 cells, u32* __restrict__ points) {
+  RunsJob job = RUNS_JOB;
+  if (!job.owns(tiles)) return;
+  States out{n, fields, cells, parts};
+  u32 runs = job.differences ? count_uniqs_of<true>(job, out) : count_uniqs_of<false>(job, out);
+  if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
+}

@@ -1,0 +1,47 @@
+// Order statistics of runs: keys in the order of values, and what lies where among sorted ones.
+#pragma once
+#include "../values/order.h"
+
+// An integer of the same order as the value, as package resample/aggregate sorts: NaN first, and
+// -0 before 0.
+DEVICE u64 sort_key(double v) {
+  u64 bits = as_bits(v);
+  if (v != v) return 0;
+  return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+DEVICE double of_sort_key(u64 key) {
+  if (key == 0) return __builtin_nan("");
+  return as_double(key >> 63 ? key ^ 1ull << 63 : ~key);
+}
+
+// Up to so many sorted keys: key i is at[i*stride].
+struct SortedKeys {
+  u64* at;
+  u32 stride, n;
+  DEVICE u64& operator[](u32 i) const { return at[i * stride]; }
+
+  DEVICE void insert(u64 key) {
+    u32 i = n++;
+    for (; i > 0; i--) {
+      u64 before = (*this)[i - 1];
+      if (before <= key) break;
+      (*this)[i] = before;
+    }
+    (*this)[i] = key;
+  }
+
+  // The number of different values: all NaN are one, and so are both zeros.
+  DEVICE double distinct() const {
+    u32 found = 1;
+    for (u32 i = 1; i < n; i++) found += (*this)[i] > 0 && of_sort_key((*this)[i]) != of_sort_key((*this)[i - 1]);
+    return found;
+  }
+
+  // A quantile of 0 to 1, or if that is negative the number of different values.
+  DEVICE double statistic(double quantile) const {
+    if (quantile < 0) return distinct();
+    Position p = position_of(quantile, n);
+    return between(of_sort_key((*this)[p.lower]), of_sort_key((*this)[p.upper]), p.weight);
+  }
+};

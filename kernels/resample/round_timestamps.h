@@ -1,0 +1,36 @@
+// Buckets of a resample request, and the one that a time is rounded to.
+#pragma once
+#include "../abi/compiler.h"
+
+// Bucket k has the samples of starts[k] <= t < ends[k], ms; both ascend. Where all are `every`
+// ms apart that is not 0, and no table is read.
+struct Buckets {
+  const i64* __restrict__ starts;
+  const i64* __restrict__ ends;
+  i64 first_start, first_end;
+  i64 every;
+  u32 count;
+
+  DEVICE i64 start(u32 k) const { return every > 0 ? first_start + (i64)k * every : starts[k]; }
+  DEVICE i64 end(u32 k) const { return every > 0 ? first_end + (i64)k * every : ends[k]; }
+
+  // The first bucket that ends behind time t, `count` if there is none: t's own if it has one.
+  // An integer floor, or a search in the table of the calendar.
+  DEVICE u32 round_timestamp(i64 t) const {
+    if (t < first_end) return 0;
+    if (every > 0) {
+      u64 k = (u64)(t - first_end) / (u64)every + 1;
+      return k < count ? (u32)k : count;
+    }
+    u32 lo = 0, hi = count;
+    while (lo < hi) {
+      u32 mid = (lo + hi) / 2;
+      if (ends[mid] > t) {
+        hi = mid;
+      } else {
+        lo = mid + 1;
+      }
+    }
+    return lo;
+  }
+};

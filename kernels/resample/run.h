@@ -1,0 +1,177 @@
+// A run while it is counted: the samples of one series in one bucket, of which all parts of the
+// state are made in one visit.
+#pragma once
+#include "../window/walker.h"
+#include "round_timestamps.h"
+#include "state.h"
+
+// What kernels over the runs of a batch's series are given: the series (tiles of them, and of
+// each the tiles of chunks), the buckets, of which a thread owns `length`, whether no two of them
+// overlap, and whether differences between consecutive samples from time `since` on, in ms, take
+// the place of samples.
+#define RUNS_PARAMETERS                                                                                            \
+  const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,      \
+      const i64 *__restrict__ times, const double *__restrict__ values, const i64 *__restrict__ starts,            \
+      const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every, u32 buckets, u32 length, Flag apart, \
+      Flag differences, i64 since
+
+// The job of this thread, made of its parameters.
+#define RUNS_JOB                                                                                                 \
+  RunsJob {                                                                                                      \
+    Columns{rows, chunks, times, values}, first, Buckets{starts, ends, first_start, first_end, every, buckets},  \
+        my_steps(buckets, length), apart != 0, differences != 0, since                                           \
+  }
+
+struct RunsJob {
+  Columns c;
+  const u32* __restrict__ first;
+  Buckets buckets;
+  StepRange mine;
+  bool apart, differences;
+  i64 since;
+
+  DEVICE bool owns(u32 tiles) const { return mine.tile < tiles && mine.from < buckets.count; }
+
+  // Where this thread's state of bucket k goes.
+  DEVICE u64 cell(u32 k) const { return ((u64)mine.tile * buckets.count + k) * 32 + mine.lane; }
+};
+
+// Samples of a series in order, or differences between them.
+struct Source {
+  Walker at;
+  double before;  // the value of the sample before the one here; of differences
+
+  // The value that the sample here stands for, if its value is v.
+  template <bool differences>
+  DEVICE double value(double v) {
+    if (!differences) return v;
+    double d = v < before ? v : v - before;  // a counter that falls began anew at 0
+    before = v;
+    return d;
+  }
+};
+
+// Goes to the first sample, or difference, of a time that is not before t.
+template <bool differences>
+DEVICE Source source_from(const RunsJob& job, i64 t) {
+  Source s{};
+  u32 tile = job.mine.tile, begin = job.first[tile], end = job.first[tile + 1];
+  if (!differences) {
+    seek(s.at, job.c, job.mine.lane, begin, end, t - 1);
+    return s;
+  }
+  // The sample before it may be in an earlier chunk.
+  i64 from = job.since;
+  seek(s.at, job.c, job.mine.lane, begin, end, (t > from ? t : from) - 1);
+  Walker w = s.at;
+  u32 i = w.i, k = w.tile;
+  while (i == 0 && k > begin) i = job.c.chunks[--k * 32 + job.mine.lane].samples;
+  if (i > 0) {
+    u64 place = (job.c.rows[k] + i - 1) * 32 + job.mine.lane;
+    if (job.c.times[place] >= from) {
+      s.before = job.c.values[place];
+      return s;
+    }
+  }
+  if (s.at.n > 0) {
+    s.before = value_at(s.at, job.c);
+    next(s.at, job.c);
+  }
+  return s;
+}
+
+// Adds v to sum, and to lost what the addition rounds off, by Knuth's formula. If something
+// overflows, one of them is not finite in the end.
+DEVICE void add_finite(double v, double& sum, double& lost) {
+  double t = sum + v, b = t - sum;
+  lost += (sum - (t - b)) + (v - b);
+  sum = t;
+}
+
+// A sum, and what it lacks or, where it is not finite, the mean.
+struct SumOrMean {
+  double sum, lost;
+};
+
+// Makes the sum of bucket k anew, sample by sample, for where it overflows or has values that are
+// not finite.
+template <bool differences>
+NOINLINE SumOrMean sum_again(RunsJob job, u32 k) {
+  Source s = source_from<differences>(job, job.buckets.start(k));
+  SumOrMean all{0, 0};
+  State mean{0, 0, 0, 0};
+  for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) {
+    double v = s.value<differences>(value_at(s.at, job.c));
+    add_compensated(v, all.sum, all.lost);
+    add_value<kAvg>(mean, v);
+  }
+  if (!is_finite(all.sum)) all.lost = result<kAvg>(mean);
+  return all;
+}
+
+// A run of which the parts `made` are made, or fewer.
+template <Parts made>
+struct Run {
+  RunState s;
+  double one, one_lost, two, two_lost;  // distances from the first value, and their squares
+  double d1, d2;                        // of a block, not yet in these
+
+  DEVICE void begin() {
+    s = RunState{};
+    one = one_lost = two = two_lost = d1 = d2 = 0;
+  }
+
+  DEVICE void held(i64 until) {
+    add_compensated(s.last * (double)(until - s.last_at), s.area, s.area_lost);
+  }
+
+  DEVICE void flush() {
+    add_finite(d1, one, one_lost);
+    add_finite(d2, two, two_lost);
+    d1 = d2 = 0;
+  }
+
+  DEVICE void add(i64 t, double v) {
+    if (s.n == 0) {
+      s.first = s.min = s.max = v;
+      s.first_at = t;
+    } else if (made & kWeightedPart) {
+      held(t);
+    }
+    s.n++;
+    s.last = v;
+    s.last_at = t;
+    if (made & kSumPart) add_finite(v, s.sum, s.lost);
+    if (made & kExtremesPart) {
+      if (v < s.min || (s.min != s.min && v == v)) s.min = v;
+      if (v > s.max || (s.max != s.max && v == v)) s.max = v;
+    }
+    if (made & kSquaresPart) {
+      double d = v - s.first;
+      d1 += d;
+      d2 += d * d;
+      if (s.n % 32 == 0) flush();
+    }
+  }
+
+  // Ends a run of at least one sample, of bucket k.
+  template <bool differences>
+  DEVICE void end(const RunsJob& job, u32 k) {
+    if (made & kWeightedPart) {
+      held(job.buckets.end(k));
+      s.span = (double)(job.buckets.end(k) - s.first_at);
+    }
+    if (!is_finite(s.sum) || !is_finite(s.lost)) {
+      SumOrMean right = sum_again<differences>(job, k);
+      s.sum = right.sum;
+      s.lost = right.lost;
+    }
+    if (!(made & kSquaresPart)) return;
+    if (s.n % 32 != 0) flush();
+    double all = one + one_lost;
+    double v = two - all * all / (double)s.n + two_lost;
+    s.squares = v < 0 ? 0 : v;
+    // Of finite values that are too large to be squared.
+    if (!is_finite(two) && is_finite(s.mean())) s.squares = two;
+  }
+};

@@ -1,0 +1,153 @@
+// States of runs: what is known of the samples of a bucket, how two are merged, and what
+// aggregates make of them. All of it makes the operations of package resample/aggregate in
+// their order.
+#pragma once
+#include "../abi/resample.h"
+#include "../values/aggregate.h"
+
+// What is known of a run. Only the parts that it was made with mean something.
+struct RunState {
+  u32 n;
+  double sum;
+  double lost;  // what the sum lacks by rounding; of a sum that is not finite, the mean
+  double min, max;
+  double first, last;
+  i64 first_at, last_at;
+  double squares;                // squared distances from the mean, added up
+  double area, area_lost, span;  // values times the ms that they held, and those ms
+
+  DEVICE double mean() const {
+    if (!is_finite(sum)) return lost;
+    return sum / n + lost / n;
+  }
+  // The mean as a sum of two numbers.
+  DEVICE void long_mean(double& hi, double& lo) const {
+    hi = lost;
+    lo = 0;
+    if (!is_finite(sum)) return;
+    hi = sum / n;
+    lo = (fused_multiply_add(-hi, n, sum) + lost) / n;
+  }
+};
+
+// States in device memory, a field after the other: field f of state i is fields[f*cells+i].
+struct States {
+  u32* __restrict__ n;  // 0 where there is no run
+  double* __restrict__ fields;
+  u64 cells;
+  Parts parts;
+
+  DEVICE double* field(u64 i, u32& f) const { return fields + (f++) * cells + i; }
+
+  DEVICE RunState load(u64 i, Parts wanted) const {
+    RunState s{};
+    s.n = n[i];
+    u32 f = 0;
+    if (parts & kSumPart) {
+      double *sum = field(i, f), *lost = field(i, f);
+      if (wanted & kSumPart) s.sum = *sum, s.lost = *lost;
+    }
+    if (parts & kExtremesPart) {
+      double *min = field(i, f), *max = field(i, f);
+      if (wanted & kExtremesPart) s.min = *min, s.max = *max;
+    }
+    if (parts & kEndsPart) {
+      double *first = field(i, f), *last = field(i, f), *first_at = field(i, f), *last_at = field(i, f);
+      if (wanted & kEndsPart) s.first = *first, s.last = *last, s.first_at = as_bits(*first_at), s.last_at = as_bits(*last_at);
+    }
+    if (parts & kSquaresPart) {
+      double* squares = field(i, f);
+      if (wanted & kSquaresPart) s.squares = *squares;
+    }
+    if (parts & kWeightedPart) {
+      double *area = field(i, f), *lost = field(i, f), *span = field(i, f);
+      if (wanted & kWeightedPart) s.area = *area, s.area_lost = *lost, s.span = *span;
+    }
+    return s;
+  }
+
+  DEVICE void store(u64 i, const RunState& s) const {
+    n[i] = s.n;
+    u32 f = 0;
+    if (parts & kSumPart) *field(i, f) = s.sum, *field(i, f) = s.lost;
+    if (parts & kExtremesPart) *field(i, f) = s.min, *field(i, f) = s.max;
+    if (parts & kEndsPart) {
+      *field(i, f) = s.first, *field(i, f) = s.last;
+      *field(i, f) = as_double(s.first_at), *field(i, f) = as_double(s.last_at);
+    }
+    if (parts & kSquaresPart) *field(i, f) = s.squares;
+    if (parts & kWeightedPart) *field(i, f) = s.area, *field(i, f) = s.area_lost, *field(i, f) = s.span;
+  }
+};
+
+// Adds the sum o, which lacks o_lost, to sum.
+DEVICE void merge_sums(double o, double o_lost, double& sum, double& lost) {
+  add_compensated(o, sum, lost);
+  if (!infinite(sum)) lost += o_lost;
+}
+
+// Merges o, the state of a run that comes later in the order of series, into s.
+DEVICE void merge(RunState& s, const RunState& o, Parts parts) {
+  double a = s.n, b = o.n, n = a + b;
+  if (parts & kSquaresPart) {
+    double hi, lo, o_hi, o_lo;
+    s.long_mean(hi, lo);
+    o.long_mean(o_hi, o_lo);
+    double d = (o_hi - hi) + (o_lo - lo);
+    s.squares += o.squares + (d * d) * (a * b / n);
+  }
+  if (parts & kSumPart) {
+    double sum = s.sum, lost = s.lost;
+    merge_sums(o.sum, o.lost, sum, lost);
+    if (!is_finite(sum)) lost = s.mean() * (a / n) + o.mean() * (b / n);
+    s.sum = sum;
+    s.lost = lost;
+  }
+  if (parts & kExtremesPart) {
+    if (o.min < s.min || s.min != s.min) s.min = o.min;
+    if (o.max > s.max || s.max != s.max) s.max = o.max;
+  }
+  if (parts & kEndsPart) {
+    if (o.first_at < s.first_at) s.first = o.first, s.first_at = o.first_at;
+    if (o.last_at > s.last_at) s.last = o.last, s.last_at = o.last_at;
+  }
+  if (parts & kWeightedPart) {
+    merge_sums(o.area, o.area_lost, s.area, s.area_lost);
+    s.span += o.span;
+  }
+  s.n += o.n;
+}
+
+// The parts that an aggregate reads.
+DEVICE Parts parts_of(Aggregate a) {
+  switch (a) {
+    case kSumOf:
+    case kMeanOf: return kSumPart;
+    case kMinOf:
+    case kMaxOf:
+    case kRangeOf: return kExtremesPart;
+    case kDeviationOf:
+    case kVarianceOf: return kSquaresPart;
+    case kFirstOf:
+    case kLastOf: return kEndsPart;
+    case kWeightedMeanOf: return kWeightedPart;
+    default: return 0;
+  }
+}
+
+// The aggregate of a state of at least one sample.
+DEVICE double result_of(Aggregate a, const RunState& s) {
+  switch (a) {
+    case kSumOf: return infinite(s.sum) ? s.sum : s.sum + s.lost;
+    case kMeanOf: return s.mean();
+    case kMinOf: return s.min;
+    case kMaxOf: return s.max;
+    case kRangeOf: return s.max - s.min;
+    case kDeviationOf: return __builtin_sqrt(s.squares / s.n);
+    case kVarianceOf: return s.squares / s.n;
+    case kFirstOf: return s.first;
+    case kLastOf: return s.last;
+    case kWeightedMeanOf: return infinite(s.area) ? s.area : (s.area + s.area_lost) / s.span;
+    default: return s.n;
+  }
+}
