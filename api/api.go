@@ -238,7 +238,7 @@ func New(o Options) (*API, error) {
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
-	a.resampled = &resampled.Door{Executor: o.Resample, Queryable: o.Queryable, Parser: o.Parser, NotePanic: a.guard.NotePanic}
+	a.resampled = &resampled.Door{Executor: o.Resample, Queryable: o.Queryable, Parser: o.Parser, Memory: o.Memory, NotePanic: a.guard.NotePanic}
 	a.v1 = a.newV1()
 	a.queries = a.streamed(a.v1)
 	var err error
