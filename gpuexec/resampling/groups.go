@@ -15,7 +15,6 @@ import (
 type groups struct {
 	slots  []groupSlot
 	values []layout.Section // float64 a cell, by aggregate of the request; fetched
-	states [][]int
 }
 
 // groupSlot is a state for each group and bucket.
