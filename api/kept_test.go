@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,4 +79,47 @@ func TestKeptLabels(t *testing.T) {
 		require.Equal(t, 400, code)
 		require.Contains(t, got.Error, why)
 	}
+}
+
+// TestKeptLabelsOfAFailingUpstream: where a list takes two questions and the second fails, the
+// list is an error and not one that lacks a value.
+func TestKeptLabelsOfAFailingUpstream(t *testing.T) {
+	stored := newTestAPI(t, func(o *Options) { o.Queryable = newStorage(t, keptSeries) })
+	var fault http.HandlerFunc
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/series") {
+			fault(w, r)
+			return
+		}
+		stored.ServeHTTP(w, r)
+	}))
+	defer upstream.Close()
+	base, _ := url.Parse(upstream.URL)
+	kept := newTestAPI(t, func(o *Options) {
+		o.Remotes = []*forward.Remote{{Name: upstream.URL, Base: base, Kept: func() labels.Labels { return labels.FromStrings("cluster", "eu") }}}
+	})
+	const path = "/api/v1/label/cluster/values?match[]=x"
+	for name, c := range map[string]struct {
+		fault http.HandlerFunc
+		code  int
+		text  string
+	}{
+		"an error": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status":"error","errorType":"unavailable","error":"too busy"}`))
+		}, http.StatusServiceUnavailable, "too busy"},
+		"no API": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, http.StatusBadGateway, "not that of a Prometheus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fault = c.fault
+			code, got := getJSON(t, kept, path)
+			require.Equal(t, c.code, code)
+			require.Contains(t, got.Error, c.text)
+		})
+	}
+	fault = stored.ServeHTTP
+	code, got := getJSON(t, kept, path)
+	require.Equal(t, 200, code)
+	require.JSONEq(t, `["eu","us"]`, string(got.Data))
 }

@@ -42,7 +42,7 @@ func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*select
 // join joins what was kept of want with what the flights brought, and reports
 // whether that made a selection of its own.
 func (l *lookup) join(ctx context.Context, want tile.Span) (sel *selection.Selection, own bool, err error) {
-	parts := make([]tile.Part, 0, len(l.flights)+1)
+	inputs := make([]tile.Input, 0, len(l.flights)+1)
 	if l.sel != nil {
 		base := l.sel
 		if first, last := l.covered[0].From, l.covered[len(l.covered)-1].To; last-first > 2*(want.To-want.From) {
@@ -53,15 +53,15 @@ func (l *lookup) join(ctx context.Context, want tile.Span) (sel *selection.Selec
 		if base, err = tile.Restrict(ctx, base, l.covered.All(), l.left().All()); err != nil {
 			return nil, false, err
 		}
-		parts = append(parts, tile.Part{From: l.covered[0].From, Sel: base})
+		inputs = append(inputs, tile.Input{From: l.covered[0].From, Sel: base})
 	}
 	for _, f := range l.flights {
-		parts = append(parts, tile.Part{From: f.whole.From, Sel: f.sel})
+		inputs = append(inputs, tile.Input{From: f.whole.From, Sel: f.sel})
 	}
-	if sel, err = tile.Join(ctx, parts); err != nil {
+	if sel, err = tile.Join(ctx, inputs); err != nil {
 		return nil, false, err
 	}
-	return sel, !slices.ContainsFunc(parts, func(p tile.Part) bool { return p.Sel == sel }), nil
+	return sel, !slices.ContainsFunc(inputs, func(in tile.Input) bool { return in.Sel == sel }), nil
 }
 
 // left is what was kept that is usable and that no flight was for.

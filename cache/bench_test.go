@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -68,26 +69,26 @@ func dense(b *testing.B, n int, mint, maxt int64) *selection.Selection {
 func BenchmarkTailJoin(b *testing.B) {
 	old, tail := dense(b, 3000, 0, 24*hour), dense(b, 3000, 24*hour, 25*hour+hour/2)
 	b.Logf("%d and %d chunks", old.NumChunks(), tail.NumChunks())
-	run := func(name string, parts ...tile.Part) {
+	run := func(name string, parts ...tile.Input) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := tile.Join(b.Context(), append([]tile.Part(nil), parts...)); err != nil {
+				if _, err := tile.Join(b.Context(), append([]tile.Input(nil), parts...)); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
-	run("disjoint", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: tail})
+	run("disjoint", tile.Input{From: 0, Sel: old}, tile.Input{From: 24 * hour, Sel: tail})
 	over := dense(b, 3000, 24*hour-1_800_000, 25*hour+hour/2)
-	run("same-chunk-twice", tile.Part{From: 0, Sel: old}, tile.Part{From: 24 * hour, Sel: over})
-	cut, err := old.CutAfter(24*hour - 600_000)
+	run("same-chunk-twice", tile.Input{From: 0, Sel: old}, tile.Input{From: 24 * hour, Sel: over})
+	cut, err := old.Cut(context.Background(), math.MinInt64, 24*hour-600_000)
 	require.NoError(b, err)
-	run("grown-chunk", tile.Part{From: 0, Sel: cut}, tile.Part{From: 24 * hour, Sel: over})
+	run("grown-chunk", tile.Input{From: 0, Sel: cut}, tile.Input{From: 24 * hour, Sel: over})
 	b.Run("slice-1h", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := tile.Join(b.Context(), []tile.Part{{From: 0, Sel: old.Slice(23*hour, 25*hour)}, {From: 24 * hour, Sel: tail}}); err != nil {
+			if _, err := tile.Join(b.Context(), []tile.Input{{From: 0, Sel: old.Slice(23*hour, 25*hour)}, {From: 24 * hour, Sel: tail}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -95,7 +96,7 @@ func BenchmarkTailJoin(b *testing.B) {
 	b.Run("cut", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := old.CutAfter(24*hour - 600_000); err != nil {
+			if _, err := old.Cut(context.Background(), math.MinInt64, 24*hour-600_000); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,9 +6,7 @@
 // selection has the samples of those tiles and no others. What is older than the
 // freshness horizon is kept, up to a greatest age; what is younger is not, or for some
 // minutes only (young.go), and what is so old that it may vanish upstream never: it is
-// fetched for every query and joined to what is kept. Where what is younger is longer
-// than a tile, the newest tile is kept in pieces until it is complete, and then fetched
-// as a whole.
+// fetched for every query and joined to what is kept.
 package cache
 
 import (
@@ -45,12 +43,10 @@ type Upstream interface {
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes
-	room      int64 // what of that is for what is kept, bytes
+	capacity  int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
-	step      int64 // ms, what a tile is a multiple of
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
-	grace     int64 // ms; for how long prefetching may fetch a complete tile before queries do
 	maxAge    int64 // ms; 0 means no end
 	retention int64 // ms; 0 means no end
 	now       func() time.Time
@@ -68,14 +64,14 @@ type Cache struct {
 	entries map[string]*entry
 	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
 	uses    uint64                         // queries so far
-	bytes   int64                          // of all entries, without notes, and what is remembered
+	bytes   int64                          // of all entries, without notes, and of ghosts
 	slabs   map[*selection.Slab]int        // by how many entries each is used
 	text    atomic.Int64                   // bytes of the labels of all entries' selections
 	noted   atomic.Int64                   // bytes of the notes on all entries' selections
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
 
-	remembered remembered
+	ghosts ghosts
 
 	flying atomic.Int64 // flights that have not ended
 
@@ -88,12 +84,10 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
-		room:      o.HostBytes - o.HostBytes/remembering,
+		capacity:  o.HostBytes - o.HostBytes/ghostShare,
 		tile:      o.Tile.Milliseconds(),
-		step:      o.Step.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
-		grace:     o.grace.Milliseconds(),
 		maxAge:    o.MaxAge.Milliseconds(),
 		retention: o.Retention.Milliseconds(),
 		now:       o.Now,
@@ -102,7 +96,7 @@ func New(up Upstream, o Options) *Cache {
 		byName:    map[string]map[*entry]struct{}{},
 		slabs:     map[*selection.Slab]int{},
 	}
-	c.remembered.byKey = map[string]*list.Element{}
+	c.ghosts.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk = o.Disk
@@ -142,8 +136,8 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
-	for key := range c.remembered.byKey {
-		c.recall(key)
+	for key := range c.ghosts.byKey {
+		c.takeGhost(key)
 	}
 	c.mu.Unlock()
 	if c.disk != nil {
@@ -151,11 +145,6 @@ func (c *Cache) Clear() {
 			_ = c.disk.Drop(key) // says in the log what is wrong
 		}
 	}
-}
-
-// get is getFor of somebody who holds nothing.
-func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return c.getFor(ctx, nil, mint, maxt, matchers)
 }
 
 // getFor returns a selection that covers at least mint to maxt (ms, both

@@ -145,7 +145,7 @@ func TestChunkQuerier(t *testing.T) {
 	}
 	require.NoError(t, set.Err())
 	require.Equal(t, 2, series)
-	require.IsType(t, (*chunkQuerier)(nil), q)
+	require.IsType(t, (*selection.ChunkQuerier)(nil), q)
 	_, ok := q.(selection.Querier)
 	require.True(t, ok)
 }
@@ -504,7 +504,7 @@ func TestAccounting(t *testing.T) {
 			}
 			require.Empty(t, e.flights)
 		}
-		require.Equal(t, sum+c.remembered.bytes, c.Stats().Bytes)
+		require.Equal(t, sum+c.ghosts.bytes, c.Stats().Bytes)
 		require.Equal(t, n, c.Stats().Entries)
 		require.LessOrEqual(t, sum, c.limit)
 	}

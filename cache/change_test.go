@@ -257,7 +257,7 @@ func TestAgainstChangingTSDB(t *testing.T) {
 			path := t.TempDir()
 			start := func() *Cache {
 				o := Options{
-					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], Step: []time.Duration{0, 5 * time.Minute}[n/2%2], MaxAge: v.maxAge, Retention: v.retention, Recheck: v.recheck, grace: time.Duration(n/3%2) * time.Minute,
+					HostBytes: limit, Tile: []time.Duration{20 * time.Minute, 37 * time.Minute}[n%2], MaxAge: v.maxAge, Retention: v.retention, Recheck: v.recheck,
 					Now: func() time.Time { return time.UnixMilli(m.clock.Load()) },
 				}
 				if v.disk > 0 {

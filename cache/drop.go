@@ -118,7 +118,7 @@ func (c *Cache) dropFrom(e *entry, s tile.Span) (int64, error) {
 		if err != nil {
 			return n, err
 		}
-		sel = rest.Compact(wellUsed).Remember(left.Until(c.tile))
+		sel = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		// What was cut takes room, too.
 		if kept, err := c.put(e, sel, left, left.All(), math.MaxInt64); kept || err != nil {
 			return n, err

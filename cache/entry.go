@@ -66,7 +66,7 @@ func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.recall(key)}
+		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.takeGhost(key)}
 		c.entries[key] = e
 		name := matching.FixedName(matchers)
 		if c.byName[name] == nil {
@@ -142,7 +142,7 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.remember(e.key, e.used)
+	c.addGhost(e.key, e.used)
 	name := matching.FixedName(e.matchers)
 	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
 		delete(c.byName, name)
@@ -188,7 +188,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 			return err
 		}
 		if len(left) > 0 {
-			if sel, err = tile.Join(ctx, []tile.Part{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
+			if sel, err = tile.Join(ctx, []tile.Input{{From: left[0].From, Sel: rest}, {From: fresh.From, Sel: brought}}); err != nil {
 				return err
 			}
 		}
@@ -197,7 +197,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	for _, s := range f.has {
 		covered = covered.Having(s)
 	}
-	sel = sel.Remember(covered.Until(c.tile))
+	sel = sel.WithMemos(covered.Until(c.tile))
 	kept, err := c.put(e, sel, covered, tile.Spans{fresh}, worth)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + c.growth(e, sel, covered) - c.room
+		over := c.held() + c.growth(e, sel, covered) - c.capacity
 		if over <= 0 {
 			if sel != e.sel {
 				sel.SetDiscard(func() { c.discard(e) })
@@ -45,7 +45,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 				continue
 			}
 			left := tile.Without(covered, v.spans)
-			rest, err := c.part(sel, covered, left)
+			rest, err := c.restrict(sel, covered, left)
 			if err != nil {
 				return false, err
 			}
@@ -125,8 +125,8 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.room/64)) // more, so that it is not done every time
-	if lacks > float64(c.room/64) {
+	out, lacks := c.choose(found, float64(over+c.capacity/64)) // more, so that it is not done every time
+	if lacks > float64(c.capacity/64) {
 		return nil
 	}
 	return out
@@ -190,7 +190,7 @@ func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 			return false
 		}
 		c.mu.Unlock()
-		rest, err := c.part(sel, had, left)
+		rest, err := c.restrict(sel, had, left)
 		c.mu.Lock()
 		// What it shares with others takes room of its own once it is copied.
 		if err == nil && !e.removed && c.growth(e, rest, left) < 0 {
@@ -207,13 +207,13 @@ func (c *Cache) shed(e *entry, gone tile.Spans) bool {
 	return true
 }
 
-// part returns of sel, which covers covered, what left has of it, in slabs that
+// restrict returns of sel, which covers covered, what left has of it, in slabs that
 // are well used.
-func (c *Cache) part(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
+func (c *Cache) restrict(sel *selection.Selection, covered, left tile.Coverage) (*selection.Selection, error) {
 	var rest *selection.Selection
 	err := rescue.Do(func() (err error) { // callers hold locks
 		if rest, err = tile.Restrict(context.Background(), sel, covered.All(), left.All()); err == nil {
-			rest = rest.Compact(wellUsed).Remember(left.Until(c.tile))
+			rest = rest.Compact(wellUsed).WithMemos(left.Until(c.tile))
 		}
 		return err
 	})

@@ -21,17 +21,17 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
-	entry  *entry
-	whole  tile.Span   // what is fetched
-	end    int64       // that of the query which it was started for
-	ahead  bool        // whether it was started for none
-	old    tile.Span   // the tiles of it that will be kept
-	moment tile.Moment // when it started
-	files  bool        // whether whole is on disk
-	wide   *wide       // what is kept of a wider selector that covers whole; nil if there is none
-	cancel context.CancelFunc
-	done   chan struct{}   // closed when it has landed
-	read   <-chan struct{} // closed when the query which it was started for is done; nil for never
+	entry    *entry
+	whole    tile.Span   // what is fetched
+	end      int64       // that of the query which it was started for
+	ahead    bool        // whether it was started for none
+	old      tile.Span   // the tiles of it that will be kept
+	moment   tile.Moment // when it started
+	files    bool        // whether whole is on disk
+	superset *superset   // what is kept of a wider selector that covers whole; nil if there is none
+	cancel   context.CancelFunc
+	done     chan struct{}   // closed when it has landed
+	read     <-chan struct{} // closed when the query which it was started for is done; nil for never
 
 	revision uint64 // of what it brings
 
@@ -59,8 +59,8 @@ func (f *flight) kept() tile.Span {
 	return tile.Span{From: f.old.From, To: f.young.To}
 }
 
-// wide is what is kept of a selector that matches all that another does.
-type wide struct {
+// superset is what is kept of a selector that matches all that another does.
+type superset struct {
 	entry *entry
 	sel   *selection.Selection
 	has   tile.Coverage // of what is wanted
@@ -116,7 +116,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 	}
-	c.settle(f)
+	c.keepYoung(f)
 	f.has = f.has.Revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	switch {
@@ -154,22 +154,22 @@ func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
 // subsume answers f from the wider selector that it has, if it has one and that
 // is certain to be right.
 func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) bool {
-	if f.wide == nil {
+	if f.superset == nil {
 		return false
 	}
 	tiles := tile.Spans{f.whole}.Tiles(c.tile)
-	sel, ok := matching.Narrowed(f.wide.sel, matchers, f.wide.entry.matchers, c.lacks)
+	sel, ok := matching.Narrowed(f.superset.sel, matchers, f.superset.entry.matchers, c.lacks)
 	if ok {
 		var err error
 		// Exactly, for beside it there may be what is too old.
 		if sel, err = sel.Slice(f.whole.From, f.whole.To-1).Cut(ctx, f.whole.From, f.whole.To-1); err == nil {
-			f.sel, f.has = sel, f.wide.has
+			f.sel, f.has = sel, f.superset.has
 			c.metrics.subsumed.add(tiles)
 			if qs != nil {
 				qs.TilesSubsumed.Add(tiles)
 			}
 			c.mu.Lock()
-			f.entry.parent = f.wide.entry // if it is corrupt, so is that
+			f.entry.parent = f.superset.entry // if it is corrupt, so is that
 			c.mu.Unlock()
 			return true
 		}

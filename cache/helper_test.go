@@ -239,3 +239,8 @@ func newGate(inner *fake) *gate {
 // testTile is the tile in most tests: the range after which Prometheus starts a
 // new chunk, which makes what is fetched easy to predict.
 const testTile = 2 * time.Hour
+
+// get is getFor of somebody who holds nothing.
+func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return c.getFor(ctx, nil, mint, maxt, matchers)
+}

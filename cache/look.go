@@ -85,10 +85,10 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	}
 	restored := missed - missing.Tiles(c.tile)
 	subsumed := int64(0)
-	if from, has := c.wider(e, missing, m); from != nil {
+	if from, has := c.superset(e, missing, m); from != nil {
 		for _, s := range has.All() {
-			w := &wide{from, from.sel, has.Within(s, m.Oldest)}
-			l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, wide: w}, matchers))
+			w := &superset{from, from.sel, has.Within(s, m.Oldest)}
+			l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, superset: w}, matchers))
 			missing = missing.Without(s)
 			subsumed += tile.Spans{s}.Tiles(c.tile)
 		}

@@ -4,7 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/cache/disk"
 )
@@ -24,18 +25,18 @@ func (c *counter) value() int64 { return c.n.Load() }
 
 // register shows c to r as the cache's metric of that name.
 func (c *counter) register(r prometheus.Registerer, name, help string) {
-	promauto.With(r).NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_" + name, Help: help}, func() float64 { return float64(c.value()) })
+	instrument.With(r).CounterOf("promwarp_cache_"+name, help, func() float64 { return float64(c.value()) })
 }
 
 func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
-	auto := promauto.With(r)
+	auto := instrument.With(r)
 	count := func(name, help string) *counter {
 		n := &counter{}
 		n.register(r, name, help)
 		return n
 	}
 	gauge := func(name, help string, f func(Stats) float64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_cache_" + name, Help: help}, func() float64 { return f(c.Stats()) })
+		auto.GaugeOf("promwarp_cache_"+name, help, func() float64 { return f(c.Stats()) })
 	}
 	m := &metrics{
 		hits:       count("tile_hits_total", "Tiles answered from memory."),
@@ -70,28 +71,26 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 
 // registerDisk registers the metrics of a cache with a disk.
 func registerDisk(r prometheus.Registerer, c *Cache) {
-	auto := promauto.With(r)
+	auto := instrument.With(r)
 	c.metrics.restored.register(r, "disk_restored_tiles_total", "Tiles read from disk.")
 	c.metrics.saved.register(r, "disk_written_bytes_total", "Bytes of encoded chunks and labels written to disk.")
 	c.metrics.unsaved.register(r, "disk_write_failures_total", "Writes to disk that failed.")
 	gauge := func(name, help string, f func(disk.Stats) int64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_cache_disk_" + name, Help: help}, func() float64 { return float64(f(c.disk.Stats())) })
+		auto.GaugeOf("promwarp_cache_disk_"+name, help, func() float64 { return float64(f(c.disk.Stats())) })
 	}
 	gauge("bytes", "Size of all files, in bytes.", func(s disk.Stats) int64 { return s.Bytes })
 	gauge("limit_bytes", "Most bytes of files.", func(s disk.Stats) int64 { return s.Limit })
 	gauge("mapped_bytes", "Bytes of files that are mapped into memory.", func(s disk.Stats) int64 { return s.Mapped })
 	gauge("files", "Files.", func(s disk.Stats) int64 { return int64(s.Files) })
 	gauge("entries", "Selectors of which there are files.", func(s disk.Stats) int64 { return int64(s.Selectors) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "promwarp_cache_disk_failing", Help: "Whether the last write failed, so that samples are kept in memory only.",
-	}, func() float64 {
+	auto.GaugeOf("promwarp_cache_disk_failing", "Whether the last write failed, so that samples are kept in memory only.", func() float64 {
 		if c.saver.Failing() {
 			return 1
 		}
 		return 0
 	})
 	count := func(name, help string, f func(disk.Stats) int64) {
-		auto.NewCounterFunc(prometheus.CounterOpts{Name: "promwarp_cache_disk_" + name, Help: help}, func() float64 { return float64(f(c.disk.Stats())) })
+		auto.CounterOf("promwarp_cache_disk_"+name, help, func() float64 { return float64(f(c.disk.Stats())) })
 	}
 	count("evictions_total", "Files removed to stay within the limit.", func(s disk.Stats) int64 { return s.Evicted })
 	count("bad_files_total", "Files removed because they were damaged.", func(s disk.Stats) int64 { return s.Bad })

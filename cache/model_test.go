@@ -182,7 +182,7 @@ func TestAgainstTSDB(t *testing.T) {
 			if limit == 0 {
 				limit = DefaultHostBytes
 			}
-			c := New(m, Options{HostBytes: limit, Tile: tile, Step: []time.Duration{0, 10 * time.Minute}[n/3%2], Recheck: v.recheck, grace: time.Duration(n%2) * time.Minute, Now: func() time.Time { return time.UnixMilli(m.now) }})
+			c := New(m, Options{HostBytes: limit, Tile: tile, Recheck: v.recheck, Now: func() time.Time { return time.UnixMilli(m.now) }})
 			m.advance(5 * hour)
 			for step := range 60 {
 				m.advance(m.r.Int64N(hour / []int64{5, 60}[m.r.IntN(2)]))
@@ -282,6 +282,6 @@ func TestConcurrently(t *testing.T) {
 	wg.Wait()
 	c.Clear()
 	require.Empty(t, c.entries)
-	require.Empty(t, c.remembered.byKey)
+	require.Empty(t, c.ghosts.byKey)
 	require.Zero(t, c.Stats().Bytes)
 }

@@ -9,14 +9,13 @@ import (
 // moment is the present one.
 func (c *Cache) moment() tile.Moment {
 	now := c.now().UnixMilli()
-	m := tile.Moment{Now: now, Settled: c.settled(now), Oldest: math.MinInt64, Recent: math.MaxInt64, Tile: c.tile}
+	m := tile.Moment{Now: now, Settled: c.settled(now), Oldest: math.MinInt64, Recent: math.MaxInt64}
 	if c.maxAge > 0 {
 		m.Oldest = now - c.maxAge
 	}
 	if c.recheck > 0 {
 		m.Recent = now - c.recheck
 	}
-	m.Growing = tile.Floor(m.Settled.To-c.grace, c.tile)
 	return m
 }
 
@@ -30,17 +29,12 @@ func (c *Cache) settled(now int64) tile.Span {
 	return tile.Span{From: from, To: to}
 }
 
-// horizon is the end of what is kept, in ms: that of a tile as long as what is
-// younger is no longer than one, as an upstream sends whole chunks best, and
-// otherwise that of a step. The time is now (ms).
+// horizon is the end of the newest tile that is kept at the given time, both in ms.
 func (c *Cache) horizon(now int64) int64 {
 	if c.limit == 0 {
 		return tile.MinTime
 	}
-	if whole := tile.Floor(now-c.fresh, c.tile); now-whole <= c.tile {
-		return whole
-	}
-	return tile.Floor(now-c.fresh, c.step)
+	return tile.Floor(now-c.fresh, c.tile)
 }
 
 // fetchedAt is the time of a fetch that begins now, in ms. It is rounded down to

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"log/slog"
 	"time"
 
@@ -18,11 +17,10 @@ import (
 // fetch that begins there costs that Prometheus about half as much as one that
 // begins within a chunk, which has to be decoded and encoded again, and what is
 // kept has no chunks cut in two. Chunks of samples further apart end at every
-// second or fourth tile. The step bounds what is fetched for every query.
+// second or fourth tile.
 const (
 	DefaultHostBytes = 1 << 30 // bytes
 	DefaultTile      = 30 * time.Minute
-	DefaultStep      = 5 * time.Minute
 	DefaultFresh     = 10 * time.Minute
 	DefaultRecheck   = 5 * time.Minute
 	DefaultMaxAge    = 24 * time.Hour
@@ -38,11 +36,6 @@ type Options struct {
 	// DefaultTile. A chunk that crosses the edge at which one fetch ends and the
 	// next begins is cut in two, so a short tile makes many small chunks.
 	Tile time.Duration
-	// Step is by how much the newest tile grows at a time, a divisor of Tile: where
-	// what is fetched for every query would be longer than a tile, what of it is old
-	// enough is kept in memory, in pieces, until the tile is complete and fetched as
-	// a whole. 0 means Tile, or DefaultStep where Tile is 0, too.
-	Step time.Duration
 	// Fresh is how long samples may still arrive or change; what is not older than
 	// it is fetched again each time. It must be at least the
 	// delay of the upstream's ingestion. 0 means DefaultFresh, and a negative
@@ -79,7 +72,6 @@ type Options struct {
 
 	saveRetry time.Duration // 0 means saveRetry
 	saveGrace time.Duration // 0 means saveGrace
-	grace     time.Duration // see Cache.grace; 0 means what suits prefetchPause
 }
 
 // withDefaults fills in defaults.
@@ -87,10 +79,6 @@ func (o Options) withDefaults() Options {
 	o.HostBytes = max(o.HostBytes, 0)
 	if o.Tile < time.Millisecond {
 		o.Tile = DefaultTile
-		o.Step = cmp.Or(o.Step, DefaultStep)
-	}
-	if o.Step < time.Millisecond || o.Tile%o.Step != 0 || o.Step%time.Millisecond != 0 {
-		o.Step = o.Tile
 	}
 	if o.Fresh == 0 {
 		o.Fresh = DefaultFresh
@@ -99,9 +87,6 @@ func (o Options) withDefaults() Options {
 	o.Recheck = min(max(o.Recheck, 0), o.Fresh)
 	if o.OutOfOrder > 0 {
 		o.Recheck = 0
-	}
-	if o.Prefetch.Requests > 0 && o.Recheck > 0 && o.grace == 0 {
-		o.grace = 4 * o.prefetchPause()
 	}
 	o.MaxAge = max(o.MaxAge, 0)
 	o.Retention = max(o.Retention, 0)

@@ -159,7 +159,7 @@ func (c *Cache) due(e *entry) tile.Span {
 	if len(usable) == 0 || len(e.flights) > 0 {
 		return tile.Span{}
 	}
-	if s := c.lag(e.covered.Usable(m.Complete()).Old(), m); !s.Empty() {
+	if s := c.lag(usable.Old(), m); !s.Empty() {
 		return s
 	}
 	return c.ageing(e, usable, m)

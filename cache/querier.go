@@ -26,21 +26,19 @@ var ErrNoLabels = errors.New("listing label names and values is not supported ov
 
 var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
-	_ selection.Querier               = (*querier)(nil)
-	_ selection.Querier               = (*chunkQuerier)(nil)
-	_ selection.Keeper                = (*querier)(nil)
+	_ selection.Reader                = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
 // selection.Querier, too.
 func (c *Cache) Querier(mint, maxt int64) (storage.Querier, error) {
-	return &querier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}}, nil
+	return &selection.SeriesQuerier{Reader: c.reader(mint, maxt), Mint: mint, Maxt: maxt}, nil
 }
 
 // ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
 // both included). It is a selection.Querier, too.
 func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	return &chunkQuerier{reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}}, nil
+	return &selection.ChunkQuerier{Reader: c.reader(mint, maxt), Mint: mint, Maxt: maxt}, nil
 }
 
 // reader is what the queriers have in common.
@@ -51,14 +49,13 @@ type reader struct {
 	holds      *holds
 }
 
-// bounds is the time range that a selection is for, in ms, both included.
-func (r *reader) bounds(hints *storage.SelectHints) (mint, maxt int64) {
-	return selection.Bounds(hints, r.mint, r.maxt)
+func (c *Cache) reader(mint, maxt int64) *reader {
+	return &reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}
 }
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	mint, maxt := r.bounds(hints)
+	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
 	return r.c.getFor(ctx, r.holds, mint, maxt, matchers)
 }
 
@@ -94,26 +91,4 @@ func (r *reader) Close() error {
 	r.c.release(r.holds)
 	r.leave()
 	return nil
-}
-
-type querier struct{ reader }
-
-// Select implements storage.Querier. Series are always sorted. Nothing is
-// fetched before the set's first Next.
-func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	mint, maxt := q.bounds(hints)
-	return selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.c.getFor(ctx, q.holds, mint, maxt, matchers)
-	})
-}
-
-type chunkQuerier struct{ reader }
-
-// Select implements storage.ChunkQuerier. Series are always sorted. Nothing is
-// fetched before the set's first Next.
-func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
-	mint, maxt := q.bounds(hints)
-	return selection.LazyChunkSeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.c.getFor(ctx, q.holds, mint, maxt, matchers)
-	})
 }

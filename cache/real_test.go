@@ -213,7 +213,7 @@ func againstPrometheus(t *testing.T, seed uint64) (sum Stats) {
 	var life *mortal
 	start := func() *Cache {
 		o := Options{
-			HostBytes: limit, Tile: 20 * time.Minute, Step: []time.Duration{0, 4 * time.Minute}[seed/2%2], OutOfOrder: window, Recheck: recheck, grace: time.Duration(seed%2) * time.Minute, MaxAge: maxAge, Retention: retention,
+			HostBytes: limit, Tile: 20 * time.Minute, OutOfOrder: window, Recheck: recheck, MaxAge: maxAge, Retention: retention,
 			Now: func() time.Time { return time.UnixMilli(m.clock.Load()) }, saveRetry: time.Millisecond,
 		}
 		if onDisk > 0 {

@@ -65,7 +65,7 @@ func (c *Cache) restore(ctx context.Context, f *flight) bool {
 // read puts together what the files of a selector have that may still be used.
 // It returns nil if there is nothing.
 func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, tile.Coverage, error) {
-	var parts []tile.Part
+	var parts []tile.Input
 	var covered tile.Coverage
 	files, err := c.disk.Load(ctx, key)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, til
 		if err != nil {
 			return nil, nil, err
 		}
-		parts = append(parts, tile.Part{From: use[0].From, Sel: cut})
+		parts = append(parts, tile.Input{From: use[0].From, Sel: cut})
 		for _, s := range use {
 			covered = covered.With(s.Span, s.At)
 		}

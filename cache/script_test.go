@@ -17,7 +17,7 @@ import (
 // TestScripts runs the histories in testdata/scripts: looks at a cache over an upstream of three
 // series with a sample a minute, and what the upstream is asked for. A line is one of
 //
-//	cache tile=30m step=5m …   begins with a cache; also fresh, recheck, outoforder, maxage, retention
+//	cache tile=30m …   begins with a cache; also fresh, recheck, outoforder, maxage, retention
 //	at 100:35:30               the time: hours, minutes, seconds since the epoch
 //	look 96:00..now            a query, both ends included, whose answer must be right
 //	expect none                what was asked for since the last such line:
@@ -63,7 +63,7 @@ func (s *script) run(word string, args []string) {
 			d, err := time.ParseDuration(value)
 			require.NoError(s.t, err, s.line)
 			*map[string]*time.Duration{
-				"tile": &o.Tile, "step": &o.Step, "fresh": &o.Fresh, "recheck": &o.Recheck,
+				"tile": &o.Tile, "fresh": &o.Fresh, "recheck": &o.Recheck,
 				"outoforder": &o.OutOfOrder, "maxage": &o.MaxAge, "retention": &o.Retention,
 			}[name] = d
 		}

@@ -28,10 +28,10 @@ type Answerer interface {
 	Answers(matchers []*labels.Matcher) bool
 }
 
-// wider finds an entry that covers something of what is missing for a selector
+// superset finds an entry that covers something of what is missing for a selector
 // and matches all that it does, and what it covers of it. The cache's mutex must
 // be held.
-func (c *Cache) wider(e *entry, missing tile.Spans, m tile.Moment) (from *entry, has tile.Coverage) {
+func (c *Cache) superset(e *entry, missing tile.Spans, m tile.Moment) (from *entry, has tile.Coverage) {
 	if !c.answers(e) {
 		return nil, nil
 	}

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/promwarp/promwarp/cache/disk"
@@ -36,8 +35,8 @@ func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
 	if sel == nil {
 		return false, nil // evicted meanwhile
 	}
-	// What grows or is young is not worth a file.
-	plan := saving.NewPlan(covered.Old().Whole(c.tile, math.MinInt64), c.moment(), c.disk.Files(e.key))
+	// What is young is not worth a file.
+	plan := saving.NewPlan(covered.Old(), c.moment(), c.disk.Files(e.key))
 	if len(plan.Spans) == 0 {
 		return false, nil
 	}

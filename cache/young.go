@@ -31,9 +31,9 @@ const worthKeeping = 20
 // which is as long as nearly all scrapes are apart.
 const pause = 10
 
-// settle finds out how much of what f has brought beyond what is settled may be kept
+// keepYoung finds out how much of what f has brought beyond what is settled may be kept
 // as young.
-func (c *Cache) settle(f *flight) {
+func (c *Cache) keepYoung(f *flight) {
 	at := f.moment.Now
 	if c.recheck == 0 || f.whole.To <= f.moment.Settled.To || len(f.ws) > 0 {
 		return

@@ -27,7 +27,7 @@ func TestUntilNow(t *testing.T) {
 	begin := 100*hour + 35*minute + 30_000
 	clock.Store(begin)
 	c := New(up, Options{
-		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Step: 5 * time.Minute, Recheck: 5 * time.Minute,
+		HostBytes: DefaultHostBytes, Tile: 30 * time.Minute, Recheck: 5 * time.Minute,
 		Now: func() time.Time { return time.UnixMilli(clock.Load()) },
 	})
 	var all sync.WaitGroup
@@ -56,7 +56,7 @@ func TestUntilNow(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("it shared a fetch that began before")
 	}
-	require.Equal(t, []request{{100*hour + 25*minute, begin + minute}}, up.asked())
+	require.Equal(t, []request{{100 * hour, begin + minute}}, up.asked())
 	close(up.open)
 	all.Wait()
 }

@@ -109,7 +109,7 @@ func ofQuery(err error) error {
 
 // queryError returns the query's own error, if err is one or the query has ended, or else
 // err.
-func (r *run) queryError(err error) error {
+func (r *evaluation) queryError(err error) error {
 	var q *QueryError
 	if errors.As(err, &q) {
 		return q.Err

@@ -11,8 +11,8 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// run is the evaluation of one job.
-type run struct {
+// evaluation is that of one job.
+type evaluation struct {
 	*operator.Query
 	x        *Executor
 	job      Job
@@ -21,16 +21,16 @@ type run struct {
 	overlaps bool           // start timestamps do, in some window
 }
 
-// newRun begins the evaluation of a job.
-func newRun(ctx context.Context, x *Executor, job Job) *run {
+// newEvaluation begins the evaluation of a job.
+func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 	q := operator.NewQuery(ctx, job.Grid, x.workers)
 	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
 	q.Matrix.DropName = job.Node.DropsName()
-	return &run{x: x, job: job, Query: q}
+	return &evaluation{x: x, job: job, Query: q}
 }
 
 // build makes the operator of n.
-func (r *run) build(n plan.Node) operator.Operator {
+func (r *evaluation) build(n plan.Node) operator.Operator {
 	bottom, above := vector.Under(n)
 	switch n := bottom.(type) {
 	case *plan.Window:
@@ -42,7 +42,7 @@ func (r *run) build(n plan.Node) operator.Operator {
 }
 
 // filler is the switch from nodes of a plan, but for windows, to what evaluates them.
-func (r *run) filler(n plan.Node) operator.Filler {
+func (r *evaluation) filler(n plan.Node) operator.Filler {
 	q := r.Query
 	switch n := n.(type) {
 	case *plan.Aggregate:
@@ -82,19 +82,19 @@ func (r *run) filler(n plan.Node) operator.Filler {
 	return r.finished(n, func() ([]plan.Row, error) { return nil, fmt.Errorf("cpuexec: unknown node %T", n) })
 }
 
-func (r *run) finished(n plan.Node, eval func() ([]plan.Row, error)) *operator.Finished {
+func (r *evaluation) finished(n plan.Node, eval func() ([]plan.Row, error)) *operator.Finished {
 	return &operator.Finished{Query: r.Query, Eval: eval, Leaks: !vector.Releases(n)}
 }
 
 // inputs are the operators of the inputs of n.
-func (r *run) inputs(n plan.Node) (ops []operator.Operator) {
+func (r *evaluation) inputs(n plan.Node) (ops []operator.Operator) {
 	for _, in := range n.Inputs() {
 		ops = append(ops, r.build(in))
 	}
 	return ops
 }
 
-func (r *run) aggregate(n *plan.Aggregate) operator.Filler {
+func (r *evaluation) aggregate(n *plan.Aggregate) operator.Filler {
 	var param operator.Operator
 	if n.ParamNode != nil {
 		param = r.build(n.ParamNode)

@@ -13,7 +13,7 @@
 // order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
 //
-// Start with Executor.Run and run.build.
+// Start with Executor.Run and evaluation.build.
 package cpuexec
 
 import (
@@ -104,7 +104,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	if job.Results != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
-	r := newRun(ctx, x, job)
+	r := newEvaluation(ctx, x, job)
 	r.latest = &window.Latest{}
 	defer func() {
 		r.latest.Release()

@@ -13,7 +13,7 @@ import (
 // histogram evaluates a function of classic histograms. What the series are and
 // which buckets they hold is found once; then each histogram is evaluated on its
 // own, over the stretches of steps at which the same of its buckets have a value.
-func (r *run) histogram(n *plan.Histogram) *operator.Finished {
+func (r *evaluation) histogram(n *plan.Histogram) *operator.Finished {
 	inputs := r.inputs(n)
 	params, input := inputs[:len(n.ArgNodes)], inputs[len(n.ArgNodes)]
 	return r.finished(n, func() ([]plan.Row, error) {
@@ -32,7 +32,7 @@ func (r *run) histogram(n *plan.Histogram) *operator.Finished {
 	})
 }
 
-func (r *run) histograms(n *plan.Histogram, args histogram.Args, in []plan.Row) ([]plan.Row, error) {
+func (r *evaluation) histograms(n *plan.Histogram, args histogram.Args, in []plan.Row) ([]plan.Row, error) {
 	args.WarnQuantiles(n, r.Note)
 	hs := histogram.Group(n, in, r.job.DelayedNameRemoval, r.Note)
 	points := operator.Points(in)
@@ -84,7 +84,7 @@ func (r *run) histograms(n *plan.Histogram, args histogram.Args, in []plan.Row) 
 }
 
 // histogramArgs evaluates the arguments of n, whose samples are held.
-func (r *run) histogramArgs(n *plan.Histogram, params []operator.Operator) (a histogram.Args, err error) {
+func (r *evaluation) histogramArgs(n *plan.Histogram, params []operator.Operator) (a histogram.Args, err error) {
 	a.Constants = n.Args
 	if n.ArgNodes == nil && !n.Many() { // those of histogram_quantiles come after its input
 		r.Held += len(n.Args) * r.job.Grid.Steps

@@ -81,7 +81,7 @@ func seriesUpTo(t testing.TB, lo, hi int) *selection.Selection {
 // whatever part of a series is decoded, and the columns stay within their limit.
 func TestDecodedColumns(t *testing.T) {
 	const all = 600
-	kept := seriesUpTo(t, 0, all).Remember(math.MaxInt64)
+	kept := seriesUpTo(t, 0, all).WithMemos(math.MaxInt64)
 	var funcs []*plan.WindowFunc
 	for _, f := range window.Functions() {
 		funcs = append(funcs, &f.WindowFunc)
@@ -107,10 +107,10 @@ func TestDecodedColumns(t *testing.T) {
 					sel = kept.Slice(mint, maxt)
 				case 1: // what is kept ends somewhere, and the newest was fetched anew
 					at := r.IntN(all-2) + 1
-					head, err := kept.CutAfter(int64(at)*15_000 - 1)
+					head, err := kept.Cut(context.Background(), math.MinInt64, int64(at)*15_000-1)
 					require.NoError(t, err)
 					if r.IntN(2) == 0 {
-						head = head.Remember(int64(at) * 15_000)
+						head = head.WithMemos(int64(at) * 15_000)
 					}
 					sel, err = selection.Join(context.Background(), head, seriesUpTo(t, at, all))
 					require.NoError(t, err)
@@ -152,7 +152,7 @@ func said(m *plan.Matrix) []string {
 func TestDecodedColumnsGo(t *testing.T) {
 	x := New(Options{DecodedBytes: 1 << 20})
 	func() {
-		sel := seriesUpTo(t, 0, 200).Remember(math.MaxInt64)
+		sel := seriesUpTo(t, 0, 200).WithMemos(math.MaxInt64)
 		w := &plan.Window{Scan: &plan.Scan{}, Func: window.Last, Width: 300_000}
 		_, err := x.Run(t.Context(), Job{Node: w, Grid: plan.NewGrid(0, 3_000_000, 60_000), Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil

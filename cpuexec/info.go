@@ -14,7 +14,7 @@ const reasonInfoHistograms = "its info series are native histograms"
 
 // info evaluates the function info. Which info series belong to which series is found once
 // for all steps; only which of them are present, and which is the newest, changes.
-func (r *run) info(n *plan.Info) *operator.Finished {
+func (r *evaluation) info(n *plan.Info) *operator.Finished {
 	input := r.build(n.Input)
 	return r.finished(n, func() ([]plan.Row, error) {
 		in, err := operator.Rows(input)
@@ -26,7 +26,7 @@ func (r *run) info(n *plan.Info) *operator.Finished {
 	})
 }
 
-func (r *run) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
+func (r *evaluation) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
 	r.Held += operator.Points(in) // on and on; see vector.Releases
 	infos, err := r.infoSeries(n, in)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *run) joinInfo(n *plan.Info, in []plan.Row) ([]plan.Row, error) {
 
 // infoSeries reads the info series of the rows, whose values are the times of their newest
 // samples.
-func (r *run) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
+func (r *evaluation) infoSeries(n *plan.Info, in []plan.Row) (infos []plan.Row, err error) {
 	for _, identifying := range vector.IdentifyingMatchers(n, in) {
 		rows, err := operator.Rows(r.window(n.Window(slices.Concat(identifying, n.Data, n.Names), window.InfoTime), nil, nil))
 		var failed *SelectError

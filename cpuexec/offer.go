@@ -133,14 +133,14 @@ func (s *selected) finish(l *Leaf, out aggregate.Offloadable, o *Outcome) error 
 }
 
 // countLeaf adds what computing a leaf took to the statistics of the query.
-func (r *run) countLeaf(l *Leaf, o *Outcome) {
+func (r *evaluation) countLeaf(l *Leaf, o *Outcome) {
 	r.Matrix.Work.AddDevice(&plan.DeviceWork{
 		Leaves: 1, Chunks: o.Work.Chunks, Samples: o.Work.Samples, Bytes: o.Work.Bytes, Micros: time.Since(l.start).Microseconds(),
 	})
 }
 
 // countSteps adds samples of each step to the statistics of the query.
-func (r *run) countSteps(all, fresh []int64) {
+func (r *evaluation) countSteps(all, fresh []int64) {
 	for k := range all {
 		r.Matrix.SamplesAtStep[k] += all[k]
 		r.Matrix.NewSamplesAtStep[k] += fresh[k]
@@ -167,7 +167,7 @@ func (s *selected) checkMaps(l *Leaf, x *Results, hasPoints []bool, points int) 
 
 // heldBy goes over the counts of all series: which have points, how many points that
 // are, and how many samples Prometheus's engine would hold at most.
-func (r *run) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, points, peak int) {
+func (r *evaluation) heldBy(l *Leaf, all []SeriesCounts) (hasPoints []bool, points, peak int) {
 	hasPoints = make([]bool, len(l.GroupOf))
 	const block = 8192
 	parts := make([]operator.SampleLimit, (len(hasPoints)+block-1)/block)

@@ -6,7 +6,7 @@ import (
 )
 
 // once evaluates the input of n at the first step and repeats its values at all steps.
-func (r *run) once(n *plan.Once) *operator.Finished {
+func (r *evaluation) once(n *plan.Once) *operator.Finished {
 	sub := r.on(n.Grid(r.job.Grid), n.Input)
 	input := sub.build(n.Input)
 	return r.finished(n, func() ([]plan.Row, error) {
@@ -19,7 +19,7 @@ func (r *run) once(n *plan.Once) *operator.Finished {
 }
 
 // repeated are the values of rows, which have one each, at all steps. m is what they took.
-func (r *run) repeated(n *plan.Once, in []plan.Row, m *plan.Matrix) ([]plan.Row, error) {
+func (r *evaluation) repeated(n *plan.Once, in []plan.Row, m *plan.Matrix) ([]plan.Row, error) {
 	steps := r.job.Grid.Steps
 	for k := range steps {
 		r.Matrix.SamplesAtStep[k] += m.SamplesAtStep[0]

@@ -13,7 +13,7 @@ const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some ste
 
 // noteQuantiles says what Prometheus's engine says of the quantiles that workers have
 // noted and that are none.
-func (r *run) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
+func (r *evaluation) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
 	for _, s := range scratch {
 		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
 	}

@@ -11,7 +11,7 @@ import (
 
 // reuse evaluates an aggregation over a window at the steps at which its values
 // are not known.
-func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
+func (r *evaluation) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	g := r.job.Grid
 	if g.Steps < reuse.FewestSteps || !r.MayHold(r.Held+g.Steps) || leaf.Ordered && r.job.Accelerator != nil {
 		return r.anew(n) // an accelerator does not tell the order
@@ -33,7 +33,7 @@ func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 	r.overlaps = false
 	rows, steps, err := leaf.Evaluate(r.Query, r.job.Results, reuse.Source{
 		Selection: sel,
-		Evaluate:  func(from, to int) (*results.Values, error) { return r.part(n, leaf.Ordered, from, to) },
+		Evaluate:  func(from, to int) (*results.Values, error) { return r.evaluateSteps(n, leaf.Ordered, from, to) },
 		Overlaps:  func() bool { return r.overlaps },
 	})
 	if err == nil && r.job.Noted != nil {
@@ -43,12 +43,12 @@ func (r *run) reuse(n *plan.Aggregate, leaf reuse.Leaf) ([]plan.Row, error) {
 }
 
 // anew evaluates n at all steps.
-func (r *run) anew(n *plan.Aggregate) ([]plan.Row, error) {
+func (r *evaluation) anew(n *plan.Aggregate) ([]plan.Row, error) {
 	return operator.Rows(&vector.Stream{Query: r.Query, Of: r.aggregate(n)})
 }
 
-// part evaluates n at steps from from to to, the end excluded.
-func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
+// evaluateSteps evaluates n at steps from from to to, the end excluded.
+func (r *evaluation) evaluateSteps(n *plan.Aggregate, ordered bool, from, to int) (*results.Values, error) {
 	g := r.job.Grid
 	sub := r.on(plan.Grid{Start: g.At(from), Interval: g.Interval, Steps: to - from}, n)
 	sub.fetched = r.fetched
@@ -74,7 +74,7 @@ func (r *run) part(n *plan.Aggregate, ordered bool, from, to int) (*results.Valu
 
 // mayWarn reports whether Prometheus's engine may say something of the series of a
 // window, which then depends on the steps at which they have values.
-func (r *run) mayWarn(w *plan.Window, src *source) bool {
+func (r *evaluation) mayWarn(w *plan.Window, src *source) bool {
 	if !w.Func.Counter {
 		return false
 	}
@@ -82,7 +82,7 @@ func (r *run) mayWarn(w *plan.Window, src *source) bool {
 	if src.oneName {
 		ls = ls[:min(len(ls), 1)]
 	}
-	probe := &run{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
+	probe := &evaluation{job: r.job, Query: &operator.Query{Matrix: &plan.Matrix{}}}
 	probe.warnNonCounters(w.ArgPos, ls)
 	return len(probe.Matrix.Annotations) > 0
 }

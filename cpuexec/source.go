@@ -55,7 +55,7 @@ func (s *source) plain(i int) labels.Labels {
 }
 
 // fetch gets the samples of w, once. What Prometheus says of them is said here.
-func (r *run) fetch(w *plan.Window) (*selection.Selection, error) {
+func (r *evaluation) fetch(w *plan.Window) (*selection.Selection, error) {
 	if r.fetched.window == w {
 		return r.fetched.sel, nil
 	}
@@ -80,7 +80,7 @@ type fetched struct {
 }
 
 // fetchSource gets the samples of w, above which there is a chain.
-func (r *run) fetchSource(w *plan.Window, above vector.Chain) (*source, error) {
+func (r *evaluation) fetchSource(w *plan.Window, above vector.Chain) (*source, error) {
 	sel, err := r.fetch(w)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *source) groups(a *plan.Aggregate) operator.Groups {
 }
 
 // readsStarts reports whether start timestamps matter to w, of the samples of s.
-func (r *run) readsStarts(w *plan.Window, s *selection.Selection) bool {
+func (r *evaluation) readsStarts(w *plan.Window, s *selection.Selection) bool {
 	return r.job.StartTimestamps && w.ReadsStarts() && decode.HasStarts(s)
 }
 
@@ -179,7 +179,7 @@ func (e *windowing) check(oneName, mayCollide bool) error {
 
 // warnNonCounters notes metrics that a function for counters has a value for
 // and that do not look like counters. pos is the position of its argument.
-func (r *run) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
+func (r *evaluation) warnNonCounters(pos posrange.PositionRange, ls []labels.Labels) {
 	last := ""
 	for _, l := range ls {
 		name := l.Get(model.MetricNameLabel)

@@ -15,7 +15,7 @@ import (
 type subquery struct {
 	windowing
 	n     *plan.Subwindow
-	sub   *run
+	sub   *evaluation
 	input operator.Operator // of sub
 	drops bool
 	in    []plan.Row
@@ -23,7 +23,7 @@ type subquery struct {
 
 // subquery makes the operator of n and the chain above it. The input of n is evaluated on the
 // subquery's own grid.
-func (r *run) subquery(n *plan.Subwindow, above vector.Chain) *subquery {
+func (r *evaluation) subquery(n *plan.Subwindow, above vector.Chain) *subquery {
 	var params []operator.Operator
 	for _, p := range n.Params {
 		params = append(params, r.build(p))
@@ -82,7 +82,7 @@ func (o *subquery) onCores() error {
 		Grid: r.job.Grid, Scan: &plan.Scan{Offset: o.n.Offset, Fixed: o.n.Fixed}, Width: o.n.Width, Done: r.Context.Done(),
 	})
 	defer frames.Release()
-	err := o.run(frames, func(s *worker, i int) (column.Samples, error) {
+	err := o.evaluate(frames, func(s *worker, i int) (column.Samples, error) {
 		s.times = times(s.times[:0], o.n.Inner, o.in[i].Runs)
 		return column.NewSamples(s.times, o.in[i].Values), nil
 	})
@@ -102,17 +102,17 @@ func (o *subquery) raise() error {
 
 // on is the evaluation of a node below r's, on a grid of its own. What it makes is
 // released with what r does.
-func (r *run) on(g plan.Grid, n plan.Node) *run {
+func (r *evaluation) on(g plan.Grid, n plan.Node) *evaluation {
 	job := r.job
 	job.Node, job.Grid = n, g
-	sub := newRun(r.Context, r.x, job)
+	sub := newEvaluation(r.Context, r.x, job)
 	sub.latest = r.latest
 	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
 }
 
 // rows evaluates an operator of r, which is part of above's evaluation.
-func (r *run) rows(above *run, op operator.Operator) ([]plan.Row, error) {
+func (r *evaluation) rows(above *evaluation, op operator.Operator) ([]plan.Row, error) {
 	r.Held = above.Held
 	rows, err := operator.Rows(op)
 	above.absorb(r.Matrix)
@@ -121,7 +121,7 @@ func (r *run) rows(above *run, op operator.Operator) ([]plan.Row, error) {
 
 // absorb adds what a node below took to r's own account, but for the samples of each
 // step.
-func (r *run) absorb(m *plan.Matrix) {
+func (r *evaluation) absorb(m *plan.Matrix) {
 	w, v := &r.Matrix.Work, &m.Work
 	w.Series += v.Series
 	w.Chunks += v.Chunks

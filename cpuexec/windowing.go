@@ -21,7 +21,7 @@ import (
 // windowing is the evaluation of a window function, and the chain above it, over the samples
 // that a selector reads or the points of a subquery.
 type windowing struct {
-	r        *run
+	r        *evaluation
 	node     plan.Node // a window or a subwindow
 	above    vector.Chain
 	call     window.Call
@@ -83,8 +83,8 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	return nil
 }
 
-// run evaluates the series that were not consumed yet, whose samples load gets.
-func (e *windowing) run(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
+// evaluate evaluates the series that were not consumed yet, whose samples load gets.
+func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
@@ -156,7 +156,7 @@ type selected struct {
 }
 
 // window makes the operator of w, which an accelerator may compute, and the chain above it.
-func (r *run) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
+func (r *evaluation) window(w *plan.Window, above vector.Chain, x Accelerator) *selected {
 	return &selected{w: w, accelerator: x, windowing: windowing{
 		r: r, node: w, above: above, params: r.inputs(w), paramPos: w.ParamPos, argPos: w.ArgPos,
 		call: window.Call{Func: window.Of(w.Func), Param: w.Param, Trend: w.Trend},
@@ -199,7 +199,7 @@ func (s *selected) onCores() error {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
 	frames := r.latest.Frames(s.w.Func, window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
-	if err := s.run(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
+	if err := s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
 		return err
 	}
 	for _, k := range s.scratch {

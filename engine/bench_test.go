@@ -80,7 +80,7 @@ func BenchmarkJoin(b *testing.B) {
 		"sum by (version) (rate(http_requests_total[5m]) * on (instance) group_left (version) build_info)",
 		"sum(rate(http_requests_total[5m])) + sum(build_info)", // the same samples read, not joined
 		"rate(http_requests_total[5m]) * on (instance) group_left (version) build_info",
-		"count(http_requests_total > on (instance) build_info)",
+		"count(http_requests_total > on (instance) group_left build_info)",
 		"sum(http_requests_total and on (instance) build_info)",
 		"sum(http_requests_total / scalar(sum(build_info)))",
 		"avg(time() - http_requests_total)",
@@ -178,7 +178,7 @@ func BenchmarkHistograms(b *testing.B) {
 
 func benchmarkDay(b *testing.B, sel *selection.Selection, queries []string) {
 	chunks := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}
-	kept := sel.Remember(math.MaxInt64)
+	kept := sel.WithMemos(math.MaxInt64)
 	decoded := queryable{select_: func() (*selection.Selection, error) { return kept, nil }}
 	for _, qs := range queries {
 		for _, c := range []struct {
@@ -271,11 +271,11 @@ func BenchmarkMonth(b *testing.B) {
 func BenchmarkMoved(b *testing.B) {
 	const horizon = 84_000_000
 	whole := counters()
-	kept, err := whole.CutAfter(horizon - 1)
+	kept, err := whole.Cut(context.Background(), math.MinInt64, horizon-1)
 	require.NoError(b, err)
 	tail, err := whole.Cut(b.Context(), horizon, math.MaxInt64)
 	require.NoError(b, err)
-	kept = kept.Remember(horizon)
+	kept = kept.WithMemos(horizon)
 	from := &selection.Provenance{Selector: "http_requests_total", Settled: []selection.Settled{{To: horizon, Revision: 1}}}
 	for _, qs := range []string{
 		"sum by (job) (rate(http_requests_total[5m]))",

@@ -2,7 +2,8 @@ package engine
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
@@ -21,44 +22,17 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, cpu *cpuexec.Executor) *metrics {
-	f := promauto.With(reg)
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "promwarp_cpu_decoded_bytes",
-		Help: "Memory that the decoded columns of hot series take, a part of cache.host-bytes.",
-	}, func() float64 { return float64(cpu.DecodedBytes()) })
+	f := instrument.With(reg)
+	f.GaugeOf("promwarp_cpu_decoded_bytes", "Memory that the decoded columns of hot series take, a part of cache.host-bytes.", func() float64 { return float64(cpu.DecodedBytes()) })
 	return &metrics{
-		queries: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_queries_total",
-			Help: "Queries by how much of them ran on an executor: whole, part, none, or idle where no samples are read.",
-		}, []string{"accelerated"}),
-		nodes: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_plan_nodes_total",
-			Help: "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.",
-		}, []string{"executor", "kind"}),
-		declined: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_parts_declined_total",
-			Help: "Parts of queries that an executor declined after seeing their data, by reason.",
-		}, []string{"reason"}),
-		stayed: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_parts_left_total",
-			Help: "Expressions left to Prometheus's engine, by reason; those that only wait for such a one are not counted.",
-		}, []string{"reason"}),
-		samples: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_cpu_samples_decoded_total",
-			Help: "Samples decoded by the CPU executor.",
-		}),
-		bytes: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_cpu_chunk_bytes_total",
-			Help: "Bytes of encoded chunks decoded by the CPU executor.",
-		}),
-		kept: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_cpu_samples_kept_total",
-			Help: "Samples that the CPU executor took from columns decoded for earlier queries.",
-		}),
-		lost: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_cpu_samples_lost_total",
-			Help: "Samples that the CPU executor decoded for parts of queries that it then declined.",
-		}),
+		queries:  f.Counters("promwarp_queries_total", "Queries by how much of them ran on an executor: whole, part, none, or idle where no samples are read.", "accelerated"),
+		nodes:    f.Counters("promwarp_plan_nodes_total", "Parts of queries by the executor that evaluated them and, for Prometheus's engine, the kind of expression.", "executor", "kind"),
+		declined: f.Counters("promwarp_parts_declined_total", "Parts of queries that an executor declined after seeing their data, by reason.", "reason"),
+		stayed:   f.Counters("promwarp_parts_left_total", "Expressions left to Prometheus's engine, by reason; those that only wait for such a one are not counted.", "reason"),
+		samples:  f.Counter("promwarp_cpu_samples_decoded_total", "Samples decoded by the CPU executor."),
+		bytes:    f.Counter("promwarp_cpu_chunk_bytes_total", "Bytes of encoded chunks decoded by the CPU executor."),
+		kept:     f.Counter("promwarp_cpu_samples_kept_total", "Samples that the CPU executor took from columns decoded for earlier queries."),
+		lost:     f.Counter("promwarp_cpu_samples_lost_total", "Samples that the CPU executor decoded for parts of queries that it then declined."),
 	}
 }
 

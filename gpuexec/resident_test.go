@@ -290,7 +290,7 @@ func TestResidencyModel(t *testing.T) {
 					require.ErrorIs(t, err, resident.ErrNoRoom)
 				}
 			case 2:
-				sel = sel.Remember(int64(40*from) * 60_000)
+				sel = sel.WithMemos(int64(40*from) * 60_000)
 			case 3:
 				sel = sel.Slice(int64(40*from)*60_000, int64(40*(from+1))*60_000)
 				if sel.NumSeries() == 0 {

@@ -192,7 +192,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
 	}
 	if cfg.HTTPClientConfig.FollowRedirects {
-		h.CheckRedirect = checkRedirect
+		h.CheckRedirect = CheckRedirect
 	}
 	foreign, err := commonconfig.NewRoundTripperFromConfig(withoutCredentials(cfg.HTTPClientConfig), "promwarp_remote_read_redirected")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 // maxRedirects is how many redirects of one request are followed.
 const maxRedirects = 10
 
-// checkRedirect says whether a redirect is followed. One of a request for samples that would
-// be another kind of request is not, as its answer could not be one. Where the request was
-// sent is not told to anybody: it may hold a token.
-func checkRedirect(req *http.Request, via []*http.Request) error {
+// CheckRedirect is http.Client's: it says whether a redirect is followed. One that would make
+// another kind of request of it is not: that would lose the parameters in the body. Where the
+// request was sent is not told to anybody: it may hold a token.
+func CheckRedirect(req *http.Request, via []*http.Request) error {
 	req.Header.Del("Referer")
 	switch {
 	case req.Method != via[0].Method:

@@ -14,7 +14,7 @@ func (s *Selection) Compact(share float64) *Selection {
 	s = s.flat()
 	used := make([]int64, len(s.slabs))
 	for i := range s.chunks {
-		used[s.chunks[i].Slab] += int64(slab.Room(s.chunks[i].Len))
+		used[s.chunks[i].Slab] += int64(slab.Footprint(s.chunks[i].Len))
 	}
 	out := *s
 	out.slabs = nil
@@ -40,8 +40,8 @@ func (s *Selection) Compact(share float64) *Selection {
 	}
 	for len(moved) > 0 {
 		size, n := 0, 0
-		for ; n < len(moved) && (n == 0 || size+slab.Room(s.chunks[moved[n]].Len) <= slab.MaxBytes-slab.Pad); n++ {
-			size += slab.Room(s.chunks[moved[n]].Len)
+		for ; n < len(moved) && (n == 0 || size+slab.Footprint(s.chunks[moved[n]].Len) <= slab.MaxBytes-slab.Pad); n++ {
+			size += slab.Footprint(s.chunks[moved[n]].Len)
 		}
 		l := slab.New(size + slab.Pad)
 		for _, i := range moved[:n] {

@@ -2,15 +2,9 @@ package selection
 
 import (
 	"context"
-	"math"
 
 	"github.com/promwarp/promwarp/selection/samples"
 )
-
-// CutAfter returns s without the samples after maxt (ms); see Cut.
-func (s *Selection) CutAfter(maxt int64) (*Selection, error) {
-	return s.Cut(context.Background(), math.MinInt64, maxt)
-}
 
 // Cut returns the samples of s from mint to maxt (ms, both included). Chunks
 // within that range share their slabs with s; those that reach beyond are

@@ -78,7 +78,7 @@ func TestExtend(t *testing.T) {
 		}
 		base := drawPart(t, r, 12, 8, 0, false, use)
 		if r.IntN(2) == 0 {
-			base = base.Remember(r.Int64N(9000))
+			base = base.WithMemos(r.Int64N(9000))
 		}
 		tail := drawPart(t, r, 14, 2, 15_000, r.IntN(2) == 0, use)
 		if r.IntN(3) == 0 {
@@ -116,7 +116,7 @@ func TestExtend(t *testing.T) {
 		some := func(l labels.Labels) bool { return l.Get("i") > "0005" }
 		requireSame(t, want.Filter(some), got.Filter(some))
 		requireSame(t, want, got.Compact(0.9))
-		kept := got.Remember(16_000)
+		kept := got.WithMemos(16_000)
 		require.Nil(t, kept.behind, "what is kept is one table")
 		require.Equal(t, want.NumSamples(), kept.NumSamples())
 
@@ -147,7 +147,7 @@ func TestExtendSharesTheTable(t *testing.T) {
 		}
 		return finish(t, b)
 	}
-	base := build(100, 0, 20).Remember(20_000)
+	base := build(100, 0, 20).WithMemos(20_000)
 	for _, tail := range []*Selection{build(100, 20, 1), build(101, 20, 2), build(50, 19, 2)} {
 		s := mustJoin(t, base, tail)
 		require.Same(t, &base.chunks[0], &s.chunks[0])

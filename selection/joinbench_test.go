@@ -47,7 +47,7 @@ func BenchmarkJoinTail(b *testing.B) {
 		others = append(others, expected[i])
 	}
 	for _, chunks := range []int{12, 50} {
-		kept := build(expected, 0, chunks).Remember(int64(chunks) * length)
+		kept := build(expected, 0, chunks).WithMemos(int64(chunks) * length)
 		for _, c := range []struct {
 			name string
 			tail *Selection

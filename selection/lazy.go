@@ -26,17 +26,6 @@ func LazySeriesSet(mint, maxt int64, get func() (*Selection, annotations.Annotat
 	}}
 }
 
-// LazyChunkSeriesSet is like LazySeriesSet for a set of chunks.
-func LazyChunkSeriesSet(mint, maxt int64, get func() (*Selection, annotations.Annotations, error)) storage.ChunkSeriesSet {
-	return &lazySet[storage.ChunkSeries]{open: func() openSet[storage.ChunkSeries] {
-		sel, ws, err := get()
-		if err != nil {
-			return failedSet[storage.ChunkSeries]{err, ws}
-		}
-		return sel.ChunkSeriesSet(mint, maxt, ws)
-	}}
-}
-
 // openSet is a storage.SeriesSet or a storage.ChunkSeriesSet.
 type openSet[S any] interface {
 	Next() bool

@@ -4,17 +4,17 @@ import "sync/atomic"
 
 // Memo is a place where whoever evaluates a series may keep what it computed
 // from the series' chunks, decoded columns say. It follows the series from a
-// kept selection to those made of it by Slice, CutAfter, Compact and Join. What
+// kept selection to those made of it by Slice, Cut, Compact and Join. What
 // is in it may have been computed from other chunks than a selection holds, so
 // whoever reads it must check which.
 //
 // It holds values of one type; see atomic.Value.
 type Memo struct{ atomic.Value }
 
-// Remember returns s with a memo for each series that has none yet, as what is
+// WithMemos returns s with a memo for each series that has none yet, as what is
 // kept of times before until (ms). It is for the keeper of selections (a cache):
 // what is used once needs no memory.
-func (s *Selection) Remember(until int64) *Selection {
+func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
 	missing := len(s.series)
 	for _, m := range s.memos {

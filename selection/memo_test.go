@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -32,16 +33,16 @@ func TestMemo(t *testing.T) {
 	}
 	plain := build("x", "y")
 	require.Nil(t, plain.Memo(0))
-	kept := plain.Remember(1500)
+	kept := plain.WithMemos(1500)
 	require.Equal(t, int64(1500), kept.KeptUntil())
 	require.Greater(t, kept.SizeBytes(), plain.SizeBytes())
 	memos := of(kept)
 	require.NotNil(t, memos["x"])
 	require.NotSame(t, memos["x"], memos["y"])
-	require.Same(t, kept, kept.Remember(1500), "nothing to do")
+	require.Same(t, kept, kept.WithMemos(1500), "nothing to do")
 
 	require.Equal(t, memos, of(kept.Slice(0, 1500)))
-	cut, err := kept.CutAfter(2000)
+	cut, err := kept.Cut(context.Background(), math.MinInt64, 2000)
 	require.NoError(t, err)
 	require.Equal(t, memos, of(cut))
 	require.Equal(t, memos, of(kept.Compact(0.5)))
@@ -51,7 +52,7 @@ func TestMemo(t *testing.T) {
 	require.Equal(t, int64(1500), joined.KeptUntil())
 	require.Equal(t, map[string]*Memo{"w": nil, "x": memos["x"], "y": memos["y"], "z": nil}, of(joined))
 
-	again := joined.Remember(math.MaxInt64)
+	again := joined.WithMemos(math.MaxInt64)
 	after := of(again)
 	require.Same(t, memos["x"], after["x"])
 	require.NotNil(t, after["w"])

@@ -216,7 +216,7 @@ func TestMergeMemos(t *testing.T) {
 		}
 		return finish(t, b)
 	}
-	a, b := build(0).Remember(2500), build(50).Remember(1500)
+	a, b := build(0).WithMemos(2500), build(50).WithMemos(1500)
 	s := mustMerge(t, a, b)
 	require.Equal(t, int64(1500), s.KeptUntil(), "what both keep")
 	require.Same(t, a.Memo(0), s.Memo(0))

@@ -7,7 +7,7 @@ import (
 
 // Notes are what those who evaluate a selection found out about its series and
 // chunks as a whole and want to find again. They go with the selection. A selection
-// that Slice or CutAfter left whole shares those of the one it was made of, and one
+// that Slice or Cut left whole shares those of the one it was made of, and one
 // that has the very same series, if with other chunks, shares those on the series.
 type Notes struct {
 	series  *Notes // those on the series alone; nil in those themselves

@@ -89,7 +89,7 @@ func TestSeriesNotes(t *testing.T) {
 		SeriesNote(s.Notes(), key(0), func() int { found = false; return 1 })
 		return found
 	}
-	kept := build(10, 0, 9).Remember(1000)
+	kept := build(10, 0, 9).WithMemos(1000)
 	require.False(t, noted(kept))
 	Note(kept.Notes(), key(0), func() bool { return true })
 	require.EqualValues(t, 2*noteBytes, kept.Notes().SizeBytes())
@@ -99,7 +99,7 @@ func TestSeriesNotes(t *testing.T) {
 
 	for _, s := range []*Selection{
 		mustJoin(t, kept, build(10, 9, 1)), mustJoin(t, kept, build(4, 9, 1)),
-		kept.Remember(2000), kept.Compact(1), kept.Slice(0, 10_000), mustJoin(t, kept, build(10, 8, 2)).flat(),
+		kept.WithMemos(2000), kept.Compact(1), kept.Slice(0, 10_000), mustJoin(t, kept, build(10, 8, 2)).flat(),
 	} {
 		require.True(t, noted(s))
 	}

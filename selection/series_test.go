@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -203,7 +204,7 @@ func TestCorruptBytes(t *testing.T) {
 			}
 			// The other ways that bytes are read.
 			_ = NewBuilder(0).openEnd(e, data)
-			_, _ = s.CutAfter(1500)
+			_, _ = s.Cut(context.Background(), math.MinInt64, 1500)
 			_, _ = Join(ctx, s, other)
 		}
 		for at := range good {
@@ -255,7 +256,7 @@ func TestConcurrentReads(t *testing.T) {
 				if len(got) != len(want) {
 					t.Errorf("%d series, want %d", len(got), len(want))
 				}
-				if c, err := s.CutAfter(10_000); err != nil || c == nil {
+				if c, err := s.Cut(context.Background(), math.MinInt64, 10_000); err != nil || c == nil {
 					t.Error(err)
 				}
 				if j, err := Join(ctx, s.Slice(0, 5000), s.Slice(4000, 90_000)); err != nil || j.NumSeries() == 0 {

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"context"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -59,7 +60,7 @@ func TestCutAfter(t *testing.T) {
 	for range 60 {
 		s := random(t, r, 8)
 		maxt := r.Int64N(40_000) - 1000
-		cut, err := s.CutAfter(maxt)
+		cut, err := s.Cut(context.Background(), math.MinInt64, maxt)
 		require.NoError(t, err)
 		requireNormal(t, cut)
 		want, _ := content(t, s.SeriesSet(math.MinInt64, maxt, nil))
@@ -73,7 +74,7 @@ func TestCutAfter(t *testing.T) {
 		require.Equal(t, all(t, s), all(t, mustJoin(t, cut, s)))
 	}
 	s := random(t, r, 3)
-	whole, err := s.CutAfter(math.MaxInt64)
+	whole, err := s.Cut(context.Background(), math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)
 	require.NotSame(t, s, whole)
 	require.Equal(t, s.chunks, whole.chunks)
@@ -109,7 +110,7 @@ func TestCutAfterGap(t *testing.T) {
 	b := NewBuilder(0)
 	b.Series(name(0))
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 9000, encode(t, chunkenc.EncXOR, timesBetween(5000, 9000, 100), rising)))
-	cut, err := finish(t, b).CutAfter(1000)
+	cut, err := finish(t, b).Cut(context.Background(), math.MinInt64, 1000)
 	require.NoError(t, err)
 	require.Zero(t, cut.NumSeries())
 }
@@ -118,7 +119,7 @@ func TestCutAfterCorrupt(t *testing.T) {
 	b := NewBuilder(0)
 	b.Series(name(0))
 	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1000, []byte{0, 9, 1, 2, 3}))
-	_, err := finish(t, b).CutAfter(500)
+	_, err := finish(t, b).Cut(context.Background(), math.MinInt64, 500)
 	var ce *CorruptError
 	require.ErrorAs(t, err, &ce)
 }

@@ -125,15 +125,24 @@ func (l *keptList) answer(r *http.Request, kind, name string, form url.Values) (
 	switch {
 	case kind == "labels" && len(all) > 0:
 		l.ext.Range(func(e labels.Label) { all = append(all, e.Name) })
-	case kind == "values" && l.ext.Has(name) && l.some(r, form, name):
-		all = append(all, l.ext.Get(name))
+	case kind == "values" && l.ext.Has(name):
+		lacking := l.lacking(r, form, name)
+		if lacking.Status != "success" {
+			return lacking, nil, nil
+		}
+		a.Warnings = append(a.Warnings, lacking.Warnings...)
+		if len(lacking.Data) > len("[]") {
+			all = append(all, l.ext.Get(name))
+		}
 	}
 	slices.Sort(all)
 	return a, slices.Compact(all), nil
 }
 
-// some reports whether the upstream has a series that matches and lacks a label of its own.
-func (l *keptList) some(r *http.Request, form url.Values, name string) bool {
+// lacking asks the upstream for a series that matches and lacks a label of its own. The answer
+// is empty where none can.
+func (l *keptList) lacking(r *http.Request, form url.Values, name string) *listAnswer {
+	none := &listAnswer{Status: "success"}
 	selectors := form["match[]"]
 	if len(selectors) == 0 {
 		selectors = []string{`{__name__!=""}`}
@@ -142,7 +151,7 @@ func (l *keptList) some(r *http.Request, form url.Values, name string) bool {
 	for _, s := range selectors {
 		ms, err := l.parser.ParseMetricSelector(s)
 		if err != nil {
-			return false
+			return none
 		}
 		if slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == name && !m.Matches(l.ext.Get(name)) }) {
 			continue
@@ -153,13 +162,12 @@ func (l *keptList) some(r *http.Request, form url.Values, name string) bool {
 		}
 	}
 	if len(lacking) == 0 {
-		return false
+		return none
 	}
 	form = url.Values{"start": form["start"], "end": form["end"], "limit": {"1"}}
 	r = r.Clone(r.Context())
 	r.URL.Path, r.URL.RawPath = Prefix+"/series", ""
-	a := l.ask(r, form, lacking)
-	return a.Status == "success" && len(a.Data) > len("[]")
+	return l.ask(r, form, lacking)
 }
 
 // ask asks the upstream with other selectors.

@@ -1,14 +1,11 @@
 package forward
 
 import (
-	"fmt"
 	"net/http"
 
+	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
-
-// maxRedirects is how many redirects of one forwarded request are followed.
-const maxRedirects = 10
 
 // redirectFollower is a transport that follows redirects itself: a client of promwarp need
 // not be able to reach where they lead, nor is it to know. Credentials stay with the host
@@ -16,20 +13,7 @@ const maxRedirects = 10
 type redirectFollower struct{ client http.Client }
 
 func following(t http.RoundTripper) http.RoundTripper {
-	return &redirectFollower{http.Client{Transport: t, CheckRedirect: checkRedirect}}
-}
-
-// checkRedirect follows a redirect that leaves the request what it is. Others would lose
-// the parameters in its body.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	req.Header.Del("Referer") // which may hold a token
-	switch {
-	case req.Method != via[0].Method:
-		return http.ErrUseLastResponse
-	case len(via) >= maxRedirects:
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
-	}
-	return nil
+	return &redirectFollower{http.Client{Transport: t, CheckRedirect: remoteread.CheckRedirect}}
 }
 
 // RoundTrip implements http.RoundTripper.

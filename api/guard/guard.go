@@ -16,6 +16,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -29,12 +30,10 @@ type Metrics struct {
 
 // NewMetrics returns metrics registered with reg, which may be nil.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	m := &Metrics{
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "promwarp_http_requests_in_flight",
-			Help: "Requests being answered at present.",
-		}, []string{"door"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	f := instrument.With(reg)
+	return &Metrics{
+		inFlight: f.Gauges("promwarp_http_requests_in_flight", "Requests being answered at present.", "door"),
+		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "promwarp_http_request_duration_seconds",
 			Help:                            "How long requests took, from their header to the end of the answer.",
 			Buckets:                         []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
@@ -42,15 +41,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"door", "code"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_http_panics_total",
-			Help: "Requests that ended in a panic; the log has the stack.",
-		}),
+		panics: f.Counter("promwarp_http_panics_total", "Requests that ended in a panic; the log has the stack."),
 	}
-	if reg != nil {
-		reg.MustRegister(m.inFlight, m.seconds, m.panics)
-	}
-	return m
 }
 
 // Guard is what surrounds the doors of one API.

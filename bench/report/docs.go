@@ -62,7 +62,7 @@ func (r *Result) docs() string {
 	}
 	markdown(&b, ratios, 1)
 
-	fmt.Fprintf(&b, "\n%d of promwarp's %d answers are Prometheus's; %d of VictoriaMetrics's are not. Peak resident memory:", len(r.Rows)-r.Failed(), len(r.Rows), r.Others())
+	fmt.Fprintf(&b, "\n%d of promwarp's %d answers are Prometheus's; %d of VictoriaMetrics's are not.\nPeak resident memory:", len(r.Rows)-r.Failed(), len(r.Rows), r.Others())
 	sep := " "
 	for _, name := range sortedKeys(r.PeakRSS) {
 		fmt.Fprintf(&b, "%s%s %.0f MiB", sep, name, float64(r.PeakRSS[name])/(1<<20))

@@ -46,7 +46,8 @@ func TestWriteDocs(t *testing.T) {
 | VictoriaMetrics, against Prometheus | 2.00× | 1.00× | 4.00× |
 | promwarp repeated, against VictoriaMetrics | 1.58× | 1.00× | 2.50× |
 
-2 of promwarp's 4 answers are Prometheus's; 2 of VictoriaMetrics's are not. Peak resident memory: Prometheus 5 MiB.
+2 of promwarp's 4 answers are Prometheus's; 2 of VictoriaMetrics's are not.
+Peak resident memory: Prometheus 5 MiB.
 
 | query | range | points | Prometheus ms | first ms | repeated ms | VM ms | first × | repeated × | repeated/VM × |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

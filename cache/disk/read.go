@@ -143,11 +143,11 @@ func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs slab.Slabs
 				return nil, errors.New("its series are malformed")
 			}
 			c.Len, c.Samples = uint32(length), uint16(samples)
-			if k < len(parts) && off+slab.Room(c.Len) > len(parts[k]) {
+			if k < len(parts) && off+slab.Footprint(c.Len) > len(parts[k]) {
 				k, off = k+1, 0
 			}
 			c.Slab, c.Off = uint32(k), uint32(off)
-			off += slab.Room(c.Len)
+			off += slab.Footprint(c.Len)
 			chunks = append(chunks, c)
 		}
 		if len(chunks) > math.MaxUint32 {

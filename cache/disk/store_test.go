@@ -67,14 +67,14 @@ func content(t testing.TB, s *selection.Selection) string {
 }
 
 // loaded is what a store has of a selector.
-func loaded(t testing.TB, s *Store, key string) []Part {
+func loaded(t testing.TB, s *Store, key string) []Content {
 	t.Helper()
 	parts, err := s.Load(t.Context(), key)
 	require.NoError(t, err)
 	return parts
 }
 
-func contents(t testing.TB, parts []Part) (out []string) {
+func contents(t testing.TB, parts []Content) (out []string) {
 	for _, p := range parts {
 		out = append(out, fmt.Sprint(p.Covered, content(t, p.Selection)))
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Part is the content of one file: what a selector matched over the stretches
+// Content is that of one file: what a selector matched over the stretches
 // that it covers, and nothing else.
-type Part struct {
+type Content struct {
 	Covered   []Stretch
 	Selection *selection.Selection
 }
@@ -79,7 +79,7 @@ func (s *Store) Files(key string) (out []File) {
 // Load returns what there is of a selector, oldest first; where they overlap the
 // later is right. Files that are damaged are removed. It fails with ctx's error when that
 // ends, once what is being read of a file, some MiB, has come.
-func (s *Store) Load(ctx context.Context, key string) (parts []Part, err error) {
+func (s *Store) Load(ctx context.Context, key string) (contents []Content, err error) {
 	s.mu.Lock()
 	var files []*file
 	if e := s.entries[key]; e != nil && !s.closed {
@@ -99,9 +99,9 @@ func (s *Store) Load(ctx context.Context, key string) (parts []Part, err error) 
 			s.mu.Unlock()
 			continue
 		}
-		parts = append(parts, Part{f.covered, sel})
+		contents = append(contents, Content{f.covered, sel})
 	}
-	return parts, nil
+	return contents, nil
 }
 
 func (s *Store) load(ctx context.Context, f *file) (*selection.Selection, error) {

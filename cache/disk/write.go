@@ -39,12 +39,12 @@ func writeFile(ctx context.Context, w io.Writer, sel *selection.Selection, h *he
 			series = binary.AppendUvarint(series, uint64(c.Samples))
 			series = append(series, byte(c.Enc))
 			last = c.MaxT
-			if len(buf) > 0 && len(buf)+slab.Room(c.Len) > slabSize {
+			if len(buf) > 0 && len(buf)+slab.Footprint(c.Len) > slabSize {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
-			end := len(buf) + slab.Room(c.Len)
+			end := len(buf) + slab.Footprint(c.Len)
 			buf = append(buf, sel.Bytes(c)...)
 			for len(buf) < end {
 				buf = append(buf, 0)

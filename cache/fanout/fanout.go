@@ -20,9 +20,10 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/cache"
 )
@@ -59,10 +60,7 @@ type Fanout struct {
 func New(r prometheus.Registerer, ups ...Upstream) *Fanout {
 	f := &Fanout{
 		ups: ups, without: make([]error, len(ups)),
-		partial: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_partial_selections_total",
-			Help: "Selectors that were answered without an upstream, because it failed.",
-		}, []string{"upstream"}),
+		partial: instrument.With(r).Counters("promwarp_partial_selections_total", "Selectors that were answered without an upstream, because it failed.", "upstream"),
 	}
 	for _, u := range ups {
 		f.partial.WithLabelValues(u.Name)

@@ -229,7 +229,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	q, err := f.Querier(0, 10_000)
 	require.NoError(t, err)
 	defer q.Close()
-	answers := q.(*querier).ask(t.Context(), func(_ context.Context, in storage.LabelQuerier) answer {
+	answers := q.(*selection.SeriesQuerier).Reader.(*reader).ask(t.Context(), func(_ context.Context, in storage.LabelQuerier) answer {
 		_, _, _ = panicking{}.LabelNames(t.Context(), nil) // of nothing
 		return answer{}
 	})

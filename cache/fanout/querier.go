@@ -14,28 +14,27 @@ import (
 
 var (
 	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
-	_ selection.Querier               = (*querier)(nil)
-	_ selection.Querier               = (*chunkQuerier)(nil)
+	_ selection.Reader                = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
 // selection.Querier, too.
 func (f *Fanout) Querier(mint, maxt int64) (storage.Querier, error) {
-	r, err := f.reader(mint, maxt, func(c Cache) (storage.LabelQuerier, error) { return c.Querier(mint, maxt) })
+	r, err := f.reader(func(c Cache) (storage.LabelQuerier, error) { return c.Querier(mint, maxt) })
 	if err != nil {
 		return nil, err
 	}
-	return &querier{r}, nil
+	return &selection.SeriesQuerier{Reader: r, Mint: mint, Maxt: maxt}, nil
 }
 
 // ChunkQuerier returns a querier for the chunks that overlap mint to maxt (ms,
 // both included). It is a selection.Querier, too.
 func (f *Fanout) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
-	r, err := f.reader(mint, maxt, func(c Cache) (storage.LabelQuerier, error) { return c.ChunkQuerier(mint, maxt) })
+	r, err := f.reader(func(c Cache) (storage.LabelQuerier, error) { return c.ChunkQuerier(mint, maxt) })
 	if err != nil {
 		return nil, err
 	}
-	return &chunkQuerier{r}, nil
+	return &selection.ChunkQuerier{Reader: r, Mint: mint, Maxt: maxt}, nil
 }
 
 // Kept implements selection.Keeper.
@@ -54,7 +53,7 @@ func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, m
 		a.sel, a.ws, a.err = q.(selection.Querier).SelectChunks(ctx, hints, matchers...)
 		return a
 	})
-	kept, ws, err := r.settle(ctx, answers)
+	kept, ws, err := r.accept(ctx, answers)
 	if err != nil {
 		return nil, ws, err
 	}
@@ -98,7 +97,7 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 
 // list returns the union of what all upstreams list, sorted.
 func (r *reader) list(ctx context.Context, hints *storage.LabelHints, ask func(context.Context, storage.LabelQuerier) answer) ([]string, annotations.Annotations, error) {
-	kept, ws, err := r.settle(ctx, r.ask(ctx, ask))
+	kept, ws, err := r.accept(ctx, r.ask(ctx, ask))
 	if err != nil {
 		return nil, ws, err
 	}
@@ -122,26 +121,4 @@ func (r *reader) Close() error {
 		errs = append(errs, q.Close())
 	}
 	return errors.Join(errs...)
-}
-
-type querier struct{ *reader }
-
-// Select implements storage.Querier. Series are always sorted. Nothing is
-// fetched before the set's first Next.
-func (q *querier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
-	return selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.SelectChunks(ctx, hints, matchers...)
-	})
-}
-
-type chunkQuerier struct{ *reader }
-
-// Select implements storage.ChunkQuerier. Series are always sorted. Nothing is
-// fetched before the set's first Next.
-func (q *chunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.ChunkSeriesSet {
-	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
-	return selection.LazyChunkSeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.SelectChunks(ctx, hints, matchers...)
-	})
 }

@@ -17,17 +17,16 @@ import (
 // reader is what the queriers have in common. It serves one query, all of whose
 // selectors are answered without an upstream or none is.
 type reader struct {
-	f          *Fanout
-	mint, maxt int64
-	in         []storage.LabelQuerier // one for each upstream
+	f  *Fanout
+	in []storage.LabelQuerier // one for each upstream
 
 	mu      sync.Mutex
 	without []error // why an upstream is left out; else nil
 	used    []bool  // whether something of an upstream was handed out
 }
 
-func (f *Fanout) reader(mint, maxt int64, open func(Cache) (storage.LabelQuerier, error)) (*reader, error) {
-	r := &reader{f: f, mint: mint, maxt: maxt, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
+func (f *Fanout) reader(open func(Cache) (storage.LabelQuerier, error)) (*reader, error) {
+	r := &reader{f: f, without: slices.Clone(f.without), used: make([]bool, len(f.ups))}
 	for _, u := range f.ups {
 		q, err := open(u.Cache)
 		if err != nil {
@@ -83,9 +82,9 @@ func (r *reader) optional(ctx context.Context, i int) bool {
 	return r.f.ups[i].Optional && !isWhole(ctx)
 }
 
-// settle returns the answers that count, and warnings, among them those for the
+// accept returns the answers that count, and warnings, among them those for the
 // upstreams that are left out.
-func (r *reader) settle(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
+func (r *reader) accept(ctx context.Context, answers []answer) ([]answer, annotations.Annotations, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}

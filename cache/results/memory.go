@@ -7,7 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -55,13 +56,13 @@ func New(limit int64, r prometheus.Registerer) *Memory {
 	if limit <= 0 {
 		return nil
 	}
-	auto := promauto.With(r)
+	auto := instrument.With(r)
 	m := &Memory{limit: limit, byKey: map[Key]*list.Element{}}
 	count := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Name: "promwarp_results_" + name, Help: help})
+		return auto.Counter("promwarp_results_"+name, help)
 	}
 	gauge := func(name, help string, f func() float64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "promwarp_results_" + name, Help: help}, f)
+		auto.GaugeOf("promwarp_results_"+name, help, f)
 	}
 	m.kept = count("kept_steps_total", "Steps of aggregations that were remembered from earlier queries.")
 	m.evaluated = count("evaluated_steps_total", "Steps of aggregations that could be remembered and were evaluated.")
@@ -89,11 +90,11 @@ func (m *Memory) Count(kept, evaluated int) {
 	m.evaluated.Add(float64(evaluated))
 }
 
-// Recall returns what is remembered of a leaf with the given reach at steps of g, and
+// Lookup returns what is remembered of a leaf with the given reach at steps of g, and
 // which of these, from from on. They are consecutive, and every sample that they
 // read has the revision that it had when they were evaluated. It returns nil if there
 // are none.
-func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) (piece *Piece, from int) {
+func (m *Memory) Lookup(key Key, r Reach, g plan.Grid, p *selection.Provenance) (found *StepRange, from int) {
 	e, _ := m.find(key, g.Start)
 	if e == nil {
 		return nil, 0
@@ -107,7 +108,7 @@ func (m *Memory) Recall(key Key, r Reach, g plan.Grid, p *selection.Provenance) 
 	if lo >= hi {
 		return nil, 0
 	}
-	return &Piece{Values: e.values, From: lo, To: hi}, lo - ahead
+	return &StepRange{Values: e.values, From: lo, To: hi}, lo - ahead
 }
 
 // find returns what is remembered, now the most recently used, or nil, and the
@@ -125,15 +126,15 @@ func (m *Memory) find(key Key, start int64) (e *entry, earliest int64) {
 	return e, min(e.asked[0], e.asked[1])
 }
 
-// Remember keeps what v, the values of a leaf with the given reach, has of steps whose
+// Store keeps what v, the values of a leaf with the given reach, has of steps whose
 // samples p knows the revision of, together with the steps beside them that are
 // remembered already, if these are still right and were asked for lately.
-func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) {
+func (m *Memory) Store(key Key, r Reach, v *Values, p *selection.Provenance) {
 	from, to := r.Settled(v.Grid, p)
 	if from == to {
 		return
 	}
-	pieces := []Piece{{v, from, to}}
+	ranges := []StepRange{{v, from, to}}
 	if e, earliest := m.find(key, v.Grid.Start); e != nil {
 		old := e.values
 		lo, hi := r.run(old.Grid, common(e.settled, p.Settled))
@@ -148,19 +149,19 @@ func (m *Memory) Remember(key Key, r Reach, v *Values, p *selection.Provenance) 
 		case lo < hi && (first < hi || first == hi && v.Fresh[from] >= 0) && lo <= last:
 			// Dashboards move on.
 			lo = max(lo, min(first, int((earliest-old.Grid.Start)/old.Grid.Interval)))
-			pieces = pieces[:0]
+			ranges = ranges[:0]
 			if first < lo {
-				pieces = append(pieces, Piece{v, from, lo - ahead})
+				ranges = append(ranges, StepRange{v, from, lo - ahead})
 			}
-			pieces = append(pieces, Piece{old, lo, hi})
+			ranges = append(ranges, StepRange{old, lo, hi})
 			if hi < last {
-				pieces = append(pieces, Piece{v, hi - ahead, to})
+				ranges = append(ranges, StepRange{v, hi - ahead, to})
 			}
 		case hi-lo >= to-from:
 			return // of two stretches apart the longer one stays
 		}
 	}
-	kept := Join(pieces...)
+	kept := Join(ranges...)
 	kept.ownLabels()
 	m.put(key, r, kept, v.Grid.Start, p)
 }

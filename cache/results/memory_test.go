@@ -59,11 +59,11 @@ func TestMemory(t *testing.T) {
 			g.Start -= g.Start % 10
 			key := Key{p.Selector, "leaf", g.Interval, g.Start % g.Interval}
 			whole := now(g)
-			if piece, from := m.Recall(key, reach, g, p); piece != nil {
-				n := piece.To - piece.From
+			if found, from := m.Lookup(key, reach, g, p); found != nil {
+				n := found.To - found.From
 				recalled += n
 				require.LessOrEqual(t, from+n, g.Steps)
-				got, want := Join(*piece), Join(Piece{whole, from, from + n})
+				got, want := Join(*found), Join(StepRange{whole, from, from + n})
 				if from > 0 {
 					require.NotEqual(t, int64(-1), got.Fresh[0])
 				} else {
@@ -74,7 +74,7 @@ func TestMemory(t *testing.T) {
 				require.Equal(t, want.Fresh, got.Fresh)
 				require.Equal(t, sortedRows(want), sortedRows(got))
 			}
-			m.Remember(key, reach, whole, p)
+			m.Store(key, reach, whole, p)
 			require.LessOrEqual(t, m.Bytes(), limit)
 		}
 		require.Positive(t, recalled)
@@ -100,19 +100,19 @@ func TestMemoryForgets(t *testing.T) {
 	g := plan.Grid{Interval: 10, Steps: 100}
 	reach := Reach{Width: 10}
 	one := New(1<<20, nil)
-	one.Remember(Key{Leaf: "0", Interval: 10}, reach, evaluate(g, 1), p)
+	one.Store(Key{Leaf: "0", Interval: 10}, reach, evaluate(g, 1), p)
 	m := New(5*one.Bytes(), nil)
 	knows := func(leaf string) bool {
-		piece, _ := m.Recall(Key{Leaf: leaf, Interval: 10}, reach, g, p)
-		return piece != nil
+		found, _ := m.Lookup(Key{Leaf: leaf, Interval: 10}, reach, g, p)
+		return found != nil
 	}
 	for i := range 6 {
-		m.Remember(Key{Leaf: fmt.Sprint(i), Interval: 10}, reach, evaluate(g, 1), p)
+		m.Store(Key{Leaf: fmt.Sprint(i), Interval: 10}, reach, evaluate(g, 1), p)
 		require.True(t, knows("0"))
 	}
 	require.True(t, knows("5"))
 	require.False(t, knows("1"))
-	m.Remember(Key{Leaf: "5", Interval: 10}, reach, evaluate(plan.Grid{Interval: 10, Steps: 1000}, 1), p)
+	m.Store(Key{Leaf: "5", Interval: 10}, reach, evaluate(plan.Grid{Interval: 10, Steps: 1000}, 1), p)
 	require.False(t, knows("5"))
 	require.True(t, knows("0"))
 	require.Nil(t, New(0, nil))
@@ -126,7 +126,7 @@ func TestMemoryOfMovingOn(t *testing.T) {
 	for k := range int64(2000) {
 		p := &selection.Provenance{Settled: []selection.Settled{{From: -1 << 40, To: 1000 + k*10, Revision: 1}}}
 		g := plan.Grid{Start: k * 10, Interval: 10, Steps: 100}
-		m.Remember(Key{Interval: 10}, reach, evaluate(g, 1), p)
+		m.Store(Key{Interval: 10}, reach, evaluate(g, 1), p)
 		if k < 200 {
 			most = max(most, m.Bytes())
 		}
@@ -145,15 +145,15 @@ func TestMemoryConcurrently(t *testing.T) {
 			for range 200 {
 				g := plan.Grid{Start: r.Int64N(100) * 10, Interval: 10, Steps: 2 + r.IntN(100)}
 				key := Key{Leaf: fmt.Sprint(r.IntN(4)), Interval: 10}
-				if piece, from := m.Recall(key, reach, g, p); piece != nil {
-					got, want := Join(*piece), Join(Piece{evaluate(g, 1), from, from + piece.To - piece.From})
+				if found, from := m.Lookup(key, reach, g, p); found != nil {
+					got, want := Join(*found), Join(StepRange{evaluate(g, 1), from, from + found.To - found.From})
 					if !slices.EqualFunc(sortedRows(got), sortedRows(want), func(a, b plan.Row) bool {
 						return slices.Equal(a.Values, b.Values) && slices.Equal(a.Runs, b.Runs)
 					}) {
 						t.Error("other values")
 					}
 				}
-				m.Remember(key, reach, evaluate(g, 1), p)
+				m.Store(key, reach, evaluate(g, 1), p)
 			}
 		})
 	}

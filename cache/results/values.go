@@ -25,26 +25,26 @@ type Values struct {
 	Series []labels.Labels
 }
 
-// Piece is some of the steps of values: from From to To, the end excluded.
-type Piece struct {
+// StepRange is some of the steps of values: from From to To, the end excluded.
+type StepRange struct {
 	*Values
 	From, To int
 }
 
-// Join returns what pieces that follow one another come to together, in memory of
+// Join returns what ranges that follow one another come to together, in memory of
 // its own. There must be at least one step. All have First, or none has.
-func Join(pieces ...Piece) *Values {
+func Join(ranges ...StepRange) *Values {
 	steps := 0
-	for _, p := range pieces {
+	for _, p := range ranges {
 		steps += p.To - p.From
 	}
-	first := pieces[0]
+	first := ranges[0]
 	out := &Values{
 		Grid: plan.Grid{Start: first.Grid.At(first.From), Interval: first.Grid.Interval, Steps: steps},
 		All:  make([]int64, 0, steps), Fresh: make([]int64, 0, steps),
 	}
 	var x index
-	for _, p := range pieces {
+	for _, p := range ranges {
 		x.add(p)
 	}
 	out.Rows = x.makeRows()
@@ -53,7 +53,7 @@ func Join(pieces ...Piece) *Values {
 	}
 	var series numbers
 	at := 0
-	for n, p := range pieces {
+	for n, p := range ranges {
 		out.All = append(out.All, p.All[p.From:p.To]...)
 		out.Fresh = append(out.Fresh, p.Fresh[p.From:p.To]...)
 		number := series.of(p)
@@ -97,8 +97,8 @@ func (n *numbers) number(l labels.Labels) int32 {
 	return k
 }
 
-// of returns the function from the places of series in a piece to their numbers.
-func (n *numbers) of(p Piece) func(int32) int32 {
+// of returns the function from the places of series in a range to their numbers.
+func (n *numbers) of(p StepRange) func(int32) int32 {
 	known := map[int32]int32{}
 	last, number := int32(-1), int32(0) // mostly it is the same again
 	return func(at int32) int32 {
@@ -115,15 +115,15 @@ func (n *numbers) of(p Piece) func(int32) int32 {
 	}
 }
 
-// index says which rows of pieces become one.
+// index says which rows of ranges become one.
 type index struct {
 	numbers           // of the result's rows
 	values  []int     // their number of values
-	row     [][]int32 // of the result, by piece and its row; -1 for none
+	row     [][]int32 // of the result, by range and its row; -1 for none
 }
 
-// add adds the rows of a piece.
-func (x *index) add(p Piece) {
+// add adds the rows of a range.
+func (x *index) add(p StepRange) {
 	row := make([]int32, len(p.Rows))
 	for i := range p.Rows {
 		n := 0

@@ -62,15 +62,15 @@ func TestJoin(t *testing.T) {
 		g := plan.Grid{Start: r.Int64N(10_000), Interval: 1 + r.Int64N(100), Steps: 1 + r.IntN(40)}
 		whole := evaluate(g, 1)
 		whole.Fresh[0] = whole.All[0] * 2
-		var pieces []Piece
+		var ranges []StepRange
 		for at := 0; at < g.Steps; {
 			before, after, n := r.IntN(5), r.IntN(5), 1+r.IntN(g.Steps-at)
 			p := evaluate(plan.Grid{Start: g.At(at - before), Interval: g.Interval, Steps: before + n + after}, 1)
 			p.Fresh[0] = p.All[0] * 2
-			pieces = append(pieces, Piece{p, before, before + n})
+			ranges = append(ranges, StepRange{p, before, before + n})
 			at += n
 		}
-		got := Join(pieces...)
+		got := Join(ranges...)
 		require.Equal(t, g, got.Grid)
 		require.Equal(t, whole.All, got.All)
 		require.Equal(t, whole.Fresh, got.Fresh)
@@ -173,18 +173,18 @@ func TestOrder(t *testing.T) {
 		Rows: []plan.Row{rowOf("z", 0, 2), rowOf("x", 0, 2), rowOf("y", 0, 1)}, First: [][]int32{{1, 0}, {3, 3}, {2}}, Series: series("b", "c", "d", "e"),
 	}
 	for _, test := range []struct {
-		pieces []Piece
+		ranges []StepRange
 		want   []string
 	}{
-		{[]Piece{{a, 0, 3}, {b, 0, 2}}, []string{"x", "z", "y"}}, // a, b, d
-		{[]Piece{{a, 1, 3}, {b, 0, 2}}, []string{"z", "y", "x"}}, // b, d, e
-		{[]Piece{{a, 1, 3}, {b, 0, 0}}, []string{"y", "x"}},
+		{[]StepRange{{a, 0, 3}, {b, 0, 2}}, []string{"x", "z", "y"}}, // a, b, d
+		{[]StepRange{{a, 1, 3}, {b, 0, 2}}, []string{"z", "y", "x"}}, // b, d, e
+		{[]StepRange{{a, 1, 3}, {b, 0, 0}}, []string{"y", "x"}},
 	} {
-		v := Join(test.pieces...)
+		v := Join(test.ranges...)
 		for i := range v.Rows {
 			require.Len(t, v.First[i], len(v.Rows[i].Values))
 		}
-		require.Positive(t, Join(Piece{v, 0, v.Grid.Steps}).size())
+		require.Positive(t, Join(StepRange{v, 0, v.Grid.Steps}).size())
 		v.Order()
 		var got []string
 		for _, row := range v.Rows {

@@ -113,20 +113,6 @@ func (cs Coverage) Within(s Span, at int64) Coverage {
 	return out
 }
 
-// Whole returns what is in cs of whole tiles, and of the tile that begins at
-// growing from its start on.
-func (cs Coverage) Whole(tile, growing int64) Coverage {
-	var out Coverage
-	for _, s := range cs.All() {
-		s.From = Floor(s.From+tile-1, tile)
-		if end := Floor(s.To, tile); end != growing {
-			s.To = end
-		}
-		out = append(out, cs.Within(s, math.MinInt64)...)
-	}
-	return out
-}
-
 // Old returns what of cs was old enough to be settled when it was fetched.
 func (cs Coverage) Old() Coverage { return cs.of(false) }
 
@@ -143,13 +129,13 @@ func (cs Coverage) of(young bool) Coverage {
 	return out
 }
 
-// Usable returns what of cs may answer at m. The newest tile is kept piece by piece;
-// once it has grown to its end, and there was time to prefetch it, the pieces are of no
-// use any more, so that it is fetched again as a whole.
+// Usable returns what of cs may answer at m.
 func (cs Coverage) Usable(m Moment) Coverage {
-	out := cs.Old().Within(m.Settled, m.Oldest).Whole(m.Tile, m.Growing)
-	for _, s := range cs.Young().Within(Span{m.Growing, MaxTime}, m.Recent) {
-		out = out.Having(s)
+	out := cs.Old().Within(m.Settled, m.Oldest)
+	for _, s := range cs.Young() {
+		if s.At >= m.Recent {
+			out = out.Having(s)
+		}
 	}
 	return out
 }

@@ -26,28 +26,28 @@ func Restrict(ctx context.Context, sel *selection.Selection, have, keep Spans) (
 	if slices.Equal(have, keep) {
 		return sel, nil
 	}
-	parts := make([]Part, 0, len(keep))
+	inputs := make([]Input, 0, len(keep))
 	for _, s := range keep {
 		cut, err := sel.Cut(ctx, s.From, s.To-1)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, Part{s.From, cut})
+		inputs = append(inputs, Input{s.From, cut})
 	}
-	return Join(ctx, parts)
+	return Join(ctx, inputs)
 }
 
-// Part is a selection to be joined with others; From (ms) puts them in order.
-type Part struct {
+// Input is a selection to be joined with others; From (ms) puts them in order.
+type Input struct {
 	From int64
 	Sel  *selection.Selection
 }
 
-// Join joins parts in time order, which spares selection.Join the sorting.
-func Join(ctx context.Context, parts []Part) (*selection.Selection, error) {
-	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(a.From, b.From) })
-	sels := make([]*selection.Selection, len(parts))
-	for i, p := range parts {
+// Join joins inputs in time order, which spares selection.Join the sorting.
+func Join(ctx context.Context, inputs []Input) (*selection.Selection, error) {
+	slices.SortStableFunc(inputs, func(a, b Input) int { return cmp.Compare(a.From, b.From) })
+	sels := make([]*selection.Selection, len(inputs))
+	for i, p := range inputs {
 		sels[i] = p.Sel
 	}
 	return selection.Join(ctx, sels...)

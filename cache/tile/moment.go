@@ -6,12 +6,4 @@ type Moment struct {
 	Settled Span  // the stretch of time whose tiles are kept
 	Oldest  int64 // the earliest time of fetching (ms) of what still answers
 	Recent  int64 // the same of what was not old enough to be settled then
-	Growing int64 // the start of the tile whose pieces still answer (ms)
-	Tile    int64 // ms
-}
-
-// Complete is m when pieces answer no more as soon as their tile is complete.
-func (m Moment) Complete() Moment {
-	m.Growing = Floor(m.Settled.To, m.Tile)
-	return m
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/remoteread"
 )
 
 func TestQueryCommand(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	dir := samples(t)
+	dir := testfiles.DataDirectory(t)
 	query := func(change func(*queryOptions)) (string, string, error) {
 		o := queryOptions{settings: readFrom(t, dir), executor: "auto", output: "table"}
 		change(&o)
@@ -174,24 +173,4 @@ func readFrom(t *testing.T, dir string) config.Flags {
 	_, err := app.Parse([]string{"--tsdb.path=" + dir})
 	require.NoError(t, err)
 	return f
-}
-
-// samples makes a Prometheus data directory with one sample a minute for an
-// hour of m{i="0"} and m{i="1"}.
-func samples(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	db, err := tsdb.Open(dir, nil, nil, tsdb.DefaultOptions(), nil)
-	require.NoError(t, err)
-	app := db.Appender(context.Background())
-	for i := range 2 {
-		var ref storage.SeriesRef
-		for m := range int64(60) {
-			ref, err = app.Append(ref, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), m*60_000, float64(m*int64(i+1)))
-			require.NoError(t, err)
-		}
-	}
-	require.NoError(t, app.Commit())
-	require.NoError(t, db.Close())
-	return dir
 }

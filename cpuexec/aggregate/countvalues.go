@@ -37,8 +37,8 @@ type countedKey struct {
 	bits  uint64
 }
 
-// CountValues evaluates count_values over rows, step by step.
-func CountValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
+// countValues evaluates count_values over rows, step by step.
+func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Row, error) {
 	c := &valueCounter{node: n, in: in, b: labels.NewBuilder(labels.EmptyLabels()), index: map[uint64]int32{}, known: map[countedKey]int32{}}
 	// Rows are in one group if they are so when they have the same value.
 	alike := make([]labels.Labels, len(in))

@@ -14,7 +14,7 @@ var (
 
 // defineDeviation defines the variance, or its square root. Of its cells val is the sum of
 // squared distances from the mean, comp the mean.
-func defineDeviation(name, policy string, root bool) *Function {
+func defineDeviation(name, policy string, root bool) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{

@@ -14,7 +14,7 @@ var (
 
 // defineExtreme defines max, or min when sign is -1: a value gives way to a larger one, and NaN
 // to anything.
-func defineExtreme(name, policy string, sign float64, more func(val, in []float64)) *Function {
+func defineExtreme(name, policy string, sign float64, more func(val, in []float64)) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name},
 		adds: &adding{

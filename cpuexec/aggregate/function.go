@@ -1,9 +1,8 @@
 package aggregate
 
 import (
-	"slices"
-
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -38,28 +37,16 @@ type adding struct {
 	results      func(a *cells, c int, out []float64)       // the aggregates of cells from c on
 }
 
-var (
-	all    []*Function
-	byPlan = map[*plan.AggregateFunc]*Function{}
-)
+var table definitions.Table[plan.AggregateFunc, Function]
 
 // define adds an operator to the table.
-func define(f *Function) *Function {
-	all = append(all, f)
-	byPlan[&f.AggregateFunc] = f
-	return f
-}
+func define(f *Function) *plan.AggregateFunc { return table.Add(f.Name, &f.AggregateFunc, f) }
 
 // Named is the operator with a name in PromQL, or nil.
-func Named(name string) *plan.AggregateFunc {
-	if i := slices.IndexFunc(all, func(f *Function) bool { return f.Name == name }); i >= 0 {
-		return &all[i].AggregateFunc
-	}
-	return nil
-}
+func Named(name string) *plan.AggregateFunc { return table.Named(name) }
 
 // Of is the definition of f.
-func Of(f *plan.AggregateFunc) *Function { return byPlan[f] }
+func Of(f *plan.AggregateFunc) *Function { return table.Of(f) }
 
 // Functions are all definitions, by file and in the order of each.
-func Functions() []*Function { return slices.Clone(all) }
+func Functions() []*Function { return table.All() }

@@ -33,16 +33,16 @@ var (
 type countLimiter struct {
 	members
 	limited
-	room []int32   // series that each group keeps at a step, at most
-	ks   []float64 // of each step, where they vary
-	n    []int32   // of them found, by group and step
-	full []uint64  // bitmap of the steps where a group has them all
+	capacity []int32   // series that each group keeps at a step, at most
+	ks       []float64 // of each step, where they vary
+	n        []int32   // of them found, by group and step
+	full     []uint64  // bitmap of the steps where a group has them all
 }
 
 func newCountLimiter(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) *countLimiter {
 	l := &countLimiter{members: newMembers(n, q, in), limited: limited{operator.Collector{Labels: in.Labels}}, ks: p.values}
 	for _, size := range l.size {
-		l.room = append(l.room, int32(atMost(p.high, size)))
+		l.capacity = append(l.capacity, int32(atMost(p.high, size)))
 	}
 	return l
 }
@@ -71,7 +71,7 @@ func (l *countLimiter) Consume(q *operator.Query, b *operator.Batch) {
 	noteFirst(l.first, l.of, b)
 	q.SplitSteps(b, func(w0, w1 int) {
 		for i := range b.N {
-			if g := l.of[b.Lo+i]; b.Counts[i].Mapped > 0 && (l.room[g] < l.size[g] || l.ks != nil) {
+			if g := l.of[b.Lo+i]; b.Counts[i].Mapped > 0 && (l.capacity[g] < l.size[g] || l.ks != nil) {
 				l.limit(int(g), b.Row(i), w0, w1)
 			}
 		}
@@ -87,15 +87,15 @@ func (l *countLimiter) Consume(q *operator.Query, b *operator.Batch) {
 // limit takes the values of words [w0, w1) that come too late out of a row.
 func (l *countLimiter) limit(group int, r dense.Row, w0, w1 int) {
 	words := (l.steps + 63) / 64
-	n, full, room := l.n[group*l.steps:], l.full[group*words:], l.room[group]
+	n, full, capacity := l.n[group*l.steps:], l.full[group*words:], l.capacity[group]
 	for w := w0; w < w1; w++ {
 		r.Present[w] &^= full[w]
 		for p := r.Present[w]; p != 0; p &= p - 1 {
 			k := w<<6 + bits.TrailingZeros64(p)
 			if l.ks != nil {
-				room = int32(atStep(l.ks[k], int(l.room[group])))
+				capacity = int32(atStep(l.ks[k], int(l.capacity[group])))
 			}
-			if n[k]++; n[k] == room {
+			if n[k]++; n[k] == capacity {
 				full[w] |= 1 << (k & 63)
 			}
 		}

@@ -39,13 +39,13 @@ func New(q *operator.Query, n *plan.Aggregate, param, input operator.Operator) o
 // parameterOf evaluates the parameter of n.
 func parameterOf(n *plan.Aggregate, param operator.Operator) (Parameter, error) {
 	if param == nil {
-		return Constant(n.Param), nil
+		return constant(n.Param), nil
 	}
 	rows, err := operator.Rows(param)
 	if err != nil {
 		return Parameter{}, err
 	}
-	return Varying(rows[0].Values), nil
+	return varying(rows[0].Values), nil
 }
 
 // Sum evaluates an aggregation that adds value to value.
@@ -107,7 +107,7 @@ func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.
 	none, fails := p.Check(q, n)
 	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
 		if !none && fails == nil {
-			s = NewSelector(n, p, q, in)
+			s = newSelector(n, p, q, in)
 		}
 		return s
 	})
@@ -127,7 +127,7 @@ func counted(q *operator.Query, n *plan.Aggregate, input operator.Operator) ([]p
 		return nil, err
 	}
 	defer q.Charge(-operator.RowsBytes(in))
-	return CountValues(q, n, in)
+	return countValues(q, n, in)
 }
 
 // quantiles evaluates the quantile operator.
@@ -144,7 +144,7 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator
 		defer q.Charge(-operator.RowsBytes(rows))
 		return Quantiles(q, n, p, rows, in.GroupsOf(n))
 	}
-	sink := NewQuantiler(n, q, in)
+	sink := newQuantiler(n, q, in)
 	if err := input.Drive(sink); err != nil {
 		return nil, err
 	}

@@ -28,13 +28,13 @@ func (p *Parameter) at(k int) float64 {
 	return p.constant
 }
 
-// Constant is a parameter that is the same at all steps.
-func Constant(v float64) Parameter {
+// constant is a parameter that is the same at all steps.
+func constant(v float64) Parameter {
 	return Parameter{constant: v, low: v, high: v, nan: math.IsNaN(v)}
 }
 
-// Varying is a parameter that has a value for each step.
-func Varying(values []float64) Parameter {
+// varying is a parameter that has a value for each step.
+func varying(values []float64) Parameter {
 	p := Parameter{values: values, low: math.MaxFloat64, high: -math.MaxFloat64}
 	for _, v := range values {
 		p.low, p.high = math.Min(p.low, v), math.Max(p.high, v)

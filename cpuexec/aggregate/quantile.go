@@ -79,8 +79,8 @@ type Quantiler struct {
 	in operator.Collector
 }
 
-// NewQuantiler makes the sink of node.
-func NewQuantiler(node *plan.Aggregate, q *operator.Query, in *operator.Series) *Quantiler {
+// newQuantiler makes the sink of node.
+func newQuantiler(node *plan.Aggregate, q *operator.Query, in *operator.Series) *Quantiler {
 	return &Quantiler{NewAdder(node, q, in, false), operator.Collector{Labels: in.Labels}}
 }
 

@@ -18,8 +18,8 @@ type Selector interface {
 	Rows(q *operator.Query) []plan.Row
 }
 
-// NewSelector makes the sink of n.
-func NewSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
+// newSelector makes the sink of n.
+func newSelector(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
 	return Of(n.Func).selector(n, p, q, in)
 }
 
@@ -55,9 +55,9 @@ func (m *members) Owner() plan.Node { return m.node }
 // Over several steps Prometheus's engine forgets it.
 func (m *members) instant() bool { return m.steps == 1 }
 
-// atStep is atMost at a step at which k is less than its largest value, which room
+// atStep is atMost at a step at which k is less than its largest value, which capacity
 // was made for.
-func atStep(k float64, room int) int { return min(max(int(k), 0), room) }
+func atStep(k float64, capacity int) int { return min(max(int(k), 0), capacity) }
 
 // atMost is the number of series that an operator with parameter k keeps of a
 // group of the given size.

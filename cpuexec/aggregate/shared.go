@@ -19,9 +19,9 @@ func shared(g operator.Groups, from, workers int) [][]int32 {
 	for _, k := range g.Of[from:] {
 		sizes[k]++
 	}
-	members, room := make([][]int32, len(sizes)), make([]int32, len(g.Of)-from)
+	members, memory := make([][]int32, len(sizes)), make([]int32, len(g.Of)-from)
 	for k, n := range sizes {
-		members[k], room = room[:0:n], room[n:]
+		members[k], memory = memory[:0:n], memory[n:]
 	}
 	for i, k := range g.Of[from:] {
 		members[k] = append(members[k], int32(from+i))

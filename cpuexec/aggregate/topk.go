@@ -22,15 +22,15 @@ import (
 // steps no heap is needed for that.
 type ranker struct {
 	members
-	k      float64   // the largest one
-	ks     []float64 // of each step, where they vary
-	bottom bool      // keys are values with their sign changed, so that the best are the largest
-	heap   []int32   // number of each group's heaps, -1 for none
-	room   []int     // size of a full heap, by heap number
-	base   []int     // where the heap of the first step begins in keys and series
-	cells  int       // elements of all heaps at all steps
-	filled []int32   // elements of a heap, by heap number and step
-	floor  []float64
+	k        float64   // the largest one
+	ks       []float64 // of each step, where they vary
+	bottom   bool      // keys are values with their sign changed, so that the best are the largest
+	heap     []int32   // number of each group's heaps, -1 for none
+	capacity []int     // size of a full heap, by heap number
+	base     []int     // where the heap of the first step begins in keys and series
+	cells    int       // elements of all heaps at all steps
+	filled   []int32   // elements of a heap, by heap number and step
+	floor    []float64
 	// floor is what a value must not be worse than, as a value, by heap number
 	// and step. It is NaN until the heap is full.
 	all       keyed
@@ -42,7 +42,7 @@ var (
 	_ = defineRanker("bottomk", "Bottom", true)
 )
 
-func defineRanker(name, policy string, bottom bool) *Function {
+func defineRanker(name, policy string, bottom bool) *plan.AggregateFunc {
 	return define(&Function{
 		AggregateFunc: plan.AggregateFunc{Name: name, Param: true, Keeps: true},
 		selector: func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector {
@@ -64,33 +64,33 @@ func newRanker(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.S
 
 // layOut decides which groups have heaps, perhaps all, and where these are.
 func (a *ranker) layOut(all bool) {
-	a.heap, a.room, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
+	a.heap, a.capacity, a.base, a.cells = make([]int32, len(a.size)), nil, nil, 0
 	for g, size := range a.size {
-		room := atMost(a.k, size)
-		if room == int(size) && !all {
+		capacity := atMost(a.k, size)
+		if capacity == int(size) && !all {
 			a.heap[g] = -1
 			continue
 		}
-		a.heap[g] = int32(len(a.room))
-		a.room = append(a.room, room)
+		a.heap[g] = int32(len(a.capacity))
+		a.capacity = append(a.capacity, capacity)
 		a.base = append(a.base, a.cells)
-		a.cells += room * a.steps
+		a.cells += capacity * a.steps
 	}
 }
 
 func (a *ranker) TooLarge(maxSamples int) string {
-	if tooManyCells(a.cells/a.steps+len(a.room), a.steps, maxSamples) {
+	if tooManyCells(a.cells/a.steps+len(a.capacity), a.steps, maxSamples) {
 		return reasonCells
 	}
 	return ""
 }
 
-func (a *ranker) Bytes() int64 { return 12 * int64(a.cells+len(a.room)*a.steps) }
+func (a *ranker) Bytes() int64 { return 12 * int64(a.cells+len(a.capacity)*a.steps) }
 
 func (a *ranker) Allocate() {
 	a.all = keyed{keys: make([]float64, a.cells), series: make([]int32, a.cells)}
-	a.filled = make([]int32, len(a.room)*a.steps)
-	a.floor = make([]float64, len(a.room)*a.steps)
+	a.filled = make([]int32, len(a.capacity)*a.steps)
+	a.floor = make([]float64, len(a.capacity)*a.steps)
 	for k := range a.floor {
 		a.floor[k] = math.NaN()
 	}
@@ -182,9 +182,9 @@ func below(vals, floors []float64) int {
 // offer puts one value into the heap of a step if it is good enough.
 func (a *ranker) offer(heap, step int, series int32, v float64) {
 	cell := heap*a.steps + step
-	h, room := a.at(heap, step), a.room[heap]
+	h, capacity := a.at(heap, step), a.capacity[heap]
 	if a.ks != nil {
-		if room = atStep(a.ks[step], room); room == 0 {
+		if capacity = atStep(a.ks[step], capacity); capacity == 0 {
 			return
 		}
 	}
@@ -192,11 +192,11 @@ func (a *ranker) offer(heap, step int, series int32, v float64) {
 	if a.bottom {
 		key = -v
 	}
-	if n := len(h.keys); n < room {
+	if n := len(h.keys); n < capacity {
 		h.keys, h.series = append(h.keys, key), append(h.series, series)
 		h.up()
 		a.filled[cell]++
-		if n+1 < room {
+		if n+1 < capacity {
 			return
 		}
 	} else {
@@ -214,8 +214,8 @@ func (a *ranker) offer(heap, step int, series int32, v float64) {
 
 // at is a heap at a step. It may be appended to until it is full.
 func (a *ranker) at(heap, step int) keyed {
-	from := a.base[heap] + step*a.room[heap]
-	to, end := from+int(a.filled[heap*a.steps+step]), from+a.room[heap]
+	from := a.base[heap] + step*a.capacity[heap]
+	to, end := from+int(a.filled[heap*a.steps+step]), from+a.capacity[heap]
 	return keyed{keys: a.all.keys[from:to:end], series: a.all.series[from:to:end]}
 }
 
@@ -247,7 +247,7 @@ func (a *ranker) selected() []plan.Row {
 		return out
 	}
 	points := make([]int, len(a.collected))
-	parallel.For(len(a.room), func(heap int) {
+	parallel.For(len(a.capacity), func(heap int) {
 		a.collect(heap, points)
 	})
 	for _, row := range a.collected {

@@ -27,7 +27,7 @@ type SharedTimes struct {
 	even  EvenRuns   // what ts is made of, or nil
 	spare sync.Mutex // held by who uses that
 	hash  uint64
-	refs  int // slots, guarded by the set's mutex
+	refs  int // accounts, guarded by the set's mutex
 }
 
 // spareSamples is the number of samples that may be put behind a column without
@@ -126,9 +126,9 @@ func (h *retained) match(sel *selection.Selection, cs []selection.Chunk) int {
 	return n
 }
 
-// part returns the samples from mint to maxt (ms, both included) as q wants them. Their
+// within returns the samples from mint to maxt (ms, both included) as q wants them. Their
 // values may be in scratch.
-func (h *retained) part(q *Request, mint, maxt int64, scratch *[]float64) Samples {
+func (h *retained) within(q *Request, mint, maxt int64, scratch *[]float64) Samples {
 	c := h.clean
 	if q.KeepStale {
 		c = h.all

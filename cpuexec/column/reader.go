@@ -65,7 +65,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	} else {
 		s.Stats.Retained += CountSamples(cs[:stays])
 	}
-	in := cols.part(q, max(q.Mint, cs[0].MinT), min(q.Maxt, cs[stays-1].MaxT), &s.joined)
+	in := cols.within(q, max(q.Mint, cs[0].MinT), min(q.Maxt, cs[stays-1].MaxT), &s.joined)
 	if s.buf.WantStarts && len(in.column.starts) > 0 {
 		s.starts = in.column.starts.Cut(in.lo, in.lo+len(in.Times.Shared), s.starts)
 		in.Starts = s.starts
@@ -99,7 +99,7 @@ type use struct {
 // different ranges, as of a metric and the same an hour ago, take turns.
 func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 	h, sel, before, cols := q.Set, q.Sel, u.before, u.cols
-	if !h.room(leastSize(len(cs), int(CountSamples(cs))), before) {
+	if !h.makeRoom(leastSize(len(cs), int(CountSamples(cs))), before) {
 		return nil
 	}
 	s.buf.Reset()

@@ -38,8 +38,8 @@ type Set struct {
 
 	mu    sync.Mutex
 	bytes int64
-	ring  []slot // all series admitted
-	hand  int    // where the search for one to go starts
+	ring  []account // all series admitted
+	hand  int       // where the search for one to go starts
 	times map[uint64][]*SharedTimes
 	seed  maphash.Seed
 }
@@ -47,9 +47,9 @@ type Set struct {
 // Tick begins the evaluation of a window and returns its number.
 func (h *Set) Tick() int64 { return h.clock.Add(1) }
 
-// slot is the set's account of a series: what it holds, and the times it
+// account is the set's of a series: what it holds, and the times it
 // refers to.
-type slot struct {
+type account struct {
 	series weak.Pointer[entry]
 	cols   weak.Pointer[retained]
 	size   int64
@@ -114,13 +114,13 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 	for _, t := range lists {
 		size += t.mostSize()
 	}
-	if !h.room(size, before) {
+	if !h.makeRoom(size, before) {
 		return nil
 	}
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	admitted := slot{series: weak.Make(s), cols: weak.Make(c), size: size}
+	admitted := account{series: weak.Make(s), cols: weak.Make(c), size: size}
 	for _, t := range lists {
 		admitted.size -= t.mostSize()
 		admitted.times = append(admitted.times, h.intern(t))
@@ -135,7 +135,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 // leastSize is the memory in bytes that columns of so many chunks and samples take
 // at least.
 func leastSize(chunks, samples int) int64 {
-	return int64(unsafe.Sizeof(slot{})+unsafe.Sizeof(retained{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
+	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(retained{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
 }
 
 // newTimes returns ts as what may be shared. It still lies in memory of the caller's.
@@ -167,9 +167,9 @@ const firstUse = 16
 // maxSearch is the number of series that are looked at for one to go.
 const maxSearch = 64
 
-// room makes room for size bytes, at the cost of series that were last used
+// makeRoom makes room for size bytes, at the cost of series that were last used
 // before the given tick, and reports whether there is.
-func (h *Set) room(size, before int64) bool {
+func (h *Set) makeRoom(size, before int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for tries := 0; h.bytes+size > h.limit; tries++ {
@@ -192,10 +192,10 @@ func (h *Set) room(size, before int64) bool {
 	return true
 }
 
-// drop takes slot i off the account. The set's mutex must be held.
+// drop takes account i off the ring. The set's mutex must be held.
 func (h *Set) drop(i int) {
 	gone, last := h.ring[i], len(h.ring)-1
-	h.ring[i], h.ring[last] = h.ring[last], slot{}
+	h.ring[i], h.ring[last] = h.ring[last], account{}
 	h.ring = h.ring[:last]
 	h.bytes -= gone.size
 	for _, t := range gone.times {

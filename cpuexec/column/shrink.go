@@ -12,33 +12,33 @@ func (h *Set) Shrink(bytes int64) (freed int64) {
 	defer h.mu.Unlock()
 	before := h.bytes
 	type use struct {
-		slot int
-		at   int64 // tick
+		account int
+		at      int64 // tick
 	}
 	order := make([]use, len(h.ring))
 	for i := range h.ring {
-		order[i].slot = i
+		order[i].account = i
 		if s := h.ring[i].series.Value(); s != nil {
 			order[i].at = s.used.Load()
 		}
 	}
-	slices.SortFunc(order, func(a, b use) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.slot, b.slot)) })
+	slices.SortFunc(order, func(a, b use) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.account, b.account)) })
 	gone := make([]int, 0, len(order))
 	var size int64
 	for _, u := range order {
 		if size >= bytes {
 			break
 		}
-		size += h.ring[u.slot].size
-		for _, t := range h.ring[u.slot].times {
+		size += h.ring[u.account].size
+		for _, t := range h.ring[u.account].times {
 			if t.refs == 1 {
 				size += t.size()
 			}
 		}
-		gone = append(gone, u.slot)
+		gone = append(gone, u.account)
 	}
 	slices.Sort(gone)
-	for _, i := range slices.Backward(gone) { // drop puts the last slot in place of slot i
+	for _, i := range slices.Backward(gone) { // drop puts the last account in place of account i
 		if s, c := h.ring[i].series.Value(), h.ring[i].cols.Value(); s != nil && c != nil {
 			s.cols.CompareAndSwap(c, nil)
 		}

@@ -6,7 +6,7 @@ type ranked struct {
 	at  int32
 }
 
-// radixSort sorts in by key, equal keys in their order, a byte at a time from
+// radixSort sorts in by key, stable, a byte at a time from
 // the lowest on. The sorted slice is in or tmp.
 func radixSort(in, tmp []ranked) []ranked {
 	var counts [8][256]int32

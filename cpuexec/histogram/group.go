@@ -13,7 +13,7 @@ import (
 // Buckets are the series of one classic histogram.
 type Buckets struct {
 	labels  labels.Labels // without le
-	rows    []int32       // indices of its input rows, in their order
+	rows    []int32       // indices of its input rows, ascending
 	bounds  []float64     // upper bound of each
 	repairs repairs       // steps at which the counts decreased
 }

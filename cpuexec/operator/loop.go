@@ -7,7 +7,7 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 )
 
-// Loop hands series to a sink: batch by batch, in their order, or group by group where the sink
+// Loop hands series to a sink: batch by batch, in order, or group by group where the sink
 // has groups enough for all workers. It is the one loop over batches.
 type Loop struct {
 	Query   *Query
@@ -92,7 +92,7 @@ func (l *Loop) Run() error {
 	return nil
 }
 
-// byGroup has a worker fill all series of a group, in their order, and add each to the group
+// byGroup has a worker fill all series of a group, in order, and add each to the group
 // while its values are in the core's cache. No worker waits for another before the end.
 func (l *Loop) byGroup(a GroupSink, members [][]int32, b *Batch, workers int) error {
 	size := int64(l.N-l.Next) * int64(unsafe.Sizeof(dense.Counts{}))

@@ -30,14 +30,14 @@ func (l *Leaf) Evaluate(q *operator.Query, memory *results.Memory, s Source) ([]
 	var reach results.Reach
 	reach.Width, reach.Offset = l.Window.Reach()
 	key := results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase(g)}
-	known, from := memory.Recall(key, reach, g, p)
+	known, from := memory.Lookup(key, reach, g, p)
 	v, reused, err := complete(q, s.Evaluate, known, from)
 	q.Matrix.Work.Series = series + s.Selection.NumSeries()
 	if err != nil {
 		return nil, plan.KeptSteps{}, err
 	}
 	if !s.Overlaps() {
-		memory.Remember(key, reach, v, p)
+		memory.Store(key, reach, v, p)
 	}
 	if l.Ordered && reused > 0 {
 		v.Order()
@@ -58,7 +58,7 @@ func phase(g plan.Grid) int64 { return (g.Start%g.Interval + g.Interval) % g.Int
 
 // complete evaluates the steps that known, which starts at step from, lacks. It returns the
 // values at all steps and how many of these were known.
-func complete(q *operator.Query, evaluate Evaluate, known *results.Piece, from int) (v *results.Values, reused int, err error) {
+func complete(q *operator.Query, evaluate Evaluate, known *results.StepRange, from int) (v *results.Values, reused int, err error) {
 	steps := q.Grid.Steps
 	if known != nil {
 		reused = known.To - known.From
@@ -68,7 +68,7 @@ func complete(q *operator.Query, evaluate Evaluate, known *results.Piece, from i
 		v, err = evaluate(0, steps)
 		return v, 0, err
 	}
-	var pieces []results.Piece
+	var ranges []results.StepRange
 	evaluated := int64(0) // bytes
 	if from > 0 {
 		before, err := evaluate(0, from)
@@ -76,9 +76,9 @@ func complete(q *operator.Query, evaluate Evaluate, known *results.Piece, from i
 			return nil, 0, err
 		}
 		evaluated += operator.RowsBytes(before.Rows)
-		pieces = append(pieces, results.Piece{Values: before, To: from})
+		ranges = append(ranges, results.StepRange{Values: before, To: from})
 	}
-	pieces = append(pieces, *known)
+	ranges = append(ranges, *known)
 	if to := from + reused; to < steps {
 		// From one step earlier on, to know which samples are new at the first.
 		after, err := evaluate(to-1, steps)
@@ -86,9 +86,9 @@ func complete(q *operator.Query, evaluate Evaluate, known *results.Piece, from i
 			return nil, 0, err
 		}
 		evaluated += operator.RowsBytes(after.Rows)
-		pieces = append(pieces, results.Piece{Values: after, From: 1, To: steps - to + 1})
+		ranges = append(ranges, results.StepRange{Values: after, From: 1, To: steps - to + 1})
 	}
-	v = results.Join(pieces...)
+	v = results.Join(ranges...)
 	q.Charge(operator.RowsBytes(v.Rows) - evaluated)
 	return v, reused, q.Done()
 }

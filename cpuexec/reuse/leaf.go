@@ -47,7 +47,7 @@ func find(n plan.Node, ordered bool, into map[*plan.Aggregate]Leaf) {
 		// What is equal, or added up, is so in the order of its input.
 		ordered = true
 	case *plan.Histogram:
-		// The counts of several buckets with the same bound are added up in their order.
+		// The counts of several buckets with the same bound are added up in order.
 		ordered = true
 	}
 	for _, in := range n.Inputs() {

@@ -20,7 +20,7 @@ func Under(n plan.Node) (bottom plan.Node, c Chain) {
 	for {
 		switch x := n.(type) {
 		case *plan.Map, *plan.Relabel:
-			if Merges(n) {
+			if merges(n) {
 				slices.Reverse(c)
 				return n, c
 			}
@@ -38,9 +38,9 @@ func Under(n plan.Node) (bottom plan.Node, c Chain) {
 	}
 }
 
-// Merges reports whether a node merges series that become the same, for which its
+// merges reports whether a node merges series that become the same, for which its
 // input must be rows.
-func Merges(n plan.Node) bool {
+func merges(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Map:
 		return n.Merges
@@ -155,7 +155,7 @@ func LabelsAfter(q *operator.Query, n int, at func(int) labels.Labels, c Chain) 
 		} else {
 			unique = removeNames(ls)
 		}
-		if !unique && !Merges(node) {
+		if !unique && !merges(node) {
 			return nil, &plan.Declined{At: node, Reason: reason, Merges: true}
 		}
 	}

@@ -1,8 +1,7 @@
 package vector
 
 import (
-	"slices"
-
+	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -34,44 +33,22 @@ type Function struct {
 	Constants func(args []float64) (a, b float64) // what kernels are told; nil stands for the constants as they are
 }
 
-var (
-	all    []*Function
-	byPlan = map[*plan.MapFunc]*Function{}
-	byName = map[string]*Function{}
-)
+var table definitions.Table[plan.MapFunc, Function]
 
 // define adds a map to the table.
-func define(f *Function) *plan.MapFunc {
-	byName[f.Name] = f
-	return defineUnnamed(f)
-}
+func define(f *Function) *plan.MapFunc { return table.Add(f.Name, &f.MapFunc, f) }
 
 // defineUnnamed adds a map that the planner does not look up by its name.
-func defineUnnamed(f *Function) *plan.MapFunc {
-	all = append(all, f)
-	byPlan[&f.MapFunc] = f
-	return &f.MapFunc
-}
+func defineUnnamed(f *Function) *plan.MapFunc { return table.AddUnnamed(&f.MapFunc, f) }
 
 // Named is the map with a name in PromQL, or nil; neg is unary minus.
-func Named(name string) *plan.MapFunc {
-	if f := byName[name]; f != nil {
-		return &f.MapFunc
-	}
-	return nil
-}
+func Named(name string) *plan.MapFunc { return table.Named(name) }
 
 // Of is the definition of f.
-func Of(f *plan.MapFunc) *Function { return byPlan[f] }
+func Of(f *plan.MapFunc) *Function { return table.Of(f) }
 
 // Functions are all definitions, by file and in the order of each.
-func Functions() []*Function { return slices.Clone(all) }
+func Functions() []*Function { return table.All() }
 
 // Names are the names of the maps in PromQL, in alphabetical order.
-func Names() (names []string) {
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return table.Names() }

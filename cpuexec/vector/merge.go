@@ -14,17 +14,17 @@ func MergeWithin(q *operator.Query, n plan.Node, rows []plan.Row, limit error, m
 	if !merges {
 		return rows, limit
 	}
-	rows, err := Merge(q, rows)
+	rows, err := merge(q, rows)
 	if limit != nil && err != nil {
 		return nil, &plan.Declined{At: n, Reason: "series become the same, and there are too many samples, of which one comes first"}
 	}
 	return rows, cmp.Or(limit, err)
 }
 
-// Merge makes one row of those with the same labels, as Prometheus's engine does of
+// merge makes one row of those with the same labels, as Prometheus's engine does of
 // series that have become the same, and returns its error if two of them have a value
 // at one step.
-func Merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
+func merge(q *operator.Query, in []plan.Row) ([]plan.Row, error) {
 	steps := q.Grid.Steps
 	index := make(map[uint64]int, len(in))
 	several := map[int]dense.Row{} // of the rows that are several

@@ -92,7 +92,7 @@ func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.Remember(until), Mint: ts[0], Maxt: ts[len(ts)-1], TakePacked: true}
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: ts[0], Maxt: ts[len(ts)-1], TakePacked: true}
 	all := make([]column.Samples, series)
 	for i := range all {
 		all[i], err = new(column.Reader).Load(q, i)

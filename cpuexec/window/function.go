@@ -1,10 +1,8 @@
 package window
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/definitions"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -75,50 +73,25 @@ func (w *Window) copied() []float64 {
 	return w.scratch
 }
 
-var (
-	all    []*Function
-	byPlan = map[*plan.WindowFunc]*Function{}
-	byName = map[string]*Function{}
-)
+var table definitions.Table[plan.WindowFunc, Function]
 
 // define adds a function of range vectors to the table.
-func define(f *Function) *plan.WindowFunc {
-	if byName[f.Name] != nil {
-		panic(fmt.Sprintf("window: %s has two definitions", f.Name))
-	}
-	byName[f.Name] = f
-	return defineUnnamed(f)
-}
+func define(f *Function) *plan.WindowFunc { return table.Add(f.Name, &f.WindowFunc, f) }
 
 // defineUnnamed adds a function that the planner does not look up by its name.
-func defineUnnamed(f *Function) *plan.WindowFunc {
-	all = append(all, f)
-	byPlan[&f.WindowFunc] = f
-	return &f.WindowFunc
-}
+func defineUnnamed(f *Function) *plan.WindowFunc { return table.AddUnnamed(&f.WindowFunc, f) }
 
 // Named is the function of range vectors with a name in PromQL, or nil.
-func Named(name string) *plan.WindowFunc {
-	if f := byName[name]; f != nil {
-		return &f.WindowFunc
-	}
-	return nil
-}
+func Named(name string) *plan.WindowFunc { return table.Named(name) }
 
 // Of is the definition of f.
-func Of(f *plan.WindowFunc) *Function { return byPlan[f] }
+func Of(f *plan.WindowFunc) *Function { return table.Of(f) }
 
 // Functions are all definitions, by file and in the order of each.
-func Functions() []*Function { return slices.Clone(all) }
+func Functions() []*Function { return table.All() }
 
 // Names are the names in PromQL of the functions of range vectors, in alphabetical order.
-func Names() (names []string) {
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return table.Names() }
 
 // plain computes what is called window by window.
 func (s *Evaluator) plain() (points int) {

@@ -86,7 +86,7 @@ func slidingDeviations(vs []float64, b *bounds, o *exact.Ranks, scratch *[]float
 }
 
 // InvalidQuantiles calls f with the quantiles that note has noted and that are
-// none, in their order; with a constant perhaps several times.
+// none, in order; with a constant perhaps several times.
 func (s *Evaluator) InvalidQuantiles(fn *Call, f func(q float64)) {
 	q := fn.Param
 	for w, p := range s.noted {

@@ -86,7 +86,7 @@ func (w *windowed) plain(name string, param float64, out dense.Row) (points int)
 		if len(x.Times) == 0 {
 			continue
 		}
-		if v, ok := byName[name].Plain(&x); ok {
+		if v, ok := Of(Named(name)).Plain(&x); ok {
 			out.Set(k, v)
 			points++
 		}
@@ -264,7 +264,7 @@ func TestSlidingIgnoresOtherSamples(t *testing.T) {
 			w.Reset(sp.Grid.Steps)
 			rows[i] = dense.New(g.Steps)
 			var c dense.Counts
-			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: byName[name], Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
+			require.NoError(t, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.5, Trend: 0.5}, column.NewSamples(ts, vs), rows[i], &c))
 			require.False(t, math.IsNaN(rows[i].Values[0]), name)
 		}
 		require.Equal(t, rows[0], rows[1], name)

@@ -45,7 +45,7 @@ func (s *Evaluator) sums(mean bool) int {
 //
 // A compensated sum is a chain of dependent additions, so the processor waits
 // for each. Neighbouring windows share most of their samples: four of them are
-// summed abreast, each by the additions that it would be alone, in their order,
+// summed abreast, each by the additions that it would be alone, in order,
 // so that the bits are those of Prometheus's loop.
 func sums(vs []float64, b *bounds, mean bool, out dense.Row) {
 	cur := dense.Cursor{Row: out}

@@ -47,7 +47,7 @@ func BenchmarkWindows(b *testing.B) {
 					out := dense.New(g.Steps)
 					for b.Loop() {
 						var c dense.Counts
-						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: byName[name], Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
+						require.NoError(b, w.Evaluate(NewFrames(sp), &Call{Func: Of(Named(name)), Param: 0.9, Trend: 0.5}, column.NewSamples(ts, vs), out, &c))
 					}
 				})
 			}

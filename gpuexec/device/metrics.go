@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -22,36 +22,15 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	f := promauto.With(reg)
+	f := instrument.With(reg)
 	return &metrics{
-		jobs: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_jobs_total",
-			Help: "Windows, with what aggregates them, and resample requests that a GPU evaluated.",
-		}, []string{"gpu"}),
-		faults: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_faults_total",
-			Help: "Failures of a GPU, by CUDA's name of the error.",
-		}, []string{"gpu", "reason"}),
-		usable: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "promwarp_gpu_usable",
-			Help: "Whether a GPU is open and did not fail when it was last used.",
-		}, []string{"gpu"}),
-		samples: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_gpu_samples_decoded_total",
-			Help: "Samples decoded by GPUs.",
-		}),
-		bytes: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_gpu_chunk_bytes_total",
-			Help: "Bytes of encoded chunks decoded by GPUs.",
-		}),
-		copied: f.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_gpu_bytes_copied_total",
-			Help: "Bytes copied to GPUs: encoded chunks, and where they are.",
-		}),
-		seconds: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_seconds_total",
-			Help: "Time that windows took on GPUs, by stage: wait, for others to be done; job, from then to the values. Of a job, the stages prepare, copy, decode, window, fold and result run beside each other.",
-		}, []string{"stage"}),
+		jobs:    f.Counters("promwarp_gpu_jobs_total", "Windows, with what aggregates them, and resample requests that a GPU evaluated.", "gpu"),
+		faults:  f.Counters("promwarp_gpu_faults_total", "Failures of a GPU, by CUDA's name of the error.", "gpu", "reason"),
+		usable:  f.Gauges("promwarp_gpu_usable", "Whether a GPU is open and did not fail when it was last used.", "gpu"),
+		samples: f.Counter("promwarp_gpu_samples_decoded_total", "Samples decoded by GPUs."),
+		bytes:   f.Counter("promwarp_gpu_chunk_bytes_total", "Bytes of encoded chunks decoded by GPUs."),
+		copied:  f.Counter("promwarp_gpu_bytes_copied_total", "Bytes copied to GPUs: encoded chunks, and where they are."),
+		seconds: f.Counters("promwarp_gpu_seconds_total", "Time that windows took on GPUs, by stage: wait, for others to be done; job, from then to the values. Of a job, the stages prepare, copy, decode, window, fold and result run beside each other.", "stage"),
 	}
 }
 

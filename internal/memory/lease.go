@@ -85,11 +85,3 @@ func (l *Lease) Release() {
 	}
 	l.Shrink(0)
 }
-
-// Taken is what the lease has taken, in bytes.
-func (l *Lease) Taken() int64 {
-	if l == nil {
-		return 0
-	}
-	return l.taken.Load()
-}

@@ -55,7 +55,7 @@ func TestShortage(t *testing.T) {
 	c.asked = nil
 	require.NoError(t, l.Grow(t.Context(), 30*mib))
 	require.Len(t, c.asked, 1)
-	require.EqualValues(t, 80*mib, l.Taken()+c.held.Load(), "no more than it needs")
+	require.EqualValues(t, 80*mib, l.taken.Load()+c.held.Load(), "no more than it needs")
 	require.Equal(t, 70*mib-c.held.Load(), p.Reclaimed())
 	require.Empty(t, p.Refused()["evaluation"])
 
@@ -91,7 +91,7 @@ func TestShortageRanks(t *testing.T) {
 	require.NoError(t, l.Grow(t.Context(), 10*mib))
 	require.Zero(t, first.held.Load())
 	require.Zero(t, small.held.Load())
-	require.EqualValues(t, 24*mib+l.Taken()-36*mib, large.held.Load())
+	require.EqualValues(t, 24*mib+l.taken.Load()-36*mib, large.held.Load())
 	require.Empty(t, last.asked)
 	require.EqualValues(t, 20*mib, last.held.Load())
 }

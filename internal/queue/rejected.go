@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 )
 
 // Reason is why someone was sent away.
@@ -55,30 +57,19 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	f := instrument.With(reg)
 	m := &metrics{
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "promwarp_queue_waiting",
-			Help: "Requests that wait for a slot.",
-		}),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "promwarp_queue_running",
-			Help: "Slots in use.",
-		}),
-		wait: prometheus.NewHistogram(prometheus.HistogramOpts{
+		waiting: f.Gauge("promwarp_queue_waiting", "Requests that wait for a slot."),
+		running: f.Gauge("promwarp_queue_running", "Slots in use."),
+		wait: f.NewHistogram(prometheus.HistogramOpts{
 			Name:    "promwarp_queue_wait_seconds",
 			Help:    "How long requests waited in the queue, those sent away included.",
 			Buckets: []float64{.001, .01, .1, .3, 1, 3, 10, 30},
 		}),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_queue_rejected_total",
-			Help: "Requests that got no slot: the queue was full, others displaced them, they were late, or they had gone.",
-		}, []string{"reason"}),
+		rejected: f.Counters("promwarp_queue_rejected_total", "Requests that got no slot: the queue was full, others displaced them, they were late, or they had gone.", "reason"),
 	}
 	for _, r := range []Reason{Full, Displaced, Late, gone} {
 		m.rejected.WithLabelValues(string(r))
-	}
-	if reg != nil {
-		reg.MustRegister(m.waiting, m.running, m.wait, m.rejected)
 	}
 	return m
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Outcome is what became of a leaf.
-type Outcome struct {
+// Placement says who evaluated a leaf, and why.
+type Placement struct {
 	gpuexec.Outcome          // zero but for Declined and WindowOnly where the cores are to evaluate it
 	Estimated       bool     // Estimate is set
 	Estimate        Estimate // the GPU's includes waiting for it
@@ -48,7 +48,7 @@ func (p *Placer) Decline(reason string) {
 }
 
 // decline is the outcome of a leaf that the cores evaluate.
-func (p *Placer) decline(o Outcome, reason string) (Outcome, error) {
+func (p *Placer) decline(o Placement, reason string) (Placement, error) {
 	p.Decline(reason)
 	o.Declined = reason
 	return o, nil
@@ -57,7 +57,7 @@ func (p *Placer) decline(o Outcome, reason string) (Outcome, error) {
 // Evaluate has a leaf computed by a GPU where that is expected to be faster, or in any case
 // if forced, and otherwise declines it. The rows of a window alone go to consume, as
 // cpuexec.Accelerator says. Its error is the query's.
-func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error, forced bool) (o Outcome, err error) {
+func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error, forced bool) (o Placement, err error) {
 	if reason := gpuexec.SuitsLeaf(l); reason != "" {
 		return p.decline(o, reason)
 	}

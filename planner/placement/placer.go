@@ -1,7 +1,7 @@
 // Package placement chooses for each leaf of a query, a window and perhaps what aggregates
 // it, whether the cores or a GPU evaluate it.
 //
-// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Outcome: that a GPU computed
+// A Placer is asked with a leaf (cpuexec.Leaf) and returns its Placement: that a GPU computed
 // the leaf, with the results, or why the cores are to. It goes by a model: Constants, which
 // are measured on the machine when the first GPU opens, say how long both are expected to
 // take, and what happened corrects them. A wrong estimate costs time, never an answer, and
@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/common/promslog"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
@@ -70,10 +71,7 @@ func Open(o Options) (*Placer, error) {
 	}
 	p := &Placer{
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
-		declined: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_gpu_declined_total",
-			Help: "Windows, with what aggregates them, that were left to the cores, by reason.",
-		}, []string{"reason"}),
+		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
 	o.CPU, o.Opened = p.cpu, p.calibrate
 	devices, err := device.Open(o.Options)

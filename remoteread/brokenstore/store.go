@@ -39,8 +39,8 @@ func Labels(i int) labels.Labels {
 	return labels.FromStrings(model.MetricNameLabel, Metric, "instance", fmt.Sprintf("host-%d", i), "job", "test")
 }
 
-// Value returns the value of series i at a time, ms since the epoch.
-func Value(i int, t int64) float64 { return float64(t/Step + int64(i)) }
+// value returns the value of series i at a time, ms since the epoch.
+func value(i int, t int64) float64 { return float64(t/Step + int64(i)) }
 
 // Store is a remote-read server that may be broken. It is safe for concurrent use. The
 // zero value is not broken.
@@ -131,7 +131,7 @@ func chunk(i int, times ...int64) prompb.Chunk {
 		panic(err) // of an empty chunk there is none
 	}
 	for _, t := range times {
-		app.Append(0, t, Value(i, t))
+		app.Append(0, t, value(i, t))
 	}
 	return prompb.Chunk{
 		Type: prompb.Chunk_XOR, Data: c.Bytes(),
@@ -179,7 +179,7 @@ func (x *exchange) compressed(b []byte) {
 func (x *exchange) floats(times ...int64) *prompb.TimeSeries {
 	ts := &prompb.TimeSeries{Labels: x.series[0].Labels}
 	for _, t := range times {
-		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: Value(0, t)})
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: value(0, t)})
 	}
 	return ts
 }

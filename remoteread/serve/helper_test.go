@@ -89,7 +89,7 @@ type received struct {
 	samples []sample
 }
 
-// memory is a selection to read from. It is its own querier.
+// inMemory is a selection to read from.
 type inMemory struct {
 	sel  *selection.Selection
 	err  error        // instead of an answer
@@ -99,27 +99,27 @@ type inMemory struct {
 
 func (m *inMemory) Querier(mint, maxt int64) (storage.Querier, error) {
 	m.open.Add(1)
-	return &memoryQuerier{inMemory: m, mint: mint, maxt: maxt}, nil
+	return &selection.SeriesQuerier{Reader: &memoryReader{inMemory: m}, Mint: mint, Maxt: maxt}, nil
 }
 
 func (m *inMemory) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	m.open.Add(1)
-	return &memoryChunkQuerier{memoryQuerier{inMemory: m, mint: mint, maxt: maxt}}, nil
+	return &selection.ChunkQuerier{Reader: &memoryReader{inMemory: m}, Mint: mint, Maxt: maxt}, nil
 }
 
-type memoryQuerier struct {
+type memoryReader struct {
 	*inMemory
 	storage.LabelQuerier
-	mint, maxt int64
+	selection.Keeper
 }
 
-func (q *memoryQuerier) Close() error {
+func (q *memoryReader) Close() error {
 	q.open.Add(-1)
 	return nil
 }
 
 // SelectChunks implements selection.Querier.
-func (q *memoryQuerier) SelectChunks(ctx context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (q *memoryReader) SelectChunks(ctx context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	if q.wait != nil {
 		select {
 		case <-q.wait:
@@ -149,22 +149,6 @@ func (q *memoryQuerier) SelectChunks(ctx context.Context, _ *storage.SelectHints
 	}
 	sel, err := b.Finish()
 	return sel, nil, err
-}
-
-func (q *memoryQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
-	return selection.LazySeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.SelectChunks(ctx, hints, ms...)
-	})
-}
-
-type memoryChunkQuerier struct{ memoryQuerier }
-
-func (q *memoryChunkQuerier) Select(ctx context.Context, _ bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
-	mint, maxt := selection.Bounds(hints, q.mint, q.maxt)
-	return selection.LazyChunkSeriesSet(mint, maxt, func() (*selection.Selection, annotations.Annotations, error) {
-		return q.SelectChunks(ctx, hints, ms...)
-	})
 }
 
 var encodings = []chunkenc.Encoding{

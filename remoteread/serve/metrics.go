@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 )
 
 // Forms of an answer.
@@ -39,35 +41,18 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	chunks := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "promwarp_read_chunks_total",
-		Help: "Chunks sent to remote readers: as they are stored, cut to the range asked for, or in an encoding that the reader knows.",
-	}, []string{"sent"})
+	f := instrument.With(reg)
+	chunks := f.Counters("promwarp_read_chunks_total", "Chunks sent to remote readers: as they are stored, cut to the range asked for, or in an encoding that the reader knows.", "sent")
 	m := &metrics{
 		// By the name that it has in a Prometheus.
-		queries: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "prometheus_remote_read_handler_queries",
-			Help: "The current number of remote read queries that are either in execution or queued on the handler.",
-		}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "promwarp_read_requests_total",
-			Help: "Remote read requests by form of the answer and outcome.",
-		}, []string{"form", "outcome"}),
-		bytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_read_bytes_total",
-			Help: "Bytes of answers to remote readers.",
-		}),
-		series: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "promwarp_read_series_total",
-			Help: "Series sent to remote readers.",
-		}),
-		chunks: map[string]prometheus.Counter{},
+		queries:  f.Gauge("prometheus_remote_read_handler_queries", "The current number of remote read queries that are either in execution or queued on the handler."),
+		requests: f.Counters("promwarp_read_requests_total", "Remote read requests by form of the answer and outcome.", "form", "outcome"),
+		bytes:    f.Counter("promwarp_read_bytes_total", "Bytes of answers to remote readers."),
+		series:   f.Counter("promwarp_read_series_total", "Series sent to remote readers."),
+		chunks:   map[string]prometheus.Counter{},
 	}
 	for _, sent := range []string{sentAsStored, sentCut, sentReencoded} {
 		m.chunks[sent] = chunks.WithLabelValues(sent)
-	}
-	if reg != nil {
-		reg.MustRegister(m.queries, m.requests, m.bytes, m.series, chunks)
 	}
 	return m
 }

@@ -26,8 +26,8 @@ const Align = 8
 // none, so that a decoder may load eight bytes at once up to the chunk's last byte.
 const Pad = 8
 
-// Room is the number of bytes that a chunk of n bytes takes in a slab.
-func Room(n uint32) int { return (int(n) + Align - 1) / Align * Align }
+// Footprint is the number of bytes that a chunk of n bytes takes in a slab.
+func Footprint(n uint32) int { return (int(n) + Align - 1) / Align * Align }
 
 // Slabs are those that the chunks of a table lie in.
 type Slabs []*Slab
@@ -45,5 +45,5 @@ func (s Slabs) Has(c Chunk) bool {
 		return false
 	}
 	b := s[c.Slab].b
-	return int(c.Off)+Room(c.Len) <= len(b) && cap(b)-len(b) >= Pad
+	return int(c.Off)+Footprint(c.Len) <= len(b) && cap(b)-len(b) >= Pad
 }

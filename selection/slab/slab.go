@@ -49,7 +49,7 @@ func Map(parts [][]byte, owner any) Slabs {
 // Add copies a chunk behind those in the slab, which has room for it, and returns where it is.
 func (l *Slab) Add(data []byte) (off uint32) {
 	off = uint32(len(l.b))
-	l.b = append(l.b, data...)[:int(off)+Room(uint32(len(data)))]
+	l.b = append(l.b, data...)[:int(off)+Footprint(uint32(len(data)))]
 	return off
 }
 

@@ -39,7 +39,7 @@ func (w *Writer) Bytes() int64 { return w.used }
 // Room returns an empty slice with a capacity of n bytes, which the next chunk is to be put
 // into. Pad more are behind the last chunk of a slab.
 func (w *Writer) Room(n int) []byte {
-	n = Room(uint32(n))
+	n = Footprint(uint32(n))
 	k := len(w.slabs)
 	if k == 0 || cap(w.slabs[k-1].b)-len(w.slabs[k-1].b) < n+Pad {
 		size := max(w.next, n+Pad)
@@ -68,6 +68,6 @@ func (w *Writer) Claim(c *Chunk, n int) error {
 	k := len(w.slabs) - 1
 	l := w.slabs[k]
 	c.Slab, c.Off, c.Len = uint32(w.base+k), uint32(len(l.b)), uint32(n)
-	l.b = l.b[:len(l.b)+Room(uint32(n))]
+	l.b = l.b[:len(l.b)+Footprint(uint32(n))]
 	return nil
 }

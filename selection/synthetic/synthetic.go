@@ -22,7 +22,7 @@ const ChunkSamples = 120
 type Options struct {
 	Series   int
 	Distinct int // how many of them have samples of their own
-	// Labels are those of series i. They must come in their order.
+	// Labels are those of series i. They must be sorted.
 	Labels func(i int) labels.Labels
 	// Samples are those of distinct series k: times in ms, and values. It is called
 	// from several goroutines.

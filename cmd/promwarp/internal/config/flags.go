@@ -90,6 +90,14 @@ func (f *Flags) add(to flagger, name, placeholder, help string, parse func(strin
 	}})
 }
 
+// AddAll declares all flags, those of a server.
+func (f *Flags) AddAll(to flagger) {
+	f.AddSource(to)
+	f.AddQuery(to)
+	f.addServer(to)
+	f.AddGPU(to)
+}
+
 // AddSource declares the flags that say what to read from.
 func (f *Flags) AddSource(to flagger) {
 	to.Flag("config.file", "Configuration file, in YAML. A flag --a.b-c is the key a: {b_c: ...}; remote_read is as in Prometheus's. What is given on the command line wins.").PlaceHolder("FILE").StringVar(&f.File)
@@ -115,8 +123,8 @@ func (f *Flags) AddQuery(to flagger) {
 	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *Settings) *string { return &s.Log.Format })
 }
 
-// AddServer declares the flags of a server.
-func (f *Flags) AddServer(to flagger) {
+// addServer declares the flags of a server.
+func (f *Flags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *Settings) *int { return &s.Query.MaxConcurrency })
 	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of memory.limit.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
 	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })

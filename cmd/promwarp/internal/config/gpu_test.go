@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 func TestGPUSettings(t *testing.T) {
@@ -20,7 +22,7 @@ func TestGPUSettings(t *testing.T) {
 		"gpu: {mode: require, devices: [0, 1], memory_fraction: 1, constants: ''}": {GPURequire, "0,1", 1, "", "libcuda.so.1", 0},
 		"gpu: {devices: 3, constants: ''}":                                         {GPUAuto, "3", 0.8, "", "libcuda.so.1", 0},
 	} {
-		s := load(t, "--upstream.url=http://p", "--config.file="+writeFile(t, text))
+		s := load(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, text))
 		if s.GPU.Constants != "" {
 			require.True(t, filepath.IsAbs(s.GPU.Constants))
 			s.GPU.Constants = filepath.Base(s.GPU.Constants)
@@ -38,7 +40,7 @@ func TestGPUSettings(t *testing.T) {
 		"gpu: {memory-fraction: 0.5}":    `unknown key "memory-fraction"`,
 		"gpu: {library: '', mode: auto}": "gpu.library must name",
 	} {
-		s, err := parseFlags(t, "--upstream.url=http://p", "--config.file="+writeFile(t, text)).Load()
+		s, err := parseFlags(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, text)).Load()
 		if err == nil {
 			err = s.Validate()
 		}

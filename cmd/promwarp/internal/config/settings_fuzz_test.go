@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // place is what an error about a configuration names: a line, an entry, or a setting, whose
@@ -73,7 +75,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		"log: {level: info}\ncache: &c {<<: *c}": "line 2: anchor 'c' value contains itself",
 		"query: {}\ncaches: {}":                  `line 2: unknown key "caches"`,
 	} {
-		file := writeFile(t, text)
+		file := testfiles.Config(t, text)
 		_, err := readSettings(file)
 		require.ErrorContains(t, err, file+": "+want)
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,25 +15,15 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
-
-// writeFile writes text to a file of a new directory.
-func writeFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "promwarp.yml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
-	return file
-}
 
 // parseFlags gives args to a command with all settings.
 func parseFlags(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := &Flags{}
 	app := kingpin.New("test", "")
-	f.AddSource(app)
-	f.AddQuery(app)
-	f.AddServer(app)
-	f.AddGPU(app)
+	f.AddAll(app)
 	_, err := app.Parse(args)
 	require.NoError(t, err)
 	return f
@@ -101,7 +90,7 @@ func onlySource(s *Settings) (Source, error) {
 }
 
 func TestFile(t *testing.T) {
-	file := writeFile(t, fullFile)
+	file := testfiles.Config(t, fullFile)
 	dir := filepath.Dir(file)
 	s := load(t, "--config.file="+file)
 	require.Equal(t, ByteSize(1<<30), s.Upstream.MaxBytes)
@@ -123,14 +112,14 @@ func TestFile(t *testing.T) {
 	require.Equal(t, "http://meta:9090/prefix", src.Base.String())
 
 	// One address may stand alone, and a data directory is the file's.
-	s = load(t, "--config.file="+writeFile(t, "web: {listen_address: ':9'}\ntsdb: {path: data}\n"))
+	s = load(t, "--config.file="+testfiles.Config(t, "web: {listen_address: ':9'}\ntsdb: {path: data}\n"))
 	require.Equal(t, Addresses{":9"}, s.Web.ListenAddress)
 	require.Equal(t, s.Cache.HostBytes/2, s.Cache.Decoded(), "half, if nothing says otherwise")
 	require.True(t, filepath.IsAbs(s.TSDB.Path))
 }
 
 func TestCommandLineWins(t *testing.T) {
-	file := writeFile(t, fullFile)
+	file := testfiles.Config(t, fullFile)
 	s := load(t, "--config.file="+file, "--query.timeout=1m", "--cache.host-bytes=512MiB", "--web.listen-address=:3", "--web.listen-address=:4",
 		"--no-web.enable-pprof", "--no-web.enable-admin-api", "--cache.max-age=0s", "--cache.out-of-order-window=1m", "--upstream.retention=1d", "--log.level=warn", "--web.config.file=rel.yml", "--upstream.concurrency=9")
 	require.Equal(t, model.Duration(time.Minute), s.Query.Timeout)
@@ -223,7 +212,7 @@ func TestSettingsErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.file != "" {
-				c.args = append(c.args, "--config.file="+writeFile(t, c.file))
+				c.args = append(c.args, "--config.file="+testfiles.Config(t, c.file))
 			}
 			s, err := parseFlags(t, c.args...).Load()
 			if err == nil {
@@ -254,7 +243,7 @@ func TestSource(t *testing.T) {
 		require.NotContains(t, src.String(), "secret")
 	}
 	for url, base := range map[string]string{"http://p/x/api/v1/read?t=1": "http://p/x", "http://p/custom/read": ""} {
-		s := load(t, "--config.file="+writeFile(t, "remote_read: [{url: '"+url+"'}]\n"))
+		s := load(t, "--config.file="+testfiles.Config(t, "remote_read: [{url: '"+url+"'}]\n"))
 		src, err := onlySource(&s)
 		require.NoError(t, err)
 		if base == "" {
@@ -271,7 +260,7 @@ func TestMemorySettings(t *testing.T) {
 	s := load(t, "--upstream.url=http://p", "--memory.limit=2GiB")
 	require.NoError(t, s.Validate())
 	require.Equal(t, []ByteSize{2 << 30, 512 << 20, 512 << 20, 256 << 20}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory, s.Cache.Decoded()})
-	s = load(t, "--upstream.url=http://p", "--config.file="+writeFile(t, "{memory: {limit: 4GiB}, cache: {host_bytes: 1GiB}}"))
+	s = load(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "{memory: {limit: 4GiB}, cache: {host_bytes: 1GiB}}"))
 	require.Equal(t, []ByteSize{4 << 30, 1 << 30, 1 << 30}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes, s.Query.MaxMemory})
 	s = load(t, "--upstream.url=http://p", "--memory.limit=0")
 	require.NoError(t, s.Validate())
@@ -313,7 +302,7 @@ func TestIdentity(t *testing.T) {
 		"url: http://p/api/v1/read, authorization: {credentials: b}",
 		"url: http://p/api/v1/read, oauth2: {client_id: a, client_secret: x, token_url: http://t}",
 	) {
-		file := writeFile(t, "remote_read: [{"+entry+"}]\n")
+		file := testfiles.Config(t, "remote_read: [{"+entry+"}]\n")
 		for range 2 {
 			s := load(t, "--config.file="+file)
 			src, err := onlySource(&s)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // lockedBuffer is a log that goroutines write.
@@ -51,7 +52,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			defer up.Close()
 			host := strings.TrimPrefix(up.URL, "http://")
 			var log lockedBuffer
-			set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--upstream.external-labels=none", "--config.file="+writeConfig(t, `
+			set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--upstream.external-labels=none", "--config.file="+testfiles.Config(t, `
 remote_read:
 - url: http://me:hidden-password@`+host+`/api/v1/read?token=hidden-token
   api_url: http://me:hidden-password@`+host+`/?token=hidden-token

@@ -31,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -127,16 +128,10 @@ func New(cfg Config) (*Server, error) {
 
 // registerMetrics makes and registers what outlives a reload.
 func (s *Server) registerMetrics() {
-	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "promwarp_config_last_reload_successful",
-		Help: "Whether the last attempt to load the configuration was successful.",
-	})
-	s.reloadTime = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "promwarp_config_last_reload_success_timestamp_seconds",
-		Help: "When the configuration was last loaded successfully.",
-	})
+	f := instrument.With(s.base)
+	s.reloadOK = f.Gauge("promwarp_config_last_reload_successful", "Whether the last attempt to load the configuration was successful.")
+	s.reloadTime = f.Gauge("promwarp_config_last_reload_success_timestamp_seconds", "When the configuration was last loaded successfully.")
 	s.base.MustRegister(
-		s.reloadOK, s.reloadTime,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("promwarp"),

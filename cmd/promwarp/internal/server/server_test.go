@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -21,8 +20,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -31,6 +28,7 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -228,35 +226,15 @@ func TestBadSources(t *testing.T) {
 
 	set = quickSettings()
 	set.Upstream.URL = "http://p"
-	set.Web.ConfigFile = writeConfig(t, "tls: yes\n")
+	set.Web.ConfigFile = testfiles.Config(t, "tls: yes\n")
 	_, err = New(Config{Settings: set})
 	require.ErrorContains(t, err, set.Web.ConfigFile)
-}
-
-// dataDir makes a Prometheus data directory with one sample a minute for an
-// hour of m{i="0"} and m{i="1"}.
-func dataDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	db, err := tsdb.Open(dir, nil, nil, tsdb.DefaultOptions(), nil)
-	require.NoError(t, err)
-	app := db.Appender(context.Background())
-	for i := range 2 {
-		var ref storage.SeriesRef
-		for m := range int64(60) {
-			ref, err = app.Append(ref, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), m*60_000, float64(m*int64(i+1)))
-			require.NoError(t, err)
-		}
-	}
-	require.NoError(t, app.Commit())
-	require.NoError(t, db.Close())
-	return dir
 }
 
 func TestServeDataDirectory(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	set := quickSettings()
-	set.TSDB.Path = dataDir(t)
+	set.TSDB.Path = testfiles.DataDirectory(t)
 	s, stop := runServer(t, Config{Settings: set})
 	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(m)&time=600")
 	require.Equal(t, 200, code)
@@ -276,7 +254,7 @@ func TestServeDataDirectory(t *testing.T) {
 func TestServeUpstream(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	set := quickSettings()
-	set.TSDB.Path = dataDir(t)
+	set.TSDB.Path = testfiles.DataDirectory(t)
 	first, stopFirst := runServer(t, Config{Settings: set})
 	set = quickSettings()
 	set.Upstream.URL = first.URL()
@@ -303,8 +281,8 @@ func requireUsers(t *testing.T, n int, s *refcount.Count) {
 
 func TestReload(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	one, two := dataDir(t), dataDir(t)
-	file := writeConfig(t, "")
+	one, two := testfiles.DataDirectory(t), testfiles.DataDirectory(t)
+	file := testfiles.Config(t, "")
 	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o666)) }
 	const rest = "web: {listen_address: '127.0.0.1:0', enable_lifecycle: true}\ncache: {host_bytes: 1MiB}\n"
 	put(rest + "tsdb: {path: " + one + "}\n")
@@ -417,7 +395,7 @@ func TestBasicAuthentication(t *testing.T) {
 	require.NoError(t, err)
 	set := quickSettings()
 	set.Web.ListenAddress = config.Addresses{"127.0.0.1:0", "127.0.0.1:0"}
-	set.Web.ConfigFile = writeConfig(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
+	set.Web.ConfigFile = testfiles.Config(t, "basic_auth_users: {me: '"+string(hash)+"'}\n")
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}})
 	for _, l := range s.listeners {
 		for password, want := range map[string]int{"right": 200, "wrong": 401} {
@@ -426,12 +404,12 @@ func TestBasicAuthentication(t *testing.T) {
 		}
 	}
 	require.NoError(t, stop())
-	require.Equal(t, "https", schemeOf(writeConfig(t, "tls_server_config: {cert_file: c, key_file: k}\n")))
+	require.Equal(t, "https", schemeOf(testfiles.Config(t, "tls_server_config: {cert_file: c, key_file: k}\n")))
 	require.Equal(t, "http", schemeOf(set.Web.ConfigFile))
 }
 
 func TestStatusConfigHidesSecrets(t *testing.T) {
-	set := settingsOf(t, "--config.file="+writeConfig(t, `
+	set := settingsOf(t, "--config.file="+testfiles.Config(t, `
 remote_read:
 - url: http://me:secret1@p/api/v1/read
   headers: {X-Token: secret2}

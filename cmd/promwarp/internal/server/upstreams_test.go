@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // flakyProxy forwards to a server unless it is down.
@@ -45,14 +46,14 @@ func TestSeveralUpstreams(t *testing.T) {
 	var proxies []*flakyProxy
 	for range 2 {
 		set := quickSettings()
-		set.TSDB.Path = dataDir(t)
+		set.TSDB.Path = testfiles.DataDirectory(t)
 		s, stop := runServer(t, Config{Settings: set})
 		defer func() { require.NoError(t, stop()) }()
 		proxies = append(proxies, newFlakyProxy(s))
 		defer proxies[len(proxies)-1].Close()
 	}
 	kept := filepath.Join(t.TempDir(), "kept")
-	file := writeConfig(t, "")
+	file := testfiles.Config(t, "")
 	configure := func(onFailure string) {
 		text := fmt.Sprintf("web: {listen_address: '127.0.0.1:0', enable_admin_api: true, enable_lifecycle: true}\ncache: {host_bytes: 8MiB, path: %s}\nremote_read:\n", kept)
 		for i, p := range proxies {
