@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients bench gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb gpubench kernels hostdriver asan lint fmt clean help
 
 all: build
 
@@ -89,8 +89,22 @@ licences:       ## the licences of all modules that are linked into promwarp
 clients:        ## clients that take some minutes to build, once: Thanos and vmctl read through promwarp
 	cd e2e && $(GO) test -count=1 -tags clients -run 'TestThanos|TestVmctl' .
 
+ANSWERS := $(BUILD)/answers
+test-answers:   ## DuckDB, Arrow for JavaScript and pandas read answers; needs node, npm and python3 with pandas
+	@command -v npm >/dev/null || { echo "Arrow for JavaScript and DuckDB come from npm, which is not here: install nodejs and npm"; exit 1; }
+	@python3 -c 'import pandas' 2>/dev/null || { echo "python3 has no pandas: apt-get install python3-pandas, and have PATH begin with the folder of that python3"; exit 1; }
+	@mkdir -p $(ANSWERS) && cp examples/answers/* $(ANSWERS)/
+	npm install --prefix $(ANSWERS) --no-audit --no-fund
+	cd e2e && ANSWERS=$(CURDIR)/$(ANSWERS) $(GO) test -count=1 -tags answers -run TestAnswerClients .
+
 bench:          ## compare with Prometheus and VictoriaMetrics over HTTP, about five minutes, and write docs/performance.md's tables; ARGS=-smoke for a quick look
 	cd bench && $(GO) run . -docs ../docs/performance.md $(ARGS)
+
+bench-duckdb:   ## ask promwarp and DuckDB the same question over the same samples; ARGS='-series 10000 -hours 24'; needs node and npm
+	@command -v npm >/dev/null || { echo "DuckDB comes from npm, which is not here: install nodejs and npm"; exit 1; }
+	@mkdir -p $(ANSWERS) && cp examples/answers/package.json bench/duckdb/ask.mjs $(ANSWERS)/
+	npm install --prefix $(ANSWERS) --no-audit --no-fund
+	cd bench && $(GO) run ./duckdb -scripts $(CURDIR)/$(ANSWERS) $(ARGS)
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu
@@ -117,7 +131,7 @@ asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under Address
 lint:           ## formatting, vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }
 	$(GO) vet $(VET) ./...
-	cd e2e && $(GO) vet $(VET) -tags clients ./...
+	cd e2e && $(GO) vet $(VET) -tags clients,answers ./...
 	cd bench && $(GO) vet $(VET) ./...
 	$(GO) run $(STATICCHECK) ./...
 

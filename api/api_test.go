@@ -134,23 +134,6 @@ func TestQueriesByGetAndPost(t *testing.T) {
 	require.JSONEq(t, `{"resultType":"scalar","result":[4,"2"]}`, string(got.Data))
 }
 
-func TestCSV(t *testing.T) {
-	a := newTestAPI(t, nil)
-	w := do(t, a, httptest.NewRequest(http.MethodGet, "/query?query=m&start=0&end=60&step=60&format=csv", nil))
-	require.Equal(t, "text/csv", w.Header().Get("Content-Type"))
-	require.Equal(t, "__name__,i,timestamp,value\nm,0,0,0\nm,0,60,1\nm,1,0,0\nm,1,60,2\n", w.Body.String())
-
-	r := httptest.NewRequest(http.MethodGet, "/query?query=vector(1.5)&time=0.5", nil)
-	r.Header.Set("Accept", "text/csv")
-	require.Equal(t, "timestamp,value\n0.5,1.5\n", do(t, a, r).Body.String())
-	w = do(t, a, httptest.NewRequest(http.MethodGet, `/query?query="a,b"&time=1&format=csv`, nil))
-	require.Equal(t, "timestamp,value\n1,\"a,b\"\n", w.Body.String())
-
-	code, got := getJSON(t, a, "/query?query=m&format=arrow")
-	require.Equal(t, 400, code)
-	require.Contains(t, got.Error, "json or csv")
-}
-
 func TestExecutorParameter(t *testing.T) {
 	a := newTestAPI(t, nil)
 	for _, mode := range []engine.Mode{engine.Auto, engine.CPU, engine.Prometheus} {

@@ -225,7 +225,9 @@ func TestStalledReaders(t *testing.T) {
 		switch i % 5 {
 		case 1:
 			request = "GET /query?format=csv&query=1"
-		case 2, 3:
+		case 2:
+			request = "GET /query?format=arrow&query=1"
+		case 3:
 			request = "GET /api/v1/metadata?x=1"
 		}
 		_, err = io.WriteString(c, request+" HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -246,7 +248,7 @@ func TestStalledReaders(t *testing.T) {
 // One that reads a little now and then gets all of it, however long that takes.
 func TestSlowReader(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Engine = many{newEngine(t, nil), 5} })
-	for _, query := range []string{"/api/v1/query?query=1", "/query?format=csv&query=1"} {
+	for _, query := range []string{"/api/v1/query?query=1", "/query?format=csv&query=1", "/query?format=arrow&query=1"} {
 		whole := do(t, a, httptest.NewRequest(http.MethodGet, query, nil)).Body.Len()
 		inBubble(t, a, func(t *testing.T, p *pipes) {
 			c := p.dial()

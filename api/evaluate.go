@@ -60,17 +60,24 @@ type translated struct {
 	a *API
 }
 
-func (t translated) Exec(ctx context.Context) *promql.Result {
-	s := streamOf(ctx)
-	exec := t.Query.Exec
-	if q, ok := t.Query.(engine.Query); ok && s != nil {
-		exec = q.ExecMatrix
+// evaluate evaluates a query and gives its request's slot back. As a matrix the value is the
+// executor's own where there is one.
+func evaluate(ctx context.Context, q promql.Query, asMatrix bool) *promql.Result {
+	exec := q.Exec
+	if ours, ok := q.(engine.Query); ok && asMatrix {
+		exec = ours.ExecMatrix
 	}
 	r := exec(ctx)
 	if r.Err == nil {
-		admit.Evaluated(ctx, t.Query.Stats().Samples.TotalSamples)
+		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
 	}
 	admit.EvaluationEnded(ctx)
+	return r
+}
+
+func (t translated) Exec(ctx context.Context) *promql.Result {
+	s := streamOf(ctx)
+	r := evaluate(ctx, t.Query, s != nil)
 	if r.Err != nil {
 		switch _, typ := respond.Classify(r.Err); typ {
 		case respond.Timeout:

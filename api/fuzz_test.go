@@ -40,6 +40,8 @@ func FuzzForm(f *testing.F) {
 	f.Add(uint8(1), "start=0&end=1e3&step=1m", "query=sum(rate(m[5m]))&timeout=1s&lookback_delta=1m&stats=all")
 	f.Add(uint8(2), "format=csv&executor=cpu&strict=true", "query=m&start=1970-01-01T00:00:00Z&end=60&step=0.1")
 	f.Add(uint8(2), "metric=m&start=0&end=600&every=1m&aggregates=sum,95pct,rate:max&by=i&fill=linear", "format=csv")
+	f.Add(uint8(2), "metric=m&start=0&end=600&every=1m&aggregates=sum,count&fill=null&layout=wide", "format=arrow")
+	f.Add(uint8(2), "query=m&start=0&end=600&step=1m&layout=long&limit=1", "format=parquet")
 	f.Add(uint8(3), "analyze=true", "match[]=m&start=0&end=now&every=1y&aggregates=median&reaggregate=std&timezone=Asia/Tokyo")
 	f.Add(uint8(3), "analyze=true", "query=topk(1, m)&time=NaN")
 	f.Add(uint8(0), "query=m&time=1e308&timeout=-1", "")

@@ -68,8 +68,10 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /api/v1/query_range   source at this server's base URL
 /api/v1/...
 /api/v1/read          Prometheus remote read: list it under remote_read
-/query                PromQL; start, end and step make it a range; format=json|csv
+/query                PromQL; start, end and step make it a range; resample
+                      requests; format=json|csv|ndjson|arrow|parquet
 /explain              how a query is evaluated; analyze=true runs it; format=json|text
+/openapi.json         describes /query, /explain and those below
 /federate             the newest samples of series, for a Prometheus to scrape
 /graph                leads a browser to the upstream's page
 /metrics              promwarp's own metrics

@@ -100,7 +100,7 @@ func TestResampleFillings(t *testing.T) {
 // computes nothing.
 func TestResampleRefused(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) {
-		o.Queryable = newStorage(t, "load 1m\n  m{count=\"a\", aggregate=\"b\"} 1x10\n  n{count=\"a\"} 1x10")
+		o.Queryable = newStorage(t, "load 1m\n  m{count=\"a\", aggregate=\"b\"} 1x10\n  n{count=\"a\"} 1x10\n  clash{time=\"a\"} 1x10")
 		o.MaxBodyBytes = 2000
 	})
 	const whole = "metric=m&start=0&end=600&every=1m&aggregates=count&without=aggregate"
@@ -151,6 +151,11 @@ func TestResampleRefused(t *testing.T) {
 		{"a GPU and nothing else", with("executor=gpu&strict=true"), resample.CodeUnsupported, "executor", "cpu"},
 		{"series with the answer's label", with("without=-"), resample.CodeLabelClash, "", "without=aggregate"},
 		{"a table with one column twice", with("metric=n&format=csv"), resample.CodeLabelClash, "", "ndjson"},
+		{"a file with one column twice", with("metric=clash&format=parquet&aggregates=sum"), resample.CodeLabelClash, "", "ndjson"},
+		{"a wide table of text", with("layout=wide&format=csv"), resample.CodeConflict, "layout", "format=arrow"},
+		{"a wide table of JSON", with("layout=wide"), resample.CodeConflict, "layout", "format=arrow"},
+		{"a layout that is none", with("layout=narrow&format=arrow"), resample.CodeInvalidValue, "layout", "long or wide"},
+		{"a stream with an explanation", with("metric=n&format=arrow&explain=true"), resample.CodeConflict, "explain", "/explain"},
 		{"a table with an explanation", with("metric=n&format=csv&aggregates=sum&explain=true"), resample.CodeConflict, "explain", "/explain"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/util/httputil"
 
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/api/openapi"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
@@ -133,6 +134,7 @@ func (a *API) routes() *mux.Router {
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
 	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.query), a.respondNotAdmitted)))))
+	a.door(m, openapi.Path, get, a.compressed(a.cors(http.HandlerFunc(openAPI))))
 	a.door(m, "/explain", getPost, a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.explain), a.respondNotAdmitted))))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
@@ -166,7 +168,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 	if pattern {
 		name += "}"
 	}
-	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain"
+	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openapi.Path
 	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodOptions && crossOrigin:

@@ -91,22 +91,27 @@ func resultOf(resp *v1.Response) (parser.Value, *stream) {
 	return d.Result, nil
 }
 
-// claim makes a result the answer to the stream's request. It cuts it to the limit, as
-// Prometheus's API does with values that it knows.
+// claim makes a result the answer to the stream's request.
 func (s *stream) claim(r *promql.Result) {
+	cut(r, s.limit)
+	r.Value = streamedValue{r.Value, s}
+}
+
+// cut cuts a result to so many series, 0 for no limit, as Prometheus's API does with values that
+// it knows.
+func cut(r *promql.Result, limit int) {
 	truncated := false
 	switch v := r.Value.(type) {
 	case promql.Matrix:
-		r.Value, truncated = truncate(v, s.limit)
+		r.Value, truncated = truncate(v, limit)
 	case promql.Vector:
-		r.Value, truncated = truncate(v, s.limit)
+		r.Value, truncated = truncate(v, limit)
 	case *plan.Matrix:
-		v.Rows, truncated = truncate(v.Rows, s.limit)
+		v.Rows, truncated = truncate(v.Rows, limit)
 	}
 	if truncated {
 		r.Warnings.Add(errors.New("results truncated due to limit"))
 	}
-	r.Value = streamedValue{r.Value, s}
 }
 
 // truncate returns the first rows, at most limit of them if that is not 0, and whether there

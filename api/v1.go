@@ -21,13 +21,11 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 )
 
-// newV1 returns the handler of Prometheus's API with promwarp's codecs. JSON is
-// the first of them, so it is what those get who accept anything.
+// newV1 returns the handler of Prometheus's API with promwarp's codec.
 func (a *API) newV1() http.Handler {
 	api := a.prometheusAPI()
 	api.ClearCodecs()
 	api.InstallCodec(jsonCodec{})
-	api.InstallCodec(csvCodec{})
 	return handlerOf(api)
 }
 

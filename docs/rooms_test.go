@@ -146,7 +146,7 @@ func walk(t *testing.T, f func(file string)) {
 		switch {
 		case err != nil || relErr != nil:
 			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || name == "bin" || d.Name() == "testdata"):
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || name == "bin" || d.Name() == "testdata" || d.Name() == "node_modules"):
 			return filepath.SkipDir
 		case !d.IsDir():
 			f(filepath.ToSlash(name))

@@ -10,7 +10,6 @@ const (
 	noPrefix  = "Prometheus leaves out /api/v1 here and leads to its page instead of the door"
 	slash     = "a label's name may have a slash, which Prometheus's router takes for the end of it"
 	noServer  = "a data directory is not a running Prometheus"
-	csvToo    = "promwarp gives CSV to those who ask for it"
 	fromAPI   = "the answer is one of Prometheus's API, for pages of other origins too"
 )
 
@@ -159,7 +158,6 @@ var httpTable = []exchange{
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: application/json"},
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: text/html"},
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: */*"},
-	{request: "GET /api/v1/query?query=sum(up)&time={end}\nAccept: text/csv", differs: differences{"Content-Type": csvToo, "body": csvToo}},
 
 	// Other origins.
 	{request: "GET /api/v1/query?query=sum(up)&time={end}\nOrigin: http://dashboard.example"},

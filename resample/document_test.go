@@ -40,7 +40,7 @@ func TestDocument(t *testing.T) {
 	for name := range fillings {
 		named(name)
 	}
-	for _, code := range []string{CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeInvalidAggregate, CodeUnknownAggregate, CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeUnsupported} {
+	for _, code := range Codes {
 		named(code)
 	}
 	most := strconv.Itoa(bucket.MaxBuckets)

@@ -25,8 +25,15 @@ const (
 	CodeTooManyBuckets   = "too_many_buckets"  // the range has more than bucket.MaxBuckets
 	CodeEmptyRange       = "empty_range"       // end is not after start, or no bucket fits
 	CodeLabelClash       = "label_clash"       // a label of a series has a name that the answer needs
+	CodeTooManyColumns   = "too_many_columns"  // the wide layout of the answer has more columns than can be
 	CodeUnsupported      = "unsupported"       // what the request asks for cannot be had here
 )
+
+// Codes are the codes of all errors.
+var Codes = []string{
+	CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeInvalidAggregate, CodeUnknownAggregate,
+	CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeTooManyColumns, CodeUnsupported,
+}
 
 func (e *Error) Error() string {
 	text := e.Text

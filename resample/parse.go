@@ -51,8 +51,26 @@ func fieldTable() []field {
 		{name: "fill", decides: true, parse: (*parsing).fill},
 		{name: "limit", parse: (*parsing).limit},
 		{name: "explain", parse: func(p *parsing, v []string) (err error) { p.r.Explained, err = truth(v[0]); return err }},
-		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"},
+		{name: "analyze"}, {name: "timeout", parse: func(_ *parsing, v []string) error { _, err := bucket.ParseSpan(v[0]); return err }}, {name: "executor"}, {name: "strict"}, {name: "format"}, {name: "layout"},
 	}
+}
+
+// lists are the fields that may be given several times.
+var lists = []string{"match[]", "aggregates", "define", "by", "without"}
+
+// Field is a field of requests, for who describes them.
+type Field struct {
+	Name    string
+	Aliases []string
+	List    bool // it may be given several times
+}
+
+// Fields are all fields of requests.
+func Fields() (all []Field) {
+	for _, f := range fields {
+		all = append(all, Field{f.name, f.aliases, slices.Contains(lists, f.name)})
+	}
+	return all
 }
 
 var (
@@ -123,7 +141,7 @@ func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 			continue
 		}
 		values := form[name]
-		if len(values) != 1 && !slices.Contains([]string{"match[]", "aggregates", "define", "by", "without"}, f.name) {
+		if len(values) != 1 && !slices.Contains(lists, f.name) {
 			return nil, &Error{CodeRepeatedField, name, "it can be given once", "leave the others out"}
 		}
 		if err := f.parse(p, values); err != nil {

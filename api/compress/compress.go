@@ -25,6 +25,10 @@ const (
 	least = 512
 )
 
+// compact are the media types of answers that are compressed already, each column in the way that
+// suits it.
+var compact = map[string]bool{"application/vnd.apache.parquet": true}
+
 // Handler has h answer, and compresses what it answers in the way that the client prefers.
 // What compressing takes in memory is leased from pool; where there is none, one block is
 // compressed at a time. An answer that h breaks off by a panic is never completed.
@@ -123,7 +127,7 @@ func (w *writer) begin(more bool) error {
 	h, held := w.Header(), w.held
 	w.held = nil
 	bodiless := w.code == http.StatusNoContent || w.code == http.StatusNotModified
-	if (more || len(held) >= least) && !bodiless && h.Get("Content-Encoding") == "" {
+	if (more || len(held) >= least) && !bodiless && h.Get("Content-Encoding") == "" && !compact[h.Get("Content-Type")] {
 		h.Set("Content-Encoding", string(w.coding))
 		h.Del("Content-Length")
 		if h.Get("Content-Type") == "" {

@@ -122,7 +122,7 @@ func BenchmarkFloat(b *testing.B) {
 			})
 		}
 		run("strconv", func(f float64) { buf = strconv.AppendFloat(buf[:0], f, 'f', -1, 64) })
-		run("here", func(f float64) { buf = appendFloat(buf[:0], f) })
+		run("here", func(f float64) { buf = AppendFloat(buf[:0], f) })
 	}
 }
 

@@ -2,8 +2,8 @@ package encode
 
 import "github.com/prometheus/prometheus/model/labels"
 
-// appendLabels appends a series' labels as an object.
-func appendLabels(b []byte, ls labels.Labels) []byte {
+// AppendLabels appends a series' labels as an object.
+func AppendLabels(b []byte, ls labels.Labels) []byte {
 	b = append(b, '{')
 	first := true
 	ls.Range(func(l labels.Label) {
@@ -11,19 +11,19 @@ func appendLabels(b []byte, ls labels.Labels) []byte {
 			b = append(b, ',')
 		}
 		first = false
-		b = appendString(b, l.Name)
+		b = AppendString(b, l.Name)
 		b = append(b, ':')
-		b = appendString(b, l.Value)
+		b = AppendString(b, l.Value)
 	})
 	return append(b, '}')
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a string as Prometheus's API writes the names and values
+// AppendString appends a string as Prometheus's API writes the names and values
 // of labels: everything above the control characters stays as it is, HTML's
 // characters, line separators and invalid UTF-8 included.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0
 	for i := range len(s) {

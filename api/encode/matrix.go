@@ -82,7 +82,7 @@ func (m matrix) appendSeries(b []byte, c cursor, end int) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"metric":`...)
-		b = appendLabels(b, m.labels(c.row))
+		b = AppendLabels(b, m.labels(c.row))
 	}
 	if k < nf {
 		if k == 0 {

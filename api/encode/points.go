@@ -29,7 +29,7 @@ func (p *points) appendFloats(b []byte, i, from, to int) []byte {
 	if from == 0 {
 		s := slotFor(ps[0].T)
 		b = append(b, s[opening:s[slotBytes-1]]...)
-		b = appendFloat(b, ps[0].F)
+		b = AppendFloat(b, ps[0].F)
 		ps = ps[1:]
 	}
 	if len(ps) == 0 {

@@ -37,7 +37,7 @@ func (s *steps) appendFloats(b []byte, i, from, to int) []byte {
 		slots := s.slots[run.First:]
 		if lo == 0 && hi > 0 {
 			b = append(b, slots[0][opening:slots[0][slotBytes-1]]...)
-			b = appendFloat(b, row.Values[0])
+			b = AppendFloat(b, row.Values[0])
 			lo = 1
 		}
 		for lo < hi {

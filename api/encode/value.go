@@ -128,8 +128,8 @@ func putUint(b []byte, n int, u uint64) int {
 	return end
 }
 
-// appendFloat appends the text of v.
-func appendFloat(b []byte, v float64) []byte {
+// AppendFloat appends the text of v.
+func AppendFloat(b []byte, v float64) []byte {
 	b, n := room(b, valueBytes)
 	return b[:putFloat(b, n, v)]
 }

@@ -20,7 +20,7 @@ func prometheusFloat(v float64) string {
 }
 
 func checkFloat(t testing.TB, v float64) {
-	got := string(appendFloat(nil, v))
+	got := string(AppendFloat(nil, v))
 	if want := prometheusFloat(v); got != want {
 		t.Fatalf("%x: want %s, got %s", math.Float64bits(v), want, got)
 	}
@@ -33,7 +33,7 @@ func TestFloats(t *testing.T) {
 	for _, f := range oddFloats {
 		checkFloat(t, f)
 		// The rule above is Prometheus's.
-		equal(t, prometheus(t, respond(promql.Vector{{F: f}})), `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[0,"`+string(appendFloat(nil, f))+`"]}]}}`, "value")
+		equal(t, prometheus(t, respond(promql.Vector{{F: f}})), `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[0,"`+string(AppendFloat(nil, f))+`"]}]}}`, "value")
 	}
 	r := rand.New(rand.NewPCG(2, 2))
 	n := 3_000_000

@@ -38,7 +38,7 @@ func (v *vector) append(b []byte, from, to cursor) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"metric":`...)
-		b = appendLabels(b, s.Metric)
+		b = AppendLabels(b, s.Metric)
 		if s.H != nil {
 			b = append(b, `,"histogram":`...)
 			b = appendHistograms(b, []promql.HPoint{{T: s.T, H: s.H}})
@@ -50,7 +50,7 @@ func (v *vector) append(b []byte, from, to cursor) []byte {
 		}
 		b = append(b, `,"value":`...)
 		b = append(b, between[opening:between[slotBytes-1]]...)
-		b = appendFloat(b, s.F)
+		b = AppendFloat(b, s.F)
 		b = append(b, `"]}`...)
 	}
 	return b

@@ -75,9 +75,16 @@ func IsRange(f url.Values) bool {
 	return f.Get("start") != "" || f.Get("end") != "" || f.Get("step") != ""
 }
 
-func invalid(parameter string, err error) error {
-	return fmt.Errorf("invalid parameter %q: %w", parameter, err)
+// Error is what is wrong with a parameter.
+type Error struct {
+	Parameter string
+	Err       error
 }
+
+func (e *Error) Error() string { return fmt.Sprintf("invalid parameter %q: %v", e.Parameter, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+func invalid(parameter string, err error) error { return &Error{parameter, err} }
 
 // Time reads seconds since the epoch, to the millisecond, or RFC 3339.
 func Time(s string) (time.Time, error) {

@@ -1,8 +1,8 @@
 // Package resampled is the side of /query and /explain that answers resample requests.
 //
 // A form comes in, of a GET, a POST or made of a JSON body (Form); out goes the answer as JSON in
-// the form of Prometheus's range queries, as CSV, or as NDJSON, or an error that names the field.
-// The answer is written as it is encoded, once all of it has been computed and the request's slot
+// the form of Prometheus's range queries or as a table (api/table), or an error that names the
+// field. The answer is written as it is encoded, once all of it has been computed and the request's slot
 // was given back.
 //
 // Start with Door.Answer.
@@ -14,13 +14,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/api/table"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -30,7 +30,8 @@ type Door struct {
 	Executor  *resample.Executor
 	Queryable storage.Queryable
 	Known     resample.Known
-	NotePanic func(error) // logs an error that is a panic
+	Memory    *memory.Pool // for answers; nil is without limit
+	NotePanic func(error)  // logs an error that is a panic
 }
 
 // Form gives a request with a JSON body the form that says the same, with the parameters of its
@@ -71,20 +72,23 @@ func (d *Door) Failed(w http.ResponseWriter, err error) {
 
 // Answer answers a request whose form was read.
 func (d *Door) Answer(w http.ResponseWriter, r *http.Request) {
-	write, err := format(r)
-	if err == nil {
-		err = d.answer(w, r, write)
-	}
-	if err != nil {
+	if err := d.answer(w, r); err != nil {
 		d.Failed(w, err)
 	}
 }
 
 // answer computes and writes the answer. An error comes before anything is written.
-func (d *Door) answer(w http.ResponseWriter, r *http.Request, write writing) error {
+func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
+	asked, err := table.Ask(r.Header, r.Form)
+	if err != nil {
+		return err
+	}
 	p, err := d.plan(r.Form)
 	if err != nil {
 		return err
+	}
+	if p.Explained && !asked.IsJSON() {
+		return &resample.Error{Code: resample.CodeConflict, Field: "explain", Text: "the format " + asked.Name + " has no place for an explanation", Hint: "use format=json, or /explain"}
 	}
 	result, err := d.Executor.Run(r.Context(), d.Queryable, p)
 	admit.EvaluationEnded(r.Context())
@@ -92,7 +96,12 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request, write writing) err
 		return err
 	}
 	defer result.Release()
-	return write(w, newAnswer(result))
+	warnings := warningsOf(result)
+	if asked.IsJSON() {
+		writeMatrix(w, result, warnings)
+		return nil
+	}
+	return asked.Answer(r.Context(), w, tableOf(result, warnings), d.Memory)
 }
 
 // plan reads and plans a request.
@@ -134,40 +143,4 @@ func (d *Door) Explain(w http.ResponseWriter, r *http.Request, analyze bool) {
 		x.Work = &result.Work
 	}
 	respond.Data(w, x)
-}
-
-// writing writes an answer. An error comes before anything is written.
-type writing func(http.ResponseWriter, *answer) error
-
-// formats are the forms of answers by the value of format, with their media types.
-var formats = []struct {
-	name, media string
-	write       writing
-}{
-	{"json", "application/json", writeMatrix},
-	{"csv", "text/csv", writeTable},
-	{"ndjson", "application/x-ndjson", writeLines},
-}
-
-// format is the form that a request asks for: by format, else the first of its Accept header that
-// there is, else JSON.
-func format(r *http.Request) (writing, error) {
-	name := r.Form.Get("format")
-	for _, f := range formats {
-		if f.name == name {
-			return f.write, nil
-		}
-	}
-	if name != "" {
-		return nil, &resample.Error{Code: resample.CodeInvalidValue, Field: "format", Text: "there is no such format", Hint: "use json, csv or ndjson"}
-	}
-	for media := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		media, _, _ = strings.Cut(media, ";")
-		for _, f := range formats {
-			if f.media == strings.TrimSpace(media) {
-				return f.write, nil
-			}
-		}
-	}
-	return writeMatrix, nil
 }

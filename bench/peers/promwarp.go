@@ -13,3 +13,14 @@ func StartPromwarp(ctx context.Context, program Program, upstream, decoded, resu
 	return start(ctx, "promwarp", addr, "/-/ready", program.Path,
 		"serve", "--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
 }
+
+// StartPromwarpOver starts a promwarp over a Prometheus data directory, which answers however large
+// the answer is.
+func StartPromwarpOver(ctx context.Context, program Program, dir string) (*Process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "promwarp", addr, "/-/ready", program.Path,
+		"serve", "--tsdb.path="+dir, "--web.listen-address="+addr, "--log.level=warn", "--query.max-samples=2000000000")
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
-	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/table"
 )
 
 // writeJSON prints an answer as Prometheus's API has it under data.
@@ -35,12 +35,11 @@ func writeJSON(w io.Writer, v parser.Value) error {
 
 // writeCSV prints an answer as /query does with format=csv.
 func writeCSV(w io.Writer, v parser.Value) error {
-	b, err := api.CSV(v)
+	t, err := table.Of(v)
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(b)
-	return err
+	return table.CSV(w, t)
 }
 
 // writeTable prints an answer for reading: a row a series. The rows of a range

@@ -1,0 +1,150 @@
+package table
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/munnerz/goautoneg"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/resample"
+)
+
+// Format is a form of answers.
+type Format struct {
+	Name, Media string
+	// Layouts says that the format has both layouts.
+	Layouts bool
+	// prepare returns what writes a table, and the memory in bytes that this takes; nil is JSON, which
+	// others write. An error is a *resample.Error.
+	prepare func(t *Table, wide bool) (write func(io.Writer) error, bytes int64, err error)
+}
+
+// Formats are all forms of answers. Who accepts anything gets the first.
+var Formats = []*Format{
+	{Name: "json", Media: "application/json"},
+	{Name: "csv", Media: "text/csv", prepare: prepareCSV},
+	{Name: "ndjson", Media: "application/x-ndjson", prepare: prepareLines},
+	{Name: "arrow", Media: "application/vnd.apache.arrow.stream", Layouts: true, prepare: prepareArrow},
+	{Name: "parquet", Media: "application/vnd.apache.parquet", Layouts: true, prepare: prepareParquet},
+}
+
+// The layouts of tables.
+const (
+	Long = "long" // a row for each series and time
+	Wide = "wide" // a row for each time, and a column for each series
+)
+
+// Asked is what a request asks for.
+type Asked struct {
+	*Format
+	Wide bool
+}
+
+// IsJSON reports whether JSON is asked for, which is no table.
+func (a Asked) IsJSON() bool { return a.prepare == nil }
+
+// Ask reads what form of answer a request asks for: by format, or else by its Accept header, or
+// else JSON. The form must have been read. Errors are a *resample.Error.
+func Ask(header http.Header, form url.Values) (Asked, error) {
+	a := Asked{Format: Formats[0]}
+	name := form.Get("format")
+	found := name == ""
+	for _, f := range Formats {
+		if f.Name == name {
+			a.Format, found = f, true
+		}
+	}
+	if !found {
+		return a, &resample.Error{Code: resample.CodeInvalidValue, Field: "format", Text: "there is no such format", Hint: "use " + strings.Join(names(), ", ")}
+	}
+	if accept := header.Get("Accept"); name == "" && accept != "" {
+		var media []string
+		for _, f := range Formats {
+			media = append(media, f.Media)
+		}
+		best := goautoneg.Negotiate(accept, media)
+		for _, f := range Formats {
+			if f.Media == best {
+				a.Format = f
+			}
+		}
+	}
+	switch layout := form.Get("layout"); {
+	case layout == Wide && !a.Layouts:
+		return a, &resample.Error{Code: resample.CodeConflict, Field: "layout", Text: "the format " + a.Name + " has no layouts", Hint: "use format=arrow or format=parquet, or leave it out"}
+	case layout != "" && layout != Long && layout != Wide:
+		return a, &resample.Error{Code: resample.CodeInvalidValue, Field: "layout", Text: "there is no such layout", Hint: "use long or wide"}
+	case layout == Wide:
+		a.Wide = true
+	}
+	return a, nil
+}
+
+func names() (names []string) {
+	for _, f := range Formats {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Answer writes a table, with memory of the pool. An error comes before anything is written: a
+// *resample.Error, or one of package memory. Once something was written, only a client that has
+// gone ends the answer early.
+func (a Asked) Answer(ctx context.Context, w http.ResponseWriter, t *Table, pool *memory.Pool) error {
+	write, bytes, err := a.prepare(t, a.Wide)
+	if err != nil {
+		return err
+	}
+	lease := pool.Lease(memory.Answers)
+	defer lease.Release()
+	if err := lease.Grow(ctx, bytes+t.Copied); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", a.Media)
+	to := &client{Writer: w}
+	if err := write(to); err != nil && to.err == nil {
+		panic(err) // so that half an answer is not taken for all
+	}
+	return nil
+}
+
+// client notes that writing has failed.
+type client struct {
+	io.Writer
+	err error
+}
+
+func (c *client) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// checkNumbers refuses a table whose value is a string.
+func (t *Table) checkNumbers() error {
+	if t.Text == nil {
+		return nil
+	}
+	return &resample.Error{Code: resample.CodeUnsupported, Field: "format", Text: "the answer is a string, which is no number", Hint: "use format=json, csv or ndjson"}
+}
+
+// checkColumns refuses a table with two columns of one name.
+func checkColumns(names []string) error {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			return &resample.Error{
+				Code: resample.CodeLabelClash, Text: "two columns of the table would be named \"" + name + "\", of which one may be a label of series",
+				Hint: "use format=ndjson, or leave the label out with without",
+			}
+		}
+		seen[name] = true
+	}
+	return nil
+}
