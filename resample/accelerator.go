@@ -111,7 +111,8 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 	case r.Limit > 0 && r.Limit < len(gs.labels):
 		o.Declined = "it is over once its limit is reached"
 	case len(gs.groupOf) == 0:
-		o.Declined = "there are no series"
+		r.result.Work.Reason = "there are no series"
+		return true, nil
 	default:
 		accepted := accepting{run: r, groups: gs}
 		o, err = a.Resample(r.ctx, r.task(gs), accepted.take, r.Executor == ChooseGPU)

@@ -50,7 +50,7 @@ func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), 
 		if err := r.onCores(gs); err != nil {
 			return err
 		}
-		if a != nil && len(gs.groupOf) > 0 {
+		if a != nil {
 			a.TaskOnCores(r.task(gs), time.Since(began))
 		}
 	}

@@ -36,11 +36,12 @@ const (
 	GroupRankKernel
 	GroupResultKernel
 	CountUniqsKernel
-	GroupValuesKernel
+	GroupOrderKernel
 	MergeRunsKernel
 	OrderKeysKernel
 	RunOrderKernel
 	RunRowsKernel
+	StateValuesKernel
 	CheckKernel
 	DecodeXORKernel
 	GroupSumKernel
@@ -78,11 +79,12 @@ var names = [numKernels]string{
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
 	CountUniqsKernel:             "count_uniqs",
-	GroupValuesKernel:            "group_values",
+	GroupOrderKernel:             "group_order",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
 	RunOrderKernel:               "run_order",
 	RunRowsKernel:                "run_rows",
+	StateValuesKernel:            "state_values",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
 	GroupSumKernel:               "group_sum",
@@ -99,7 +101,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, GroupValuesKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel}
+	Resample = []Kernel{CountUniqsKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -529,19 +531,25 @@ func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
-// GroupValues has the parameters of the kernel group_values: see kernels/resample/group_values.cu.
-type GroupValues struct {
-	N         cuda.Pointer // u32*
-	Fields    cuda.Pointer // double*
-	Cells     uint64
-	Parts     uint32
-	Aggregate uint32
-	Out       cuda.Pointer // double*
+// GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
+type GroupOrder struct {
+	N          cuda.Pointer // const u32*
+	Begins     cuda.Pointer // const u32*
+	Keys       cuda.Pointer // const u64*
+	TileRows   cuda.Pointer // const u64*
+	Members    cuda.Pointer // const u32*
+	First      cuda.Pointer // const u32*
+	Groups     uint32
+	Buckets    uint32
+	Quantiles  cuda.Pointer // const double*
+	Statistics uint32
+	GroupN     cuda.Pointer // const u32*
+	Out        cuda.Pointer // double*
 }
 
 // Launch puts the kernel on a queue.
-func (p *GroupValues) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(GroupValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+func (p *GroupOrder) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(GroupOrderKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.GroupN), uint64(p.Out))
 }
 
 // MergeRuns has the parameters of the kernel merge_runs: see kernels/resample/merge_runs.cu.
@@ -554,9 +562,7 @@ type MergeRuns struct {
 	Groups      cuda.Pointer // const u32*
 	Starts      cuda.Pointer // const u32*
 	Count       uint32
-	Again       bool
-	Aggregate   uint32
-	Found       cuda.Pointer // const double*
+	Values      cuda.Pointer // const double*
 	GroupN      cuda.Pointer // u32*
 	GroupFields cuda.Pointer // double*
 	GroupCells  uint64
@@ -565,7 +571,7 @@ type MergeRuns struct {
 
 // Launch puts the kernel on a queue.
 func (p *MergeRuns) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), bit(p.Again), uint64(p.Aggregate), uint64(p.Found), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.Values), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
 }
 
 // OrderKeys has the parameters of the kernel order_keys: see kernels/resample/order_keys.cu.
@@ -619,6 +625,21 @@ type RunRows struct {
 // Launch puts the kernel on a queue.
 func (p *RunRows) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(RunRowsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Found), uint64(p.Tiles), uint64(p.Buckets), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
+}
+
+// StateValues has the parameters of the kernel state_values: see kernels/resample/state_values.cu.
+type StateValues struct {
+	N         cuda.Pointer // u32*
+	Fields    cuda.Pointer // double*
+	Cells     uint64
+	Parts     uint32
+	Aggregate uint32
+	Out       cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *StateValues) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(StateValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

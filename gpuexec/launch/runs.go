@@ -69,6 +69,34 @@ func (q Queue) RunOrder(b *Batch, buckets uint32, of Runs, o Order, quantiles cu
 	return p.Launch(q, cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}, cuda.Size{X: abi.RowsBlock})
 }
 
+// GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted
+// on.
+type GroupRuns struct {
+	N, Begins, Keys cuda.Pointer // as of Runs and Order
+	TileRows        cuda.Pointer // uint64 a tile of series: its first row of keys
+	Members, First  cuda.Pointer // uint32: the places of each group, and where they begin
+	Groups, Places  uint32
+	Buckets         uint32
+	GroupN          cuda.Pointer // uint32 a group and bucket: samples
+}
+
+// groupOrderLeast is the most places of a group, on average, for the smallest blocks of group_order.
+const groupOrderLeast = 64
+
+// GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
+// and out a float64 for each of them, each group, and each bucket.
+func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
+	threads := uint32(abi.GroupOrderBlock)
+	if r.Places <= groupOrderLeast*r.Groups {
+		threads = abi.RowsBlock
+	}
+	p := GroupOrder{
+		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
+		Buckets: r.Buckets, Quantiles: quantiles, Statistics: statistics, GroupN: r.GroupN, Out: out,
+	}
+	return p.Launch(q, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, cuda.Size{X: threads})
+}
+
 // runsParameters are what kernels over the runs of a batch are given.
 func runsParameters(b *Batch, k Buckets) RunsParameters {
 	return RunsParameters{
@@ -79,22 +107,22 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 }
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
-// group g and bucket k, state g*buckets+k. With again, what is merged is the state of one value,
-// that aggregate of the run.
-func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, again bool, a Made, to Runs) error {
+// group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
+// of these alone.
+func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(p.Count, MaxGridY)
 	merge := MergeRuns{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
-		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Again: again, Aggregate: uint32(a.Aggregate), Found: a.Found,
+		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
 		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
 	}
-	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
 }
 
-// GroupValues puts an aggregate of the states of groups on the queue. out has a float64 a state.
-func (q Queue) GroupValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
-	p := GroupValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
+// StateValues puts an aggregate of states on the queue. out has a float64 a state.
+func (q Queue) StateValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
+	p := StateValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
 	grid := cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
 	return p.Launch(q, grid, cuda.Size{X: abi.ResultBlock})
 }

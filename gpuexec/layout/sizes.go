@@ -9,7 +9,7 @@ import (
 // TileSize is what a tile of series takes.
 type TileSize struct {
 	Positions int // tiles of chunks
-	rows      int
+	Rows      int // of columns
 	bytes     int // of chunks, as they are laid out where their slabs are not
 	Encoded   int // of chunks
 	Chunks    int
@@ -20,7 +20,7 @@ type TileSize struct {
 // Add adds the size of another tile.
 func (t *TileSize) Add(o TileSize) {
 	t.Positions += o.Positions
-	t.rows += o.rows
+	t.Rows += o.Rows
 	t.bytes += o.bytes
 	t.Encoded += o.Encoded
 	t.Chunks += o.Chunks
@@ -66,7 +66,7 @@ func (y *Layout) size(b *Part, tile int, use []useCount) (t TileSize) {
 		}
 	}
 	for _, n := range rows {
-		t.rows += int(n)
+		t.Rows += int(n)
 	}
 	return t
 }

@@ -64,8 +64,8 @@ func NewOutput(in Input, r Room) Output {
 	}
 	if !r.Fuses {
 		o.Decoded = next(in.Total.Positions * Lanes * int(unsafe.Sizeof(abi.Decoded{})))
-		o.Times = next(in.Total.rows * Lanes * 8)
-		o.Values = next(in.Total.rows * Lanes * 8)
+		o.Times = next(in.Total.Rows * Lanes * 8)
+		o.Values = next(in.Total.Rows * Lanes * 8)
 	}
 	o.Windows = next(in.Tiles * r.Steps * Lanes * 8)
 	o.Reads = next(in.Tiles * r.Steps * Lanes * 8)
@@ -74,7 +74,7 @@ func NewOutput(in Input, r Room) Output {
 	o.Pieces = next(in.Tiles * r.Pieces)
 	o.Runs = next(in.Tiles * r.Runs)
 	if r.Keys {
-		o.Keys = next(in.Total.rows * Lanes * 8)
+		o.Keys = next(in.Total.Rows * Lanes * 8)
 	}
 	return o
 }
@@ -134,7 +134,7 @@ func (y *Layout) Fill(b *Part, buf []byte, bases []uint64, rest, origin uint64) 
 				most[p] = max(most[p], uint64(c.Samples))
 			}
 		}
-		row := uint64(at.rows)
+		row := uint64(at.Rows)
 		for p, n := range most {
 			most[p] = row
 			row += n

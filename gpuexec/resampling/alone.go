@@ -2,6 +2,7 @@ package resampling
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
@@ -21,6 +22,9 @@ func (*Alone) SuitsResample(p *resample.Plan) string { return Suits(p) }
 // Resample implements resample.Accelerator.
 func (a *Alone) Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error, _ bool) (o resample.Outcome, err error) {
 	a.Last, err = Evaluate(ctx, a.Machine, t, consume)
+	if request := (*RequestError)(nil); errors.As(err, &request) {
+		err = request.Unwrap()
+	}
 	return resample.Outcome{Work: a.Last.Work, Runs: a.Last.Runs}, err
 }
 

@@ -1,6 +1,8 @@
 package resampling
 
 import (
+	"slices"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
@@ -15,6 +17,7 @@ import (
 type groups struct {
 	slots  []groupSlot
 	values []layout.Section // float64 a cell, by aggregate of the request; fetched
+	order  *order           // or nil
 }
 
 // groupSlot is a state for each group and bucket.
@@ -23,6 +26,7 @@ type groupSlot struct {
 	parts   uint32
 	fields  layout.Section
 	n       layout.Section // fetched
+	found   layout.Section // float64 a cell for each ordered aggregate; fetched
 	outputs []int          // aggregates of the request
 }
 
@@ -45,14 +49,50 @@ func (p *groups) take(j *job) {
 		slot.fields = j.Take(8 * abi.RunFields(slot.parts) * p.cells(j))
 		p.slots = append(p.slots, slot)
 	}
+	if merges(j.t) && slices.ContainsFunc(j.sources, func(s source) bool { return len(s.ordered) > 0 }) {
+		p.order = &order{}
+		p.order.take(j)
+	}
 }
 
 func (p *groups) fetched(j *job) {
 	for s := range p.slots {
 		p.slots[s].n = j.Take(4 * p.cells(j))
 	}
-	for range j.t.Aggregates {
-		p.values = append(p.values, j.Take(8*p.cells(j)))
+	p.values = make([]layout.Section, len(j.t.Aggregates))
+	each := 8 * p.cells(j)
+	for s := range p.slots {
+		slot := &p.slots[s]
+		if p.order != nil {
+			slot.found = j.Take(each * len(j.sources[s].ordered))
+			for i, a := range j.sources[s].ordered {
+				p.values[a] = layout.Section{At: slot.found.At + i*each, Size: each}
+			}
+		}
+		for _, a := range slot.outputs {
+			if p.values[a].Size == 0 {
+				p.values[a] = j.Take(each)
+			}
+		}
+	}
+}
+
+func (p *groups) ready(j *job) error {
+	if p.order == nil {
+		return nil
+	}
+	return p.order.claim(j)
+}
+
+func (p *groups) release(j *job) {
+	if p.order != nil {
+		p.order.release(j)
+	}
+}
+
+func (p *groups) stays(j *job, s int, b *pipeline.Batch, m *made) {
+	if p.order != nil {
+		p.order.of(j, s, b, m)
 	}
 }
 
@@ -79,12 +119,27 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 	for i := range p.slots {
 		s := &p.slots[i]
 		from := &runs[s.source]
-		again := j.t.Reaggregate != nil
-		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, again, j.madeOf(s.source, s.outputs[0], from), p.of(j, s)); err != nil {
+		values, err := p.again(j, q, s, from)
+		if err != nil {
+			return err
+		}
+		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, p.of(j, s)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// again is the values of a batch's runs that are aggregated again in a slot, or 0.
+func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, error) {
+	if j.t.Reaggregate == nil {
+		return 0, nil
+	}
+	a := j.madeOf(s.source, s.outputs[0], from)
+	if a.Aggregate == abi.Found {
+		return a.Found, nil
+	}
+	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
 }
 
 func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
@@ -93,13 +148,27 @@ func (p *groups) fetch(j *job) ([]byte, error) { return j.FetchAll() }
 
 func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	q := j.Queue(c, s)
+	if p.order != nil {
+		if err := p.order.upload(j, c, s); err != nil {
+			return err
+		}
+	}
 	for i := range p.slots {
-		for _, a := range p.slots[i].outputs {
+		slot := &p.slots[i]
+		if slot.found.Size > 0 {
+			if err := p.order.end(j, q, i, j.At(slot.n), j.At(slot.found)); err != nil {
+				return err
+			}
+		}
+		for _, a := range slot.outputs {
+			if p.order != nil && ordered(j.t.Aggregates[a]) {
+				continue
+			}
 			kernel := aggregates[j.t.Aggregates[a].Name]
 			if r := j.t.Reaggregate; r != nil {
 				kernel = aggregates[r.Name]
 			}
-			if err := q.GroupValues(p.of(j, &p.slots[i]), kernel, j.At(p.values[a])); err != nil {
+			if err := q.StateValues(p.of(j, slot), kernel, j.At(p.values[a])); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,7 @@
 // batch; otherwise states are merged into those of the groups, which come back at the end.
 //
 //	decode ────► count_uniqs ────► run_rows ──────────────────────► rows, batch by batch
-//	chunks to    columns to    └─► merge_runs ────► group_values ─► cells, at the end
+//	chunks to    columns to    └─► merge_runs ────► state_values ─► cells, at the end
 //	columns      states of runs    states of groups
 //
 // Start reading at Evaluate.
@@ -88,9 +88,14 @@ type product interface {
 	// take takes device memory, for the device alone and then for what is fetched.
 	take(j *job)
 	fetched(j *job)
+	// ready is called once there is a layout, and release once nothing of the job is under way.
+	ready(j *job) error
+	release(j *job)
 	// tileBytes is what a tile of a batch takes besides its states.
 	tileBytes(j *job) (int, error)
 	begin(j *job, c *cuda.Context, s cuda.Stream) error
+	// stays has what is made of a source's runs of a batch go where it stays, if it does.
+	stays(j *job, s int, b *pipeline.Batch, m *made)
 	// made puts what is made of a batch's series on a queue, reduce what is made of its groups.
 	made(j *job, q launch.Queue, b *pipeline.Batch) error
 	reduce(j *job, q launch.Queue, b *pipeline.Batch) error
@@ -118,6 +123,10 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, consu
 		j.product = &rows{}
 	}
 	if err := j.place(); err != nil {
+		return err
+	}
+	defer j.product.release(j)
+	if err := j.product.ready(j); err != nil {
 		return err
 	}
 	fetched, err := j.Run()
@@ -154,8 +163,8 @@ func (j *job) place() error {
 		return err
 	}
 	for i := range j.sources {
-		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes()
-		r.Keys = r.Keys || len(j.sources[i].ordered) > 0
+		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
+		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Runs += more
 	return j.Lay(r)
@@ -206,9 +215,12 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if len(s.ordered) == 0 {
 			continue
 		}
-		o := launch.Order{Keys: b.At(b.Output.Keys), Begins: to.begins}
+		o := launch.Order{Keys: to.keys, Begins: to.begins}
 		if err := q.OrderKeys(&b.Batch, k, o); err != nil {
 			return err
+		}
+		if merges(j.t) {
+			continue // until all batches are there
 		}
 		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, o, j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
 			return err

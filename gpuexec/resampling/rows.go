@@ -33,6 +33,10 @@ func (p *rows) tileBytes(j *job) (int, error) {
 	return tile, nil
 }
 
+func (p *rows) ready(*job) error                        { return nil }
+func (p *rows) release(*job)                            {}
+func (p *rows) stays(*job, int, *pipeline.Batch, *made) {}
+
 func (p *rows) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
 
 // section is where rows of a batch lie on the device: what a place takes, in bytes.

@@ -19,10 +19,13 @@ type source struct {
 	quantiles layout.Section // float64, one for each of them
 }
 
-// bytes is the device memory that a run takes.
-func (s *source) bytes() int {
+// bytes is the device memory that a run takes for as long as its batch.
+func (s *source) bytes(t *resample.Task) int {
 	n := 4 + 8*s.fields
-	if len(s.ordered) > 0 {
+	if t.Reaggregate != nil {
+		n += 8
+	}
+	if len(s.ordered) > 0 && !merges(t) {
 		n += 4 + 8*len(s.ordered)
 	}
 	return n
@@ -46,6 +49,8 @@ func sourcesOf(t *resample.Task) (all []source) {
 type made struct {
 	launch.Runs
 	begins cuda.Pointer // uint32 a run: see launch.Order
+	keys   cuda.Pointer // of the batch's samples
+	again  cuda.Pointer // float64 a run: an aggregate that is aggregated again
 	found  cuda.Pointer // float64 a run for each ordered aggregate
 }
 
@@ -62,9 +67,13 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 		s := &j.sources[i]
 		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Parts)}}
 		m.Fields, m.N = take(8*s.fields), take(4)
-		if len(s.ordered) > 0 {
-			m.begins, m.found = take(4), take(8*len(s.ordered))
+		if j.t.Reaggregate != nil {
+			m.again = take(8)
 		}
+		if len(s.ordered) > 0 && !merges(j.t) {
+			m.begins, m.found, m.keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
+		}
+		j.product.stays(j, i, b, &m)
 		all = append(all, m)
 	}
 	return all, at

@@ -16,6 +16,9 @@ var aggregates = map[string]abi.Aggregate{
 	"std": abi.DeviationOf, "var": abi.VarianceOf, "first": abi.FirstOf, "last": abi.LastOf, "time_weighted_mean": abi.WeightedMeanOf,
 }
 
+// merges reports whether the samples of several series go into one bucket.
+func merges(t *resample.Task) bool { return t.Reaggregate == nil && t.Groups < len(t.GroupOf) }
+
 // ordered reports whether an aggregate is of the order of a run's values, which kernels sort.
 func ordered(a aggregate.Aggregate) bool {
 	return a.Quantile || a.Name == "median" || a.Name == "nunique"
@@ -62,11 +65,11 @@ func SuitsTask(t *resample.Task) string {
 	case t.Selection.NumSeries() > 1<<28:
 		return "it has too many series"
 	}
-	if i := slices.IndexFunc(t.Aggregates, ordered); i >= 0 {
+	if slices.ContainsFunc(t.Aggregates, ordered) {
 		switch {
-		case t.Reaggregate == nil && t.Groups < len(t.GroupOf):
-			return fmt.Sprintf("the aggregate %s of groups is not on the GPU yet", t.Aggregates[i].Text)
-		case t.Selection.NumSamples() > abi.LongestRun*int64(len(t.GroupOf))*int64(t.Grid.N()):
+		case merges(t) && slices.ContainsFunc(t.Aggregates, func(a aggregate.Aggregate) bool { return a.Name == "nunique" }):
+			return "the aggregate nunique of groups is not on the GPU yet"
+		case !merges(t) && t.Selection.NumSamples() > abi.LongestRun*int64(len(t.GroupOf))*int64(t.Grid.N()):
 			return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
 		}
 	}

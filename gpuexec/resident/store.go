@@ -87,6 +87,10 @@ func AddTables[T any](s *Store, layout *T, n int) *Block {
 	return addOf(s, layout, &Block{size: uint64(n)})
 }
 
+// AddRoom makes a pinned block of n bytes that a job needs until Discard, or returns nil if there is
+// no room.
+func AddRoom[T any](s *Store, job *T, n int) *Block { return addOf(s, job, &Block{size: uint64(n)}) }
+
 // addOf makes room for a block, which is of owner.
 func addOf[T any](s *Store, owner *T, b *Block) *Block {
 	s.mu.Lock()

@@ -32,10 +32,12 @@ const (
 )
 
 // LongestRun is the most samples of a run that run_order sorts, and OrderBuckets the buckets that
-// a block of it goes through.
+// a block of it goes through; GroupOrderBlock is the most threads of a block of group_order.
 const (
-	LongestRun   = 2048
-	OrderBuckets = 8
+	LongestRun      = 2048
+	OrderBuckets    = 8
+	GroupOrderBlock = 256
+	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
 )
 
 // RunFields is the number of 8-byte fields that kernels store of the state of a run with those

@@ -26,11 +26,12 @@
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
 #include "../resample/count_uniqs.cu"
-#include "../resample/group_values.cu"
+#include "../resample/group_order.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/order_keys.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
+#include "../resample/state_values.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
 #include "../probe/group_sum.cu"
@@ -66,11 +67,12 @@
   X(group_rank, true) \
   X(group_result, false) \
   X(count_uniqs, false) \
-  X(group_values, false) \
-  X(merge_runs, false) \
+  X(group_order, true) \
+  X(merge_runs, true) \
   X(order_keys, false) \
   X(run_order, true) \
   X(run_rows, true) \
+  X(state_values, false) \
   X(check, true) \
   X(decode_xor, false) \
   X(group_sum, true) \

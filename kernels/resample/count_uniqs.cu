@@ -7,8 +7,8 @@
 //   of runs.
 // Grid: x tiles of 32 series, four a block of 128 threads; y ranges of buckets.
 // A thread owns one series at `length` neighbouring buckets. It finds its first sample by
-//   bisection; from then on the next run begins where the last one ended, and only a run that
-//   leaves buckets out rounds its time. The threads of a warp walk 32 series in step and come
+//   bisection; from then on the next run begins where the last one ended, unless buckets overlap,
+//   and only a run that leaves buckets out rounds its time. The threads of a warp walk 32 series in step and come
 //   together at the end of each bucket.
 // Bytes per sample: reads 16, in rows of 256 a warp, five samples at once. Writes a run's state
 //   once: 4, and 8 a field: fields[f][(tile*buckets+k)*32+lane].
@@ -23,21 +23,19 @@ template <Parts made, bool differences>
 DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
   const Buckets& buckets = job.buckets;
   const Columns& c = job.c;
-  Source lo = source_from<differences>(job, buckets.start(job.mine.from));
+  Source in = source_from<differences>(job, buckets.start(job.mine.from));
   u32 runs = 0;
-  for (u32 k = job.mine.from; k < job.mine.to; k++) {
+  for (u32 k = job.mine.from; k < job.mine.to;) {
     i64 start = buckets.start(k), end = buckets.end(k);
-    if (lo.at.t >= end) {
-      u32 has = lo.at.t == kNever ? job.mine.to : buckets.round_timestamp(lo.at.t);
+    if (in.at.t >= end) {
+      u32 has = in.at.t == kNever ? job.mine.to : buckets.round_timestamp(in.at.t);
       for (; k < has && k < job.mine.to; k++) out.n[job.cell(k)] = 0;
-      if (k-- >= job.mine.to) break;
       continue;
     }
-    while (lo.at.t < start) {
-      lo.value<differences>(value_at(lo.at, c));
-      next(lo.at, c);
+    while (in.at.t < start) {
+      in.value<differences>(value_at(in.at, c));
+      next(in.at, c);
     }
-    Source in = lo;
     Run<made> r;
     r.begin();
     while (in.at.t < end) {
@@ -71,8 +69,10 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
       r.template end<differences>(job, k);
       runs++;
     }
-    out.store(job.cell(k), r.s);
-    if (job.apart) lo = in;
+    out.n[job.cell(k)] = r.s.n;
+    out.store(job.cell(k), r.s, out.parts);
+    k++;
+    if (!job.apart && k < job.mine.to) in = source_again<differences>(job, buckets.start(k));
   }
   return runs;
 }

@@ -80,6 +80,12 @@ DEVICE Source source_from(const RunsJob& job, i64 t) {
   return s;
 }
 
+// The same, for where buckets overlap.
+template <bool differences>
+NOINLINE Source source_again(RunsJob job, i64 t) {
+  return source_from<differences>(job, t);
+}
+
 // Adds v to sum, and to lost what the addition rounds off, by Knuth's formula. If something
 // overflows, one of them is not finite in the end.
 DEVICE void add_finite(double v, double& sum, double& lost) {

@@ -66,17 +66,29 @@ struct States {
     return s;
   }
 
-  DEVICE void store(u64 i, const RunState& s) const {
-    n[i] = s.n;
+  // Stores the wanted parts, of those that there are, but for the count.
+  DEVICE void store(u64 i, const RunState& s, Parts wanted) const {
     u32 f = 0;
-    if (parts & kSumPart) *field(i, f) = s.sum, *field(i, f) = s.lost;
-    if (parts & kExtremesPart) *field(i, f) = s.min, *field(i, f) = s.max;
-    if (parts & kEndsPart) {
-      *field(i, f) = s.first, *field(i, f) = s.last;
-      *field(i, f) = as_double(s.first_at), *field(i, f) = as_double(s.last_at);
+    if (parts & kSumPart) {
+      double *sum = field(i, f), *lost = field(i, f);
+      if (wanted & kSumPart) *sum = s.sum, *lost = s.lost;
     }
-    if (parts & kSquaresPart) *field(i, f) = s.squares;
-    if (parts & kWeightedPart) *field(i, f) = s.area, *field(i, f) = s.area_lost, *field(i, f) = s.span;
+    if (parts & kExtremesPart) {
+      double *min = field(i, f), *max = field(i, f);
+      if (wanted & kExtremesPart) *min = s.min, *max = s.max;
+    }
+    if (parts & kEndsPart) {
+      double *first = field(i, f), *last = field(i, f), *first_at = field(i, f), *last_at = field(i, f);
+      if (wanted & kEndsPart) *first = s.first, *last = s.last, *first_at = as_double(s.first_at), *last_at = as_double(s.last_at);
+    }
+    if (parts & kSquaresPart) {
+      double* squares = field(i, f);
+      if (wanted & kSquaresPart) *squares = s.squares;
+    }
+    if (parts & kWeightedPart) {
+      double *area = field(i, f), *lost = field(i, f), *span = field(i, f);
+      if (wanted & kWeightedPart) *area = s.area, *lost = s.area_lost, *span = s.span;
+    }
   }
 };
 

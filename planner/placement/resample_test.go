@@ -47,6 +47,10 @@ func TestResample(t *testing.T) {
 	require.Equal(t, "gpu", got.Work.Executor)
 	require.Equal(t, "the request asks for it", got.Work.Reason)
 
+	got, err = resampled(t, p, 0, forced)
+	require.NoError(t, err)
+	require.Equal(t, "there are no series", got.Work.Reason)
+
 	got, err = resampled(t, p, 2000, nil)
 	require.NoError(t, err)
 	require.Equal(t, "gpu", got.Work.Executor)
