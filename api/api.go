@@ -37,6 +37,7 @@ import (
 	"github.com/promwarp/promwarp/planner"
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
 )
 
 // Engine evaluates queries and explains how.
@@ -52,6 +53,9 @@ type Options struct {
 	Queryable storage.SampleAndChunkQueryable
 	// Resample answers resample requests; nil is one that Memory alone bounds.
 	Resample *resample.Executor
+	// Aggregates are what resample requests may name. With DefineAggregates they may define more.
+	Aggregates       aggregate.Library
+	DefineAggregates bool
 	// Parser is the engine's; nil is Prometheus's default.
 	Parser parser.Parser
 	// Limits bound the text of queries and selectors; the zero value has the defaults.
@@ -238,7 +242,10 @@ func New(o Options) (*API, error) {
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
-	a.resampled = &resampled.Door{Executor: o.Resample, Queryable: o.Queryable, Parser: o.Parser, Memory: o.Memory, NotePanic: a.guard.NotePanic}
+	a.resampled = &resampled.Door{
+		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
+		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
+	}
 	a.v1 = a.newV1()
 	a.queries = a.streamed(a.v1)
 	var err error

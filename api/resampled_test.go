@@ -14,6 +14,8 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // mistaken is the answer to a request that is wrong.
@@ -233,4 +235,43 @@ func TestResampleExplained(t *testing.T) {
 	require.Len(t, work.Stages, 6)
 	_, got = getJSON(t, a, "/query"+request+"&explain=true")
 	require.Contains(t, string(got.Data), `"explanation":{"executor":"cpu"`)
+}
+
+// TestCustomAggregates: those of the configuration and of the request, what explains them, and what
+// is wrong with some.
+func TestCustomAggregates(t *testing.T) {
+	var err error
+	change := func(o *Options) {
+		o.DefineAggregates = true
+		o.Aggregates, err = custom.AddTo(aggregate.Library{}, []custom.Source{{
+			Name: "power", State: map[string]string{"sum": "0"}, Add: map[string]string{"sum": "sum + v*v"}, Merge: map[string]string{"sum": "a.sum + b.sum"}, Result: "sum",
+		}})
+		require.NoError(t, err)
+	}
+	a := newTestAPI(t, change)
+	const body = `{"metric": "m", "start": 0, "end": 600, "every": "5m", "aggregates": ["power", "sum", "longest"], "by": [], "define":
+		{"name": "longest", "state": {"ms": 0}, "add": {"ms": "max(ms, exp(log(t - prev_t)))"}, "result": "ms"}}`
+	code, got := decode(t, postBody(t, a, "/query", body))
+	require.Equal(t, 200, code, got.Error)
+	require.Contains(t, string(got.Data), `{"metric":{"aggregate":"power"},"values":[[0,"150"],[300,"1275"]]}`)
+	var x resample.Explanation
+	_, got = decode(t, postBody(t, a, "/explain", body))
+	require.NoError(t, json.Unmarshal(got.Data, &x))
+	require.Len(t, x.Passes, 3)
+	require.Equal(t, "custom: 2 instructions a sample, interpreted on cores: there is no back end for GPUs", x.Passes[0].Note)
+	require.Empty(t, x.Passes[2].Note)
+	require.Equal(t, []string{"sum"}, x.Passes[2].Aggregates)
+	require.Equal(t, "custom: 4 instructions a sample, interpreted on cores: there is no back end for GPUs, where exp, log would have other bits; without merge, the samples of a group are held and put in the order of time", x.Passes[1].Note)
+
+	var wrong mistaken
+	w := postBody(t, a, "/query", strings.Replace(body, "max(ms", "max(m", 1))
+	require.Equal(t, 400, w.Code)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &wrong))
+	require.Equal(t, mistaken{
+		"error", "bad_data", `invalid parameter "define": aggregate "longest", add.ms, line 1, column 5: there is no "m"; there are first, ms, prev_t, prev_v, t, v`,
+		"invalid_aggregate", "define", "there are first, ms, prev_t, prev_v, t, v",
+	}, wrong)
+	w = postBody(t, newTestAPI(t, nil), "/query", body)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &wrong))
+	require.Equal(t, []string{"unsupported", "define"}, []string{wrong.Code, wrong.Field})
 }

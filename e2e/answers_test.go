@@ -14,6 +14,16 @@ const (
 	rangePath = "/api/v1/query_range"
 )
 
+// requireAnswers asks for a range at two URLs, and requires that the second answers twice as the
+// first does.
+func requireAnswers(t *testing.T, form url.Values, first, second string) {
+	t.Helper()
+	want := ask(t, first, rangePath, form)
+	require.Equal(t, http.StatusOK, want.code, "%s", want.body)
+	requireSame(t, want, ask(t, second, rangePath, form), false, "first")
+	requireSame(t, want, ask(t, second, rangePath, form), false, "repeated")
+}
+
 // Over a day, promwarp answers what Prometheus answers: at first, when it must
 // fetch, and again, when it need not.
 func TestRangeAnswers(t *testing.T) {
@@ -21,11 +31,7 @@ func TestRangeAnswers(t *testing.T) {
 	pw := promwarp(t, up.url)
 	for _, q := range dashboard {
 		t.Run(q, func(t *testing.T) {
-			form := up.grid.rangeForm(q)
-			want := ask(t, up.url, rangePath, form)
-			require.Equal(t, http.StatusOK, want.code, "%s", want.body)
-			requireSame(t, want, ask(t, pw.url, rangePath, form), false, "first")
-			requireSame(t, want, ask(t, pw.url, rangePath, form), false, "repeated")
+			requireAnswers(t, up.grid.rangeForm(q), up.url, pw.url)
 		})
 	}
 	t.Run("other grids", func(t *testing.T) {

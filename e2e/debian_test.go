@@ -34,11 +34,7 @@ func TestOlderUpstream(t *testing.T) {
 	pw := promwarp(t, old.url)
 	for _, q := range []string{dashboard[0], dashboard[2], dashboard[3], dashboard[5], dashboard[8], dashboard[13], dashboard[15], dashboard[18]} {
 		t.Run(q, func(t *testing.T) {
-			form := up.grid.rangeForm(q)
-			want := ask(t, up.url, rangePath, form)
-			require.Equal(t, http.StatusOK, want.code, "%s", want.body)
-			requireSame(t, want, ask(t, pw.url, rangePath, form), false, "first")
-			requireSame(t, want, ask(t, pw.url, rangePath, form), false, "repeated")
+			requireAnswers(t, up.grid.rangeForm(q), up.url, pw.url)
 		})
 	}
 	for _, q := range instant {

@@ -2,10 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // A Prometheus that reads from promwarp answers what promwarp's upstream
@@ -17,11 +14,7 @@ func TestPrometheusReadsFromPromwarp(t *testing.T) {
 	reader := prometheus(t, mustFreeAddr(t), t.TempDir(), config)
 	for _, q := range []string{dashboard[0], dashboard[3], dashboard[5], dashboard[8], dashboard[14], dashboard[15]} {
 		t.Run(q, func(t *testing.T) {
-			form := up.grid.rangeForm(q)
-			want := ask(t, up.url, rangePath, form)
-			require.Equal(t, http.StatusOK, want.code, "%s", want.body)
-			requireSame(t, want, ask(t, reader.url, rangePath, form), false, "first")
-			requireSame(t, want, ask(t, reader.url, rangePath, form), false, "repeated")
+			requireAnswers(t, up.grid.rangeForm(q), up.url, reader.url)
 		})
 	}
 	for _, q := range instant {

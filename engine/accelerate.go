@@ -115,7 +115,7 @@ func stages(s *pipeline.Stages) *plan.DeviceStages {
 	return &plan.DeviceStages{
 		Batches: s.Batches, Copied: s.CopiedBytes, Resident: s.ResidentBytes,
 		Waited: s.Waited.Microseconds(), Prepare: s.Prepare.Microseconds(), Copy: s.Copy.Microseconds(),
-		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Fold: s.Reduce.Microseconds(), Result: s.Result.Microseconds(),
+		Decode: s.Decode.Microseconds(), Window: s.Window.Microseconds(), Reduce: s.Reduce.Microseconds(), Result: s.Result.Microseconds(),
 		CopyRate: s.CopyRate(), LinkShare: s.LinkShare(), Overlap: s.Overlap(),
 	}
 }

@@ -56,12 +56,17 @@ func metric(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
 
 // declines lists what was left to the cores, by reason.
 func declines(t testing.TB, reg *prometheus.Registry) map[string]float64 {
+	return countersOf(t, reg, "promwarp_gpu_declined_total")
+}
+
+// countersOf are the values of a family of counters, by their first label.
+func countersOf(t testing.TB, reg *prometheus.Registry, name string) map[string]float64 {
 	all, err := reg.Gather()
 	require.NoError(t, err)
 	out := map[string]float64{}
 	for _, family := range all {
 		for _, m := range family.Metric {
-			if family.GetName() == "promwarp_gpu_declined_total" {
+			if family.GetName() == name {
 				out[m.Label[0].GetValue()] = m.Counter.GetValue()
 			}
 		}

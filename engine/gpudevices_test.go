@@ -47,17 +47,7 @@ func requireAnswers(t *testing.T, e *Engine, st storage.Storage) {
 
 // jobsOf is the number of leaves that each device has evaluated.
 func jobsOf(t *testing.T, reg *prometheus.Registry) map[string]float64 {
-	all, err := reg.Gather()
-	require.NoError(t, err)
-	out := map[string]float64{}
-	for _, family := range all {
-		for _, m := range family.Metric {
-			if family.GetName() == "promwarp_gpu_jobs_total" {
-				out[m.Label[0].GetValue()] = m.Counter.GetValue()
-			}
-		}
-	}
-	return out
+	return countersOf(t, reg, "promwarp_gpu_jobs_total")
 }
 
 // TestGPUDevices: two devices share the leaves; when one is lost, even in the midst

@@ -50,7 +50,7 @@ type DeviceStages struct {
 	Copy     int64 `json:"copy_us"`
 	Decode   int64 `json:"decode_us"`
 	Window   int64 `json:"window_us"`
-	Fold     int64 `json:"fold_us"`
+	Reduce   int64 `json:"fold_us"`
 	Result   int64 `json:"result_us"`
 	// CopyRate is what copying reached in bytes a second, LinkShare its share of
 	// what the link was measured to do, and Overlap the share of the shorter of
@@ -64,5 +64,5 @@ func (s *DeviceStages) String() string {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 	return fmt.Sprintf("%d batches, %d bytes copied and %d there already; waited %s, prepared %s, copied %s (%.1f GB/s, %.0f %% of the link), decoded %s, windowed %s, aggregated %s, fetched %s; overlap %.0f %%",
 		s.Batches, s.Copied, s.Resident, us(s.Waited), us(s.Prepare), us(s.Copy), s.CopyRate/1e9, 100*s.LinkShare,
-		us(s.Decode), us(s.Window), us(s.Fold), us(s.Result), 100*s.Overlap)
+		us(s.Decode), us(s.Window), us(s.Reduce), us(s.Result), 100*s.Overlap)
 }

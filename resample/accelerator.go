@@ -73,7 +73,7 @@ type Source struct {
 // Sources are those of the plan.
 func (p *Plan) Sources() (all []Source) {
 	for _, s := range p.sources {
-		all = append(all, Source{s.rate, s.parts, s.outputs})
+		all = append(all, Source{s.rate, s.contents.Parts, s.outputs})
 	}
 	return all
 }

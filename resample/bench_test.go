@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -27,6 +28,11 @@ func BenchmarkRun(b *testing.B) {
 	sel, err := synthetic.Counters("m", *benchSeries, benchSamples)
 	require.NoError(b, err)
 	samples := float64(sel.NumSamples())
+	examples := withExamples(b)
+	examples.Aggregates, err = custom.AddTo(examples.Aggregates, []custom.Source{{
+		Name: "total", State: map[string]string{"sum": "0"}, Add: map[string]string{"sum": "sum + v"}, Merge: map[string]string{"sum": "a.sum + b.sum"}, Result: "sum",
+	}})
+	require.NoError(b, err)
 	measure := func(b *testing.B, f func()) {
 		f() // what is made once is made
 		began := cpuTime(b)
@@ -43,6 +49,8 @@ func BenchmarkRun(b *testing.B) {
 	for _, c := range []struct{ name, aggregates, more string }{
 		{"one", oneAggregate, ""}, {"eight", eight, ""}, {"eight, median and 95pct", eight + ",median,95pct", ""},
 		{"one by job", oneAggregate, "&by=job"}, {"eight by job", eight, "&by=job"}, {"median by job", "median", "&by=job"},
+		{"std", "std", ""}, {"custom sum", "total", ""}, {"custom rms", "rms", ""}, {"custom ema", "ema", ""}, {"custom longest_above", "longest_above", ""},
+		{"std by job", "std", "&by=job"}, {"custom rms by job", "rms", "&by=job"}, {"custom ema by job", "ema", "&by=job"},
 		{"eight of differences", "rate:count,rate:sum,rate:mean,rate:min,rate:max,rate:std,rate:first,rate:last", ""},
 		{"eight, mean of series", eight, "&by=job&reaggregate=mean"},
 	} {
@@ -52,7 +60,9 @@ func BenchmarkRun(b *testing.B) {
 				name += ", all cores"
 			}
 			b.Run(name, func(b *testing.B) {
-				p, err := planned(form(fmt.Sprintf("metric=m&start=%d&end=%d&every=5m&aggregates=%s%s", synthetic.Start/1000, (synthetic.Start+benchSamples*synthetic.Interval)/1000, c.aggregates, c.more)))
+				r, err := Parse(form(fmt.Sprintf("metric=m&start=%d&end=%d&every=5m&aggregates=%s%s", synthetic.Start/1000, (synthetic.Start+benchSamples*synthetic.Interval)/1000, c.aggregates, c.more)), now, examples)
+				require.NoError(b, err)
+				p, err := NewPlan(r)
 				require.NoError(b, err)
 				e := New(Options{Workers: workers})
 				measure(b, func() {

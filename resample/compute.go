@@ -120,7 +120,20 @@ type item struct {
 type columnStates struct {
 	buckets []int32
 	states  []aggregate.State
-	values  []float64 // that states refer to, or that are aggregated again
+	memory  aggregate.Memory // that states refer to; its values may be what is aggregated again
+}
+
+// ownBytes is the memory of the workers for what definitions have of their own.
+func (r *run) ownBytes() (n int64) {
+	for i := range r.sources {
+		if own := r.sources[i].contents.Own; own != nil {
+			n += own.Bytes()
+		}
+	}
+	if r.Reaggregate != nil && r.Reaggregate.Own != nil {
+		n += r.Reaggregate.Own.Bytes()
+	}
+	return n * int64(r.workers)
 }
 
 // slots is the number of states that a group has for each bucket: one for each source, or for each
@@ -137,7 +150,11 @@ func (r *run) runBytes() int64 {
 	if r.Reaggregate != nil {
 		return 12 * int64(r.slots())
 	}
-	return stateBytes * int64(r.slots())
+	n := stateBytes * int64(r.slots())
+	for s := range r.sources {
+		n += 8 * int64(r.sources[s].contents.OwnSize())
+	}
+	return n
 }
 
 // heldBytes is the memory that a sample takes until its run is merged.
@@ -146,19 +163,28 @@ func (r *run) heldBytes() (n int64) {
 		return 0
 	}
 	for s := range r.slots() {
-		if r.partsOf(s)&aggregate.Values != 0 {
-			n += 8
-		}
+		n += valueBytes(r.contentsOf(s))
 	}
 	return n
 }
 
-// partsOf is the parts of the states in a slot.
-func (r *run) partsOf(slot int) aggregate.Parts {
-	if r.Reaggregate != nil {
-		return (r.Reaggregate.Reads | aggregate.Count).With()
+// valueBytes is the memory that states of some contents hold for each sample.
+func valueBytes(c aggregate.Contents) int64 {
+	switch {
+	case c.Parts&aggregate.Times != 0:
+		return 32 // with room to sort them
+	case c.Parts&aggregate.Values != 0:
+		return 8
 	}
-	return r.sources[slot].parts
+	return 0
+}
+
+// contentsOf are the contents of the states in a slot.
+func (r *run) contentsOf(slot int) aggregate.Contents {
+	if r.Reaggregate != nil {
+		return contentsOf(r.Reaggregate)
+	}
+	return r.sources[slot].contents
 }
 
 // alone reports whether nothing is merged into a group: it has one series.
@@ -167,7 +193,7 @@ func (c *computing) alone(group int) bool {
 }
 
 // batch makes items of some series from the given one on. It returns where the next batch begins,
-// and the memory that the states of this one take.
+// and the memory that this one takes.
 func (c *computing) batch(from int) (next int, bytes int64) {
 	c.items = c.items[:cap(c.items)]
 	n, most := 0, batchBytes*int64(c.run.workers)
@@ -190,7 +216,7 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 		n++
 	}
 	c.items = c.items[:n]
-	return from + n, bytes
+	return from + n, bytes + c.ownBytes()
 }
 
 // series decodes and aggregates the series of the batch.

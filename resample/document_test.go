@@ -32,7 +32,7 @@ func TestDocument(t *testing.T) {
 		}
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
 			named(name)
-			a, err := aggregate.Parse(name)
+			a, err := aggregate.Library{}.Parse(name)
 			require.NoError(t, err)
 			require.Equal(t, d, a.Definition)
 		}

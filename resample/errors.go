@@ -19,6 +19,7 @@ const (
 	CodeConflict         = "conflict"          // two fields exclude each other
 	CodeInvalidValue     = "invalid_value"     // a value does not parse
 	CodeOutOfRange       = "out_of_range"      // a value parses and cannot be
+	CodeInvalidAggregate = "invalid_aggregate" // an aggregate that the request defines is wrong
 	CodeUnknownAggregate = "unknown_aggregate" // there is no such aggregate
 	CodeUnknownZone      = "unknown_zone"      // there is no such time zone
 	CodeTooManyBuckets   = "too_many_buckets"  // the range has more than bucket.MaxBuckets
@@ -30,7 +31,7 @@ const (
 
 // Codes are the codes of all errors.
 var Codes = []string{
-	CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeUnknownAggregate,
+	CodeBadJSON, CodeUnknownField, CodeRepeatedField, CodeMissingField, CodeConflict, CodeInvalidValue, CodeOutOfRange, CodeInvalidAggregate, CodeUnknownAggregate,
 	CodeUnknownZone, CodeTooManyBuckets, CodeEmptyRange, CodeLabelClash, CodeTooManyColumns, CodeUnsupported,
 }
 

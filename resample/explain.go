@@ -7,12 +7,13 @@ type Explanation struct {
 	Executor string   `json:"executor"`
 	Reason   string   `json:"reason"`
 	Buckets  int      `json:"buckets"`
-	First    int64    `json:"first"`  // when the first window begins, ms
-	Last     int64    `json:"last"`   // when the last window ends, ms
-	Every    string   `json:"every"`  // length of buckets
-	Period   string   `json:"period"` // length of windows
-	Reads    [2]int64 `json:"reads"`  // times of samples, from and to, ms
-	Passes   []Pass   `json:"passes"` // over the samples of a series
+	First    int64    `json:"first"`          // when the first window begins, ms
+	Last     int64    `json:"last"`           // when the last window ends, ms
+	Every    string   `json:"every"`          // length of buckets
+	Period   string   `json:"period"`         // length of windows
+	Reads    [2]int64 `json:"reads"`          // times of samples, from and to, ms
+	Passes   []Pass   `json:"passes"`         // over the samples of a series
+	Note     string   `json:"note,omitempty"` // on the aggregate of aggregates
 	Work     *Work    `json:"work,omitempty"`
 }
 
@@ -21,6 +22,7 @@ type Pass struct {
 	Of         string   `json:"of"`
 	Aggregates []string `json:"aggregates"`
 	Parts      []string `json:"parts"` // of the states, which the aggregates share
+	Note       string   `json:"note,omitempty"`
 }
 
 // Explain says how a plan that was not run yet is computed.
@@ -55,14 +57,18 @@ func (p *Plan) Explain() *Explanation {
 	if p.Layout.Period.N > 0 {
 		x.Period = p.Layout.Period.String()
 	}
+	if p.Reaggregate != nil {
+		x.Note = p.Reaggregate.Note
+	}
 	for i := range p.sources {
 		s := &p.sources[i]
-		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.parts)}
+		pass := Pass{Of: "samples", Parts: aggregate.PartNames(s.contents.Parts)}
 		if s.rate {
 			pass.Of = "differences"
 		}
 		for _, a := range s.outputs {
 			pass.Aggregates = append(pass.Aggregates, p.Aggregates[a].Text)
+			pass.Note = p.Aggregates[a].Note // of a pass of its own
 		}
 		x.Passes = append(x.Passes, pass)
 	}

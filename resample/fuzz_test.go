@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,7 +14,7 @@ import (
 // grid.
 func check(t *testing.T, f url.Values) {
 	var wrong *Error
-	r, err := Parse(f, now, parser.NewParser(parser.Options{}))
+	r, err := Parse(f, now, known)
 	if err == nil {
 		require.NotEmpty(t, r.Selectors)
 		require.NotEmpty(t, r.Aggregates)

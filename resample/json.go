@@ -32,7 +32,7 @@ func FormOf(body io.Reader) (url.Values, error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, badJSON(err, "")
 		}
-		values, err := valuesOf(raw)
+		values, err := valuesOf(raw, name == "define")
 		if err != nil {
 			return nil, &Error{CodeInvalidValue, clip(name), err.Error(), ""}
 		}
@@ -63,24 +63,29 @@ func badJSON(err error, text string) error {
 	return &Error{Code: CodeBadJSON, Text: text}
 }
 
-// valuesOf are the values of a field. An empty list is one empty value: the field is there.
-func valuesOf(raw json.RawMessage) ([]string, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
+// valuesOf are the values of a field. An empty list is one empty value: the field is there. Objects,
+// where they may be values, stay JSON.
+func valuesOf(raw json.RawMessage, objects bool) ([]string, error) {
+	if string(raw) == "null" {
+		return nil, nil
 	}
-	items, isList := v.([]any)
-	if !isList {
-		if v == nil {
-			return nil, nil
-		}
-		items = []any{v}
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) != nil {
+		items = []json.RawMessage{raw}
 	}
 	values := make([]string, 0, len(items))
 	for _, item := range items {
-		switch x := item.(type) {
+		if objects && item[0] == '{' {
+			values = append(values, string(item))
+			continue
+		}
+		d := json.NewDecoder(bytes.NewReader(item))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return nil, err
+		}
+		switch x := v.(type) {
 		case string:
 			values = append(values, x)
 		case json.Number:

@@ -1,17 +1,18 @@
 package resample
 
 import (
-	"slices"
 	"sort"
 	"time"
 
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 // openGroup is a group of which not all series are merged.
 type openGroup struct {
 	states [][]aggregate.State // by slot and bucket; without samples N is 0
+	own    [][]float64         // by slot: the own numbers of states
 	bytes  int64               // charged for the states and their values
 	held   int                 // values of the states
 }
@@ -36,14 +37,10 @@ func (c *computing) merge(from, to int) error {
 		if from+i == int(c.groups.first[it.group+1])-1 {
 			c.ended = append(c.ended, it.group)
 		}
-		held := 0
 		for s := range it.columns {
-			if c.partsOf(s)&aggregate.Values != 0 {
-				held += len(it.columns[s].values)
+			if err := c.holdFor(c.open[it.group], c.contentsOf(s), len(it.columns[s].memory.Values)); err != nil {
+				return err
 			}
-		}
-		if err := c.holdFor(c.open[it.group], held); err != nil {
-			return err
 		}
 		work = append(work, it)
 	}
@@ -67,12 +64,18 @@ func (c *computing) begin(group int) error {
 	if c.open[group] != nil {
 		return nil
 	}
-	g := &openGroup{states: make([][]aggregate.State, c.slots()), bytes: stateBytes * int64(c.Grid.N()) * int64(c.slots())}
+	g := &openGroup{states: make([][]aggregate.State, c.slots()), own: make([][]float64, c.slots())}
+	for s := range g.states {
+		contents := c.contentsOf(s)
+		g.bytes += (stateBytes + 8*int64(contents.OwnSize())) * int64(c.Grid.N())
+	}
 	if err := c.budget.Charge(g.bytes); err != nil {
 		return err
 	}
 	for s := range g.states {
+		contents := c.contentsOf(s)
 		g.states[s] = make([]aggregate.State, c.Grid.N())
+		g.own[s] = make([]float64, c.Grid.N()*contents.OwnSize())
 	}
 	if c.open == nil {
 		c.open = map[int]*openGroup{}
@@ -81,50 +84,70 @@ func (c *computing) begin(group int) error {
 	return nil
 }
 
-// holdFor counts n values more that a group holds until it is finished. Appending doubles their
-// room.
-func (c *computing) holdFor(g *openGroup, n int) error {
+// holdFor counts n samples more that the states of a group hold, if they do, until it is finished.
+// Appending doubles their room.
+func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) error {
+	bytes := 2 * valueBytes(contents) * int64(n)
+	if bytes == 0 {
+		return nil
+	}
 	g.held += n
-	g.bytes += 16 * int64(n)
+	g.bytes += bytes
 	if err := c.hold(n); err != nil {
 		return err
 	}
-	return c.budget.Charge(16 * int64(n))
+	return c.budget.Charge(bytes)
 }
 
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
 func (c *computing) mergeRange(it *item, lo, hi int32) {
 	g := c.open[it.group]
-	var single aggregate.State
-	one := aggregate.Samples{Times: []int64{0}, End: 1}
-	from := &single
+	var single []aggregate.State
+	var memory aggregate.Memory
+	one := aggregate.Runs{Times: []int64{0}, Runs: []bucket.Run{{End: 1}}, Grid: &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}}
 	for s := range it.columns {
-		col, parts := &it.columns[s], c.partsOf(s)
+		col, contents := &it.columns[s], c.contentsOf(s)
+		size := contents.OwnSize()
 		k := sort.Search(len(col.buckets), func(k int) bool { return col.buckets[k] >= lo })
 		for ; k < len(col.buckets) && col.buckets[k] < hi; k++ {
-			to := &g.states[s][col.buckets[k]]
+			at := int(col.buckets[k])
+			to := &g.states[s][at]
+			var from *aggregate.State
 			if c.Reaggregate != nil {
-				one.Values = col.values[k : k+1 : k+1]
-				parts.Of(&single, &one)
-				from = &single
+				one.Values = col.memory.Values[k : k+1]
+				single = contents.Make(single, &one, &memory)
+				from = &single[0]
 			} else {
 				from = &col.states[k]
 			}
 			if to.N == 0 {
-				*to = *from
-				to.Values = slices.Clone(from.Values) // the item's memory is used again
+				contents.Keep(to, from, g.own[s][at*size:(at+1)*size])
 			} else {
-				parts.Merge(to, from)
+				contents.Merge(to, from)
 			}
 		}
 	}
 }
 
-// finish makes the rows of the groups whose last series was in the batch.
+// finishBuckets is the number of buckets whose results a goroutine makes at once.
+const finishBuckets = 8
+
+// finish makes the rows of the groups whose last series was in the batch: a goroutine has some
+// buckets of a group at once, since order statistics take longest here.
 func (c *computing) finish() {
-	parallel.While(c.run.workers, len(c.ended), func(_, i int) bool {
-		group := c.ended[i]
-		c.finishGroup(group, c.open[group])
+	var parts []finishing
+	for _, group := range c.ended {
+		parts = append(parts, c.finishGroup(group, c.open[group])...)
+	}
+	parallel.While(c.run.workers, len(parts), func(_, i int) bool {
+		f := &parts[i]
+		for _, a := range f.outputs {
+			of, q := c.Aggregates[a].Definition, c.Aggregates[a].Q
+			if c.Reaggregate != nil {
+				of, q = c.Reaggregate, 0
+			}
+			of.Results(f.states, q, f.rows[a].Values[f.at:])
+		}
 		return c.failed() == nil
 	})
 	for _, group := range c.ended {
@@ -136,13 +159,21 @@ func (c *computing) finish() {
 	c.ended = c.ended[:0]
 }
 
-// finishGroup makes the rows of a group.
-func (c *computing) finishGroup(group int, g *openGroup) {
+// finishing are states of a group whose results are to be put into its rows, from at on.
+type finishing struct {
+	states  []aggregate.State
+	outputs []int
+	rows    []Row
+	at      int
+}
+
+// finishGroup makes room for the rows of a group, and divides its states.
+func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 	rows := make([]Row, len(c.Aggregates))
 	any := false
 	for s, states := range g.states {
-		outputs, again := []int{s}, c.Reaggregate
-		if again == nil {
+		outputs := []int{s}
+		if c.Reaggregate == nil {
 			outputs = c.sources[s].outputs
 		}
 		n := 0
@@ -156,7 +187,7 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 		}
 		any = true
 		if c.make(rows, outputs, n) != nil {
-			return // what failed shows in failed
+			return nil // what failed shows in failed
 		}
 		n = 0 // states move over those without samples
 		for k := range states {
@@ -165,16 +196,12 @@ func (c *computing) finishGroup(group int, g *openGroup) {
 				n++
 			}
 		}
-		for _, a := range outputs {
-			of := &c.Aggregates[a]
-			if again != nil {
-				again.Results(states[:n], 0, rows[a].Values)
-			} else {
-				of.Results(states[:n], of.Q, rows[a].Values)
-			}
+		for at := 0; at < n; at += finishBuckets {
+			parts = append(parts, finishing{states[at:min(at+finishBuckets, n)], outputs, rows, at})
 		}
 	}
 	if any {
 		c.result.Series[group] = Series{c.groups.labels[group], rows}
 	}
+	return parts
 }

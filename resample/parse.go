@@ -43,6 +43,7 @@ func fieldTable() []field {
 		{name: "offset", decides: true, parse: (*parsing).offset},
 		{name: "closed", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.ClosedRight, err = side(v[0]); return err }},
 		{name: "label", decides: true, parse: func(p *parsing, v []string) (err error) { p.r.Layout.LabelRight, err = side(v[0]); return err }},
+		{name: "define", decides: true, parse: (*parsing).define},
 		{name: "aggregates", aliases: []string{"aggregation"}, decides: true, parse: (*parsing).aggregates},
 		{name: "by", aliases: []string{"groupby"}, decides: true, parse: func(p *parsing, v []string) error { return p.grouping(false, v) }},
 		{name: "without", decides: true, parse: func(p *parsing, v []string) error { return p.grouping(true, v) }},
@@ -55,7 +56,7 @@ func fieldTable() []field {
 }
 
 // lists are the fields that may be given several times.
-var lists = []string{"match[]", "aggregates", "by", "without"}
+var lists = []string{"match[]", "aggregates", "define", "by", "without"}
 
 // Field is a field of requests, for who describes them.
 type Field struct {
@@ -99,13 +100,20 @@ func Asked(form url.Values) bool {
 
 // parsing is a form while it is parsed.
 type parsing struct {
-	r      Request
-	now    time.Time
-	parser parser.Parser
+	Known
+	r   Request
+	now time.Time
+}
+
+// Known is what requests may be written with.
+type Known struct {
+	Parser     parser.Parser // of selectors
+	Aggregates aggregate.Library
+	Define     bool // whether requests may define aggregates
 }
 
 // Parse reads a request from a form. Relative times are relative to now. What is wrong is an *Error.
-func Parse(form url.Values, now time.Time, ps parser.Parser) (*Request, error) {
+func Parse(form url.Values, now time.Time, known Known) (*Request, error) {
 	if form.Has("query") {
 		return nil, &Error{CodeConflict, "query", "a request is either PromQL or has the fields of resampling", "leave one of them out"}
 	}
@@ -124,7 +132,7 @@ func Parse(form url.Values, now time.Time, ps parser.Parser) (*Request, error) {
 		}
 		given[f] = name
 	}
-	p := &parsing{now: now, parser: ps}
+	p := &parsing{Known: known, now: now}
 	p.r.Layout.Zone, p.r.End = time.UTC, now.UnixMilli()
 	for i := range fields {
 		f := &fields[i]
@@ -160,7 +168,7 @@ func (p *parsing) complete(given map[*field]string) error {
 	case !has("every"):
 		return missing("every", "give the length of a bucket, such as 5m or 1d")
 	case len(r.Aggregates) == 0:
-		return missing("aggregates", "give some of "+strings.Join(aggregate.Names(), ", "))
+		return missing("aggregates", "give some of "+strings.Join(p.Aggregates.Names(), ", "))
 	case has("by") && has("without"):
 		return &Error{CodeConflict, given[named["without"]], "there is by, too", "leave one of them out"}
 	case r.End <= r.Start:
@@ -172,7 +180,7 @@ func (p *parsing) complete(given map[*field]string) error {
 }
 
 func (p *parsing) selectors(values []string) error {
-	sets, err := p.parser.ParseMetricSelectors(values)
+	sets, err := p.Parser.ParseMetricSelectors(values)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // maxAggregates is the most aggregates of a request.
@@ -34,11 +35,11 @@ func (p *parsing) aggregates(values []string) error {
 		return &Error{Code: CodeOutOfRange, Text: fmt.Sprintf("there are %d, and can be %d at most", len(texts), maxAggregates)}
 	}
 	for _, text := range texts {
-		a, err := aggregate.Parse(text)
+		a, err := p.Aggregates.Parse(text)
 		var unknown *aggregate.UnknownError
 		switch {
 		case errors.As(err, &unknown):
-			e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("there is no aggregate %q", clip(text)), Hint: "use " + strings.Join(aggregate.Names(), ", ")}
+			e := &Error{Code: CodeUnknownAggregate, Text: fmt.Sprintf("there is no aggregate %q", clip(text)), Hint: "use " + strings.Join(p.Aggregates.Names(), ", ")}
 			if unknown.Nearest != "" {
 				e.Hint = fmt.Sprintf("did you mean %q?", unknown.Nearest)
 			}
@@ -53,6 +54,39 @@ func (p *parsing) aggregates(values []string) error {
 		}
 		p.r.Aggregates = append(p.r.Aggregates, a)
 	}
+	return nil
+}
+
+// maxDefined is the most aggregates that a request may define.
+const maxDefined = 8
+
+// define adds aggregates that the request defines to those that it may name.
+func (p *parsing) define(values []string) error {
+	switch {
+	case !p.Define:
+		return &Error{Code: CodeUnsupported, Text: "requests may not define aggregates here", Hint: "the server would have to be started with --query.custom-aggregates, or to define them in its configuration"}
+	case len(values) > maxDefined:
+		return &Error{Code: CodeOutOfRange, Text: fmt.Sprintf("there are %d, and can be %d at most", len(values), maxDefined)}
+	}
+	var sources []custom.Source
+	for _, text := range values {
+		if text == "" {
+			continue // of an empty list
+		}
+		s, err := custom.Read([]byte(text))
+		if err != nil {
+			return fmt.Errorf("%s; give an object with name, state, add, result and perhaps merge", clip(err.Error()))
+		}
+		sources = append(sources, s)
+	}
+	l, err := custom.AddTo(p.Aggregates, sources)
+	var wrong *custom.Error
+	if errors.As(err, &wrong) {
+		hint := wrong.Hint
+		wrong.Hint = ""
+		return &Error{Code: CodeInvalidAggregate, Text: wrong.Error(), Hint: hint}
+	}
+	p.Aggregates = l
 	return nil
 }
 
@@ -74,13 +108,13 @@ func (p *parsing) grouping(without bool, values []string) error {
 }
 
 func (p *parsing) reaggregate(values []string) error {
-	a, err := aggregate.Parse(values[0])
+	a, err := p.Aggregates.Parse(values[0])
 	if err == nil && a.Reaggregates && !a.Rate {
 		p.r.Reaggregate = a.Definition
 		return nil
 	}
 	var can []string
-	for _, d := range aggregate.Definitions {
+	for _, d := range p.Aggregates.All() {
 		if d.Reaggregates {
 			can = append(can, d.Name)
 		}

@@ -3,6 +3,7 @@ package resample
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
@@ -21,9 +22,9 @@ type Plan struct {
 
 // source is what aggregates are of: the samples of a series, or the differences between them.
 type source struct {
-	rate    bool
-	parts   aggregate.Parts
-	outputs []int // aggregates of the request
+	rate     bool
+	contents aggregate.Contents // of its states
+	outputs  []int              // aggregates of the request
 }
 
 // lookback is how much is read before the first window to find the sample before, in ms.
@@ -49,22 +50,46 @@ func NewPlan(r *Request) (*Plan, error) {
 		return nil, &Error{CodeEmptyRange, "end", "the range has no bucket", "give a later end, or an earlier start"}
 	}
 	p.from, p.to = p.Grid.Starts[0], p.Grid.Ends[p.Grid.N()-1]
+	p.group()
 	for _, rate := range []bool{false, true} {
-		s := source{rate: rate, parts: aggregate.Count} // which says whether there are samples
-		for i, a := range r.Aggregates {
-			if a.Rate == rate {
-				s.parts |= a.Reads
-				s.outputs = append(s.outputs, i)
+		n, shared := len(p.sources), source{rate: rate}
+		for i, a := range p.Aggregates {
+			switch {
+			case a.Rate != rate:
+			case a.Own != nil || a.Reads&aggregate.Times != 0:
+				p.sources = append(p.sources, source{rate, contentsOf(a.Definition), []int{i}})
+			default:
+				shared.contents.Parts |= contentsOf(a.Definition).Parts
+				shared.outputs = append(shared.outputs, i)
 			}
 		}
-		if len(s.outputs) == 0 {
-			continue
+		if len(shared.outputs) > 0 {
+			p.sources = append(p.sources, shared)
 		}
-		s.parts = s.parts.With()
-		p.sources = append(p.sources, s)
-		if rate {
+		if rate && len(p.sources) > n {
 			p.from -= max(lookback, int64(r.Layout.Every.Millis()))
 		}
 	}
 	return p, nil
+}
+
+// contentsOf are the contents of the states that a definition is made of. The count says whether
+// there are samples.
+func contentsOf(d *aggregate.Definition) aggregate.Contents {
+	return aggregate.Contents{Parts: (d.Reads | aggregate.Count).With(), Own: d.Own}
+}
+
+// group has the definitions whose states cannot be merged do without that where they would be.
+func (p *Plan) group() {
+	switch {
+	case p.Reaggregate != nil && p.Reaggregate.Grouped != nil:
+		p.Reaggregate = p.Reaggregate.Grouped
+	case p.Reaggregate == nil && p.Grouping != nil:
+		p.Aggregates = slices.Clone(p.Aggregates)
+		for i := range p.Aggregates {
+			if of := &p.Aggregates[i]; of.Grouped != nil {
+				of.Definition = of.Grouped
+			}
+		}
+	}
 }

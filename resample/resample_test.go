@@ -79,8 +79,11 @@ func form(pairs string) url.Values {
 
 var now = time.UnixMilli(1_790_000_000_000)
 
+// known is what the tests' requests may be written with.
+var known = Known{Parser: parser.NewParser(parser.Options{}), Define: true}
+
 func planned(f url.Values) (*Plan, error) {
-	r, err := Parse(f, now, parser.NewParser(parser.Options{}))
+	r, err := Parse(f, now, known)
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,10 @@ type worker struct {
 	times   []int64 // of samples, those of the plan's time
 	values  []float64
 	chunks  []selection.Chunk
-	sample  aggregate.Samples
 	diffs   []float64
-	sorting []float64 // a copy of values that may be sorted
-	runs    []bucket.Run
+	runs    aggregate.Runs // that were cut last
 	states  []aggregate.State
+	memory  aggregate.Memory // of states
 }
 
 // do decodes and aggregates the series of an item: its values become rows of the result if its
@@ -84,34 +83,14 @@ func (w *worker) of(s *source) (ts []int64, vs []float64) {
 	return ts[min(1, len(ts)):], aggregate.Differences(vs, w.diffs)
 }
 
-// cut finds the runs of the series in a source.
-func (w *worker) cut(c *computing, s *source) (ts []int64, vs []float64) {
-	ts, vs = w.of(s)
-	w.runs = c.Grid.CountUniqs(ts, w.runs[:0])
-	return ts, vs
-}
-
-// aggregate returns the states of runs, in the memory of states. The values that states refer to
-// are copied, since they may be sorted.
-func (w *worker) aggregate(c *computing, s *source, ts []int64, vs []float64, runs []bucket.Run, states []aggregate.State, copied *[]float64) []aggregate.State {
-	states = slices.Grow(states[:0], len(runs))[:len(runs)]
-	if s.parts&aggregate.Values != 0 {
-		*copied = (*copied)[:0]
-		for _, run := range runs {
-			*copied = append(*copied, vs[run.First:run.End]...)
-		}
+// cut finds the runs of the series in source i. Those of the source before it may be the same.
+func (w *worker) cut(c *computing, i int) {
+	s := &c.sources[i]
+	if i > 0 && c.sources[i-1].rate == s.rate {
+		return
 	}
-	at := 0
-	for k, run := range runs {
-		w.sample.Times, w.sample.Values, w.sample.End = ts[run.First:run.End], vs[run.First:run.End], c.Grid.Ends[run.Bucket]
-		s.parts.Of(&states[k], &w.sample)
-		if s.parts&aggregate.Values != 0 {
-			end := at + len(w.sample.Values)
-			states[k].Values = (*copied)[at:end:end]
-			at = end
-		}
-	}
-	return states
+	w.runs.Times, w.runs.Values = w.of(s)
+	w.runs.Runs, w.runs.Grid = c.Grid.CountUniqs(w.runs.Times, w.runs.Runs[:0]), c.Grid
 }
 
 // runBlock is the number of runs whose states stay in a core's first cache until the results are
@@ -124,21 +103,24 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	any := false
 	for i := range c.sources {
 		s := &c.sources[i]
-		ts, vs := w.cut(c, s)
-		if len(w.runs) == 0 {
+		w.cut(c, i)
+		runs := w.runs.Runs
+		if len(runs) == 0 {
 			continue
 		}
 		any = true
-		n += len(w.runs)
-		if err := c.make(rows, s.outputs, len(w.runs)); err != nil {
+		n += len(runs)
+		if err := c.make(rows, s.outputs, len(runs)); err != nil {
 			return n, err
 		}
 		buckets := rows[s.outputs[0]].Buckets
-		for k, run := range w.runs {
+		for k, run := range runs {
 			buckets[k] = run.Bucket
 		}
-		for at := 0; at < len(w.runs); at += runBlock {
-			w.states = w.aggregate(c, s, ts, vs, w.runs[at:min(at+runBlock, len(w.runs))], w.states, &w.sorting)
+		block := w.runs
+		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
+			block.Runs = runs[at:min(at+runBlock, len(runs))]
+			w.states = s.contents.Make(w.states, &block, &w.memory)
 			for _, a := range s.outputs {
 				of := &c.Aggregates[a]
 				of.Results(w.states, of.Q, rows[a].Values[at:])
@@ -171,19 +153,18 @@ func (w *worker) columns(c *computing, it *item) (n int, err error) {
 	it.columns = slices.Grow(it.columns[:0], c.slots())[:c.slots()]
 	for i := range c.sources {
 		s := &c.sources[i]
+		w.cut(c, i)
+		runs := w.runs.Runs
+		n += len(runs)
 		if c.Reaggregate == nil {
 			col := &it.columns[i]
-			ts, vs := w.cut(c, s)
-			col.states = w.aggregate(c, s, ts, vs, w.runs, col.states, &col.values)
-			col.setBuckets(w.runs)
-			n += len(w.runs)
+			col.states = s.contents.Make(col.states, &w.runs, &col.memory)
+			col.setBuckets(runs)
 			continue
 		}
-		ts, vs := w.cut(c, s)
-		w.states = w.aggregate(c, s, ts, vs, w.runs, w.states, &w.sorting)
-		n += len(w.runs)
+		w.states = s.contents.Make(w.states, &w.runs, &w.memory)
 		for _, a := range s.outputs {
-			it.columns[a].again(c, a, w.runs, w.states)
+			it.columns[a].again(c, a, runs, w.states)
 		}
 	}
 	return n, nil
@@ -199,6 +180,6 @@ func (col *columnStates) setBuckets(runs []bucket.Run) {
 // again puts the values of aggregate a, one a run, into the column, to be aggregated again.
 func (col *columnStates) again(c *computing, a int, runs []bucket.Run, of []aggregate.State) {
 	col.setBuckets(runs)
-	col.values = slices.Grow(col.values[:0], len(runs))[:len(runs)]
-	c.Aggregates[a].Results(of, c.Aggregates[a].Q, col.values)
+	col.memory.Values = slices.Grow(col.memory.Values[:0], len(runs))[:len(runs)]
+	c.Aggregates[a].Results(of, c.Aggregates[a].Q, col.memory.Values)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 

@@ -7,14 +7,18 @@ import (
 
 // field is a field of requests.
 type field struct {
-	text string
-	list bool
-	enum []string // the only values there are; nothing where there are others
+	text   string
+	list   bool
+	object bool     // it may be an object in JSON, which is a text elsewhere
+	enum   []string // the only values there are; nothing where there are others
 }
 
 // schema is the schema of the field's values, of which JSON may have numbers and truth values.
 func (f field) schema() object {
 	value := object{"type": []string{"string", "number", "boolean"}}
+	if f.object {
+		value = object{"type": []string{"object", "string"}}
+	}
 	if f.enum != nil {
 		value = object{"type": "string", "enum": f.enum}
 	}
@@ -60,6 +64,7 @@ var texts = map[string]field{
 	"closed":     {text: "which end of a bucket belongs to it; defaults to left", enum: []string{"left", "right"}},
 	"label":      {text: "which end of a bucket is its time; defaults to left", enum: []string{"left", "right"}},
 	"aggregates": {text: "what is made of a bucket's samples: count, sum, mean, min, max, 95pct, rate:sum and others"},
+	"define":     {text: "aggregates that the request defines: name, state, add, result, and perhaps aliases and merge", object: true},
 	"by":         {text: "labels to group by"}, "without": {text: "labels to group by all but"},
 	"reaggregate": {text: "an aggregate of the values of a group's series, in place of one of all their samples"},
 	"fill":        {text: "what buckets without samples get: none, null, prev, linear or a number"},

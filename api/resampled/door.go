@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
 	"github.com/promwarp/promwarp/api/admit"
@@ -30,7 +29,7 @@ import (
 type Door struct {
 	Executor  *resample.Executor
 	Queryable storage.Queryable
-	Parser    parser.Parser
+	Known     resample.Known
 	Memory    *memory.Pool // for answers; nil is without limit
 	NotePanic func(error)  // logs an error that is a panic
 }
@@ -107,7 +106,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 
 // plan reads and plans a request.
 func (d *Door) plan(form url.Values) (*resample.Plan, error) {
-	r, err := resample.Parse(form, time.Now(), d.Parser)
+	r, err := resample.Parse(form, time.Now(), d.Known)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (a *counting) Resample(ctx context.Context, t *resample.Task, consume func(
 func planned(t testing.TB, form string) *resample.Plan {
 	f, err := url.ParseQuery(form)
 	require.NoError(t, err)
-	r, err := resample.Parse(f, time.UnixMilli(1_790_000_000_000), parser.NewParser(parser.Options{}))
+	r, err := resample.Parse(f, time.UnixMilli(1_790_000_000_000), resample.Known{Parser: parser.NewParser(parser.Options{})})
 	require.NoError(t, err, form)
 	p, err := resample.NewPlan(r)
 	require.NoError(t, err, form)

@@ -53,7 +53,7 @@ func requestOver(g plan.Grid) (*resample.Plan, error) {
 		Selectors: [][]*labels.Matcher{nil}, Start: g.Start - g.Interval, End: g.At(g.Steps - 1),
 		Layout: bucket.Layout{Every: bucket.Span{N: g.Interval}}, Grouping: &resample.Grouping{}, Executor: resample.ChooseCores,
 	}
-	mean, err := aggregate.Parse("mean")
+	mean, err := aggregate.Library{}.Parse("mean")
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package aggregate
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -15,6 +13,13 @@ type Definition struct {
 	Name    string
 	Aliases []string // names in other tools
 	Reads   Parts
+	// Own is the part of a state that this definition alone reads; nil for none.
+	Own Own
+	// Grouped takes this definition's place where the runs of several series are merged, if this
+	// one's states cannot be; nil if they can.
+	Grouped *Definition
+	// Note says what there is to know of how the aggregate is computed; may be empty.
+	Note string
 	// Quantile aggregates have a number before their name: 95pct.
 	Quantile bool
 	// Reaggregates says that it may be made of the values of several series, too.
@@ -161,88 +166,6 @@ func (s *State) distinct() float64 {
 		}
 	}
 	return float64(n)
-}
-
-// Aggregate is an aggregate of a request.
-type Aggregate struct {
-	*Definition
-	Text string // as the request has it
-	Q    float64
-	// Rate says that it is of the differences between consecutive samples; see Differences.
-	Rate bool
-}
-
-// ratePrefix is what stands before the name of an aggregate of differences.
-const ratePrefix = "rate:"
-
-// UnknownError is the error of a name that no aggregate has.
-type UnknownError struct{ Nearest string }
-
-func (e *UnknownError) Error() string { return "there is no such aggregate" }
-
-// PercentError is the error of a percentile that is not within 0 to 100.
-type PercentError struct{}
-
-func (PercentError) Error() string { return "a percentile is from 0pct to 100pct" }
-
-// Parse reads the name of an aggregate, such as mean, 99.9pct or rate:max. It fails with an
-// *UnknownError or a PercentError.
-func Parse(text string) (Aggregate, error) {
-	name, rate := strings.CutPrefix(text, ratePrefix)
-	a := Aggregate{Text: text, Rate: rate}
-	number, isQuantile := strings.CutSuffix(name, "pct")
-	if isQuantile && number != "" {
-		percent, err := strconv.ParseFloat(number, 64)
-		if err == nil {
-			if !(percent >= 0 && percent <= 100) {
-				return a, PercentError{}
-			}
-			// Of the text, so that 99.9pct is 0.999 and not a float beside it.
-			if a.Q, err = strconv.ParseFloat(number+"e-2", 64); err != nil {
-				a.Q = percent / 100
-			}
-			a.Definition = quantile
-			return a, nil
-		}
-	}
-	a.Definition = byName[name]
-	if a.Definition == nil {
-		e := &UnknownError{Nearest: Nearest(name, Names())}
-		if rate && e.Nearest != "" {
-			e.Nearest = ratePrefix + e.Nearest
-		}
-		return a, e
-	}
-	return a, nil
-}
-
-var quantile *Definition
-
-// byName are the definitions without a number by all of their names.
-var byName = func() map[string]*Definition {
-	m := map[string]*Definition{}
-	for _, d := range Definitions {
-		if d.Quantile {
-			quantile = d
-			continue
-		}
-		for _, name := range append([]string{d.Name}, d.Aliases...) {
-			m[name] = d
-		}
-	}
-	return m
-}()
-
-// Names are the names of all aggregates, with an example of those that have a number.
-func Names() (names []string) {
-	for _, d := range Definitions {
-		if d.Quantile {
-			names = append(names, "95"+d.Name)
-			continue
-		}
-		names = append(names, d.Name)
-	}
-	return names
 }
 
 // Differences puts the differences between consecutive samples into out, which has room for them,

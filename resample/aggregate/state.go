@@ -10,14 +10,16 @@
 //	            ▲ merge
 //	run ──► Count Sum Extremes …
 //
-// A part is one partForm: how it is made of a run, and how two of them merge. The order of merges
-// shows in the last bits, so whoever merges does so in an order that does not depend on workers.
+// A part is one partForm: how it is made of a run, and how two of them merge. A definition may have
+// a part of its Own besides, as custom ones do. The order of merges shows in the last bits, so
+// whoever merges does so in an order that does not depend on workers.
 //
-// Start with Parse, Parts.Of and Parts.Merge.
+// Start with Library.Parse, Contents.Make and Contents.Merge.
 package aggregate
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
 
@@ -43,11 +45,13 @@ type State struct {
 	Squares          float64 // Squares: squared distances from the mean, added up
 	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms
 	Values           []float64
-	sorted           bool // Values are in order, NaN first
+	sorted           bool      // Values are in order, NaN first
+	Times            []int64   // Times: ms, of each of Values
+	Own              []float64 // see Own
 }
 
 // Parts is a set of parts of a State.
-type Parts uint8
+type Parts uint16
 
 // The parts.
 const (
@@ -59,6 +63,7 @@ const (
 	Squares
 	Weighted
 	Values
+	Times // with the values, in the order of series: see State.InTime
 )
 
 // partForm is one part: what it reads besides, how it is made of a run, and how another one, o,
@@ -72,7 +77,7 @@ type partForm struct {
 	merge func(s, o *State)
 }
 
-// partForms are all parts. Each comes before those that it reads, so that these merge last.
+// partForms are all parts.
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
 	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
@@ -81,8 +86,18 @@ var partForms = []partForm{
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
 	{Weighted, "weighted", 0, areaOf, mergeAreas},
+	{Times, "times", Values, func(s *State, r *Samples) { s.Times = r.Times }, func(s, o *State) { s.Times = append(s.Times, o.Times...) }},
 	{Values, "values", 0, valuesOf, func(s, o *State) { s.Values, s.sorted = append(s.Values, o.Values...), false }},
 }
+
+// formOf are the partForms by the number of their bit: parts come after those that they read, and
+// merge before those.
+var formOf = func() (by [16]*partForm) {
+	for i := range partForms {
+		by[bits.TrailingZeros16(uint16(partForms[i].part))] = &partForms[i]
+	}
+	return by
+}()
 
 // With is the parts with those that they read.
 func (p Parts) With() Parts {
@@ -111,10 +126,8 @@ func (p Parts) Of(s *State, r *Samples) {
 	if several(p&visited) && s.visit(r.Values) {
 		rest &^= visited
 	}
-	for i := len(partForms) - 1; i >= 0; i-- {
-		if f := &partForms[i]; rest&f.part != 0 {
-			f.of(s, r)
-		}
+	for ; rest != 0; rest &= rest - 1 {
+		formOf[bits.TrailingZeros16(uint16(rest))].of(s, r)
 	}
 	s.sorted = false
 }
@@ -122,10 +135,10 @@ func (p Parts) Of(s *State, r *Samples) {
 // Merge merges o, the state of another run with the same parts, into s. Of runs that have samples
 // at one time, s's come first.
 func (p Parts) Merge(s, o *State) {
-	for i := range partForms {
-		if f := &partForms[i]; p&f.part != 0 {
-			f.merge(s, o)
-		}
+	for p != 0 {
+		last := bits.Len16(uint16(p)) - 1
+		formOf[last].merge(s, o)
+		p &^= 1 << last
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	mean, _ := Parse("mean")
+	mean, _ := Library{}.Parse("mean")
 	parts := mean.Reads.With()
 	var a, b State
 	parts.Of(&a, &Samples{Times: []int64{0, 10}, Values: []float64{1, 2}, End: 60})
@@ -70,12 +70,12 @@ func TestOrder(t *testing.T) {
 
 // TestParse: names and what is near them.
 func TestParse(t *testing.T) {
-	a, err := Parse("rate:99.9pct")
+	a, err := Library{}.Parse("rate:99.9pct")
 	require.NoError(t, err)
 	require.True(t, a.Rate)
 	require.Equal(t, 0.999, a.Q)
 	for text, nearest := range map[string]string{"maxx": "max", "rate:stdd": "rate:std", "95pc": "95pct", "zzzzzzzzzz": "", "rate:rate:sum": ""} {
-		_, err := Parse(text)
+		_, err := Library{}.Parse(text)
 		var unknown *UnknownError
 		require.ErrorAs(t, err, &unknown, text)
 		if nearest != "" {
@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"-1pct", "100.1pct", "NaNpct", "1e9pct"} {
-		_, err := Parse(text)
+		_, err := Library{}.Parse(text)
 		require.ErrorIs(t, err, PercentError{}, text)
 	}
 }

@@ -158,7 +158,7 @@ func (o Options) plan(fields string) (*resample.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := resample.Parse(f, time.Now(), parser.NewParser(parser.Options{}))
+	r, err := resample.Parse(f, time.Now(), resample.Known{Parser: parser.NewParser(parser.Options{})})
 	if err != nil {
 		return nil, err
 	}

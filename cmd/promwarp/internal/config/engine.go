@@ -34,7 +34,7 @@ func (e *EngineSettings) Shown(flags map[string]string) map[string]string {
 // Engine returns what an engine is made from before upstreams of which f is known.
 func (s *Settings) Engine(f upstream.Facts) EngineSettings {
 	query := s.Query
-	query.QueueSettings = QueueSettings{} // the engine does not depend on them
+	query.QueueSettings, query.CustomAggregates = QueueSettings{}, false // the engine does not depend on them
 	return EngineSettings{
 		querySettings: query, DecodedBytes: int64(s.Cache.Decoded()), ResultsBytes: int64(s.Cache.ResultsBytes),
 		Lookback: s.Query.LookbackDelta.or(f.Lookback, defaultLookback),

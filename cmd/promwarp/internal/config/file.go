@@ -70,7 +70,7 @@ func explainYAML(err error) error {
 // plainType names a Go type for people.
 func plainType(t string) string {
 	switch {
-	case strings.HasSuffix(t, "Settings"):
+	case strings.HasSuffix(t, "Settings"), strings.HasPrefix(t, "map["), t == "custom.Source":
 		return "mapping"
 	case strings.HasPrefix(t, "[]"):
 		return "list"

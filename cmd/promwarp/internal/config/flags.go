@@ -141,6 +141,7 @@ func (f *Flags) addServer(to flagger) {
 	f.parsed(to, "upstream.retention", "0s", "How far back the upstream keeps its data, its storage.tsdb.retention.time: what is older may vanish there at any time and is fetched for every query. 0 means that it drops nothing.", func(s *Settings) encoding.TextUnmarshaler { return &s.Upstream.Retention })
 
 	f.addQueue(to)
+	f.addAggregates(to)
 	f.addStorage(to)
 	f.addWeb(to)
 }
@@ -184,6 +185,7 @@ func (s *Settings) Values() map[string]string {
 		memory.FlagLimit:              s.Memory.Limit.String(),
 		"query.max-memory":            s.Query.MaxMemory.String(),
 		"query.max-concurrency":       strconv.Itoa(s.Query.MaxConcurrency),
+		"query.custom-aggregates":     strconv.FormatBool(s.Query.CustomAggregates),
 		"query.lookback-delta":        s.Query.LookbackDelta.String(),
 		"query.evaluation-interval":   s.Query.EvaluationInterval.String(),
 		"enable-feature":              s.EnableFeature.String(),

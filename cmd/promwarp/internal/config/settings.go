@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // Settings are everything that the command line and the configuration file
@@ -25,12 +26,14 @@ type Settings struct {
 	TSDB       tsdbSettings          `yaml:"tsdb"`
 	RemoteRead []*remoteReadSettings `yaml:"remote_read"`
 	Query      querySettings         `yaml:"query"`
-	Cache      CacheSettings         `yaml:"cache"`
-	Memory     memorySettings        `yaml:"memory"`
-	Storage    storageSettings       `yaml:"storage"`
-	GPU        GPUSettings           `yaml:"gpu"`
-	Web        webSettings           `yaml:"web"`
-	Log        logSettings           `yaml:"log"`
+	// Aggregates are custom aggregates of resample requests.
+	Aggregates []custom.Source `yaml:"aggregates"`
+	Cache      CacheSettings   `yaml:"cache"`
+	Memory     memorySettings  `yaml:"memory"`
+	Storage    storageSettings `yaml:"storage"`
+	GPU        GPUSettings     `yaml:"gpu"`
+	Web        webSettings     `yaml:"web"`
+	Log        logSettings     `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
 }
@@ -71,6 +74,8 @@ type querySettings struct {
 	QueueSettings      `yaml:",inline"`
 
 	TextSettings `yaml:",inline"`
+	// CustomAggregates says that requests may define aggregates.
+	CustomAggregates bool `yaml:"custom_aggregates"`
 }
 
 // CacheSettings bound what the cache keeps.
@@ -163,6 +168,9 @@ func (s *Settings) Validate() error {
 // ValidateLimits checks everything but the source.
 func (s *Settings) ValidateLimits() error {
 	if err := s.Query.TextSettings.validate(); err != nil {
+		return err
+	}
+	if _, err := s.Library(); err != nil {
 		return err
 	}
 	switch {

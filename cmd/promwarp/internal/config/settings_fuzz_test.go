@@ -25,6 +25,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add([]byte(fullFile))
 	for _, text := range []string{
 		"", "upstream: {url: http://p:9090}", "a: &a [*a]", "cache: {host_bytes: -1}", "cache: {fresh: 1}", "query: {timeout: 0s}",
+		"aggregates: [{name: a, state: {s: 0}, add: {s: s + }, merge: {s: a.s}, result: s}]", "aggregates: [null, {}, {state: 1}]",
 		"remote_read: [null]", "remote_read: [{url: 'http://p/api/v1/read', on_failure: warn}]", "remote_read: [{url: \"%\"}]",
 		"web: {listen_address: {a: 1}}", "- 1", "upstream: {url: 1, url: 2}", "memory: {limit: 99999999999GiB}", "gpu: {devices: [x]}",
 		"enable_feature: [a]", "storage: {remote_read_chunks: all}", "? [a]\n: b", "\x00", "%YAML 9.9\n---\n", "query: {lookback_delta: auto}\n---\n",

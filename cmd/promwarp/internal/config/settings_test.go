@@ -60,7 +60,8 @@ remote_read:
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID, custom_aggregates: true}
+aggregates: [{name: total, state: {s: 0}, add: {s: s + v}, result: s}]
 cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, results_bytes: 1MiB, path: kept, disk_bytes: 5GiB, fresh: 1h, recheck: 4m, out_of_order_window: 2h, max_age: 3h, prefetch_requests: 2, prefetch_bytes: 3MiB, prefetch_concurrency: 4}
 web:
   listen_address: ["127.0.0.1:1", "127.0.0.1:2"]
@@ -96,7 +97,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, ByteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, ByteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9}}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9}, true}, s.Query)
 	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
@@ -201,6 +202,11 @@ func TestSettingsErrors(t *testing.T) {
 		"depth 0":             {args: []string{"--upstream.url=http://p", "--query.max-depth=0"}, want: []string{"query.max_depth", "2500"}},
 		"length 0":            {args: []string{"--upstream.url=http://p", "--query.max-length=0"}, want: []string{"query.max_length", "1048576"}},
 		"regexps of no size":  {file: "upstream: {url: http://p}\nquery: {max_regexp_size: -1}\n", want: []string{"query.max_regexp_size", "524288"}},
+		"aggregate":           {file: "upstream: {url: http://p}\naggregates: [{name: a, state: {s: 0}, add: {s: v}, result: s}, {name: b, state: {s: 0}, add: {s: w}, result: s}]\n", want: []string{"aggregates: entry 2: ", `"b", add.s, line 1, column 1: there is no "w"`}},
+		"aggregates alike":    {file: "upstream: {url: http://p}\naggregates: [{name: a, aliases: [median], state: {s: 0}, add: {s: v}, result: s}]\n", want: []string{"aggregates: entry 1: ", `there is an aggregate "median" already`}},
+		"field twice":         {file: "aggregates: [{name: a, state: {s: 0, s: 1}, add: {s: v}, result: s}]\n", want: []string{"line 1", `"s"`}},
+		"unknown part":        {file: "aggregates: [{name: a, combine: {s: 0}}]\n", want: []string{"line 1", `unknown key "combine"`}},
+		"part of other kind":  {file: "aggregates: [{name: a, state: [1]}]\n", want: []string{"line 1", "mapping"}},
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
 		"read samples":        {args: []string{"--upstream.url=http://p", "--storage.remote.read-sample-limit=-1"}, want: []string{"storage.remote_read_sample_limit"}},

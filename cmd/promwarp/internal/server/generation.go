@@ -60,6 +60,11 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.Release()
 		return nil, config.Usage(err)
 	}
+	library, err := set.Library()
+	if err != nil {
+		g.Release()
+		return nil, config.Usage(err)
+	}
 	pages, err := set.Web.PagesURL()
 	if err != nil {
 		g.Release()
@@ -74,6 +79,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Resample: resample.New(resample.Options{
 			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn, Accelerator: gpus,
 		}),
+		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
 		Queryable: g.reads.All,
 		Parser:    from.Parser(),
 		Limits:    from.TextSettings.Limits(),

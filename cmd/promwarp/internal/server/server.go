@@ -30,8 +30,8 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 

@@ -1,0 +1,143 @@
+package aggregate
+
+import (
+	"slices"
+
+	"github.com/promwarp/promwarp/resample/bucket"
+)
+
+// Own is the part of a state that one definition alone reads: some numbers, State.Own. It is safe
+// for concurrent use.
+type Own interface {
+	// Size is how many numbers a state has.
+	Size() int
+	// Make makes the numbers of the states of runs: of states[k] those of run k.
+	Make(states []State, in *Runs)
+	// Merge merges o, the numbers of a run that comes later in the order of series, into s.
+	Merge(s, o []float64)
+	// Bytes is the memory of a goroutine that makes or merges states.
+	Bytes() int64
+}
+
+// Runs are runs of a series, in order: each is at least one sample, none a stale marker.
+type Runs struct {
+	Times  []int64 // of the series, ms
+	Values []float64
+	Runs   []bucket.Run
+	Grid   *bucket.Grid
+}
+
+// Contents are what states are made of.
+type Contents struct {
+	Parts
+	Own Own // nil for none
+}
+
+// OwnSize is how many numbers Own has.
+func (c *Contents) OwnSize() int {
+	if c.Own == nil {
+		return 0
+	}
+	return c.Own.Size()
+}
+
+// Memory is what states refer to. It is used again for the next states.
+type Memory struct {
+	Values []float64 // copied from the runs, since they may be sorted
+	times  []int64
+	own    []float64
+}
+
+// Make returns the states of runs, in the memory of states. They refer to m.
+func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
+	n, size := len(in.Runs), c.OwnSize()
+	states = slices.Grow(states[:0], n)[:n]
+	m.Values, m.times = m.Values[:0], m.times[:0]
+	if c.Parts&Values != 0 {
+		for _, run := range in.Runs {
+			m.Values = append(m.Values, in.Values[run.First:run.End]...)
+		}
+	}
+	if c.Parts&Times != 0 {
+		for _, run := range in.Runs {
+			m.times = append(m.times, in.Times[run.First:run.End]...)
+		}
+	}
+	at := 0
+	var sample Samples
+	for k, run := range in.Runs {
+		sample.Times, sample.Values, sample.End = in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Ends[run.Bucket]
+		s := &states[k]
+		c.Of(s, &sample)
+		end := at + len(sample.Values)
+		if c.Parts&Values != 0 {
+			s.Values = m.Values[at:end:end]
+		}
+		if c.Parts&Times != 0 {
+			s.Times = m.times[at:end:end]
+		}
+		at = end
+	}
+	if c.Own == nil {
+		return states
+	}
+	m.own = slices.Grow(m.own[:0], n*size)[:n*size]
+	for k := range states {
+		states[k].Own = m.own[k*size : (k+1)*size : (k+1)*size]
+	}
+	c.Own.Make(states, in)
+	return states
+}
+
+// Merge merges o, the state of another run with the same contents, into s. Of runs that have
+// samples at one time, s's come first.
+func (c *Contents) Merge(s, o *State) {
+	c.Parts.Merge(s, o)
+	if c.Own != nil {
+		c.Own.Merge(s.Own, o.Own)
+	}
+}
+
+// Keep puts a copy of o into s, with what it refers to. own has room for its numbers.
+func (c *Contents) Keep(s, o *State, own []float64) {
+	*s = *o
+	s.Values, s.Times, s.Own = slices.Clone(o.Values), slices.Clone(o.Times), own
+	copy(own, o.Own)
+}
+
+// InTime puts Times and Values in the order of time. Samples at one time stay in the order of
+// their series. It sorts by the digits of times, eight bits at once, the lowest first.
+func (s *State) InTime() {
+	if slices.IsSorted(s.Times) {
+		return
+	}
+	type sample struct {
+		t uint64
+		v float64
+	}
+	first, last := slices.Min(s.Times), slices.Max(s.Times)
+	from, to := make([]sample, len(s.Times)), make([]sample, len(s.Times))
+	for i, t := range s.Times {
+		from[i] = sample{uint64(t - first), s.Values[i]}
+	}
+	for shift := 0; uint64(last-first)>>shift > 0; shift += 8 {
+		var at [256]int
+		for i := range from {
+			at[from[i].t>>shift&0xff]++
+		}
+		sum := 0
+		for d, n := range at {
+			at[d] = sum
+			sum += n
+		}
+		for _, x := range from {
+			d := x.t >> shift & 0xff
+			to[at[d]] = x
+			at[d]++
+		}
+		from, to = to, from
+	}
+	for i, x := range from {
+		s.Times[i], s.Values[i] = first+int64(x.t), x.v
+	}
+}

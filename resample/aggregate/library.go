@@ -1,0 +1,120 @@
+package aggregate
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Aggregate is an aggregate of a request.
+type Aggregate struct {
+	*Definition
+	Text string // as the request has it
+	Q    float64
+	// Rate says that it is of the differences between consecutive samples; see Differences.
+	Rate bool
+}
+
+// ratePrefix is what stands before the name of an aggregate of differences.
+const ratePrefix = "rate:"
+
+// UnknownError is the error of a name that no aggregate has.
+type UnknownError struct{ Nearest string }
+
+func (e *UnknownError) Error() string { return "there is no such aggregate" }
+
+// PercentError is the error of a percentile that is not within 0 to 100.
+type PercentError struct{}
+
+func (PercentError) Error() string { return "a percentile is from 0pct to 100pct" }
+
+// Library is the aggregates that a request may name: Definitions, and more. The zero Library has
+// Definitions alone.
+type Library struct {
+	more  []*Definition
+	named map[string]*Definition // more, by all of their names
+}
+
+// With returns the library with one more definition, or the name of it that something has already.
+func (l Library) With(d *Definition) (with Library, taken string) {
+	with = Library{append(slices.Clip(l.more), d), maps.Clone(l.named)}
+	if with.named == nil {
+		with.named = map[string]*Definition{}
+	}
+	for _, name := range append([]string{d.Name}, d.Aliases...) {
+		_, err := l.Parse(name)
+		var unknown *UnknownError
+		if !errors.As(err, &unknown) || with.named[name] != nil || name == quantile.Name {
+			return l, name
+		}
+		with.named[name] = d
+	}
+	return with, ""
+}
+
+// All are the definitions of the library, in the order of the documentation.
+func (l Library) All() []*Definition { return append(slices.Clip(Definitions), l.more...) }
+
+// Parse reads the name of an aggregate, such as mean, 99.9pct or rate:max. It fails with an
+// *UnknownError or a PercentError.
+func (l Library) Parse(text string) (Aggregate, error) {
+	name, rate := strings.CutPrefix(text, ratePrefix)
+	a := Aggregate{Text: text, Rate: rate}
+	number, isQuantile := strings.CutSuffix(name, "pct")
+	if isQuantile && number != "" {
+		percent, err := strconv.ParseFloat(number, 64)
+		if err == nil {
+			if !(percent >= 0 && percent <= 100) {
+				return a, PercentError{}
+			}
+			// Of the text, so that 99.9pct is 0.999 and not a float beside it.
+			if a.Q, err = strconv.ParseFloat(number+"e-2", 64); err != nil {
+				a.Q = percent / 100
+			}
+			a.Definition = quantile
+			return a, nil
+		}
+	}
+	if a.Definition = byName[name]; a.Definition == nil {
+		a.Definition = l.named[name]
+	}
+	if a.Definition == nil {
+		e := &UnknownError{Nearest: Nearest(name, l.Names())}
+		if rate && e.Nearest != "" {
+			e.Nearest = ratePrefix + e.Nearest
+		}
+		return a, e
+	}
+	return a, nil
+}
+
+var quantile *Definition
+
+// byName are the definitions without a number by all of their names.
+var byName = func() map[string]*Definition {
+	m := map[string]*Definition{}
+	for _, d := range Definitions {
+		if d.Quantile {
+			quantile = d
+			continue
+		}
+		for _, name := range append([]string{d.Name}, d.Aliases...) {
+			m[name] = d
+		}
+	}
+	return m
+}()
+
+// Names are the names of all aggregates, with an example of those that have a number.
+func (l Library) Names() (names []string) {
+	for _, d := range l.All() {
+		if d.Quantile {
+			names = append(names, "95"+d.Name)
+			continue
+		}
+		names = append(names, d.Name)
+	}
+	return names
+}

@@ -1,0 +1,264 @@
+package custom
+
+import "math"
+
+// Kind is what a register holds.
+type Kind uint8
+
+// The kinds. A Truth is 1 or 0 as a float64, so that all registers are alike on cores.
+const (
+	Number Kind = iota
+	Truth
+)
+
+func (k Kind) String() string { return [...]string{"a number", "a truth value"}[k] }
+
+// Op is what an instruction does with registers A, B and C.
+type Op uint8
+
+// The operations. All but Exp, Log and Pow are exact or rounded as IEEE 754 says, so they have the
+// same bits on any executor.
+const (
+	Input Op = iota // the input of number A
+	Const           // Bits as a float64
+	Copy
+	Add
+	Sub
+	Mul
+	Div
+	Neg
+	Abs
+	Sqrt
+	Floor
+	Ceil
+	Min // the other operand where one is NaN; -0 is below 0
+	Max
+	Exp
+	Log
+	Pow
+	Less
+	LessEqual
+	Equal
+	And
+	Or
+	Not
+	Select // B where A is true, else C
+)
+
+// Instr is an instruction. The one of number i puts its result into register i.
+type Instr struct {
+	Op      Op
+	Kind    Kind // of the result
+	A, B, C uint8
+	Bits    uint64 // of a Const
+}
+
+// Code is instructions in order: each reads registers of those before it alone, and none is
+// written twice. Nothing jumps, so what code takes is known before it runs.
+type Code struct {
+	Instrs  []Instr
+	Outputs []uint8 // registers
+}
+
+// maxInstrs is the most instructions of a code: what a byte counts.
+const maxInstrs = 256
+
+// operands is how many registers an operation reads.
+func (op Op) operands() int {
+	switch op {
+	case Input, Const:
+		return 0
+	case Copy, Neg, Abs, Sqrt, Floor, Ceil, Exp, Log, Not:
+		return 1
+	case Select:
+		return 3
+	}
+	return 2
+}
+
+// reads calls f with the registers that an instruction reads.
+func (in *Instr) reads(f func(r uint8)) {
+	for i := range in.Op.operands() {
+		f([]uint8{in.A, in.B, in.C}[i])
+	}
+}
+
+// library reports whether the operation's last bits depend on who computes it.
+func (op Op) library() bool { return op == Exp || op == Log || op == Pow }
+
+// builder makes code. What it has made already it does not make again, and what is constant it
+// computes at once.
+type builder struct {
+	code Code
+	made map[Instr]uint8
+	full bool // there were more than maxInstrs
+}
+
+// add returns the register of an instruction.
+func (b *builder) add(in Instr) uint8 {
+	if in.Op == Select {
+		if c := b.code.Instrs[in.A]; c.Op == Const {
+			if c.Bits != 0 {
+				return in.B
+			}
+			return in.C
+		}
+	}
+	if folded, ok := b.fold(in); ok {
+		in = folded
+	}
+	if r, ok := b.made[in]; ok {
+		return r
+	}
+	if len(b.code.Instrs) == maxInstrs {
+		b.full = true
+		return 0
+	}
+	r := uint8(len(b.code.Instrs))
+	b.code.Instrs = append(b.code.Instrs, in)
+	b.made[in] = r
+	return r
+}
+
+// fold computes an instruction whose operands are constant.
+func (b *builder) fold(in Instr) (Instr, bool) {
+	if in.Op.operands() == 0 {
+		return in, false
+	}
+	var x [3]float64
+	constant, i := true, 0
+	in.reads(func(r uint8) {
+		of := b.code.Instrs[r]
+		constant = constant && of.Op == Const
+		x[i] = of.number()
+		i++
+	})
+	return Instr{Op: Const, Kind: in.Kind, Bits: math.Float64bits(apply(in.Op, x[0], x[1], x[2]))}, constant
+}
+
+func (b *builder) constant(v float64, kind Kind) uint8 {
+	return b.add(Instr{Op: Const, Kind: kind, Bits: math.Float64bits(v)})
+}
+
+// finish returns the code with the instructions that its outputs need alone.
+func (b *builder) finish(outputs []uint8) Code {
+	needed := make([]bool, len(b.code.Instrs))
+	for _, r := range outputs {
+		needed[r] = true
+	}
+	for i := len(needed) - 1; i >= 0; i-- {
+		if needed[i] {
+			b.code.Instrs[i].reads(func(r uint8) { needed[r] = true })
+		}
+	}
+	var c Code
+	at := make([]uint8, len(needed))
+	for i, in := range b.code.Instrs {
+		if !needed[i] {
+			continue
+		}
+		at[i] = uint8(len(c.Instrs))
+		if in.Op != Input {
+			in.A, in.B, in.C = at[in.A], at[in.B], at[in.C]
+		}
+		c.Instrs = append(c.Instrs, in)
+	}
+	for _, r := range outputs {
+		c.Outputs = append(c.Outputs, at[r])
+	}
+	return c
+}
+
+// apply computes one operation: the definition of what it is.
+func apply(op Op, a, b, c float64) float64 {
+	switch op {
+	case Copy:
+		return a
+	case Add:
+		return a + b
+	case Sub:
+		return a - b
+	case Mul:
+		return float64(a * b)
+	case Div:
+		return a / b
+	case Neg:
+		return -a
+	case Abs:
+		return math.Abs(a)
+	case Sqrt:
+		return math.Sqrt(a)
+	case Floor:
+		return math.Floor(a)
+	case Ceil:
+		return math.Ceil(a)
+	case Min:
+		return least(a, b)
+	case Max:
+		return greatest(a, b)
+	case Exp:
+		return math.Exp(a)
+	case Log:
+		return math.Log(a)
+	case Pow:
+		return math.Pow(a, b)
+	case Less:
+		return truth(a < b)
+	case LessEqual:
+		return truth(a <= b)
+	case Equal:
+		return truth(a == b)
+	case And:
+		return truth(a != 0 && b != 0)
+	case Or:
+		return truth(a != 0 || b != 0)
+	case Not:
+		return truth(a == 0)
+	case Select:
+		return choose(a, b, c)
+	}
+	panic("custom: an operation without operands")
+}
+
+// truth is 1 or 0, by bits: of integers the compiler makes no branch, which may not be foreseen.
+func truth(is bool) float64 {
+	var bits uint64
+	if is {
+		bits = one
+	}
+	return math.Float64frombits(bits)
+}
+
+// one is the bits of 1.
+const one = 0x3ff << 52
+
+// choose is b where a is 1, c where it is 0, by bits, too.
+func choose(a, b, c float64) float64 {
+	mask := -(math.Float64bits(a) >> 61 & 1)
+	return math.Float64frombits(math.Float64bits(b)&mask | math.Float64bits(c)&^mask)
+}
+
+// least is the smaller of two numbers, or the one that is not NaN.
+func least(a, b float64) float64 {
+	switch {
+	case a < b || b != b:
+		return a
+	case b < a || a != a:
+		return b
+	}
+	return min(a, b) // two zeros
+}
+
+// greatest is the larger of two numbers, or the one that is not NaN.
+func greatest(a, b float64) float64 {
+	switch {
+	case a > b || b != b:
+		return a
+	case b > a || a != a:
+		return b
+	}
+	return max(a, b)
+}
+
+// number is the value of a Const.
+func (in *Instr) number() float64 { return math.Float64frombits(in.Bits) }

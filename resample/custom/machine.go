@@ -1,0 +1,262 @@
+package custom
+
+import (
+	"unsafe"
+
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/bucket"
+)
+
+// machine is the memory of a goroutine that runs a program.
+type machine struct {
+	add    columns
+	inputs [inputField][]float64 // columns of add's inputs; nil for those that it does not read
+	regs   [maxInstrs]float64    // of add's recurrence
+	merge  [maxInstrs]float64    // registers
+	result columns
+}
+
+func (p *program) newMachine() *machine {
+	m := &machine{add: newColumns(&p.add, p.plan.columns)}
+	for r, in := range p.add.Instrs {
+		switch {
+		case in.Op == Const:
+			m.regs[r] = in.number()
+		case in.Op == Input && in.A < inputField:
+			m.inputs[in.A] = m.add.of[r]
+		}
+	}
+	var all []uint8
+	for r, in := range p.result.Instrs {
+		if in.Op != Const {
+			all = append(all, uint8(r))
+		}
+	}
+	m.result = newColumns(&p.result, all)
+	if p.merge != nil {
+		for r, in := range p.merge.Instrs {
+			if in.Op == Const {
+				m.merge[r] = in.number()
+			}
+		}
+	}
+	return m
+}
+
+// Size implements aggregate.Own.
+func (p *program) Size() int {
+	if p.window {
+		return len(p.fields) + 2
+	}
+	return len(p.fields)
+}
+
+// Bytes implements aggregate.Own.
+func (p *program) Bytes() int64 {
+	return int64(unsafe.Sizeof(machine{})) + 8*block*int64(len(p.add.Instrs)+len(p.result.Instrs))
+}
+
+// Make implements aggregate.Own. Runs that follow one another are computed together, up to a block.
+func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
+	m := p.pool.Get().(*machine)
+	defer p.pool.Put(m)
+	for k := 0; k < len(in.Runs); {
+		lo, hi, end := in.Runs[k].First, in.Runs[k].End, k+1
+		for end < len(in.Runs) && in.Runs[end].First == hi && in.Runs[end].End-lo <= block {
+			hi = in.Runs[end].End
+			end++
+		}
+		for at := k; at < end; at++ {
+			own := states[at].Own
+			copy(own, p.start)
+			if p.window {
+				setWindow(own[len(p.fields):], in, &in.Runs[at])
+			}
+		}
+		for at := lo; at < hi; at += block {
+			to := min(at+block, hi)
+			m.fill(in, in.Runs[k:end], int(at), int(to))
+			m.add.compute(int(to - at))
+			for j := k; j < end; j++ {
+				if run := in.Runs[j]; run.First < to && at < run.End {
+					p.advance(m, states[j].Own, int(max(run.First, at)-at), int(min(run.End, to)-at))
+				}
+			}
+		}
+		k = end
+	}
+}
+
+// setWindow puts the start and the end of a run's window into own.
+func setWindow(own []float64, in *aggregate.Runs, run *bucket.Run) {
+	own[0], own[1] = float64(in.Grid.Starts[run.Bucket]), float64(in.Grid.Ends[run.Bucket])
+}
+
+// fill puts samples lo to hi, hi excluded, of runs that follow one another into the inputs.
+func (m *machine) fill(in *aggregate.Runs, runs []bucket.Run, lo, hi int) {
+	if to := m.inputs[inputV]; to != nil {
+		copy(to, in.Values[lo:hi])
+	}
+	if to := m.inputs[inputT]; to != nil {
+		for i, t := range in.Times[lo:hi] {
+			to[i] = float64(t)
+		}
+	}
+	if to := m.inputs[inputPrevV]; to != nil {
+		to[0] = in.Values[max(lo-1, 0)]
+		copy(to[1:], in.Values[lo:hi-1])
+	}
+	if to := m.inputs[inputPrevT]; to != nil {
+		to[0] = float64(in.Times[max(lo-1, 0)])
+		for i, t := range in.Times[lo : hi-1] {
+			to[1+i] = float64(t)
+		}
+	}
+	if to := m.inputs[inputFirst]; to != nil {
+		clear(to[:hi-lo])
+	}
+	for i := range runs {
+		m.first(in, int(runs[i].First), lo)
+	}
+}
+
+// first has the sample at be the first of its run, where the block begins at lo.
+func (m *machine) first(in *aggregate.Runs, at, lo int) {
+	if at < lo {
+		return
+	}
+	if to := m.inputs[inputPrevV]; to != nil {
+		to[at-lo] = in.Values[at]
+	}
+	if to := m.inputs[inputPrevT]; to != nil {
+		to[at-lo] = float64(in.Times[at])
+	}
+	if to := m.inputs[inputFirst]; to != nil {
+		to[at-lo] = 1
+	}
+}
+
+// advance adds samples lo to hi, hi excluded, of the block to the fields of a state.
+func (p *program) advance(m *machine, own []float64, lo, hi int) {
+	for _, r := range p.plan.reductions {
+		own[r.field] = reduce(r.op, own[r.field], m.add.of[r.with][lo:hi])
+	}
+	rec := &p.plan.recurrence
+	if len(rec.fields) == 0 {
+		return
+	}
+	for _, f := range rec.fields {
+		m.regs[f.before] = own[f.field]
+	}
+	rec.interpret(&m.regs, m.add.of, lo, hi)
+	for _, f := range rec.fields {
+		own[f.field] = m.regs[f.before]
+	}
+}
+
+// reduce adds a column to a field.
+func reduce(op Op, s float64, column []float64) float64 {
+	switch op {
+	case Const:
+		return column[len(column)-1]
+	case Add:
+		for _, x := range column {
+			s += x
+		}
+	case Min:
+		for _, x := range column {
+			s = least(s, x)
+		}
+	case Max:
+		for _, x := range column {
+			s = greatest(s, x)
+		}
+	default:
+		for _, x := range column {
+			s = apply(op, s, x, 0)
+		}
+	}
+	return s
+}
+
+// Merge implements aggregate.Own.
+func (p *program) Merge(s, o []float64) {
+	m := p.pool.Get().(*machine)
+	defer p.pool.Put(m)
+	n := uint8(len(p.fields))
+	for r, in := range p.merge.Instrs {
+		switch {
+		case in.Op == Input && in.A < n:
+			m.merge[r] = s[in.A]
+		case in.Op == Input:
+			m.merge[r] = o[in.A-n]
+		}
+	}
+	p.mergeSteps.interpret(&m.merge, nil, 0, 1)
+	for f, out := range p.merge.Outputs {
+		s[f] = m.merge[out]
+	}
+}
+
+// results implements aggregate.Definition's Results.
+func (p *program) results(in []aggregate.State, _ float64, out []float64) {
+	m := p.pool.Get().(*machine)
+	defer p.pool.Put(m)
+	for len(in) > 0 {
+		n := min(block, len(in))
+		for r, instr := range p.result.Instrs {
+			if instr.Op != Input {
+				continue
+			}
+			at := int(instr.A) - int(resultField)
+			if at < 0 {
+				at = len(p.fields) + int(instr.A)
+			}
+			column := m.result.of[r]
+			for i := range in[:n] {
+				column[i] = in[i].Own[at]
+			}
+		}
+		m.result.compute(n)
+		copy(out, m.result.of[p.result.Outputs[0]][:n])
+		in, out = in[n:], out[n:]
+	}
+}
+
+// held makes states of a program that has no merge: the samples are held, and the own numbers are
+// the window alone.
+type held struct{ p *program }
+
+// Size implements aggregate.Own.
+func (h held) Size() int { return h.p.Size() - len(h.p.fields) }
+
+// Make implements aggregate.Own.
+func (h held) Make(states []aggregate.State, in *aggregate.Runs) {
+	for k := range states {
+		if h.p.window {
+			setWindow(states[k].Own, in, &in.Runs[k])
+		}
+	}
+}
+
+// Bytes implements aggregate.Own: the program runs when results are made.
+func (h held) Bytes() int64 { return h.p.Bytes() }
+
+// Merge implements aggregate.Own: both have the same window.
+func (h held) Merge(_, _ []float64) {}
+
+// results runs the program over the samples that each state holds.
+func (h held) results(in []aggregate.State, _ float64, out []float64) {
+	run := aggregate.Runs{Runs: make([]bucket.Run, 1), Grid: &bucket.Grid{Starts: make([]int64, 1), Ends: make([]int64, 1)}}
+	state := []aggregate.State{{Own: make([]float64, h.p.Size())}}
+	for i := range in {
+		s := &in[i]
+		s.InTime()
+		run.Times, run.Values, run.Runs[0].End = s.Times, s.Values, int32(len(s.Times))
+		if h.p.window {
+			run.Grid.Starts[0], run.Grid.Ends[0] = int64(s.Own[0]), int64(s.Own[1])
+		}
+		h.p.Make(state, &run)
+		h.p.results(state, 0, out[i:i+1])
+	}
+}

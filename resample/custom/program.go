@@ -1,0 +1,207 @@
+package custom
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/promwarp/promwarp/resample/aggregate"
+)
+
+// The inputs of add: the sample, the one before it in the run (itself at the first), and whether it
+// is the first. Fields follow.
+const (
+	inputV uint8 = iota
+	inputT
+	inputPrevV
+	inputPrevT
+	inputFirst
+	inputField
+)
+
+// The inputs of result. Fields follow.
+const (
+	resultStart uint8 = iota
+	resultEnd
+	resultField
+)
+
+// program is a compiled Source. A state is its fields in the order of their names, then the start
+// and the end of the window in ms if result reads them.
+type program struct {
+	source *Source
+	fields []string
+	kinds  []Kind
+	start  []float64 // values of the fields
+	add    Code      // an output for each field
+	merge  *Code     // nil for none; inputs are the fields of a, then those of b
+	result Code      // one output
+	window bool      // result reads the window
+	times  bool      // add or result reads times
+	plan   plan      // of add
+	// mergeSteps are the instructions of merge.
+	mergeSteps recurrence
+	pool       sync.Pool // of *machine
+}
+
+// program compiles all parts.
+func (s *Source) program() (*program, error) {
+	if err := s.checkNames(); err != nil {
+		return nil, err
+	}
+	p := &program{source: s, fields: slices.Sorted(maps.Keys(s.State))}
+	for _, name := range p.fields {
+		l := p.lowering("state."+name, nil)
+		v, err := l.expression(s.State[name])
+		if err != nil {
+			return nil, err
+		}
+		p.kinds = append(p.kinds, v.kind)
+		p.start = append(p.start, l.code.Instrs[v.register].number())
+	}
+	adds := map[string]input{"v": {inputV, Number}, "t": {inputT, Number}, "prev_v": {inputPrevV, Number}, "prev_t": {inputPrevT, Number}, "first": {inputFirst, Truth}}
+	results := map[string]input{"start": {resultStart, Number}, "end": {resultEnd, Number}}
+	merges := map[string]input{}
+	for i, name := range p.fields {
+		adds[name] = input{inputField + uint8(i), p.kinds[i]}
+		results[name] = input{resultField + uint8(i), p.kinds[i]}
+		merges["a."+name] = input{uint8(i), p.kinds[i]}
+		merges["b."+name] = input{uint8(len(p.fields) + i), p.kinds[i]}
+	}
+	var err error
+	if p.add, err = p.compile("add", s.Add, adds); err != nil {
+		return nil, err
+	}
+	if s.Merge != nil {
+		c, err := p.compile("merge", s.Merge, merges)
+		if err != nil {
+			return nil, err
+		}
+		p.merge = &c
+		for r, in := range c.Instrs {
+			if in.Op.operands() > 0 {
+				p.mergeSteps.instrs = append(p.mergeSteps.instrs, step{in.Op, uint8(r), in.A, in.B, in.C})
+			}
+		}
+	}
+	l := p.lowering("result", results)
+	v, err := l.expression(s.Result)
+	if err == nil && v.kind != Number {
+		err = l.wrong(nil, "it is a truth value, where a number belongs", "write c ? 1 : 0")
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.result = l.finish([]uint8{v.register})
+	p.window = p.result.input(resultStart) || p.result.input(resultEnd)
+	p.times = p.window || p.add.input(inputT) || p.add.input(inputPrevT)
+	p.plan = newPlan(&p.add, len(p.fields))
+	p.pool.New = func() any { return p.newMachine() }
+	return p, nil
+}
+
+func (p *program) lowering(part string, inputs map[string]input) *lowering {
+	return &lowering{builder: builder{made: map[Instr]uint8{}}, function: p.source.Name, part: part, inputs: inputs}
+}
+
+// compile makes the code of a part with an expression for each field.
+func (p *program) compile(part string, texts map[string]string, inputs map[string]input) (Code, error) {
+	l := p.lowering("", inputs)
+	var outputs []uint8
+	for i, name := range p.fields {
+		l.part = part + "." + name
+		v, err := l.expression(texts[name])
+		if err == nil && v.kind != p.kinds[i] {
+			err = l.wrong(nil, fmt.Sprintf("it is %v, and the field begins as %v", v.kind, p.kinds[i]), "")
+		}
+		if err != nil {
+			return Code{}, err
+		}
+		own, ofState := inputs[name]
+		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= inputField && in.A != own.number {
+			// A register of its own, so that fields may become what others were one after another.
+			v.register = l.add(Instr{Op: Copy, Kind: v.kind, A: v.register})
+		}
+		outputs = append(outputs, v.register)
+	}
+	c := l.finish(outputs)
+	if c.cost() > maxCost {
+		l.part = part
+		return c, l.wrong(nil, fmt.Sprintf("it comes to more than %d instructions, of which exp, log and pow count as %d", maxCost, libraryCost), "make it shorter")
+	}
+	return c, nil
+}
+
+// maxCost bounds what a part may take for a sample, and so for how long nobody looks whether its
+// request has ended.
+const (
+	maxCost     = 256
+	libraryCost = 16 // of exp, log and pow, in other instructions
+)
+
+// cost is the number of instructions that compute something, those of a library as several.
+func (c *Code) cost() (n int) {
+	for _, in := range c.Instrs {
+		switch {
+		case in.Op.library():
+			n += libraryCost
+		case in.Op.operands() > 0:
+			n++
+		}
+	}
+	return n
+}
+
+// input reports whether the code reads an input.
+func (c *Code) input(number uint8) bool {
+	return slices.ContainsFunc(c.Instrs, func(in Instr) bool { return in.Op == Input && in.A == number })
+}
+
+// definition makes the definition that resample requests know. Without merge, runs of several series
+// are held and become one run in the order of time.
+func (p *program) definition() *aggregate.Definition {
+	d := &aggregate.Definition{
+		Name: p.source.Name, Aliases: p.source.Aliases, Own: p, Results: p.results, Note: p.note(), Reaggregates: !p.times,
+	}
+	if p.merge == nil {
+		h := held{p}
+		d.Grouped = &aggregate.Definition{
+			Name: d.Name, Aliases: d.Aliases, Reads: aggregate.Times, Own: h, Results: h.results, Reaggregates: d.Reaggregates,
+			Note: d.Note + "; without merge, the samples of a group are held and put in the order of time",
+		}
+	}
+	return d
+}
+
+// note says how the program is computed.
+func (p *program) note() string {
+	codes := []*Code{&p.add, &p.result}
+	if p.merge != nil {
+		codes = append(codes, p.merge)
+	}
+	library := map[string]bool{}
+	for _, c := range codes {
+		for _, in := range c.Instrs {
+			if in.Op.library() {
+				library[[...]string{"exp", "log", "pow"}[in.Op-Exp]] = true
+			}
+		}
+	}
+	text := fmt.Sprintf("custom: %d instructions a sample, interpreted on cores: there is no back end for GPUs", p.add.work())
+	if len(library) > 0 {
+		text += ", where " + strings.Join(slices.Sorted(maps.Keys(library)), ", ") + " would have other bits"
+	}
+	return text
+}
+
+// work is the number of instructions that compute something.
+func (c *Code) work() (n int) {
+	for _, in := range c.Instrs {
+		if in.Op.operands() > 0 {
+			n++
+		}
+	}
+	return n
+}
