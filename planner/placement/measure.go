@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,8 +50,15 @@ func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, wo
 	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
 	c = Constants{
 		Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)),
-		ResampleDevice: m.costs(resampledOn(x.Machine)), ResampleCores: m.costs(resampledBy(resample.New(resample.Options{Workers: workers}))),
-		Link: x.Link(), Copy: m.copying(x),
+		ResampleCores: m.costs(resampledBy(resample.New(resample.Options{Workers: workers}))),
+		Link:          x.Link(), Copy: m.copying(x),
+	}
+	if m.err == nil {
+		c.ResampleDevice = m.costs(resampledOn(x.Machine))
+		if unsuited := (*gpuexec.Unsuited)(nil); errors.As(m.err, &unsuited) {
+			// The executor has too little memory for them, and declines them as they come.
+			c.ResampleDevice, m.err = c.Device, nil
+		}
 	}
 	if m.err == nil && !c.sound() {
 		m.err = fmt.Errorf("the times cannot be: %+v", c)
