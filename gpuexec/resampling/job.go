@@ -208,7 +208,7 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
 	for i, to := range all {
 		s, k := &j.sources[i], j.buckets
-		k.PerThread, k.Differences = j.PerThread(b.Part, k.Count), s.Differences
+		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
 		if err := q.CountUniqs(&b.Batch, k, to.Runs, j.At(j.points)+cuda.Pointer(4*b.Base)); err != nil {
 			return err
 		}
@@ -227,6 +227,24 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 		}
 	}
 	return j.product.made(j, q, b)
+}
+
+// samplesPerThread is the least number of samples that a thread goes through: finding the first one
+// takes as long as some dozens.
+const samplesPerThread = 256
+
+// mostPerThread is the most buckets that a thread goes through to have as many, as it must say of each
+// that it is empty.
+const mostPerThread = 1024
+
+// perThread is the number of buckets that a thread goes through: as many as leave enough threads
+// for the device, and have enough samples.
+func (j *job) perThread(b *layout.Part) uint32 {
+	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
+	parts := max(1, j.ThreadGoal/places)
+	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
+	enough := min(mostPerThread, (samplesPerThread*uint64(buckets)+ofSeries-1)/ofSeries)
+	return max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY, 1)
 }
 
 // Reduce implements pipeline.Program.
