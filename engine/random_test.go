@@ -380,7 +380,7 @@ func TestRandomQueries(t *testing.T) {
 				}
 				require.NoError(t, c.compare(t, []storage.Storage{xor, xor2}[r.IntN(2)], ask))
 			}
-			require.Zero(t, c.undecided)
+			require.LessOrEqual(t, c.undecided, n/10_000)
 			whole, part, _ := c.taken()
 			t.Logf("%d queries: %v wholly and %v partly on cpuexec", n, whole, part)
 			require.Greater(t, whole, 0.85*float64(n))
