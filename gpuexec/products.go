@@ -135,18 +135,7 @@ func (p *quantiles) arrange(j *job, s *pipeline.Slot) {
 func (p *quantiles) reduce(*job, launch.Queue, *pipeline.Batch) error { return nil }
 
 func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	first := make([]uint32, j.l.Groups+1)
-	for _, g := range j.l.GroupOf {
-		first[g+1]++
-	}
-	for g := range j.l.Groups {
-		first[g+1] += first[g]
-	}
-	next, members := slices.Clone(first), make([]uint32, len(j.l.GroupOf))
-	for i, g := range j.l.GroupOf {
-		members[next[g]] = j.Layout.Places[i]
-		next[g]++
-	}
+	first, members := j.Layout.Members(j.l.GroupOf, j.l.Groups)
 	if err := pipeline.Upload(j.Job, c, s, p.members, members); err != nil {
 		return err
 	}

@@ -138,8 +138,8 @@ func (r *run) offer(a Accelerator, gs *groups) (done bool, err error) {
 	return false, nil
 }
 
-// unsuited says why no data could have an accelerator, of which there may be none, compute a plan,
-// or nothing.
+// unsuited says why an accelerator computes a plan over no data at all, or nothing. The accelerator
+// may be nil.
 func unsuited(a Accelerator, p *Plan) string {
 	if a == nil {
 		return "no GPU is used"

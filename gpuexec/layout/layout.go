@@ -242,3 +242,21 @@ func (y *Layout) Locate(b *Part, number int) (series int, c selection.Chunk) {
 	cs, _ := y.chunksOf(b, tile)
 	return int(b.Series[tile*Lanes+number%Lanes]), cs[number%Lanes][position]
 }
+
+// Members are the places of all series by group: those of group g are members[first[g]:first[g+1]],
+// in the order of the series. All batches must have been made.
+func (y *Layout) Members(groupOf []int32, groups int) (first, members []uint32) {
+	first = make([]uint32, groups+1)
+	for _, g := range groupOf {
+		first[g+1]++
+	}
+	for g := range groups {
+		first[g+1] += first[g]
+	}
+	next, members := slices.Clone(first), make([]uint32, len(groupOf))
+	for i, g := range groupOf {
+		members[next[g]] = y.Places[i]
+		next[g]++
+	}
+	return first, members
+}

@@ -17,7 +17,7 @@ type prepared struct {
 	bases []uint64     // device addresses of slabs, or nil if the tables are there already
 }
 
-// batches puts all batches on their way, in their order. The chunks of one are
+// batches puts all batches on their way, in order. The chunks of one are
 // copied while the tables of the one before are made.
 func (j *Job) batches() error {
 	free := make(chan *Slot, len(j.Workspace.Slots))

@@ -35,7 +35,7 @@ func (j *Job) FetchAll() (out []byte, err error) {
 	return out, err
 }
 
-// Drain waits for the batches under way, in their order.
+// Drain waits for the batches under way, in order.
 func (j *Job) Drain() error {
 	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return !s.busy })
 	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })

@@ -1,8 +1,6 @@
 package resampling
 
 import (
-	"slices"
-
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
@@ -95,18 +93,7 @@ func (o *order) end(j *job, q launch.Queue, s int, n, found cuda.Pointer) error 
 
 // upload copies the tables to the device.
 func (o *order) upload(j *job, c *cuda.Context, s cuda.Stream) error {
-	first := make([]uint32, j.t.Groups+1)
-	for _, g := range j.t.GroupOf {
-		first[g+1]++
-	}
-	for g := range j.t.Groups {
-		first[g+1] += first[g]
-	}
-	next, members := slices.Clone(first), make([]uint32, len(j.t.GroupOf))
-	for i, g := range j.t.GroupOf {
-		members[next[g]] = j.Layout.Places[i]
-		next[g]++
-	}
+	first, members := j.Layout.Members(j.t.GroupOf, j.t.Groups)
 	if err := pipeline.Upload(j.Job, c, s, o.tileRows, o.rows); err != nil {
 		return err
 	}
