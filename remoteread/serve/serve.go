@@ -85,6 +85,7 @@ type Options struct {
 type Handler struct {
 	o       Options
 	metrics *metrics
+	reduce  Reduce // or nil
 }
 
 // New returns a handler.
@@ -228,6 +229,16 @@ func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error)
 	}
 	if err != nil {
 		return err
+	}
+	if h := j.h; h.reduce != nil {
+		asked := Query{MinT: f.mint, MaxT: f.maxt, Hints: hints, Matchers: matchers, External: j.external}
+		var release func()
+		if sel, release, err = h.reduce(ctx, asked, sel); err != nil {
+			return err
+		}
+		if release != nil {
+			defer release()
+		}
 	}
 	f.sel = sel
 	return use(f)
