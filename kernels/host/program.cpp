@@ -191,7 +191,9 @@ struct Reader {
         inside = false;
         to.blocks.emplace(place, b);
       } else {
-        fine = line.compare(0, 5, ".reg ") == 0 ? declare(line, own, false) : instruction(line, b);
+        bool declares = line.compare(0, 5, ".reg ") == 0;
+        if (declares && !b.body.empty()) return wrong(line, "a declaration behind an instruction");
+        fine = declares ? declare(line, own, false) : instruction(line, b);
       }
       if (!fine) return false;
     }

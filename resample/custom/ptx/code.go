@@ -28,13 +28,17 @@ var simple = map[custom.Op]string{
 	custom.And: "and.pred", custom.Or: "or.pred", custom.Not: "not.pred",
 }
 
-// code writes the instructions of a code, for inputs what input writes. They have registers of their
-// own, of which %cq0, %cq1 and %cy are for what takes several instructions.
-func (t *translation) code(c *custom.Code, input func(r register, number uint8)) {
+// registers declares those of a block with a code, of which %cq0, %cq1 and %cy are for what takes
+// several instructions.
+func (t *translation) registers(c *custom.Code) {
 	t.line(".reg .f64 %%cx<%d>;", len(c.Instrs))
 	t.line(".reg .pred %%cp<%d>;", len(c.Instrs))
 	t.line(".reg .f64 %%cy;")
 	t.line(".reg .pred %%cq<2>;")
+}
+
+// code writes the instructions of a code, for inputs what input writes.
+func (t *translation) code(c *custom.Code, input func(r register, number uint8)) {
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
 		d := register{uint8(i), in.Kind}

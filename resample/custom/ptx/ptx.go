@@ -88,6 +88,7 @@ func (t *translation) place(name string, of []string) {
 	case "begin":
 		t.begin(state)
 	case "add":
+		t.registers(&t.Add)
 		t.add(state, &sample{of[0], of[1], of[2], of[3], of[4]})
 	case "result":
 		t.result(of)
@@ -98,6 +99,7 @@ func (t *translation) place(name string, of []string) {
 	case "fetch":
 		t.access("ld.global.f64 %[2]s, [%[1]s];", other(of[0]), of[1:])
 	case "one":
+		t.registers(&t.Add)
 		t.begin(other(of[0]))
 		t.add(other(of[0]), &sample{v: of[1]})
 	case "take":
@@ -167,6 +169,7 @@ func (t *translation) merge(o func(int) string) {
 	if t.Merge == nil {
 		panic("ptx: a kernel merges states, which the program does not")
 	}
+	t.registers(t.Merge)
 	t.code(t.Merge, func(r register, number uint8) {
 		if n := int(number) - len(t.Start); n >= 0 {
 			t.input(r, o(n))
@@ -179,6 +182,7 @@ func (t *translation) merge(o func(int) string) {
 
 // result puts the result into of[0], of a window from of[1] to of[2].
 func (t *translation) result(of []string) {
+	t.registers(&t.Result)
 	t.code(&t.Result, func(r register, number uint8) {
 		switch number {
 		case custom.ResultStart:
