@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/kernels/ptx"
@@ -14,57 +15,47 @@ import (
 const maxPrograms = 32
 
 // Programs are the kernels of custom aggregates on one device: of each that was used lately, those
-// of kernels/custom with its program in them. They are compiled when they are first asked for, and
-// found by the hash of their text. Programs are safe for concurrent use.
+// of kernels/custom with its program in them. They are compiled when they are first asked for.
+// Programs are safe for concurrent use.
 type Programs struct {
 	Device *cuda.Device
 
 	mu   sync.Mutex
-	all  map[[sha256.Size]byte]*loaded
-	uses int // so far
+	all  map[[sha256.Size]byte]*loaded // by the hash of the program
+	uses int                           // so far
 }
 
 // loaded are the kernels of one program.
 type loaded struct {
 	load  func() (*Set, error) // once
+	done  atomic.Bool          // it has come to an end
 	users int
 	used  int // when it was used last, as a number of uses
 }
 
-// Text is kernels with a program in them.
-type Text struct {
-	kernels []Kernel
-	ptx     [][]byte
-	hash    [sha256.Size]byte
+// Program is what is put into kernels.
+type Program struct {
+	Hash      [sha256.Size]byte // another for another program
+	Kernels   []Kernel
+	Translate func(kernel []byte) []byte // puts the program into the PTX of one of them
 }
 
-// NewText has translate put a program into the PTX of some kernels.
-func NewText(translate func(kernel []byte) []byte, kernels ...Kernel) *Text {
-	t := &Text{kernels: kernels}
-	hash := sha256.New()
-	for _, k := range kernels {
-		text := translate(ptx.Of(k.String()))
-		t.ptx = append(t.ptx, text)
-		hash.Write(text)
-	}
-	hash.Sum(t.hash[:0])
-	return t
-}
-
-// Hold returns the kernels of a text, which it compiles if they are not loaded. They stay loaded
+// Hold returns the kernels of a program, which it compiles if they are not loaded. They stay loaded
 // until as many calls of Release have been made, at least. Hold must not be called within
 // Device.Do.
-func (p *Programs) Hold(t *Text) (*Set, error) {
+func (p *Programs) Hold(t *Program) (*Set, error) {
 	p.mu.Lock()
-	l := p.all[t.hash]
+	l := p.all[t.Hash]
 	if l == nil {
-		l = &loaded{load: sync.OnceValues(func() (*Set, error) {
-			return load(p.Device, t.kernels, func(i int) []byte { return t.ptx[i] })
-		})}
+		l = &loaded{}
+		l.load = sync.OnceValues(func() (*Set, error) {
+			defer l.done.Store(true)
+			return load(p.Device, t.Kernels, func(i int) []byte { return t.Translate(ptx.Of(t.Kernels[i].String())) })
+		})
 		if p.all == nil {
 			p.all = map[[sha256.Size]byte]*loaded{}
 		}
-		p.all[t.hash] = l
+		p.all[t.Hash] = l
 	}
 	p.uses++
 	l.users, l.used = l.users+1, p.uses
@@ -72,26 +63,27 @@ func (p *Programs) Hold(t *Text) (*Set, error) {
 	s, err := l.load()
 	if err != nil {
 		p.mu.Lock()
-		if p.all[t.hash] == l {
-			delete(p.all, t.hash) // so that the next call tries again
+		if p.all[t.Hash] == l {
+			delete(p.all, t.Hash) // so that the next call tries again
 		}
 		p.mu.Unlock()
 	}
 	return s, err
 }
 
-// Loaded reports whether the kernels of a text are loaded, or being compiled.
-func (p *Programs) Loaded(t *Text) bool {
+// Loaded reports whether the kernels of a program are loaded.
+func (p *Programs) Loaded(t *Program) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.all[t.hash] != nil
+	l := p.all[t.Hash]
+	return l != nil && l.done.Load()
 }
 
 // Release lets kernels that Hold returned go: those of the programs that were used least lately are
 // unloaded where there are too many. Nothing of the caller's may use them any more on the device.
-func (p *Programs) Release(t *Text) error {
+func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
-	p.all[t.hash].users--
+	p.all[t.Hash].users--
 	var surplus []*Set
 	for len(p.all) > maxPrograms {
 		var oldest [sha256.Size]byte

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,9 +10,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 )
 
-// textOf is a kernel that says a number in a comment.
-func textOf(number int) *Text {
-	return NewText(func(k []byte) []byte { return append([]byte(fmt.Sprintf("// %d\n", number)), k...) }, CheckKernel)
+// numbered is a program that is another for another number.
+func numbered(number byte) *Program {
+	return &Program{Hash: [32]byte{number}, Kernels: []Kernel{CheckKernel}, Translate: func(k []byte) []byte { return k }}
 }
 
 // TestPrograms: one text is loaded once, whoever asks; what is held stays; of the others those that
@@ -26,7 +25,7 @@ func TestPrograms(t *testing.T) {
 	var wait sync.WaitGroup
 	sets := make([]*Set, 4)
 	for i := range sets {
-		wait.Go(func() { sets[i], _ = p.Hold(textOf(0)) })
+		wait.Go(func() { sets[i], _ = p.Hold(numbered(0)) })
 	}
 	wait.Wait()
 	require.NotNil(t, sets[0])
@@ -34,23 +33,23 @@ func TestPrograms(t *testing.T) {
 		require.Same(t, sets[0], s)
 	}
 	require.Equal(t, 1, loads())
-	for i := 1; i <= maxPrograms+2; i++ {
-		require.False(t, p.Loaded(textOf(i)))
-		_, err := p.Hold(textOf(i))
+	for i := byte(1); i <= maxPrograms+2; i++ {
+		require.False(t, p.Loaded(numbered(i)))
+		_, err := p.Hold(numbered(i))
 		require.NoError(t, err)
-		require.NoError(t, p.Release(textOf(i)))
+		require.NoError(t, p.Release(numbered(i)))
 	}
 	require.Equal(t, maxPrograms+3, loads())
 	require.Equal(t, 3, h.Calls("cuModuleUnload"))
 	for i, loaded := range []bool{true, false, false, false, true} {
-		require.Equal(t, loaded, p.Loaded(textOf(i)), i)
+		require.Equal(t, loaded, p.Loaded(numbered(byte(i))), i)
 	}
-	_, err := p.Hold(textOf(1))
+	_, err := p.Hold(numbered(1))
 	require.NoError(t, err)
 	require.Equal(t, maxPrograms+4, loads())
-	require.NoError(t, p.Release(textOf(1)))
+	require.NoError(t, p.Release(numbered(1)))
 	for range sets {
-		require.NoError(t, p.Release(textOf(0)))
+		require.NoError(t, p.Release(numbered(0)))
 	}
 	require.NoError(t, dev.Do(p.Unload))
 	require.Equal(t, loads(), h.Calls("cuModuleUnload"))
@@ -62,15 +61,16 @@ func TestProgramsFail(t *testing.T) {
 	dev := cudatest.Device(t)
 	p := Programs{Device: dev}
 	h.Configure("cuModuleLoadDataEx:1=999")
-	_, err := p.Hold(textOf(0))
+	_, err := p.Hold(numbered(0))
 	require.ErrorContains(t, err, "CUDA_ERROR_UNKNOWN")
-	require.False(t, p.Loaded(textOf(0)))
-	_, err = p.Hold(textOf(0))
+	require.False(t, p.Loaded(numbered(0)))
+	_, err = p.Hold(numbered(0))
 	require.NoError(t, err)
-	broken := NewText(func([]byte) []byte { return []byte("nothing") }, CheckKernel)
+	broken := numbered(1)
+	broken.Translate = func([]byte) []byte { return []byte("nothing") }
 	_, err = p.Hold(broken)
 	require.ErrorContains(t, err, "kernel check: cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE")
-	require.NoError(t, p.Release(textOf(0)))
+	require.NoError(t, p.Release(numbered(0)))
 	require.NoError(t, dev.Do(p.Unload))
 }
 

@@ -53,8 +53,12 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 	}
 	o.Stages.Link = m.Link()
 	custom := programsOf(t.Plan)
-	if err := custom.hold(m, &o.Stages); err != nil {
+	if err := custom.hold(m); err != nil {
 		return o, err
+	}
+	if len(custom) > 0 {
+		o.Stages.Compiled = time.Since(start)
+		o.Stages.Waited = o.Stages.Compiled
 	}
 	defer func() { err = errors.Join(err, custom.release(m)) }()
 	m.Store.Sweep()

@@ -3,7 +3,6 @@ package resampling
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -20,8 +19,8 @@ const mostPrograms = 16
 // program is a custom aggregate on the device.
 type program struct {
 	*custom.Portable
-	text    *launch.Text
-	kernels *launch.Set
+	launched launch.Program
+	kernels  *launch.Set // while they are held
 }
 
 // programs are those of a task, by their definitions.
@@ -44,18 +43,18 @@ func programsOf(p *resample.Plan) programs {
 	for _, d := range definitionsOf(p) {
 		if code, _ := custom.PortableOf(d); code != nil && all[d] == nil {
 			translate := func(kernel []byte) []byte { return ptx.Translate(kernel, code) }
-			all[d] = &program{Portable: code, text: launch.NewText(translate, launch.CustomKernels(code.Merge != nil)...)}
+			all[d] = &program{Portable: code, launched: launch.Program{
+				Hash: code.Hash(), Kernels: launch.CustomKernels(code.Merge != nil), Translate: translate,
+			}}
 		}
 	}
 	return all
 }
 
-// hold loads programs, and has stages say how long that took.
-func (all programs) hold(m *pipeline.Machine, stages *pipeline.Stages) (err error) {
-	began := time.Now()
-	defer func() { stages.Compiled = time.Since(began); stages.Waited += stages.Compiled }()
+// hold has programs be loaded until they are released.
+func (all programs) hold(m *pipeline.Machine) (err error) {
 	for _, p := range all {
-		if p.kernels, err = m.Programs.Hold(p.text); err == nil {
+		if p.kernels, err = m.Programs.Hold(&p.launched); err == nil {
 			continue
 		}
 		if !cuda.Lost(err) {
@@ -71,16 +70,25 @@ func (all programs) release(m *pipeline.Machine) error {
 	var errs []error
 	for _, p := range all {
 		if p.kernels != nil {
-			errs = append(errs, m.Programs.Release(p.text))
+			errs = append(errs, m.Programs.Release(&p.launched))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Compiles reports whether some kernels that a plan needs are not loaded on a machine.
+// Load loads the kernels that a plan needs and a machine lacks, for the requests to come.
+func Load(m *pipeline.Machine, p *resample.Plan) error {
+	all := programsOf(p)
+	if err := all.hold(m); err != nil {
+		return err
+	}
+	return all.release(m)
+}
+
+// Compiles reports whether a machine lacks some kernels that a plan needs.
 func Compiles(m *pipeline.Machine, p *resample.Plan) bool {
 	for _, of := range programsOf(p) {
-		if !m.Programs.Loaded(of.text) {
+		if !m.Programs.Loaded(&of.launched) {
 			return true
 		}
 	}

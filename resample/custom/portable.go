@@ -1,6 +1,8 @@
 package custom
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -33,6 +35,15 @@ func PortableOf(d *aggregate.Definition) (p *Portable, reason string) {
 // otherBits says why functions run on cores alone.
 func otherBits(library []string) string {
 	return strings.Join(library, " and ") + " would have other bits on a GPU"
+}
+
+// Hash is another for another program.
+func (p *Portable) Hash() [sha256.Size]byte {
+	merge := Code{}
+	if p.Merge != nil {
+		merge = *p.Merge
+	}
+	return sha256.Sum256(fmt.Append(nil, p.Start, p.Add, merge, p.Merge == nil, p.Result))
 }
 
 // Work is the number of instructions that a sample takes.

@@ -62,9 +62,10 @@ func Example() {
 // load requires that a device loads the kernels of a program: that its driver compiles them, or that
 // the host driver finds each register declared, with the types that its instructions take.
 func load(t testing.TB, dev *cuda.Device, p *custom.Portable, about any) {
-	text := launch.NewText(func(k []byte) []byte { return ptx.Translate(k, p) }, launch.CustomKernels(p.Merge != nil)...)
 	programs := launch.Programs{Device: dev}
-	_, err := programs.Hold(text)
+	_, err := programs.Hold(&launch.Program{
+		Kernels: launch.CustomKernels(p.Merge != nil), Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
+	})
 	require.NoError(t, err, "%+v", about)
 	require.NoError(t, dev.Do(programs.Unload))
 }
