@@ -71,9 +71,11 @@ func values(name string, i, samples int) []float64 {
 	v := math.Floor(1e6 * r.Float64())
 	for k := range vs {
 		switch name {
-		case "g":
-			v += float64(r.IntN(201) - 100)
-			vs[k] = 4096 * math.Abs(v)
+		case "g": // as internal/dataset has it
+			if level := 1e6; r.IntN(4) == 0 {
+				v += (level-v)*0.02 + (2*r.Float64()-1)*0.01*level
+			}
+			vs[k] = 4096 * math.Floor(v)
 		case "s":
 			vs[k] = r.Float64()
 		default:
