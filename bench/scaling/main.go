@@ -1,7 +1,7 @@
 // Scaling measures how the CPU executor's time falls with the number of cores, and what series
 // with times of their own cost, without a network or other servers:
 //
-//	cd bench && CGO_ENABLED=0 go build -o ../bin/scaling ./scaling
+//	make scaling
 //	bin/scaling [-cores 1,2,4,8,16] [-jitter none,scrape,series] [-queries regexp] [-profile 16]
 //
 // It makes counters and gauges of a day (data.go), asks promwarp's engine for the same day until
