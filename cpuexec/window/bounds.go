@@ -13,7 +13,8 @@ type bounds struct {
 	lo, hi   []int32
 	from, to int   // steps that enclose those with samples
 	total    int   // samples in all of them
-	least    int32 // samples in one of them between from and to
+	least    int32 // samples in one of them between from and to, at least
+	most     int   // and at most
 	watch    watch
 }
 
@@ -61,7 +62,8 @@ func (b *bounds) count(any []uint64) (c dense.Counts) {
 		n := hi[k] - lo[k]
 		least, most, total = min(least, n), max(most, n), total+int64(n)
 	}
-	b.least, b.total, c.MaxWindow = least, int(total), int(most)
+	b.least, b.most, b.total = least, int(most), int(total)
+	c.MaxWindow = b.most
 	c.Points = b.mark(any, 1)
 	if steps := len(b.lo); steps > 0 {
 		c.LastWindow = int(b.hi[steps-1] - b.lo[steps-1])
