@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/respond"
 )
 
@@ -60,8 +61,13 @@ func postOrPut(h http.Handler) http.Handler {
 	})
 }
 
-// index names the doors.
-func (a *API) index(w http.ResponseWriter, _ *http.Request) {
+// index answers a browser with promwarp's page, and names the doors to all others.
+func (a *API) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	if page.Wanted(r) {
+		page.Index(w, r)
+		return
+	}
 	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
 
 /api/v1/query         Prometheus's HTTP API: point a Grafana Prometheus data

@@ -12,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/openapi"
+	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
@@ -143,11 +144,12 @@ func (a *API) routes() *mux.Router {
 	a.door(m, "/-/quit", getPostPut, postOrPut(http.HandlerFunc(a.quit)))
 	a.door(m, "/version", get, http.HandlerFunc(a.version))
 	a.door(m, "/federate", get, a.federation(f))
-	for _, page := range pages {
-		a.door(m, page, get, http.HandlerFunc(a.page))
+	for _, path := range pages {
+		a.door(m, path, get, http.HandlerFunc(a.redirectPage))
 	}
 	a.door(m, "/metrics", getHead, promhttp.HandlerFor(a.o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	a.door(m, "/", getHead, http.HandlerFunc(a.index))
+	a.door(m, "/", getHead, a.compressed(http.HandlerFunc(a.index)))
+	a.door(m, page.Assets+"{name}", getHead, a.compressed(http.HandlerFunc(page.Asset)))
 	if a.o.Pprof {
 		a.door(m, "/debug/pprof/cmdline", get, http.HandlerFunc(pprof.Cmdline))
 		a.door(m, "/debug/pprof/profile", get, http.HandlerFunc(pprof.Profile))
