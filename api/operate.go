@@ -70,6 +70,7 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 	}
 	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
 
+/                     in a browser: promwarp's page
 /api/v1/query         Prometheus's HTTP API: point a Grafana Prometheus data
 /api/v1/query_range   source at this server's base URL
 /api/v1/...
@@ -85,6 +86,8 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /-/healthy  /-/ready  for probes
 /-/reload             POST: read the configuration file again
 /api/v1/admin/cache/drop  POST: forget cached samples (--web.enable-admin-api)
+/api/v1/admin/queries/cancel  POST: cancel a query (--web.enable-admin-api)
+/api/v1/status/queries, cache, gpus  what is under way, kept, and measured
 
 executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)
