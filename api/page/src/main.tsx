@@ -5,11 +5,20 @@ import { adoptSaved, change, recall, remember, run, useStore } from './lib/store
 import { scale, shift } from './lib/range';
 import { get } from './lib/store';
 import { Query } from './views/query';
+import { Resample } from './views/resample';
+import { Cache } from './views/cache';
+import { Devices } from './views/devices';
+import { Status } from './views/status';
 import './style/base.css';
 import './style/parts.css';
+import './style/views.css';
 
 const views: [name: string, title: string, view: () => preact.JSX.Element][] = [
   ['query', 'Query', Query],
+  ['resample', 'Resample', Resample],
+  ['cache', 'Cache', Cache],
+  ['devices', 'Devices', Devices],
+  ['status', 'Status', Status],
 ];
 
 type Theme = 'auto' | 'light' | 'dark';

@@ -29,17 +29,52 @@ export function useScheme(): string {
   return scheme;
 }
 
+/** The colours of an element's scheme, as a canvas takes them. */
+export function coloursOf(el: HTMLElement) {
+  const probe = document.createElement('i');
+  el.append(probe);
+  const colour = (name: string) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const all = { line: colour('--grid'), muted: colour('--muted'), text: colour('--text'), accent: colour('--accent'), mid: colour('--accent-mid') };
+  probe.remove();
+  return all;
+}
+
 interface Props {
   series: Series[];
   start: number; // seconds, first of the grid
   end: number;
   step: number;
+  /** Whether times are as they come, as calendars make them, and not on the grid. */
+  loose?: boolean;
   onZoom: (start: number, end: number) => void;
   onZoomOut: () => void;
 }
 
+/** Moments of an axis: the time of the day, and the day where it is another than before. */
+function clock(_u: uPlot, all: number[]): string[] {
+  let day = '';
+  return all.map((t) => {
+    const text = moment(t * 1000);
+    const [date, time] = [text.slice(5, 10), text.slice(11)];
+    if (date === day) return time;
+    day = date;
+    return time === '00:00' ? date : `${time}\n${date}`;
+  });
+}
+
 /** Times, and a row of values or null for each series. */
-function align(all: Series[], start: number, end: number, step: number): uPlot.AlignedData {
+function align(all: Series[], start: number, end: number, step: number, loose?: boolean): uPlot.AlignedData {
+  if (loose) {
+    const times = [...new Set(all.flatMap((s) => pointsOf(s).map(([t]) => t)))].sort((a, b) => a - b);
+    const rows = all.map((s) => {
+      const at = new Map(pointsOf(s).map(([t, v]) => [t, v === null ? NaN : Number(v)]));
+      return times.map((t) => (Number.isFinite(at.get(t)) ? at.get(t)! : null));
+    });
+    return [times, ...rows] as uPlot.AlignedData;
+  }
   const n = Math.round((end - start) / step) + 1;
   const times = Array.from({ length: n }, (_, i) => start + i * step);
   const rows = all.map((s) => {
@@ -54,7 +89,7 @@ function align(all: Series[], start: number, end: number, step: number): uPlot.A
   return [times, ...rows] as uPlot.AlignedData;
 }
 
-export function Chart({ series, start, end, step, onZoom, onZoomOut }: Props) {
+export function Chart({ series, start, end, step, loose, onZoom, onZoomOut }: Props) {
   const host = useRef<HTMLDivElement>(null);
   const tip = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -64,21 +99,16 @@ export function Chart({ series, start, end, step, onZoom, onZoomOut }: Props) {
   const scheme = useScheme();
   const palette = scheme === 'dark' ? dark : light;
   const drawn = useMemo(() => (all ? series : series.slice(0, usual)), [series, all]);
-  const data = useMemo(() => align(drawn, start, end, step), [drawn, start, end, step]);
+  const data = useMemo(() => align(drawn, start, end, step, loose), [drawn, start, end, step]);
   const zoom = useRef({ onZoom, onZoomOut });
   zoom.current = { onZoom, onZoomOut };
   useEffect(() => setOnly(new Set()), [series]);
 
   useEffect(() => {
     const css = getComputedStyle(host.current!);
-    const colour = (name: string) => { // as the scheme resolves it
-      tip.current!.style.borderColor = `var(${name})`;
-      const c = getComputedStyle(tip.current!).borderTopColor;
-      tip.current!.style.borderColor = '';
-      return c;
-    };
+    const { muted, line } = coloursOf(host.current!);
     const axis: uPlot.Axis = {
-      stroke: colour('--muted'), font: `12px ${css.fontFamily}`, grid: { stroke: colour('--grid'), width: 1 }, ticks: { show: false },
+      stroke: muted, font: `12px ${css.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { show: false },
     };
     const width = () => host.current!.clientWidth;
     const height = () => (width() < 520 ? 220 : 300);
@@ -88,7 +118,7 @@ export function Chart({ series, start, end, step, onZoom, onZoomOut }: Props) {
       focus: { alpha: drawn.length > 1 ? 0.35 : 1 },
       legend: { show: false },
       scales: { x: { time: true, range: [start, Math.max(end, start + step)] } },
-      axes: [axis, { ...axis, size: 58, values: (_u, ticks) => ticks.map((t) => (t === null ? '' : short(t))) }],
+      axes: [{ ...axis, values: clock }, { ...axis, size: 58, values: (_u, ticks) => ticks.map((t) => (t === null ? '' : short(t))) }],
       series: [{}, ...drawn.map((_s, i) => {
         const stroke = palette[i % palette.length]!;
         return { stroke, width: 1.5, points: { show: drawn[i] && pointsOf(drawn[i]!).length === 1 ? true : undefined, size: 5, fill: stroke }, spanGaps: false };

@@ -136,7 +136,7 @@ export function Controls(props: { step?: boolean; compare?: boolean; executors: 
           <span>Compare</span>
         </label>
       )}
-      <button class="run-all" onClick={run} title="Ask everything again ( r )">Run</button>
+      <button onClick={run} title="Ask everything again ( r )">Refresh</button>
     </>
   );
 }
