@@ -13,6 +13,11 @@ import (
 type Query struct {
 	// MinT and MaxT bound the samples that are sent, in ms, both included.
 	MinT, MaxT int64
+	// Start and End are the query's own time range, in ms, both included. A reader that has the
+	// newest samples itself lets that end before its hints do.
+	Start, End int64
+	// Reader is the release of the Prometheus that reads; zero for any other reader.
+	Reader Release
 	// Hints say what the reader does with the samples; nil where it does not say.
 	Hints *storage.SelectHints
 	// Matchers are what the selection was found by: as the reader sent them, but without the
