@@ -182,7 +182,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if err != nil {
 		return err
 	}
-	job := &job{h: h, external: h.o.ExternalLabels(), reader: reader, release: releaseOf(r.UserAgent())}
+	job := &job{h: h, slot: slot, external: h.o.ExternalLabels(), reader: reader, release: releaseOf(r.UserAgent())}
 	*form = formSamples
 	answer := job.samples
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
@@ -194,6 +194,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 // job answers one request.
 type job struct {
 	h        *Handler
+	slot     *queue.Slot // which is given back at the latest when the request has ended
 	external labels.Labels
 	reader   dialect
 	release  Release
