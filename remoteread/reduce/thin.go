@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -27,13 +28,12 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 		f = overTime[q.Hints.Func]
 	}
 	switch {
-	case f == everything && (a.width >= a.step || a.steps() == 1):
-		return sel, everySample, nil
+	case f == everything && (fewest*a.width > a.step || a.steps() == 1):
+		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
 	}
-	t := &thinner{q: q, sel: sel, asked: a, function: f}
-	out, err := t.run(ctx, lease)
+	out, err := r.thinner(q, sel, a, f).run(ctx, lease)
 	if errors.As(err, new(*selection.CorruptError)) {
 		sel.Discard()
 	}
@@ -46,7 +46,21 @@ type thinner struct {
 	sel *selection.Selection
 	asked
 	function
+	columns *column.Set // or nil
+	tick    int64       // of its clock
 }
+
+func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f function) *thinner {
+	t := &thinner{q: q, sel: sel, asked: a, function: f, columns: r.o.Columns}
+	if t.columns != nil {
+		t.tick = t.columns.Tick()
+	}
+	return t
+}
+
+// fewest is the part of its samples that a range must see of a series for thinning to cost less
+// than it saves: one of so many, at most.
+const fewest = 4
 
 // part is some of what a series keeps: a chunk as it is, or samples.
 type part struct {
@@ -58,8 +72,10 @@ type part struct {
 // worker is the scratch memory of a goroutine.
 type worker struct {
 	marker
-	buf  decode.Buffer
-	kept []int
+	buf    decode.Buffer
+	kept   []int
+	reader column.Reader
+	times  []int64
 }
 
 // thinBatch is how many series are thinned before what they keep is encoded.
@@ -127,6 +143,9 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			return parts, nil
 		}
 	}
+	if t.columns != nil && t.sel.Memo(i) != nil && t.function != everything {
+		return t.column(w, i, parts)
+	}
 	for len(chunks) > 0 {
 		n := len(chunks)
 		if t.function == everything {
@@ -147,9 +166,24 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			}
 		}
 		chunks = chunks[n:]
-		parts = t.samples(w, parts)
+		in := column.NewSamples(w.buf.Times, w.buf.Values)
+		parts = t.samples(w, w.buf.Times, &in, parts)
 	}
 	return parts, nil
+}
+
+// column is series where decoded samples may be retained.
+func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
+	in, err := w.reader.Load(&column.Request{
+		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
+		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.extreme(),
+	}, i)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Release()
+	ts, _ := in.Times.Join(in.Times.Own, false, &w.times)
+	return t.samples(w, ts, &in, parts), nil
 }
 
 // seen reports whether an evaluation sees times of c at all.
@@ -164,15 +198,18 @@ func (t *thinner) inOneWindow(c selection.Chunk) bool {
 	return at <= t.last && at < c.MinT+t.width
 }
 
-// samples appends to parts what is kept of the samples in w's buffer.
-func (t *thinner) samples(w *worker, parts []part) []part {
-	ts, vs := w.buf.Times, w.buf.Values
+// samples appends to parts what is kept of samples, which have the times ts.
+func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []part) []part {
 	lo, hi := search(ts, t.q.MinT), search(ts, t.q.MaxT+1)
 	// A reader may drop what is behind the query's end, and then sees what is before it for longer.
 	cut := max(lo, min(hi, search(ts, t.q.End+1)))
-	w.kept = w.mark(w.kept[:0], ts[lo:cut], vs[lo:cut])
+	var before, behind []float64
+	if t.extreme() {
+		before, behind = in.Values[lo:cut], in.Values[cut:hi]
+	}
+	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)
 	n := len(w.kept)
-	w.kept = w.mark(w.kept, ts[cut:hi], vs[cut:hi])
+	w.kept = w.mark(w.kept, ts[cut:hi], behind)
 	if len(w.kept) == 0 {
 		return parts
 	}
@@ -181,7 +218,7 @@ func (t *thinner) samples(w *worker, parts []part) []part {
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		p.times[i], p.values[i] = ts[k], vs[k]
+		p.times[i], p.values[i] = ts[k], in.At(int32(k))
 	}
 	return append(parts, p)
 }
