@@ -9,6 +9,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
@@ -99,6 +100,8 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Features:       g.eval.Features.Get,
 		LookbackDelta:  from.Lookback,
 		PagesURL:       pages,
+		GPUs:           s.gpus.Report,
+		Caches:         func(selectors int) []cache.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
 		Ready:          s.ready,
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
@@ -121,7 +124,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	set.Storage.Apply(&o)
 	set.Web.Apply(&o)
 	if set.Web.EnableAdminAPI {
-		o.Dropper = g.reads.All
+		o.Dropper, o.Cancel = g.reads.All, true
 	}
 	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {
