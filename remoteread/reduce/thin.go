@@ -62,20 +62,16 @@ func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f fu
 // than it saves: one of so many, at most.
 const fewest = 4
 
-// part is some of what a series keeps: a chunk as it is, or samples.
-type part struct {
-	chunk  *selection.Chunk
-	times  []int64
-	values []float64
-}
-
 // worker is the scratch memory of a goroutine.
 type worker struct {
 	marker
 	buf    decode.Buffer
-	kept   []int
 	reader column.Reader
+	joined []int64
+	kept   []int
 	times  []int64
+	values []float64
+	encoder
 }
 
 // thinBatch is how many series are thinned before what they keep is encoded.
@@ -102,7 +98,11 @@ func (t *thinner) run(ctx context.Context, lease *memory.Lease) (*selection.Sele
 			if errs[i] != nil {
 				return nil, errs[i]
 			}
-			if err := t.write(b, first+i, parts[i]); err != nil {
+			if len(parts[i]) == 0 {
+				continue
+			}
+			b.Series(t.sel.Labels(first + i))
+			if err := write(b, parts[i], t.sel); err != nil {
 				return nil, err
 			}
 		}
@@ -113,32 +113,13 @@ func (t *thinner) run(ctx context.Context, lease *memory.Lease) (*selection.Sele
 	return b.Finish()
 }
 
-// write adds series i of which parts are kept.
-func (t *thinner) write(b *selection.Builder, i int, parts []part) error {
-	if len(parts) > 0 {
-		b.Series(t.sel.Labels(i))
-	}
-	for _, p := range parts {
-		var err error
-		if c := p.chunk; c != nil {
-			err = b.Chunk(c.Enc, c.MinT, c.MaxT, t.sel.Bytes(*c))
-		} else {
-			err = b.Floats(p.times, p.values)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // series appends to parts what is kept of series i.
 func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
 	for _, c := range chunks {
 		if c.Enc != chunkenc.EncXOR && c.Enc != chunkenc.EncXOR2 {
 			for k := range chunks { // one with histograms is sent whole
-				parts = append(parts, part{chunk: &chunks[k]})
+				parts = append(parts, part{Chunk: &chunks[k]})
 			}
 			return parts, nil
 		}
@@ -151,7 +132,7 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 		if t.function == everything {
 			n = 1 // no sample decides about another
 			if t.inOneWindow(chunks[0]) {
-				parts = append(parts, part{chunk: &chunks[0]})
+				parts = append(parts, part{Chunk: &chunks[0]})
 				chunks = chunks[1:]
 				continue
 			}
@@ -182,7 +163,7 @@ func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
 		return nil, err
 	}
 	defer in.Release()
-	ts, _ := in.Times.Join(in.Times.Own, false, &w.times)
+	ts, _ := in.Times.Join(in.Times.Own, false, &w.joined)
 	return t.samples(w, ts, &in, parts), nil
 }
 
@@ -210,17 +191,14 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)
 	n := len(w.kept)
 	w.kept = w.mark(w.kept, ts[cut:hi], behind)
-	if len(w.kept) == 0 {
-		return parts
-	}
-	p := part{times: make([]int64, len(w.kept)), values: make([]float64, len(w.kept))}
+	w.times, w.values = w.times[:0], w.values[:0]
 	for i, k := range w.kept {
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		p.times[i], p.values[i] = ts[k], in.At(int32(k))
+		w.times, w.values = append(w.times, ts[k]), append(w.values, in.At(int32(k)))
 	}
-	return append(parts, p)
+	return w.encode(parts, w.times, w.values)
 }
 
 // search returns how many of ts are before t.
