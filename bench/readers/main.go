@@ -9,7 +9,7 @@
 // meanwhile.
 //
 // Start with run. door.go asks as a reader does and reads no more than the bytes, rules.go has a
-// Prometheus evaluate recording rules that reads through promwarp.
+// Prometheus evaluate recording rules that reads through promwarp, reduced.go reads less.
 package main
 
 import (
@@ -60,12 +60,14 @@ var cases = []struct {
 	{"many", many},
 	{"dashboard", dashboard},
 	{"rules", rules},
+	{"reduced", reduced},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("readers", flag.ContinueOnError)
 	series := flags.Int("series", 3200, "about how many series of http_requests_total")
-	hours := flags.Int("hours", 24, "hours of samples, four a minute")
+	hours := flags.Int("hours", 24, "hours of samples")
+	interval := flags.Duration("interval", 15*time.Second, "the samples' distance")
 	rounds := flags.Int("rounds", 10, "how often each is asked")
 	only := flags.String("cases", "", "which cases to run, with commas between; all if empty")
 	extra := flags.String("promwarp", "", "further flags of promwarp, with spaces between")
@@ -76,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	settled := now.Add(-time.Hour)
 	b := &bench{out: out, rounds: *rounds, settled: settled.UnixMilli(), o: dataset.Options{
 		// The future, so that rules have samples for as long as this runs.
-		Start: settled.Add(-time.Duration(*hours) * time.Hour).UnixMilli(), End: now.Add(59 * time.Minute).UnixMilli(), Series: *series * 68 / 32, Seed: 1,
+		Start: settled.Add(-time.Duration(*hours) * time.Hour).UnixMilli(), End: now.Add(59 * time.Minute).UnixMilli(), Series: *series * 68 / 32, Interval: *interval, Seed: 1,
 	}}
 	if b.dir, err = os.MkdirTemp("", "promwarp-readers-"); err != nil {
 		return err
