@@ -175,16 +175,22 @@ func TestSlidingVariances(t *testing.T) {
 
 func TestSlidingRegressions(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
+		e := w.evaluator()
+		offsets, ok := e.slideOffsets(0, max(w.ts[len(w.ts)-1]-w.ts[0], 1))
+		if !ok {
 			return
 		}
 		seconds := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e5, 1e5), rapid.SampledFrom([]float64{0, math.Inf(1), math.NaN()})).Draw(t, "seconds")
 		for _, l := range []line{{}, {predict: true, seconds: seconds, grid: w.g}} {
-			want, got := w.row(), w.row()
+			want := w.row()
 			n := w.plain(map[bool]string{false: "deriv", true: "predict_linear"}[l.predict], seconds, want)
-			require.Equal(t, n, slidingRegressions(w.ts, w.vs, &w.b, &f, l, got))
-			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("%+v", l))
+			trends := make([]trend, w.g.Steps)
+			makeTrends(trends, w.ts, &w.b, &l)
+			for _, offsets := range [][]uint32{offsets, nil} {
+				e.out = w.row()
+				require.Equal(t, n, e.slidingRegressions(w.ts, trends, offsets, l))
+				w.requireAlike(t, want, e.out, 1e-12, fmt.Sprintf("%+v, narrow: %v", l, offsets != nil))
+			}
 		}
 	})
 }
