@@ -44,11 +44,12 @@ func (w *Window) line(predict bool) (float64, bool) {
 // slideRegressions slides where that is worth it.
 func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.span.Width, 1))
-	if !ok {
+	ts := s.fr.list()
+	if !ok || ts[s.bounds.end()-1]-ts[s.bounds.first()] > 1<<42 { // products of sums may overflow
 		return 0, false
 	}
 	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.span.Grid}
-	return s.slidingRegressions(s.fr.list(), s.fr.trends(predict), offsets, l), true
+	return s.slidingRegressions(ts, s.fr.trends(predict), offsets, l), true
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through
@@ -78,6 +79,8 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uin
 	}
 	var sum, products exact.Int192
 	equal, scale := equals{vs: vs}, f.NarrowScale()
+	whole := !l.predict && f.Whole(b.most, float64(s.fr.span.Width)/1000)
+	least, unit := f.WholeOffsets()
 	for k := range b.lo {
 		if b.giveUp(k) {
 			break
@@ -105,15 +108,25 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uin
 			cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
 			continue
 		}
-		n, t := int(hi-lo), &trends[k]
+		n, t, from := int(hi-lo), &trends[k], ts[lo]-base
 		fit := fit{trend: t, n: float64(n)}
 		if offsets != nil {
-			x := uint64(s.upTo[hi] - s.upTo[lo])
-			fit.sum = f.NarrowSum(x, n)
-			fit.covariance = float64(int64(uint64(n)*(s.squares[hi]-s.squares[lo])-uint64(t.times)*x)) * scale
+			x, product := s.upTo[hi]-s.upTo[lo], int64(s.squares[hi]-s.squares[lo])
+			fit.sum = f.NarrowSum(uint64(x), n)
+			fit.covariance = float64(int64(n)*product-t.times*x) * scale
+			if whole && t.deviations != 0 && fit.covariance != 0 {
+				product = unit*(product-from*x) + least*(t.times-from*int64(n))
+				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
+				continue
+			}
 		} else {
 			fit.sum = sum.Float()
 			fit.covariance = products.Times(n).Sub(sum.Mul(exact.Int192{}.Plus(t.times))).Float()
+			if whole && t.deviations != 0 && fit.covariance != 0 {
+				product := products.Sub(sum.Mul(exact.Int192{}.Plus(from))).Shifted(-math.Ilogb(f.Unit))
+				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
+				continue
+			}
 		}
 		if fit.covariance == 0 && equal.in(lo, hi) {
 			cur.Set(k, l.value(0, vs[lo]))
@@ -196,6 +209,13 @@ func (l *line) value(slope, intercept float64) float64 {
 type fit struct {
 	*trend
 	n, covariance, sum float64
+}
+
+// wholeSlope is the slope where Prometheus's sums of values, of seconds and of the products of
+// both are integers, and so are not rounded: the same operations on these. product is the sum of
+// products with ms since the first sample.
+func (p *fit) wholeSlope(product int64, sum float64) float64 {
+	return (float64(product/1000) - float64(p.seconds*sum)/p.n) / p.deviations
 }
 
 // value returns what l asks of the line. It reports false where

@@ -19,6 +19,10 @@ type trend struct {
 	reach    float64 // the largest distance of a sample from the origin
 	// steepness is how far Prometheus's slope may be off, relative, for the times alone.
 	steepness float64
+	// seconds is the sum of the times since the window's first sample, and deviations that of
+	// their squares less the square of the sum over n, as Prometheus computes both; 0 unless all
+	// times are whole seconds apart.
+	seconds, deviations float64
 }
 
 // trends returns f's, by step, with which origin l's slope counts from.
@@ -37,10 +41,14 @@ func makeTrends(out []trend, ts []int64, b *bounds, l *line) {
 	next := b.first()
 	first := next
 	base := ts[min(int(first), len(ts)-1)]
+	broken := first // the last sample that is not whole seconds after the one before
 	for k, hi := range b.hi {
 		lo := b.lo[k]
 		for ; next < hi; next++ {
 			t := ts[next] - base
+			if t > 0 && (ts[next]-ts[next-1])%1000 != 0 {
+				broken = next
+			}
 			times += t
 			h, l := bits.Mul64(uint64(t), uint64(t))
 			carry := uint64(0)
@@ -68,7 +76,18 @@ func makeTrends(out []trend, ts []int64, b *bounds, l *line) {
 		if t.far = math.Abs(t.center); start*end < 0 {
 			t.far = t.reach
 		}
-		t.steepness = exact.Rounding * (10*n*t.reach*t.reach/t.variance + 4)
+		t.steepness = exact.Rounding * (10*n*t.reach*t.reach*t.inverse + 4)
+		if since := end - start; broken <= lo && n*since*since <= exact.MaxInteger*1e6 {
+			from := uint64(ts[lo] - base)
+			h, l := bits.Mul64(2*from, uint64(times))
+			l, borrow := bits.Sub64(low, l, 0)
+			h = high - h - borrow
+			more, rest := bits.Mul64(from*uint64(hi-lo), from)
+			l, carry := bits.Add64(l, rest, 0)
+			squares, _ := bits.Div64(h+more+carry, l, 1e6)
+			t.seconds = float64((times - int64(hi-lo)*int64(from)) / 1000)
+			t.deviations = float64(squares) - float64(t.seconds*t.seconds)/n
+		}
 		out[k] = t
 	}
 }
