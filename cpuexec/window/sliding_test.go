@@ -186,7 +186,7 @@ func TestSlidingRegressions(t *testing.T) {
 			want := w.row()
 			n := w.plain(map[bool]string{false: "deriv", true: "predict_linear"}[l.predict], seconds, want)
 			trends := make([]trend, w.g.Steps)
-			makeTrends(trends, w.ts, &w.b, &l)
+			makeTrends(trends, w.ts, &w.b, e.fr.span.Width, &l)
 			for _, offsets := range [][]uint32{offsets, nil} {
 				e.out = w.row()
 				require.Equal(t, n, e.slidingRegressions(w.ts, trends, offsets, l))

@@ -29,27 +29,35 @@ type trend struct {
 func (f *frame) trends(predict bool) []trend {
 	f.lineMade.Do(func() {
 		f.line = slices.Grow(f.line[:0], len(f.lo))[:len(f.lo)]
-		makeTrends(f.line, f.list(), &f.bounds, &line{predict: predict, grid: f.span.Grid})
+		makeTrends(f.line, f.list(), &f.bounds, f.span.Width, &line{predict: predict, grid: f.span.Grid})
 	})
 	return f.line
 }
 
 // makeTrends makes the trend of each window with two samples or more at ts.
-func makeTrends(out []trend, ts []int64, b *bounds, l *line) {
+func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
 	var times int64
 	var high, low uint64 // sum of the squares, of which a window's fit into 128 bits
 	next := b.first()
 	first := next
 	base := ts[min(int(first), len(ts)-1)]
 	broken := first // the last sample that is not whole seconds after the one before
+	narrow := 2*bits.Len(uint(b.most))+2*bits.Len64(uint64(width)) < 63
 	for k, hi := range b.hi {
 		lo := b.lo[k]
 		for ; next < hi; next++ {
 			t := ts[next] - base
-			if t > 0 && (ts[next]-ts[next-1])%1000 != 0 {
-				broken = next
+			if at := next; !l.predict && t > 0 {
+				if (ts[next]-ts[next-1])%1000 == 0 {
+					at = broken
+				}
+				broken = at
 			}
 			times += t
+			if narrow {
+				low += uint64(t * t)
+				continue
+			}
 			h, l := bits.Mul64(uint64(t), uint64(t))
 			carry := uint64(0)
 			low, carry = bits.Add64(low, l, 0)
@@ -58,6 +66,10 @@ func makeTrends(out []trend, ts []int64, b *bounds, l *line) {
 		for ; first < lo; first++ {
 			t := ts[first] - base
 			times -= t
+			if narrow {
+				low -= uint64(t * t)
+				continue
+			}
 			h, l := bits.Mul64(uint64(t), uint64(t))
 			borrow := uint64(0)
 			low, borrow = bits.Sub64(low, l, 0)
@@ -66,28 +78,29 @@ func makeTrends(out []trend, ts []int64, b *bounds, l *line) {
 		if hi-lo < 2 {
 			continue
 		}
-		n := float64(hi - lo)
+		t, n := &out[k], float64(hi-lo)
 		origin := l.origin(ts[lo], k)
 		start, end := float64(ts[lo]-origin), float64(ts[hi-1]-origin)
-		t := trend{times: times, center: float64(times-int64(hi-lo)*(origin-base)) / n}
-		t.variance = exact.NumeratorOf(high, low, times, int(hi-lo)) / n
+		t.times, t.center = times, float64(times-int64(hi-lo)*(origin-base))/n
+		if narrow {
+			t.variance = float64(int64(uint64(hi-lo)*low)-times*times) / n
+		} else {
+			t.variance = exact.NumeratorOf(high, low, times, int(hi-lo)) / n
+		}
 		t.inverse = 1 / t.variance
-		t.reach = max(math.Abs(start), math.Abs(end))
+		if t.reach = math.Abs(start); t.reach < math.Abs(end) {
+			t.reach = math.Abs(end)
+		}
 		if t.far = math.Abs(t.center); start*end < 0 {
 			t.far = t.reach
 		}
 		t.steepness = exact.Rounding * (10*n*t.reach*t.reach*t.inverse + 4)
-		if since := end - start; broken <= lo && n*since*since <= exact.MaxInteger*1e6 {
-			from := uint64(ts[lo] - base)
-			h, l := bits.Mul64(2*from, uint64(times))
-			l, borrow := bits.Sub64(low, l, 0)
-			h = high - h - borrow
-			more, rest := bits.Mul64(from*uint64(hi-lo), from)
-			l, carry := bits.Add64(l, rest, 0)
-			squares, _ := bits.Div64(h+more+carry, l, 1e6)
-			t.seconds = float64((times - int64(hi-lo)*int64(from)) / 1000)
-			t.deviations = float64(squares) - float64(t.seconds*t.seconds)/n
+		t.deviations = 0
+		if since := end - start; !l.predict && broken <= lo && narrow && n*since*since <= exact.MaxInteger*1e6 {
+			from := ts[lo] - base
+			squares := int64(low) - 2*from*times + from*from*int64(hi-lo)
+			t.seconds = float64((times - int64(hi-lo)*from) / 1000)
+			t.deviations = float64(squares/1e6) - float64(t.seconds*t.seconds)/n
 		}
-		out[k] = t
 	}
 }
