@@ -143,7 +143,7 @@ function Settings({ flags }: { flags: Record<string, string> }) {
   return (
     <section class="panel sheet">
       <header><h2>Settings</h2><span class="spring" /><input type="search" placeholder="Filter" aria-label="Filter settings" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} /></header>
-      <table class="data"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap">{v || '–'}</td></tr>)}</tbody></table>
+      <table class="data pairs"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap">{v || '–'}</td></tr>)}</tbody></table>
     </section>
   );
 }
