@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo node page check-page test-page test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -126,6 +126,12 @@ bench-duckdb:   ## ask promwarp and DuckDB the same question over the same sampl
 	@mkdir -p $(ANSWERS) && cp examples/answers/package.json bench/duckdb/ask.mjs $(ANSWERS)/
 	npm install --prefix $(ANSWERS) --no-audit --no-fund
 	cd bench && $(GO) run ./duckdb -scripts $(CURDIR)/$(ANSWERS) $(ARGS)
+
+bench-readers:  ## measure remote readers of promwarp beside those of the Prometheus behind it; ARGS='-cases reads -rounds 10'
+	cd bench && $(GO) run ./readers $(ARGS)
+
+scaling:        ## build bin/scaling, one binary that measures how the time of queries falls with cores, without servers; see it with -help
+	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o ../bin/scaling ./scaling
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

@@ -148,6 +148,9 @@ type Options struct {
 	ReadStreamSamples int64
 	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
 	ReadChunks remoteserve.Chunks
+	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
+	// of which sends readers what its function makes of what they asked for.
+	ReadReductions map[string]remoteserve.Reduce
 	// ExternalLabels are those that remote read and /federate add to series, as a
 	// Prometheus does with its external_labels; nil is none.
 	ExternalLabels func() labels.Labels
@@ -184,9 +187,9 @@ var anyOrigin = regexp.MustCompile("^(?:.*)$")
 type API struct {
 	o       Options
 	logger  *slog.Logger
-	v1      http.Handler // Prometheus's own, paths from /api/v1
-	queries http.Handler // v1 for the doors that evaluate; large answers are streamed
-	read    http.Handler // remote read
+	v1      http.Handler            // Prometheus's own, paths from /api/v1
+	queries http.Handler            // v1 for the doors that evaluate; large answers are streamed
+	read    map[string]http.Handler // remote read, by path
 	guard   *guard.Guard
 	gate    *admit.Gate
 	active  active.List

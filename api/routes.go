@@ -121,7 +121,9 @@ func (a *API) routes() *mux.Router {
 	for path, methods := range here {
 		a.door(m, prefix+path, methods, a.v1)
 	}
-	a.door(m, prefix+"/read", post, whole(a.read))
+	for path, h := range a.read {
+		a.door(m, path, post, whole(h))
+	}
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
 	list, only := a.listing(f)
 	for path, methods := range listed {

@@ -36,12 +36,17 @@ const (
 	GroupRankKernel
 	GroupResultKernel
 	CountUniqsKernel
+	FusedRunsKernel
+	FusedRunsMixedKernel
 	GroupOrderKernel
 	MergeRunsKernel
 	OrderKeysKernel
 	RunOrderKernel
 	RunRowsKernel
 	StateValuesKernel
+	CustomMergeKernel
+	CustomRunsKernel
+	CustomValuesKernel
 	CheckKernel
 	DecodeXORKernel
 	GroupSumKernel
@@ -79,12 +84,17 @@ var names = [numKernels]string{
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
 	CountUniqsKernel:             "count_uniqs",
+	FusedRunsKernel:              "fused_runs",
+	FusedRunsMixedKernel:         "fused_runs_mixed",
 	GroupOrderKernel:             "group_order",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
 	RunOrderKernel:               "run_order",
 	RunRowsKernel:                "run_rows",
 	StateValuesKernel:            "state_values",
+	CustomMergeKernel:            "custom_merge",
+	CustomRunsKernel:             "custom_runs",
+	CustomValuesKernel:           "custom_values",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
 	GroupSumKernel:               "group_sum",
@@ -101,7 +111,8 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
+	Resample = []Kernel{CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
+	Custom   = []Kernel{CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -531,6 +542,50 @@ func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
+// FusedRunsParameters are those that several kernels have.
+type FusedRunsParameters struct {
+	First      cuda.Pointer // const u32*
+	Tiles      uint32
+	Slab       cuda.Pointer // const u8*
+	Entries    cuda.Pointer // const Entry*
+	Wide       cuda.Pointer // const SeriesChunk*
+	Since      int64
+	Count      uint32
+	Fault      cuda.Pointer // u64*
+	FaultBase  uint64
+	Starts     cuda.Pointer // const i64*
+	Ends       cuda.Pointer // const i64*
+	FirstStart int64
+	FirstEnd   int64
+	Every      int64
+	Buckets    uint32
+	Parts      uint32
+	N          cuda.Pointer // u32*
+	Fields     cuda.Pointer // double*
+	Cells      uint64
+	Points     cuda.Pointer // u32*
+}
+
+// FusedRuns has the parameters of the kernel fused_runs: see kernels/resample/fused_runs.cu.
+type FusedRuns struct {
+	FusedRunsParameters
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedRuns) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
+// FusedRunsMixed has the parameters of the kernel fused_runs_mixed: see kernels/resample/fused_runs_mixed.cu.
+type FusedRunsMixed struct {
+	FusedRunsParameters
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedRunsMixed) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
 // GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
 type GroupOrder struct {
 	N          cuda.Pointer // const u32*
@@ -640,6 +695,60 @@ type StateValues struct {
 // Launch puts the kernel on a queue.
 func (p *StateValues) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(StateValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+}
+
+// CustomMerge has the parameters of the kernel custom_merge: see kernels/custom/custom_merge.cu.
+type CustomMerge struct {
+	N           cuda.Pointer // const u32*
+	Fields      cuda.Pointer // const double*
+	Cells       uint64
+	Buckets     uint32
+	Groups      cuda.Pointer // const u32*
+	Starts      cuda.Pointer // const u32*
+	Count       uint32
+	Values      cuda.Pointer // const double*
+	GroupN      cuda.Pointer // u32*
+	GroupFields cuda.Pointer // double*
+	GroupCells  uint64
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomMerge) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomMergeKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.Values), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells))
+}
+
+// CustomRuns has the parameters of the kernel custom_runs: see kernels/custom/custom_runs.cu.
+type CustomRuns struct {
+	RunsParameters
+	N      cuda.Pointer // u32*
+	Fields cuda.Pointer // double*
+	Cells  uint64
+	Found  cuda.Pointer // double*
+	Points cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomRuns) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Found), uint64(p.Points))
+}
+
+// CustomValues has the parameters of the kernel custom_values: see kernels/custom/custom_values.cu.
+type CustomValues struct {
+	N          cuda.Pointer // const u32*
+	Fields     cuda.Pointer // const double*
+	Cells      uint64
+	Starts     cuda.Pointer // const i64*
+	Ends       cuda.Pointer // const i64*
+	FirstStart int64
+	FirstEnd   int64
+	Every      int64
+	Buckets    uint32
+	Out        cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomValues) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Out))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

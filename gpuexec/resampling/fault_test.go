@@ -25,9 +25,9 @@ const someHours = "metric=m&every=5m&start=0&end=36000&aggregates="
 
 var little = pipeline.Options{Memory: 32 << 20, Staging: 1 << 20}
 
-// over are the results of a request over a selection by an accelerator.
+// over are the results of a request over a selection by an accelerator. It may name the examples.
 func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
-	return resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form))
+	return resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
 }
 
 // TestEveryFault lets each call that a request makes fail in turn: the error names it, the next
@@ -35,7 +35,7 @@ func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *select
 func TestEveryFault(t *testing.T) {
 	h := cudatest.Control(t)
 	sel := random(t, rand.New(rand.NewPCG(3, 4)), 100, 0, 36_000_000)
-	for _, fields := range []string{"sum,max,median&by=job", "sum,max,median"} {
+	for _, fields := range []string{"sum,max,median,rms&by=job", "sum,max,median,longest_above"} {
 		want, err := over(t, t.Context(), nil, sel, someHours+fields)
 		require.NoError(t, err)
 		run := func() error {
@@ -57,7 +57,7 @@ func TestEveryFault(t *testing.T) {
 		}
 		h.Reset()
 		require.NoError(t, run())
-		for _, name := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel"} {
+		for _, name := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuModuleLoadDataEx", "cuModuleUnload"} {
 			h.Reset()
 			require.NoError(t, run())
 			calls := h.Calls(name)

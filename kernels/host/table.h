@@ -26,12 +26,17 @@
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
 #include "../resample/count_uniqs.cu"
+#include "../resample/fused_runs.cu"
+#include "../resample/fused_runs_mixed.cu"
 #include "../resample/group_order.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/order_keys.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
 #include "../resample/state_values.cu"
+#include "../custom/custom_merge.cu"
+#include "../custom/custom_runs.cu"
+#include "../custom/custom_values.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
 #include "../probe/group_sum.cu"
@@ -67,12 +72,17 @@
   X(group_rank, true) \
   X(group_result, false) \
   X(count_uniqs, false) \
+  X(fused_runs, false) \
+  X(fused_runs_mixed, false) \
   X(group_order, true) \
   X(merge_runs, true) \
   X(order_keys, false) \
   X(run_order, true) \
   X(run_rows, true) \
   X(state_values, false) \
+  X(custom_merge, false) \
+  X(custom_runs, false) \
+  X(custom_values, false) \
   X(check, true) \
   X(decode_xor, false) \
   X(group_sum, true) \

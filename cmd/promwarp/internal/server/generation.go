@@ -14,6 +14,8 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/remoteread/reduce"
+	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -115,6 +117,10 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Registerer:     g.reg,
 		Gatherer:       prometheus.GathererFunc(s.gather),
 	}
+	reducer := reduce.New(reduce.Options{
+		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Memory: s.memory, Registerer: g.reg,
+	})
+	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	set.Storage.Apply(&o)
 	set.Web.Apply(&o)
 	if set.Web.EnableAdminAPI {
