@@ -42,6 +42,7 @@ export function Status() {
       <Upstreams />
       <Features />
       {flags.error !== undefined ? <Problem error={flags.error} /> : <Settings flags={flags.data ?? {}} />}
+      <p class="hint">This page is made of free software: <a href={`${base}/assets/licences.md`}>licences</a>. The API is described in <a href={`${base}/openapi.json`}>openapi.json</a>.</p>
     </>
   );
 }
