@@ -7,10 +7,6 @@ func (r *run) fillAll() error {
 	if r.Fill.Filling == FillNone {
 		return nil
 	}
-	all := make([]int32, r.Grid.N())
-	for k := range all {
-		all[k] = int32(k)
-	}
 	parallel.While(r.workers, len(r.result.Series), func(_, i int) bool {
 		rows := r.result.Series[i].Rows
 		for k := range rows {
@@ -20,7 +16,7 @@ func (r *run) fillAll() error {
 				return false // what failed shows below
 			}
 			if n > 0 {
-				rows[k] = r.fill(rows[k], all[first:end])
+				rows[k] = r.fill(rows[k], r.result.whole[first:end])
 			}
 		}
 		return r.ctx.Err() == nil

@@ -189,11 +189,13 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		if c.make(rows, outputs, n) != nil {
 			return nil // what failed shows in failed
 		}
-		n = 0 // states move over those without samples
-		for k := range states {
-			if states[k].N > 0 {
-				rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
-				n++
+		if n < len(states) {
+			n = 0 // states move over those without samples
+			for k := range states {
+				if states[k].N > 0 {
+					rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
+					n++
+				}
 			}
 		}
 		for at := 0; at < n; at += finishBuckets {

@@ -48,10 +48,14 @@ func TestEveryFault(t *testing.T) {
 			}
 			m.GoodBatch = 1 << 20
 			a := &counting{Alone: Alone{Machine: m}}
-			_, runErr := over(t, t.Context(), a, sel, someHours+fields)
+			first, runErr := over(t, t.Context(), a, sel, someHours+fields)
+			if runErr == nil {
+				first.Release()
+			}
 			got, err := over(t, t.Context(), a, sel, someHours+fields)
 			if err == nil {
 				same(t, want, got, "after a fault")
+				got.Release()
 			}
 			return errors.Join(runErr, err, m.Close())
 		}
@@ -149,7 +153,7 @@ func TestCancelled(t *testing.T) {
 	for i := range task.GroupOf {
 		task.GroupOf[i] = int32(i)
 	}
-	_, err := Evaluate(ctx, a.Machine, task, func(*resample.Cells) error { pieces++; cancel(); return nil })
+	_, err := Evaluate(ctx, a.Machine, task, func(c *resample.Cells) error { pieces++; cancel(); c.Release(); return nil })
 	var request *RequestError
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("test"))

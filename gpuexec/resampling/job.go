@@ -95,6 +95,10 @@ type product interface {
 	// tileBytes is what a tile of a batch takes besides its states.
 	tileBytes(j *job) (int, error)
 	begin(j *job, c *cuda.Context, s cuda.Stream) error
+	// arrange says where what is made of a slot's batch goes, and back puts copying it there on the
+	// slot's stream.
+	arrange(j *job, s *pipeline.Slot)
+	back(j *job, c *cuda.Context, s *pipeline.Slot) error
 	// stays has what is made of a source's runs of a batch go where it stays, if it does.
 	stays(j *job, s int, b *pipeline.Batch, m *made)
 	// made puts what is made of a batch's series on a queue, reduce what is made of its groups.
@@ -197,7 +201,7 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Arrange implements pipeline.Program.
-func (j *job) Arrange(*pipeline.Slot) {}
+func (j *job) Arrange(s *pipeline.Slot) { j.product.arrange(j, s) }
 
 // Decode implements pipeline.Program.
 func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
@@ -261,7 +265,7 @@ func (j *job) perThread(b *layout.Part) uint32 {
 func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
 
 // Back implements pipeline.Program.
-func (j *job) Back(*cuda.Context, *pipeline.Slot) error { return nil }
+func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
 
 // Deliver implements pipeline.Program.
 func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }
