@@ -258,10 +258,10 @@ func TestCustomAggregates(t *testing.T) {
 	_, got = decode(t, postBody(t, a, "/explain", body))
 	require.NoError(t, json.Unmarshal(got.Data, &x))
 	require.Len(t, x.Passes, 3)
-	require.Equal(t, "custom: 2 instructions a sample, interpreted on cores: there is no back end for GPUs", x.Passes[0].Note)
+	require.Equal(t, "custom: 2 instructions a sample", x.Passes[0].Note)
 	require.Empty(t, x.Passes[2].Note)
 	require.Equal(t, []string{"sum"}, x.Passes[2].Aggregates)
-	require.Equal(t, "custom: 4 instructions a sample, interpreted on cores: there is no back end for GPUs, where exp, log would have other bits; without merge, the samples of a group are held and put in the order of time", x.Passes[1].Note)
+	require.Equal(t, "custom: 4 instructions a sample, on cores alone: exp and log would have other bits on a GPU; without merge, the samples of a group are held and put in the order of time, by cores", x.Passes[1].Note)
 
 	var wrong mistaken
 	w := postBody(t, a, "/query", strings.Replace(body, "max(ms", "max(m", 1))

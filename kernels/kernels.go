@@ -6,6 +6,7 @@
 //	values/    what is done with such values, and how values are added
 //	group/     values of series to those of groups
 //	resample/  samples to states of runs, and those to groups, for resample requests
+//	custom/    the same with a program of a custom aggregate, which is put into the PTX later
 //	probe/     kernels that queries do not need: tests and `promwarp devices` launch them
 //	historic/  those of the experiment that promwarp began with
 //	ptx/       what build/ has made of all these

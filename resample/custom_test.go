@@ -135,7 +135,7 @@ func TestDefine(t *testing.T) {
 	require.Equal(t, [][]point{{{0, 70 + 11}}, {{0, 84}}, {{0, 100}}}, rows(got)["{}"])
 	x := p.Explain()
 	require.Equal(t, []string{"first_plus"}, x.Passes[0].Aggregates)
-	require.Equal(t, "custom: 2 instructions a sample, interpreted on cores: there is no back end for GPUs; without merge, the samples of a group are held and put in the order of time", x.Passes[0].Note)
+	require.Equal(t, "custom: 2 instructions a sample; without merge, the samples of a group are held and put in the order of time, by cores", x.Passes[0].Note)
 	require.Equal(t, []string{"max"}, x.Passes[1].Aggregates)
 	require.Equal(t, "differences", x.Passes[2].Of)
 

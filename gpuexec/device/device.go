@@ -27,6 +27,8 @@ type Device struct {
 	leaves  atomic.Int64 // under way or waiting
 	typical atomic.Int64 // ns that a leaf takes
 
+	compiling atomic.Bool // kernels of custom aggregates, in the background
+
 	mu       sync.Mutex
 	unusable string        // why leaves must not go to it; empty if they may
 	lost     bool          // it is of no more use to this process

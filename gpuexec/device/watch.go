@@ -10,6 +10,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
+	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -37,6 +38,30 @@ func (d *Device) Resample(ctx context.Context, t *resample.Task, consume func(*r
 		return err
 	})
 	return o, err
+}
+
+// Compiles reports whether the device lacks kernels that a resample request needs. It does not if
+// it is closed.
+func (d *Device) Compiles(p *resample.Plan) bool {
+	d.use.RLock()
+	defer d.use.RUnlock()
+	return d.x != nil && resampling.Compiles(d.x.Machine, p)
+}
+
+// Compile has the device load such kernels in the background, unless it is loading some.
+func (d *Device) Compile(p *resample.Plan) {
+	if !d.compiling.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer d.compiling.Store(false)
+		err := rescue.Do(func() error {
+			return d.opened(func() error { return resampling.Load(d.x.Machine, p) })
+		})
+		if err != nil {
+			d.set.log.Warn("compiling a custom aggregate for a GPU failed", "gpu", d.info.Ordinal, "err", err)
+		}
+	}()
 }
 
 // attempt has f compute something while the device is open, and notes how that ended: why what

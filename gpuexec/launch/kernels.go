@@ -44,6 +44,9 @@ const (
 	RunOrderKernel
 	RunRowsKernel
 	StateValuesKernel
+	CustomMergeKernel
+	CustomRunsKernel
+	CustomValuesKernel
 	CheckKernel
 	DecodeXORKernel
 	GroupSumKernel
@@ -89,6 +92,9 @@ var names = [numKernels]string{
 	RunOrderKernel:               "run_order",
 	RunRowsKernel:                "run_rows",
 	StateValuesKernel:            "state_values",
+	CustomMergeKernel:            "custom_merge",
+	CustomRunsKernel:             "custom_runs",
+	CustomValuesKernel:           "custom_values",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
 	GroupSumKernel:               "group_sum",
@@ -106,6 +112,7 @@ var (
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
 	Resample = []Kernel{CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
+	Custom   = []Kernel{CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -688,6 +695,60 @@ type StateValues struct {
 // Launch puts the kernel on a queue.
 func (p *StateValues) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(StateValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+}
+
+// CustomMerge has the parameters of the kernel custom_merge: see kernels/custom/custom_merge.cu.
+type CustomMerge struct {
+	N           cuda.Pointer // const u32*
+	Fields      cuda.Pointer // const double*
+	Cells       uint64
+	Buckets     uint32
+	Groups      cuda.Pointer // const u32*
+	Starts      cuda.Pointer // const u32*
+	Count       uint32
+	Values      cuda.Pointer // const double*
+	GroupN      cuda.Pointer // u32*
+	GroupFields cuda.Pointer // double*
+	GroupCells  uint64
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomMerge) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomMergeKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.Values), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells))
+}
+
+// CustomRuns has the parameters of the kernel custom_runs: see kernels/custom/custom_runs.cu.
+type CustomRuns struct {
+	RunsParameters
+	N      cuda.Pointer // u32*
+	Fields cuda.Pointer // double*
+	Cells  uint64
+	Found  cuda.Pointer // double*
+	Points cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomRuns) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Found), uint64(p.Points))
+}
+
+// CustomValues has the parameters of the kernel custom_values: see kernels/custom/custom_values.cu.
+type CustomValues struct {
+	N          cuda.Pointer // const u32*
+	Fields     cuda.Pointer // const double*
+	Cells      uint64
+	Starts     cuda.Pointer // const i64*
+	Ends       cuda.Pointer // const i64*
+	FirstStart int64
+	FirstEnd   int64
+	Every      int64
+	Buckets    uint32
+	Out        cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomValues) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Out))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

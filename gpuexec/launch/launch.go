@@ -34,12 +34,17 @@ type Set struct {
 // Load compiles and loads kernels, beside each other. The driver keeps what it compiled, so
 // only the first start on a machine takes more than some ms.
 func Load(dev *cuda.Device, which ...Kernel) (*Set, error) {
+	return load(dev, which, func(i int) []byte { return ptx.Of(which[i].String()) })
+}
+
+// load loads kernels, of which number i has the PTX of(i).
+func load(dev *cuda.Device, which []Kernel, of func(i int) []byte) (*Set, error) {
 	s := &Set{}
 	modules, errs := make([]cuda.Module, len(which)), make([]error, len(which))
 	parallel.For(len(which), func(i int) {
 		k := which[i]
 		errs[i] = dev.Do(func(c *cuda.Context) (err error) {
-			if modules[i], err = c.Load(ptx.Of(k.String())); err != nil {
+			if modules[i], err = c.Load(of(i)); err != nil {
 				return fmt.Errorf("kernel %s: %w", k, err)
 			}
 			s.functions[k], err = c.Function(modules[i], k.String())

@@ -61,11 +61,13 @@ type Options struct {
 type Machine struct {
 	Dev     *cuda.Device
 	Kernels *launch.Set
-	Store   *resident.Store
-	Feeder  *resident.Feeder
-	Lender  *pinned.Lender
-	Large   Workspace
-	Small   Workspace
+	// Programs are kernels of custom aggregates, which requests load.
+	Programs launch.Programs
+	Store    *resident.Store
+	Feeder   *resident.Feeder
+	Lender   *pinned.Lender
+	Large    Workspace
+	Small    Workspace
 	// ThreadGoal is the number of threads worth starting for a kernel over a batch.
 	ThreadGoal uint32
 	// GoodBatch is the bytes of device memory that a batch should take.
@@ -96,7 +98,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		o.Rows = 1 << 30
 	}
 	m := &Machine{
-		Dev: dev, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
+		Dev: dev, Programs: launch.Programs{Device: dev}, Feeder: resident.NewFeeder(dev), Lender: pinned.NewLender(dev, o.Rows),
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -172,6 +174,7 @@ func (m *Machine) release(c *cuda.Context) error {
 	if m.arena != 0 {
 		errs = append(errs, c.Free(m.arena))
 	}
+	errs = append(errs, m.Programs.Unload(c))
 	if m.Kernels != nil {
 		errs = append(errs, m.Kernels.Unload(c))
 	}
@@ -187,6 +190,9 @@ func (m *Machine) Close() error {
 
 // Link is how many bytes a second were measured to be copied to the device.
 func (m *Machine) Link() float64 { return m.link }
+
+// MemoryTaken is the device memory in bytes that jobs are computed in and chunks stay in.
+func (m *Machine) MemoryTaken() uint64 { return m.memory }
 
 // ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
 // device.

@@ -21,10 +21,12 @@ var (
 // the whole.
 type Stages struct {
 	// On the host.
-	Open    time.Duration // fetching, labels, groups
-	Waited  time.Duration // for the device, which other jobs had
-	Prepare time.Duration // where each series and chunk goes: the cores' part before the last batch is on its way
-	Total   time.Duration // from Run to its result
+	Open   time.Duration // fetching, labels, groups
+	Waited time.Duration // for the device, which other jobs had, and for Compiled
+	// Compiled is what loading kernels took that the machine had not loaded.
+	Compiled time.Duration
+	Prepare  time.Duration // where each series and chunk goes: the cores' part before the last batch is on its way
+	Total    time.Duration // from Run to its result
 
 	Batches       int
 	Fused         bool  // windows were computed while decoding: Window is both, Decode nothing

@@ -25,10 +25,10 @@ const someHours = "metric=m&every=5m&start=0&end=36000&aggregates="
 
 var little = pipeline.Options{Memory: 32 << 20, Staging: 1 << 20}
 
-// over are the results of a request over a selection by an accelerator. They are released with the
-// test, if not before.
+// over are the results of a request over a selection by an accelerator, which are released with the
+// test, if not before. It may name the examples.
 func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
-	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form))
+	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
 	if err == nil {
 		t.Cleanup(got.Release)
 	}
@@ -45,7 +45,7 @@ func TestEveryFault(t *testing.T) {
 	for _, c := range []struct {
 		fields string
 		o      pipeline.Options
-	}{{"sum,max,median&by=job", little}, {"sum,max,median", little}, {"sum,max,median", noneLent}} {
+	}{{"sum,max,median,rms&by=job", little}, {"sum,max,median,longest_above", little}, {"sum,max,median,longest_above", noneLent}} {
 		want, err := over(t, t.Context(), nil, sel, someHours+c.fields)
 		require.NoError(t, err)
 		run := func() error {
@@ -71,7 +71,7 @@ func TestEveryFault(t *testing.T) {
 		}
 		h.Reset()
 		require.NoError(t, run())
-		for _, name := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel"} {
+		for _, name := range []string{"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuModuleLoadDataEx", "cuModuleUnload"} {
 			h.Reset()
 			require.NoError(t, run())
 			calls := h.Calls(name)

@@ -24,6 +24,7 @@ type groups struct {
 type groupSlot struct {
 	source  int // that its runs are of
 	parts   uint32
+	custom  *program // that merges them, or nil
 	fields  layout.Section
 	n       layout.Section // fetched
 	found   layout.Section // float64 a cell for each ordered aggregate; fetched
@@ -37,16 +38,16 @@ func (p *groups) take(j *job) {
 	for s, outputs := range j.t.States() {
 		slot := groupSlot{source: s, outputs: outputs}
 		if r := j.t.Reaggregate; r != nil {
-			slot.parts = uint32((r.Reads | aggregate.Count).With())
-			for i := range j.sources {
-				if j.sources[i].Differences == j.t.Aggregates[outputs[0]].Rate {
-					slot.source = i
-				}
-			}
+			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), j.custom[r]
+			slot.source = slices.IndexFunc(j.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
 		} else {
-			slot.parts = uint32(j.sources[s].Parts)
+			slot.parts, slot.custom = uint32(j.sources[s].Parts), j.sources[s].custom
 		}
-		slot.fields = j.Take(8 * abi.RunFields(slot.parts) * p.cells(j))
+		fields := abi.RunFields(slot.parts)
+		if slot.custom != nil {
+			fields = len(slot.custom.Start)
+		}
+		slot.fields = j.Take(8 * fields * p.cells(j))
 		p.slots = append(p.slots, slot)
 	}
 	if merges(j.t) && slices.ContainsFunc(j.sources, func(s source) bool { return len(s.ordered) > 0 }) {
@@ -123,7 +124,11 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 		if err != nil {
 			return err
 		}
-		if err := q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, p.of(j, s)); err != nil {
+		merge := q.MergeRuns
+		if s.custom != nil {
+			merge = q.Of(s.custom.kernels).CustomMerge
+		}
+		if err := merge(from.Runs, j.buckets.Count, b.Groups, values, p.of(j, s)); err != nil {
 			return err
 		}
 	}
@@ -166,6 +171,12 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 		}
 		for _, a := range slot.outputs {
 			if p.order != nil && ordered(j.t.Aggregates[a]) {
+				continue
+			}
+			if slot.custom != nil {
+				if err := q.Of(slot.custom.kernels).CustomValues(p.of(j, slot), j.buckets, j.At(p.values[a])); err != nil {
+					return err
+				}
 				continue
 			}
 			kernel := aggregates[j.t.Aggregates[a].Name]

@@ -19,6 +19,8 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
 )
@@ -60,11 +62,13 @@ func (a *counting) Resample(ctx context.Context, t *resample.Task, consume func(
 	return o, err
 }
 
-// planned plans a request.
-func planned(t testing.TB, form string) *resample.Plan {
+// planned plans a request, which may define aggregates.
+func planned(t testing.TB, form string, define ...custom.Source) *resample.Plan {
+	l, err := custom.AddTo(aggregate.Library{}, define)
+	require.NoError(t, err)
 	f, err := url.ParseQuery(form)
 	require.NoError(t, err)
-	r, err := resample.Parse(f, time.UnixMilli(1_790_000_000_000), resample.Known{Parser: parser.NewParser(parser.Options{})})
+	r, err := resample.Parse(f, time.UnixMilli(1_790_000_000_000), resample.Known{Parser: parser.NewParser(parser.Options{}), Aggregates: l})
 	require.NoError(t, err, form)
 	p, err := resample.NewPlan(r)
 	require.NoError(t, err, form)
@@ -155,8 +159,8 @@ func same(t testing.TB, want, got *resample.Result, what string) {
 }
 
 // check compares what a machine makes of a request with what the cores do.
-func check(t testing.TB, a *counting, q storage.Queryable, form, what string) {
-	p := planned(t, form)
+func check(t testing.TB, a *counting, q storage.Queryable, form, what string, define ...custom.Source) {
+	p := planned(t, form, define...)
 	want, err := resample.New(resample.Options{}).Run(t.Context(), q, p)
 	require.NoError(t, err, what)
 	defer want.Release()

@@ -52,13 +52,22 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 		return o, unsuited(reason)
 	}
 	o.Stages.Link = m.Link()
+	custom := programsOf(t.Plan)
+	if err := custom.hold(m); err != nil {
+		return o, err
+	}
+	if len(custom) > 0 {
+		o.Stages.Compiled = time.Since(start)
+		o.Stages.Waited = o.Stages.Compiled
+	}
+	defer func() { err = errors.Join(err, custom.release(m)) }()
 	m.Store.Sweep()
 	spaces := []*pipeline.Workspace{&m.Large}
 	if t.Selection.NumSamples() <= smallTask && len(t.GroupOf)*t.Grid.N() <= smallTask {
 		spaces = []*pipeline.Workspace{&m.Small, &m.Large}
 	}
 	for _, s := range spaces {
-		err = m.Run(ctx, s, &m.Large, &o.Stages, func(s *pipeline.Workspace) error { return compute(m, s, t, consume, &o) })
+		err = m.Run(ctx, s, &m.Large, &o.Stages, func(s *pipeline.Workspace) error { return compute(m, s, t, custom, consume, &o) })
 		if u := (*pipeline.Unsuited)(nil); !errors.As(err, &u) {
 			break // or the other workspace has more memory
 		}
@@ -75,6 +84,7 @@ type job struct {
 	t       *resample.Task
 	out     *Outcome
 	consume func(*resample.Cells) error
+	custom  programs
 	sources []source
 	buckets launch.Buckets
 	fuses   bool // decoding and counting are one kernel
@@ -110,15 +120,15 @@ type product interface {
 	results(j *job, fetched []byte) error
 }
 
-func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, consume func(*resample.Cells) error, o *Outcome) error {
-	j := &job{t: t, out: o, consume: consume}
+func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
+	j := &job{t: t, out: o, consume: consume, custom: custom}
 	j.Job = &pipeline.Job{
 		Machine: m, Workspace: s, Program: j, Ended: t.Ended, Stages: &o.Stages,
 		Selected: layout.Selected{Sel: t.Selection, GroupOf: t.GroupOf, Groups: t.Groups},
 	}
 	from, to := t.Reads()
 	j.Selected.From, j.Selected.To = from, to-1
-	j.sources = sourcesOf(t)
+	j.sources = sourcesOf(t, custom)
 	j.fuses = fuses(t, j.sources)
 	o.Stages.Fused = j.fuses
 	g := t.Grid
@@ -223,6 +233,12 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 			continue
 		}
 		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
+		if s.custom != nil {
+			if err := q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := q.CountUniqs(&b.Batch, k, to.Runs, points); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 type source struct {
 	resample.Source
 	fields    int            // that are stored of a state
+	custom    *program       // that makes the states, or nil
 	ordered   []int          // aggregates of the request that are of the order of values
 	quantiles layout.Section // float64, one for each of them
 }
@@ -28,13 +29,20 @@ func (s *source) bytes(t *resample.Task) int {
 	if len(s.ordered) > 0 && !merges(t) {
 		n += 4 + 8*len(s.ordered)
 	}
+	if s.custom != nil && !merges(t) {
+		n += 8
+	}
 	return n
 }
 
-// sourcesOf are the sources of a task.
-func sourcesOf(t *resample.Task) (all []source) {
+// sourcesOf are the sources of a task, with the programs of those that are custom. Of states that do
+// not merge, these make the results at once.
+func sourcesOf(t *resample.Task, custom programs) (all []source) {
 	for _, of := range t.Sources() {
-		s := source{Source: of, fields: abi.RunFields(uint32(of.Parts))}
+		s := source{Source: of, fields: abi.RunFields(uint32(of.Parts)), custom: custom[t.Aggregates[of.Outputs[0]].Definition]}
+		if s.custom != nil && merges(t) {
+			s.fields = len(s.custom.Start)
+		}
 		for _, a := range of.Outputs {
 			if ordered(t.Aggregates[a]) {
 				s.ordered = append(s.ordered, a)
@@ -53,7 +61,7 @@ var fusedLongest = 1.0
 // which its bucket begins, so that buckets longer than chunks would leave most threads without
 // one. It does not change a bit of the answer.
 func fuses(t *resample.Task, sources []source) bool {
-	if len(sources) != 1 || sources[0].Differences || len(sources[0].ordered) > 0 || !t.Grid.Apart() {
+	if len(sources) != 1 || sources[0].custom != nil || sources[0].Differences || len(sources[0].ordered) > 0 || !t.Grid.Apart() {
 		return false
 	}
 	return t.Grid.Longest() <= int64(fusedLongest*float64(layout.ChunkSpan(t.Selection)))
@@ -65,7 +73,7 @@ type made struct {
 	begins cuda.Pointer // uint32 a run: see launch.Order
 	keys   cuda.Pointer // of the batch's samples
 	again  cuda.Pointer // float64 a run: an aggregate that is aggregated again
-	found  cuda.Pointer // float64 a run for each ordered aggregate
+	found  cuda.Pointer // float64 a run for each ordered aggregate, or one for a custom one
 }
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
@@ -87,6 +95,9 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 		if len(s.ordered) > 0 && !merges(j.t) {
 			m.begins, m.found, m.keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
 		}
+		if s.custom != nil && !merges(j.t) {
+			m.found = take(8)
+		}
 		j.product.stays(j, i, b, &m)
 		all = append(all, m)
 	}
@@ -95,6 +106,9 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 
 // madeOf is aggregate a of the request as kernels know it, of the runs of source s.
 func (j *job) madeOf(s, a int, m *made) launch.Made {
+	if j.sources[s].custom != nil {
+		return launch.Made{Aggregate: abi.Found, Found: m.found}
+	}
 	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
 		return launch.Made{Aggregate: abi.Found, Found: m.found + cuda.Pointer(8*m.Cells*uint64(i))}
 	}

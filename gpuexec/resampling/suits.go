@@ -8,6 +8,7 @@ import (
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 )
 
 // aggregates are those that kernels make of states, by name.
@@ -44,13 +45,26 @@ var _ = [1]int{}[onDevice-(abi.CountPart|abi.SumPart|abi.MeanPart|abi.ExtremesPa
 
 // Suits says why a plan cannot be computed on a GPU, whatever its data, or nothing.
 func Suits(p *resample.Plan) string {
+	customs := 0
+	for _, d := range definitionsOf(p) {
+		code, reason := custom.PortableOf(d)
+		if reason != "" {
+			return fmt.Sprintf("a custom aggregate needs the cores: %s: %s", d.Name, reason)
+		}
+		if code != nil {
+			customs++
+		}
+	}
+	if customs > mostPrograms {
+		return fmt.Sprintf("more than %d custom aggregates are not computed at once on the GPU", mostPrograms)
+	}
 	for _, a := range p.Aggregates {
-		if _, ok := aggregates[a.Name]; !ok && !ordered(a) {
+		if _, ok := aggregates[a.Name]; !ok && !ordered(a) && a.Own == nil {
 			return fmt.Sprintf("the aggregate %s is not on the GPU yet", a.Text)
 		}
 	}
 	if r := p.Reaggregate; r != nil {
-		if _, ok := aggregates[r.Name]; !ok {
+		if _, ok := aggregates[r.Name]; !ok && r.Own == nil {
 			return fmt.Sprintf("aggregating again by %s is not on the GPU yet", r.Name)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // rooms are the folders below kernels that have kernels, each above those that it includes from.
 // Queries need the first five.
-var rooms = []string{"decode", "values", "window", "group", "resample", "probe", "historic"}
+var rooms = []string{"decode", "values", "window", "group", "resample", "custom", "probe", "historic"}
 
 // kernel is what the source of one says.
 type kernel struct {

@@ -9,6 +9,7 @@
 #include "launch.h"
 #include "machine.h"
 #include "memory.h"
+#include "program.h"
 #include "stream.h"
 
 using namespace host;
@@ -18,6 +19,8 @@ namespace {
 struct Module {
   int device;
   std::string ptx;
+  std::unique_ptr<Program> program;         // of a custom aggregate, or null
+  std::map<std::string, Kernel> functions;  // that were asked for
 };
 
 std::map<int, int>& contexts() {  // how often each device's is retained
@@ -181,7 +184,13 @@ EXPORT int cuModuleLoadDataEx(Module** m, const char* ptx, unsigned n, const int
     if (log) snprintf(log, size, "host driver: no .target");
     return kInvalidPtx;
   }
-  *m = new Module{current_device, ptx};
+  std::string fault;
+  std::unique_ptr<Program> program = Program::read(ptx, fault);
+  if (!fault.empty()) {
+    if (log) snprintf(log, size, "host driver: %s", fault.c_str());
+    return kInvalidPtx;
+  }
+  *m = new Module{current_device, ptx, std::move(program), {}};
   modules().insert(*m);
   return kSuccess;
 }
@@ -199,9 +208,13 @@ EXPORT int cuModuleGetFunction(const Kernel** k, Module* m, const char* name) {
   ENTER(cuModuleGetFunction);
   NEED_CONTEXT;
   if (!modules().count(m)) return kInvalidHandle;
-  *k = find_kernel(name);
+  const Kernel* known = find_kernel(name);
   bool in_ptx = m->ptx.find(std::string(".entry ") + name + "(") != std::string::npos;
-  return *k && in_ptx ? kSuccess : kNotFound;
+  if (!known || !in_ptx) return kNotFound;
+  Kernel& mine = m->functions[name] = *known;
+  mine.program = m->program.get();
+  *k = &mine;
+  return kSuccess;
 }
 
 EXPORT int cuLaunchKernel(const Kernel* k, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz,

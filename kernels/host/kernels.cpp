@@ -25,7 +25,7 @@ struct Caller<f> {
 
 const Kernel* find_kernel(const std::string& name) {
   static const Kernel all[] = {
-#define ENTRY(f, waits) {#f, Caller<f>::call, Caller<f>::sizes, waits},
+#define ENTRY(f, waits) {#f, Caller<f>::call, Caller<f>::sizes, waits, nullptr},
       KERNELS(ENTRY)
 #undef ENTRY
   };

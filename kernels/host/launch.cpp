@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "fiber.h"
+#include "program.h"
 
 namespace host {
 
@@ -143,6 +144,7 @@ std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
   Block b;
   b.kernel = &k;
   b.params = params;
+  program = k.program;
   for (u32 z = 0; z < threads.z; z++) {
     for (u32 y = 0; y < threads.y; y++) {
       for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, 0});

@@ -9,12 +9,15 @@
 
 namespace host {
 
+struct Program;
+
 // A kernel that the library holds.
 struct Kernel {
   const char* name;
   void (*call)(void** params);     // one thread
   std::vector<size_t> (*sizes)();  // of the parameters, in bytes
   bool waits;                      // whether its threads wait for each other
+  Program* program;                // of a custom aggregate that its PTX has, or null
 };
 
 const Kernel* find_kernel(const std::string& name);

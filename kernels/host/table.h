@@ -34,6 +34,9 @@
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
 #include "../resample/state_values.cu"
+#include "../custom/custom_merge.cu"
+#include "../custom/custom_runs.cu"
+#include "../custom/custom_values.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
 #include "../probe/group_sum.cu"
@@ -77,6 +80,9 @@
   X(run_order, true) \
   X(run_rows, true) \
   X(state_values, false) \
+  X(custom_merge, false) \
+  X(custom_runs, false) \
+  X(custom_values, false) \
   X(check, true) \
   X(decode_xor, false) \
   X(group_sum, true) \

@@ -13,7 +13,9 @@
       const i64 *__restrict__ starts, const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every,       \
       u32 buckets, u32 parts, u32 *__restrict__ n, double *__restrict__ fields, u64 cells, u32 *__restrict__ points
 
-#define FUSED_RUNS_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
+// 64 registers a thread: with 5, 6 and 8 blocks a multiprocessor a mean of 1 G samples takes 10.1, 9.6 and
+// 8.6 ms on an H200.
+#define FUSED_RUNS_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
 
 #define FUSED_RUNS_JOB                                                                                        \
   FusedRunsJob {                                                                                              \

@@ -34,6 +34,10 @@ func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	}
 	size := SizeOfTask(t)
 	e, reason := p.estimate(&size, t.Selection, g, forced)
+	if reason == "" && !forced && e[Device]+compiling >= e[Cores] && g.Compiles(t.Plan) {
+		g.Compile(t.Plan)
+		reason = reasonCompiling
+	}
 	if reason != "" {
 		return p.declineTask(reason)
 	}
@@ -53,6 +57,12 @@ func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	return o, nil
 }
 
+// compiling is about as long as a driver takes to compile the kernels of a custom aggregate.
+const compiling = 300 * time.Millisecond
+
+// reasonCompiling is why cores compute a request that would take them less long than compiling.
+const reasonCompiling = "a custom aggregate is being compiled for the GPU"
+
 // declineTask is the outcome of a request that the cores compute.
 func (p *Placer) declineTask(reason string) (resample.Outcome, error) {
 	p.Decline(reason)
@@ -68,11 +78,14 @@ func (p *Placer) TaskOnCores(t *resample.Task, took time.Duration) {
 
 // stages are what a request took on a GPU, by the device's own clock but for the first two.
 func stages(s *pipeline.Stages) (all []resample.Stage) {
+	if s.Compiled > 0 {
+		all = append(all, resample.Stage{Name: "compile", Micros: s.Compiled.Microseconds()})
+	}
 	for _, stage := range []struct {
 		name string
 		took time.Duration
 	}{
-		{"device wait", s.Waited}, {"prepare", s.Prepare}, {"transfer", s.Copy}, {"decode", s.Decode},
+		{"device wait", s.Waited - s.Compiled}, {"prepare", s.Prepare}, {"transfer", s.Copy}, {"decode", s.Decode},
 		{"count_uniqs", s.Window}, {"merge", s.Reduce}, {"fetch back", s.Result},
 	} {
 		all = append(all, resample.Stage{Name: stage.name, Micros: stage.took.Microseconds()})

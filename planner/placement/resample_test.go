@@ -3,12 +3,15 @@ package placement
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -65,6 +68,39 @@ func TestResample(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "cpu", got.Work.Executor)
 	require.Equal(t, 1.0, testutil.ToFloat64(p.declined.WithLabelValues("the cores are expected to be faster")))
+}
+
+// TestResampleCustom: a custom aggregate is compiled in the background where cores are faster than
+// that, and then a GPU computes it; a request that asks for a GPU waits.
+func TestResampleCustom(t *testing.T) {
+	p, _, _ := open(t, 1, nil)
+	planned := func(field string, choice resample.Choice) *resample.Plan {
+		s := custom.Source{Name: "f", State: map[string]string{"x": field}, Add: map[string]string{"x": "x + v"}, Merge: map[string]string{"x": "a.x + b.x"}, Result: "x"}
+		l, err := custom.AddTo(aggregate.Library{}, []custom.Source{s})
+		require.NoError(t, err)
+		of, err := l.Parse("f")
+		require.NoError(t, err)
+		r, err := requestOver(plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 20})
+		require.NoError(t, err)
+		r.Request.Executor, r.Aggregates = choice, []aggregate.Aggregate{of}
+		r, err = resample.NewPlan(&r.Request)
+		require.NoError(t, err)
+		return r
+	}
+	ask := func(field string, choice resample.Choice) *resample.Result {
+		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: counters(t, 2000)}, planned(field, choice))
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, "a custom aggregate is being compiled for the GPU", ask("0", resample.ChooseBySize).Work.Reason)
+	gpus, _ := p.gpus()
+	require.Eventually(t, func() bool { return !gpus[0].Compiles(planned("0", resample.ChooseBySize)) }, time.Minute, time.Millisecond)
+	got := ask("0", resample.ChooseBySize)
+	require.Equal(t, "gpu", got.Work.Executor)
+	require.Equal(t, "compile", got.Work.Stages[3].Name)
+	require.Equal(t, ask("0", resample.ChooseCores).Series, got.Series)
+	require.Equal(t, "gpu", ask("1", resample.ChooseGPU).Work.Executor)
+	require.Equal(t, "gpu", ask("1", resample.ChooseBySize).Work.Executor)
 }
 
 // TestResampleFailure: the cores compute what a GPU fails at, also one that is lost, and a request

@@ -1,11 +1,14 @@
 package placement
 
 import (
+	"fmt"
+	"math/bits"
 	"strings"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -43,12 +46,18 @@ func SizeOfTask(t *resample.Task) Size {
 	s := sizeOver(t.Selection, from, to-1)
 	s.Resampled = true
 	var parts aggregate.Parts
-	buckets := int64(t.Grid.N())
+	buckets, instructions := int64(t.Grid.N()), 0
 	for _, of := range t.Sources() {
 		parts |= of.Parts
 		s.Windows += s.Series * buckets
+		if code, _ := custom.PortableOf(t.Aggregates[of.Outputs[0]].Definition); code != nil {
+			instructions += code.Work()
+		}
 	}
 	s.Function = "resample " + strings.Join(aggregate.PartNames(parts), "+")
+	if instructions > 0 {
+		s.Function += fmt.Sprintf("+2^%d instructions", bits.Len(uint(instructions)))
+	}
 	s.Results = 8 * int64(t.Groups) * buckets * int64(len(t.Aggregates))
 	return s
 }

@@ -63,8 +63,8 @@ type Code struct {
 // maxInstrs is the most instructions of a code: what a byte counts.
 const maxInstrs = 256
 
-// operands is how many registers an operation reads.
-func (op Op) operands() int {
+// Operands is how many registers an operation reads.
+func (op Op) Operands() int {
 	switch op {
 	case Input, Const:
 		return 0
@@ -78,7 +78,7 @@ func (op Op) operands() int {
 
 // reads calls f with the registers that an instruction reads.
 func (in *Instr) reads(f func(r uint8)) {
-	for i := range in.Op.operands() {
+	for i := range in.Op.Operands() {
 		f([]uint8{in.A, in.B, in.C}[i])
 	}
 }
@@ -122,7 +122,7 @@ func (b *builder) add(in Instr) uint8 {
 
 // fold computes an instruction whose operands are constant.
 func (b *builder) fold(in Instr) (Instr, bool) {
-	if in.Op.operands() == 0 {
+	if in.Op.Operands() == 0 {
 		return in, false
 	}
 	var x [3]float64

@@ -24,7 +24,7 @@ func newColumns(c *Code, registers []uint8) columns {
 	}
 	for _, r := range registers {
 		cs.of[r] = make([]float64, block)
-		if c.Instrs[r].Op.operands() > 0 {
+		if c.Instrs[r].Op.Operands() > 0 {
 			cs.run = append(cs.run, r)
 		}
 	}
@@ -36,7 +36,7 @@ func (cs *columns) compute(n int) {
 	for _, r := range cs.run {
 		in := &cs.code.Instrs[r]
 		d, a, b, c := cs.of[r][:n], cs.of[in.A], []float64(nil), []float64(nil)
-		switch in.Op.operands() {
+		switch in.Op.Operands() {
 		case 3:
 			c = cs.of[in.C]
 			fallthrough
@@ -50,7 +50,7 @@ func (cs *columns) compute(n int) {
 // column computes a column: apply for each element.
 func column(op Op, d, a, b, c []float64) {
 	a = a[:len(d)]
-	if op.operands() > 1 {
+	if op.Operands() > 1 {
 		b = b[:len(d)]
 	}
 	switch op {

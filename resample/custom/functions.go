@@ -33,7 +33,7 @@ func (l *lowering) call(n ast.Node, name string, arguments []ast.Node) (value, e
 		}
 		return value{}, l.wrong(n, fmt.Sprintf("there is no function %q", clip(name)), hint)
 	}
-	if want := f.op.operands(); len(arguments) != want && !(f.many && len(arguments) > want) {
+	if want := f.op.Operands(); len(arguments) != want && !(f.many && len(arguments) > want) {
 		return value{}, l.wrong(n, fmt.Sprintf("%s has %d arguments", name, len(arguments)), fmt.Sprintf("give it %d", want))
 	}
 	first, err := l.operand(arguments[0], Number)

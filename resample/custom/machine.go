@@ -10,7 +10,7 @@ import (
 // machine is the memory of a goroutine that runs a program.
 type machine struct {
 	add    columns
-	inputs [inputField][]float64 // columns of add's inputs; nil for those that it does not read
+	inputs [InputField][]float64 // columns of add's inputs; nil for those that it does not read
 	regs   [maxInstrs]float64    // of add's recurrence
 	merge  [maxInstrs]float64    // registers
 	result columns
@@ -22,7 +22,7 @@ func (p *program) newMachine() *machine {
 		switch {
 		case in.Op == Const:
 			m.regs[r] = in.number()
-		case in.Op == Input && in.A < inputField:
+		case in.Op == Input && in.A < InputField:
 			m.inputs[in.A] = m.add.of[r]
 		}
 	}
@@ -94,25 +94,25 @@ func setWindow(own []float64, in *aggregate.Runs, run *bucket.Run) {
 
 // fill puts samples lo to hi, hi excluded, of runs that follow one another into the inputs.
 func (m *machine) fill(in *aggregate.Runs, runs []bucket.Run, lo, hi int) {
-	if to := m.inputs[inputV]; to != nil {
+	if to := m.inputs[InputV]; to != nil {
 		copy(to, in.Values[lo:hi])
 	}
-	if to := m.inputs[inputT]; to != nil {
+	if to := m.inputs[InputT]; to != nil {
 		for i, t := range in.Times[lo:hi] {
 			to[i] = float64(t)
 		}
 	}
-	if to := m.inputs[inputPrevV]; to != nil {
+	if to := m.inputs[InputPrevV]; to != nil {
 		to[0] = in.Values[max(lo-1, 0)]
 		copy(to[1:], in.Values[lo:hi-1])
 	}
-	if to := m.inputs[inputPrevT]; to != nil {
+	if to := m.inputs[InputPrevT]; to != nil {
 		to[0] = float64(in.Times[max(lo-1, 0)])
 		for i, t := range in.Times[lo : hi-1] {
 			to[1+i] = float64(t)
 		}
 	}
-	if to := m.inputs[inputFirst]; to != nil {
+	if to := m.inputs[InputFirst]; to != nil {
 		clear(to[:hi-lo])
 	}
 	for i := range runs {
@@ -125,13 +125,13 @@ func (m *machine) first(in *aggregate.Runs, at, lo int) {
 	if at < lo {
 		return
 	}
-	if to := m.inputs[inputPrevV]; to != nil {
+	if to := m.inputs[InputPrevV]; to != nil {
 		to[at-lo] = in.Values[at]
 	}
-	if to := m.inputs[inputPrevT]; to != nil {
+	if to := m.inputs[InputPrevT]; to != nil {
 		to[at-lo] = float64(in.Times[at])
 	}
-	if to := m.inputs[inputFirst]; to != nil {
+	if to := m.inputs[InputFirst]; to != nil {
 		to[at-lo] = 1
 	}
 }
@@ -208,7 +208,7 @@ func (p *program) results(in []aggregate.State, _ float64, out []float64) {
 			if instr.Op != Input {
 				continue
 			}
-			at := int(instr.A) - int(resultField)
+			at := int(instr.A) - int(ResultField)
 			if at < 0 {
 				at = len(p.fields) + int(instr.A)
 			}

@@ -46,9 +46,9 @@ func newPlan(c *Code, fields int) plan {
 	}
 	for r := range c.Instrs {
 		in := &c.Instrs[r]
-		if in.Op == Input && in.A >= inputField {
+		if in.Op == Input && in.A >= InputField {
 			stateful[r] = true
-			before[in.A-inputField] = r
+			before[in.A-InputField] = r
 		}
 		in.reads(func(a uint8) { stateful[r] = stateful[r] || stateful[a] })
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -13,19 +12,19 @@ import (
 // The inputs of add: the sample, the one before it in the run (itself at the first), and whether it
 // is the first. Fields follow.
 const (
-	inputV uint8 = iota
-	inputT
-	inputPrevV
-	inputPrevT
-	inputFirst
-	inputField
+	InputV uint8 = iota
+	InputT
+	InputPrevV
+	InputPrevT
+	InputFirst
+	InputField
 )
 
 // The inputs of result. Fields follow.
 const (
-	resultStart uint8 = iota
-	resultEnd
-	resultField
+	ResultStart uint8 = iota
+	ResultEnd
+	ResultField
 )
 
 // program is a compiled Source. A state is its fields in the order of their names, then the start
@@ -61,12 +60,12 @@ func (s *Source) program() (*program, error) {
 		p.kinds = append(p.kinds, v.kind)
 		p.start = append(p.start, l.code.Instrs[v.register].number())
 	}
-	adds := map[string]input{"v": {inputV, Number}, "t": {inputT, Number}, "prev_v": {inputPrevV, Number}, "prev_t": {inputPrevT, Number}, "first": {inputFirst, Truth}}
-	results := map[string]input{"start": {resultStart, Number}, "end": {resultEnd, Number}}
+	adds := map[string]input{"v": {InputV, Number}, "t": {InputT, Number}, "prev_v": {InputPrevV, Number}, "prev_t": {InputPrevT, Number}, "first": {InputFirst, Truth}}
+	results := map[string]input{"start": {ResultStart, Number}, "end": {ResultEnd, Number}}
 	merges := map[string]input{}
 	for i, name := range p.fields {
-		adds[name] = input{inputField + uint8(i), p.kinds[i]}
-		results[name] = input{resultField + uint8(i), p.kinds[i]}
+		adds[name] = input{InputField + uint8(i), p.kinds[i]}
+		results[name] = input{ResultField + uint8(i), p.kinds[i]}
 		merges["a."+name] = input{uint8(i), p.kinds[i]}
 		merges["b."+name] = input{uint8(len(p.fields) + i), p.kinds[i]}
 	}
@@ -81,7 +80,7 @@ func (s *Source) program() (*program, error) {
 		}
 		p.merge = &c
 		for r, in := range c.Instrs {
-			if in.Op.operands() > 0 {
+			if in.Op.Operands() > 0 {
 				p.mergeSteps.instrs = append(p.mergeSteps.instrs, step{in.Op, uint8(r), in.A, in.B, in.C})
 			}
 		}
@@ -95,8 +94,8 @@ func (s *Source) program() (*program, error) {
 		return nil, err
 	}
 	p.result = l.finish([]uint8{v.register})
-	p.window = p.result.input(resultStart) || p.result.input(resultEnd)
-	p.times = p.window || p.add.input(inputT) || p.add.input(inputPrevT)
+	p.window = p.result.input(ResultStart) || p.result.input(ResultEnd)
+	p.times = p.window || p.add.input(InputT) || p.add.input(InputPrevT)
 	p.plan = newPlan(&p.add, len(p.fields))
 	p.pool.New = func() any { return p.newMachine() }
 	return p, nil
@@ -120,7 +119,7 @@ func (p *program) compile(part string, texts map[string]string, inputs map[strin
 			return Code{}, err
 		}
 		own, ofState := inputs[name]
-		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= inputField && in.A != own.number {
+		if in := l.code.Instrs[v.register]; ofState && in.Op == Input && in.A >= InputField && in.A != own.number {
 			// A register of its own, so that fields may become what others were one after another.
 			v.register = l.add(Instr{Op: Copy, Kind: v.kind, A: v.register})
 		}
@@ -147,7 +146,7 @@ func (c *Code) cost() (n int) {
 		switch {
 		case in.Op.library():
 			n += libraryCost
-		case in.Op.operands() > 0:
+		case in.Op.Operands() > 0:
 			n++
 		}
 	}
@@ -169,14 +168,23 @@ func (p *program) definition() *aggregate.Definition {
 		h := held{p}
 		d.Grouped = &aggregate.Definition{
 			Name: d.Name, Aliases: d.Aliases, Reads: aggregate.Times, Own: h, Results: h.results, Reaggregates: d.Reaggregates,
-			Note: d.Note + "; without merge, the samples of a group are held and put in the order of time",
+			Note: d.Note + "; without merge, the samples of a group are held and put in the order of time, by cores",
 		}
 	}
 	return d
 }
 
-// note says how the program is computed.
+// note says what the program takes.
 func (p *program) note() string {
+	text := fmt.Sprintf("custom: %d instructions a sample", p.add.work())
+	if library := p.library(); len(library) > 0 {
+		text += ", on cores alone: " + otherBits(library)
+	}
+	return text
+}
+
+// library are the functions that the program calls whose last bits depend on who computes them.
+func (p *program) library() []string {
 	codes := []*Code{&p.add, &p.result}
 	if p.merge != nil {
 		codes = append(codes, p.merge)
@@ -189,17 +197,13 @@ func (p *program) note() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("custom: %d instructions a sample, interpreted on cores: there is no back end for GPUs", p.add.work())
-	if len(library) > 0 {
-		text += ", where " + strings.Join(slices.Sorted(maps.Keys(library)), ", ") + " would have other bits"
-	}
-	return text
+	return slices.Sorted(maps.Keys(library))
 }
 
 // work is the number of instructions that compute something.
 func (c *Code) work() (n int) {
 	for _, in := range c.Instrs {
-		if in.Op.operands() > 0 {
+		if in.Op.Operands() > 0 {
 			n++
 		}
 	}

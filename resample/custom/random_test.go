@@ -5,91 +5,17 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
+	"github.com/promwarp/promwarp/resample/custom/customtest"
 )
 
-// writer writes random expressions.
-type writer struct {
-	*rand.Rand
-	numbers, truths []string
-}
-
-func (w *writer) of(texts []string) string { return texts[w.IntN(len(texts))] }
-
-func (w *writer) number(depth int) string {
-	if depth == 0 || w.IntN(6) == 0 {
-		return w.of(append([]string{"0", "1", "-1", "2.5", "1e3", "inf", "nan", "0.1", "-0.0"}, w.numbers...))
-	}
-	x := func() string { return w.number(depth - 1) }
-	switch w.IntN(8) {
-	case 0, 1, 2:
-		return "(" + x() + w.of([]string{" + ", " - ", " * ", " / "}) + x() + ")"
-	case 3:
-		return w.of([]string{"min", "max"}) + "(" + x() + ", " + x() + ")"
-	case 4:
-		return w.of([]string{"abs", "sqrt", "floor", "ceil", "exp", "log", "-"}) + "(" + x() + ")"
-	case 5:
-		return "pow(" + x() + ", " + x() + ")"
-	case 6:
-		return "(let x" + fmt.Sprint(depth) + " = " + x() + "; x" + fmt.Sprint(depth) + " * " + x() + ")"
-	}
-	return "(" + w.truth(depth-1) + " ? " + x() + " : " + x() + ")"
-}
-
-func (w *writer) truth(depth int) string {
-	if depth == 0 {
-		return w.of(append([]string{"true", "false"}, w.truths...))
-	}
-	switch w.IntN(4) {
-	case 0:
-		return "(" + w.truth(depth-1) + w.of([]string{" && ", " or ", " == ", " != "}) + w.truth(depth-1) + ")"
-	case 1:
-		return "!(" + w.truth(depth-1) + ")"
-	case 2:
-		return "(" + w.number(depth-1) + " < " + w.number(depth-1) + " <= " + w.number(depth-1) + ")"
-	}
-	return "(" + w.number(depth-1) + w.of([]string{" < ", " > ", " >= ", " == ", " != "}) + w.number(depth-1) + ")"
-}
-
-// randomSource has fields of all kinds: sums and extremes, what depends on other fields, and what
-// stays or changes places.
 func randomSource(r *rand.Rand) Source {
-	s := Source{Name: "random", State: map[string]string{}, Add: map[string]string{}, Merge: map[string]string{}}
-	samples := writer{r, []string{"v", "v", "t", "prev_v", "prev_t"}, []string{"first"}}
-	add, merge, result := samples, writer{Rand: r}, writer{r, []string{"start", "end"}, nil}
-	var numbers []string
-	for i := range 1 + r.IntN(6) {
-		f := fmt.Sprintf("f%d", i)
-		if r.IntN(3) == 0 {
-			s.State[f] = []string{"true", "false"}[r.IntN(2)]
-			add.truths, result.truths, merge.truths = append(add.truths, f), append(result.truths, f), append(merge.truths, "a."+f, "b."+f)
-			continue
-		}
-		s.State[f] = (&writer{Rand: r}).number(1)
-		numbers = append(numbers, f)
-		add.numbers, result.numbers, merge.numbers = append(add.numbers, f), append(result.numbers, f), append(merge.numbers, "a."+f, "b."+f)
-	}
-	for f := range s.State {
-		depth := 1 + r.IntN(3)
-		if !slices.Contains(numbers, f) {
-			s.Add[f] = []string{add.truth(depth), f + " or " + samples.truth(depth), f, samples.truth(depth)}[r.IntN(4)]
-			s.Merge[f] = merge.truth(depth)
-			continue
-		}
-		s.Merge[f] = merge.number(depth)
-		s.Add[f] = []string{
-			add.number(depth), f + " + " + samples.number(depth), samples.number(depth) + " + " + f, "max(" + f + ", " + samples.number(depth) + ")",
-			f, numbers[r.IntN(len(numbers))], samples.number(depth), "first ? v : " + f + " * 0.9 + 0.1 * v",
-		}[r.IntN(8)]
-	}
-	s.Result = result.number(3)
-	return s
+	return Source(customtest.Random(r, customtest.Kinds{Library: true, Times: true}))
 }
 
 // randomRuns are runs of a series, of which some are longer than a block.

@@ -1,0 +1,139 @@
+package launch
+
+import (
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels/ptx"
+)
+
+// maxPrograms is the most programs that stay loaded without a user.
+const maxPrograms = 32
+
+// Programs are the kernels of custom aggregates on one device: of each that was used lately, those
+// of kernels/custom with its program in them. They are compiled when they are first asked for.
+// Programs are safe for concurrent use.
+type Programs struct {
+	Device *cuda.Device
+
+	mu   sync.Mutex
+	all  map[[sha256.Size]byte]*loaded // by the hash of the program
+	uses int                           // so far
+}
+
+// loaded are the kernels of one program.
+type loaded struct {
+	load  func() (*Set, error) // once
+	done  atomic.Bool          // it has come to an end
+	users int
+	used  int // when it was used last, as a number of uses
+}
+
+// Program is what is put into kernels.
+type Program struct {
+	Hash      [sha256.Size]byte // another for another program
+	Kernels   []Kernel
+	Translate func(kernel []byte) []byte // puts the program into the PTX of one of them
+}
+
+// Hold returns the kernels of a program, which it compiles if they are not loaded. They stay loaded
+// until as many calls of Release have been made, at least. Hold must not be called within
+// Device.Do.
+func (p *Programs) Hold(t *Program) (*Set, error) {
+	p.mu.Lock()
+	l := p.all[t.Hash]
+	if l == nil {
+		l = &loaded{}
+		l.load = sync.OnceValues(func() (*Set, error) {
+			defer l.done.Store(true)
+			return load(p.Device, t.Kernels, func(i int) []byte { return t.Translate(ptx.Of(t.Kernels[i].String())) })
+		})
+		if p.all == nil {
+			p.all = map[[sha256.Size]byte]*loaded{}
+		}
+		p.all[t.Hash] = l
+	}
+	p.uses++
+	l.users, l.used = l.users+1, p.uses
+	p.mu.Unlock()
+	s, err := l.load()
+	if err != nil {
+		p.mu.Lock()
+		if p.all[t.Hash] == l {
+			delete(p.all, t.Hash) // so that the next call tries again
+		}
+		p.mu.Unlock()
+	}
+	return s, err
+}
+
+// Loaded reports whether the kernels of a program are loaded.
+func (p *Programs) Loaded(t *Program) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.all[t.Hash]
+	return l != nil && l.done.Load()
+}
+
+// Release lets kernels that Hold returned go: those of the programs that were used least lately are
+// unloaded where there are too many. Nothing of the caller's may use them any more on the device.
+func (p *Programs) Release(t *Program) error {
+	p.mu.Lock()
+	p.all[t.Hash].users--
+	var surplus []*Set
+	for len(p.all) > maxPrograms {
+		var oldest [sha256.Size]byte
+		var of *loaded
+		for hash, l := range p.all {
+			if l.users == 0 && (of == nil || l.used < of.used) {
+				oldest, of = hash, l
+			}
+		}
+		if of == nil {
+			break
+		}
+		delete(p.all, oldest)
+		s, _ := of.load() // which has been, as it had a user
+		surplus = append(surplus, s)
+	}
+	p.mu.Unlock()
+	if len(surplus) == 0 {
+		return nil
+	}
+	return p.Device.Do(func(c *cuda.Context) error {
+		var errs []error
+		for _, s := range surplus {
+			errs = append(errs, s.Unload(c))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// Unload unloads all programs. None may be held.
+func (p *Programs) Unload(c *cuda.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for hash, l := range p.all {
+		delete(p.all, hash)
+		s, err := l.load()
+		if err == nil {
+			err = s.Unload(c)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// CustomKernels are the kernels that a custom aggregate needs, without those that merge states
+// where it does not.
+func CustomKernels(merges bool) []Kernel {
+	if merges {
+		return Custom
+	}
+	return slices.DeleteFunc(slices.Clone(Custom), func(k Kernel) bool { return k == CustomMergeKernel })
+}
