@@ -20,6 +20,7 @@ type worker struct {
 	chunks  []selection.Chunk
 	diffs   []float64
 	runs    aggregate.Runs // that were cut last
+	block   aggregate.Runs // some of them
 	states  []aggregate.State
 	memory  aggregate.Memory // of states
 }
@@ -119,10 +120,11 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 				buckets[k] = run.Bucket
 			}
 		}
-		block := w.runs
+		block := &w.block
+		*block = w.runs
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			w.states = s.contents.Make(w.states, &block, &w.memory)
+			w.states = s.contents.Make(w.states, block, &w.memory)
 			for _, a := range s.outputs {
 				of := &c.Aggregates[a]
 				of.Results(w.states, of.Q, rows[a].Values[at:])
