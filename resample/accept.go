@@ -120,7 +120,7 @@ func (c *accepting) rows(rows []Row, outputs []int, cells *Cells, s, i, count in
 	}
 	for _, a := range outputs {
 		from := cells.row(i, a, len(c.Aggregates), n)
-		to := from[:count:count]
+		to := from[:count] // with room for fillings
 		if !holds {
 			to, room = room[:count:count], room[count:]
 		}

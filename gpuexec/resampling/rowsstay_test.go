@@ -69,7 +69,7 @@ func TestRowsStay(t *testing.T) {
 	for _, series := range []int{3, 300, 1000} {
 		sel := counters(t, series)
 		add(sel, buckets(100)+"mean")
-		add(sel, buckets(150)+"count,max,rate:sum&fill=prev")
+		add(sel, buckets(200)+"count,max,rate:sum&fill=null") // in place
 		add(random(t, r, series, 0, 36_000_000), someHours+"min,last,median")
 	}
 	var wg sync.WaitGroup
