@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -20,23 +21,11 @@ func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
 	if !slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) {
 		return false
 	}
-	return (s.Count == 1 || s.Width <= s.Interval) && s.Width <= int64(fusedWidest*float64(chunkSpan(l)))
+	return (s.Count == 1 || s.Width <= s.Interval) && s.Width <= int64(fusedWidest*float64(layout.ChunkSpan(l.Selection)))
 }
 
 // fusedWidest is the longest window of a fused kernel, in chunks. A test changes it.
 var fusedWidest = 1.0
-
-// chunkSpan is how long a chunk is on average, in ms, by those of some series.
-func chunkSpan(l *cpuexec.Leaf) int64 {
-	var span, chunks int64
-	for cs := range someSeries(l) {
-		if len(cs) > 0 {
-			span += cs[len(cs)-1].MaxT - cs[0].MinT
-			chunks += int64(len(cs))
-		}
-	}
-	return span / max(chunks, 1)
-}
 
 // fusedKernel is the fused kernel of a window function: that for batches with XOR2 chunks if
 // there are any.

@@ -2,17 +2,16 @@ package gpuexec
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
-	"github.com/promwarp/promwarp/selection"
 )
 
 // Unsuited is the error of a leaf that the executor declines.
@@ -91,22 +90,10 @@ func suitsData(l *cpuexec.Leaf) string {
 	return ""
 }
 
-// someSeries yields the chunks of some of a leaf's series, from first to last.
-func someSeries(l *cpuexec.Leaf) iter.Seq[[]selection.Chunk] {
-	return func(yield func([]selection.Chunk) bool) {
-		n := l.Selection.NumSeries()
-		for i := 0; i < n; i += max(1, n/64) {
-			if !yield(l.Selection.Chunks(i)) {
-				return
-			}
-		}
-	}
-}
-
 // inWindow is the number of samples that a window of a leaf holds, by the average
 // distance of samples in some of its series.
 func inWindow(l *cpuexec.Leaf) (n float64) {
-	for cs := range someSeries(l) {
+	for cs := range layout.Some(l.Selection) {
 		samples := 0
 		for k := range cs {
 			samples += int(cs[k].Samples)

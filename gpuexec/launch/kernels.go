@@ -36,6 +36,8 @@ const (
 	GroupRankKernel
 	GroupResultKernel
 	CountUniqsKernel
+	FusedRunsKernel
+	FusedRunsMixedKernel
 	GroupOrderKernel
 	MergeRunsKernel
 	OrderKeysKernel
@@ -82,6 +84,8 @@ var names = [numKernels]string{
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
 	CountUniqsKernel:             "count_uniqs",
+	FusedRunsKernel:              "fused_runs",
+	FusedRunsMixedKernel:         "fused_runs_mixed",
 	GroupOrderKernel:             "group_order",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
@@ -107,7 +111,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
+	Resample = []Kernel{CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
 	Custom   = []Kernel{CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
@@ -536,6 +540,50 @@ type CountUniqs struct {
 // Launch puts the kernel on a queue.
 func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
+// FusedRunsParameters are those that several kernels have.
+type FusedRunsParameters struct {
+	First      cuda.Pointer // const u32*
+	Tiles      uint32
+	Slab       cuda.Pointer // const u8*
+	Entries    cuda.Pointer // const Entry*
+	Wide       cuda.Pointer // const SeriesChunk*
+	Since      int64
+	Count      uint32
+	Fault      cuda.Pointer // u64*
+	FaultBase  uint64
+	Starts     cuda.Pointer // const i64*
+	Ends       cuda.Pointer // const i64*
+	FirstStart int64
+	FirstEnd   int64
+	Every      int64
+	Buckets    uint32
+	Parts      uint32
+	N          cuda.Pointer // u32*
+	Fields     cuda.Pointer // double*
+	Cells      uint64
+	Points     cuda.Pointer // u32*
+}
+
+// FusedRuns has the parameters of the kernel fused_runs: see kernels/resample/fused_runs.cu.
+type FusedRuns struct {
+	FusedRunsParameters
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedRuns) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+}
+
+// FusedRunsMixed has the parameters of the kernel fused_runs_mixed: see kernels/resample/fused_runs_mixed.cu.
+type FusedRunsMixed struct {
+	FusedRunsParameters
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedRunsMixed) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
 // GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.

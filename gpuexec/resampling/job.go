@@ -87,6 +87,7 @@ type job struct {
 	custom  programs
 	sources []source
 	buckets launch.Buckets
+	fuses   bool // decoding and counting are one kernel
 	product product
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
@@ -124,6 +125,8 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custo
 	from, to := t.Reads()
 	j.Selected.From, j.Selected.To = from, to-1
 	j.sources = sourcesOf(t, custom)
+	j.fuses = fuses(t, j.sources)
+	o.Stages.Fused = j.fuses
 	g := t.Grid
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Count: uint32(g.N()), Apart: g.Apart(), Since: from,
@@ -177,6 +180,7 @@ func (j *job) place() error {
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
 	r.Runs += more
+	r.Fuses = j.fuses
 	return j.Lay(r)
 }
 
@@ -207,7 +211,7 @@ func (j *job) Arrange(*pipeline.Slot) {}
 
 // Decode implements pipeline.Program.
 func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
-	if b.Chunks == 0 {
+	if b.Chunks == 0 || j.fuses {
 		return nil
 	}
 	return q.DecodeSeries(&b.Batch, true, j.Report(b.Number))
@@ -217,9 +221,14 @@ func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
 func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
 	for i, to := range all {
-		s, k := &j.sources[i], j.buckets
+		s, k, points := &j.sources[i], j.buckets, j.At(j.points)+cuda.Pointer(4*b.Base)
+		if j.fuses {
+			if err := q.FusedRuns(&b.Batch, k, to.Runs, points, j.Report(b.Number)); err != nil {
+				return err
+			}
+			continue
+		}
 		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
-		points := j.At(j.points) + cuda.Pointer(4*b.Base)
 		if s.custom != nil {
 			if err := q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points); err != nil {
 				return err

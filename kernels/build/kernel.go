@@ -53,8 +53,8 @@ func parseAll(root string) (all []*kernel, err error) {
 }
 
 var (
-	entry   = regexp.MustCompile(`(?m)^KERNEL (?:MAX_THREADS\(\d+\) |[A-Z]+_THREADS )?([a-z0-9_]+)\(([^()]*)\) \{`)
-	list    = regexp.MustCompile(`(?m)^#define ([A-Z]+_PARAMETERS)((?:.*\\\n)*.*)$`)
+	entry   = regexp.MustCompile(`(?m)^KERNEL (?:MAX_THREADS\(\d+\) |[A-Z_]+_THREADS )?([a-z0-9_]+)\(([^()]*)\) \{`)
+	list    = regexp.MustCompile(`(?m)^#define ([A-Z_]+_PARAMETERS)((?:.*\\\n)*.*)$`)
 	include = regexp.MustCompile(`(?m)^#include "([^"]+)"`)
 	waiting = regexp.MustCompile(`\b(barrier|shuffle_down)\(`)
 )

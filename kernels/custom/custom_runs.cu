@@ -9,7 +9,6 @@
 //   state is in registers.
 // Bytes per sample: reads 16, in rows of 256 a warp. Writes 4 a run, and 8 a field or a result.
 // Operations per sample: those of the program, and 6 to find out whether it is the bucket's.
-#include "../values/step_range.h"
 #include "../resample/run.h"
 #include "custom.h"
 

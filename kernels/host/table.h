@@ -26,6 +26,8 @@
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
 #include "../resample/count_uniqs.cu"
+#include "../resample/fused_runs.cu"
+#include "../resample/fused_runs_mixed.cu"
 #include "../resample/group_order.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/order_keys.cu"
@@ -70,6 +72,8 @@
   X(group_rank, true) \
   X(group_result, false) \
   X(count_uniqs, false) \
+  X(fused_runs, false) \
+  X(fused_runs_mixed, false) \
   X(group_order, true) \
   X(merge_runs, true) \
   X(order_keys, false) \

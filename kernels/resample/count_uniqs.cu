@@ -14,7 +14,6 @@
 //   once: 4, and 8 a field: fields[f][(tile*buckets+k)*32+lane].
 // Operations per sample: 6 for the sum, 4 for extremes, 4 for squares, 12 for areas, and 6 to find
 //   out whether it is the bucket's.
-#include "../values/step_range.h"
 #include "run.h"
 
 const u32 kSamplesAhead = 4;  // samples loaded at once
@@ -69,7 +68,9 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
       w.at += passed * 32;
     }
     if (r.s.n > 0) {
-      r.template end<differences>(job, k);
+      r.end(end);
+      if (!r.sure()) sum_again<differences>(job, k).give(r.s);
+      r.square();
       runs++;
     }
     out.n[job.cell(k)] = r.s.n;
@@ -82,10 +83,9 @@ DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
 
 template <bool differences>
 DEVICE u32 count_uniqs_of(const RunsJob& job, const States& out) {
-  const Parts sums = kCountPart | kSumPart | kMeanPart, usual = sums | kExtremesPart | kEndsPart | kSquaresPart;
-  if (!(out.parts & ~sums)) return count_uniqs_of<sums, differences>(job, out);
-  if (!(out.parts & ~usual)) return count_uniqs_of<usual, differences>(job, out);
-  return count_uniqs_of<usual | kWeightedPart, differences>(job, out);
+  if (!(out.parts & ~kSums)) return count_uniqs_of<kSums, differences>(job, out);
+  if (!(out.parts & ~kUsual)) return count_uniqs_of<kUsual, differences>(job, out);
+  return count_uniqs_of<kAllParts, differences>(job, out);
 }
 
 KERNEL COUNT_THREADS count_uniqs(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,

@@ -33,4 +33,23 @@ struct Buckets {
     }
     return lo;
   }
+
+  // The number of buckets that begin at time t or before it.
+  DEVICE u32 begun(i64 t) const {
+    if (every > 0) {
+      if (t < first_start) return 0;
+      u64 n = (u64)(t - first_start) / (u64)every + 1;
+      return n < count ? (u32)n : count;
+    }
+    u32 lo = 0, hi = count;
+    while (lo < hi) {
+      u32 mid = (lo + hi) / 2;
+      if (starts[mid] > t) {
+        hi = mid;
+      } else {
+        lo = mid + 1;
+      }
+    }
+    return lo;
+  }
 };

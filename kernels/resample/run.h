@@ -1,6 +1,7 @@
 // A run while it is counted: the samples of one series in one bucket, of which all parts of the
 // state are made in one visit.
 #pragma once
+#include "../values/step_range.h"
 #include "../window/walker.h"
 #include "round_timestamps.h"
 #include "state.h"
@@ -94,26 +95,39 @@ DEVICE void add_finite(double v, double& sum, double& lost) {
   sum = t;
 }
 
-// A sum, and what it lacks or, where it is not finite, the mean.
+// A sum, and what it lacks or, where it is not finite, the mean: for where the sum overflows or has
+// values that are not finite.
 struct SumOrMean {
   double sum, lost;
+  State mean;
+
+  DEVICE void begin() { *this = SumOrMean{0, 0, State{0, 0, 0, 0}}; }
+
+  DEVICE void add(double v) {
+    add_compensated(v, sum, lost);
+    add_value<kAvg>(mean, v);
+  }
+
+  DEVICE void give(RunState& s) const {
+    s.sum = sum;
+    s.lost = is_finite(sum) ? lost : result<kAvg>(mean);
+  }
 };
 
-// Makes the sum of bucket k anew, sample by sample, for where it overflows or has values that are
-// not finite.
+// Makes the sum of bucket k anew, sample by sample.
 template <bool differences>
 NOINLINE SumOrMean sum_again(RunsJob job, u32 k) {
   Source s = source_from<differences>(job, job.buckets.start(k));
-  SumOrMean all{0, 0};
-  State mean{0, 0, 0, 0};
-  for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) {
-    double v = s.value<differences>(value_at(s.at, job.c));
-    add_compensated(v, all.sum, all.lost);
-    add_value<kAvg>(mean, v);
-  }
-  if (!is_finite(all.sum)) all.lost = result<kAvg>(mean);
+  SumOrMean all;
+  all.begin();
+  for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) all.add(s.value<differences>(value_at(s.at, job.c)));
   return all;
 }
+
+// What requests mostly ask for: what kernels have a loop for.
+const Parts kSums = kCountPart | kSumPart | kMeanPart;
+const Parts kUsual = kSums | kExtremesPart | kEndsPart | kSquaresPart;
+const Parts kAllParts = kUsual | kWeightedPart;
 
 // A run of which the parts `made` are made, or fewer.
 template <Parts made>
@@ -160,18 +174,18 @@ struct Run {
     }
   }
 
-  // Ends a run of at least one sample, of bucket k.
-  template <bool differences>
-  DEVICE void end(const RunsJob& job, u32 k) {
-    if (made & kWeightedPart) {
-      held(job.buckets.end(k));
-      s.span = (double)(job.buckets.end(k) - s.first_at);
-    }
-    if (!is_finite(s.sum) || !is_finite(s.lost)) {
-      SumOrMean right = sum_again<differences>(job, k);
-      s.sum = right.sum;
-      s.lost = right.lost;
-    }
+  // Ends a run of at least one sample, whose bucket ends at `until`, but for its squares.
+  DEVICE void end(i64 until) {
+    if (!(made & kWeightedPart)) return;
+    held(until);
+    s.span = (double)(until - s.first_at);
+  }
+
+  // Whether the sum is that of finite values and does not overflow.
+  DEVICE bool sure() const { return is_finite(s.sum) && is_finite(s.lost); }
+
+  // Makes the squared distances, once the sum is right.
+  DEVICE void square() {
     if (!(made & kSquaresPart)) return;
     if (s.n % 32 != 0) flush();
     double all = one + one_lost;

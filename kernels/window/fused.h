@@ -1,8 +1,7 @@
 // The strategy for windows that share no sample: a policy computes them while the chunks of
 // series are decoded, and no sample is stored in between.
 #pragma once
-#include "../decode/chunk.h"
-#include "../decode/table.h"
+#include "../decode/owned.h"
 #include "policy.h"
 
 // What a fused kernel is given: the series of a batch (tiles of them, and of each the
@@ -21,21 +20,12 @@
 
 #define FUSED_JOB                                                                                                      \
   FusedJob {                                                                                                           \
-    first, tiles, slab, Table{entries, wide, since}, count, drop != 0, fault, fault_base, start, interval, steps, width, \
-        out, reads, counts                                                                                             \
+    {first, tiles, slab, Table{entries, wide, since}, count, fault, fault_base}, drop != 0, start, interval, steps,      \
+        width, out, reads, counts                                                                                      \
   }
 
-DEVICE u32 this_chunk() { return block_x() * threads_x() + thread_x(); }
-
-struct FusedJob {
-  const u32* __restrict__ first;
-  u32 tiles;
-  const u8* __restrict__ slab;
-  Table table;
-  u32 count;
+struct FusedJob : OwnedChunks {
   bool drop;
-  u64* __restrict__ fault;
-  u64 fault_base;
   i64 start, interval;
   u32 steps;
   i64 width;
@@ -43,26 +33,8 @@ struct FusedJob {
   u64* __restrict__ reads;
   SeriesCounts* __restrict__ counts;
 
-  // The tile of series that a tile of chunks belongs to; each has one at least.
-  DEVICE u32 tile_of(u32 chunks) const {
-    u32 lo = 0, hi = tiles;
-    while (hi - lo > 1) {
-      u32 mid = (lo + hi) / 2;
-      if (first[mid] <= chunks) {
-        lo = mid;
-      } else {
-        hi = mid;
-      }
-    }
-    return lo;
-  }
-
   // The counts of this thread's series, in that tile.
   DEVICE SeriesCounts* counts_of(u32 tile) const { return counts + tile * 32 + thread_x() % 32; }
-
-  // The ends of the stated time range of this thread's chunk, and of any.
-  DEVICE i64 earliest() const { return table.range(this_chunk()).from; }
-  DEVICE i64 latest(u32 id) const { return table.range(id).to; }
 
   // The number of windows that begin before time t.
   DEVICE u32 begun(i64 t) const {
@@ -143,40 +115,17 @@ struct Fuse {
   }
 };
 
-// Computes the windows of this thread's chunk: those that begin in its stated time
-// range or in the gap before it; the series' last chunk has all that begin later, too.
-// The thread goes on into the next chunks until the last of them ends. So each window
-// has one owner, and each chunk is decoded, and checked, as a whole by one thread.
-// Returns whether that is all: where f.failed() says that F does not do, another goes
-// through it again.
+// Computes the windows that begin in this thread's chunk: see Owner. Returns whether that is all:
+// where f.failed() says that F does not do, another goes through it again.
 template <bool mixed, class F>
 DEVICE bool fused(const FusedJob& job, F&& f) {
-  u32 id = this_chunk();
-  if (id >= job.count) return true;
-  const Table& table = job.table;
-  u32 place = id / 32, tile = job.tile_of(place);
-  ChunkRef mine = table.ref(id);
-  u32 from = 0, upto = job.steps;
-  if (place > job.first[tile]) {
-    if (mine.len == 0) return true;
-    from = job.begun(job.latest(id - 32));
-  }
-  if (mine.len > 0 && place + 1 < job.first[tile + 1] && table.ref(id + 32).len > 0) upto = job.begun(job.latest(id));
-  Fuse<F> sink(f, job, tile, from, upto);
-  ChunkRef ref = mine;
-  for (u32 chunk = id; ref.len > 0; ref = table.ref(chunk)) {
-    u32 status = decode_either<mixed>(job.slab, ref, sink);
-    if (sink.own) {
-      if (!status && (ref.samples & (kXOR2 - 1)) && (sink.outside || sink.latest > job.latest(id))) status = kOutside;
-      if (status) atomic_min(job.fault, job.fault_base + (u64)id * 256 + status);
-      sink.own = false;
-    }
-    chunk += 32;
-    if (status || sink.k >= upto || chunk / 32 == job.first[tile + 1]) break;
-  }
+  Owner mine;
+  if (!mine.finds(job, job.steps)) return true;
+  Fuse<F> sink(f, job, mine.tile, mine.from, mine.upto);
+  mine.decode<mixed>(job, sink);
   sink.finish();
   if (f.failed()) return false;
-  if (sink.points) atomic_add(&job.counts_of(tile)->points, sink.points);
-  if (sink.most) atomic_max(&job.counts_of(tile)->most, sink.most);
+  if (sink.points) atomic_add(&job.counts_of(mine.tile)->points, sink.points);
+  if (sink.most) atomic_max(&job.counts_of(mine.tile)->most, sink.most);
   return true;
 }

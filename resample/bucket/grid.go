@@ -64,6 +64,14 @@ func (g *Grid) N() int { return len(g.Starts) }
 // Every is the distance in ms between neighbouring Starts, and Ends, or 0 where they differ.
 func (g *Grid) Every() int64 { return g.every }
 
+// Longest is the length in ms of the longest window.
+func (g *Grid) Longest() (ms int64) {
+	for k := range g.Starts {
+		ms = max(ms, g.Ends[k]-g.Starts[k])
+	}
+	return ms
+}
+
 // Apart reports whether no two windows overlap.
 func (g *Grid) Apart() bool { return g.apart }
 
