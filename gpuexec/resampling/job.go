@@ -52,7 +52,7 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 		return o, unsuited(reason)
 	}
 	o.Stages.Link = m.Link()
-	custom := programsOf(t.Plan)
+	custom := programsOf(t)
 	if err := custom.hold(m); err != nil {
 		return o, err
 	}
@@ -222,6 +222,12 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
 	for i, to := range all {
 		s, k, points := &j.sources[i], j.buckets, j.At(j.points)+cuda.Pointer(4*b.Base)
+		if j.fuses && s.custom != nil {
+			if err := q.Of(s.custom.kernels).CustomFused(&b.Batch, k, to.Runs, to.found, points, j.Report(b.Number)); err != nil {
+				return err
+			}
+			continue
+		}
 		if j.fuses {
 			if err := q.FusedRuns(&b.Batch, k, to.Runs, points, j.Report(b.Number)); err != nil {
 				return err

@@ -34,6 +34,8 @@
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
 #include "../resample/state_values.cu"
+#include "../custom/custom_fused.cu"
+#include "../custom/custom_fused_mixed.cu"
 #include "../custom/custom_merge.cu"
 #include "../custom/custom_runs.cu"
 #include "../custom/custom_values.cu"
@@ -80,6 +82,8 @@
   X(run_order, true) \
   X(run_rows, true) \
   X(state_values, false) \
+  X(custom_fused, false) \
+  X(custom_fused_mixed, false) \
   X(custom_merge, false) \
   X(custom_runs, false) \
   X(custom_values, false) \

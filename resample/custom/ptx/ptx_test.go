@@ -63,8 +63,12 @@ func Example() {
 // the host driver finds each register declared, with the types that its instructions take.
 func load(t testing.TB, dev *cuda.Device, p *custom.Portable, about any) {
 	programs := launch.Programs{Device: dev}
+	of := launch.Custom
+	if p.Merge == nil {
+		of = []launch.Kernel{launch.CustomRunsKernel, launch.CustomFusedKernel}
+	}
 	_, err := programs.Hold(&launch.Program{
-		Kernels: launch.CustomKernels(p.Merge != nil), Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
+		Kernels: of, Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
 	})
 	require.NoError(t, err, "%+v", about)
 	require.NoError(t, dev.Do(programs.Unload))
