@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb gpubench kernels hostdriver asan lint fmt clean help
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page
 
 all: build
 
@@ -36,7 +36,21 @@ build:          ## build bin/promwarp, one binary that needs no more than glibc;
 demo:           ## fill a Prometheus with a day of data and compare; ARGS=--once to end after that
 	$(GO) run ./cmd/promwarp demo $(ARGS)
 
-test: lint compiler unit race asan e2e ## everything CI runs
+PAGE := api/page
+# The page's sources are TypeScript; what is built from them is committed, so that building promwarp
+# takes no node.
+node:
+	@command -v npm >/dev/null || { echo "the page is built with node and npm, which are not here: install nodejs 20.19 or later with npm, https://nodejs.org"; exit 1; }
+	@cd $(PAGE) && { cmp -s package-lock.json node_modules/.lock || { npm ci --no-audit --no-fund && cp package-lock.json node_modules/.lock; }; }
+
+page: node      ## build the page, which is committed, from api/page/src
+	cd $(PAGE) && npm run -s types && npm run -s build
+
+check-page: node ## check that the page which is committed is built from its sources
+	@rm -rf $(BUILD)/page && cd $(PAGE) && npm run -s types && PAGE_OUT=$(CURDIR)/$(BUILD)/page npm run -s build
+	diff -r $(BUILD)/page $(PAGE)/dist || { echo "the page is not built from its sources: run make page"; exit 1; }
+
+test: lint compiler check-page unit race asan e2e ## everything CI runs
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:
@@ -105,6 +119,12 @@ bench-duckdb:   ## ask promwarp and DuckDB the same question over the same sampl
 	@mkdir -p $(ANSWERS) && cp examples/answers/package.json bench/duckdb/ask.mjs $(ANSWERS)/
 	npm install --prefix $(ANSWERS) --no-audit --no-fund
 	cd bench && $(GO) run ./duckdb -scripts $(CURDIR)/$(ANSWERS) $(ARGS)
+
+bench-readers:  ## measure remote readers of promwarp beside those of the Prometheus behind it; ARGS='-cases reads -rounds 10'
+	cd bench && $(GO) run ./readers $(ARGS)
+
+scaling:        ## build bin/scaling, one binary that measures how the time of queries falls with cores, without servers; see it with -help
+	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o ../bin/scaling ./scaling
 
 gpubench:       ## build bin/gpubench, one binary that measures a machine's GPU; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X $(PKG).Revision=$(shell git rev-parse --short HEAD)' -o ../bin/gpubench ./gpu

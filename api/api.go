@@ -27,14 +27,17 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
+	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/resampled"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/planner/placement"
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -96,6 +99,12 @@ type Options struct {
 
 	// Dropper is what /api/v1/admin/cache/drop asks. nil when that is disabled.
 	Dropper Dropper
+	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
+	Cancel bool
+	// Caches are what the caches have, of each at most so many selectors; nil is nothing.
+	Caches func(selectors int) []cache.Contents
+	// GPUs are what is known of them; nil is nothing.
+	GPUs func() placement.Report
 
 	// CORSOrigin is what a browser's origin must match; nil is any.
 	CORSOrigin *regexp.Regexp
@@ -139,6 +148,9 @@ type Options struct {
 	ReadStreamSamples int64
 	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
 	ReadChunks remoteserve.Chunks
+	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
+	// of which sends readers what its function makes of what they asked for.
+	ReadReductions map[string]remoteserve.Reduce
 	// ExternalLabels are those that remote read and /federate add to series, as a
 	// Prometheus does with its external_labels; nil is none.
 	ExternalLabels func() labels.Labels
@@ -175,11 +187,12 @@ var anyOrigin = regexp.MustCompile("^(?:.*)$")
 type API struct {
 	o       Options
 	logger  *slog.Logger
-	v1      http.Handler // Prometheus's own, paths from /api/v1
-	queries http.Handler // v1 for the doors that evaluate; large answers are streamed
-	read    http.Handler // remote read
+	v1      http.Handler            // Prometheus's own, paths from /api/v1
+	queries http.Handler            // v1 for the doors that evaluate; large answers are streamed
+	read    map[string]http.Handler // remote read, by path
 	guard   *guard.Guard
 	gate    *admit.Gate
+	active  active.List
 
 	resampled *resampled.Door
 

@@ -12,6 +12,9 @@ import (
 	"github.com/promwarp/promwarp/cache"
 )
 
+// adminDisabled refuses what the admin API alone does.
+const adminDisabled = "admin APIs disabled; --web.enable-admin-api enables them"
+
 // Dropper forgets what it keeps, so that it is fetched again; see cache.Drop.
 type Dropper interface {
 	Drop(mint, maxt int64, selectors ...[]*labels.Matcher) (cache.Dropped, error)
@@ -22,7 +25,7 @@ type Dropper interface {
 // query; what is not given has no bound. all=true stands for everything.
 func (a *API) drop(w http.ResponseWriter, r *http.Request) {
 	if a.o.Dropper == nil {
-		respond.Error(w, http.StatusServiceUnavailable, respond.Unavailable, "admin APIs disabled; --web.enable-admin-api enables them")
+		respond.Error(w, http.StatusServiceUnavailable, respond.Unavailable, adminDisabled)
 		return
 	}
 	if err := r.ParseForm(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
@@ -60,9 +61,6 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
 	}
-	var fetched cache.QueryStats
-	var several fanout.QueryStats
-	ctx = fanout.WithStats(cache.WithStats(ctx, &fetched), &several)
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
 	admit.EvaluationEnded(ctx)
 	if err != nil {
@@ -75,8 +73,9 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, code, typ, err.Error())
 		return
 	}
-	e.Cache = cacheWork(&fetched)
-	e.Upstreams = upstreamWork(&several)
+	did := active.StatsOf(ctx)
+	e.Cache = cacheWork(&did.Cache)
+	e.Upstreams = upstreamWork(&did.Upstreams)
 	e.Settings = a.o.Known()
 	if text {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

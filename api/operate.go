@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/respond"
 )
 
@@ -60,10 +61,16 @@ func postOrPut(h http.Handler) http.Handler {
 	})
 }
 
-// index names the doors.
-func (a *API) index(w http.ResponseWriter, _ *http.Request) {
+// index answers a browser with promwarp's page, and names the doors to all others.
+func (a *API) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	if page.Wanted(r) {
+		page.Index(w, r)
+		return
+	}
 	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus
 
+/                     in a browser: promwarp's page
 /api/v1/query         Prometheus's HTTP API: point a Grafana Prometheus data
 /api/v1/query_range   source at this server's base URL
 /api/v1/...
@@ -79,6 +86,8 @@ func (a *API) index(w http.ResponseWriter, _ *http.Request) {
 /-/healthy  /-/ready  for probes
 /-/reload             POST: read the configuration file again
 /api/v1/admin/cache/drop  POST: forget cached samples (--web.enable-admin-api)
+/api/v1/admin/queries/cancel  POST: cancel a query (--web.enable-admin-api)
+/api/v1/status/queries, cache, gpus  what is under way, kept, and measured
 
 executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
 `)

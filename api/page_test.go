@@ -2,57 +2,39 @@ package api
 
 import (
 	"net/http/httptest"
-	"net/url"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/api/forward"
 )
 
-// Links to Prometheus's pages lead to the upstream's, without its credentials.
-func TestPages(t *testing.T) {
-	parse := func(text string) *url.URL {
-		u, err := url.Parse(text)
-		require.NoError(t, err)
-		return u
+// TestPage: at / a browser gets the page, and all others the list of doors, as text.
+func TestPage(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for _, method := range []string{"GET", "HEAD"} {
+		r := httptest.NewRequest(method, "/", nil)
+		w := do(t, a, r)
+		require.Equal(t, 200, w.Code)
+		require.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"))
+		require.Contains(t, w.Header().Values("Vary"), "Accept")
+		require.Contains(t, w.Body.String(), "/api/v1/query_range")
+
+		r.Header.Set("Accept", "text/html,*/*;q=0.8")
+		w = do(t, a, r)
+		require.Equal(t, 200, w.Code)
+		require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
+		require.Contains(t, w.Header().Values("Vary"), "Accept")
+		require.Equal(t, method == "HEAD", w.Body.Len() == 0)
 	}
-	secretly := parse("https://me:secret@prometheus.example/base%2Fpath/?token=secret#secret")
-	one := newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Base: secretly}} })
-	other := newTestAPI(t, func(o *Options) {
-		o.Remotes = []*forward.Remote{{Base: parse("http://a")}, {Base: parse("http://b")}}
-		o.PagesURL = parse("http://me:secret@pages.example?token=secret")
-	})
-	for path, rest := range map[string]string{
-		"/graph":                                "/graph",
-		"/graph?g0.expr=up&g0.tab=1":            "/graph?g0.expr=up&g0.tab=1",
-		"/graph?g0.expr=sum%28up%29+%3E%0D%0Ax": "/graph?g0.expr=sum%28up%29+%3E%0D%0Ax",
-		"/query?g0.expr=up":                     "/graph?g0.expr=up",
-		"/alerts?search=x":                      "/alerts?search=x",
-		"/tsdb-status":                          "/tsdb-status",
-	} {
-		for _, c := range []struct {
-			a    *API
-			base string
-		}{{one, "https://prometheus.example/base%2Fpath"}, {other, "http://pages.example"}} {
-			w := do(t, c.a, httptest.NewRequest("GET", path, nil))
-			require.Equal(t, 302, w.Code, path)
-			require.Equal(t, c.base+rest, w.Header().Get("Location"))
-			require.NotContains(t, w.Body.String(), "secret")
-		}
-	}
-	// What is a query is answered.
-	for _, path := range []string{"/query?query=1", "/query?query=1&g0.expr=up"} {
-		code, _ := getJSON(t, one, path)
-		require.Equal(t, 200, code, path)
-	}
-	for name, a := range map[string]*API{
-		"data directory":   newTestAPI(t, nil),
-		"no known API":     newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Name: "http://store/read"}} }),
-		"several of which": newTestAPI(t, func(o *Options) { o.Remotes = []*forward.Remote{{Base: parse("http://a")}, {Base: parse("http://b")}} }),
-	} {
-		code, got := getJSON(t, a, "/graph?g0.expr=up")
-		require.Equal(t, 404, code, name)
-		require.Contains(t, got.Error, "web.upstream-url", name)
-	}
+	r := httptest.NewRequest("GET", "/?anything=1", nil)
+	r.Header.Set("Accept", "text/html")
+	script := regexp.MustCompile(`assets/index-[\w-]+\.js`).FindString(do(t, a, r).Body.String())
+	r = httptest.NewRequest("GET", "/"+script, nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := do(t, a, r)
+	require.Equal(t, 200, w.Code)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	require.Less(t, w.Body.Len(), 400<<10, "the page is small")
+	require.Equal(t, 405, do(t, a, httptest.NewRequest("POST", "/"+script, nil)).Code)
+	require.Equal(t, 404, do(t, a, httptest.NewRequest("GET", "/assets/none.js", nil)).Code)
 }

@@ -8,9 +8,9 @@ import (
 	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
 )
 
-// newRead returns the door for remote read.
-func (a *API) newRead() (http.Handler, error) {
-	return remoteserve.New(remoteserve.Options{
+// newRead returns the doors for remote read by their paths.
+func (a *API) newRead() (map[string]http.Handler, error) {
+	plain, err := remoteserve.New(remoteserve.Options{
 		Queryable:         a.o.Queryable,
 		ExternalLabels:    a.o.ExternalLabels,
 		Chunks:            a.o.ReadChunks,
@@ -26,6 +26,14 @@ func (a *API) newRead() (http.Handler, error) {
 		Logger:            a.logger,
 		Registerer:        a.o.Registerer,
 	})
+	if err != nil {
+		return nil, err
+	}
+	doors := map[string]http.Handler{prefix + "/read": plain}
+	for name, reduce := range a.o.ReadReductions {
+		doors[prefix+"/read/"+name] = plain.Reducing(reduce)
+	}
+	return doors, nil
 }
 
 // config is the configuration that /api/v1/status/config shows, with the external labels

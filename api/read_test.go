@@ -24,6 +24,8 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
+	remoteserve "github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // newReadClient returns a client of promwarp's for the server at base.
@@ -117,6 +119,21 @@ func TestRemoteReadOptions(t *testing.T) {
 	require.ErrorContains(t, err, `"all"`)
 	w := do(t, newTestAPI(t, nil), httptest.NewRequest(http.MethodGet, "/api/v1/read", nil))
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+// TestReadReductions: each reduction is a door of its own beside the plain one.
+func TestReadReductions(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) {
+		o.ReadReductions = map[string]remoteserve.Reduce{
+			"nothing": func(context.Context, remoteserve.Query, *selection.Selection) (*selection.Selection, func(), error) {
+				return selection.Empty(), nil, nil
+			},
+		}
+	})
+	require.Less(t, postRead(t, a, "/api/v1/read/nothing").Body.Len(), postRead(t, a, "/api/v1/read").Body.Len())
+	require.Equal(t, http.StatusOK, postRead(t, a, "/api/v1/read/nothing").Code)
+	require.Equal(t, http.StatusNotFound, postRead(t, a, "/api/v1/read/other").Code)
+	require.Equal(t, http.StatusMethodNotAllowed, do(t, a, httptest.NewRequest(http.MethodGet, "/api/v1/read/nothing", nil)).Code)
 }
 
 // External labels are in what is read and in the configuration, where readers such as

@@ -10,8 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/util/httputil"
 
+	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/openapi"
+	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
@@ -111,7 +113,7 @@ func (a *API) routes() *mux.Router {
 	m := mux.NewRouter().UseEncodedPath().SkipClean(true)
 
 	for path, methods := range evaluated {
-		a.door(m, prefix+path, methods, a.withExecutor(a.gate.Query(a.queries, a.respondNotAdmitted)))
+		a.door(m, prefix+path, methods, a.evaluation(prefix+path, a.queries))
 	}
 	for path, methods := range printed {
 		a.door(m, prefix+path, methods, a.notDeep(a.v1))
@@ -119,7 +121,9 @@ func (a *API) routes() *mux.Router {
 	for path, methods := range here {
 		a.door(m, prefix+path, methods, a.v1)
 	}
-	a.door(m, prefix+"/read", post, whole(a.read))
+	for path, h := range a.read {
+		a.door(m, path, post, whole(h))
+	}
 	a.door(m, prefix+"/status/buildinfo", get, http.HandlerFunc(a.buildInfo))
 	list, only := a.listing(f)
 	for path, methods := range listed {
@@ -133,9 +137,13 @@ func (a *API) routes() *mux.Router {
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
-	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.query), a.respondNotAdmitted)))))
+	a.door(m, prefix+"/admin/queries/cancel", postPut, http.NewCrossOriginProtection().Handler(http.HandlerFunc(a.cancel)))
+	a.door(m, prefix+"/status/queries", get, a.compressed(http.HandlerFunc(a.queryStatus)))
+	a.door(m, prefix+"/status/cache", get, a.compressed(http.HandlerFunc(a.cacheStatus)))
+	a.door(m, prefix+"/status/gpus", get, a.compressed(http.HandlerFunc(a.gpuStatus)))
+	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.evaluation("/query", http.HandlerFunc(a.query)))))
 	a.door(m, openapi.Path, get, a.compressed(a.cors(http.HandlerFunc(openAPI))))
-	a.door(m, "/explain", getPost, a.withJSON(a.withExecutor(a.gate.Query(http.HandlerFunc(a.explain), a.respondNotAdmitted))))
+	a.door(m, "/explain", getPost, a.withJSON(a.evaluation("/explain", http.HandlerFunc(a.explain))))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
 	a.door(m, "/-/ready", getHead, http.HandlerFunc(a.ready))
@@ -143,11 +151,12 @@ func (a *API) routes() *mux.Router {
 	a.door(m, "/-/quit", getPostPut, postOrPut(http.HandlerFunc(a.quit)))
 	a.door(m, "/version", get, http.HandlerFunc(a.version))
 	a.door(m, "/federate", get, a.federation(f))
-	for _, page := range pages {
-		a.door(m, page, get, http.HandlerFunc(a.page))
+	for _, path := range pages {
+		a.door(m, path, get, http.HandlerFunc(a.redirectPage))
 	}
 	a.door(m, "/metrics", getHead, promhttp.HandlerFor(a.o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	a.door(m, "/", getHead, http.HandlerFunc(a.index))
+	a.door(m, "/", getHead, a.compressed(http.HandlerFunc(a.index)))
+	a.door(m, page.Assets+"{name}", getHead, a.compressed(http.HandlerFunc(page.Asset)))
 	if a.o.Pprof {
 		a.door(m, "/debug/pprof/cmdline", get, http.HandlerFunc(pprof.Cmdline))
 		a.door(m, "/debug/pprof/profile", get, http.HandlerFunc(pprof.Profile))
@@ -157,6 +166,12 @@ func (a *API) routes() *mux.Router {
 	}
 	m.NotFoundHandler = a.guard.Door("unknown", a.elsewhere(m))
 	return m
+}
+
+// evaluation has h answer requests whose form was read, once it is their turn, and lists them until
+// they are answered.
+func (a *API) evaluation(door string, h http.Handler) http.Handler {
+	return a.withExecutor(a.active.Watch(door, a.gate.Query(active.Begun(h), a.respondNotAdmitted)))
 }
 
 // door opens path for the given methods, and OPTIONS.

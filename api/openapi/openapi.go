@@ -93,6 +93,28 @@ func paths() object {
 			o["parameters"] = parameters(dropping)
 			return o
 		}),
+		"/api/v1/admin/queries/cancel": each(postPut, func(m string) object {
+			o := done(m+"QueryCancel", "Cancels a query that is under way; needs --web.enable-admin-api", "400", "403", "404", "503")
+			o["parameters"] = parameters(map[string]field{"id": {text: "the query's number, of /api/v1/status/queries"}})
+			return o
+		}),
+		"/api/v1/status/queries": object{"get": shown("queryStatus", "The queries under way, the oldest first")},
+		"/api/v1/status/gpus":    object{"get": shown("gpuStatus", "The GPUs, what they have, and what the machine was measured to do")},
+		"/api/v1/status/cache": object{"get": func() object {
+			o := shown("cacheStatus", "What is cached, by upstream and selector")
+			o["parameters"] = parameters(map[string]field{"limit": {text: "the most selectors of each upstream; defaults to 200"}})
+			o["responses"].(object)["400"] = object{"$ref": "#/components/responses/400"}
+			return o
+		}()},
+	}
+}
+
+// shown is a door that answers with what it shows, under data.
+func shown(id, summary string) object {
+	body := object{"type": "object", "required": []string{"status", "data"}}
+	return object{
+		"operationId": id, "summary": summary,
+		"responses": object{"200": object{"description": "what there is at present", "content": object{"application/json": object{"schema": body}}}},
 	}
 }
 

@@ -9,8 +9,14 @@ import (
 // StartPrometheus starts a Prometheus that answers from the blocks in
 // dir/data and scrapes nothing.
 func StartPrometheus(ctx context.Context, program Program, dir string) (*Process, error) {
+	return StartReader(ctx, program, dir, "")
+}
+
+// StartReader starts a Prometheus that is configured by text, with its files in dir and its
+// samples in dir/data.
+func StartReader(ctx context.Context, program Program, dir, text string) (*Process, error) {
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	addr, err := freeAddr()

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Key encodes a set of matchers: equal sets, in any order and with any
@@ -32,6 +33,11 @@ func Key(matchers []*labels.Matcher) string {
 
 func compareMatchers(a, b *labels.Matcher) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
+}
+
+// Text is a set of matchers as PromQL writes a selector.
+func Text(matchers []*labels.Matcher) string {
+	return (&parser.VectorSelector{Name: FixedName(matchers), LabelMatchers: matchers}).String()
 }
 
 // Parse returns the matchers that a key encodes.

@@ -110,3 +110,11 @@ func (ss Spans) Tiles(tile int64) (n int64) {
 	}
 	return n
 }
+
+// Pairs are the spans as pairs: from, and to, which is not included.
+func (ss Spans) Pairs() (out [][2]int64) {
+	for _, s := range ss {
+		out = append(out, [2]int64{s.From, s.To})
+	}
+	return out
+}

@@ -90,10 +90,10 @@ func (a *Adder) Consume(q *operator.Query, b *operator.Batch) {
 			a.state.reserve(int(a.Groups.Of[b.Lo+i]))
 		}
 	}
-	q.SplitSteps(b, func(w0, w1 int) {
+	q.SplitGroups(b, len(a.first), func(part, parts, w0, w1 int) {
 		for i := range b.N {
-			if b.Counts[i].Mapped > 0 {
-				group, row := int(a.Groups.Of[b.Lo+i]), b.Row(i)
+			if group := int(a.Groups.Of[b.Lo+i]); group%parts == part && b.Counts[i].Mapped > 0 {
+				row := b.Row(i)
 				if a.firsts != nil {
 					a.noteFirsts(group, int32(b.Lo+i), row.Present, w0, w1)
 				}

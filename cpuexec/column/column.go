@@ -24,10 +24,11 @@ type column struct {
 // SharedTimes are the times of a column, shared by all columns that have the same.
 type SharedTimes struct {
 	ts    []int64    // with some spare memory behind it
-	even  EvenRuns   // what ts is made of, or nil
+	runs  Runs       // what ts is made of, or none
 	spare sync.Mutex // held by who uses that
 	hash  uint64
-	refs  int // accounts, guarded by the set's mutex
+	refs  int         // accounts, guarded by the set's mutex
+	lent  atomic.Bool // several columns have had them
 }
 
 // spareSamples is the number of samples that may be put behind a column without
@@ -69,13 +70,13 @@ func (c *column) all() []float64 {
 
 // size is the memory of t in bytes.
 func (t *SharedTimes) size() int64 {
-	return 8*int64(cap(t.ts)) + int64(len(t.even))*int64(unsafe.Sizeof(EvenRun{}))
+	return 8*int64(cap(t.ts)) + 2*int64(cap(t.runs.Late)) + int64(len(t.runs.Even))*int64(unsafe.Sizeof(EvenRun{}))
 }
 
 // mostSize is the most that size may come to once t is interned.
 func (t *SharedTimes) mostSize() int64 {
 	n := int64(len(t.ts))
-	return 8*(n+spareSamples) + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
+	return 8*(n+spareSamples) + 2*n + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
 }
 
 // Release gives the spare memory back that Times.Join borrowed.

@@ -42,14 +42,32 @@ func NewSamples(ts []int64, vs []float64) Samples {
 	return Samples{Times: Times{Own: ts}, Values: vs}
 }
 
-// EvenRuns appends the runs that the shared times and then tail are made of to out, if
-// the list of the shared ones has any.
-func (t Times) EvenRuns(tail []int64, out EvenRuns) EvenRuns {
-	if t.list == nil || t.list.even == nil {
-		return out
+// Runs returns the runs that the shared times and then tail are made of, if the list of the
+// shared ones has any. They may be in scratch.
+func (t Times) Runs(tail []int64, scratch *Runs) Runs {
+	if t.list == nil || len(t.list.runs.Even) == 0 || len(tail) > 0 && tail[len(tail)-1] > far {
+		return Runs{}
 	}
-	return t.list.even.Cut(int32(t.at), int32(t.at+len(t.Shared)), out).Add(tail)
+	all, end := t.list.runs, t.at+len(t.Shared)
+	r := Runs{Even: all.Even.Cut(int32(t.at), int32(end), scratch.Even[:0])}
+	switch {
+	case all.Late == nil:
+	case len(tail) == 0:
+		r.Late = all.Late[t.at:end]
+	default:
+		scratch.Late = append(scratch.Late[:0], all.Late[t.at:end]...)
+		r.Late = scratch.Late
+	}
+	r = r.Add(tail)
+	scratch.Even = r.Even
+	if len(tail) > 0 && r.Late != nil {
+		scratch.Late = r.Late
+	}
+	return r
 }
+
+// Several reports whether other series have the same times, as far as is known.
+func (t Times) Several() bool { return t.list == nil || t.list.lent.Load() }
 
 // Join returns the shared times and then tail in one list. With borrow, it puts tail into
 // the spare memory of the shared list where it may; that list is then the lender, to be

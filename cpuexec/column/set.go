@@ -150,10 +150,11 @@ func (h *Set) intern(t *SharedTimes) *SharedTimes {
 	for _, known := range h.times[t.hash] {
 		if slices.Equal(known.ts, t.ts) {
 			known.refs++
+			known.lent.Store(true)
 			return known
 		}
 	}
-	t.even = findRuns(t.ts)
+	t.runs = findRuns(t.ts)
 	t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
 	h.times[t.hash] = append(h.times[t.hash], t)
 	h.bytes += t.size()

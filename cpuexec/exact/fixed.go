@@ -19,6 +19,7 @@ type Fixed struct {
 	Low, High float64
 	limit     float64 // up to which all sums of x are exact in a float64, when x are
 	Odd       []int32 // samples that are NaN or infinite
+	narrow    narrow
 }
 
 // The exponents of the largest value between which squares of differences and
@@ -60,6 +61,8 @@ func (f *Fixed) Set(vs []float64, from, to int) bool {
 		exact = exact && float64(x)*f.Unit == v
 	}
 	f.Low, f.High = float64(low)-1, float64(high)+1
+	shift := bits.TrailingZeros64(uint64(all))
+	f.narrow = narrow{base: low >> shift, unit: 1, scale: powerOfTwo(shift), most: uint64(high-low) >> shift, shift: shift}
 	if len(f.Odd) > 0 {
 		f.Low, f.High = -f.Max, f.Max
 		exact, all = f.setOdd(vs, from, to)
@@ -117,21 +120,33 @@ func (f *Fixed) Mean(s Int192, n int) (float64, bool) {
 	return v * f.Unit / float64(n), true
 }
 
+// WideEnough is from which numerator on, over n², Variance has an answer for certain.
+func (f *Fixed) WideEnough(root bool) float64 {
+	most := Tolerance/Rounding - 20
+	if root {
+		most = 2*Tolerance/Rounding - 20
+	}
+	least := 18 * f.Max
+	if !f.Exact {
+		least += 3 / Rounding
+	}
+	return least / most * (least / most) * (1 + 1e-9)
+}
+
 // cutoff is how many units a value must be for the part cut off, of less than
 // one unit, to be less than 1e-13 of it.
 const cutoff = 1e13
 
-// Variance is the variance of n values from their sum and that of their
-// squares, in units. It reports false where Prometheus's own answer is too far
-// from the true one for it, or, with root, the answer's root is.
-func (f *Fixed) Variance(sum, squares Int192, n int, root bool) (float64, bool) {
+// Variance is the variance of n values from their sum and the numerator, which is n times the sum
+// of their squares less the square of their sum, in units. It reports false where Prometheus's
+// own answer is too far from the true one for it, or, with root, the answer's root is.
+func (f *Fixed) Variance(sum, numerator float64, n int, root bool) (float64, bool) {
 	count := float64(n)
-	numerator := squares.Times(n).Sub(sum.Mul(sum)).Float()
 	if numerator == 0 {
 		return 0, f.Exact
 	}
 	deviation := math.Sqrt(numerator) / count
-	reach := min(3*f.Max, math.Abs(sum.Float())/count+2*deviation*math.Sqrt(2*count))
+	reach := min(3*f.Max, math.Abs(sum)/count+2*deviation*math.Sqrt(2*count))
 	off := Rounding * (6*reach/deviation + 20)
 	if !f.Exact {
 		off += 3 / deviation

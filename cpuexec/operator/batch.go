@@ -21,8 +21,9 @@ type Batch struct {
 	Retained bool // they do: a sink sets it
 }
 
-// batchBytes is the size of a batch's values that keeps them in a core's cache
-// between the phase that writes and the one that reads them.
+// batchBytes is the size of a batch's values that keeps them in the cores' caches
+// between the phase that writes and the one that reads them, for a pair of cores: each phase
+// ends when the last of its workers does, so more of them need more to share.
 const batchBytes = 1 << 20
 
 // newBatch returns a batch for some of so many series; release gives its memory
@@ -48,7 +49,7 @@ var batchPool = sync.Pool{New: func() any { return new(Batch) }}
 func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err error) {
 	steps := q.Grid.Steps
 	n := int64(8 * steps * batchRows(series, steps, workers))
-	if n <= 2*batchBytes {
+	if n <= int64(max(workers, 2)*batchBytes) {
 		b, release = newBatch(series, steps, workers)
 		return b, release, nil
 	}
@@ -61,7 +62,7 @@ func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err err
 
 // batchRows is how many of so many series a batch holds.
 func batchRows(series, steps, workers int) int {
-	return min(max(batchBytes/(8*steps), 4*workers), 1024, max(series, 1))
+	return min(max(batchBytes*max(workers/2, 1)/(8*steps), 4*workers), 1024, max(series, 1))
 }
 
 // Row is the row of series Lo+i.

@@ -45,13 +45,34 @@ func (q *Query) Free(out Sink, rows []plan.Row) {
 // SplitSteps splits the steps of a batch over the cores: f is called for ranges
 // of whole bitmap words, so that no two goroutines share one.
 func (q *Query) SplitSteps(b *Batch, f func(w0, w1 int)) {
-	points := 0
-	for i := range b.N {
-		points += b.Counts[i].Mapped
-	}
-	workers := min(q.WorkersFor(points), b.Words)
+	workers := min(q.workersFor(b), b.Words)
 	parallel.While(workers, workers, func(_, k int) bool {
 		f(k*b.Words/workers, (k+1)*b.Words/workers)
 		return true
 	})
+}
+
+// SplitGroups splits so many groups and the steps of a batch over the cores: f is called for
+// ranges of whole bitmap words, and for each of them once or for several parts of the groups, of
+// which a part are those with the number part modulo parts.
+func (q *Query) SplitGroups(b *Batch, groups int, f func(part, parts, w0, w1 int)) {
+	workers := q.workersFor(b)
+	if 3*workers <= b.Words || groups == 1 { // the ranges are about equally long
+		q.SplitSteps(b, func(w0, w1 int) { f(0, 1, w0, w1) })
+		return
+	}
+	parts := min(groups, (4*workers+b.Words-1)/b.Words)
+	parallel.While(workers, parts*b.Words, func(_, k int) bool {
+		f(k%parts, parts, k/parts, k/parts+1)
+		return true
+	})
+}
+
+// workersFor is the number of goroutines worth starting for the values of a batch.
+func (q *Query) workersFor(b *Batch) int {
+	points := 0
+	for i := range b.N {
+		points += b.Counts[i].Mapped
+	}
+	return q.WorkersFor(points)
 }

@@ -100,6 +100,18 @@ func TestSplitSteps(t *testing.T) {
 		for w, n := range seen {
 			require.Equal(t, 1, n, "word %d", w)
 		}
+		const groups = 7
+		cells := make([]int, groups*b.Words) // by a goroutine each
+		q.SplitGroups(b, groups, func(part, parts, w0, w1 int) {
+			for g := part; g < groups; g += parts {
+				for w := w0; w < w1; w++ {
+					cells[g*b.Words+w]++
+				}
+			}
+		})
+		for c, n := range cells {
+			require.Equal(t, 1, n, "word %d of group %d", c%b.Words, c/b.Words)
+		}
 		free()
 	}
 }

@@ -11,76 +11,86 @@ import (
 // excluded.
 type bounds struct {
 	lo, hi   []int32
-	from, to int // steps that enclose those with samples
-	total    int // samples in all of them
+	from, to int   // steps that enclose those with samples
+	total    int   // samples in all of them
+	least    int32 // samples in one of them between from and to, at least
+	most     int   // and at most
 	watch    watch
 }
 
-// find fills b with the windows of s over samples at ts, and any with a bitmap of
+// find fills b with the windows of s over samples at the times t, and any with a bitmap of
 // the steps that have a sample. Of an instant selector the window is the newest
-// sample alone. even are the runs that ts consists of; if there are none, the
-// times themselves are looked at.
-func (b *bounds) find(ts []int64, even column.EvenRuns, s Span, any []uint64) dense.Counts {
+// sample alone.
+func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	steps := s.Grid.Steps
 	if cap(b.lo) < steps {
 		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
 	}
 	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
-	b.from, b.to = s.stepsOf(ts)
+	runs := s.useful(t.runs)
+	if len(runs.Even) == 0 {
+		t.list()
+	}
+	b.from, b.to = s.stepsOf(t.at(0), t.at(t.n-1))
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
 	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
 	end := s.Scan.Times(s.Grid.At(b.from))
-	if even = s.useful(even); even != nil {
-		even.NotAfter(end, s.Grid.Interval, hi)
-		even.NotAfter(end-s.Width, s.Grid.Interval, lo)
+	if len(runs.Even) > 0 {
+		runs.NotAfter(end, s.Grid.Interval, hi)
+		runs.NotAfter(end-s.Width, s.Grid.Interval, lo)
 		if s.instant {
 			for k, j := range hi {
 				lo[k] = max(lo[k], j-1)
 			}
 		}
 	} else {
-		s.notAfter(ts, end, lo, hi)
+		s.notAfter(t.list(), end, lo, hi)
 	}
 	for k := b.to; k < steps; k++ {
-		b.lo[k], b.hi[k] = int32(len(ts)), int32(len(ts))
+		b.lo[k], b.hi[k] = int32(t.n), int32(t.n)
 	}
-	return b.count(any, even, s.Grid.Interval)
+	return b.count(any)
 }
 
 // count counts the windows with samples, and these, and notes the former in any.
-func (b *bounds) count(any []uint64, even column.EvenRuns, interval int64) (c dense.Counts) {
+func (b *bounds) count(any []uint64) (c dense.Counts) {
 	clear(any)
-	most, total := int32(0), 0
-	for k := b.from; k < b.to; {
-		if same := b.alike(k, &even, interval); same > 1 {
-			if n := b.hi[k] - b.lo[k]; n > 0 {
-				dense.Row{Present: any}.Mark(k, same)
-				most, total, c.Points = max(most, n), total+int(n)*same, c.Points+same
-			}
-			k += same
-			continue
-		}
-		w := k >> 6
-		end := min(b.to, (w+1)<<6)
-		word, bit := uint64(0), uint64(1)<<(k&63)
-		lo := b.lo[k:end]
-		for i, hi := range b.hi[k:end] {
-			n := hi - lo[i]
-			most = max(most, n)
-			total += int(n)
-			word |= bit & -uint64(uint32(-n)>>31)
-			bit <<= 1
-		}
-		any[w] |= word
-		c.Points += bits.OnesCount64(word)
-		k = end
+	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+	least, most, total, n := spread(lo, hi)
+	for k := n; k < len(hi); k++ {
+		n := hi[k] - lo[k]
+		least, most, total = min(least, n), max(most, n), total+int64(n)
 	}
-	b.total, c.MaxWindow = total, int(most)
+	b.least, b.most, b.total = least, int(most), int(total)
+	c.MaxWindow = b.most
+	c.Points = b.mark(any, 1)
 	if steps := len(b.lo); steps > 0 {
 		c.LastWindow = int(b.hi[steps-1] - b.lo[steps-1])
 	}
 	return c
+}
+
+// mark notes in bitmap, which is clear, the steps whose windows have so many samples or more,
+// and returns how many they are.
+func (b *bounds) mark(bitmap []uint64, samples int32) (points int) {
+	if b.least >= samples {
+		dense.Row{Present: bitmap}.Mark(b.from, b.to-b.from)
+		return b.to - b.from
+	}
+	for k := b.from; k < b.to; {
+		w, end := k>>6, min(b.to, (k>>6+1)<<6)
+		word, bit := uint64(0), uint64(1)<<(k&63)
+		lo := b.lo[k:end]
+		for i, hi := range b.hi[k:end] {
+			word |= bit & -uint64(uint32(samples-1-hi+lo[i])>>31)
+			bit <<= 1
+		}
+		bitmap[w] |= word
+		points += bits.OnesCount64(word)
+		k = end
+	}
+	return points
 }
 
 // alike returns how many steps from k on have windows like its: with as many samples,
@@ -95,7 +105,7 @@ func (b *bounds) alike(k int, e *column.EvenRuns, interval int64) int {
 		return 1
 	}
 	r := &(*e)[0]
-	if lo <= r.From || hi > r.To || interval%r.Every != 0 {
+	if lo <= r.From || hi > r.To || interval%r.Every != 0 || r.Late > 0 {
 		return 1 // windows begin before the run, or end behind it
 	}
 	stride := int32(interval / r.Every)

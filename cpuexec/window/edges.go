@@ -66,6 +66,7 @@ func (e *edges) make(f *frame, instant bool) {
 	e.points = 0
 	x := f.span.extension
 	width := f.span.Width - x.Before - x.After
+	f.list()
 	inside, behind := int32(0), int32(0) // the first samples behind the start and not before the end
 	for k, strides := f.from, [2]int{}; k < f.to; k++ {
 		lo, hi := f.lo[k], f.hi[k]

@@ -51,6 +51,23 @@ func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64)
 	return packedPairsAVX2(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
 }
 
+// extrapolations makes factors and nears of how many ms the last and the first sample of each
+// window of two samples or more come after the ends of the window, which has so many ms, four
+// windows at a time, as long as neither end is extrapolated by half of a distance alone. It
+// returns how many it has made. seconds divides the factors; 0 stands for none.
+func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {
+	n := len(factors) &^ 3
+	if n == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || width >= 1<<31 {
+		return 0
+	}
+	if seconds == 0 {
+		seconds = 1
+	}
+	_, _, _ = nears[n-1], lo[n-1], hi[n-1]
+	c := [6]float64{float64(width), 1000, 1.0 / 1000, 1.0999, seconds, 1}
+	return extrapolationsAVX2(&factors[0], &nears[0], &lo[0], &hi[0], n, &c, 1+slack, 1e-14)
+}
+
 // These do so for n steps, a positive multiple of 4.
 
 //go:noescape
@@ -64,3 +81,6 @@ func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit fl
 
 //go:noescape
 func packedPairsAVX2(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
+
+//go:noescape
+func extrapolationsAVX2(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int

@@ -48,6 +48,8 @@ type Evaluator struct {
 	began   []int32   // samples that start timestamps say something of
 	merged  []int32   // indices of two kinds
 	upTo    []int64   // sums of the values before each
+	squares []uint64  // and of their squares, or products with times
+	offsets []uint32  // of values
 	seconds []float64 // times of samples
 
 	// Steps are the samples per step, less those of frames that have not been counted yet.

@@ -26,8 +26,18 @@ func TestEvenRuns(t *testing.T) {
 		cut := rapid.IntRange(0, len(all)-1).Draw(t, "cut")
 		end := rapid.IntRange(cut, len(all)).Draw(t, "end")
 		known, tail := all[:end], all[end:]
-		even := column.EvenRuns(nil).Add(known)
-		even = even.Cut(int32(cut), int32(end), nil).Add(tail)
+		even := column.Runs{}.Add(known)
+		even.Even = even.Even.Cut(int32(cut), int32(end), nil)
+		if rapid.Bool().Draw(t, "late") { // by less than 40 ms, and nobody overtakes another
+			at := int32(0)
+			for _, r := range even.Even {
+				for ; at < r.To; at++ {
+					all[cut+int(at)] += rapid.Int64Range(0, min(r.Every-1, 40)).Draw(t, "ms")
+				}
+			}
+			even = column.Runs{Late: []uint16{}}.Add(all[cut:end])
+		}
+		even = even.Add(tail)
 		all = all[cut:]
 		requireRuns(t, all, even)
 		if len(all) == 0 {
@@ -46,12 +56,12 @@ func TestEvenRuns(t *testing.T) {
 		anyOf := func() []uint64 { return make([]uint64, (s.Grid.Steps+63)/64) }
 		var want, got bounds
 		wantAny, gotAny := anyOf(), anyOf()
-		wantCounts := want.find(all, nil, s, wantAny)
-		gotCounts := got.find(all, even, s, gotAny)
+		wantCounts := want.find(timesOf(all, column.Runs{}), s, wantAny)
+		gotCounts := got.find(timesOf(all, even), s, gotAny)
 		require.Equal(t, wantAny, gotAny)
 		require.Equal(t, wantCounts, gotCounts)
 		require.Equal(t, want.total, got.total)
-		rest, next := even, got.from
+		rest, next := even.Even, got.from
 		for k := got.from; k < got.to; k++ {
 			if k == next {
 				next += got.alike(k, &rest, s.Grid.Interval)
@@ -76,7 +86,27 @@ func TestEvenRuns(t *testing.T) {
 			require.Equal(t, lo, want.lo[k])
 			require.Equal(t, lo, got.lo[k])
 		}
+		for i := range all {
+			require.Equal(t, all[i], timesOf(all, even).at(i))
+		}
+		for _, before := range []int32{0, 1} {
+			since := make([]float64, len(got.hi))
+			even.Since(got.hi, before, s.Grid.Start, s.Grid.Interval, since)
+			for k, i := range got.hi {
+				if i -= before; i >= 0 && int(i) < len(all) {
+					require.Equal(t, float64(all[i]-s.Grid.At(k)), since[k])
+				}
+			}
+		}
 	})
+}
+
+// timesOf are times that runs are those of, if there are any.
+func timesOf(ts []int64, runs column.Runs) *times {
+	t := &times{}
+	t.set(column.Times{Own: ts}, ts, false)
+	t.runs = runs
+	return t
 }
 
 func drawRun(t *rapid.T) []int64 {
@@ -85,13 +115,13 @@ func drawRun(t *rapid.T) []int64 {
 }
 
 // requireRuns checks that runs, without gaps between them, are those of ts.
-func requireRuns(t require.TestingT, ts []int64, runs column.EvenRuns) {
+func requireRuns(t require.TestingT, ts []int64, runs column.Runs) {
 	at := int32(0)
-	for _, r := range runs {
+	for k, r := range runs.Even {
 		require.Equal(t, at, r.From)
 		require.Less(t, r.From, r.To)
 		for ; at < r.To; at++ {
-			require.Equal(t, ts[at], r.First+int64(at-r.From)*r.Every)
+			require.Equal(t, ts[at], runs.At(k, at))
 		}
 	}
 	require.Len(t, ts, int(at))

@@ -48,6 +48,10 @@ func (sh *shape) extrapolate(toStart float64) float64 {
 	return f
 }
 
+// near is how many times its increase a counter must be beyond at the window's start for the
+// way to zero not to matter: see factorOf.
+func (sh *shape) near() float64 { return sh.toStart / sh.covered * (1 + slack) }
+
 // difference says what extrapolated makes of a window's first and last sample, or
 // lastPairs of its last two.
 type difference int
@@ -63,8 +67,10 @@ const (
 // extrapolation is what the windows of a frame are extrapolated by.
 type extrapolation struct {
 	factor []float64 // of each step; of lastPairs the seconds to divide by
-	shape  []int32   // of each step, an index into shapes
+	shape  []int32   // of each step, an index into shapes, or
 	shapes []shape
+	of     *frame // where each window may have another shape, and what divides it
+	each   float64
 	near   []float64 // of each step, see factorOf
 	pairs  []uint64  // bitmap of the steps with two samples or more
 	points int       // number of them
@@ -88,17 +94,19 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		seconds = secondsOf(f.span.Width)
 	}
 	steps := len(f.lo)
-	e.points = 0
+	e.points, e.of = 0, nil
 	e.factor = slices.Grow(e.factor[:0], steps)[:steps]
 	e.shape = slices.Grow(e.shape[:0], steps)[:steps]
 	e.near = slices.Grow(e.near[:0], steps)[:steps]
 	e.shapes = e.shapes[:0]
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
-	even, last := f.span.useful(f.even), 0
-	if even == nil {
-		e.shapes = slices.Grow(e.shapes, f.to-f.from) // each may be another
+	if kind != gaugeLast && kind != counterLast && (f.runs.Late != nil || len(f.span.useful(f.runs).Even) == 0) {
+		e.makeEach(f, seconds)
+		return
 	}
+	even, last := f.span.useful(f.runs).Even, 0
+	f.list()
 	for k, same := f.from, 1; k < f.to; k += same {
 		same = f.alike(k, &even, f.span.Grid.Interval)
 		n := int(f.hi[k] - f.lo[k])
@@ -114,7 +122,7 @@ func (e *extrapolation) make(f *frame, kind difference) {
 			factor = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
 		default:
 			last = e.shapeOf(f, k, n, last, seconds)
-			factor, near = e.shapes[last].factor, e.shapes[last].toStart/e.shapes[last].covered*(1+slack)
+			factor, near = e.shapes[last].factor, e.shapes[last].near()
 		}
 		factors, shapes, nears := e.factor[k:k+same], e.shape[k:k+same], e.near[k:k+same]
 		for i := range factors {
@@ -246,7 +254,7 @@ func (e *extrapolation) difference(kind difference, k int, first, last float64) 
 // rounded on either side.
 func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
 	if first <= float64(increase*e.near[k])+tiny && increase > 0 && first >= 0 {
-		sh := &e.shapes[e.shape[k]]
+		sh := e.shapeAt(k)
 		if toZero := float64(sh.covered * (first / increase)); toZero < sh.toStart {
 			return sh.extrapolate(toZero)
 		}

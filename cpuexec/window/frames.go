@@ -43,16 +43,23 @@ func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
 		single.countSamples(sc)
-		single.join(t, t.Own, false, f.span)
+		single.set(t, t.Own, false)
+		single.reset(f.span)
 		return single
 	}
-	fr.made.Do(func() { fr.join(t, fr.tail, true, f.span) })
+	fr.made.Do(func() {
+		fr.set(t, fr.tail, true)
+		fr.reset(f.span)
+	})
 	return fr
 }
 
 // known returns the frame that series with times t share, or nil if they have
 // none.
 func (f *Frames) known(t column.Times) *frame {
+	if !t.Several() {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(t.Shared) == 0 {
@@ -116,12 +123,8 @@ func (f *Frames) CountSamples(sc StepCounts) {
 // more.
 func (f *Frames) Release() {
 	for _, fr := range f.all {
-		if fr.lender != nil {
-			fr.lender.Release()
-			fr.lender = nil
-		}
+		fr.release()
 		fr.used.Store(0)
-		fr.ts = nil
 		framePool.Put(fr)
 	}
 	f.all, f.byAddress, f.byContent = nil, nil, nil

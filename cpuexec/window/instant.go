@@ -54,7 +54,7 @@ var StartTimestamp = defineUnnamed(&Function{
 
 // newestTime is newest of the times of samples.
 func newestTime(s *Evaluator) (int, bool) {
-	s.seconds = seconds(s.seconds[:0], s.fr.ts, s.in.Values)
+	s.seconds = seconds(s.seconds[:0], s.fr.list(), s.in.Values)
 	s.in.Values = s.seconds
 	return s.newest(), true
 }

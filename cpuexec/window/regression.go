@@ -44,7 +44,7 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 		return 0, false
 	}
 	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.span.Grid}
-	return slidingRegressions(s.fr.ts, s.in.Values, &s.bounds, &s.fixed, l, s.out), true
+	return slidingRegressions(s.fr.list(), s.in.Values, &s.bounds, &s.fixed, l, s.out), true
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through

@@ -1,5 +1,12 @@
 package window
 
+import (
+	"math"
+
+	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
+
 // oddities tells which windows have samples that are not finite.
 type oddities struct {
 	vs []float64
@@ -30,4 +37,48 @@ const sumCost, varianceCost, regressionCost, quantileCost, deviationCost = 3, 2,
 // slide decides whether to slide over vs, and prepares for it.
 func (s *Evaluator) slide(vs []float64, cost int) bool {
 	return s.bounds.overlap(cost) && s.fixed.Set(vs, int(s.bounds.first()), int(s.bounds.end()))
+}
+
+// slideOffsets decides whether to slide over the values, unpacks them, and prepares for it: as
+// slide does, or, where the values of all windows are narrow, with their offsets, from the packed
+// ones if they are packed. reach is that of exact.Fixed.Narrow.
+func (s *Evaluator) slideOffsets(cost int, reach int64) (offsets []uint32, ok bool) {
+	packed, tail := s.in.Packed, s.in.Values
+	s.in.Unpack(&s.joined)
+	if !s.bounds.overlap(cost) {
+		return nil, false
+	}
+	first, end, f := int(s.bounds.first()), int(s.bounds.end()), &s.fixed
+	if units := s.unitsOf(packed, tail, end); units != nil {
+		low, high := exact.Range(units[first:end])
+		if f.SetNarrow(packed.Base, packed.Unit, low, high); f.Narrow(s.bounds.most, reach) {
+			return units, true
+		}
+	}
+	if !f.Set(s.in.Values, first, end) {
+		return nil, false
+	}
+	if f.Narrow(s.bounds.most, reach) {
+		s.offsets = f.Offsets(s.offsets, first, end)
+		return s.offsets, true
+	}
+	return nil, true
+}
+
+// unitsOf returns the units of packed samples up to the given one, and of those of tail, which
+// come then, or nil where one of them has none.
+func (s *Evaluator) unitsOf(packed column.Packed, tail []float64, end int) []uint32 {
+	known := len(packed.Units)
+	if known == 0 || end <= known {
+		return packed.Units
+	}
+	s.offsets = append(s.offsets[:0], packed.Units...)
+	for _, v := range tail[:end-known] {
+		u := (v - packed.Base) / packed.Unit
+		if !(u >= 0 && u <= math.MaxUint32) || packed.Base+float64(float64(uint32(u))*packed.Unit) != v || !exact.IsInteger(v) {
+			return nil
+		}
+		s.offsets = append(s.offsets, uint32(u))
+	}
+	return s.offsets
 }

@@ -72,11 +72,18 @@ func drawWindowed(t *rapid.T, kind func(*rapid.T, int) float64) windowed {
 	}
 	w.g = plan.NewGrid(at-rapid.Int64Range(0, 4_000_000).Draw(t, "before"), math.MaxInt64/2, rapid.Int64Range(1, 100_000).Draw(t, "interval"))
 	w.g.Steps = len(w.b.lo)
+	w.b.to = w.g.Steps
+	w.b.count(make([]uint64, w.g.Steps/64+1))
 	return w
 }
 
 func (w *windowed) row() dense.Row {
 	return dense.New(len(w.b.lo))
+}
+
+// evaluator returns an evaluator of the series.
+func (w *windowed) evaluator() *Evaluator {
+	return &Evaluator{bounds: w.b, series: series{in: column.NewSamples(w.ts, w.vs), out: w.row()}}
 }
 
 // plain fills out with the plain form of a function and returns the number of its values.
@@ -153,7 +160,14 @@ func TestSlidingVariances(t *testing.T) {
 		for _, root := range []bool{false, true} {
 			want, got := w.row(), w.row()
 			w.plain(map[bool]string{false: "stdvar_over_time", true: "stddev_over_time"}[root], 0, want)
-			slidingVariances(w.vs, &w.b, root, &f, got)
+			e := w.evaluator()
+			offsets, ok := e.slideOffsets(0, 0)
+			require.True(t, ok)
+			copy(got.Present, want.Present)
+			e.slidingVariances(w.vs, offsets, root, got)
+			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
+			clear(got.Values)
+			e.slidingVariances(w.vs, nil, root, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 		}
 	})
@@ -206,6 +220,7 @@ func TestFiniteFolds(t *testing.T) {
 		}
 		want, got := w.row(), w.row()
 		w.plain("stdvar_over_time", 0, want)
+		copy(got.Present, want.Present)
 		late := variancesLater{vs: w.vs, b: &w.b, out: got}
 		for k, lo := range w.b.lo {
 			if lo < w.b.hi[k] {
@@ -238,11 +253,12 @@ func TestSlidingIsTaken(t *testing.T) {
 		for _, x := range f.Units {
 			sum, squares = sum.Plus(x), squares.Add(exact.Product(x, x))
 		}
+		numerator := squares.Times(len(vs)).Sub(sum.Mul(sum)).Float()
 		_, ok := f.Sum(sum, len(vs))
 		require.True(t, ok, kind)
 		_, ok = f.Mean(sum, len(vs))
 		require.True(t, ok, kind)
-		_, ok = f.Variance(sum, squares, len(vs), false)
+		_, ok = f.Variance(sum.Float(), numerator, len(vs), false)
 		require.True(t, ok, kind)
 	}
 }

@@ -26,11 +26,11 @@ func SpanOf(w *plan.Window, g plan.Grid, done <-chan struct{}) Span {
 }
 
 // useful returns those of the runs that windows can be found from.
-func (s *Span) useful(even column.EvenRuns) column.EvenRuns {
-	if s.Scan.Fixed != nil || s.Grid.Interval <= 0 || len(even) == 0 {
-		return nil
+func (s *Span) useful(runs column.Runs) column.Runs {
+	if s.Scan.Fixed != nil || s.Grid.Interval <= 0 {
+		return column.Runs{}
 	}
-	return even
+	return runs
 }
 
 // notAfter fills lo and hi with the number of samples that are not later than the
@@ -53,16 +53,16 @@ func (s *Span) notAfter(ts []int64, end int64, lo, hi []int32) {
 	}
 }
 
-// stepsOf encloses the steps whose windows hold some of the samples at ts.
-func (s *Span) stepsOf(ts []int64) (from, to int) {
+// stepsOf encloses the steps whose windows hold some of the samples from oldest to newest (ms).
+func (s *Span) stepsOf(oldest, newest int64) (from, to int) {
 	steps := s.Grid.Steps
 	const far = 1 << 61 // ms, where sums of times might overflow
-	if s.Scan.Fixed != nil || steps == 0 || ts[0] < -far || ts[len(ts)-1] > far {
+	if s.Scan.Fixed != nil || steps == 0 || oldest < -far || newest > far {
 		return 0, steps
 	}
 	start := s.Scan.Times(s.Grid.Start)
-	first := (ts[0] - start + s.Grid.Interval - 1) / s.Grid.Interval
-	beyond := (ts[len(ts)-1] + s.Width - start + s.Grid.Interval - 1) / s.Grid.Interval
+	first := (oldest - start + s.Grid.Interval - 1) / s.Grid.Interval
+	beyond := (newest + s.Width - start + s.Grid.Interval - 1) / s.Grid.Interval
 	from = int(min(max(first, 0), int64(steps)))
 	return from, int(min(max(beyond, int64(from)), int64(steps)))
 }

@@ -19,7 +19,7 @@ func (s *Evaluator) allResets() []int32 {
 	if len(s.in.Starts) == 0 {
 		return resets
 	}
-	s.began = s.in.Starts.Resets(s.fr.ts, s.began[:0])
+	s.began = s.in.Starts.Resets(s.fr.list(), s.began[:0])
 	s.merged = mergeIndices(resets, s.began, s.merged[:0])
 	return s.merged
 }
@@ -46,13 +46,13 @@ func (s *Evaluator) increases(kind difference) (points int) {
 		for len(resets) > 0 && resets[0] <= lo {
 			resets = resets[1:]
 		}
-		if start == 0 || start <= end-fr.span.Width || start >= fr.ts[lo] {
+		if start == 0 || start <= end-fr.span.Width || start >= fr.list()[lo] {
 			continue
 		}
 		if hi-lo == 1 {
 			points++
 		}
-		s.out.Set(k, sinceStart(fr.ts[lo:hi], in, lo, resets, start, end, seconds))
+		s.out.Set(k, sinceStart(fr.list()[lo:hi], in, lo, resets, start, end, seconds))
 	}
 	return points
 }
@@ -99,7 +99,7 @@ func (s *Evaluator) startedRates() (points int) {
 	fr, in := s.fr, &s.in
 	points = s.lastPairs(counterLast)
 	e := fr.extrapolation(counterLast)
-	s.began = in.Starts.Resets(fr.ts, s.began[:0])
+	s.began = in.Starts.Resets(fr.list(), s.began[:0])
 	k := fr.from
 	for _, r := range s.began {
 		k += sort.Search(fr.to-k, func(n int) bool { return fr.hi[k+n] > r })
@@ -115,7 +115,7 @@ func (s *Evaluator) startedRates() (points int) {
 // countOverlaps counts the steps in whose windows a sample begins before the one before
 // it was taken, of which Prometheus's engine says so.
 func (s *Evaluator) countOverlaps(fr *frame, starts decode.Starts) {
-	s.began = starts.Overlaps(fr.ts, s.began[:0])
+	s.began = starts.Overlaps(fr.list(), s.began[:0])
 	at := s.began
 	if len(at) == 0 {
 		return

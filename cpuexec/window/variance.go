@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -14,22 +15,26 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "stddev_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return math.Sqrt(exact.Variance(w.Values)), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(true) },
+		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Deviation"},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "stdvar_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Variance(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideVariances(false) },
+		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Variance"},
 	})
 )
 
 // slideVariances slides where that is worth it.
 func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
-	if !s.slide(s.in.Values, varianceCost) {
+	offsets, ok := s.slideOffsets(varianceCost, 0)
+	if !ok {
 		return 0, false
 	}
-	slidingVariances(s.in.Values, &s.bounds, root, &s.fixed, s.out)
+	copy(s.out.Present, s.fr.any)
+	s.slidingVariances(s.in.Values, offsets, root, s.out)
 	return s.fr.counts.Points, true
 }
 
@@ -50,10 +55,13 @@ func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
 // relative to the true variance at most 6·u·(X+D)/deviation off, and half of
 // that when it is a deviation. D is at most deviation·√(2n). Windows where this is too
 // much are put off and computed as Prometheus does. Equal values have variance 0 in both.
-func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
+func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, out dense.Row) {
+	f, b := &s.fixed, &s.bounds
 	late := variancesLater{vs: vs, b: b, root: root, out: out}
+	if offsets != nil {
+		s.addSquares(offsets, int(b.first()), int(b.end()))
+	}
+	scale, enough := f.NarrowScale()*f.NarrowScale(), f.WideEnough(root)
 	var sum, squares exact.Int192
 	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
 	first := next
@@ -62,37 +70,70 @@ func slidingVariances(vs []float64, b *bounds, root bool, f *exact.Fixed, out de
 			break
 		}
 		lo, hi := b.lo[k], b.hi[k]
-		for ; next < hi; next++ {
-			x := f.Units[next]
-			sum, squares = sum.Plus(x), squares.Add(exact.Product(x, x))
-		}
-		for ; first < lo; first++ {
-			x := f.Units[first]
-			sum, squares = sum.Plus(-x), squares.Sub(exact.Product(x, x))
+		if offsets == nil {
+			for ; next < hi; next++ {
+				x := f.Units[next]
+				sum, squares = sum.Plus(x), squares.Add(exact.Product(x, x))
+			}
+			for ; first < lo; first++ {
+				x := f.Units[first]
+				sum, squares = sum.Plus(-x), squares.Sub(exact.Product(x, x))
+			}
 		}
 		if lo == hi {
 			continue
 		}
-		any, nan := odd.in(lo, hi)
-		if nan {
-			cur.Set(k, math.NaN())
+		v, n, numerator, x := math.NaN(), int(hi-lo), 0.0, uint64(0)
+		if offsets != nil {
+			x = uint64(s.upTo[hi] - s.upTo[lo])
+			numerator = float64(int64(uint64(n)*(s.squares[hi]-s.squares[lo])-x*x)) * scale
+		} else if any, nan := odd.in(lo, hi); any {
+			if !nan {
+				v = exact.Variance(vs[lo:hi])
+			}
+			out.Values[k] = rootOf(v, root)
+			continue
+		} else {
+			numerator = squares.Times(n).Sub(sum.Mul(sum)).Float()
+		}
+		if count := float64(n); numerator > enough*(count*count) {
+			out.Values[k] = rootOf(numerator/(count*count)*f.Unit*f.Unit, root)
 			continue
 		}
-		v := 0.0
-		if any {
-			v = exact.Variance(vs[lo:hi])
-		} else if w, ok := f.Variance(sum, squares, int(hi-lo), root); ok {
-			v = w
+		total := 0.0
+		if offsets != nil {
+			total = f.NarrowSum(x, n)
+		} else {
+			total = sum.Float()
+		}
+		if v, ok := f.Variance(total, numerator, n, root); ok {
+			out.Values[k] = rootOf(v, root)
 		} else {
 			late.add(k)
-			continue
 		}
-		if root {
-			v = math.Sqrt(v)
-		}
-		cur.Set(k, v)
 	}
 	late.flush()
+}
+
+// rootOf is a variance, or with root its square root.
+func rootOf(v float64, root bool) float64 {
+	if root {
+		return math.Sqrt(v)
+	}
+	return v
+}
+
+// addSquares adds up the offsets of samples from to to, and their squares, before each.
+func (s *Evaluator) addSquares(offsets []uint32, from, to int) {
+	s.upTo, s.squares = slices.Grow(s.upTo[:0], to+1)[:to+1], slices.Grow(s.squares[:0], to+1)[:to+1]
+	upTo, squares := s.upTo[from:], s.squares[from:to+1]
+	sum, sum2 := int64(0), uint64(0)
+	for i, u := range offsets[from:to] {
+		upTo[i], squares[i] = sum, sum2
+		x := uint64(u)
+		sum, sum2 = sum+int64(x), sum2+x*x
+	}
+	upTo[to-from], squares[to-from] = sum, sum2
 }
 
 // variancesLater computes the variances of single windows by Prometheus's
@@ -138,11 +179,7 @@ func (l *variancesLater) flush() {
 		for k, v := range w[i][common:] {
 			s = s.Add(v, float64(common+k+1))
 		}
-		v := s.Variance(float64(len(w[i])))
-		if l.root {
-			v = math.Sqrt(v)
-		}
-		l.out.Set(l.steps[i], v)
+		l.out.Values[l.steps[i]] = rootOf(s.Variance(float64(len(w[i]))), l.root)
 	}
 	l.n = 0
 }

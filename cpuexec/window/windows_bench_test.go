@@ -60,13 +60,13 @@ func BenchmarkWindows(b *testing.B) {
 func BenchmarkFind(b *testing.B) {
 	const lists = 1000
 	var times [lists][]int64
-	var runs [lists]column.EvenRuns
+	var runs [lists]column.Runs
 	for i := range times {
 		times[i], _ = gauge("bytes", 0)
 		for k := range times[i] {
 			times[i][k] += int64(i) * 13
 		}
-		runs[i] = column.EvenRuns(nil).Add(times[i])
+		runs[i] = column.Runs{}.Add(times[i])
 	}
 	g := plan.NewGrid(times[0][0], times[0][0]+86_400_000, 60_000)
 	for _, instant := range []bool{true, false} {
@@ -78,9 +78,9 @@ func BenchmarkFind(b *testing.B) {
 				for i := 0; b.Loop(); i = (i + 1) % lists {
 					r := runs[i]
 					if !even {
-						r = nil
+						r = column.Runs{}
 					}
-					w.find(times[i], r, sp, any)
+					w.find(timesOf(times[i], r), sp, any)
 				}
 			})
 		}

@@ -17,6 +17,8 @@ type Info struct {
 // The driver's numbers of device attributes.
 const (
 	attrMultiprocessors = 16
+	attrMemoryClock     = 36 // kHz
+	attrMemoryWidth     = 37 // bits
 	attrMajor           = 75
 	attrMinor           = 76
 )
@@ -46,6 +48,24 @@ func (d *Driver) info(ordinal int) (Info, int32, error) {
 		*to = int(v)
 	}
 	return i, dev, nil
+}
+
+// MemoryRate is how many bytes a second a device's memory transfers at most, by its clock and width;
+// 0 where the driver does not say. Both edges of the clock transfer.
+func (d *Driver) MemoryRate(ordinal int) float64 {
+	var dev int32
+	if d.api.call(callDeviceGet, uintptr(unsafe.Pointer(&dev)), uintptr(ordinal)) != nil {
+		return 0
+	}
+	rate := 2.0 * 1000 / 8
+	for _, attr := range []uintptr{attrMemoryClock, attrMemoryWidth} {
+		var v int32
+		if d.api.call(callDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), attr, uintptr(dev)) != nil {
+			return 0
+		}
+		rate *= float64(v)
+	}
+	return rate
 }
 
 // text reads a string that the driver writes into a buffer.

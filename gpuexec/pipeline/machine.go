@@ -191,6 +191,9 @@ func (m *Machine) Close() error {
 // Link is how many bytes a second were measured to be copied to the device.
 func (m *Machine) Link() float64 { return m.link }
 
+// MemoryTaken is the device memory in bytes that jobs are computed in and chunks stay in.
+func (m *Machine) MemoryTaken() uint64 { return m.memory }
+
 // ResidentShare is the share, from 0 to 1, of the bytes of a selection's slabs that are on the
 // device.
 func (m *Machine) ResidentShare(sel *selection.Selection) float64 { return m.Store.Share(sel) }

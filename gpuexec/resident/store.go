@@ -55,6 +55,13 @@ func (s *Store) Find(slab *selection.Slab) *Block {
 	return b
 }
 
+// Used is how many bytes are in use, of how many there are.
+func (s *Store) Used() (used, size uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free.total(), s.size
+}
+
 // PinAll pins blocks if all of them are still there.
 func (s *Store) PinAll(blocks []*Block) bool {
 	s.mu.Lock()

@@ -72,42 +72,47 @@ func dialectOf(standard Chunks, r *http.Request) (dialect, error) {
 
 // knownTo returns what a reader with this User-Agent understands.
 func knownTo(userAgent string) dialect {
-	product, _, _ := strings.Cut(userAgent, " ")
-	name, version, _ := strings.Cut(product, "/")
-	switch name {
-	case "promwarp":
+	if name, _ := product(userAgent); name == "promwarp" {
 		return everything
-	case "Prometheus":
-		major, minor, ok := release(version)
-		if !ok {
-			return dialect{}
-		}
-		since := func(m int) bool { return major > 3 || major == 3 && minor >= m }
-		return dialect{xor2: since(minorXOR2), histogramST: since(minorHistogramST)}
 	}
-	return dialect{}
+	r := releaseOf(userAgent)
+	since := func(m int) bool { return r.Major > 3 || r.Major == 3 && r.Minor >= m }
+	return dialect{xor2: since(minorXOR2), histogramST: since(minorHistogramST)}
 }
 
-// release reads a version such as 3.15.0 or 3.15.0+build. One before a release, such as
-// 3.15.0-rc.0, counts as the release before.
-func release(version string) (major, minor int, ok bool) {
+// product returns what a User-Agent says first.
+func product(userAgent string) (name, version string) {
+	first, _, _ := strings.Cut(userAgent, " ")
+	name, version, _ = strings.Cut(first, "/")
+	return name, version
+}
+
+// Release is a release of Prometheus, such as 3.15.
+type Release struct{ Major, Minor int }
+
+// releaseOf returns the release of the Prometheus with this User-Agent, whose version is such
+// as 3.15.0 or 3.15.0+build. One before a release, such as 3.15.0-rc.0, counts as the release
+// before. Whoever is no Prometheus, or does not say of which release, has the zero release.
+func releaseOf(userAgent string) Release {
+	name, version := product(userAgent)
 	version, _, _ = strings.Cut(version, "+")
 	version, _, before := strings.Cut(version, "-")
 	parts := strings.Split(version, ".")
-	if len(parts) < 2 {
-		return 0, 0, false
+	if name != "Prometheus" || len(parts) < 2 {
+		return Release{}
 	}
 	major, err := strconv.Atoi(parts[0])
 	if err != nil {
-		return 0, 0, false
+		return Release{}
 	}
-	if minor, err = strconv.Atoi(parts[1]); err != nil {
-		return 0, 0, false
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return Release{}
 	}
 	if before {
 		minor--
 	}
-	return major, minor, true
+	return Release{major, minor}
 }
 
 // encoding returns the encoding in which chunks in encoding e are sent.

@@ -3,13 +3,15 @@ package serve
 import (
 	"context"
 	"encoding/binary"
-	"math"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/prompb"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -32,25 +34,26 @@ const (
 
 // samples answers req with times and values. Nothing is sent before all is known, as a
 // status must say what goes wrong, and lengths come before what they are of. It is held
-// compressed.
+// compressed, in a lease of memory but without a slot of the queue while it is sent.
 func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest) error {
 	s := &sampler{job: j, lease: j.h.o.Memory.Lease(memory.Answers)}
 	defer s.lease.Release()
 	parts := [][]byte{nil} // the first is for the size
 	var size int64
 	for _, q := range req.Queries {
+		s.parts, s.size = nil, 0
+		s.count.Store(0)
 		if err := j.query(ctx, q, func(f found) error { return s.collect(ctx, f) }); err != nil {
 			return err
 		}
-		result, n := s.take()
-		s.held = 0
-		head := binary.AppendUvarint([]byte{tagResults}, uint64(n))
-		parts = append(parts, literal(head), result)
-		size += int64(len(head)) + n
+		head := binary.AppendUvarint([]byte{tagResults}, uint64(s.size))
+		parts = append(append(parts, literal(head)), s.parts...)
+		size += int64(len(head)) + s.size
 	}
 	if err := checkSnappy(size); err != nil {
 		return err
 	}
+	j.slot.Leave()
 	parts[0] = binary.AppendUvarint(nil, uint64(size))
 	length := 0
 	for _, p := range parts {
@@ -71,32 +74,52 @@ func (j *job) samples(ctx context.Context, w *response, req *prompb.ReadRequest)
 // sampler makes the results of queries, one after another.
 type sampler struct {
 	*job
-	compressor
-	lease      *memory.Lease // of what is held of the answer
-	held       int64         // bytes of the results of the present query, of the lease
-	reuse      chunkenc.Iterator
-	n          int    // samples of the present query
-	floats     []byte // of the present series: labels and Samples
-	histograms []byte // and Histograms
+	lease *memory.Lease // of what is held of the answer
+	parts [][]byte      // of the present query's result, compressed
+	size  int64         // bytes that they stand for
+	count atomic.Int64  // samples of the present query
+
+	pending []pending // series that are not encoded yet
+	samples int       // of their chunks
 }
+
+// pending is a series that is to be encoded, with its chunks that overlap the range.
+type pending struct {
+	series
+	chunks []selection.Chunk
+}
+
+const (
+	// groupSamples and groupSeries are from how many samples, or series, on a core encodes
+	// together what is to be encoded: up to a millisecond of work.
+	groupSamples = 16 << 10
+	groupSeries  = 256
+	// groupsAtOnce is how many groups a core are made before they are waited for.
+	groupsAtOnce = 4
+)
 
 // collect adds what a query found.
 func (s *sampler) collect(ctx context.Context, f found) error {
-	s.n = 0
-	if f.onlyLabels {
-		// As a Prometheus answers it, which reads no chunks then.
-		return f.each(ctx, s.external, func(one series, _ []selection.Chunk) error {
-			s.floats, _ = appendLabels(s.floats[:0], one.labels)
-			s.histograms = s.histograms[:0]
-			return s.endSeries(ctx)
-		})
+	if !f.onlyLabels {
+		if err := s.checkCount(f); err != nil {
+			return err
+		}
 	}
-	if err := s.checkCount(f); err != nil {
+	most := groupsAtOnce * runtime.GOMAXPROCS(0)
+	err := f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
+		s.pending = append(s.pending, pending{one, chunks})
+		for i := range chunks {
+			s.samples += int(chunks[i].Samples)
+		}
+		if s.samples < most*groupSamples && len(s.pending) < most*groupSeries {
+			return nil
+		}
+		return s.encode(ctx, f)
+	})
+	if err != nil {
 		return err
 	}
-	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
-		return s.add(ctx, f, one, chunks)
-	})
+	return s.encode(ctx, f)
 }
 
 // checkCount refuses what certainly has too many samples before any is decoded: those of
@@ -124,80 +147,65 @@ func (s *sampler) tooMany() error {
 	return refuse("exceeded sample limit (%d)", s.h.o.SampleLimit)
 }
 
-// add adds the samples of one series within the range of f, if there are some.
-func (s *sampler) add(ctx context.Context, f found, one series, chunks []selection.Chunk) error {
-	limit := s.h.o.SampleLimit
-	if limit <= 0 {
-		limit = math.MaxInt
-	}
-	s.floats, _ = appendLabels(s.floats[:0], one.labels)
-	s.histograms = s.histograms[:0]
-	s.reuse = one.sel.Decode(one.i, chunks, f.mint, f.maxt, s.reuse)
-	before := s.n
-	for v := s.reuse.Next(); v != chunkenc.ValNone; v = s.reuse.Next() {
-		if s.n++; s.n > limit {
-			return s.tooMany()
+// encode adds the series that are pending to the result, in groups on all cores.
+func (s *sampler) encode(ctx context.Context, f found) error {
+	groups := grouped(s.pending)
+	s.pending, s.samples = s.pending[:0], 0
+	parts, sizes, errs := make([][]byte, len(groups)), make([]int64, len(groups)), make([]error, len(groups))
+	parallel.While(runtime.GOMAXPROCS(0), len(groups), func(_, i int) bool {
+		if errs[i] = ctx.Err(); errs[i] == nil {
+			parts[i], sizes[i], errs[i] = s.group(ctx, f, groups[i])
 		}
-		switch v {
-		case chunkenc.ValFloat:
-			t, f := s.reuse.At()
-			s.floats = appendSample(s.floats, t, f)
-		case chunkenc.ValHistogram:
-			t, h := s.reuse.AtHistogram(nil)
-			if err := s.addHistogram(prompb.FromIntHistogram(t, h)); err != nil {
-				return err
-			}
-		default:
-			t, h := s.reuse.AtFloatHistogram(nil)
-			if err := s.addHistogram(prompb.FromFloatHistogram(t, h)); err != nil {
-				return err
-			}
+		return errs[i] == nil
+	})
+	for i, err := range errs {
+		if err != nil {
+			return err
 		}
-	}
-	if err := s.reuse.Err(); err != nil {
-		return err
-	}
-	if s.n > before {
-		return s.endSeries(ctx)
+		s.parts = append(s.parts, parts[i])
+		s.size += sizes[i]
 	}
 	return nil
 }
 
-// appendSample appends a Sample as a field. Other than Prometheus it writes -0, which
-// protobuf leaves out in Prometheus's own encoding as if it were 0.
-func appendSample(b []byte, t int64, v float64) []byte {
-	n := numberLen(uint64(t))
-	value := math.Float64bits(v)
-	if value != 0 {
-		n += 1 + 8
+// grouped divides series into groups that are encoded by one core each.
+func grouped(all []pending) (groups [][]pending) {
+	first, samples := 0, 0
+	for i := range all {
+		for k := range all[i].chunks {
+			samples += int(all[i].chunks[k].Samples)
+		}
+		if n := i + 1 - first; samples >= groupSamples || n >= groupSeries || i+1 == len(all) {
+			groups = append(groups, all[first:i+1:i+1])
+			first, samples = i+1, 0
+		}
 	}
-	b = append(b, tagSamples, byte(n))
-	if value != 0 {
-		b = binary.LittleEndian.AppendUint64(append(b, tagSampleV), value)
-	}
-	return appendNumber(b, tagSampleT, uint64(t))
+	return groups
 }
 
-func (s *sampler) addHistogram(h prompb.Histogram) error {
-	data, err := h.Marshal()
-	if err != nil {
-		return err
-	}
-	s.histograms = append(s.histograms, tagHistograms)
-	s.histograms = binary.AppendUvarint(s.histograms, uint64(len(data)))
-	s.histograms = append(s.histograms, data...)
-	return nil
-}
+// coders are kept for other requests.
+var coders = sync.Pool{New: func() any { return new(coder) }}
 
-// endSeries ends the present series, and takes memory for what is held of it.
-func (s *sampler) endSeries(ctx context.Context) error {
-	var head [1 + binary.MaxVarintLen64]byte
-	b := binary.AppendUvarint(append(head[:0], tagTimeseries), uint64(len(s.floats)+len(s.histograms)))
-	s.write(b)
-	s.write(s.floats)
-	s.write(s.histograms)
-	s.h.metrics.series.Inc()
-	more := int64(cap(s.out)) - s.held
-	s.held += more
-	return s.lease.Grow(ctx, more)
+// group returns the series of a group, compressed, and how many bytes that stands for.
+func (s *sampler) group(ctx context.Context, f found, group []pending) ([]byte, int64, error) {
+	c := coders.Get().(*coder)
+	c.reset()
+	sent := 0
+	for i := range group {
+		n, err := c.series(f, &group[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		if limit := s.h.o.SampleLimit; s.count.Add(int64(n)) > int64(limit) && limit > 0 {
+			return nil, 0, s.tooMany()
+		}
+		if n > 0 || f.onlyLabels {
+			c.endSeries()
+			sent++
+		}
+	}
+	part, size := c.compressed()
+	coders.Put(c)
+	s.h.metrics.series.Add(float64(sent))
+	return part, size, s.lease.Grow(ctx, int64(len(part)))
 }

@@ -85,6 +85,7 @@ type Options struct {
 type Handler struct {
 	o       Options
 	metrics *metrics
+	reduce  Reduce // or nil
 }
 
 // New returns a handler.
@@ -181,7 +182,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if err != nil {
 		return err
 	}
-	job := &job{h: h, external: h.o.ExternalLabels(), reader: reader}
+	job := &job{h: h, slot: slot, external: h.o.ExternalLabels(), reader: reader, release: releaseOf(r.UserAgent())}
 	*form = formSamples
 	answer := job.samples
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
@@ -193,8 +194,10 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 // job answers one request.
 type job struct {
 	h        *Handler
+	slot     *queue.Slot // which is given back at the latest when the request has ended
 	external labels.Labels
 	reader   dialect
+	release  Release
 }
 
 // found is what a query matches, while its querier is open.
@@ -228,6 +231,19 @@ func (j *job) query(ctx context.Context, q *prompb.Query, use func(found) error)
 	}
 	if err != nil {
 		return err
+	}
+	if h := j.h; h.reduce != nil {
+		asked := Query{
+			MinT: f.mint, MaxT: f.maxt, Start: q.StartTimestampMs, End: q.EndTimestampMs,
+			Reader: j.release, Hints: hints, Matchers: matchers, External: j.external,
+		}
+		var release func()
+		if sel, release, err = h.reduce(ctx, asked, sel); err != nil {
+			return err
+		}
+		if release != nil {
+			defer release()
+		}
 	}
 	f.sel = sel
 	return use(f)

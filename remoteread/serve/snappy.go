@@ -3,8 +3,9 @@ package serve
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
-	"github.com/golang/snappy"
+	"github.com/klauspost/compress/s2"
 )
 
 // snappyBlock is how many bytes snappy compresses at a time; each such block refers to
@@ -40,20 +41,20 @@ func (c *compressor) flush() {
 		return
 	}
 	c.size += int64(len(c.raw))
-	c.tmp = snappy.Encode(c.tmp[:cap(c.tmp)], c.raw)
+	c.tmp = s2.EncodeSnappy(c.tmp[:cap(c.tmp)], c.raw)
 	_, header := binary.Uvarint(c.tmp)
 	c.out = append(c.out, c.tmp[header:]...)
 	c.raw = c.raw[:0]
 }
 
-// take returns what was appended, compressed, and how many bytes it stands for. The
-// compressor is empty after that.
-func (c *compressor) take() (out []byte, size int64) {
+// compressed returns what was appended, compressed, and how many bytes it stands for.
+func (c *compressor) compressed() (out []byte, size int64) {
 	c.flush()
-	out, size = c.out, c.size
-	c.out, c.size = nil, 0
-	return out, size
+	return slices.Clone(c.out), c.size
 }
+
+// reset forgets what was appended.
+func (c *compressor) reset() { c.raw, c.out, c.size = c.raw[:0], c.out[:0], 0 }
 
 // literal returns b, of 1 to 60 bytes, as an element.
 func literal(b []byte) []byte {

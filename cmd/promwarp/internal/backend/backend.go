@@ -20,10 +20,12 @@ import (
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/remoteread/urltext"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Backend is all that is read from.
@@ -152,6 +154,18 @@ func (b *Backend) Remotes() (out []*forward.Remote) {
 		}
 	}
 	return out
+}
+
+// Contents are what the caches have, of each at most so many selectors; see cache.Cache.Contents.
+func (b *Backend) Contents(selectors int, onDevice func(*selection.Selection) float64) (all []cache.Contents) {
+	for _, st := range b.Stores {
+		c := st.Cache.Contents(selectors, onDevice)
+		if len(b.Stores) > 1 {
+			c.Name = st.name
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // ShownConfig is what /api/v1/status/config shows: the sources, in the form of

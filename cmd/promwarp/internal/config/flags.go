@@ -143,6 +143,7 @@ func (f *Flags) addServer(to flagger) {
 	f.addQueue(to)
 	f.addAggregates(to)
 	f.addStorage(to)
+	f.addReaders(to)
 	f.addWeb(to)
 }
 
@@ -209,6 +210,7 @@ func (s *Settings) Values() map[string]string {
 		"gpu.memory-bytes":            s.GPU.MemoryBytes.String(),
 		"gpu.constants":               s.GPU.Constants,
 		"gpu.library":                 s.GPU.Library,
+		"read.reader-lookback":        s.Readers.Lookback.String(),
 		"log.level":                   s.Log.Level,
 		"log.format":                  s.Log.Format,
 	}

@@ -31,6 +31,7 @@ type Settings struct {
 	Cache      CacheSettings   `yaml:"cache"`
 	Memory     memorySettings  `yaml:"memory"`
 	Storage    storageSettings `yaml:"storage"`
+	Readers    remoteReaders   `yaml:"read"`
 	GPU        GPUSettings     `yaml:"gpu"`
 	Web        webSettings     `yaml:"web"`
 	Log        logSettings     `yaml:"log"`
@@ -151,6 +152,7 @@ func Default() Settings {
 		},
 		Memory:  memorySettings{Limit: unset},
 		Storage: defaultStorage(),
+		Readers: defaultReaders(),
 		GPU:     defaultGPU(),
 		Web:     defaultWeb(),
 		Log:     logSettings{Level: "info", Format: "logfmt"},
@@ -171,6 +173,9 @@ func (s *Settings) ValidateLimits() error {
 		return err
 	}
 	if _, err := s.Library(); err != nil {
+		return err
+	}
+	if err := s.Readers.validate(); err != nil {
 		return err
 	}
 	switch {

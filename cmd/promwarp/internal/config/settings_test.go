@@ -79,6 +79,7 @@ web:
   max_body_bytes: 8KiB
 log: {level: debug, format: json}
 storage: {remote_read_sample_limit: 1, remote_read_stream_sample_limit: 2, remote_read_concurrent_limit: 3, remote_read_max_bytes_in_frame: 4KiB, remote_read_max_queries: 5, remote_read_chunks: xor}
+read: {reader_lookback: 7m}
 `
 
 // onlySource is the one source that s names.
@@ -104,6 +105,7 @@ func TestFile(t *testing.T) {
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{"debug", "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor"}, s.Storage)
+	require.Equal(t, remoteReaders{model.Duration(7 * time.Minute)}, s.Readers)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.Validate())
 
@@ -137,7 +139,8 @@ func TestCommandLineWins(t *testing.T) {
 	require.Equal(t, 9, s.Upstream.Concurrency)
 
 	s = load(t, "--config.file="+file, "--storage.remote.read-sample-limit=0", "--storage.remote.read-stream-sample-limit=20", "--storage.remote.read-concurrent-limit=30",
-		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is")
+		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is", "--read.reader-lookback=1m")
+	require.Equal(t, model.Duration(time.Minute), s.Readers.Lookback)
 	require.Equal(t, storageSettings{0, 20, 30, 40, 50, "as-is"}, s.Storage)
 	require.Equal(t, "as-is", s.Values()["storage.remote.read-chunks"])
 	var o api.Options
@@ -173,6 +176,7 @@ func TestSettingsErrors(t *testing.T) {
 		"more decoded":        {args: []string{"--upstream.url=http://p", "--cache.host-bytes=1GiB", "--cache.decoded-bytes=2GiB"}, want: []string{"cache.decoded_bytes", "cache.host_bytes"}},
 		"disk alone":          {args: []string{"--upstream.url=http://p", "--cache.host-bytes=0", "--cache.path=d"}, want: []string{"cache.path", "cache.host_bytes"}},
 		"no disk":             {args: []string{"--upstream.url=http://p", "--cache.disk-bytes=0"}, want: []string{"cache.disk_bytes"}},
+		"no lookback":         {file: "read: {reader_lookback: 0s}\n", args: []string{"--upstream.url=http://p"}, want: []string{"read.reader_lookback", "5m"}},
 		"negative age":        {file: "cache: {max_age: -1s}\n", want: []string{`"-1s"`}},
 		"bad number":          {file: "query: {max_samples: many}\n", want: []string{"`many`", "whole number", "line 1"}},
 		"wrong kind":          {file: "query: 5\n", want: []string{"mapping", "line 1"}},

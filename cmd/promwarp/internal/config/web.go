@@ -93,7 +93,7 @@ func (f *Flags) addWeb(to flagger) {
 	f.text(to, "web.config.file", "FILE", "File that turns on TLS or authentication: https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md", func(s *Settings) *string { return &s.Web.ConfigFile })
 	f.onOff(to, "web.enable-pprof", "Serve profiles under /debug/pprof.", func(s *Settings) *bool { return &s.Web.EnablePprof })
 	f.onOff(to, "web.enable-lifecycle", "Serve /-/reload, which reads the configuration again, as SIGHUP does.", func(s *Settings) *bool { return &s.Web.EnableLifecycle })
-	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples.", func(s *Settings) *bool { return &s.Web.EnableAdminAPI })
+	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples, and /api/v1/admin/queries/cancel.", func(s *Settings) *bool { return &s.Web.EnableAdminAPI })
 	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *Settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
 	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *Settings) *string { return &s.Web.CORSOrigin })
 	f.text(to, "web.upstream-url", "URL", "Base URL at which browsers reach the upstream, where /graph and other links to Prometheus's pages lead. By default the one that promwarp reaches it at.", func(s *Settings) *string { return &s.Web.UpstreamURL })

@@ -9,10 +9,13 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/remoteread/reduce"
+	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/remoteread/upstream"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -97,6 +100,8 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Features:       g.eval.Features.Get,
 		LookbackDelta:  from.Lookback,
 		PagesURL:       pages,
+		GPUs:           s.gpus.Report,
+		Caches:         func(selectors int) []cache.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
 		Ready:          s.ready,
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
@@ -112,10 +117,14 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Registerer:     g.reg,
 		Gatherer:       prometheus.GathererFunc(s.gather),
 	}
+	reducer := reduce.New(reduce.Options{
+		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Memory: s.memory, Registerer: g.reg,
+	})
+	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	set.Storage.Apply(&o)
 	set.Web.Apply(&o)
 	if set.Web.EnableAdminAPI {
-		o.Dropper = g.reads.All
+		o.Dropper, o.Cancel = g.reads.All, true
 	}
 	o.Lifecycle = set.Web.EnableLifecycle
 	if s.cfg.Reload != nil {

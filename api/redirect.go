@@ -14,12 +14,12 @@ var pages = []string{
 	"/tsdb-status", "/alertmanager-discovery",
 }
 
-// page redirects a browser to the same page of the upstream.
-func (a *API) page(w http.ResponseWriter, r *http.Request) {
+// redirectPage redirects a browser to the same page of the upstream.
+func (a *API) redirectPage(w http.ResponseWriter, r *http.Request) {
 	base := a.pagesURL()
 	if base == nil {
 		respond.Error(w, http.StatusNotFound, respond.NotFound,
-			"promwarp has no pages, and it does not know where the upstream's are; set web.upstream-url to the base URL at which browsers reach the upstream, such as http://prometheus:9090")
+			"promwarp has no such page, and it does not know where the upstream's are; set web.upstream-url to the base URL at which browsers reach the upstream, such as http://prometheus:9090")
 		return
 	}
 	u := base.JoinPath(r.URL.Path)
@@ -35,7 +35,7 @@ func (a *API) orPage(h http.Handler) http.Handler {
 		if q := r.URL.Query(); r.Method == http.MethodGet && q.Has("g0.expr") && !q.Has("query") {
 			u := *r.URL
 			u.Path, u.RawPath = "/graph", ""
-			a.page(w, shallowCopy(r, &u))
+			a.redirectPage(w, shallowCopy(r, &u))
 			return
 		}
 		h.ServeHTTP(w, r)

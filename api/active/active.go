@@ -1,0 +1,166 @@
+// Package active lists the requests that are being evaluated, or wait for their turn, and cancels
+// those that an operator names.
+//
+// Watch is around the doors that evaluate; it gives a request its number, the statistics of what
+// it fetches, and a context that Cancel ends. A request is in the list from when its form was read
+// until it is answered.
+//
+// Start with List.Watch.
+package active
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/fanout"
+)
+
+// List is the requests under way. The zero value is empty. It is safe for concurrent use.
+type List struct {
+	mu      sync.Mutex
+	last    uint64
+	running map[uint64]*request
+}
+
+// request is one that is under way.
+type request struct {
+	id       uint64
+	query    string
+	door     string
+	executor string
+	since    time.Time
+	running  atomic.Bool // it has its turn
+	stats    *Stats
+	cancel   context.CancelFunc
+}
+
+// Stats are what the caches do for a request.
+type Stats struct {
+	Cache     cache.QueryStats
+	Upstreams fanout.QueryStats // where there are several
+}
+
+type key struct{}
+
+// Watch has h answer, and lists the request meanwhile. The request's form must have been read.
+func (l *List) Watch(door string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		q := &request{query: textOf(r.Form), door: door, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), stats: &Stats{}, cancel: cancel}
+		ctx = fanout.WithStats(cache.WithStats(context.WithValue(ctx, key{}, q), &q.stats.Cache), &q.stats.Upstreams)
+		l.add(q)
+		defer l.remove(q)
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// longestText is the most bytes of a query that are listed.
+const longestText = 2000
+
+// textOf is what a form asks for: PromQL, or a resample request as the form that it is.
+func textOf(form url.Values) string {
+	text := form.Get("query")
+	if text == "" {
+		text = form.Encode()
+	}
+	if len(text) > longestText {
+		text = text[:longestText] + "…"
+	}
+	return text
+}
+
+func (l *List) add(q *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running == nil {
+		l.running = map[uint64]*request{}
+	}
+	l.last++
+	q.id = l.last
+	l.running[q.id] = q
+}
+
+func (l *List) remove(q *request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, q.id)
+}
+
+// Begun has h answer, and notes that the request no longer waits for its turn.
+func Begun(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if q, _ := r.Context().Value(key{}).(*request); q != nil {
+			q.running.Store(true)
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// StatsOf are the statistics of the request that has ctx, or of none.
+func StatsOf(ctx context.Context) *Stats {
+	if q, _ := ctx.Value(key{}).(*request); q != nil {
+		return q.stats
+	}
+	return &Stats{}
+}
+
+// Request is what is shown of a request.
+type Request struct {
+	ID       uint64    `json:"id"`
+	Query    string    `json:"query"`
+	Door     string    `json:"door"`
+	Executor string    `json:"executor"` // that it asks for
+	Since    time.Time `json:"since"`
+	Seconds  float64   `json:"seconds"` // since then
+	Waiting  bool      `json:"waiting"` // for its turn
+	// Tiles and bytes so far, of all upstreams.
+	TilesKept    int64 `json:"tiles_kept"`
+	TilesFetched int64 `json:"tiles_fetched"`
+	FetchedBytes int64 `json:"fetched_bytes"`
+}
+
+// Requests are those under way, the oldest first.
+func (l *List) Requests() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Request, 0, len(l.running))
+	for _, q := range l.running {
+		s := Request{
+			ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
+			Waiting: !q.running.Load(),
+		}
+		s.add(&q.stats.Cache)
+		for _, u := range q.stats.Upstreams.Upstreams() {
+			s.add(&u.Cache)
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// add adds what a cache has done.
+func (s *Request) add(c *cache.QueryStats) {
+	s.TilesKept += c.TilesHit.Load() + c.TilesSubsumed.Load()
+	s.TilesFetched += c.TilesFetched.Load()
+	s.FetchedBytes += c.FetchedBytes.Load()
+}
+
+// Cancel ends a request's context, and reports whether there is such a request.
+func (l *List) Cancel(id uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.running[id]
+	if q != nil {
+		q.cancel()
+	}
+	return q != nil
+}

@@ -1,0 +1,54 @@
+package active
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestList: a request is listed while it waits and while it is evaluated, with what was fetched for
+// it, and gone once it is answered or cancelled.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l List
+		turn, done := make(chan struct{}), make(chan error, 1)
+		h := l.Watch("/query", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-turn
+			Begun(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				StatsOf(r.Context()).Cache.FetchedBytes.Add(7)
+				<-r.Context().Done()
+				done <- context.Cause(r.Context())
+			})).ServeHTTP(w, r)
+		}))
+		r := httptest.NewRequest(http.MethodGet, "/query", nil)
+		r.Form = url.Values{"query": {"up"}, "executor": {"cpu"}}
+		go h.ServeHTTP(httptest.NewRecorder(), r)
+		synctest.Wait()
+		since := time.Now().UTC()
+		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Waiting: true}}, l.Requests())
+
+		time.Sleep(3 * time.Second)
+		close(turn)
+		synctest.Wait()
+		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Seconds: 3, FetchedBytes: 7}}, l.Requests())
+		require.False(t, l.Cancel(2))
+		require.True(t, l.Cancel(1))
+		require.ErrorIs(t, <-done, context.Canceled)
+		synctest.Wait()
+		require.Empty(t, l.Requests())
+		require.False(t, l.Cancel(1))
+	})
+}
+
+// TestText: a resample request is listed as a form, and what is long is cut.
+func TestText(t *testing.T) {
+	require.Equal(t, "every=5m&metric=m", textOf(url.Values{"metric": {"m"}, "every": {"5m"}}))
+	require.Equal(t, strings.Repeat("x", longestText)+"…", textOf(url.Values{"query": {strings.Repeat("x", longestText+1)}}))
+}

@@ -1,0 +1,88 @@
+// Package page is promwarp's own page for browsers: an editor for PromQL with charts and plans,
+// resample requests, and what the cache, the devices and the server are doing.
+//
+// Its sources are in src, in TypeScript. What is served is dist, which `make page` builds from them
+// and which is committed, so that building promwarp takes no node. The page has no address of its
+// own in it: all that it asks for is relative to where it was loaded from.
+//
+// Start with Index.
+package page
+
+import (
+	"embed"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed dist
+var dist embed.FS
+
+// Assets is the path below which the page's scripts and styles are.
+const Assets = "/assets/"
+
+// policy lets the page load and ask nothing but what its own server has, and run no script that is
+// written into the document.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Wanted reports whether a request is a browser's that wants a page to show: one whose Accept
+// header names HTML. Other clients accept anything, and say so by naming nothing.
+func Wanted(r *http.Request) bool {
+	for _, accepted := range r.Header.Values("Accept") {
+		for media := range strings.SplitSeq(accepted, ",") {
+			name, parameters, _ := strings.Cut(media, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "text/html") && !refused(parameters) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refused reports whether the parameters of a media type in an Accept header rule it out.
+func refused(parameters string) bool {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		if strings.EqualFold(name, "q") {
+			return strings.Trim(value, "0.") == ""
+		}
+	}
+	return false
+}
+
+// Index answers with the page itself. Browsers ask for it each time, since it names the assets of
+// this version.
+func Index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
+	answer(w, r, "index.html", "no-cache")
+}
+
+// Asset answers with a script or style, whose name changes with its content. One that is not there
+// is 404.
+func Asset(w http.ResponseWriter, r *http.Request) {
+	answer(w, r, "assets/"+path.Base(r.URL.Path), "public, max-age=31536000, immutable")
+}
+
+// media are the types of what is in dist, which must not depend on the machine's tables.
+var media = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// answer answers with a file of dist.
+func answer(w http.ResponseWriter, r *http.Request, name, keep string) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	content, err := dist.ReadFile("dist/" + name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", media[path.Ext(name)])
+	w.Header().Set("Cache-Control", keep)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content) // an error is the client's, which has gone
+	}
+}

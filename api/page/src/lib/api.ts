@@ -1,0 +1,97 @@
+// Requests to the server that the page came from.
+
+/** Where the server's doors are: where the page is, without a slash at the end. */
+export const base = new URL('.', document.baseURI).href.replace(/\/$/, '');
+
+/** What the server, or the way to it, says is wrong. */
+export class Failure extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly kind: string,
+    readonly field?: string,
+    readonly hint?: string,
+  ) {
+    super(message);
+  }
+}
+
+/** An answer and what it took. */
+export interface Answer<T> {
+  data: T;
+  warnings: string[];
+  infos: string[];
+  /** Milliseconds from the request to the answer's last byte. */
+  took: number;
+  /** Bytes of the answer, decompressed. */
+  bytes: number;
+  text: string;
+}
+
+export type Fields = Record<string, string | string[] | undefined>;
+
+export function form(fields: Fields): URLSearchParams {
+  const out = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) {
+    for (const v of Array.isArray(value) ? value : [value]) {
+      if (v !== undefined && v !== '') out.append(name, v);
+    }
+  }
+  return out;
+}
+
+/** Asks a door that answers in Prometheus's form. Throws a Failure, or an AbortError. */
+export async function ask<T>(
+  path: string,
+  fields: Fields | undefined,
+  signal?: AbortSignal,
+  progress?: (bytes: number) => void,
+): Promise<Answer<T>> {
+  const start = performance.now();
+  const response = await send(path, fields === undefined ? undefined : form(fields), signal);
+  const { text, bytes } = await body(response, progress);
+  const took = performance.now() - start;
+  let parsed: any;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    throw new Failure(text.trim().slice(0, 500) || response.statusText, response.status, 'no JSON');
+  }
+  if (parsed.status !== 'success') {
+    throw new Failure(parsed.error ?? response.statusText, response.status, parsed.errorType ?? '', parsed.field, parsed.hint);
+  }
+  return { data: parsed.data, warnings: parsed.warnings ?? [], infos: parsed.infos ?? [], took, bytes, text };
+}
+
+/** Sends a form by POST, or a GET where there is none. */
+async function send(path: string, fields: URLSearchParams | undefined, signal?: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(base + path, { method: fields ? 'POST' : 'GET', body: fields, signal, cache: 'no-store' });
+  } catch (e) {
+    if (signal?.aborted) throw e;
+    throw new Failure(`The server cannot be reached: ${(e as Error).message}.`, 0, 'network');
+  }
+}
+
+/** Reads a body as text and says on the way how much there is. */
+async function body(response: Response, progress?: (bytes: number) => void): Promise<{ text: string; bytes: number }> {
+  if (!response.body) return { text: '', bytes: 0 };
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  const parts: string[] = [];
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes += value.length;
+    parts.push(decoder.decode(value, { stream: true }));
+    progress?.(bytes);
+  }
+  parts.push(decoder.decode());
+  return { text: parts.join(''), bytes };
+}
+
+/** Whether an error says that somebody gave the request up. */
+export function aborted(e: unknown): boolean {
+  return e instanceof DOMException && e.name === 'AbortError';
+}

@@ -1,0 +1,155 @@
+// What the page shows, which is what its address says after the #. So it can be sent to somebody,
+// and Back goes back. The server never sees it.
+import { useEffect, useState } from 'preact/hooks';
+
+export type Mode = 'range' | 'instant';
+export type View = 'chart' | 'table' | 'json';
+
+export interface Panel {
+  id: number;
+  expr: string;
+  mode: Mode;
+  view: View;
+}
+
+export interface State {
+  page: string;
+  from: string;
+  to: string;
+  step: string;
+  executor: string;
+  compare: boolean;
+  panels: Panel[];
+  /** Fields of the form of resample requests. */
+  resample: Record<string, string>;
+}
+
+let nextID = 1;
+
+export function newPanel(expr = '', mode: Mode = 'range', view: View = 'chart'): Panel {
+  return { id: nextID++, expr, mode, view };
+}
+
+/** Reads an address. */
+export function read(hash: string): State {
+  const [path, query = ''] = hash.replace(/^#\/?/, '').split('?', 2) as [string, string?];
+  const p = new URLSearchParams(query);
+  const modes = p.getAll('m');
+  const views = p.getAll('v');
+  const panels = p.getAll('e').map((expr, i) =>
+    newPanel(expr, modes[i] === 'instant' ? 'instant' : 'range', (['chart', 'table', 'json'] as const).find((v) => v === views[i]) ?? 'chart'));
+  const resample: Record<string, string> = {};
+  for (const [k, v] of p) if (k.startsWith('r.')) resample[k.slice(2)] = v;
+  return {
+    page: path || 'query',
+    from: p.get('from') ?? 'now-1h',
+    to: p.get('to') ?? 'now',
+    step: p.get('step') ?? '',
+    executor: p.get('executor') ?? 'auto',
+    compare: p.get('compare') === '1',
+    panels: panels.length ? panels : [newPanel()],
+    resample,
+  };
+}
+
+/** Writes an address. What is as usual is left out. */
+export function write(s: State): string {
+  const p = new URLSearchParams();
+  const put = (name: string, value: string, usual: string) => value !== usual && p.append(name, value);
+  put('from', s.from, 'now-1h');
+  put('to', s.to, 'now');
+  put('step', s.step, '');
+  put('executor', s.executor, 'auto');
+  put('compare', s.compare ? '1' : '', '');
+  if (s.panels.length > 1 || s.panels[0]?.expr) {
+    for (const panel of s.panels) {
+      p.append('e', panel.expr);
+      p.append('m', panel.mode);
+      p.append('v', panel.view);
+    }
+  }
+  for (const [k, v] of Object.entries(s.resample)) if (v) p.append(`r.${k}`, v);
+  const query = p.toString();
+  return `#/${s.page}${query ? `?${query}` : ''}`;
+}
+
+let state = read(location.hash);
+/** Grows when everything is to be asked again. */
+let runs = 0;
+const listeners = new Set<() => void>();
+const tell = () => listeners.forEach((l) => l());
+
+addEventListener('popstate', () => {
+  if (location.hash === write(state)) return;
+  state = read(location.hash);
+  tell();
+});
+
+export const get = (): State => state;
+export const runNumber = (): number => runs;
+
+/** Changes the state and the address; the former address is where Back leads. */
+export function change(patch: Partial<State>, replace = false) {
+  state = { ...state, ...patch };
+  const address = write(state);
+  if (address !== location.hash) history[replace ? 'replaceState' : 'pushState'](null, '', address);
+  tell();
+}
+
+export function changePanel(id: number, patch: Partial<Panel>) {
+  change({ panels: state.panels.map((p) => (p.id === id ? { ...p, ...patch } : p)) });
+}
+
+/** Asks everything again. */
+export function run() {
+  runs++;
+  tell();
+}
+
+/** The state, for components that show it. */
+export function useStore(): State {
+  const [, again] = useState(0);
+  useEffect(() => {
+    const l = () => again((n) => n + 1);
+    listeners.add(l);
+    return () => void listeners.delete(l);
+  }, []);
+  return state;
+}
+
+// What the browser remembers between visits. Where it may not, nothing is remembered.
+
+export function recall<T>(name: string, otherwise: T): T {
+  try {
+    return JSON.parse(localStorage.getItem(`promwarp.${name}`) ?? '') as T;
+  } catch {
+    return otherwise;
+  }
+}
+
+export function remember(name: string, value: unknown) {
+  try {
+    localStorage.setItem(`promwarp.${name}`, JSON.stringify(value));
+  } catch {
+    // a private window
+  }
+}
+
+const longest = 50;
+
+/** Puts a query at the front of those that were run. */
+export function record(expr: string) {
+  const past = recall<string[]>('past', []).filter((e) => e !== expr);
+  remember('past', [expr, ...past].slice(0, longest));
+}
+
+/** Takes saved queries out of the address that the page was opened with, and keeps them. */
+export function adoptSaved() {
+  const [path = '', query = ''] = location.hash.split('?', 2);
+  const p = new URLSearchParams(query);
+  const given = p.getAll('s');
+  if (!given.length) return;
+  remember('saved', [...new Set([...given, ...recall<string[]>('saved', [])])]);
+  p.delete('s');
+  history.replaceState(null, '', p.size ? `${path}?${p}` : path);
+}

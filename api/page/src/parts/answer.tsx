@@ -1,0 +1,116 @@
+// Answers as a table and as JSON, errors and warnings.
+import { useMemo, useState } from 'preact/hooks';
+import { Failure } from '../lib/api';
+import { nameOf, pointsOf, seriesOf, type QueryData, type Series } from '../lib/values';
+import { bytes, count, moment } from '../lib/format';
+
+const page = 200;
+
+/** Rows of labels and the newest value; of a range the number of values, too. */
+export function Table({ data }: { data: QueryData }) {
+  const all = seriesOf(data);
+  const [shown, setShown] = useState(page);
+  const [sort, setSort] = useState<{ by: string; down: boolean } | null>(null);
+  const labels = useMemo(() => {
+    const names = new Set<string>();
+    for (const s of all) for (const k of Object.keys(s.metric)) names.add(k);
+    return [...names].sort((a, b) => Number(b === '__name__') - Number(a === '__name__') || (a < b ? -1 : 1));
+  }, [data]);
+  const rows = useMemo(() => {
+    if (!sort) return all;
+    const sign = sort.down ? -1 : 1;
+    const value = (s: Series) => Number(pointsOf(s).at(-1)?.[1] ?? NaN);
+    return [...all].sort((a, b) => {
+      if (sort.by !== '') return sign * (a.metric[sort.by] ?? '').localeCompare(b.metric[sort.by] ?? '', 'en', { numeric: true });
+      const [x, y] = [value(a), value(b)];
+      return Number.isNaN(x) ? 1 : Number.isNaN(y) ? -1 : sign * (x - y);
+    });
+  }, [data, sort]);
+  if (!all.length) return <p class="empty">The answer is empty: no series has a value here.</p>;
+  const range = data.resultType === 'matrix';
+  const head = (by: string, text: string, cls = '') => (
+    <th class={cls} aria-sort={sort?.by === by ? (sort.down ? 'descending' : 'ascending') : 'none'}>
+      <button class="link" onClick={() => setSort({ by, down: sort?.by === by ? !sort.down : by === '' })}>
+        {text}{sort?.by === by ? (sort.down ? ' ↓' : ' ↑') : ''}
+      </button>
+    </th>
+  );
+  return (
+    <div class="scroll">
+      <table class="data">
+        <thead>
+          <tr>
+            {labels.map((l) => head(l, l))}
+            {range && <th class="num">values</th>}
+            <th class="num">at</th>
+            {head('', 'value', 'num')}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, shown).map((s) => {
+            const points = pointsOf(s);
+            const last = points.at(-1);
+            const h = s.histograms?.at(-1) ?? s.histogram;
+            return (
+              <tr key={nameOf(s.metric)}>
+                {labels.map((l) => <td key={l}>{s.metric[l] ?? ''}</td>)}
+                {range && <td class="num">{count(points.length + (s.histograms?.length ?? 0))}</td>}
+                <td class="num">{moment(1000 * (last?.[0] ?? h?.[0] ?? 0))}</td>
+                <td class="num value">{last ? (last[1] ?? '–') : h ? `histogram: count ${h[1].count}, sum ${h[1].sum}` : ''}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {rows.length > shown && (
+        <p class="hint">{count(shown)} of {count(rows.length)} rows. <button class="link" onClick={() => setShown(shown + 5 * page)}>Show more</button></p>
+      )}
+    </div>
+  );
+}
+
+const longestJSON = 200_000;
+
+/** The body as it came, with line breaks where it is short. */
+export function Raw({ text }: { text: string }) {
+  const pretty = useMemo(() => (text.length < longestJSON ? JSON.stringify(JSON.parse(text), null, 2) : text.slice(0, longestJSON)), [text]);
+  const [copied, setCopied] = useState(false);
+  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  return (
+    <div class="raw">
+      <p class="hint">
+        {bytes(text.length)}{text.length >= longestJSON && `, of which the first ${bytes(longestJSON)} are shown`}
+        {isSecureContext && <> · <button class="link" onClick={copy}>{copied ? 'Copied' : 'Copy all'}</button></>}
+      </p>
+      <pre tabIndex={0}>{pretty}</pre>
+    </div>
+  );
+}
+
+const kinds: Record<string, string> = {
+  bad_data: 'The request is wrong', execution: 'The query cannot be computed', timeout: 'The time is up', canceled: 'The query was canceled',
+  unavailable: 'Not available now', internal: 'promwarp made a mistake', network: 'No answer', not_found: 'Not there',
+};
+
+/** An error, in words first. */
+export function Problem({ error, retry }: { error: unknown; retry?: () => void }) {
+  const f = error instanceof Failure ? error : new Failure(String((error as Error)?.message ?? error), 0, 'page');
+  return (
+    <div class="error" role="alert">
+      <strong>{kinds[f.kind] ?? 'It failed'}</strong>
+      <p>{f.message}</p>
+      {f.hint && !f.message.includes(f.hint) && <p>{f.hint}</p>}
+      <p class="hint">{f.status ? `HTTP ${f.status}, ${f.kind || 'no type'}` : f.kind}{retry && <> · <button class="link" onClick={retry}>Try again</button></>}</p>
+    </div>
+  );
+}
+
+export function Notes({ warnings, infos }: { warnings: string[]; infos: string[] }) {
+  if (!warnings.length && !infos.length) return null;
+  return (
+    <ul class="notes">
+      {warnings.map((w) => <li key={w} class="warning">{w}</li>)}
+      {infos.map((w) => <li key={w}>{w}</li>)}
+    </ul>
+  );
+}

@@ -1,0 +1,241 @@
+// One query: its editor, its answer as a chart, a table or JSON, its plan, and the comparison.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { aborted, ask, type Answer, type Fields } from '../lib/api';
+import { compare, countOf, seriesOf, type QueryData, type Verdict } from '../lib/values';
+import { absolute, aligned, resolve, stepOf } from '../lib/range';
+import { change, changePanel, get, record, run, runNumber, useStore, type Panel as PanelState, type State } from '../lib/store';
+import { bytes, count, duration, many, milliseconds } from '../lib/format';
+import type { Explanation } from '../lib/explain';
+import { Editor, type Handle } from './editor';
+import { Chart } from './chart';
+import { Notes, Problem, Raw, Table } from './answer';
+import { Plan } from './plan';
+
+/** Plans are measured by running the query again, on their own where it takes at most so long. */
+const quick = 3000;
+
+interface Asked {
+  path: string;
+  fields: Fields;
+  start: number;
+  end: number;
+  step: number;
+}
+
+interface Result {
+  asked: Asked;
+  answer?: Answer<QueryData>;
+  error?: unknown;
+  theirs?: { took: number; verdict?: Verdict; error?: unknown };
+  plan?: Explanation;
+  planError?: unknown;
+}
+
+function asked(s: State, p: PanelState): Asked {
+  const { start, end } = resolve(s);
+  const step = stepOf(s.step, start, end);
+  const grid = aligned(s, step);
+  return p.mode === 'range'
+    ? { path: '/api/v1/query_range', fields: { query: p.expr, start: String(grid.start), end: String(grid.end), step: String(step) }, ...grid, step }
+    : { path: '/api/v1/query', fields: { query: p.expr, time: String(end / 1000) }, start: end / 1000, end: end / 1000, step };
+}
+
+export function Panel({ panel, index, alone }: { panel: PanelState; index: number; alone: boolean }) {
+  const s = useStore();
+  const [result, setResult] = useState<Result | null>(null);
+  const [stage, setStage] = useState('');
+  const [received, setReceived] = useState(0);
+  const controller = useRef<AbortController | null>(null);
+  const handle = useRef<Handle | null>(null);
+  const runs = runNumber();
+
+  useEffect(() => {
+    if (!panel.expr.trim()) {
+      setResult(null);
+      return;
+    }
+    const c = new AbortController();
+    controller.current = c;
+    void perform(asked(s, panel), s, c.signal, setResult, setStage, setReceived);
+    return () => c.abort();
+  }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, runs]);
+
+  const submit = (expr: string) => {
+    if (expr.trim()) record(expr);
+    if (expr === panel.expr) run();
+    else changePanel(panel.id, { expr });
+  };
+  const analyze = async () => {
+    const c = (controller.current = new AbortController());
+    setStage('Analyzing');
+    await explain(result!, true, s, c.signal, setResult);
+    setStage('');
+  };
+  const answer = result?.answer;
+  const view = panel.mode === 'instant' && panel.view === 'chart' ? 'table' : panel.view;
+  const drawable = answer?.data.resultType === 'matrix';
+  const tab = (v: PanelState['view'], text: string) => (
+    <button role="tab" aria-selected={view === v} onClick={() => changePanel(panel.id, { view: v })}>{text}</button>
+  );
+
+  return (
+    <section class="panel" aria-label={`Panel ${index + 1}`}>
+      <div class="ask">
+        <Editor value={panel.expr} onRun={submit} handle={(h) => (handle.current = h)} label={`Expression of panel ${index + 1}`} />
+        <div class="ask-side">
+          {stage ? (
+            <button onClick={() => controller.current?.abort()} class="cancel" title="Esc">Cancel</button>
+          ) : (
+            <button class="primary run" onClick={() => submit(handle.current!.text())} title="Enter">Run</button>
+          )}
+          {!alone && (
+            <button class="quiet" aria-label={`Remove panel ${index + 1}`} title="Remove this panel"
+              onClick={() => change({ panels: get().panels.filter((p) => p.id !== panel.id) })}>×</button>
+          )}
+        </div>
+      </div>
+      <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />
+      <div class="strip">
+        <div class="tabs" role="tablist">
+          {panel.mode === 'range' && tab('chart', 'Chart')}
+          {tab('table', 'Table')}
+          {tab('json', 'JSON')}
+        </div>
+        <div class="segments" role="radiogroup" aria-label="Kind of query">
+          {(['range', 'instant'] as const).map((m) => (
+            <button key={m} role="radio" aria-checked={panel.mode === m} onClick={() => changePanel(panel.id, { mode: m })}>{m === 'range' ? 'Range' : 'Instant'}</button>
+          ))}
+        </div>
+        <Summary result={result} stage={stage} received={received} executor={s.executor} />
+      </div>
+      {result && (
+        <div class="body">
+          <div class="main">
+            {result.error !== undefined && <Problem error={result.error} retry={run} />}
+            {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
+            {result.theirs && <Comparison ours={answer!.took} theirs={result.theirs} />}
+            {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
+              <Chart series={seriesOf(answer.data)} start={result.asked.start} end={result.asked.end} step={result.asked.step}
+                onZoom={(a, b) => change(absolute(a * 1000, b * 1000))} onZoomOut={() => history.back()} />
+            ) : <Table data={answer.data} />)}
+            {answer && view === 'table' && <Table data={answer.data} />}
+            {answer && view === 'json' && <Raw text={answer.text} />}
+          </div>
+          <aside class="side" aria-label="Plan">
+            <header>
+              <h3>Plan</h3>
+              {result.plan && <span class="hint">{result.plan.analyzed ? 'measured in a run of its own' : 'not measured'}</span>}
+              {result.plan && !stage && <button class="link" onClick={analyze}>{result.plan.analyzed ? 'Again' : 'Measure'}</button>}
+            </header>
+            {result.plan && <Plan e={result.plan} />}
+            {result.planError !== undefined && <Problem error={result.planError} />}
+            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'Not asked for.'}</p>}
+          </aside>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Asks for the answer, for Prometheus's where they are compared, and for the plan. */
+async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result) => void, stage: (text: string) => void, received: (n: number) => void) {
+  let result: Result = { asked: a };
+  const put = (patch: Partial<Result>) => {
+    result = { ...result, ...patch };
+    if (!signal.aborted) show(result);
+  };
+  try {
+    stage('Evaluating');
+    received(0);
+    let answer: Answer<QueryData>;
+    try {
+      answer = await ask<QueryData>(a.path, { ...a.fields, executor: s.executor }, signal, received);
+    } catch (error) {
+      if (aborted(error)) throw error;
+      put({ error });
+      await explain(result, false, s, signal, show);
+      return;
+    }
+    put({ answer });
+    if (s.compare) {
+      stage('Evaluating on Prometheus’s engine');
+      const begin = performance.now();
+      try {
+        const theirs = await ask<QueryData>(a.path, { ...a.fields, executor: 'prometheus' }, signal, received);
+        put({ theirs: { took: theirs.took, verdict: compare(answer, theirs) } });
+      } catch (error) {
+        if (aborted(error)) throw error;
+        put({ theirs: { took: performance.now() - begin, error } });
+      }
+    }
+    stage('Analyzing');
+    await explain(result, answer.took < quick, s, signal, show);
+  } catch (error) {
+    if (!aborted(error)) throw error;
+  } finally {
+    if (!signal.aborted || signal.reason?.name === 'AbortError') stage('');
+  }
+}
+
+async function explain(r: Result, analyze: boolean, s: State, signal: AbortSignal, show: (r: Result) => void) {
+  try {
+    const e = await ask<Explanation>('/explain', { ...r.asked.fields, executor: s.executor, analyze: String(analyze) }, signal);
+    if (!signal.aborted) show({ ...r, plan: e.data, planError: undefined });
+  } catch (planError) {
+    // An error that the query has, too, need not be shown twice.
+    if (!aborted(planError) && !signal.aborted && r.error === undefined) show({ ...r, planError });
+  }
+}
+
+function Summary({ result, stage, received, executor }: { result: Result | null; stage: string; received: number; executor: string }) {
+  const [elapsed, setElapsed] = useState(0);
+  useEffect(() => {
+    if (!stage) return;
+    const begin = performance.now();
+    setElapsed(0);
+    const timer = setInterval(() => setElapsed(performance.now() - begin), 100);
+    return () => clearInterval(timer);
+  }, [stage]);
+  const answer = result?.answer;
+  return (
+    <p class="summary" role="status">
+      {stage
+        ? `${stage}… ${(elapsed / 1000).toFixed(1)} s${received ? `, ${bytes(received)}` : ''}`
+        : answer && (
+          <>
+            <b class="took">{milliseconds(answer.took)}</b>
+            <span>{many(seriesOf(answer.data).length, 'series', 'series')}</span>
+            <span>{many(countOf(seriesOf(answer.data)), 'value', 'values')}</span>
+            <span>{bytes(answer.bytes)}</span>
+            {result.asked.path.endsWith('range') && <span>step {duration(result.asked.step)}</span>}
+            {executor !== 'auto' && <span>{executor}</span>}
+          </>
+        )}
+    </p>
+  );
+}
+
+function Comparison({ ours, theirs }: { ours: number; theirs: NonNullable<Result['theirs']> }) {
+  const scale = Math.max(ours, theirs.took);
+  const v = theirs.verdict;
+  const ratio = theirs.took / ours;
+  const row = (name: string, ms: number, kind: string) => (
+    <><dt>{name}</dt><dd><span class="bar"><i class={kind} style={{ width: `${(100 * ms) / scale}%` }} /></span><b>{milliseconds(ms)}</b></dd></>
+  );
+  return (
+    <div class={`verdict ${v ? (v.same ? 'same' : 'differs') : 'failed'}`} role="status">
+      <dl class="facts">
+        {row('promwarp', ours, 'all')}
+        {row('Prometheus', theirs.took, 'subsumed')}
+      </dl>
+      {v?.same && <p><strong>Identical to the bit.</strong> {count(v.series)} series, {count(v.values)} values; {ratio >= 1 ? `${ratio.toFixed(1)}× as fast` : `${(1 / ratio).toFixed(1)}× as slow`}. Both read the samples from promwarp’s cache.</p>}
+      {v && !v.same && (
+        <>
+          <p><strong>The answers differ</strong> in {many(v.count, 'place', 'places')}. Samples that arrived between the two requests can be why; ask again with a range that ends earlier.</p>
+          <ul>{v.differences.map((d) => <li key={d}>{d}</li>)}</ul>
+        </>
+      )}
+      {theirs.error !== undefined && <Problem error={theirs.error} />}
+    </div>
+  );
+}

@@ -1,0 +1,212 @@
+package column
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Runs are a list of times as runs at even distances, and how far samples are off them.
+type Runs struct {
+	Even EvenRuns
+	// Late is by how many ms each sample comes after it is due; nil where none does.
+	Late []uint16
+}
+
+// far is so large a time in ms, and so large a distance, that sums of times might overflow.
+const far = 1 << 61
+
+// findRuns returns the runs of ts, which ascend, or none if they are too short.
+func findRuns(ts []int64) Runs {
+	var runs EvenRuns
+	for from := 0; from < len(ts); {
+		if len(runs) > len(ts)/minEven {
+			return findLate(ts)
+		}
+		runs = append(runs, firstRun(ts, from))
+		from = int(runs[len(runs)-1].To)
+	}
+	return Runs{Even: runs}
+}
+
+// findLate is findRuns for samples that come somewhat late.
+func findLate(ts []int64) Runs {
+	if ts[0] < -far || ts[len(ts)-1] > far {
+		return Runs{}
+	}
+	r := Runs{Late: make([]uint16, 0, len(ts))}
+	for len(r.Late) < len(ts) {
+		if len(r.Even) > len(ts)/minEven {
+			return Runs{}
+		}
+		r.addRun(ts[len(r.Late):])
+	}
+	return r
+}
+
+// addRun adds the first of the runs that ts, the times of further samples, are made of.
+func (r *Runs) addRun(ts []int64) {
+	e := lateRun(ts)
+	for i := range e.To {
+		late := ts[i] - e.at(i)
+		e.Late = max(e.Late, late)
+		r.Late = append(r.Late, uint16(late))
+	}
+	from := int32(len(r.Late)) - e.To
+	e.From, e.To = from, from+e.To
+	r.Even = append(r.Even, e)
+}
+
+// lateRun returns the run that ts begins with, of samples that come late.
+func lateRun(ts []int64) EvenRun {
+	if len(ts) == 1 {
+		return EvenRun{To: 1, First: ts[0], Every: 1}
+	}
+	var distances [9]int64
+	some := distances[:min(len(distances), len(ts)-1)]
+	for i := range some {
+		some[i] = ts[i+1] - ts[i]
+	}
+	slices.Sort(some)
+	usual := some[len(some)/2]
+	to := 1
+	for to < len(ts) && 2*max(ts[to]-ts[to-1]-usual, usual-ts[to]+ts[to-1]) <= usual {
+		to++
+	}
+	n := int64(to - 1)
+	every := max(ts[to-1]-ts[0]+n/2, 1) / max(n, 1)
+	every = max(every, 1)
+	early, late, most := int64(0), int64(0), min(every-1, math.MaxUint16)
+	for i := range to {
+		off := ts[i] - ts[0] - int64(i)*every
+		if max(late, off)-min(early, off) > most {
+			to = i
+			break
+		}
+		early, late = min(early, off), max(late, off)
+	}
+	return EvenRun{To: int32(to), First: ts[0] + early, Every: every}
+}
+
+// Add returns r with the runs of ts, the times of the samples behind its own; r is not to be
+// used any more.
+func (r Runs) Add(ts []int64) Runs {
+	if r.Late == nil {
+		return Runs{Even: r.Even.Add(ts)}
+	}
+	if n := len(r.Even); n > 0 {
+		last := &r.Even[n-1]
+		for len(ts) > 0 {
+			late := ts[0] - last.at(last.To)
+			if late < 0 || late > min(last.Every-1, math.MaxUint16) {
+				break
+			}
+			r.Late, ts = append(r.Late, uint16(late)), ts[1:]
+			last.Late = max(last.Late, late)
+			last.To++
+		}
+	}
+	for len(ts) > 0 {
+		before := len(r.Late)
+		r.addRun(ts)
+		ts = ts[len(r.Late)-before:]
+	}
+	return r
+}
+
+// Len is the number of samples.
+func (r Runs) Len() int {
+	if len(r.Even) == 0 {
+		return 0
+	}
+	return int(r.Even[len(r.Even)-1].To)
+}
+
+// At is the time of sample i, which is of run k, in ms.
+func (r Runs) At(k int, i int32) int64 {
+	t := r.Even[k].at(i)
+	if r.Late != nil {
+		t += int64(r.Late[i])
+	}
+	return t
+}
+
+// Since fills out with by how many ms sample to[k]-before comes after from, from+interval and so on;
+// where there is no such sample it leaves out as it is. The list to never falls.
+func (r Runs) Since(to []int32, before int32, from, interval int64, out []float64) {
+	k := sort.Search(len(to), func(k int) bool { return to[k] >= before })
+	for i := range r.Even {
+		e := &r.Even[i]
+		end := k + sort.Search(len(to)-k, func(n int) bool { return to[k+n] >= e.To+before })
+		since := e.at(-before) - from
+		if r.Late != nil {
+			k += sinceLate(out[k:end], to[k:end], before, r.Late, e.Every, since-int64(k)*interval, interval)
+		}
+		for ; k < end; k++ {
+			t := since + int64(to[k])*e.Every - int64(k)*interval
+			if r.Late != nil {
+				t += int64(r.Late[to[k]-before])
+			}
+			out[k] = float64(t)
+		}
+	}
+}
+
+// NotAfter fills out with the number of samples that are not later than end,
+// end+interval and so on (ms). interval must be positive.
+func (r Runs) NotAfter(end, interval int64, out []int32) {
+	k := 0
+	for i := range r.Even {
+		e := &r.Even[i]
+		for ; k < len(out) && end < e.First; k++ {
+			out[k] = e.From
+			end += interval
+		}
+		last := r.At(i, e.To-1)
+		if k == len(out) || end >= last {
+			continue
+		}
+		n := int(min(int64(len(out)-k), (last-1-end)/interval+1))
+		e.within(end-e.First, interval, r.Late, out[k:k+n])
+		k += n
+		end += int64(n) * interval
+	}
+	total := int32(r.Len())
+	for ; k < len(out); k++ {
+		out[k] = total
+	}
+}
+
+// within does what NotAfter does for times within the run; since is how long the
+// first of them is after the run's first sample is due, in ms.
+func (r *EvenRun) within(since, interval int64, late []uint16, out []int32) {
+	at, rest := r.From+int32(since/r.Every), since%r.Every
+	step, more := int32(interval/r.Every), interval%r.Every
+	switch {
+	case more == 0 && rest >= r.Late: // all that are due have come
+		at++
+		for k := range out {
+			out[k] = at
+			at += step
+		}
+	case r.Late == 0:
+		at++
+		for k := range out {
+			out[k] = at
+			at += step
+			if rest += more; rest >= r.Every {
+				rest -= r.Every
+				at++
+			}
+		}
+	default:
+		for k := range out {
+			out[k] = at + int32(uint64(int64(late[at])-rest-1)>>63)
+			at += step
+			if rest += more; rest >= r.Every {
+				rest -= r.Every
+				at++
+			}
+		}
+	}
+}

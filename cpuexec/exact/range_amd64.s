@@ -1,0 +1,36 @@
+#include "textflag.h"
+
+// func rangeAVX2(units *uint32, n int) (low, high uint32)
+TEXT ·rangeAVX2(SB), NOSPLIT, $0-24
+	MOVQ units+0(FP), SI
+	MOVQ n+8(FP), CX
+	XORQ AX, AX
+	VPCMPEQD Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+loop:
+	VMOVDQU (SI)(AX*4), Y2
+	VPMINUD Y2, Y0, Y0
+	VPMAXUD Y2, Y1, Y1
+	ADDQ $8, AX
+	CMPQ AX, CX
+	JL loop
+
+	VEXTRACTI128 $1, Y0, X2
+	VPMINUD X2, X0, X0
+	VPSHUFD $0x4e, X0, X2
+	VPMINUD X2, X0, X0
+	VPSHUFD $0xb1, X0, X2
+	VPMINUD X2, X0, X0
+	VMOVD X0, AX
+	MOVL AX, low+16(FP)
+	VEXTRACTI128 $1, Y1, X2
+	VPMAXUD X2, X1, X1
+	VPSHUFD $0x4e, X1, X2
+	VPMAXUD X2, X1, X1
+	VPSHUFD $0xb1, X1, X2
+	VPMAXUD X2, X1, X1
+	VMOVD X1, AX
+	MOVL AX, high+20(FP)
+	VZEROUPPER
+	RET

@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/storage/remote"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/remoteread/reduce"
+	"github.com/promwarp/promwarp/remoteread/serve"
+)
+
+// readers are Prometheus's engine over remote reads of one storage: of all samples, and of what
+// is left of them.
+type readers struct {
+	engine  *promql.Engine
+	raw     storage.Queryable
+	reduced map[string]storage.Queryable // by path
+	reg     *prometheus.Registry
+}
+
+// newReaders returns readers of st, which has external labels. They have newer samples than
+// localStart, in ms, themselves; 0 says none.
+func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels, localStart int64) *readers {
+	opts := promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
+	}
+	r := &readers{engine: promql.NewEngine(opts), reg: prometheus.NewRegistry()}
+	ours := New(Options{Prometheus: opts, Workers: 2})
+	plain, err := serve.New(serve.Options{Queryable: st, ExternalLabels: func() labels.Labels { return external }})
+	require.NoError(t, err)
+	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Registerer: r.reg})
+	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}
+	r.raw = readFrom(t, plain, types, localStart)
+	r.reduced = map[string]storage.Queryable{
+		"thin":      readFrom(t, plain.Reducing(reducer.Thin), types, localStart),
+		"aggregate": readFrom(t, plain.Reducing(reducer.Aggregate), types, localStart),
+	}
+	if localStart == 0 { // of samples, readers do not drop those that they have newer ones for
+		r.reduced["thin as samples"] = readFrom(t, plain.Reducing(reducer.Thin), nil, 0)
+		r.reduced["aggregate as samples"] = readFrom(t, plain.Reducing(reducer.Aggregate), nil, 0)
+	}
+	return r
+}
+
+// readFrom returns what a Prometheus of release 3.15 reads from a door.
+func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, localStart int64) storage.Queryable {
+	server := httptest.NewServer(door)
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	client, err := remote.NewReadClient("reader", &remote.ClientConfig{
+		URL: &commonconfig.URL{URL: u}, Timeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 24, AcceptedResponseTypes: types,
+		Headers: map[string]string{"User-Agent": "Prometheus/3.15.0"},
+	})
+	require.NoError(t, err)
+	return remote.NewSampleAndChunkQueryableClient(client, labels.EmptyLabels(), nil, localStart == 0, func() (int64, error) { return localStart, nil })
+}
+
+// requireSame asks the readers of some paths. Of answers that Prometheus's map order decides, it
+// may be another one that reads all samples.
+func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answered bool) {
+	t.Helper()
+	all, err := r.ask(ask, r.raw)
+	if err != nil {
+		return false // it is none that can be asked
+	}
+	want := summary(all, ask.query)
+	for _, path := range paths {
+		left, err := r.ask(ask, r.reduced[path])
+		require.NoError(t, err)
+		got := summary(left, ask.query)
+		for again := 0; want != got; again++ {
+			other, err := r.ask(ask, r.raw)
+			require.NoError(t, err)
+			if o := summary(other, ask.query); o == got || o != want && alike(got, want, ask) {
+				break
+			}
+			if again == 40 {
+				require.Equal(t, want, got, "%s of %s", ask, path)
+			}
+		}
+	}
+	m, _ := all.Value.(promql.Matrix)
+	v, _ := all.Value.(promql.Vector)
+	return len(m)+len(v) > 0
+}
+
+func (r *readers) ask(ask question, st storage.Queryable) (*promql.Result, error) {
+	q, err := ask.on(r.engine, st)
+	if err != nil {
+		return nil, err
+	}
+	return q.Exec(context.Background()), nil
+}
+
+// sent is how many queries were reduced by path.
+func (r *readers) sent(path, sent string) (n float64) {
+	families, _ := r.reg.Gather()
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if m.Label[0].GetValue() == path && m.Label[2].GetValue() == sent {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// promised reports whether docs/readers.md says that readers may ask it: extended ranges are
+// none of it, nor are selectors in a subquery that are offset by anything but multiples of its
+// step.
+func promised(query string) bool {
+	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
+	if err != nil {
+		return false
+	}
+	ok := true
+	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
+		v, is := n.(*parser.VectorSelector)
+		if !is {
+			return nil
+		}
+		step := time.Duration(1)
+		for _, above := range path {
+			if s, is := above.(*parser.SubqueryExpr); is {
+				if step = s.Step; step == 0 {
+					step = 30 * time.Second
+				}
+			}
+		}
+		ok = ok && !v.Anchored && !v.Smoothed && v.OriginalOffset%step == 0
+		return nil
+	})
+	return ok
+}
+
+// drawn makes up a question. Its grid is aligned, mostly.
+func drawn(r *rand.Rand) question {
+	ask := question{start: int64(r.IntN(3600)) * 1000}
+	if r.IntN(4) == 0 {
+		ask.start += int64(r.IntN(1000))
+		ask.end = ask.start
+	} else {
+		ask.step = []int64{1000, 5000, 7000, 15_000, 30_000, 60_000, 60_000, 120_000, 300_000, 600_000}[r.IntN(10)]
+		if r.IntN(8) > 0 {
+			ask.start -= ask.start % ask.step
+		}
+		ask.end = ask.start + int64(r.IntN(2400))*1000
+	}
+	for ask.query == "" || !promised(ask.query) {
+		switch r.IntN(3) {
+		case 0:
+			ask.query, _ = randomQuery(r)
+		default:
+			ask.query = simpleQuery(r)
+		}
+	}
+	return ask
+}
+
+// simpleQuery writes what paths are made for.
+func simpleQuery(r *rand.Rand) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	sel := pick("reqs_total", "temp", "odd", "build_info", "lat_bucket", `{__name__=~"reqs_total|errs_total"}`, `{job="j1"}`)
+	mod := pick("", "", "", " offset 5m", " offset 10m", " offset -5m", " @ end()", " @ 1200")
+	query := sel + mod
+	if r.IntN(3) == 0 {
+		query = pick("max_over_time", "min_over_time", "last_over_time", "first_over_time", "present_over_time", "absent_over_time", "rate", "sum_over_time", "delta", "mad_over_time", "ts_of_max_over_time") +
+			"(" + sel + pick("[1m]", "[90s]", "[5m]", "[17m]", "[40m]") + mod + ")"
+	}
+	for range 1 + r.IntN(2) {
+		if r.IntN(3) == 0 {
+			query = pick("timestamp", "-", "abs", "", "absent", "max_over_time", "sum_over_time") + "(" + query + ")"
+			if strings.Contains(query, "over_time((") || strings.HasPrefix(query, "sum_over_time(") || strings.HasPrefix(query, "max_over_time(") && r.IntN(2) == 0 {
+				query = strings.TrimSuffix(query, ")") + pick("[10m:1m]", "[20m:30s]", "[40m:]", "[1h:5m]") + pick("", " offset 1m", " @ 3000") + ")"
+			}
+			continue
+		}
+		query = pick("sum", "min", "max", "count", "avg", "group", "sum", "stddev", "topk") + pick("", " by (job)", " by (job, __name__)", " by (instance)", " without (instance)", " without (job, __name__)", " without ()") + " (" + query + ")"
+		query = strings.ReplaceAll(strings.ReplaceAll(query, "topk (", "topk (2, "), "topk by (job) (", "topk by (job) (2, ")
+	}
+	if r.IntN(4) == 0 {
+		query = "(" + query + ")" + pick(" / ", " - ", " or ") + "on (job) group_left () (" + pick("sum by (job) ("+sel+")", "count by (job) ("+sel+")", "max by (job) (rate(reqs_total[5m]))") + ")"
+	}
+	return query
+}
+
+// TestReducedReads: whoever reads what is left of samples answers as whoever reads all of them.
+// PROMWARP_RANDOM sets the number of queries.
+func TestReducedReads(t *testing.T) {
+	n := fromEnv(t, "PROMWARP_RANDOM", 2000)
+	for name, c := range map[string]struct {
+		external   labels.Labels
+		localStart int64
+	}{
+		"no external labels":               {},
+		"external labels":                  {external: labels.FromStrings("cluster", "eu", "a", "1")},
+		"readers that have newer samples":  {localStart: 2_000_000},
+		"readers with all of most queries": {localStart: 600_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(3, uint64(fromEnv(t, "PROMWARP_SEED", 5))))
+			rs := newReaders(t, randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0))), c.external, c.localStart)
+			paths := slices.Sorted(maps.Keys(rs.reduced))
+			answered := 0
+			for range n {
+				if rs.requireSame(t, drawn(r), paths[r.IntN(len(paths))]) {
+					answered++
+				}
+			}
+			t.Logf("%d of %d with series; thin: %v thinned, %v not; aggregate: %v aggregated, %v thinned, %v not", answered, n,
+				rs.sent("thin", "thinned"), rs.sent("thin", "all"), rs.sent("aggregate", "aggregated"), rs.sent("aggregate", "thinned"), rs.sent("aggregate", "all"))
+			require.Greater(t, answered, n/8)
+			require.Greater(t, rs.sent("thin", "thinned"), float64(n)/20)
+			require.Greater(t, rs.sent("aggregate", "thinned"), float64(n)/20)
+			require.Greater(t, rs.sent("aggregate", "aggregated"), float64(n)/200)
+		})
+	}
+}

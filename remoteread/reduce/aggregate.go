@@ -1,0 +1,162 @@
+package reduce
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// operators are the aggregations that have a form.
+var operators = map[string]parser.ItemType{
+	"sum": parser.SUM, "avg": parser.AVG, "min": parser.MIN, "max": parser.MAX, "group": parser.GROUP, "count": parser.COUNT,
+}
+
+// mostSteps is the most steps that an aggregation is evaluated at.
+const mostSteps = 1 << 17
+
+// aggregation returns what a reader aggregates the selector of h by. Hints have a grouping only
+// if the aggregation is right around the selector, but none of a "without ()".
+func aggregation(h *storage.SelectHints, a asked) (parser.ItemType, reason) {
+	op, ok := operators[h.Func]
+	switch {
+	case h.Range != 0 || !h.By && len(h.Grouping) == 0:
+		return 0, notGrouped
+	case !ok || a.steps() > mostSteps:
+		return 0, noForm
+	case (op == parser.SUM || op == parser.AVG) && !a.sums:
+		return 0, otherSums
+	}
+	return op, ""
+}
+
+// aggregate returns what q's reader may aggregate in place of sel, or nil, and why there is no
+// such.
+func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.Selection, lease *memory.Lease) (*selection.Selection, reason, error) {
+	a, why := understand(q, r.o.Lookback)
+	if why != "" {
+		return nil, why, nil
+	}
+	op, why := aggregation(q.Hints, a)
+	switch {
+	case why != "":
+		return nil, why, nil
+	case !sel.OnlyFloats():
+		return nil, withHistograms, nil
+	case q.Start > q.Hints.Start || q.End < q.Hints.End:
+		return nil, cutByReader, nil
+	case !apart(sel.Series(), q.External, op):
+		return nil, withExternal, nil
+	}
+	groups, err := r.evaluate(ctx, q, sel, a, op)
+	if ctx.Err() != nil {
+		return nil, "", context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, notEvaluated, nil
+	}
+	t := &thinner{q: q, sel: sel, asked: a, function: latest}
+	inOrder, err := t.arrange(groups)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !inOrder:
+		return nil, noOrder, nil
+	}
+	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), number: numberName(q.Hints), external: q.External}
+	for _, g := range groups {
+		if op != parser.COUNT && !unchanged(op, g.Floats) {
+			return nil, notIdempotent, nil
+		}
+		if err := f.add(op, g); err != nil {
+			return nil, "", err
+		}
+	}
+	if f.disordered {
+		return nil, noOrder, nil
+	}
+	if err := lease.Grow(ctx, f.b.Bytes()); err != nil {
+		return nil, "", err
+	}
+	out, err := f.b.Finish()
+	return out, "", err
+}
+
+// apart reports whether external labels leave series what they are: none has one of its own,
+// and, for sums, whose bits depend on it, they are in the same order with them.
+func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) bool {
+	if external.IsEmpty() {
+		return true
+	}
+	var last labels.Labels
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i, l := range series {
+		own := false
+		b.Reset(l)
+		external.Range(func(e labels.Label) {
+			own = own || l.Has(e.Name)
+			b.Set(e.Name, e.Value)
+		})
+		if own {
+			return false
+		}
+		if op != parser.SUM && op != parser.AVG {
+			continue
+		}
+		l = b.Labels()
+		if i > 0 && labels.Compare(last, l) >= 0 {
+			return false
+		}
+		last = l
+	}
+	return true
+}
+
+// evaluate evaluates what q's reader aggregates, over sel.
+func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, error) {
+	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
+	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
+	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	defer query.Close()
+	res := query.Exec(ctx)
+	m, err := res.Matrix()
+	if err == nil && len(res.Warnings) > 0 {
+		return nil, res.Warnings.AsErrors()[0] // it does not pass the protocol
+	}
+	return m, err
+}
+
+// only is a storage that has one selection, and the querier on it.
+type only struct{ sel *selection.Selection }
+
+func (o only) Querier(mint, maxt int64) (storage.Querier, error) {
+	return onlyQuerier{o, mint, maxt, storage.NoopQuerier()}, nil
+}
+
+type onlyQuerier struct {
+	only
+	mint, maxt int64
+	storage.LabelQuerier
+}
+
+// SelectChunks implements selection.Querier.
+func (o onlyQuerier) SelectChunks(context.Context, *storage.SelectHints, ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return o.sel, nil, nil
+}
+
+// Select implements storage.Querier.
+func (o onlyQuerier) Select(_ context.Context, _ bool, hints *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+	mint, maxt := selection.Bounds(hints, o.mint, o.maxt)
+	return o.sel.SeriesSet(mint, maxt, nil)
+}

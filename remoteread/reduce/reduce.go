@@ -1,0 +1,121 @@
+// Package reduce makes less of what a remote reader asks for, where the reader's answer stays
+// the same.
+//
+// A Prometheus says with each selector what it does with the samples: its hints. From these
+// follow the times at which it evaluates the selector, its grid. Thin keeps of each series the
+// samples that the reader can see from one of these times. Aggregate sends a series a group in
+// place of the group's series. What flows in is a query of remote read and the selection that
+// it matched; what flows out is a selection that is sent instead. The reader's answer is the
+// one that it would give to all samples, bit by bit, under the conditions in docs/readers.md.
+// Whatever does not say enough gets all.
+//
+// Start with Reducer.Thin; grid.go is what hints mean, seen.go which samples a function sees,
+// aggregate.go which aggregations have a form that the reader's own leaves as it is.
+package reduce
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/promwarp/promwarp/internal/instrument"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Options are what a Reducer is made from.
+type Options struct {
+	// Lookback is how far back readers' instant selectors look, as --query.lookback-delta is
+	// set where they run. Other than the rest, readers do not say it.
+	Lookback time.Duration
+	// Engine evaluates aggregations over selections.
+	Engine promql.QueryEngine
+	// Memory is the process's memory, of which what is sent takes leases; nil is no limit.
+	Memory *memory.Pool
+	// Registerer gets the metrics; may be nil.
+	Registerer prometheus.Registerer
+}
+
+// Reducer reduces selections. It is safe for concurrent use.
+type Reducer struct {
+	o       Options
+	reduced *prometheus.CounterVec
+}
+
+// New returns a reducer.
+func New(o Options) *Reducer {
+	return &Reducer{o, instrument.With(o.Registerer).Counters("promwarp_read_reduced_total",
+		"Queries of remote read below /api/v1/read/ by path, by what was sent, and by why that was not less.", "path", "sent", "reason")}
+}
+
+// What is sent.
+const (
+	sentAll        = "all"
+	sentThinned    = "thinned"
+	sentAggregated = "aggregated"
+)
+
+// reason is why no less is sent. There is none where a reduction was made.
+type reason string
+
+const (
+	noHints         reason = "no hints"
+	unknownReader   reason = "unknown reader"            // not one of the releases that readers.go knows
+	wrongLookback   reason = "lookback"                  // the hints do not fit Options.Lookback
+	notAligned      reason = "grid not aligned"          // it could be one of several
+	unlikeOthers    reason = "function"                  // it does not read samples as others do
+	startTimestamps reason = "start timestamps"          // a reader may evaluate them
+	everySample     reason = "every sample is seen"      // by some step
+	notGrouped      reason = "no aggregation"            // directly around the selector
+	noForm          reason = "aggregation without form"  // that the reader's own leaves as it is
+	otherSums       reason = "sums of another release"   // have other bits
+	withHistograms  reason = "native histograms"         // are not aggregated
+	withExternal    reason = "external labels"           // decide about groups
+	cutByReader     reason = "the reader has newer data" // which it joins with what is sent
+	notEvaluated    reason = "not evaluated"             // the engine refused
+	noOrder         reason = "order of groups"           // that series cannot be sent in
+	notIdempotent   reason = "values"                    // that the reader's own aggregation changes
+)
+
+// Thin is a serve.Reduce that sends those samples that the reader can see.
+func (r *Reducer) Thin(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
+	lease := r.o.Memory.Lease(memory.Answers)
+	out, why, err := r.thin(ctx, q, sel, lease)
+	if err != nil {
+		lease.Release()
+		return nil, nil, err
+	}
+	r.count("thin", sentThinned, why)
+	return out, lease.Release, nil
+}
+
+// Aggregate is a serve.Reduce that sends a series a group where it can, and otherwise what
+// Thin sends.
+func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
+	lease := r.o.Memory.Lease(memory.Answers)
+	sent := sentAggregated
+	out, why, err := r.aggregate(ctx, q, sel, lease)
+	if err == nil && out == nil {
+		var notThinned reason
+		sent = sentThinned
+		if out, notThinned, err = r.thin(ctx, q, sel, lease); notThinned != "" {
+			sent = sentAll
+		}
+	}
+	if err != nil {
+		lease.Release()
+		return nil, nil, err
+	}
+	r.reduced.WithLabelValues("aggregate", sent, string(why)).Inc()
+	return out, lease.Release, nil
+}
+
+func (r *Reducer) count(path, sent string, why reason) {
+	if why != "" {
+		sent = sentAll
+	}
+	r.reduced.WithLabelValues(path, sent, string(why)).Inc()
+}

@@ -1,0 +1,126 @@
+package serve
+
+import (
+	"encoding/binary"
+	"math"
+	"sort"
+
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// coder encodes series as TimeSeries, one after another, and compresses them.
+type coder struct {
+	compressor
+	decoded    decode.Buffer
+	reuse      chunkenc.Iterator
+	floats     []byte // of the present series: labels and Samples
+	histograms []byte // and Histograms
+}
+
+// series encodes the samples of p within the range of f and returns how many they are. For a
+// reader that looks at labels alone, it encodes none, as a Prometheus does.
+func (c *coder) series(f found, p *pending) (n int, err error) {
+	c.floats, _ = appendLabels(c.floats[:0], p.labels)
+	c.histograms = c.histograms[:0]
+	switch {
+	case f.onlyLabels:
+		return 0, nil
+	case allFloats(p.chunks):
+		return c.addFloats(f, p)
+	}
+	c.reuse = p.sel.Decode(p.i, p.chunks, f.mint, f.maxt, c.reuse)
+	for v := c.reuse.Next(); v != chunkenc.ValNone; v = c.reuse.Next() {
+		n++
+		switch v {
+		case chunkenc.ValFloat:
+			t, f := c.reuse.At()
+			c.floats = appendSample(c.floats, t, f)
+		case chunkenc.ValHistogram:
+			err = c.addHistogram(prompb.FromIntHistogram(c.reuse.AtHistogram(nil)))
+		default:
+			err = c.addHistogram(prompb.FromFloatHistogram(c.reuse.AtFloatHistogram(nil)))
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, c.reuse.Err()
+}
+
+// allFloats reports whether no chunk holds histograms.
+func allFloats(chunks []selection.Chunk) bool {
+	for i := range chunks {
+		if e := chunks[i].Enc; e != chunkenc.EncXOR && e != chunkenc.EncXOR2 {
+			return false
+		}
+	}
+	return true
+}
+
+// addFloats encodes the samples of p, which has floats alone.
+func (c *coder) addFloats(f found, p *pending) (int, error) {
+	c.decoded.Reset()
+	if _, err := c.decoded.Read(p.sel, p.i, p.chunks, false); err != nil {
+		p.sel.Discard()
+		return 0, err
+	}
+	times, values := c.decoded.Times, c.decoded.Values
+	lo := sort.Search(len(times), func(k int) bool { return times[k] >= f.mint })
+	hi := lo + sort.Search(len(times)-lo, func(k int) bool { return times[lo+k] > f.maxt })
+	for k, t := range times[lo:hi] {
+		c.floats = appendSample(c.floats, t, values[lo+k])
+	}
+	return hi - lo, nil
+}
+
+// usualOfSample is how many bytes a Sample takes as a field that is not 0 and whose time takes
+// 6 bytes as a varint: from 1971 to 2109.
+const usualOfSample = 2 + 1 + 8 + 1 + 6
+
+// appendSample appends a Sample as a field. Other than Prometheus it writes -0, which
+// protobuf leaves out in Prometheus's own encoding as if it were 0.
+func appendSample(b []byte, t int64, v float64) []byte {
+	value := math.Float64bits(v)
+	if uint64(t)>>35 != 0 && uint64(t)>>42 == 0 && value != 0 {
+		k := len(b)
+		b = append(b, make([]byte, usualOfSample)...)
+		s := b[k:]
+		s[0], s[1], s[2], s[11] = tagSamples, usualOfSample-2, tagSampleV, tagSampleT
+		binary.LittleEndian.PutUint64(s[3:], value)
+		binary.LittleEndian.PutUint32(s[12:], uint32(t&0x7f|t<<1&0x7f00|t<<2&0x7f0000|t<<3&0x7f000000)|0x80808080)
+		s[16], s[17] = byte(t>>28)|0x80, byte(t>>35)
+		return b
+	}
+	n := numberLen(uint64(t))
+	if value != 0 {
+		n += 1 + 8
+	}
+	b = append(b, tagSamples, byte(n))
+	if value != 0 {
+		b = binary.LittleEndian.AppendUint64(append(b, tagSampleV), value)
+	}
+	return appendNumber(b, tagSampleT, uint64(t))
+}
+
+func (c *coder) addHistogram(h prompb.Histogram) error {
+	data, err := h.Marshal()
+	if err != nil {
+		return err
+	}
+	c.histograms = append(c.histograms, tagHistograms)
+	c.histograms = binary.AppendUvarint(c.histograms, uint64(len(data)))
+	c.histograms = append(c.histograms, data...)
+	return nil
+}
+
+// endSeries adds the present series to what is compressed.
+func (c *coder) endSeries() {
+	var head [1 + binary.MaxVarintLen64]byte
+	c.write(binary.AppendUvarint(append(head[:0], tagTimeseries), uint64(len(c.floats)+len(c.histograms))))
+	c.write(c.floats)
+	c.write(c.histograms)
+}
