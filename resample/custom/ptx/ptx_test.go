@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,9 +86,12 @@ func TestRandom(t *testing.T) {
 	for i := range custom.MaxFields {
 		f := fmt.Sprint("f", i)
 		large.State[f], large.Merge[f] = "0", fmt.Sprintf("a.%s + b.%s * a.f0", f, f)
-		large.Add[f] = fmt.Sprintf("%s + max(v / %d, sqrt(prev_v), t - prev_t) * f%d - floor(%s)", f, i+2, (i+1)%custom.MaxFields, f)
+		large.Add[f] = fmt.Sprintf("first ? v : %s + max(v / %d, sqrt(prev_v), t - prev_t) * f%d - floor(%s) / v * f0", f, i+2, (i+1)%custom.MaxFields, f)
 	}
-	load(t, dev, portable(t, large), large)
+	p, began := portable(t, large), time.Now()
+	require.Greater(t, p.Work(), 150)
+	load(t, dev, p, large)
+	t.Logf("all kernels of %d instructions a sample: %v", p.Work(), time.Since(began))
 }
 
 // TestUntranslated: PTX that has places still does not load.
