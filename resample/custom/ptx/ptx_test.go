@@ -49,6 +49,7 @@ func Example() {
 	//	.reg .f64 %cx<4>;
 	//	.reg .pred %cp<4>;
 	//	.reg .f64 %cy;
+	//	.reg .b64 %cb<2>;
 	//	.reg .pred %cq<2>;
 	//	mov.f64 %cx0, %cs0;
 	//	mov.f64 %cx1, %fd1;
