@@ -163,6 +163,10 @@ func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.P
 	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
 }
 
+func (p *groups) arrange(*job, *pipeline.Slot) {}
+
+func (p *groups) back(*job, *cuda.Context, *pipeline.Slot) error { return nil }
+
 func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
 
 func (p *groups) fetch(j *job) ([]byte, error) { return j.FetchAll() }
@@ -206,7 +210,7 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 func (p *groups) results(j *job, fetched []byte) error {
 	n := int(j.buckets.Count)
 	words := (n + 63) / 64
-	cells := &resample.Cells{Groups: make([]int32, j.t.Groups)}
+	cells := &resample.Cells{Groups: make([]int32, j.t.Groups), Each: j.t.Groups}
 	for g := range cells.Groups {
 		cells.Groups[g] = int32(g)
 	}
