@@ -147,13 +147,14 @@ func median(all []took, of func(took) time.Duration) time.Duration {
 	return values[len(values)/2]
 }
 
-// compare measures r with both servers, after each has answered it once.
+// compare measures r with both servers, after each has answered it once: then promwarp has it.
 func (b *bench) compare(ctx context.Context, r request, readers, rounds int) error {
 	for _, p := range []struct {
 		name string
 		*peers.Process
 	}{{"Prometheus", b.upstream}, {"promwarp", b.promwarp}} {
-		if _, err := ask(ctx, p.URL, r); err != nil {
+		cold, err := ask(ctx, p.URL, r)
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		c, err := b.measure(ctx, p.Process, r, readers, rounds)
@@ -163,8 +164,8 @@ func (b *bench) compare(ctx context.Context, r request, readers, rounds int) err
 		if p.Process == b.upstream {
 			c.upstream = 0
 		}
-		fmt.Fprintf(b.out, "%-24s %-10s %4d at once  first %8.1f ms  last %8.1f ms  CPU %8.1f ms, upstream %6.1f ms  %6.1f MB  peak %5d MiB\n", r.name, p.name, readers,
-			milliseconds(c.first), milliseconds(c.last), milliseconds(c.cpu), milliseconds(c.upstream), float64(c.bytes)/1e6, c.peak>>20)
+		fmt.Fprintf(b.out, "%-24s %-10s %4d at once  first %8.1f ms  last %8.1f ms  CPU %8.1f ms, upstream %6.1f ms  %6.1f MB  peak %5d MiB  asked first: %8.1f ms\n", r.name, p.name, readers,
+			milliseconds(c.first), milliseconds(c.last), milliseconds(c.cpu), milliseconds(c.upstream), float64(c.bytes)/1e6, c.peak>>20, milliseconds(cold.last))
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func rules(ctx context.Context, b *bench) error {
 		{"promwarp, read-share-window 4s", sharing, sharing, "0s"},
 	} {
 		b.promwarp = r.warp
-		if err := b.evaluateRules(ctx, r.name, r.read, "global: {rule_query_offset: "+r.offset+"}\n", text.String()); err != nil {
+		if err := b.evaluateRules(ctx, r.name, r.read, strings.Replace(text.String(), "  rules:", "  query_offset: "+r.offset+"\n  rules:", 1)); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
@@ -73,8 +73,8 @@ func rules(ctx context.Context, b *bench) error {
 }
 
 // evaluateRules has a new reader evaluate rules for some time, and says what that cost.
-func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process, config, rules string) error {
-	reader, err := b.reader(ctx, p.URL+"/api/v1/read", config, rules)
+func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process, rules string) error {
+	reader, err := b.reader(ctx, p.URL+"/api/v1/read", rules)
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process
 	return nil
 }
 
-// reader starts a Prometheus without samples that reads from url, has a further configuration,
-// and evaluates rules, if there are any.
-func (b *bench) reader(ctx context.Context, url, config, rules string) (*peers.Process, error) {
+// reader starts a Prometheus without samples that reads from url and evaluates rules, if there
+// are any.
+func (b *bench) reader(ctx context.Context, url, rules string) (*peers.Process, error) {
 	dir, err := os.MkdirTemp(b.dir, "reader-")
 	if err != nil {
 		return nil, err
 	}
-	config += fmt.Sprintf("remote_read: [{url: '%s', read_recent: true}]\n", url)
+	config := fmt.Sprintf("remote_read: [{url: '%s', read_recent: true}]\n", url)
 	if rules != "" {
 		file := filepath.Join(dir, "rules.yml")
 		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
@@ -202,7 +202,7 @@ func dashboard(ctx context.Context, b *bench) error {
 		p := b.upstream
 		if server.read != "" {
 			var err error
-			if p, err = b.reader(ctx, server.read+"/api/v1/read", "", ""); err != nil {
+			if p, err = b.reader(ctx, server.read+"/api/v1/read", ""); err != nil {
 				return err
 			}
 			defer p.Kill()

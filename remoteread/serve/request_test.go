@@ -329,13 +329,20 @@ func TestAnswerMemory(t *testing.T) {
 	require.Zero(t, pool.Used())
 }
 
-// A reader of samples that stops reading holds memory and no slot, and is cut off when the time is
-// over; the memory is given back then.
+// A reader of samples that stops reading holds memory and no slot. When the time for writing is
+// over, it is cut off, and the memory is given back.
 func TestReaderOfSamplesStops(t *testing.T) {
 	pool := memory.New(memory.Options{Limit: 256 << 20})
 	m := &inMemory{sel: large(t, chunkenc.EncXOR)}
-	h := newHandler(t, m, func(o *Options) { o.Memory, o.Queue, o.Timeout = pool, oneSlot(), 2*time.Second })
-	srv := httptest.NewServer(h)
+	h := newHandler(t, m, func(o *Options) { o.Memory, o.Queue = pool, oneSlot() })
+	over := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		go func() {
+			<-over
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now())
+		}()
+		h.ServeHTTP(w, r)
+	}))
 	defer srv.Close()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	require.NoError(t, err)
@@ -348,6 +355,7 @@ func TestReaderOfSamplesStops(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, pool.Used())
 	require.Equal(t, http.StatusOK, ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}}).Code, "the slot is free")
+	close(over)
 	require.Eventually(t, func() bool { return pool.Used() == 0 && m.open.Load() == 0 }, 30*time.Second, 10*time.Millisecond)
 }
 
