@@ -55,7 +55,7 @@ func noted(sel *selection.Selection) int64 {
 
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
-func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
+func (c *Cache) held() int64 { return c.bytes + c.ghosts.Bytes() + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 {
@@ -67,7 +67,7 @@ func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.takeGhost(key)}
+		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.ghosts.Remove(key)}
 		c.entries[key] = e
 		name := matching.FixedName(matchers)
 		if c.byName[name] == nil {
@@ -143,7 +143,7 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.addGhost(e.key, e.used)
+	c.ghosts.Add(e.key, e.used)
 	name := matching.FixedName(e.matchers)
 	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
 		delete(c.byName, name)

@@ -46,9 +46,7 @@ func (c *Cache) share(f *flight) {
 	time.AfterFunc(time.Duration(f.window)*time.Millisecond, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if i := slices.Index(f.entry.landed, f); i >= 0 {
-			f.entry.landed = slices.Delete(f.entry.landed, i, i+1)
-			c.tidy(f.entry)
-		}
+		f.entry.landed = slices.DeleteFunc(f.entry.landed, func(other *flight) bool { return other == f })
+		c.tidy(f.entry)
 	})
 }

@@ -46,6 +46,7 @@ type bench struct {
 	rounds   int
 	settled  int64         // ms since the epoch: promwarp keeps all that is before
 	binary   peers.Program // Prometheus
+	program  peers.Program // promwarp
 	upstream *peers.Process
 	promwarp *peers.Process
 }
@@ -115,11 +116,10 @@ func (b *bench) start(ctx context.Context, flags []string) error {
 	if b.upstream, err = peers.StartPrometheus(ctx, b.binary, b.dir); err != nil {
 		return err
 	}
-	program, err := repository.Promwarp(ctx, b.dir)
-	if err != nil {
+	if b.program, err = repository.Promwarp(ctx, b.dir); err != nil {
 		return err
 	}
-	b.promwarp, err = peers.StartPromwarpBefore(ctx, program, b.upstream.URL, flags...)
+	b.promwarp, err = peers.StartPromwarpBefore(ctx, b.program, b.upstream.URL, flags...)
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 
 const (
 	ruleInterval = 5 * time.Second
-	ruleSeconds  = 40 * time.Second // how long rules are evaluated
+	ruleSeconds  = 25 * time.Second // how long rules are evaluated
 )
 
 // selectors are what the rules read.
@@ -35,7 +35,8 @@ var shapes = []string{
 }
 
 // rules has a Prometheus without samples of its own evaluate fifty recording rules, reading
-// through the Prometheus behind promwarp and then through promwarp.
+// through the Prometheus behind promwarp and then through promwarp: as both are by default, with
+// rules evaluated as of 90 s ago, and with reads that share fetches.
 func rules(ctx context.Context, b *bench) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "groups:\n- name: fifty\n  interval: %s\n  rules:\n", ruleInterval)
@@ -44,20 +45,36 @@ func rules(ctx context.Context, b *bench) error {
 			fmt.Fprintf(&text, "  - {record: 'r:%d:%d', expr: '%s'}\n", i, k, fmt.Sprintf(shape, s))
 		}
 	}
-	for _, p := range []struct {
-		name string
-		*peers.Process
-	}{{"Prometheus", b.upstream}, {"promwarp", b.promwarp}} {
-		if err := b.evaluateRules(ctx, p.name, p.Process, text.String()); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+	own := b.promwarp
+	sharing, err := peers.StartPromwarpBefore(ctx, b.program, b.upstream.URL, "--storage.remote.read-share-window=4s")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		sharing.Kill()
+		b.promwarp = own
+	}()
+	for _, r := range []struct {
+		name       string
+		read, warp *peers.Process
+		offset     string
+	}{
+		{"Prometheus", b.upstream, own, "0s"},
+		{"promwarp", own, own, "0s"},
+		{"promwarp, rule_query_offset 90s", own, own, "90s"},
+		{"promwarp, read-share-window 4s", sharing, sharing, "0s"},
+	} {
+		b.promwarp = r.warp
+		if err := b.evaluateRules(ctx, r.name, r.read, "global: {rule_query_offset: "+r.offset+"}\n", text.String()); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
 	return nil
 }
 
 // evaluateRules has a new reader evaluate rules for some time, and says what that cost.
-func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process, rules string) error {
-	reader, err := b.reader(ctx, p.URL+"/api/v1/read", rules)
+func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process, config, rules string) error {
+	reader, err := b.reader(ctx, p.URL+"/api/v1/read", config, rules)
 	if err != nil {
 		return err
 	}
@@ -81,21 +98,21 @@ func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process
 	}
 	groups := ended.groups - began.groups
 	per := func(f func(state) float64) float64 { return (f(ended) - f(began)) / groups }
-	fmt.Fprintf(b.out, "%-24s %-10s  evaluation %7.1f ms  CPU of reader %6.1f ms, of promwarp %6.1f ms, of Prometheus %6.1f ms  fetches %5.1f, %8.0f bytes  reads %5.1f, %9.0f bytes\n",
+	fmt.Fprintf(b.out, "%-12s %-32s  evaluation %7.1f ms  CPU of reader %6.1f ms, of promwarp %6.1f ms, of Prometheus %6.1f ms  fetches %5.1f, %8.0f bytes  reads %5.1f, %9.0f bytes\n",
 		"50 rules", name, 1000*per(func(s state) float64 { return s.seconds }),
 		1000*per(func(s state) float64 { return s.reader.Seconds() }), 1000*per(func(s state) float64 { return s.promwarp.Seconds() }), 1000*per(func(s state) float64 { return s.upstream.Seconds() }),
 		per(func(s state) float64 { return s.fetches }), per(func(s state) float64 { return s.fetched }), per(func(s state) float64 { return s.reads }), per(func(s state) float64 { return s.read }))
 	return nil
 }
 
-// reader starts a Prometheus without samples that reads from url and evaluates rules, if there
-// are any.
-func (b *bench) reader(ctx context.Context, url, rules string) (*peers.Process, error) {
+// reader starts a Prometheus without samples that reads from url, has a further configuration,
+// and evaluates rules, if there are any.
+func (b *bench) reader(ctx context.Context, url, config, rules string) (*peers.Process, error) {
 	dir, err := os.MkdirTemp(b.dir, "reader-")
 	if err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("remote_read: [{url: '%s', read_recent: true}]\n", url)
+	config += fmt.Sprintf("remote_read: [{url: '%s', read_recent: true}]\n", url)
 	if rules != "" {
 		file := filepath.Join(dir, "rules.yml")
 		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
@@ -185,7 +202,7 @@ func dashboard(ctx context.Context, b *bench) error {
 		p := b.upstream
 		if server.read != "" {
 			var err error
-			if p, err = b.reader(ctx, server.read+"/api/v1/read", ""); err != nil {
+			if p, err = b.reader(ctx, server.read+"/api/v1/read", "", ""); err != nil {
 				return err
 			}
 			defer p.Kill()
