@@ -215,20 +215,22 @@ func TestReducedReads(t *testing.T) {
 	for name, c := range map[string]struct {
 		external   labels.Labels
 		localStart int64
-		cached     bool
+		cached     bool // read through a cache, and from retained columns
+		settled    bool // all that is cached is
 	}{
-		"from columns":                     {cached: true},
-		"no external labels":               {},
-		"external labels":                  {external: labels.FromStrings("cluster", "eu", "a", "1")},
-		"readers that have newer samples":  {localStart: 2_000_000},
-		"readers with all of most queries": {localStart: 600_000},
+		"from columns":                        {cached: true, settled: true},
+		"from columns and chunks behind them": {cached: true},
+		"no external labels":                  {},
+		"external labels":                     {external: labels.FromStrings("cluster", "eu", "a", "1")},
+		"readers that have newer samples":     {localStart: 2_000_000},
+		"readers with all of most queries":    {localStart: 600_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(3, uint64(fromEnv(t, "PROMWARP_SEED", 5))))
 			var st storage.ChunkQueryable = randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0)))
 			if c.cached {
-				st, _ = cached(t, st, hour, true)
+				st, _ = cached(t, st, hour, c.settled)
 			}
 			rs := newReaders(t, st, c.external, c.localStart)
 			paths := slices.Sorted(maps.Keys(rs.reduced))

@@ -177,9 +177,17 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		w.times, w.values = append(w.times, ts[k]), append(w.values, in.At(int32(k)))
+		w.times, w.values = append(w.times, ts[k]), append(w.values, valueOf(in, k))
 	}
 	return w.encode(parts, w.times, w.values)
+}
+
+// valueOf returns the value of sample k, of those that are packed or of those behind them.
+func valueOf(in *column.Samples, k int) float64 {
+	if k < len(in.Units) {
+		return in.Value(int32(k))
+	}
+	return in.Values[k-len(in.Units)]
 }
 
 // search returns how many of ts are before t.
