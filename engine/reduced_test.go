@@ -34,6 +34,9 @@ type readers struct {
 	raw     storage.Queryable
 	reduced map[string]storage.Queryable // by path
 	reg     *prometheus.Registry
+	// undecided counts questions to which readers of all samples give answers that are not even
+	// alike, as for topk among ties.
+	undecided int
 }
 
 // newReaders returns readers of st, which has external labels. They have newer samples than
@@ -76,7 +79,7 @@ func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_Resp
 }
 
 // requireSame asks the readers of some paths. Of answers that Prometheus's map order decides, it
-// may be another one that reads all samples.
+// may be another one of those that readers of all samples give.
 func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answered bool) {
 	t.Helper()
 	all, err := r.ask(ask, r.raw)
@@ -88,15 +91,23 @@ func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answ
 		left, err := r.ask(ask, r.reduced[path])
 		require.NoError(t, err)
 		got := summary(left, ask.query)
+		differs := false
 		for again := 0; want != got; again++ {
 			other, err := r.ask(ask, r.raw)
 			require.NoError(t, err)
-			if o := summary(other, ask.query); o == got || o != want && alike(got, want, ask) {
+			o := summary(other, ask.query)
+			if o == got || o != want && alike(got, want, ask) {
 				break
 			}
-			if again == 40 {
+			differs = differs || !alike(o, want, ask)
+			if again < 40 {
+				continue
+			}
+			if !differs {
 				require.Equal(t, want, got, "%s of %s", ask, path)
 			}
+			r.undecided++
+			break
 		}
 	}
 	m, _ := all.Value.(promql.Matrix)
@@ -242,6 +253,7 @@ func TestReducedReads(t *testing.T) {
 			}
 			t.Logf("%d of %d with series; thin: %v thinned, %v not; aggregate: %v aggregated, %v thinned, %v not", answered, n,
 				rs.sent("thin", "thinned"), rs.sent("thin", "all"), rs.sent("aggregate", "aggregated"), rs.sent("aggregate", "thinned"), rs.sent("aggregate", "all"))
+			require.LessOrEqual(t, rs.undecided, n/200)
 			require.Greater(t, answered, n/8)
 			require.Greater(t, rs.sent("thin", "thinned"), float64(n)/20)
 			require.Greater(t, rs.sent("aggregate", "thinned"), float64(n)/20)
