@@ -39,9 +39,9 @@ type readers struct {
 	undecided int
 }
 
-// newReaders returns readers of st, which has external labels. They have newer samples than
-// localStart, in ms, themselves; 0 says none.
-func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels, localStart int64) *readers {
+// newReaders returns readers of st, which has external labels. Those of own they take off what they
+// read. They have newer samples than localStart, in ms, themselves; 0 says none.
+func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64) *readers {
 	opts := promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
@@ -52,20 +52,20 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels,
 	require.NoError(t, err)
 	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Columns: ours.Columns(), Registerer: r.reg})
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}
-	r.raw = readFrom(t, plain, types, localStart)
+	r.raw = readFrom(t, plain, types, own, localStart)
 	r.reduced = map[string]storage.Queryable{
-		"thin":      readFrom(t, plain.Reducing(reducer.Thin), types, localStart),
-		"aggregate": readFrom(t, plain.Reducing(reducer.Aggregate), types, localStart),
+		"thin":      readFrom(t, plain.Reducing(reducer.Thin), types, own, localStart),
+		"aggregate": readFrom(t, plain.Reducing(reducer.Aggregate), types, own, localStart),
 	}
 	if localStart == 0 { // of samples, readers do not drop those that they have newer ones for
-		r.reduced["thin as samples"] = readFrom(t, plain.Reducing(reducer.Thin), nil, 0)
-		r.reduced["aggregate as samples"] = readFrom(t, plain.Reducing(reducer.Aggregate), nil, 0)
+		r.reduced["thin as samples"] = readFrom(t, plain.Reducing(reducer.Thin), nil, own, 0)
+		r.reduced["aggregate as samples"] = readFrom(t, plain.Reducing(reducer.Aggregate), nil, own, 0)
 	}
 	return r
 }
 
 // readFrom returns what a Prometheus of release 3.15 reads from a door.
-func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, localStart int64) storage.Queryable {
+func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, own labels.Labels, localStart int64) storage.Queryable {
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
@@ -75,7 +75,7 @@ func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_Resp
 		Headers: map[string]string{"User-Agent": "Prometheus/3.15.0"},
 	})
 	require.NoError(t, err)
-	return remote.NewSampleAndChunkQueryableClient(client, labels.EmptyLabels(), nil, localStart == 0, func() (int64, error) { return localStart, nil })
+	return remote.NewSampleAndChunkQueryableClient(client, own, nil, localStart == 0, func() (int64, error) { return localStart, nil })
 }
 
 // requireSame asks the readers of some paths. Of answers that Prometheus's map order decides, it
@@ -225,6 +225,7 @@ func TestReducedReads(t *testing.T) {
 	n = fromEnv(t, "PROMWARP_RANDOM", n)
 	for name, c := range map[string]struct {
 		external   labels.Labels
+		own        labels.Labels
 		localStart int64
 		cached     bool // read through a cache, and from retained columns
 		settled    bool // all that is cached is
@@ -233,6 +234,7 @@ func TestReducedReads(t *testing.T) {
 		"from columns and chunks behind them": {cached: true},
 		"no external labels":                  {},
 		"external labels":                     {external: labels.FromStrings("cluster", "eu", "a", "1")},
+		"readers with external labels":        {external: labels.FromStrings("cluster", "eu", "a", "1"), own: labels.FromStrings("cluster", "eu")},
 		"readers that have newer samples":     {localStart: 2_000_000},
 		"readers with all of most queries":    {localStart: 600_000},
 	} {
@@ -243,7 +245,7 @@ func TestReducedReads(t *testing.T) {
 			if c.cached {
 				st, _ = cached(t, st, hour, c.settled)
 			}
-			rs := newReaders(t, st, c.external, c.localStart)
+			rs := newReaders(t, st, c.external, c.own, c.localStart)
 			paths := slices.Sorted(maps.Keys(rs.reduced))
 			answered := 0
 			for range n {
