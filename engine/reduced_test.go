@@ -34,11 +34,14 @@ type readers struct {
 	raw     storage.Queryable
 	reduced map[string]storage.Queryable // by path
 	reg     *prometheus.Registry
+	// undecided counts questions to which readers of all samples give answers that are not even
+	// alike, as for topk among ties.
+	undecided int
 }
 
-// newReaders returns readers of st, which has external labels. They have newer samples than
-// localStart, in ms, themselves; 0 says none.
-func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels, localStart int64) *readers {
+// newReaders returns readers of st, which has external labels. Those of own they take off what they
+// read. They have newer samples than localStart, in ms, themselves; 0 says none.
+func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64) *readers {
 	opts := promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
@@ -49,20 +52,20 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels,
 	require.NoError(t, err)
 	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Columns: ours.Columns(), Registerer: r.reg})
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}
-	r.raw = readFrom(t, plain, types, localStart)
+	r.raw = readFrom(t, plain, types, own, localStart)
 	r.reduced = map[string]storage.Queryable{
-		"thin":      readFrom(t, plain.Reducing(reducer.Thin), types, localStart),
-		"aggregate": readFrom(t, plain.Reducing(reducer.Aggregate), types, localStart),
+		"thin":      readFrom(t, plain.Reducing(reducer.Thin), types, own, localStart),
+		"aggregate": readFrom(t, plain.Reducing(reducer.Aggregate), types, own, localStart),
 	}
 	if localStart == 0 { // of samples, readers do not drop those that they have newer ones for
-		r.reduced["thin as samples"] = readFrom(t, plain.Reducing(reducer.Thin), nil, 0)
-		r.reduced["aggregate as samples"] = readFrom(t, plain.Reducing(reducer.Aggregate), nil, 0)
+		r.reduced["thin as samples"] = readFrom(t, plain.Reducing(reducer.Thin), nil, own, 0)
+		r.reduced["aggregate as samples"] = readFrom(t, plain.Reducing(reducer.Aggregate), nil, own, 0)
 	}
 	return r
 }
 
 // readFrom returns what a Prometheus of release 3.15 reads from a door.
-func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, localStart int64) storage.Queryable {
+func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, own labels.Labels, localStart int64) storage.Queryable {
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
@@ -72,11 +75,11 @@ func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_Resp
 		Headers: map[string]string{"User-Agent": "Prometheus/3.15.0"},
 	})
 	require.NoError(t, err)
-	return remote.NewSampleAndChunkQueryableClient(client, labels.EmptyLabels(), nil, localStart == 0, func() (int64, error) { return localStart, nil })
+	return remote.NewSampleAndChunkQueryableClient(client, own, nil, localStart == 0, func() (int64, error) { return localStart, nil })
 }
 
 // requireSame asks the readers of some paths. Of answers that Prometheus's map order decides, it
-// may be another one that reads all samples.
+// may be another one of those that readers of all samples give.
 func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answered bool) {
 	t.Helper()
 	all, err := r.ask(ask, r.raw)
@@ -88,15 +91,23 @@ func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answ
 		left, err := r.ask(ask, r.reduced[path])
 		require.NoError(t, err)
 		got := summary(left, ask.query)
+		differs := false
 		for again := 0; want != got; again++ {
 			other, err := r.ask(ask, r.raw)
 			require.NoError(t, err)
-			if o := summary(other, ask.query); o == got || o != want && alike(got, want, ask) {
+			o := summary(other, ask.query)
+			if o == got || o != want && alike(got, want, ask) {
 				break
 			}
-			if again == 40 {
+			differs = differs || !alike(o, want, ask)
+			if again < 40 {
+				continue
+			}
+			if !differs {
 				require.Equal(t, want, got, "%s of %s", ask, path)
 			}
+			r.undecided++
+			break
 		}
 	}
 	m, _ := all.Value.(promql.Matrix)
@@ -207,26 +218,34 @@ func simpleQuery(r *rand.Rand) string {
 // TestReducedReads: whoever reads what is left of samples answers as whoever reads all of them.
 // PROMWARP_RANDOM sets the number of queries.
 func TestReducedReads(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 2000)
+	n := 2000
+	if testing.Short() {
+		n = 400
+	}
+	n = fromEnv(t, "PROMWARP_RANDOM", n)
 	for name, c := range map[string]struct {
 		external   labels.Labels
+		own        labels.Labels
 		localStart int64
-		cached     bool
+		cached     bool // read through a cache, and from retained columns
+		settled    bool // all that is cached is
 	}{
-		"from columns":                     {cached: true},
-		"no external labels":               {},
-		"external labels":                  {external: labels.FromStrings("cluster", "eu", "a", "1")},
-		"readers that have newer samples":  {localStart: 2_000_000},
-		"readers with all of most queries": {localStart: 600_000},
+		"from columns":                        {cached: true, settled: true},
+		"from columns and chunks behind them": {cached: true},
+		"no external labels":                  {},
+		"external labels":                     {external: labels.FromStrings("cluster", "eu", "a", "1")},
+		"readers with external labels":        {external: labels.FromStrings("cluster", "eu", "a", "1"), own: labels.FromStrings("cluster", "eu")},
+		"readers that have newer samples":     {localStart: 2_000_000},
+		"readers with all of most queries":    {localStart: 600_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(3, uint64(fromEnv(t, "PROMWARP_SEED", 5))))
 			var st storage.ChunkQueryable = randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0)))
 			if c.cached {
-				st, _ = cached(t, st, hour, true)
+				st, _ = cached(t, st, hour, c.settled)
 			}
-			rs := newReaders(t, st, c.external, c.localStart)
+			rs := newReaders(t, st, c.external, c.own, c.localStart)
 			paths := slices.Sorted(maps.Keys(rs.reduced))
 			answered := 0
 			for range n {
@@ -236,10 +255,11 @@ func TestReducedReads(t *testing.T) {
 			}
 			t.Logf("%d of %d with series; thin: %v thinned, %v not; aggregate: %v aggregated, %v thinned, %v not", answered, n,
 				rs.sent("thin", "thinned"), rs.sent("thin", "all"), rs.sent("aggregate", "aggregated"), rs.sent("aggregate", "thinned"), rs.sent("aggregate", "all"))
+			require.LessOrEqual(t, rs.undecided, n/200)
 			require.Greater(t, answered, n/8)
 			require.Greater(t, rs.sent("thin", "thinned"), float64(n)/20)
 			require.Greater(t, rs.sent("aggregate", "thinned"), float64(n)/20)
-			require.Greater(t, rs.sent("aggregate", "aggregated"), float64(n)/200)
+			require.Positive(t, rs.sent("aggregate", "aggregated"))
 		})
 	}
 }

@@ -43,7 +43,7 @@ func TestReducedMixins(t *testing.T) {
 	files, err := filepath.Glob("testdata/mixins/*.yaml")
 	require.NoError(t, err)
 	st := &exchanged{}
-	rs := newReaders(t, st, labels.EmptyLabels(), 0)
+	rs := newReaders(t, st, labels.EmptyLabels(), labels.EmptyLabels(), 0)
 	asked, answered, each := 0, 0, 1
 	if testing.Short() {
 		each = 10
@@ -81,7 +81,7 @@ func TestReducedMixins(t *testing.T) {
 
 // TestReducedNative asks readers for native histograms, and for floats beside them.
 func TestReducedNative(t *testing.T) {
-	rs := newReaders(t, nativeDB(t, 3, hour), labels.EmptyLabels(), 0)
+	rs := newReaders(t, nativeDB(t, 3, hour), labels.EmptyLabels(), labels.EmptyLabels(), 0)
 	r := rand.New(rand.NewPCG(uint64(fromEnv(t, "SEED", 78)), 5))
 	answered := 0
 	for range fromEnv(t, "QUERIES", 300) {
@@ -102,7 +102,7 @@ func TestReducedNative(t *testing.T) {
 
 // TestReducedBeyondPromise: what docs/readers.md asks of readers is not asked for nothing.
 func TestReducedBeyondPromise(t *testing.T) {
-	rs := newReaders(t, randomStorage(t, rand.New(rand.NewPCG(1, 0))), labels.EmptyLabels(), 0)
+	rs := newReaders(t, randomStorage(t, rand.New(rand.NewPCG(1, 0))), labels.EmptyLabels(), labels.EmptyLabels(), 0)
 	for name, ask := range map[string]question{
 		"an offset that is no multiple of the subquery's step": {query: "max_over_time(sum(reqs_total offset 7s)[20m:1m])", start: 2_407_000},
 		"another lookback, by as much as some steps":           {query: "sum(odd)", start: 1_200_000, end: 2_400_000, step: 60_000, lookback: 10 * time.Minute},

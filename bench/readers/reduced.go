@@ -15,7 +15,7 @@ import (
 // reducible are range queries over all samples. Those that aggregate are what
 // /api/v1/read/aggregate is for, the others what /api/v1/read/thin is for.
 var reducible = []string{
-	"sum(http_requests_total)", "avg by (job) (http_requests_total)", "max by (instance) (http_requests_total)", "count by (job) (http_requests_total)",
+	`sum by (job) ({job!=""})`, "sum(http_requests_total)", "avg by (job) (http_requests_total)", "max by (instance) (http_requests_total)", "count by (job) (http_requests_total)",
 	`http_requests_total{code="200"}`, "max_over_time(node_memory_bytes[5m])", "sum by (job) (rate(http_requests_total[5m]))",
 }
 

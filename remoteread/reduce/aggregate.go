@@ -75,15 +75,16 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 		if op != parser.COUNT && !unchanged(op, g.Floats) {
 			return nil, notIdempotent, nil
 		}
+		before := f.b.Bytes()
 		if err := f.add(op, g); err != nil {
+			return nil, "", err
+		}
+		if err := lease.Grow(ctx, f.b.Bytes()-before); err != nil {
 			return nil, "", err
 		}
 	}
 	if f.disordered {
 		return nil, noOrder, nil
-	}
-	if err := lease.Grow(ctx, f.b.Bytes()); err != nil {
-		return nil, "", err
 	}
 	out, err := f.b.Finish()
 	return out, "", err

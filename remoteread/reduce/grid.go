@@ -1,7 +1,6 @@
 package reduce
 
 import (
-	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/storage"
@@ -58,8 +57,8 @@ type asked struct {
 	reader
 }
 
-// farthest bounds times and widths, so that sums of some do not overflow.
-const farthest = math.MaxInt64 / 8
+// farthest bounds times, steps and widths in ms, so that they are durations in ns.
+const farthest = 1 << 43
 
 // understand finds out what q's hints say. A selector with a lookback or range w has hints that
 // start w-1 before its first evaluation, or w in releases with closed windows. So the start

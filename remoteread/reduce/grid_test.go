@@ -1,7 +1,9 @@
 package reduce
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -88,4 +90,12 @@ func FuzzUnderstand(f *testing.F) {
 			require.True(t, after >= at && after >= a.first && (after == a.first || after-a.step < at), "%d after %d", after, at)
 		}
 	})
+}
+
+// TestNewestRelease: with another release of Prometheus in go.mod, TestReducedReads in engine/
+// says whether its hints mean the same; then newestMinor3 follows.
+func TestNewestRelease(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	require.Contains(t, string(mod), fmt.Sprintf("github.com/prometheus/prometheus v0.3%02d.", newestMinor3))
 }

@@ -124,33 +124,20 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			return parts, nil
 		}
 	}
-	if t.columns != nil && t.sel.Memo(i) != nil && t.function != everything {
+	if t.columns != nil && t.sel.Memo(i) != nil {
 		return t.column(w, i, parts)
 	}
-	for len(chunks) > 0 {
-		n := len(chunks)
-		if t.function == everything {
-			n = 1 // no sample decides about another
-			if t.inOneWindow(chunks[0]) {
-				parts = append(parts, part{Chunk: &chunks[0]})
-				chunks = chunks[1:]
-				continue
-			}
+	w.buf.Reset()
+	for k, c := range chunks {
+		if !t.seen(c) {
+			continue
 		}
-		w.buf.Reset()
-		for k := range n {
-			if !t.seen(chunks[k]) {
-				continue
-			}
-			if _, err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0); err != nil {
-				return nil, err
-			}
+		if _, err := w.buf.Read(t.sel, i, chunks[k:k+1], t.q.Hints.Range != 0); err != nil {
+			return nil, err
 		}
-		chunks = chunks[n:]
-		in := column.NewSamples(w.buf.Times, w.buf.Values)
-		parts = t.samples(w, w.buf.Times, &in, parts)
 	}
-	return parts, nil
+	in := column.NewSamples(w.buf.Times, w.buf.Values)
+	return t.samples(w, w.buf.Times, &in, parts), nil
 }
 
 // column is series where decoded samples may be retained.
@@ -173,12 +160,6 @@ func (t *thinner) seen(c selection.Chunk) bool {
 	return at <= t.last && at < c.MaxT+t.width
 }
 
-// inOneWindow reports whether some evaluation sees all of c.
-func (t *thinner) inOneWindow(c selection.Chunk) bool {
-	at := t.after(c.MaxT)
-	return at <= t.last && at < c.MinT+t.width
-}
-
 // samples appends to parts what is kept of samples, which have the times ts.
 func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []part) []part {
 	lo, hi := search(ts, t.q.MinT), search(ts, t.q.MaxT+1)
@@ -196,9 +177,17 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		w.times, w.values = append(w.times, ts[k]), append(w.values, in.At(int32(k)))
+		w.times, w.values = append(w.times, ts[k]), append(w.values, valueOf(in, k))
 	}
 	return w.encode(parts, w.times, w.values)
+}
+
+// valueOf returns the value of sample k, of those that are packed or of those behind them.
+func valueOf(in *column.Samples, k int) float64 {
+	if k < len(in.Units) {
+		return in.Value(int32(k))
+	}
+	return in.Values[k-len(in.Units)]
 }
 
 // search returns how many of ts are before t.

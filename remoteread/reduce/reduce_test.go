@@ -1,0 +1,161 @@
+package reduce
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
+)
+
+// twoJobs are two series of each of two jobs, with a sample every 15 s for an hour.
+func twoJobs(t testing.TB, more ...func(*selection.Builder)) *selection.Selection {
+	b := selection.NewBuilder(0)
+	for i, name := range []string{"a", "b", "c", "d"} {
+		b.Series(labels.FromStrings("__name__", "x", "instance", name, "job", []string{"j1", "j2"}[i%2]))
+		for at := int64(0); at < hour; at += 15 * second {
+			require.NoError(t, b.Floats([]int64{at}, []float64{float64(at) + 0.1*float64(i)}))
+		}
+	}
+	for _, add := range more {
+		add(b)
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	return sel
+}
+
+// sumByJob asks for sum by (job) (x) every ten minutes.
+func sumByJob() serve.Query {
+	h := &storage.SelectHints{Start: 10*minute - 5*minute + 1, End: 50 * minute, Step: 10 * minute, Func: "sum", By: true, Grouping: []string{"job"}}
+	return serve.Query{
+		MinT: h.Start, MaxT: h.End, Start: h.Start, End: h.End, Hints: h, Reader: newer,
+		Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "x")},
+	}
+}
+
+func newReducer(maxSamples int) (*Reducer, *prometheus.Registry) {
+	reg := prometheus.NewRegistry()
+	e := promql.NewEngine(promql.EngineOpts{MaxSamples: maxSamples, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+	return New(Options{Lookback: 5 * time.Minute, Engine: e, Registerer: reg}), reg
+}
+
+// TestAggregate: what is sent in place of groups, and when it is not.
+func TestAggregate(t *testing.T) {
+	histogram := func(b *selection.Builder) {
+		b.Series(labels.FromStrings("__name__", "x", "instance", "h"))
+		data := selectiontest.Encode(t, chunkenc.EncHistogram, []int64{19 * minute}, selectiontest.Rising)
+		require.NoError(t, b.Chunk(chunkenc.EncHistogram, 19*minute, 19*minute, data))
+	}
+	b := selection.NewBuilder(0)
+	for at, l := range []labels.Labels{labels.FromStrings("A", "1", "B", "2"), labels.FromStrings("A", "2", "B", "1")} {
+		b.Series(l)
+		require.NoError(t, b.Floats([]int64{20*minute - int64(at)}, []float64{1}))
+	}
+	disordered, err := b.Finish()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		change     func(*serve.Query)
+		sel        *selection.Selection
+		maxSamples int
+		sent, why  string
+		series     int
+	}{
+		"sum":                      {sent: "aggregated", series: 2},
+		"avg without":              {change: func(q *serve.Query) { q.Hints.Func, q.Hints.By, q.Hints.Grouping = "avg", false, []string{"instance"} }, sent: "aggregated", series: 2},
+		"count":                    {change: func(q *serve.Query) { q.Hints.Func = "count" }, sent: "aggregated", series: 4},
+		"max, release 2":           {change: func(q *serve.Query) { q.Reader, q.Hints.Func = older, "max"; q.Hints.Start--; q.Start-- }, sent: "aggregated", series: 2},
+		"sum, release 2":           {change: func(q *serve.Query) { q.Reader = older; q.Hints.Start--; q.Start-- }, sent: "thinned", why: "sums of another release", series: 4},
+		"sum, release 3.4":         {change: func(q *serve.Query) { q.Reader.Minor = 4 }, sent: "thinned", why: "sums of another release", series: 4},
+		"stddev":                   {change: func(q *serve.Query) { q.Hints.Func = "stddev" }, sent: "thinned", why: "aggregation without form", series: 4},
+		"sum of what is between":   {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
+		"rate":                     {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
+		"newer data":               {change: func(q *serve.Query) { q.End-- }, sent: "thinned", why: "the reader has newer data", series: 4},
+		"not aligned":              {change: func(q *serve.Query) { q.Hints.Start++ }, sent: "all", why: "grid not aligned", series: 4},
+		"external labels":          {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sent: "aggregated", series: 2},
+		"external labels of its":   {change: func(q *serve.Query) { q.External = labels.FromStrings("job", "j3") }, sent: "thinned", why: "external labels", series: 4},
+		"native histograms":        {sel: twoJobs(t, histogram), sent: "thinned", why: "native histograms", series: 5},
+		"more than the engine may": {maxSamples: 1, sent: "thinned", why: "not evaluated", series: 4},
+		"disordered":               {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, []string{"A"} }, sel: disordered, sent: "thinned", why: "order of groups", series: 2},
+	} {
+		q := sumByJob()
+		if c.change != nil {
+			c.change(&q)
+		}
+		if c.sel == nil {
+			c.sel = twoJobs(t)
+		}
+		if c.maxSamples == 0 {
+			c.maxSamples = 1e6
+		}
+		r, reg := newReducer(c.maxSamples)
+		got, release, err := r.Aggregate(t.Context(), q, c.sel)
+		require.NoError(t, err, name)
+		require.Equal(t, c.series, got.NumSeries(), name)
+		release()
+		require.Equal(t, 1.0, testutil.ToFloat64(r.reduced.WithLabelValues("aggregate", c.sent, c.why)), name)
+		n, err := testutil.GatherAndCount(reg)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, name)
+	}
+}
+
+// TestRefused: who is cancelled, finds no memory or a damaged chunk gets an error.
+func TestRefused(t *testing.T) {
+	sel := twoJobs(t)
+	r, _ := newReducer(1e6)
+	for name, reduce := range map[string]serve.Reduce{"thin": r.Thin, "aggregate": r.Aggregate} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("gone"))
+		_, _, err := reduce(ctx, sumByJob(), sel)
+		require.Error(t, err, name)
+	}
+	r.o.Memory = memory.New(memory.Options{Limit: 1})
+	_, _, err := r.Thin(t.Context(), sumByJob(), sel)
+	require.True(t, memory.Exhausted(err), err)
+	require.Zero(t, r.o.Memory.Used())
+
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "x"))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, hour, []byte{0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}))
+	damaged, err := b.Finish()
+	require.NoError(t, err)
+	discarded := false
+	damaged.SetDiscard(func() { discarded = true })
+	r.o.Memory = nil
+	_, _, err = r.Thin(t.Context(), sumByJob(), damaged)
+	require.ErrorAs(t, err, new(*selection.CorruptError))
+	require.True(t, discarded)
+}
+
+// FuzzAggregate: whatever hints say, there is an answer.
+func FuzzAggregate(f *testing.F) {
+	sel := twoJobs(f)
+	r, _ := newReducer(1e6)
+	f.Add(10*minute, 50*minute, 10*minute, int64(0), "sum", "job", true)
+	f.Add(int64(-farthest), int64(farthest), int64(farthest-1), int64(0), "count", "__name__", false)
+	f.Add(-5*minute+1, hour, int64(1), int64(1), "max_over_time", "", false)
+	f.Add(10*minute, 10*minute+5*minute-1, int64(0), int64(0), "avg", "\xff", true)
+	f.Fuzz(func(t *testing.T, start, end, step, width int64, function, group string, by bool) {
+		q := sumByJob()
+		q.Hints = &storage.SelectHints{Start: start, End: end, Step: step, Range: width, Func: function, By: by, Grouping: []string{group}}
+		q.MinT, q.MaxT, q.Start, q.End = start, end, start, end
+		got, release, err := r.Aggregate(t.Context(), q, sel)
+		require.NoError(t, err)
+		require.LessOrEqual(t, got.NumSeries(), sel.NumSeries())
+		release()
+	})
+}
