@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page
+.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -50,7 +50,14 @@ check-page: node ## check that the page which is committed is built from its sou
 	@rm -rf $(BUILD)/page && cd $(PAGE) && npm run -s types && PAGE_OUT=$(CURDIR)/$(BUILD)/page npm run -s build
 	diff -r $(BUILD)/page $(PAGE)/dist || { echo "the page is not built from its sources: run make page"; exit 1; }
 
-test: lint compiler check-page unit race asan e2e ## everything CI runs
+CHROMIUM ?= chromium
+test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromium, in front of real servers; SHOTS=DIR keeps pictures of all views
+	@command -v $(CHROMIUM) >/dev/null || { apt-get update -qq && apt-get install -qqy chromium; } || \
+		{ echo "the page is tested in Chromium: there is no $(CHROMIUM); install chromium or set CHROMIUM"; exit 1; }
+	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
+	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
+
+test: lint compiler test-page unit race asan e2e ## everything CI runs
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:

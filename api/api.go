@@ -32,7 +32,7 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/api/resampled"
-	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/plan"
@@ -102,7 +102,7 @@ type Options struct {
 	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
 	Cancel bool
 	// Caches are what the caches have, of each at most so many selectors; nil is nothing.
-	Caches func(selectors int) []cache.Contents
+	Caches func(selectors int) []contents.Contents
 	// GPUs are what is known of them; nil is nothing.
 	GPUs func() placement.Report
 
@@ -148,6 +148,9 @@ type Options struct {
 	ReadStreamSamples int64
 	// ReadChunks says which chunk encodings remote readers get; remoteserve.Auto if empty.
 	ReadChunks remoteserve.Chunks
+	// ReadShareWindow is how long after a fetch of the newest samples began other remote reads up
+	// to the same time are answered from it; 0 has each of them fetched. See cache.Shared.
+	ReadShareWindow time.Duration
 	// ReadReductions are further doors for remote read, /api/v1/read/NAME by their names, each
 	// of which sends readers what its function makes of what they asked for.
 	ReadReductions map[string]remoteserve.Reduce

@@ -60,16 +60,20 @@ func Index(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, "index.html", "no-cache")
 }
 
-// Asset answers with a script or style, whose name changes with its content. One that is not there
-// is 404.
+// Asset answers with a script or style, whose name changes with its content, or with the licences of
+// what they are made of. One that is not there is 404.
 func Asset(w http.ResponseWriter, r *http.Request) {
-	answer(w, r, "assets/"+path.Base(r.URL.Path), "public, max-age=31536000, immutable")
+	name, keep := path.Base(r.URL.Path), "public, max-age=31536000, immutable"
+	if name == "licences.md" {
+		keep = "no-cache"
+	}
+	answer(w, r, "assets/"+name, keep)
 }
 
 // media are the types of what is in dist, which must not depend on the machine's tables.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".md": "text/plain; charset=utf-8",
 }
 
 // answer answers with a file of dist.

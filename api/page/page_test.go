@@ -53,6 +53,16 @@ func TestIndex(t *testing.T) {
 	require.NotRegexp(t, `<script[^>]*>[^<]`, w.Body.String())
 }
 
+// TestLicences: those of the libraries in the script come with it.
+func TestLicences(t *testing.T) {
+	w := ask(Asset, Assets+"licences.md")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, []string{"text/plain; charset=utf-8", "no-cache"}, []string{w.Header().Get("Content-Type"), w.Header().Get("Cache-Control")})
+	for _, library := range []string{"preact", "uplot", "@codemirror/view", "@prometheus-io/codemirror-promql"} {
+		require.Contains(t, w.Body.String(), library)
+	}
+}
+
 // TestAsset: what is not there is not found, and is not kept.
 func TestAsset(t *testing.T) {
 	for _, target := range []string{"/assets/nothing.js", "/assets/..%2findex.html", "/assets/"} {

@@ -40,16 +40,21 @@ func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) err
 // FusedRuns puts decoding the chunks of a batch and making the states of its runs in one on the
 // queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
 func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
-	p := FusedRunsParameters{
+	p := fusedRunsParameters(b, k, to, points, report)
+	if b.Mixed {
+		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
+	}
+	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
+}
+
+// fusedRunsParameters are what kernels are given that decode chunks and make the states of runs.
+func fusedRunsParameters(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) FusedRunsParameters {
+	return FusedRunsParameters{
 		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
 		Fault: report.Fault, FaultBase: report.Base,
 		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every, Buckets: k.Count,
 		Parts: to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
 	}
-	if b.Mixed {
-		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
-	}
-	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
 }
 
 // Made is an aggregate of runs: one that is made of their states, or abi.Found.
@@ -123,16 +128,35 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
-// of these alone.
-func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
+// of these alone. before has three float64 a run for MergeSquares, which must follow, or is 0 where
+// states have no squares.
+func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(p.Count, MaxGridY)
 	merge := MergeRuns{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
 		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
 		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+		Before: before,
 	}
 	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
+}
+
+// MergeSquares puts merging the squared distances from the mean of a batch's runs on the queue, behind
+// MergeRuns of the same.
+func (q Queue) MergeSquares(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
+	terms := SquareTerms{N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Values: values, Before: before}
+	grid := cuda.Size{X: uint32((from.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
+	if err := terms.Launch(q, grid, cuda.Size{X: abi.ResultBlock}); err != nil {
+		return err
+	}
+	add := AddSquares{
+		Terms: before, Buckets: buckets, Groups: p.Groups, Starts: p.Starts, Count: p.Count,
+		GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+	}
+	grid = Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	return add.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
 }
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.

@@ -52,7 +52,7 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 		return o, unsuited(reason)
 	}
 	o.Stages.Link = m.Link()
-	custom := programsOf(t.Plan)
+	custom := programsOf(t)
 	if err := custom.hold(m); err != nil {
 		return o, err
 	}
@@ -92,28 +92,6 @@ type job struct {
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
 	points       layout.Section // uint32 a place: runs; fetched
-}
-
-// product is what a job makes of the states of runs.
-type product interface {
-	// take takes device memory, for the device alone and then for what is fetched.
-	take(j *job)
-	fetched(j *job)
-	// ready is called once there is a layout, and release once nothing of the job is under way.
-	ready(j *job) error
-	release(j *job)
-	// tileBytes is what a tile of a batch takes besides its states.
-	tileBytes(j *job) (int, error)
-	begin(j *job, c *cuda.Context, s cuda.Stream) error
-	// stays has what is made of a source's runs of a batch go where it stays, if it does.
-	stays(j *job, s int, b *pipeline.Batch, m *made)
-	// made puts what is made of a batch's series on a queue, reduce what is made of its groups.
-	made(j *job, q launch.Queue, b *pipeline.Batch) error
-	reduce(j *job, q launch.Queue, b *pipeline.Batch) error
-	deliver(j *job, s *pipeline.Slot) error
-	fetch(j *job) ([]byte, error)
-	end(j *job, c *cuda.Context, s cuda.Stream) error
-	results(j *job, fetched []byte) error
 }
 
 func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
@@ -207,77 +185,13 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Arrange implements pipeline.Program.
-func (j *job) Arrange(*pipeline.Slot) {}
-
-// Decode implements pipeline.Program.
-func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
-	if b.Chunks == 0 || j.fuses {
-		return nil
-	}
-	return q.DecodeSeries(&b.Batch, true, j.Report(b.Number))
-}
-
-// Compute implements pipeline.Program: the states of runs, and what is made of them alone.
-func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
-	all, _ := j.runs(b)
-	for i, to := range all {
-		s, k, points := &j.sources[i], j.buckets, j.At(j.points)+cuda.Pointer(4*b.Base)
-		if j.fuses {
-			if err := q.FusedRuns(&b.Batch, k, to.Runs, points, j.Report(b.Number)); err != nil {
-				return err
-			}
-			continue
-		}
-		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
-		if s.custom != nil {
-			if err := q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := q.CountUniqs(&b.Batch, k, to.Runs, points); err != nil {
-			return err
-		}
-		if len(s.ordered) == 0 {
-			continue
-		}
-		o := launch.Order{Keys: to.keys, Begins: to.begins}
-		if err := q.OrderKeys(&b.Batch, k, o); err != nil {
-			return err
-		}
-		if merges(j.t) {
-			continue // until all batches are there
-		}
-		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, o, j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
-			return err
-		}
-	}
-	return j.product.made(j, q, b)
-}
-
-// samplesPerThread is the least number of samples that a thread goes through: finding the first one
-// takes as long as some dozens.
-const samplesPerThread = 256
-
-// mostPerThread is the most buckets that a thread goes through to have as many, as it must say of each
-// that it is empty.
-const mostPerThread = 1024
-
-// perThread is the number of buckets that a thread goes through: as many as leave enough threads
-// for the device, and have enough samples.
-func (j *job) perThread(b *layout.Part) uint32 {
-	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
-	parts := max(1, j.ThreadGoal/places)
-	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
-	enough := min(mostPerThread, (samplesPerThread*uint64(buckets)+ofSeries-1)/ofSeries)
-	return max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY, 1)
-}
+func (j *job) Arrange(s *pipeline.Slot) { j.product.arrange(j, s) }
 
 // Reduce implements pipeline.Program.
 func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
 
 // Back implements pipeline.Program.
-func (j *job) Back(*cuda.Context, *pipeline.Slot) error { return nil }
+func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
 
 // Deliver implements pipeline.Program.
 func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }

@@ -110,7 +110,8 @@ export function Chart({ series, start, end, step, loose, onZoom, onZoomOut }: Pr
     const axis: uPlot.Axis = {
       stroke: muted, font: `12px ${css.fontFamily}`, grid: { stroke: line, width: 1 }, ticks: { show: false },
     };
-    const width = () => host.current!.clientWidth;
+    const box = host.current!;
+    const width = () => box.clientWidth;
     const height = () => (width() < 520 ? 220 : 300);
     const u = new uPlot({
       width: width(), height: height(), padding: [12, 12, 0, 0],

@@ -64,6 +64,10 @@ const theme = EditorView.theme({
   '.cm-completionIcon': { display: 'none' },
   '.cm-tooltip.cm-completionInfo': { padding: '8px 12px', maxWidth: '320px', fontSize: '13px', color: 'var(--muted)' },
   '.cm-diagnostic': { padding: '6px 12px', fontSize: '13px', borderLeftWidth: '3px' },
+  // In place of images, which the policy does not let an editor bring.
+  '.cm-lintRange': { backgroundImage: 'none', textDecoration: 'underline wavy var(--muted) 1px', textUnderlineOffset: '3px' },
+  '.cm-lintRange-error': { backgroundImage: 'none', textDecorationColor: 'var(--bad)' },
+  '.cm-lintRange-warning, .cm-lintRange-info, .cm-lintRange-hint': { backgroundImage: 'none' },
   '.cm-diagnostic-error': { borderLeftColor: 'var(--bad)' },
 });
 

@@ -95,7 +95,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
         </div>
       </div>
       <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />
-      <div class="strip">
+      {(result || stage) && <div class="strip">
         <div class="tabs" role="tablist">
           {panel.mode === 'range' && tab('chart', 'Chart')}
           {tab('table', 'Table')}
@@ -107,9 +107,9 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           ))}
         </div>
         <Summary result={result} stage={stage} received={received} executor={s.executor} />
-      </div>
+      </div>}
       {result && (
-        <div class="body">
+        <div class={`body ${result.error !== undefined && !result.plan ? 'alone' : ''}`}>
           <div class="main">
             {result.error !== undefined && <Problem error={result.error} retry={run} />}
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
@@ -121,7 +121,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             {answer && view === 'table' && <Table data={answer.data} />}
             {answer && view === 'json' && <Raw text={answer.text} />}
           </div>
-          <aside class="side" aria-label="Plan">
+          {(result.error === undefined || result.plan) && <aside class="side" aria-label="Plan">
             <header>
               <h3>Plan</h3>
               {result.plan && <span class="hint">{result.plan.analyzed ? 'measured in a run of its own' : 'not measured'}</span>}
@@ -129,8 +129,8 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             </header>
             {result.plan && <Plan e={result.plan} />}
             {result.planError !== undefined && <Problem error={result.planError} />}
-            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'Not asked for.'}</p>}
-          </aside>
+            {!result.plan && result.planError === undefined && <p class="hint">{stage ? 'Comes after the answer.' : 'Cancelled.'}</p>}
+          </aside>}
         </div>
       )}
     </section>

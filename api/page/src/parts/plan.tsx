@@ -86,9 +86,9 @@ function Node({ d, scale, above }: { d: Decision; scale: number; above: string |
           <div class="work">
             <Bar parts={[['fetching', w.fetch_us, 'fetched'], ['evaluating', w.eval_us, 'all']]} scale={scale} />
             <span><b>{milliseconds((w.fetch_us + w.eval_us) / 1000)}</b>: fetched in {milliseconds(w.fetch_us / 1000)}, evaluated in {milliseconds(w.eval_us / 1000)}</span>
-            <span>{many(w.samples, 'sample', 'samples')} · {bytes(w.bytes)} decoded{w.kept > 0 && ` · ${count(w.kept)} kept decoded`}</span>
-            <span>{many(w.series, 'series', 'series')} in {many(w.chunks, 'chunk', 'chunks')} → {count(w.result_series)} × {d.steps ? count(d.steps) : '1'} ({many(w.result_points, 'point', 'points')})</span>
-            {w.device && <span>On GPUs: {count(w.device.leaves)} windows, {count(w.device.samples)} samples, {bytes(w.device.bytes)} in {milliseconds(w.device.us / 1000)}</span>}
+            {w.samples + w.kept > 0 && <span>{many(w.samples, 'sample', 'samples')} · {bytes(w.bytes)} decoded{w.kept > 0 && ` · ${count(w.kept)} kept decoded`}</span>}
+            <span>{many(w.series, 'series', 'series')}{w.chunks > 0 && ` in ${many(w.chunks, 'chunk', 'chunks')}`} → {count(w.result_series)} × {d.steps ? count(d.steps) : '1'} ({many(w.result_points, 'point', 'points')})</span>
+            {w.device && <span>On GPUs: {many(w.device.leaves, 'window', 'windows')}, {count(w.device.samples)} samples, {bytes(w.device.bytes)} in {milliseconds(w.device.us / 1000)}</span>}
           </div>
         )}
         {d.remembered && (

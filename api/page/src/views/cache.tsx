@@ -101,7 +101,7 @@ function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: R
             <thead>
               <tr>
                 <th>Selector</th>
-                <th class="strip-head"><span>{moment(from)}</span><span>{moment(to)}</span></th>
+                <th class="strip-head"><span>{moment(from).slice(5, 16)}</span><span>{moment(to).slice(5, 16)}</span></th>
                 <th class="num">series</th><th class="num">samples</th><th class="num">memory</th>
                 {disk && <th class="num">disk</th>}
                 {device && <th class="num">device</th>}

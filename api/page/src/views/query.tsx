@@ -7,6 +7,7 @@ import { Panel } from '../parts/panel';
 export function Query() {
   const s = useStore();
   const [past, setPast] = useState(false);
+  const fresh = s.panels.every((p) => !p.expr);
   const use = (expr: string) => {
     const empty = get().panels.find((p) => !p.expr);
     if (empty) changePanel(empty.id, { expr });
@@ -22,9 +23,9 @@ export function Query() {
       {s.panels.map((p, i) => <Panel key={p.id} panel={p} index={i} alone={s.panels.length === 1} />)}
       <div class="below">
         <button onClick={() => change({ panels: [...s.panels, newPanel()] })}>Add panel</button>
-        <button aria-expanded={past} onClick={() => setPast(!past)}>History</button>
+        {!fresh && <button aria-expanded={past} onClick={() => setPast(!past)}>History</button>}
       </div>
-      {past && <Past use={use} />}
+      {(past || fresh) && <Past use={use} />}
     </>
   );
 }
@@ -42,7 +43,7 @@ function Past({ use }: { use: (expr: string) => void }) {
     <div class="past">
       {list('Saved', saved)}
       {list('Recent', recent)}
-      {!saved.length && !recent.length && <p class="empty">Queries that you run are listed here, in this browser alone.</p>}
+      {!saved.length && !recent.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
     </div>
   );
 }

@@ -42,6 +42,7 @@ export function Status() {
       <Upstreams />
       <Features />
       {flags.error !== undefined ? <Problem error={flags.error} /> : <Settings flags={flags.data ?? {}} />}
+      <p class="hint">This page is made of free software: <a href={`${base}/assets/licences.md`}>licences</a>. The API is described in <a href={`${base}/openapi.json`}>openapi.json</a>.</p>
     </>
   );
 }
@@ -143,7 +144,7 @@ function Settings({ flags }: { flags: Record<string, string> }) {
   return (
     <section class="panel sheet">
       <header><h2>Settings</h2><span class="spring" /><input type="search" placeholder="Filter" aria-label="Filter settings" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} /></header>
-      <table class="data"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap">{v || '–'}</td></tr>)}</tbody></table>
+      <table class="data pairs"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap">{v || '–'}</td></tr>)}</tbody></table>
     </section>
   );
 }

@@ -9,7 +9,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
-	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
@@ -101,7 +101,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		LookbackDelta:  from.Lookback,
 		PagesURL:       pages,
 		GPUs:           s.gpus.Report,
-		Caches:         func(selectors int) []cache.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
+		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
 		Ready:          s.ready,
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
@@ -118,7 +118,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Gatherer:       prometheus.GathererFunc(s.gather),
 	}
 	reducer := reduce.New(reduce.Options{
-		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Memory: s.memory, Registerer: g.reg,
+		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
 	})
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	set.Storage.Apply(&o)

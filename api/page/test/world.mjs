@@ -1,0 +1,141 @@
+// What the tests of the page run on: a promwarp with a little data, another in front of it that has
+// the admin API, a disk and a GPU (the host build of the driver), and a browser.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import http from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const patience = 60_000;
+
+/** Starts a program and waits until its output matches. */
+function start(program, args, until) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ready = new Promise((resolve, reject) => {
+    let output = '';
+    const read = (b) => {
+      output += b;
+      const m = output.match(until);
+      if (m) resolve(m);
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.on('exit', (code) => reject(new Error(`${program} ${args[0]} ended with ${code}:\n${output}`)));
+    setTimeout(() => reject(new Error(`${program} ${args[0]} is not ready:\n${output}`)), patience * 2).unref();
+  });
+  return { child, ready };
+}
+
+/** A free port of this machine. */
+function freePort() {
+  return new Promise((resolve) => {
+    const s = http.createServer().listen(0, '127.0.0.1', () => {
+      const { port } = s.address();
+      s.close(() => resolve(port));
+    });
+  });
+}
+
+export async function waitFor(what, check) {
+  for (const end = Date.now() + patience; Date.now() < end; ) {
+    const got = await check().catch(() => undefined);
+    if (got) return got;
+    await new Promise((r) => setTimeout(r, 50));
+  }
+  throw new Error(`${what} did not happen`);
+}
+
+export async function openWorld() {
+  const program = process.env.PROMWARP;
+  const dir = mkdtempSync(join(tmpdir(), 'promwarp-page-'));
+  const demo = start(program, ['demo', '--series=300', '--hours=2', '--listen=127.0.0.1:0'], /Browser\s+(\S+)[\s\S]*reads from is at (\S+)/);
+  const [, address, prometheus] = await demo.ready;
+  const port = await freePort();
+  const full = start(program, [
+    'serve', `--upstream.url=${prometheus}`, `--web.listen-address=127.0.0.1:${port}`, '--web.enable-admin-api', `--cache.path=${dir}/cache`,
+    '--gpu=require', `--gpu.library=${process.env.CUDA}`, `--gpu.constants=${dir}/constants.json`,
+  ], /[Ll]istening|serving|ready/);
+  const base = `http://127.0.0.1:${port}/`;
+  await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), full.ready.then(() => new Promise(() => {}))]);
+
+  // A proxy that serves it below a path, as reverse proxies do.
+  const proxy = http.createServer((q, r) => {
+    if (!q.url.startsWith('/some/where/')) {
+      r.writeHead(404).end();
+      return;
+    }
+    const to = http.request(`${base}${q.url.slice('/some/where/'.length)}`, { method: q.method, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
+    q.pipe(to);
+  });
+  await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
+  return {
+    address, base, browser, below: `http://127.0.0.1:${proxy.address().port}/some/where/`,
+    async close() {
+      await browser.close();
+      proxy.closeAllConnections();
+      proxy.close();
+      for (const p of [full, demo]) {
+        p.ready.catch(() => {});
+        const gone = new Promise((resolve) => p.child.on('exit', resolve));
+        p.child.kill('SIGTERM');
+        await gone;
+      }
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Opens a page that notes what goes wrong in it. */
+export async function openPage(world, address, options = {}) {
+  const page = await world.browser.newPage({ viewport: { width: 1300, height: 850 }, reducedMotion: 'reduce', ...options });
+  page.wrong = [];
+  page.setDefaultTimeout(patience);
+  page.on('pageerror', (e) => page.wrong.push(e.message));
+  // Where a coloured word of the editor is replaced, Chromium itself wants to style what is typed, and
+  // the policy does not let it, which changes nothing: the editor colours the text.
+  await page.addInitScript(() => document.addEventListener('securitypolicyviolation', (e) => {
+    if (e.effectiveDirective !== 'style-src-attr' || !e.target?.matches?.('.editor')) console.error(`POLICY ${e.effectiveDirective} ${e.blockedURI}`);
+  }));
+  page.on('console', (m) => m.type() === 'error' && !/Failed to load resource|violates the following Content Security Policy/.test(m.text()) && page.wrong.push(m.text()));
+  await page.goto(address);
+  return page;
+}
+
+/** Texts whose contrast with what is behind them is less than WCAG's AA asks for. */
+export function faintTexts() {
+  // A canvas turns any colour into bytes.
+  const context = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true });
+  const rgba = (colour) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = (el) => {
+    for (let e = el; e; e = e.parentElement ?? e.getRootNode().host) {
+      const c = rgba(getComputedStyle(e).backgroundColor);
+      if (c[3] === 255) return c;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  const look = (root) => {
+    for (const el of root.querySelectorAll('*')) {
+      if (el.shadowRoot) look(el.shadowRoot);
+      const own = [...el.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+      if (!own || el.closest(':disabled, .off, [hidden]') || !el.checkVisibility?.()) continue;
+      const [a, b] = [luminance(rgba(getComputedStyle(el).color)), luminance(behind(el))];
+      const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      if (contrast < 4.5) faint.push(`${contrast.toFixed(2)} ${el.tagName}.${el.className}: ${el.textContent.trim().slice(0, 40)}`);
+    }
+  };
+  look(document);
+  return faint;
+}
