@@ -28,6 +28,14 @@ func (f *field) line() {
 			contender{name: report.PromwarpFirst, exact: true, cold: true, ask: f.askFirst},
 			contender{name: report.Promwarp, exact: true, twice: true, ask: running(f.promwarp)})
 	}
+	if f.gzip {
+		f.contenders = append(f.contenders, contender{name: report.Promwarp + ", gzip", exact: true, ask: func(ctx context.Context, form url.Values, buf *bytes.Buffer) (answer.Answer, error) {
+			return answer.AskGzip(ctx, f.promwarp.URL, form, buf)
+		}})
+	}
+	for i, n := range f.cores {
+		f.contenders = append(f.contenders, contender{name: report.OnCores(n), exact: true, twice: true, ask: running(f.onCores[i])})
+	}
 	if f.vm != nil {
 		f.contenders = append(f.contenders, contender{name: report.VictoriaMetrics, ask: uncached(running(f.vm))})
 	}

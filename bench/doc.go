@@ -37,6 +37,11 @@
 // first query, which counts pages of mapped files; of promwarp's processes it is
 // the largest.
 //
+// With -cores 1,2,4 there is a promwarp repeated on so many cores for each, pinned by taskset, and
+// a table says how efficient more of them are; with -gzip promwarp is asked for a compressed answer,
+// too; -jitter scrape or series has samples come up to 3 ms late. Package scaling measures the
+// engine alone so.
+//
 // # What is checked
 //
 // Every answer of promwarp against Prometheus's: same series, same times, values

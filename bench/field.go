@@ -18,10 +18,13 @@ type field struct {
 	setup report.Setup
 
 	prometheus, promwarp, vm *peers.Process // the last two nil if they are not asked
-	promwarpProgram          peers.Program  // for those that answer one query
-	decoded                  string         // most memory for promwarp's decoded samples
-	results                  string         // and for its results
-	firstPeak                int64          // the largest peak of memory of those
+	cores                    []int          // of further promwarps
+	onCores                  []*peers.Process
+	gzip                     bool          // ask promwarp for compressed answers, too
+	promwarpProgram          peers.Program // for those that answer one query
+	decoded                  string        // most memory for promwarp's decoded samples
+	results                  string        // and for its results
+	firstPeak                int64         // the largest peak of memory of those
 	contenders               []contender
 }
 
@@ -74,6 +77,14 @@ func (f *field) start(ctx context.Context, o options) error {
 		if f.promwarp, err = peers.StartPromwarp(ctx, f.promwarpProgram, f.prometheus.URL, o.decoded, o.results); err != nil {
 			return err
 		}
+		f.gzip = o.gzip
+		for _, n := range o.cores {
+			p, err := peers.StartPromwarpOn(ctx, n, f.promwarpProgram, f.prometheus.URL, o.decoded, o.results)
+			if err != nil {
+				return err
+			}
+			f.cores, f.onCores = append(f.cores, n), append(f.onCores, p)
+		}
 	}
 	f.line()
 	for _, p := range f.running() {
@@ -100,7 +111,7 @@ func (f *field) startVictoriaMetrics(ctx context.Context, program peers.Program,
 
 // running are the servers that run all the time.
 func (f *field) running() (ps []*peers.Process) {
-	for _, p := range []*peers.Process{f.prometheus, f.promwarp, f.vm} {
+	for _, p := range append([]*peers.Process{f.prometheus, f.promwarp, f.vm}, f.onCores...) {
 		if p != nil {
 			ps = append(ps, p)
 		}

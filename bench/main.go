@@ -90,7 +90,7 @@ func compare(ctx context.Context, o options, say func(string)) (*report.Result, 
 
 // write writes the result wherever it is wanted.
 func write(r *report.Result, o options, out io.Writer) error {
-	if err := r.WriteTable(out); err != nil {
+	if err := errors.Join(r.WriteTable(out), r.WriteCores(out, o.cores)); err != nil {
 		return err
 	}
 	if o.out != "" {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ type options struct {
 	queries       []queries.Query
 	promwarp, vm  bool // the peers to ask besides Prometheus
 	cgo           bool
+	cores         []int // of promwarp alone, to see how its time falls with them
+	gzip          bool
+	jitter        string
 	decoded       string
 	results       string
 	out, markdown string
@@ -49,6 +54,9 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	names := f.String("queries", "", "regular expression of the names of the queries to ask; empty for all")
 	only := f.String("only", "promwarp,victoriametrics", "peers to compare with Prometheus, which is always asked")
 	f.BoolVar(&o.cgo, "cgo", false, "build VictoriaMetrics with cgo, as its releases are; needs a C compiler")
+	cores := f.String("cores", "", "numbers of cores, as 1,2,4: a promwarp on so many for each, to see how efficient they are; needs taskset")
+	f.BoolVar(&o.gzip, "gzip", false, "ask promwarp for compressed answers, too, as Grafana does")
+	f.StringVar(&o.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
 	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")
 	f.StringVar(&o.results, "results", "0", "most memory that promwarp may remember results in; 0 has it evaluate every query, as VictoriaMetrics does, which is asked with nocache")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
@@ -75,7 +83,7 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return o, errors.Join(o.check(), o.choosePeers(*only), o.chooseQueries(*names))
+	return o, errors.Join(o.check(), o.chooseCores(*cores), o.choosePeers(*only), o.chooseQueries(*names))
 }
 
 func (o *options) check() error {
@@ -88,6 +96,20 @@ func (o *options) check() error {
 		return errors.New("-rounds must be at least 1")
 	case o.end < int64(o.hours)*3600:
 		return errors.New("-end must be so late that the data begins after 1970")
+	}
+	return nil
+}
+
+func (o *options) chooseCores(list string) error {
+	for s := range strings.SplitSeq(list, ",") {
+		if s == "" {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > runtime.NumCPU() {
+			return fmt.Errorf("-cores: %q is no number of cores from 1 to %d", s, runtime.NumCPU())
+		}
+		o.cores = append(o.cores, n)
 	}
 	return nil
 }
@@ -131,5 +153,5 @@ func (o *options) endTime() time.Time { return time.Unix(o.end, 0) }
 
 // data says what to generate.
 func (o *options) data() dataset.Options {
-	return dataset.Options{Start: o.endTime().Add(-o.length()).UnixMilli(), End: o.end * 1000, Series: o.series, Seed: o.seed}
+	return dataset.Options{Start: o.endTime().Add(-o.length()).UnixMilli(), End: o.end * 1000, Series: o.series, Seed: o.seed, Jitter: o.jitter}
 }

@@ -68,6 +68,7 @@ func TestOptionsRefused(t *testing.T) {
 		"-end must be":                {"-end", "5"},
 		"no peer is called \"mimir\"": {"-only", "promwarp,mimir"},
 		"missing closing":             {"-queries", "("},
+		"is no number of cores":       {"-cores", "1,0"},
 		"matches none of":             {"-queries", "^none such$"},
 		"unexpected argument \"now\"": {"now"},
 		"not defined":                 {"-fast"},

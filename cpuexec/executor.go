@@ -7,10 +7,11 @@
 // offered to an Accelerator (offer.go).
 //
 // Where an aggregation has groups enough for all cores, a goroutine decodes and
-// windows all series of a group, one after another, and adds each to it. Else series
-// are decoded and windowed in batches, one series a goroutine; then the batch is
-// aggregated, one range of steps a goroutine. So every addition happens in the
-// order in which Prometheus's engine makes it, and the answer has the same bits on
+// windows all series of a group, one after another, and adds each to it. Where it has fewer,
+// each series is decoded and windowed by some goroutine and added to its group when its turn
+// has come. For other sinks series are decoded and windowed in batches, one series a goroutine;
+// then the sink consumes the batch, one range of steps a goroutine. So every addition happens in
+// the order in which Prometheus's engine makes it, and the answer has the same bits on
 // any number of cores.
 //
 // Start with Executor.Run and evaluation.build.

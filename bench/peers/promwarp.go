@@ -1,6 +1,9 @@
 package peers
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // StartPromwarpBefore starts a promwarp, with nothing in its cache, in front of the server at the
 // URL upstream, as it is by default but for what the further arguments say.
@@ -18,6 +21,16 @@ func StartPromwarpBefore(ctx context.Context, program Program, upstream string, 
 // --cache.decoded-bytes takes it, and results that for results.
 func StartPromwarp(ctx context.Context, program Program, upstream, decoded, results string) (*Process, error) {
 	return StartPromwarpBefore(ctx, program, upstream, "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
+}
+
+// StartPromwarpOn is StartPromwarp on so many cores alone. It needs taskset.
+func StartPromwarpOn(ctx context.Context, cores int, program Program, upstream, decoded, results string) (*Process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, "promwarp", addr, "/-/ready", "taskset", "--cpu-list", fmt.Sprint("0-", cores-1), program.Path, "serve",
+		"--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
 }
 
 // StartPromwarpOver starts a promwarp over a Prometheus data directory, which answers however large

@@ -153,3 +153,17 @@ func TestDigits(t *testing.T) {
 	require.Equal(t, []string{"0.17", "9.99", "12.3", "1235"}, []string{times(0.167), times(9.99), times(12.34), times(1234.6)})
 	require.Equal(t, []string{"90%", "100%", "2%", "0.004%", "2e-09%"}, []string{percent(0.9), percent(1), percent(0.02), percent(0.00004), percent(2e-11)})
 }
+
+// Of queries that all were asked, more cores are as efficient as the mean of their times says.
+func TestCores(t *testing.T) {
+	on := func(one, four float64) Row {
+		return Row{Timings: map[string]Timing{OnCores(1): {Median: one}, OnCores(4): {Median: four}}}
+	}
+	r := &Result{Rows: []Row{on(100, 50), {Error: "none"}, on(400, 50)}}
+	var b strings.Builder
+	require.NoError(t, r.WriteCores(&b, []int{1, 4}))
+	require.Contains(t, b.String(), "| 1 | 200.0 | 1.00 |\n| 4 | 50.0 | 1.00 |\n")
+	b.Reset()
+	require.NoError(t, r.WriteCores(&b, nil))
+	require.Empty(t, b.String())
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -17,7 +18,7 @@ var titles = map[string]string{
 func (r *Result) grid() [][]string {
 	head := []string{"query", "range", "points"}
 	for _, c := range r.Setup.Contenders {
-		head = append(head, titles[c])
+		head = append(head, cmp.Or(titles[c], c+" ms"))
 	}
 	for _, c := range columns {
 		if r.has(c.base) && r.has(c.contender) {

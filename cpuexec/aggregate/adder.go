@@ -120,8 +120,11 @@ func (a *Adder) Rows() []plan.Row {
 	return out
 }
 
-// Shared returns the series from the given one on by group, or nil: see shared.
-func (a *Adder) Shared(from, workers int) [][]int32 { return shared(a.Groups, from, workers) }
+// Shared returns the series from the given one on by group, or nil: see shared. Then it returns
+// the group of each.
+func (a *Adder) Shared(from, workers int) (members [][]int32, of []int32) {
+	return shared(a.Groups, from, workers), a.Groups.Of[from:]
+}
 
 // AddSeries adds series i, whose group nobody else adds to meanwhile, with its values.
 func (a *Adder) AddSeries(i int32, in dense.Row) {

@@ -1,7 +1,9 @@
 package column
 
 import (
+	"math"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -23,8 +25,9 @@ type column struct {
 
 // SharedTimes are the times of a column, shared by all columns that have the same.
 type SharedTimes struct {
+	n     int
+	runs  Runs       // what they are, or
 	ts    []int64    // with some spare memory behind it
-	runs  Runs       // what ts is made of, or none
 	spare sync.Mutex // held by who uses that
 	hash  uint64
 	refs  int         // accounts, guarded by the set's mutex
@@ -65,7 +68,7 @@ func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
 // all returns all values.
 func (c *column) all() []float64 {
 	var scratch []float64
-	return c.values(0, len(c.ts), &scratch)
+	return c.values(0, c.n, &scratch)
 }
 
 // size is the memory of t in bytes.
@@ -75,8 +78,44 @@ func (t *SharedTimes) size() int64 {
 
 // mostSize is the most that size may come to once t is interned.
 func (t *SharedTimes) mostSize() int64 {
-	n := int64(len(t.ts))
+	n := int64(t.n)
 	return 8*(n+spareSamples) + 2*n + (n/minEven+1)*int64(unsafe.Sizeof(EvenRun{}))
+}
+
+// notAfter is the number of samples that are not later than at (ms).
+func (t *SharedTimes) notAfter(at int64) int {
+	if t.ts != nil {
+		return sort.Search(len(t.ts), func(k int) bool { return t.ts[k] > at })
+	}
+	var n [1]int32
+	t.runs.NotAfter(at, 1, n[:])
+	return int(n[0])
+}
+
+// appendTimes appends the times from lo to hi, the end excluded, to out.
+func (t *SharedTimes) appendTimes(out []int64, lo, hi int) []int64 {
+	if t.ts != nil {
+		return append(out, t.ts[lo:hi]...)
+	}
+	return t.runs.append(out, lo, hi)
+}
+
+// equal reports whether t are ts.
+func (t *SharedTimes) equal(ts []int64) bool {
+	if t.ts != nil {
+		return slices.Equal(t.ts, ts)
+	}
+	if t.n != len(ts) {
+		return false
+	}
+	for k := range t.runs.Even {
+		for i := t.runs.Even[k].From; i < t.runs.Even[k].To; i++ {
+			if t.runs.At(k, i) != ts[i] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Release gives the spare memory back that Times.Join borrowed.
@@ -134,8 +173,11 @@ func (h *retained) within(q *Request, mint, maxt int64, scratch *[]float64) Samp
 	if q.KeepStale {
 		c = h.all
 	}
-	lo, hi := within(c.ts, mint, maxt)
-	t := Times{Shared: c.ts[lo:hi:hi], list: c.SharedTimes, at: lo}
+	lo, hi := 0, c.notAfter(maxt)
+	if mint > math.MinInt64 {
+		lo = min(c.notAfter(mint-1), hi)
+	}
+	t := Times{Known: hi - lo, list: c.SharedTimes, at: lo}
 	in := Samples{Times: t, hasStale: h.all != h.clean && q.KeepStale, column: c, lo: lo}
 	if c.Units != nil && lo < hi && q.TakePacked {
 		in.Packed = Packed{c.Units[lo:hi], c.Base, c.Unit}

@@ -67,7 +67,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	}
 	in := cols.within(q, max(q.Mint, cs[0].MinT), min(q.Maxt, cs[stays-1].MaxT), &s.joined)
 	if s.buf.WantStarts && len(in.column.starts) > 0 {
-		s.starts = in.column.starts.Cut(in.lo, in.lo+len(in.Times.Shared), s.starts)
+		s.starts = in.column.starts.Cut(in.lo, in.lo+in.Times.Known, s.starts)
 		in.Starts = s.starts
 	}
 	if stays == len(cs) {
@@ -80,7 +80,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	}
 	if len(in.Starts) > 0 || len(tail.Starts) > 0 {
 		s.starts = append(s.starts[:0], in.Starts...)
-		s.starts.Join(len(in.Times.Shared), tail.Starts)
+		s.starts.Join(in.Times.Known, tail.Starts)
 		in.Starts = s.starts
 	}
 	in.append(tail, &s.joined)
@@ -124,7 +124,7 @@ func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 		if len(s.buf.Starts) > 0 || len(cols.all.starts) > 0 {
 			s.buf.Starts.Join(len(s.buf.Times), cols.all.starts)
 		}
-		s.buf.Times, s.buf.Values = append(s.buf.Times, cols.all.ts...), append(s.buf.Values, cols.all.values(0, len(cols.all.ts), &s.joined)...)
+		s.buf.Times, s.buf.Values = cols.all.appendTimes(s.buf.Times, 0, cols.all.n), append(s.buf.Values, cols.all.values(0, cols.all.n, &s.joined)...)
 		s.buf.Stale = s.buf.Stale || cols.all != cols.clean
 		s.Stats.Retained += CountSamples(cs[from : from+to])
 	}

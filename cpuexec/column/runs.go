@@ -131,6 +131,23 @@ func (r Runs) At(k int, i int32) int64 {
 	return t
 }
 
+// append appends the times of samples lo to hi, the end excluded, to out.
+func (r Runs) append(out []int64, lo, hi int) []int64 {
+	out = slices.Grow(out, hi-lo)
+	for k := range r.Even {
+		e := &r.Even[k]
+		from, to := max(e.From, int32(lo)), min(e.To, int32(hi))
+		t := e.at(from)
+		for i := from; i < to; i++ {
+			if out = append(out, t); r.Late != nil {
+				out[len(out)-1] += int64(r.Late[i])
+			}
+			t += e.Every
+		}
+	}
+	return out
+}
+
 // Since fills out with by how many ms sample to[k]-before comes after from, from+interval and so on;
 // where there is no such sample it leaves out as it is. The list to never falls.
 func (r Runs) Since(to []int32, before int32, from, interval int64, out []float64) {

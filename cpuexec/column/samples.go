@@ -2,7 +2,6 @@ package column
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/prometheus/prometheus/model/value"
 
@@ -25,17 +24,26 @@ type Samples struct {
 
 // Times are the times of a series' samples in ms, in two parts.
 type Times struct {
-	Shared []int64      // a part of a list of times that series share and that never changes
-	Own    []int64      // those that come then
-	list   *SharedTimes // that list, nil if there are no shared times
-	at     int          // index in list of the first of the shared ones
+	Known int          // how many are of a list of times that series share and that never changes
+	Own   []int64      // those that come then
+	list  *SharedTimes // that list, nil if there are no shared times
+	at    int          // index in list of the first of the shared ones
 }
 
+// Place is where the shared ones of some times are.
+type Place struct {
+	list *SharedTimes
+	at   int
+}
+
+// Place is where the shared ones are.
+func (t Times) Place() Place { return Place{t.list, t.at} }
+
 // Len is the number of samples.
-func (t Times) Len() int { return len(t.Shared) + len(t.Own) }
+func (t Times) Len() int { return t.Known + len(t.Own) }
 
 // atEnd reports whether the shared times are the last of their list.
-func (t Times) atEnd() bool { return t.list != nil && t.at+len(t.Shared) == len(t.list.ts) }
+func (t Times) atEnd() bool { return t.list != nil && t.at+t.Known == t.list.n }
 
 // NewSamples are samples that are not in chunks.
 func NewSamples(ts []int64, vs []float64) Samples {
@@ -48,7 +56,7 @@ func (t Times) Runs(tail []int64, scratch *Runs) Runs {
 	if t.list == nil || len(t.list.runs.Even) == 0 || len(tail) > 0 && tail[len(tail)-1] > far {
 		return Runs{}
 	}
-	all, end := t.list.runs, t.at+len(t.Shared)
+	all, end := t.list.runs, t.at+t.Known
 	r := Runs{Even: all.Even.Cut(int32(t.at), int32(end), scratch.Even[:0])}
 	switch {
 	case all.Late == nil:
@@ -74,14 +82,15 @@ func (t Times) Several() bool { return t.list == nil || t.list.lent.Load() }
 // released by the caller. Otherwise the list may be in scratch.
 func (t Times) Join(tail []int64, borrow bool, scratch *[]int64) (all []int64, lender *SharedTimes) {
 	switch {
-	case len(tail) == 0:
-		return t.Shared, nil
-	case len(t.Shared) == 0:
+	case t.Known == 0:
 		return tail, nil
+	case t.list.ts == nil:
+	case len(tail) == 0:
+		return t.list.ts[t.at : t.at+t.Known : t.at+t.Known], nil
 	case borrow && t.atEnd() && cap(t.list.ts)-len(t.list.ts) >= len(tail) && t.list.spare.TryLock():
 		return append(t.list.ts[t.at:], tail...), t.list
 	}
-	*scratch = append(append((*scratch)[:0], t.Shared...), tail...)
+	*scratch = append(t.list.appendTimes((*scratch)[:0], t.at, t.at+t.Known), tail...)
 	return *scratch, nil
 }
 
@@ -119,7 +128,7 @@ func (in *Samples) append(tail Samples, scratch *[]float64) {
 // Resets appends the samples that are less than the one before, as indices, to out;
 // the first may be, too, of which no window has the one before.
 func (in *Samples) Resets(out []int32) []int32 {
-	known := len(in.Times.Shared)
+	known := in.Times.Known
 	if in.column != nil {
 		out = in.column.resets.between(in.lo, in.lo+known, out, func() []int32 { return findResets(in.column.all(), 0, nil) })
 	}
@@ -142,7 +151,7 @@ func (in *Samples) Stale(out []int32) []int32 {
 	if !in.hasStale {
 		return out
 	}
-	known := len(in.Times.Shared)
+	known := in.Times.Known
 	if in.column != nil {
 		out = in.column.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.column.all(), 0, nil) })
 	}
@@ -183,12 +192,4 @@ func (in *Samples) At(i int32) float64 {
 		return in.Value(i)
 	}
 	return in.Values[i]
-}
-
-// within returns the part of ts, which ascend, that lies in mint to maxt (ms,
-// both included), as indices.
-func within(ts []int64, mint, maxt int64) (lo, hi int) {
-	lo = sort.Search(len(ts), func(k int) bool { return ts[k] >= mint })
-	hi = lo + sort.Search(len(ts)-lo, func(k int) bool { return ts[lo+k] > maxt })
-	return lo, hi
 }

@@ -141,21 +141,24 @@ func leastSize(chunks, samples int) int64 {
 // newTimes returns ts as what may be shared. It still lies in memory of the caller's.
 func (h *Set) newTimes(ts []int64) *SharedTimes {
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts))
-	return &SharedTimes{ts: ts, hash: maphash.Bytes(h.seed, raw), refs: 1}
+	return &SharedTimes{ts: ts, n: len(ts), hash: maphash.Bytes(h.seed, raw), refs: 1}
 }
 
 // intern returns the shared times equal to t: those that there are, or a copy. The
 // set's mutex must be held.
 func (h *Set) intern(t *SharedTimes) *SharedTimes {
 	for _, known := range h.times[t.hash] {
-		if slices.Equal(known.ts, t.ts) {
+		if known.equal(t.ts) {
 			known.refs++
 			known.lent.Store(true)
 			return known
 		}
 	}
-	t.runs = findRuns(t.ts)
-	t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
+	if t.runs = findRuns(t.ts); len(t.runs.Even) > 0 {
+		t.ts = nil
+	} else {
+		t.ts = append(make([]int64, 0, len(t.ts)+spareSamples), t.ts...)
+	}
 	h.times[t.hash] = append(h.times[t.hash], t)
 	h.bytes += t.size()
 	return t

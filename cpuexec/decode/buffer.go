@@ -46,7 +46,7 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	}
 	r.Chunks = len(cs)
 	off, n := len(c.Times), len(c.Times)+int(r.Samples)
-	if cap(c.Times) < n {
+	if min(cap(c.Times), cap(c.Values)) < n {
 		c.Times, c.Values = slices.Grow(c.Times, n+n/4-off), slices.Grow(c.Values, n+n/4-off)
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]

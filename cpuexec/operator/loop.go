@@ -8,7 +8,8 @@ import (
 )
 
 // Loop hands series to a sink: batch by batch, in order, or group by group where the sink
-// has groups enough for all workers. It is the one loop over batches.
+// has groups enough for all workers, or one series after the other into fewer groups. It is the
+// one loop over batches.
 type Loop struct {
 	Query   *Query
 	Out     Sink
@@ -36,9 +37,10 @@ type Mapper interface {
 // GroupSink is a sink that series may be added to group by group.
 type GroupSink interface {
 	Sink
-	// Shared returns the series from the given one on by group; nil if so many workers are
-	// better off with batches.
-	Shared(from, workers int) [][]int32
+	// Shared returns the series from the given one on by group; nil if so many workers would not
+	// be done with them at about the same time. Then it returns the group of each of them; nil
+	// if they are better off with batches.
+	Shared(from, workers int) (members [][]int32, of []int32)
 	// AddSeries adds series i, to whose group nobody else adds meanwhile, with its values.
 	AddSeries(i int32, in dense.Row)
 }
@@ -72,8 +74,11 @@ func (l *Loop) Run() error {
 	}
 	defer free()
 	if a, ok := l.Out.(GroupSink); ok && l.Next < l.N {
-		if members := a.Shared(l.Next, workers); members != nil {
+		switch members, of := a.Shared(l.Next, workers); {
+		case members != nil:
 			return l.byGroup(a, members, b, min(workers, len(b.Counts)))
+		case of != nil && workers > 1:
+			return l.inTurn(a, of, b, min(workers, len(b.Counts)))
 		}
 	}
 	for b.Lo = l.Next; b.Lo < l.N; b.Lo = l.Next {
@@ -95,24 +100,31 @@ func (l *Loop) Run() error {
 // byGroup has a worker fill all series of a group, in order, and add each to the group
 // while its values are in the core's cache. No worker waits for another before the end.
 func (l *Loop) byGroup(a GroupSink, members [][]int32, b *Batch, workers int) error {
+	return l.alone(func(all []dense.Counts) error {
+		return l.each(workers, len(members), func(k, m int) bool {
+			out := b.Row(k)
+			for _, i := range members[m] {
+				clear(out.Present)
+				c := &all[int(i)-l.Next]
+				if !l.fill(k, int(i), out, c) {
+					return false
+				}
+				if c.Mapped > 0 {
+					a.AddSeries(i, out)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// alone has f fill and add all series that are left, and count them, without batches.
+func (l *Loop) alone(f func(all []dense.Counts) error) error {
 	size := int64(l.N-l.Next) * int64(unsafe.Sizeof(dense.Counts{}))
 	l.Query.Charge(size)
 	defer l.Query.Charge(-size)
 	all := make([]dense.Counts, l.N-l.Next)
-	err := l.each(workers, len(members), func(k, m int) bool {
-		out := b.Row(k)
-		for _, i := range members[m] {
-			clear(out.Present)
-			c := &all[int(i)-l.Next]
-			if !l.fill(k, int(i), out, c) {
-				return false
-			}
-			if c.Mapped > 0 {
-				a.AddSeries(i, out)
-			}
-		}
-		return true
-	})
+	err := f(all)
 	for k := 0; err == nil && l.Count != nil && k < len(all); k++ {
 		err = l.Count(l.Next+k, all[k])
 	}

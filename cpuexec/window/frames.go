@@ -13,10 +13,10 @@ type Frames struct {
 	span Span
 
 	mu        sync.Mutex
-	byAddress map[*int64][]*frame // over times that many series share
-	byContent map[timesKey]*frame // over times that were decoded for one series
-	all       []*frame            // those in the maps
-	hits      int                 // of byContent
+	byPlace   map[column.Place][]*frame // over times that many series share
+	byContent map[timesKey]*frame       // over times that were decoded for one series
+	all       []*frame                  // those in the maps
+	hits      int                       // of byContent
 	misses    int
 }
 
@@ -33,7 +33,7 @@ const maxFrameSteps = 1 << 20
 var framePool = sync.Pool{New: func() any { return new(frame) }}
 
 func NewFrames(s Span) *Frames {
-	return &Frames{span: s, byAddress: map[*int64][]*frame{}, byContent: map[timesKey]*frame{}}
+	return &Frames{span: s, byPlace: map[column.Place][]*frame{}, byContent: map[timesKey]*frame{}}
 }
 
 // over returns the frame over t, of which there must be at least one. single is
@@ -62,18 +62,18 @@ func (f *Frames) known(t column.Times) *frame {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(t.Shared) == 0 {
+	if t.Known == 0 {
 		return f.decoded(t.Own)
 	}
-	for _, fr := range f.byAddress[&t.Shared[0]] {
-		if fr.shared == len(t.Shared) && slices.Equal(fr.tail, t.Own) {
+	for _, fr := range f.byPlace[t.Place()] {
+		if fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
 			return fr
 		}
 	}
 	fr := f.add()
 	if fr != nil {
-		fr.shared, fr.tail = len(t.Shared), append(fr.tail[:0], t.Own...)
-		f.byAddress[&t.Shared[0]] = append(f.byAddress[&t.Shared[0]], fr)
+		fr.shared, fr.tail = t.Known, append(fr.tail[:0], t.Own...)
+		f.byPlace[t.Place()] = append(f.byPlace[t.Place()], fr)
 	}
 	return fr
 }
@@ -127,5 +127,5 @@ func (f *Frames) Release() {
 		fr.used.Store(0)
 		framePool.Put(fr)
 	}
-	f.all, f.byAddress, f.byContent = nil, nil, nil
+	f.all, f.byPlace, f.byContent = nil, nil, nil
 }

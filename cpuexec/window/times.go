@@ -1,6 +1,7 @@
 package window
 
 import (
+	"sort"
 	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
@@ -24,7 +25,7 @@ type times struct {
 
 // set makes t the times of, with tail in place of its own.
 func (t *times) set(of column.Times, tail []int64, borrow bool) {
-	t.of, t.tail, t.borrow, t.n = of, tail, borrow, len(of.Shared)+len(tail)
+	t.of, t.tail, t.borrow, t.n = of, tail, borrow, of.Known+len(tail)
 	t.runs = of.Runs(tail, &t.memory)
 	t.once = sync.Once{}
 }
@@ -37,10 +38,14 @@ func (t *times) list() []int64 {
 
 // at is the time of sample i in ms.
 func (t *times) at(i int) int64 {
-	if i < len(t.of.Shared) {
-		return t.of.Shared[i]
+	if i >= t.of.Known {
+		return t.tail[i-t.of.Known]
 	}
-	return t.tail[i-len(t.of.Shared)]
+	if len(t.runs.Even) == 0 {
+		return t.list()[i]
+	}
+	k := sort.Search(len(t.runs.Even), func(k int) bool { return int(t.runs.Even[k].To) > i })
+	return t.runs.At(k, int32(i))
 }
 
 // release gives back what is borrowed.

@@ -78,7 +78,7 @@ func (g *Generator) fillBlock(ctx context.Context, dir string, until int64) (*ts
 	workers := make([]*worker, runtime.GOMAXPROCS(0))
 	for i := range workers {
 		a := &appending{ctx: ctx, app: app, head: g.heads}
-		workers[i] = newWorker(a.append)
+		workers[i] = newWorker(&g.opts, a.append)
 		workers[i].done = &g.done
 		group.Go(func() error {
 			defer a.rollback()

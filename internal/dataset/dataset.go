@@ -41,6 +41,8 @@ package dataset
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -55,6 +57,10 @@ type Options struct {
 	Series int
 	// Seed picks one of many data sets of the same kind.
 	Seed uint64
+	// Jitter says by what samples come up to 3 ms later than they are due: "scrape" for the samples
+	// of a scrape alike, "series" for each by itself, as where they are pushed; "" or "none" for
+	// none.
+	Jitter string
 }
 
 // Stats say what was written.
@@ -83,6 +89,8 @@ func (o *Options) validate() error {
 		return errors.New("the scrape interval must be at least one second")
 	case o.Series < 0:
 		return errors.New("the number of series must not be negative")
+	case !slices.Contains([]string{"", "none", "scrape", "series"}, o.Jitter):
+		return fmt.Errorf("there is no jitter %q; there are none, scrape and series", o.Jitter)
 	case o.Start < 0:
 		return errors.New("the start must not be before 1970")
 	case o.End <= o.Start:

@@ -67,6 +67,35 @@ func TestDeterministic(t *testing.T) {
 	require.NotEqual(t, want, other, "another seed")
 }
 
+// Jitter moves samples by less than 4 ms, of a scrape alike or each by itself.
+func TestJitter(t *testing.T) {
+	o := small(3)
+	due, _ := generate(t, o, 1)
+	for _, kind := range []string{"scrape", "series"} {
+		o.Jitter = kind
+		got, _ := generate(t, o, 7)
+		late, atOnce := map[int64]bool{}, map[int64]int64{} // distances; of the samples due at a time
+		same := true
+		for key, want := range due {
+			require.Len(t, got[key], len(want))
+			for i, s := range want {
+				by := got[key][i].t - s.t
+				require.Equal(t, s.v, got[key][i].v)
+				late[by] = true
+				if before, ok := atOnce[s.t]; ok {
+					same = same && before == by
+				}
+				atOnce[s.t] = by
+			}
+		}
+		require.Equal(t, map[int64]bool{0: true, 1: true, 2: true, 3: true}, late)
+		require.Equal(t, kind == "scrape", same)
+	}
+	o.Jitter = "some"
+	_, err := New(o)
+	require.ErrorContains(t, err, "there is no jitter")
+}
+
 func TestContent(t *testing.T) {
 	o := options(24, 25)
 	data, stats := generate(t, o, 5)

@@ -1,6 +1,10 @@
 package dataset
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/tsdb"
+)
 
 // Generator yields the data set from its start on, in steps.
 type Generator struct {
@@ -28,7 +32,7 @@ func New(o Options) (*Generator, error) {
 // emitted yet: one target after the other, and each series' samples in time
 // order. It may go past Options.End.
 func (g *Generator) Next(until int64, emit Emit) error {
-	w := newWorker(emit)
+	w := newWorker(&g.opts, emit)
 	for _, t := range g.targets {
 		if err := w.window(t, until); err != nil {
 			return err
@@ -49,9 +53,11 @@ type worker struct {
 	emit    Emit
 	stats   Stats
 	done    *atomic.Int64 // samples, when someone watches
+	opts    *Options
+	late    []int64 // times
 }
 
-func newWorker(emit Emit) *worker { return &worker{emit: emit} }
+func newWorker(o *Options, emit Emit) *worker { return &worker{opts: o, emit: emit} }
 
 // window emits the samples of t before until.
 func (w *worker) window(t *target, until int64) error {
@@ -75,6 +81,7 @@ func (w *worker) count(s *Series, t []int64, v []float64) error {
 			w.stats.StaleMarkers++ // no other NaN is generated
 		}
 	}
+	t = w.delayed(s, t)
 	if w.stats.Samples == 0 || t[0] < w.stats.MinTime {
 		w.stats.MinTime = t[0]
 	}
@@ -84,6 +91,30 @@ func (w *worker) count(s *Series, t []int64, v []float64) error {
 		w.done.Add(int64(len(t)))
 	}
 	return w.emit(s, t, v)
+}
+
+// lateBy is how late samples with jitter come, ms, not included.
+const lateBy = 4
+
+// delayed returns the times of samples of s with jitter, but not over the edge of a block. The
+// memory may be the worker's.
+func (w *worker) delayed(s *Series, ts []int64) []int64 {
+	seed := uint64(0)
+	switch w.opts.Jitter {
+	case "series":
+		seed = s.Labels.Hash()
+	case "scrape":
+	default:
+		return ts
+	}
+	w.late = append(w.late[:0], ts...)
+	for i, t := range ts {
+		late := t + int64(mix(seed+uint64(t))%lateBy)
+		if late < w.opts.End && late/tsdb.DefaultBlockDuration == t/tsdb.DefaultBlockDuration {
+			w.late[i] = late
+		}
+	}
+	return w.late
 }
 
 // addTo adds the worker's counts to s.
