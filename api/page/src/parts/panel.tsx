@@ -94,7 +94,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           )}
         </div>
       </div>
-      <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />
+      {(result || stage) && <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />}
       {(result || stage) && <div class="strip">
         <div class="tabs" role="tablist">
           {panel.mode === 'range' && tab('chart', 'Chart')}
