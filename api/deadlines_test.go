@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,12 +18,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // pipes is a net.Listener in memory. Its connections have no buffers, and their deadlines
@@ -243,6 +251,46 @@ func TestStalledReaders(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
+}
+
+// always is an upstream that has one selection.
+type always struct{ sel *selection.Selection }
+
+func (u always) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	return u.sel, nil, nil
+}
+
+// Readers of samples and of chunks that stop are cut off, too, and all memory comes back.
+func TestStalledRemoteReaders(t *testing.T) {
+	sel, err := synthetic.Counters("m", 1000, 5760)
+	require.NoError(t, err)
+	pool := memory.New(memory.Options{Limit: 1 << 30})
+	a := newTestAPI(t, func(o *Options) {
+		o.Queryable = cache.New(always{sel}, cache.Options{HostBytes: 1 << 30})
+		o.WriteTimeout, o.Memory = 300*time.Millisecond, pool
+	})
+	srv := httptest.NewServer(a)
+	defer srv.Close()
+	before := runtime.NumGoroutine()
+	for i := range 8 {
+		typ := prompb.ReadRequest_ResponseType(i % 2)
+		data, err := (&prompb.ReadRequest{AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{typ}, Queries: []*prompb.Query{{
+			EndTimestampMs: math.MaxInt64, Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "m"}},
+		}}}).Marshal()
+		require.NoError(t, err)
+		body := snappy.Encode(nil, data)
+		c, err := net.Dial("tcp", srv.Listener.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.(*net.TCPConn).SetReadBuffer(4<<10))
+		_, err = fmt.Fprintf(c, "POST /api/v1/read HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		require.NoError(t, err)
+		answer := make([]byte, 15)
+		_, err = io.ReadFull(c, answer)
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 200 OK", string(answer))
+	}
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+3 && pool.Used() == 0 }, 30*time.Second, 20*time.Millisecond)
 }
 
 // One that reads a little now and then gets all of it, however long that takes.

@@ -10,7 +10,6 @@
 package cache
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/cache/ghosts"
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
@@ -64,19 +64,22 @@ type Cache struct {
 	entries map[string]*entry
 	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
 	uses    uint64                         // queries so far
-	bytes   int64                          // of all entries, without notes, and of ghosts
+	bytes   int64                          // of all entries, without notes
 	slabs   map[*selection.Slab]int        // by how many entries each is used
 	text    atomic.Int64                   // bytes of the labels of all entries' selections
 	noted   atomic.Int64                   // bytes of the notes on all entries' selections
 	kept    int                            // entries that hold something
 	tiles   int64                          // of all entries
 
-	ghosts ghosts
+	ghosts *ghosts.Ghosts // what selectors are worth of which nothing is kept
 
 	flying atomic.Int64 // flights that have not ended
 
 	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
+
+// ghostShare is the part of the limit, one in so many bytes, that ghosts may take.
+const ghostShare = 64
 
 // New returns a cache in front of up.
 func New(up Upstream, o Options) *Cache {
@@ -95,8 +98,8 @@ func New(up Upstream, o Options) *Cache {
 		entries:   map[string]*entry{},
 		byName:    map[string]map[*entry]struct{}{},
 		slabs:     map[*selection.Slab]int{},
+		ghosts:    ghosts.New(o.HostBytes / ghostShare),
 	}
-	c.ghosts.byKey = map[string]*list.Element{}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
 		c.disk = o.Disk
@@ -136,9 +139,7 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
-	for key := range c.ghosts.byKey {
-		c.takeGhost(key)
-	}
+	c.ghosts.Clear()
 	c.mu.Unlock()
 	if c.disk != nil {
 		for _, key := range c.disk.Keys() {

@@ -504,7 +504,7 @@ func TestAccounting(t *testing.T) {
 			}
 			require.Empty(t, e.flights)
 		}
-		require.Equal(t, sum+c.ghosts.bytes, c.Stats().Bytes)
+		require.Equal(t, sum+c.ghosts.Bytes(), c.Stats().Bytes)
 		require.Equal(t, n, c.Stats().Entries)
 		require.LessOrEqual(t, sum, c.limit)
 	}

@@ -22,6 +22,7 @@ type entry struct {
 	covered  tile.Coverage        // immutable
 	size     int64                // bytes, without slabs
 	flights  []*flight            // in the air
+	landed   []*flight            // that queries may still use; see share.go
 	used     tile.Coverage        // how much what it was asked for is worth; see usedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
@@ -54,7 +55,7 @@ func noted(sel *selection.Selection) int64 {
 
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
-func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
+func (c *Cache) held() int64 { return c.bytes + c.ghosts.Bytes() + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 {
@@ -66,7 +67,7 @@ func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.takeGhost(key)}
+		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.ghosts.Remove(key)}
 		c.entries[key] = e
 		name := matching.FixedName(matchers)
 		if c.byName[name] == nil {
@@ -142,7 +143,7 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.addGhost(e.key, e.used)
+	c.ghosts.Add(e.key, e.used)
 	name := matching.FixedName(e.matchers)
 	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
 		delete(c.byName, name)
@@ -150,10 +151,10 @@ func (c *Cache) remove(e *entry) {
 	e.removed = true
 }
 
-// tidy removes e if it neither holds nor awaits anything. The cache's mutex
+// tidy removes e if it neither holds nor awaits nor shares anything. The cache's mutex
 // must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 {
+	if e.sel == nil && len(e.flights) == 0 && len(e.landed) == 0 {
 		c.remove(e)
 	}
 }

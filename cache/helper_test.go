@@ -164,10 +164,16 @@ func drain(set storage.SeriesSet) (map[string][]sample, []string, error) {
 // samples of every series.
 func query(t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]sample {
 	t.Helper()
+	return queryIn(t.Context(), t, c, mint, maxt, name)
+}
+
+// queryIn is query in a context.
+func queryIn(ctx context.Context, t testing.TB, c *Cache, mint, maxt int64, name string) map[string][]sample {
+	t.Helper()
 	q, err := c.Querier(mint, maxt)
 	require.NoError(t, err)
 	defer q.Close()
-	got, _ := read(t, q.Select(t.Context(), true, nil, named(name)...))
+	got, _ := read(t, q.Select(ctx, true, nil, named(name)...))
 	return got
 }
 

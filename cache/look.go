@@ -56,9 +56,9 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	h.add(e, kept)
 	l := lookup{entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
 
-	// Join what is under way.
+	// Join what is under way, or shared.
 	shared := 0
-	for _, f := range e.flights {
+	for _, f := range e.useful(m, windowOf(ctx)) {
 		rest := missing.Without(f.old)
 		helps := !slices.Equal(rest, missing)
 		// A flight may be of another moment; its youngest stretch is only shared with
@@ -100,7 +100,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	}
 	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		f := c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, read: h.end()}, matchers)
+		f := c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, window: windowOf(ctx), read: h.end()}, matchers)
 		l.flights = append(l.flights, f)
 	}
 	if len(l.flights) == 0 && l.sel == nil {

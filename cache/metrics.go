@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		hits:       count("tile_hits_total", "Tiles answered from memory."),
 		misses:     count("tile_misses_total", "Tiles that were asked for and not in memory."),
 		fetches:    count("fetches_total", "Requests to the upstream."),
-		shared:     count("shared_fetches_total", "Times a query waited for a request that another query had started."),
+		shared:     count("shared_fetches_total", "Times a query was answered by a request that another query had started."),
 		bytes:      count("fetched_bytes_total", "Bytes of encoded chunks and labels that requests to the upstream brought."),
 		failures:   count("fetch_failures_total", "Requests to the upstream that failed."),
 		evictions:  count("evictions_total", "Selectors dropped to stay within the limit."),

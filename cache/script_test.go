@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 //	cache tile=30m …   begins with a cache; also fresh, recheck, outoforder, maxage, retention
 //	at 100:35:30               the time: hours, minutes, seconds since the epoch
 //	look 96:00..now            a query, both ends included, whose answer must be right
+//	shared 10s                 queries from now on share fetches for so long
 //	expect none                what was asked for since the last such line:
 //	expect 96:00..99:59:59.999 99:00..100:00
 //	tiles 7                    how many are kept
@@ -34,7 +36,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			s := script{t: t, up: newMinutely(t, 3)}
+			s := script{t: t, up: newMinutely(t, 3), ctx: t.Context()}
 			for n, line := range strings.Split(string(text), "\n") {
 				if word, rest, _ := strings.Cut(line, " "); word != "" && word != "#" {
 					s.line = fmt.Sprintf("%s:%d: %s", file, n+1, line)
@@ -52,6 +54,7 @@ type script struct {
 	up   *fake
 	c    *Cache
 	now  int64 // ms
+	ctx  context.Context
 }
 
 func (s *script) run(word string, args []string) {
@@ -70,10 +73,14 @@ func (s *script) run(word string, args []string) {
 		s.c = New(s.up, o)
 	case "at":
 		s.now = s.time(args[0])
+	case "shared":
+		d, err := time.ParseDuration(args[0])
+		require.NoError(s.t, err, s.line)
+		s.ctx = Shared(s.t.Context(), d)
 	case "look":
 		from, to, _ := strings.Cut(args[0], "..")
 		mint, maxt := s.time(from), s.time(to)
-		requireMinutely(s.t, query(s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
+		requireMinutely(s.t, queryIn(s.ctx, s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
 		landed(s.t, s.c)
 	case "expect":
 		got := []string{}

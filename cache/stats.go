@@ -15,7 +15,7 @@ type Stats struct {
 	Misses    int64 // tiles that were not there
 	Subsumed  int64 // tiles answered from those of a wider selector
 	Fetches   int64 // requests to the upstream that have ended
-	Shared    int64 // times a query waited for a request that another had started
+	Shared    int64 // times a query was answered by a request that another had started
 	Fetched   int64 // bytes of encoded chunks and labels that requests brought
 	Failures  int64 // requests to the upstream that failed
 	Evictions int64 // entries emptied to stay within the limit

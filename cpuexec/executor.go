@@ -62,6 +62,9 @@ func New(o Options) *Executor {
 	}
 }
 
+// Columns are the decoded columns that are retained.
+func (x *Executor) Columns() *column.Set { return x.columns }
+
 // DecodedBytes is the memory that decoded columns take.
 func (x *Executor) DecodedBytes() int64 { return x.columns.SizeBytes() }
 

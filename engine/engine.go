@@ -15,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -76,6 +77,9 @@ func New(o Options) *Engine {
 		metrics: newMetrics(o.Prometheus.Reg, cpu), turns: newTurns(),
 	}
 }
+
+// Columns are the decoded columns of hot series, for those who read samples besides queries.
+func (e *Engine) Columns() *column.Set { return e.cpu.Columns() }
 
 // DecodedBytes is the memory in bytes that decoded columns of hot series take.
 func (e *Engine) DecodedBytes() int64 { return e.cpu.DecodedBytes() }

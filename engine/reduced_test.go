@@ -44,10 +44,10 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external labels.Labels,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
 	}
 	r := &readers{engine: promql.NewEngine(opts), reg: prometheus.NewRegistry()}
-	ours := New(Options{Prometheus: opts, Workers: 2})
+	ours := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 26})
 	plain, err := serve.New(serve.Options{Queryable: st, ExternalLabels: func() labels.Labels { return external }})
 	require.NoError(t, err)
-	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Registerer: r.reg})
+	reducer := reduce.New(reduce.Options{Lookback: 5 * time.Minute, Engine: ours, Columns: ours.Columns(), Registerer: r.reg})
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS}
 	r.raw = readFrom(t, plain, types, localStart)
 	r.reduced = map[string]storage.Queryable{
@@ -211,7 +211,9 @@ func TestReducedReads(t *testing.T) {
 	for name, c := range map[string]struct {
 		external   labels.Labels
 		localStart int64
+		cached     bool
 	}{
+		"from columns":                     {cached: true},
 		"no external labels":               {},
 		"external labels":                  {external: labels.FromStrings("cluster", "eu", "a", "1")},
 		"readers that have newer samples":  {localStart: 2_000_000},
@@ -220,7 +222,11 @@ func TestReducedReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(3, uint64(fromEnv(t, "PROMWARP_SEED", 5))))
-			rs := newReaders(t, randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0))), c.external, c.localStart)
+			var st storage.ChunkQueryable = randomStorage(t, rand.New(rand.NewPCG(r.Uint64(), 0)))
+			if c.cached {
+				st, _ = cached(t, st, hour, true)
+			}
+			rs := newReaders(t, st, c.external, c.localStart)
 			paths := slices.Sorted(maps.Keys(rs.reduced))
 			answered := 0
 			for range n {

@@ -3,10 +3,8 @@ package resample
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"time"
 
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/selection"
@@ -58,9 +56,20 @@ type Cells struct {
 	// Present are bitmaps, in whole words for each group, of the buckets that have samples: by
 	// State.
 	Present [][]uint64
-	// Values are by aggregate of the request: for each group a value a bucket, anything where
-	// there are no samples.
+	// Values come in parts of Each groups; the last may have fewer. Of each part they are by
+	// aggregate of the request: for each group a value a bucket, anything where there are no samples.
 	Values [][]float64
+	Each   int
+	// Release, if it is set, frees the memory of the values. It is called once: when the result
+	// that holds the values is released, or before consume returns if no result holds them. Without
+	// Release the caller may reuse the memory once consume returns.
+	Release func()
+}
+
+// row is one of the rows of group i, of n buckets. There are so many aggregates.
+func (c *Cells) row(i, aggregate, aggregates, n int) []float64 {
+	part, at := i/c.Each, i%c.Each
+	return c.Values[part*aggregates+aggregate][at*n : (at+1)*n : (at+1)*n]
 }
 
 // Source is what aggregates are of: the samples of a series, or the differences between them.
@@ -155,72 +164,6 @@ func strictError(reason string) error {
 // task is the request as it is offered.
 func (r *run) task(gs *groups) *Task {
 	return &Task{Plan: r.Plan, Selection: r.sel, GroupOf: gs.groupOf, Groups: len(gs.labels), Ended: func() error { return plan.Ended(r.ctx) }}
-}
-
-// accepting takes what an accelerator has computed.
-type accepting struct {
-	*run
-	groups *groups
-}
-
-// take makes the rows of groups. It fails as the cores would, which ends the request.
-func (c *accepting) take(cells *Cells) error {
-	n := c.Grid.N()
-	words := (n + 63) / 64
-	states := c.States()
-	parallel.While(c.workers, len(cells.Groups), func(_, i int) bool {
-		rows := make([]Row, len(c.Aggregates))
-		any := false
-		for s, outputs := range states {
-			present := cells.Present[s][i*words : (i+1)*words]
-			count := 0
-			for _, w := range present {
-				count += bits.OnesCount64(w)
-			}
-			if count == 0 {
-				continue
-			}
-			any = true
-			if c.make(rows, outputs, count) != nil {
-				return false // what failed shows below
-			}
-			buckets := rows[outputs[0]].Buckets[:0]
-			for k, w := range present {
-				for ; w != 0; w &= w - 1 {
-					buckets = append(buckets, int32(64*k+bits.TrailingZeros64(w)))
-				}
-			}
-			for _, a := range outputs {
-				values := cells.Values[a][i*n : (i+1)*n]
-				if count == n {
-					copy(rows[a].Values, values)
-					continue
-				}
-				for at, k := range buckets {
-					rows[a].Values[at] = values[k]
-				}
-			}
-		}
-		if g := cells.Groups[i]; any {
-			c.result.Series[g] = Series{c.groups.labels[g], rows}
-		}
-		return c.ctx.Err() == nil
-	})
-	return c.failed()
-}
-
-// undo forgets what was taken, since the cores begin anew.
-func (c *accepting) undo() {
-	var values, bytes int64
-	for g := range c.result.Series {
-		for _, row := range c.result.Series[g].Rows {
-			values += int64(len(row.Values))
-			bytes += rowBytes(len(row.Values))
-		}
-		c.result.Series[g] = Series{}
-	}
-	c.held.Add(-values)
-	_ = c.budget.Charge(-bytes) // if it has failed before, it shows later
 }
 
 // add adds what an accelerator did.

@@ -10,7 +10,6 @@ import (
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
-	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 const (
@@ -24,8 +23,12 @@ const (
 
 // compute has the accelerator make the rows of all groups, or the cores.
 func (r *run) compute(a Accelerator, turn func(context.Context, int64) (func(), error)) error {
-	if err := r.budget.Charge(bucket.SizeBytes(r.Grid.N())); err != nil {
+	if err := r.budget.Charge(r.Plan.bytes()); err != nil {
 		return err
+	}
+	r.result.whole = make([]int32, r.Grid.N())
+	for k := range r.result.whole {
+		r.result.whole[k] = int32(k)
 	}
 	gs, err := r.groupSeries()
 	if err != nil {

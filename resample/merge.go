@@ -49,9 +49,9 @@ func (c *computing) merge(from, to int) error {
 	}
 	each := max(mergeBuckets, (c.Grid.N()+4*c.run.workers-1)/(4*c.run.workers))
 	parallel.While(c.run.workers, (c.Grid.N()+each-1)/each, func(_, k int) bool {
-		lo, hi := int32(k*each), int32(min((k+1)*each, c.Grid.N()))
+		lo, hi, one := int32(k*each), int32(min((k+1)*each, c.Grid.N())), newOneValue()
 		for _, it := range work {
-			c.mergeRange(it, lo, hi)
+			c.mergeRange(it, lo, hi, one)
 		}
 		return c.ctx.Err() == nil
 	})
@@ -99,12 +99,27 @@ func (c *computing) holdFor(g *openGroup, contents aggregate.Contents, n int) er
 	return c.budget.Charge(bytes)
 }
 
+// oneValue makes the state of a run of one value, which is aggregated again.
+type oneValue struct {
+	runs   aggregate.Runs
+	states []aggregate.State
+	memory aggregate.Memory
+}
+
+func newOneValue() *oneValue {
+	return &oneValue{runs: aggregate.Runs{Times: []int64{0}, Runs: []bucket.Run{{End: 1}}, Grid: &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}}}
+}
+
+// state is the state of a list of one value, until the next call.
+func (o *oneValue) state(contents *aggregate.Contents, value []float64) *aggregate.State {
+	o.runs.Values = value
+	o.states = contents.Make(o.states, &o.runs, &o.memory)
+	return &o.states[0]
+}
+
 // mergeRange merges an item's states of buckets lo to hi, hi excluded, into its group.
-func (c *computing) mergeRange(it *item, lo, hi int32) {
+func (c *computing) mergeRange(it *item, lo, hi int32, one *oneValue) {
 	g := c.open[it.group]
-	var single []aggregate.State
-	var memory aggregate.Memory
-	one := aggregate.Runs{Times: []int64{0}, Runs: []bucket.Run{{End: 1}}, Grid: &bucket.Grid{Starts: []int64{0}, Ends: []int64{1}}}
 	for s := range it.columns {
 		col, contents := &it.columns[s], c.contentsOf(s)
 		size := contents.OwnSize()
@@ -114,9 +129,7 @@ func (c *computing) mergeRange(it *item, lo, hi int32) {
 			to := &g.states[s][at]
 			var from *aggregate.State
 			if c.Reaggregate != nil {
-				one.Values = col.memory.Values[k : k+1]
-				single = contents.Make(single, &one, &memory)
-				from = &single[0]
+				from = one.state(&contents, col.memory.Values[k:k+1])
 			} else {
 				from = &col.states[k]
 			}
@@ -189,11 +202,13 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 		if c.make(rows, outputs, n) != nil {
 			return nil // what failed shows in failed
 		}
-		n = 0 // states move over those without samples
-		for k := range states {
-			if states[k].N > 0 {
-				rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
-				n++
+		if n < len(states) {
+			n = 0 // states move over those without samples
+			for k := range states {
+				if states[k].N > 0 {
+					rows[outputs[0]].Buckets[n], states[n] = int32(k), states[k]
+					n++
+				}
 			}
 		}
 		for at := 0; at < n; at += finishBuckets {

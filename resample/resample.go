@@ -100,9 +100,9 @@ func (e *Executor) Run(ctx context.Context, q storage.Queryable, p *Plan) (*Resu
 			return r.result, nil
 		case errors.As(err, &again):
 			q = again.Queryable
-			lease.Release()
+			r.result.Release()
 		default:
-			lease.Release()
+			r.result.Release()
 			return nil, err
 		}
 	}

@@ -19,7 +19,10 @@ type Result struct {
 	Truncated bool     // there are more than the request's limit
 	Warnings  annotations.Annotations
 	Work      Work
-	lease     *memory.Lease
+
+	whole []int32  // the Buckets of rows that have all
+	lent  []func() // give memory of values back that is somebody else's
+	lease *memory.Lease
 }
 
 // Series are the values of a series or group.
@@ -28,7 +31,8 @@ type Series struct {
 	Rows   []Row // of each aggregate of the request; a row may be empty
 }
 
-// Row has a value for each of some buckets, in order. Rows may share their Buckets.
+// Row has a value for each of some buckets, in order. Rows may share their Buckets, which nobody
+// may change.
 type Row struct {
 	Buckets []int32 // of the grid
 	Values  []float64
@@ -42,21 +46,41 @@ var Null = math.Float64frombits(value.StaleNaN)
 func IsNull(v float64) bool { return value.IsStaleNaN(v) }
 
 // Release gives the memory of the result back. It must not be used any more.
-func (r *Result) Release() { r.lease.Release() }
+func (r *Result) Release() {
+	r.giveBack()
+	r.Series = nil
+	r.lease.Release()
+}
+
+// giveBack gives memory of values back that is somebody else's.
+func (r *Result) giveBack() {
+	for _, f := range r.lent {
+		f()
+	}
+	r.lent = nil
+}
 
 // bytes is the memory of the result.
 func (r *Result) bytes() int64 {
-	n := bucket.SizeBytes(r.Grid.N()) + int64(len(r.Series))*int64(unsafe.Sizeof(Series{}))
+	n := r.Plan.bytes() + int64(len(r.Series))*int64(unsafe.Sizeof(Series{}))
 	for i := range r.Series {
-		for k := range r.Series[i].Rows {
-			n += rowBytes(len(r.Series[i].Rows[k].Values))
+		var last []int32
+		for _, row := range r.Series[i].Rows {
+			n += rowBytes(len(row.Values))
+			if b := row.Buckets; len(b) > 0 && &b[0] != &r.whole[b[0]] && (len(last) == 0 || &b[0] != &last[0]) {
+				n += 4 * int64(len(b))
+			}
+			last = row.Buckets
 		}
 	}
 	return n
 }
 
-// rowBytes is the memory of a row of so many values.
-func rowBytes(values int) int64 { return int64(unsafe.Sizeof(Row{})) + 12*int64(values) }
+// bytes is the memory of the plan, and of the buckets that rows share.
+func (p *Plan) bytes() int64 { return bucket.SizeBytes(p.Grid.N()) + 4*int64(p.Grid.N()) }
+
+// rowBytes is the memory of a row of so many values, besides its buckets.
+func rowBytes(values int) int64 { return int64(unsafe.Sizeof(Row{})) + 8*int64(values) }
 
 // Values is the number of values of the result.
 func (r *Result) Values() (n int64) {

@@ -20,6 +20,7 @@ type worker struct {
 	chunks  []selection.Chunk
 	diffs   []float64
 	runs    aggregate.Runs // that were cut last
+	block   aggregate.Runs // some of them
 	states  []aggregate.State
 	memory  aggregate.Memory // of states
 }
@@ -113,14 +114,17 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		if err := c.make(rows, s.outputs, len(runs)); err != nil {
 			return n, err
 		}
-		buckets := rows[s.outputs[0]].Buckets
-		for k, run := range runs {
-			buckets[k] = run.Bucket
+		if len(runs) < c.Grid.N() {
+			buckets := rows[s.outputs[0]].Buckets
+			for k, run := range runs {
+				buckets[k] = run.Bucket
+			}
 		}
-		block := w.runs
+		block := &w.block
+		*block = w.runs
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
-			w.states = s.contents.Make(w.states, &block, &w.memory)
+			w.states = s.contents.Make(w.states, block, &w.memory)
 			for _, a := range s.outputs {
 				of := &c.Aggregates[a]
 				of.Results(w.states, of.Q, rows[a].Values[at:])
@@ -133,15 +137,23 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	return n, nil
 }
 
-// make makes room for n values in some of the rows, which share their buckets.
+// make makes room for n values in some of the rows, which share their buckets. Those of all buckets
+// are there already.
 func (r *run) make(rows []Row, which []int, n int) error {
 	if err := r.hold(n * len(which)); err != nil {
 		return err
 	}
-	if err := r.budget.Charge(rowBytes(n) * int64(len(which))); err != nil {
+	bytes, buckets := rowBytes(n)*int64(len(which)), r.result.whole
+	if n < r.Grid.N() {
+		bytes += 4 * int64(n)
+	}
+	if err := r.budget.Charge(bytes); err != nil {
 		return err
 	}
-	buckets, values := make([]int32, n), make([]float64, n*len(which))
+	if n < r.Grid.N() {
+		buckets = make([]int32, n)
+	}
+	values := make([]float64, n*len(which))
 	for i, a := range which {
 		rows[a] = Row{buckets, values[i*n : (i+1)*n : (i+1)*n]}
 	}

@@ -17,11 +17,11 @@ func tableOf(r *resample.Result, warnings []string) *table.Table {
 	cells := make([]table.Cells, n*len(r.Series))
 	t.Series = make([]table.Series, len(r.Series))
 	t.Copied = table.SeriesBytes * int64(len(cells))
+	var buckets []int32
+	var runs []plan.Run
 	for i := range r.Series {
 		s := &r.Series[i]
 		of := cells[i*n : (i+1)*n : (i+1)*n]
-		var buckets []int32
-		var runs []plan.Run
 		for k := range s.Rows {
 			row := &s.Rows[k]
 			// Most rows share their buckets with the one before them.

@@ -48,9 +48,20 @@ type Program struct {
 }
 
 // Prometheus builds Prometheus of the version in the benchmark's go.mod,
-// without service discoveries and web pages, or finds it built.
+// without service discoveries and web pages, or finds it built. It says its
+// version as a released one does.
 func (r Repository) Prometheus(ctx context.Context, say func(string)) (Program, error) {
-	return r.cached(ctx, say, "prometheus", r.bench(), prometheusModule, nil, "-tags", "remove_all_sd", prometheusModule+"/cmd/prometheus")
+	dir, err := goOutput(ctx, r.bench(), nil, "list", "-m", "-f", "{{.Dir}}", prometheusModule)
+	if err != nil {
+		return Program{}, fmt.Errorf("which version of prometheus to build: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "VERSION"))
+	if err != nil {
+		return Program{}, err
+	}
+	version := strings.TrimSpace(string(text))
+	return r.kept(ctx, say, Program{Version: version}, "prometheus", r.bench(), nil,
+		"-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, prometheusModule+"/cmd/prometheus")
 }
 
 // VictoriaMetrics builds the single-node VictoriaMetrics of the version in
@@ -84,8 +95,14 @@ func (r Repository) cached(ctx context.Context, say func(string), name, dir, mod
 	if err != nil {
 		return Program{}, fmt.Errorf("which version of %s to build: %w", name, err)
 	}
+	return r.kept(ctx, say, Program{Version: version}, name, dir, env, args...)
+}
+
+// kept returns p with the path at which the repository's folder .build keeps it, where go build
+// makes it if it is not there.
+func (r Repository) kept(ctx context.Context, say func(string), p Program, name, dir string, env []string, args ...string) (Program, error) {
 	keep := filepath.Join(r.root, ".build")
-	p := Program{Path: filepath.Join(keep, name+"-"+version), Version: version}
+	p.Path = filepath.Join(keep, name+"-"+p.Version)
 	switch _, err := os.Stat(p.Path); {
 	case err == nil:
 		return p, nil
@@ -95,12 +112,12 @@ func (r Repository) cached(ctx context.Context, say func(string), name, dir, mod
 	if err := os.MkdirAll(keep, 0o755); err != nil {
 		return p, err
 	}
-	say(fmt.Sprintf("building %s %s, once; this takes some minutes", name, version))
+	say(fmt.Sprintf("building %s %s, once; this takes some minutes", name, p.Version))
 	// Renamed into place, so that what is there is complete.
 	part := fmt.Sprintf("%s.%d", p.Path, os.Getpid())
 	defer os.Remove(part)
 	if _, err := goOutput(ctx, dir, env, append([]string{"build", "-trimpath", "-o", part}, args...)...); err != nil {
-		return p, fmt.Errorf("build %s %s, missing in %s: %w", name, version, keep, err)
+		return p, fmt.Errorf("build %s %s, missing in %s: %w", name, p.Version, keep, err)
 	}
 	return p, os.Rename(part, p.Path)
 }

@@ -23,10 +23,10 @@ type request struct {
 	body []byte
 }
 
-// newRequest asks for http_requests_total for some time up to the end, as rate(…[5m]) with a
-// step of a minute does.
+// newRequest asks for http_requests_total for some time up to what is settled, as rate(…[5m])
+// with a step of a minute does.
 func (b *bench) newRequest(name string, span time.Duration, typ prompb.ReadRequest_ResponseType) (request, error) {
-	end := b.o.End - 61_000 // within chunks
+	end := b.settled - 61_000 // within chunks
 	start := max(b.o.Start, end-span.Milliseconds()) + 7000
 	data, err := (&prompb.ReadRequest{
 		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{typ},

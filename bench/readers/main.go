@@ -9,7 +9,7 @@
 // meanwhile.
 //
 // Start with run. door.go asks as a reader does and reads no more than the bytes, rules.go has a
-// Prometheus evaluate recording rules that reads through promwarp.
+// Prometheus evaluate recording rules that reads through promwarp, reduced.go reads less.
 package main
 
 import (
@@ -44,7 +44,9 @@ type bench struct {
 	dir      string
 	o        dataset.Options
 	rounds   int
+	settled  int64         // ms since the epoch: promwarp keeps all that is before
 	binary   peers.Program // Prometheus
+	program  peers.Program // promwarp
 	upstream *peers.Process
 	promwarp *peers.Process
 }
@@ -56,22 +58,27 @@ var cases = []struct {
 }{
 	{"reads", reads},
 	{"many", many},
+	{"dashboard", dashboard},
+	{"rules", rules},
+	{"reduced", reduced},
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("readers", flag.ContinueOnError)
 	series := flags.Int("series", 3200, "about how many series of http_requests_total")
-	hours := flags.Int("hours", 24, "hours of samples, four a minute")
+	hours := flags.Int("hours", 24, "hours of samples")
+	interval := flags.Duration("interval", 15*time.Second, "the samples' distance")
 	rounds := flags.Int("rounds", 10, "how often each is asked")
 	only := flags.String("cases", "", "which cases to run, with commas between; all if empty")
 	extra := flags.String("promwarp", "", "further flags of promwarp, with spaces between")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	// An hour old, so that all of it is settled.
-	end := time.Now().Truncate(10 * time.Minute).Add(-time.Hour - time.Minute)
-	b := &bench{out: out, rounds: *rounds, o: dataset.Options{
-		Start: end.Add(-time.Duration(*hours) * time.Hour).UnixMilli(), End: end.UnixMilli(), Series: *series * 68 / 32, Seed: 1,
+	now := time.Now().Truncate(10 * time.Minute)
+	settled := now.Add(-time.Hour)
+	b := &bench{out: out, rounds: *rounds, settled: settled.UnixMilli(), o: dataset.Options{
+		// The future, so that rules have samples for as long as this runs.
+		Start: settled.Add(-time.Duration(*hours) * time.Hour).UnixMilli(), End: now.Add(59 * time.Minute).UnixMilli(), Series: *series * 68 / 32, Interval: *interval, Seed: 1,
 	}}
 	if b.dir, err = os.MkdirTemp("", "promwarp-readers-"); err != nil {
 		return err
@@ -109,11 +116,10 @@ func (b *bench) start(ctx context.Context, flags []string) error {
 	if b.upstream, err = peers.StartPrometheus(ctx, b.binary, b.dir); err != nil {
 		return err
 	}
-	program, err := repository.Promwarp(ctx, b.dir)
-	if err != nil {
+	if b.program, err = repository.Promwarp(ctx, b.dir); err != nil {
 		return err
 	}
-	b.promwarp, err = peers.StartPromwarpBefore(ctx, program, b.upstream.URL, flags...)
+	b.promwarp, err = peers.StartPromwarpBefore(ctx, b.program, b.upstream.URL, flags...)
 	return err
 }
 

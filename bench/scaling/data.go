@@ -37,7 +37,7 @@ func newMetrics(series, samples int, jitter string) (metrics, error) {
 				return labels.FromStrings("__name__", name, "code", fmt.Sprint(200+i%3), "instance", fmt.Sprintf("host-%06d", target),
 					"job", fmt.Sprint("job-", target%8), "path", fmt.Sprintf("/%02d", i%perTarget))
 			},
-			Samples: func(i int) ([]int64, []float64) { return times(i, samples, jitter), values(name, i, samples) },
+			Samples: func(i int) ([]int64, []float64) { return times(name, i, samples, jitter), values(name, i, samples) },
 		})
 		if err != nil {
 			return nil, err
@@ -47,13 +47,13 @@ func newMetrics(series, samples int, jitter string) (metrics, error) {
 	return of, nil
 }
 
-// times are those of series i in ms.
-func times(i, samples int, jitter string) []int64 {
+// times are those of series i of a metric in ms.
+func times(name string, i, samples int, jitter string) []int64 {
 	target := uint64(i / perTarget)
 	r := rand.New(rand.NewPCG(5, target))
 	first := synthetic.Start + r.Int64N(interval)
 	if jitter == "series" {
-		r = rand.New(rand.NewPCG(6, uint64(i)))
+		r = rand.New(rand.NewPCG(uint64(name[0]), uint64(i)))
 	}
 	ts := make([]int64, samples)
 	for k := range ts {

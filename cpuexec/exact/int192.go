@@ -73,6 +73,19 @@ func (a Int192) Mul(b Int192) Int192 {
 	return Int192{l00, w1, h01 + h10 + c1 + c2 + a.w0*b.w2 + a.w1*b.w1 + a.w2*b.w0}
 }
 
+// Shifted is a over 2^n, n below 64, where that is an int64.
+func (a Int192) Shifted(n int) int64 { return int64(a.w0>>n | a.w1<<1<<(63-n)) }
+
+// NumeratorOf is n times the sum of squares, which has a high and a low word, less the square of
+// sum, which must not be negative or beyond 127 bits.
+func NumeratorOf(high, low uint64, sum int64, n int) float64 {
+	h, l := bits.Mul64(low, uint64(n))
+	h += high * uint64(n)
+	squareHigh, squareLow := bits.Mul64(uint64(max(sum, -sum)), uint64(max(sum, -sum)))
+	l, borrow := bits.Sub64(l, squareLow, 0)
+	return Int192{w0: l, w1: h - squareHigh - borrow}.Float()
+}
+
 // Float is the float64 nearest to a, of two equally near the even one.
 func (a Int192) Float() float64 {
 	sign := a.w2 & (1 << 63)

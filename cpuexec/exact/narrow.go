@@ -53,6 +53,18 @@ func (f *Fixed) Offsets(out []uint32, from, to int) []uint32 {
 	return out
 }
 
+// Whole reports whether all values are integers, and so small that all sums of n of them times
+// as many seconds are, too, without rounding.
+func (f *Fixed) Whole(n int, seconds float64) bool {
+	return f.Exact && len(f.Odd) == 0 && f.NarrowScale()*f.Unit >= 1 && f.Max*f.Unit*float64(n)*seconds <= MaxInteger
+}
+
+// WholeOffsets returns what offsets of integers count from and what one more of them is.
+func (f *Fixed) WholeOffsets() (base, unit int64) {
+	scale := int64(f.narrow.scale * f.Unit)
+	return f.narrow.base * scale, f.narrow.unit * scale
+}
+
 // NarrowScale is what one more of an offset is in units.
 func (f *Fixed) NarrowScale() float64 { return float64(f.narrow.unit) * f.narrow.scale }
 

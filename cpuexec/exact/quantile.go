@@ -26,9 +26,17 @@ func Quantile(q float64, vs []float64) float64 {
 func innerQuantile(q float64, vs []float64) float64 {
 	lower, upper, weight := position(q, len(vs))
 	above, below := len(vs)-lower, upper+1 // how many the two are among on either side
-	if min(above, below) > fewLargest || !ordinary(vs) {
+	if !ordinary(vs) {
 		slices.Sort(vs)
 		return between(vs[lower], vs[upper], weight)
+	}
+	if min(above, below) > fewLargest {
+		rank(vs, lower)
+		next := vs[lower]
+		if upper > lower {
+			next = slices.Min(vs[upper:])
+		}
+		return between(vs[lower], next, weight)
 	}
 	var few [fewLargest]float64
 	if above <= below {
@@ -45,6 +53,45 @@ func innerQuantile(q float64, vs []float64) float64 {
 // fewLargest is of how many values it is worth to find the largest rather than to sort
 // all.
 const fewLargest = 16
+
+// rank moves values so that the k-th smallest, from 0, is at k, none before it is larger, and none
+// behind it smaller. No value is NaN.
+func rank(vs []float64, k int) {
+	for len(vs) > fewLargest {
+		n := len(vs)
+		pivot := middle(middle(vs[0], vs[n/8], vs[n/4]), middle(vs[3*n/8], vs[n/2], vs[5*n/8]), middle(vs[3*n/4], vs[7*n/8], vs[n-1]))
+		smaller := partition(vs, pivot)
+		if k < smaller {
+			vs = vs[:smaller]
+			continue
+		}
+		vs, k = vs[smaller:], k-smaller
+		same := partition(vs, math.Nextafter(pivot, math.Inf(1)))
+		if k < same || math.IsInf(pivot, 1) {
+			return
+		}
+		vs, k = vs[same:], k-same
+	}
+	slices.Sort(vs)
+}
+
+// partition moves the values below a limit to the front and returns how many they are. It has no
+// branch on a value, which no processor would foresee.
+func partition(vs []float64, limit float64) (n int) {
+	for i, v := range vs {
+		vs[i] = vs[n]
+		vs[n] = v
+		more := 0
+		if v < limit {
+			more = 1
+		}
+		n += more
+	}
+	return n
+}
+
+// middle is the median of three values.
+func middle(a, b, c float64) float64 { return max(min(a, b), min(max(a, b), c)) }
 
 // ordinary reports whether values of the same size are the same: there is neither a
 // NaN nor a zero below zero.

@@ -16,7 +16,7 @@ func TestQuantileOf(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	odd := []float64{math.NaN(), math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 0}
 	for range 20_000 {
-		vs := make([]float64, 1+r.IntN(60))
+		vs := make([]float64, 1+r.IntN([]int{60, 400}[r.IntN(2)]))
 		for k := range vs {
 			vs[k] = float64(r.IntN(20) - 10) // with equal ones
 			if r.IntN(2) == 0 {
@@ -37,21 +37,23 @@ func TestQuantileOf(t *testing.T) {
 
 func BenchmarkQuantileOf(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	lists := make([][]float64, 1000)
-	for i := range lists {
-		lists[i] = make([]float64, 27)
-		for k := range lists[i] {
-			lists[i][k] = r.NormFloat64()
-		}
-	}
-	for _, q := range []float64{0.5, 0.9} {
-		b.Run(fmt.Sprint(q), func(b *testing.B) {
-			scratch, i := make([]float64, 27), 0
-			for b.Loop() {
-				copy(scratch, lists[i%len(lists)])
-				innerQuantile(q, scratch)
-				i++
+	for _, n := range []int{27, 250} {
+		lists := make([][]float64, 1000)
+		for i := range lists {
+			lists[i] = make([]float64, n)
+			for k := range lists[i] {
+				lists[i][k] = r.NormFloat64()
 			}
-		})
+		}
+		for _, q := range []float64{0.5, 0.9} {
+			b.Run(fmt.Sprint(q, " of ", n), func(b *testing.B) {
+				scratch, i := make([]float64, n), 0
+				for b.Loop() {
+					copy(scratch, lists[i%len(lists)])
+					innerQuantile(q, scratch)
+					i++
+				}
+			})
+		}
 	}
 }

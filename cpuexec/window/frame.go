@@ -25,12 +25,14 @@ type frame struct {
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
 	extraMade sync.Once
+	line      []trend // made when first needed
+	lineMade  sync.Once
 	used      atomic.Int64 // series evaluated over it and not yet counted
 }
 
 // reset makes f the frame of s over its times.
 func (f *frame) reset(s Span) {
-	f.span, f.extraMade = s, sync.Once{}
+	f.span, f.extraMade, f.lineMade = s, sync.Once{}, sync.Once{}
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)

@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -14,12 +15,14 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "deriv", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return w.line(false) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(false) },
+		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Slope"},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "predict_linear", Param: plan.ParamAfter, Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return w.line(true) },
 		Fast:       func(s *Evaluator) (int, bool) { return s.slideRegressions(true) },
+		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByStatistic, Name: "Prediction"},
 	})
 )
@@ -40,11 +43,13 @@ func (w *Window) line(predict bool) (float64, bool) {
 
 // slideRegressions slides where that is worth it.
 func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
-	if !s.slide(s.in.Values, regressionCost) {
+	offsets, ok := s.slideOffsets(regressionCost, max(s.fr.span.Width, 1))
+	ts := s.fr.list()
+	if !ok || ts[s.bounds.end()-1]-ts[s.bounds.first()] > 1<<42 { // products of sums may overflow
 		return 0, false
 	}
 	l := line{predict: predict, seconds: s.call.Param, each: s.call.Varying[0], grid: s.fr.span.Grid}
-	return slidingRegressions(s.fr.list(), s.in.Values, &s.bounds, &s.fixed, l, s.out), true
+	return s.slidingRegressions(ts, s.fr.trends(predict), offsets, l), true
 }
 
 // slidingRegressions fills out with the slope of the least-squares line through
@@ -57,73 +62,113 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 //
 //	covariance = n·ΣTY - ΣT·ΣY and variance = n·ΣT² - (ΣT)²
 //
-// which do not depend on where T starts. The slope is their ratio.
+// which do not depend on where T starts, nor the covariance on where Y does. The slope is their
+// ratio.
 //
 // Windows where Prometheus's own answer may be further from that than an answer
 // may be from Prometheus's are computed as Prometheus does: see fit.value.
-func slidingRegressions(ts []int64, vs []float64, b *bounds, f *exact.Fixed, l line, out dense.Row) (points int) {
-	cur := dense.Cursor{Row: out}
+func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uint32, l line) (points int) {
+	vs, b, f := s.in.Values, &s.bounds, &s.fixed
+	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
-	var times int64
-	var squares, sum, products exact.Int192
 	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
 	first := next
 	base := ts[first]
-	changed := int32(0) // the last sample that differs from the one before
+	if offsets != nil {
+		s.addProducts(offsets, ts, int(first), int(b.end()))
+	}
+	var sum, products exact.Int192
+	equal, scale := equals{vs: vs}, f.NarrowScale()
+	whole := !l.predict && f.Whole(b.most, float64(s.fr.span.Width)/1000)
+	least, unit := f.WholeOffsets()
 	for k := range b.lo {
 		if b.giveUp(k) {
 			break
 		}
 		lo, hi := b.lo[k], b.hi[k]
 		l.at(k)
-		for ; next < hi; next++ {
-			t, x := ts[next]-base, f.Units[next]
-			times += t
-			squares, sum, products = squares.Add(exact.Product(t, t)), sum.Plus(x), products.Add(exact.Product(t, x))
-			if next > 0 && vs[next] != vs[next-1] {
-				changed = next
+		if offsets == nil {
+			for ; next < hi; next++ {
+				x := f.Units[next]
+				sum, products = sum.Plus(x), products.Add(exact.Product(ts[next]-base, x))
 			}
-		}
-		for ; first < lo; first++ {
-			t, x := ts[first]-base, f.Units[first]
-			times -= t
-			squares, sum, products = squares.Sub(exact.Product(t, t)), sum.Plus(-x), products.Sub(exact.Product(t, x))
+			for ; first < lo; first++ {
+				x := f.Units[first]
+				sum, products = sum.Plus(-x), products.Sub(exact.Product(ts[first]-base, x))
+			}
 		}
 		if hi-lo < 2 {
 			continue
 		}
 		points++
-		any, nan := odd.in(lo, hi)
-		if nan {
+		if any, nan := odd.in(lo, hi); nan {
 			cur.Set(k, math.NaN())
 			continue
-		}
-		origin := l.origin(ts[lo], k)
-		if !any {
-			if changed <= lo {
-				cur.Set(k, l.value(0, vs[lo]))
-				continue
-			}
-			n := int(hi - lo)
-			fit := fit{
-				n:          float64(n),
-				covariance: products.Times(n).Sub(sum.Mul(exact.Int192{}.Plus(times))).Float(),
-				variance:   squares.Times(n).Sub(exact.Product(times, times)).Float(),
-				sum:        sum.Float(),
-				center:     float64(times-int64(n)*(origin-base)) / float64(n),
-				start:      float64(ts[lo] - origin),
-				end:        float64(ts[hi-1] - origin),
-			}
-			v, ok := fit.value(&l, f)
-			if !ok {
-				v = l.value(exact.FiniteLine(ts[lo:hi], vs[lo:hi], origin))
-			}
-			cur.Set(k, v)
+		} else if any {
+			cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
 			continue
 		}
-		cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], origin)))
+		n, t, from := int(hi-lo), &trends[k], ts[lo]-base
+		fit := fit{trend: t, n: float64(n)}
+		if offsets != nil {
+			x, product := s.upTo[hi]-s.upTo[lo], int64(s.squares[hi]-s.squares[lo])
+			fit.sum = f.NarrowSum(uint64(x), n)
+			fit.covariance = float64(int64(n)*product-t.times*x) * scale
+			if whole && t.deviations != 0 && fit.covariance != 0 {
+				product = unit*(product-from*x) + least*(t.times-from*int64(n))
+				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
+				continue
+			}
+		} else {
+			fit.sum = sum.Float()
+			fit.covariance = products.Times(n).Sub(sum.Mul(exact.Int192{}.Plus(t.times))).Float()
+			if whole && t.deviations != 0 && fit.covariance != 0 {
+				product := products.Sub(sum.Mul(exact.Int192{}.Plus(from))).Shifted(-math.Ilogb(f.Unit))
+				cur.Set(k, fit.wholeSlope(product, fit.sum*f.Unit))
+				continue
+			}
+		}
+		if fit.covariance == 0 && equal.in(lo, hi) {
+			cur.Set(k, l.value(0, vs[lo]))
+			continue
+		}
+		v, ok := fit.value(&l, f)
+		if !ok {
+			v = l.value(exact.FiniteLine(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k)))
+		}
+		cur.Set(k, v)
 	}
 	return points
+}
+
+// addProducts adds up the offsets of samples from to to, and their products with the times since
+// the first, before each.
+func (s *Evaluator) addProducts(offsets []uint32, ts []int64, from, to int) {
+	s.upTo, s.squares = slices.Grow(s.upTo[:0], to+1)[:to+1], slices.Grow(s.squares[:0], to+1)[:to+1]
+	upTo, products, times := s.upTo[from:], s.squares[from:to+1], ts[from:to]
+	sum, product := int64(0), uint64(0)
+	for i, u := range offsets[from:to] {
+		upTo[i], products[i] = sum, product
+		sum, product = sum+int64(u), product+uint64(u)*uint64(times[i]-times[0])
+	}
+	upTo[to-from], products[to-from] = sum, product
+}
+
+// equals knows a run of equal values, of samples from to to.
+type equals struct {
+	vs       []float64
+	from, to int32
+}
+
+// in reports whether the values lo to hi are equal. Windows are asked for in order.
+func (e *equals) in(lo, hi int32) bool {
+	if lo < e.from || lo >= e.to {
+		e.from, e.to = lo, lo+1
+	}
+	for e.to < hi && e.vs[e.to] == e.vs[e.from] {
+		e.to++
+	}
+	return e.to >= hi
 }
 
 // line says what is asked of a least-squares line.
@@ -159,12 +204,18 @@ func (l *line) value(slope, intercept float64) float64 {
 	return slope
 }
 
-// fit is a least-squares line: n samples, their covariance and the variance of
-// their times, both times n², in ms and units of an exact.Fixed, and the sum of their
-// values. start, end and center are the times of the first and the last sample
-// and the mean time, from the origin in ms.
+// fit is a least-squares line through n samples, their covariance, times n², in ms and units of
+// an exact.Fixed, and the sum of their values.
 type fit struct {
-	n, covariance, variance, sum, center, start, end float64
+	*trend
+	n, covariance, sum float64
+}
+
+// wholeSlope is the slope where Prometheus's sums of values, of seconds and of the products of
+// both are integers, and so are not rounded: the same operations on these. product is the sum of
+// products with ms since the first sample.
+func (p *fit) wholeSlope(product int64, sum float64) float64 {
+	return (float64(product/1000) - float64(p.seconds*sum)/p.n) / p.deviations
 }
 
 // value returns what l asks of the line. It reports false where
@@ -179,30 +230,25 @@ type fit struct {
 // X being the largest |x|, and X taking the place of the center where x changes
 // its sign, and its variance Σx² - (Σx)²/n by 10·u·n·X².
 func (p *fit) value(l *line, f *exact.Fixed) (float64, bool) {
-	covariance, variance := p.covariance/p.n, p.variance/p.n
-	slope := covariance / variance // units per ms
-	reach := max(math.Abs(p.start), math.Abs(p.end))
-	center := math.Abs(p.center)
-	if p.start*p.end < 0 {
-		center = reach
-	}
+	covariance := p.covariance / p.n
+	slope := covariance / p.variance // units per ms
 	magnitudes := math.Abs(p.sum)
 	if f.Low < 0 {
 		magnitudes = p.n * f.Max
 	}
 	spread := min(2*magnitudes, p.n*(f.High-f.Low)/2)
-	off := exact.Rounding * (6*center*magnitudes + reach*spread + 3*math.Abs(covariance))
+	off := exact.Rounding * (6*p.far*magnitudes + p.reach*spread + 3*math.Abs(covariance))
 	if !f.Exact {
-		off += math.Sqrt(p.n * variance)
+		off += math.Sqrt(p.n * p.variance)
 	}
-	slopeOff := off/variance + math.Abs(slope)*exact.Rounding*(10*p.n*reach*reach/variance+4)
+	slopeOff := off*p.inverse + math.Abs(slope)*p.steepness
 	if !l.predict {
 		return slope * 1000 * f.Unit, slopeOff <= exact.Tolerance*math.Abs(slope)
 	}
 	mean, ahead := p.sum/p.n, l.seconds*1000
 	value := mean + slope*(ahead-p.center)
 	off = slopeOff*math.Abs(ahead-p.center) +
-		exact.Rounding*(6*math.Abs(mean)+6*math.Abs(slope)*(center+math.Abs(ahead)+math.Abs(ahead-p.center)))
+		exact.Rounding*(6*math.Abs(mean)+6*math.Abs(slope)*(p.far+math.Abs(ahead)+math.Abs(ahead-p.center)))
 	if !f.Exact {
 		off++
 	}

@@ -83,7 +83,8 @@ func (w *windowed) row() dense.Row {
 
 // evaluator returns an evaluator of the series.
 func (w *windowed) evaluator() *Evaluator {
-	return &Evaluator{bounds: w.b, series: series{in: column.NewSamples(w.ts, w.vs), out: w.row()}}
+	fr := &frame{span: Span{Grid: w.g, Width: w.ts[len(w.ts)-1] - w.ts[0] + 1}}
+	return &Evaluator{bounds: w.b, series: series{fr: fr, in: column.NewSamples(w.ts, w.vs), out: w.row()}}
 }
 
 // plain fills out with the plain form of a function and returns the number of its values.
@@ -175,18 +176,38 @@ func TestSlidingVariances(t *testing.T) {
 
 func TestSlidingRegressions(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
-		var f exact.Fixed
-		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) {
+		e := w.evaluator()
+		offsets, ok := e.slideOffsets(0, max(w.ts[len(w.ts)-1]-w.ts[0], 1))
+		if !ok {
 			return
 		}
 		seconds := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-1e5, 1e5), rapid.SampledFrom([]float64{0, math.Inf(1), math.NaN()})).Draw(t, "seconds")
 		for _, l := range []line{{}, {predict: true, seconds: seconds, grid: w.g}} {
-			want, got := w.row(), w.row()
+			want := w.row()
 			n := w.plain(map[bool]string{false: "deriv", true: "predict_linear"}[l.predict], seconds, want)
-			require.Equal(t, n, slidingRegressions(w.ts, w.vs, &w.b, &f, l, got))
-			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("%+v", l))
+			trends := make([]trend, w.g.Steps)
+			makeTrends(trends, w.ts, &w.b, e.fr.span.Width, &l)
+			for _, offsets := range [][]uint32{offsets, nil} {
+				e.out = w.row()
+				require.Equal(t, n, e.slidingRegressions(w.ts, trends, offsets, l))
+				tolerance := 1e-12
+				if !l.predict && aligned(w.ts) && e.fixed.Whole(w.b.most, float64(e.fr.span.Width)/1000) {
+					tolerance = 0
+				}
+				w.requireAlike(t, want, e.out, tolerance, fmt.Sprintf("%+v, narrow: %v", l, offsets != nil))
+			}
 		}
 	})
+}
+
+// aligned reports whether all times are whole seconds apart.
+func aligned(ts []int64) bool {
+	for k := range ts[1:] {
+		if (ts[k+1]-ts[k])%1000 != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func TestSlidingOrder(t *testing.T) {

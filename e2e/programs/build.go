@@ -12,16 +12,21 @@ import (
 const BuildDir = "../.build"
 
 // FromPrometheus returns the path of one of Prometheus's programs, of the version in go.mod,
-// without service discoveries and web pages. It builds it if need be. The working directory must
-// be e2e/.
+// without service discoveries and web pages. It builds it if need be, and says its version as a
+// released one does. The working directory must be e2e/.
 func FromPrometheus(program string) (string, error) {
 	const module = "github.com/prometheus/prometheus"
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", module).Output()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m %s: %w", module, err)
 	}
-	return Keep(program+"-"+strings.TrimSpace(string(out)), func(path string) error {
-		return Build(".", "-trimpath", "-tags", "remove_all_sd", "-o", path, module+"/cmd/"+program)
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "VERSION"))
+	if err != nil {
+		return "", err
+	}
+	version := strings.TrimSpace(string(text))
+	return Keep(program+"-"+version, func(path string) error {
+		return Build(".", "-trimpath", "-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
 	})
 }
 

@@ -35,6 +35,7 @@ const (
 	GroupQuantileKernel
 	GroupRankKernel
 	GroupResultKernel
+	AddSquaresKernel
 	CountUniqsKernel
 	FusedRunsKernel
 	FusedRunsMixedKernel
@@ -43,6 +44,7 @@ const (
 	OrderKeysKernel
 	RunOrderKernel
 	RunRowsKernel
+	SquareTermsKernel
 	StateValuesKernel
 	CustomMergeKernel
 	CustomRunsKernel
@@ -83,6 +85,7 @@ var names = [numKernels]string{
 	GroupQuantileKernel:          "group_quantile",
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
+	AddSquaresKernel:             "add_squares",
 	CountUniqsKernel:             "count_uniqs",
 	FusedRunsKernel:              "fused_runs",
 	FusedRunsMixedKernel:         "fused_runs_mixed",
@@ -91,6 +94,7 @@ var names = [numKernels]string{
 	OrderKeysKernel:              "order_keys",
 	RunOrderKernel:               "run_order",
 	RunRowsKernel:                "run_rows",
+	SquareTermsKernel:            "square_terms",
 	StateValuesKernel:            "state_values",
 	CustomMergeKernel:            "custom_merge",
 	CustomRunsKernel:             "custom_runs",
@@ -111,7 +115,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, StateValuesKernel}
+	Resample = []Kernel{AddSquaresKernel, CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel}
 	Custom   = []Kernel{CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
@@ -507,6 +511,23 @@ func (p *GroupResult) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(GroupResultKernel, grid, block, uint64(p.States), uint64(p.Count), uint64(p.Op), uint64(p.Out))
 }
 
+// AddSquares has the parameters of the kernel add_squares: see kernels/resample/add_squares.cu.
+type AddSquares struct {
+	Terms       cuda.Pointer // const double*
+	Buckets     uint32
+	Groups      cuda.Pointer // const u32*
+	Starts      cuda.Pointer // const u32*
+	Count       uint32
+	GroupFields cuda.Pointer // double*
+	GroupCells  uint64
+	GroupParts  uint32
+}
+
+// Launch puts the kernel on a queue.
+func (p *AddSquares) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(AddSquaresKernel, grid, block, uint64(p.Terms), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+}
+
 // RunsParameters are those that several kernels have.
 type RunsParameters struct {
 	First       cuda.Pointer // const u32*
@@ -622,11 +643,12 @@ type MergeRuns struct {
 	GroupFields cuda.Pointer // double*
 	GroupCells  uint64
 	GroupParts  uint32
+	Before      cuda.Pointer // double*
 }
 
 // Launch puts the kernel on a queue.
 func (p *MergeRuns) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.Values), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts))
+	return q.launch(MergeRunsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Buckets), uint64(p.Groups), uint64(p.Starts), uint64(p.Count), uint64(p.Values), uint64(p.GroupN), uint64(p.GroupFields), uint64(p.GroupCells), uint64(p.GroupParts), uint64(p.Before))
 }
 
 // OrderKeys has the parameters of the kernel order_keys: see kernels/resample/order_keys.cu.
@@ -680,6 +702,21 @@ type RunRows struct {
 // Launch puts the kernel on a queue.
 func (p *RunRows) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(RunRowsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Found), uint64(p.Tiles), uint64(p.Buckets), uint64(p.Words), uint64(p.Rows), uint64(p.Present))
+}
+
+// SquareTerms has the parameters of the kernel square_terms: see kernels/resample/square_terms.cu.
+type SquareTerms struct {
+	N      cuda.Pointer // u32*
+	Fields cuda.Pointer // double*
+	Cells  uint64
+	Parts  uint32
+	Values cuda.Pointer // const double*
+	Before cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *SquareTerms) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(SquareTermsKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Values), uint64(p.Before))
 }
 
 // StateValues has the parameters of the kernel state_values: see kernels/resample/state_values.cu.

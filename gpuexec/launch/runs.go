@@ -123,16 +123,35 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
-// of these alone.
-func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
+// of these alone. before has three float64 a run for MergeSquares, which must follow, or is 0 where
+// states have no squares.
+func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
 	grid := Blocks(buckets, abi.RowsBlock)
 	grid.Y = min(p.Count, MaxGridY)
 	merge := MergeRuns{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
 		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
 		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+		Before: before,
 	}
 	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
+}
+
+// MergeSquares puts merging the squared distances from the mean of a batch's runs on the queue, behind
+// MergeRuns of the same.
+func (q Queue) MergeSquares(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
+	terms := SquareTerms{N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Values: values, Before: before}
+	grid := cuda.Size{X: uint32((from.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
+	if err := terms.Launch(q, grid, cuda.Size{X: abi.ResultBlock}); err != nil {
+		return err
+	}
+	add := AddSquares{
+		Terms: before, Buckets: buckets, Groups: p.Groups, Starts: p.Starts, Count: p.Count,
+		GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+	}
+	grid = Blocks(buckets, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	return add.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
 }
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.

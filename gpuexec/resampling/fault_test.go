@@ -25,9 +25,14 @@ const someHours = "metric=m&every=5m&start=0&end=36000&aggregates="
 
 var little = pipeline.Options{Memory: 32 << 20, Staging: 1 << 20}
 
-// over are the results of a request over a selection by an accelerator. It may name the examples.
+// over are the results of a request over a selection by an accelerator, which are released with the
+// test, if not before. It may name the examples.
 func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *selection.Selection, form string) (*resample.Result, error) {
-	return resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
+	got, err := resample.New(resample.Options{Accelerator: a}).Run(ctx, synthetic.Storage{Selection: sel}, planned(t, form, examples(t)...))
+	if err == nil {
+		t.Cleanup(got.Release)
+	}
+	return got, err
 }
 
 // TestEveryFault lets each call that a request makes fail in turn: the error names it, the next
@@ -35,23 +40,32 @@ func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *select
 func TestEveryFault(t *testing.T) {
 	h := cudatest.Control(t)
 	sel := random(t, rand.New(rand.NewPCG(3, 4)), 100, 0, 36_000_000)
-	for _, fields := range []string{"sum,max,median,rms&by=job", "sum,max,median,longest_above"} {
-		want, err := over(t, t.Context(), nil, sel, someHours+fields)
+	noneLent := little
+	noneLent.Rows = -1
+	for _, c := range []struct {
+		fields string
+		o      pipeline.Options
+	}{{"sum,max,median,rms&by=job", little}, {"sum,max,median,longest_above", little}, {"sum,max,median,longest_above", noneLent}} {
+		want, err := over(t, t.Context(), nil, sel, someHours+c.fields)
 		require.NoError(t, err)
 		run := func() error {
 			dev, err := cudatest.Open(t).Device(0)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, dev.Close()) }()
-			m, err := pipeline.New(dev, little)
+			m, err := pipeline.New(dev, c.o)
 			if err != nil {
 				return err
 			}
 			m.GoodBatch = 1 << 20
 			a := &counting{Alone: Alone{Machine: m}}
-			_, runErr := over(t, t.Context(), a, sel, someHours+fields)
-			got, err := over(t, t.Context(), a, sel, someHours+fields)
+			first, runErr := over(t, t.Context(), a, sel, someHours+c.fields)
+			if runErr == nil {
+				first.Release()
+			}
+			got, err := over(t, t.Context(), a, sel, someHours+c.fields)
 			if err == nil {
 				same(t, want, got, "after a fault")
+				got.Release()
 			}
 			return errors.Join(runErr, err, m.Close())
 		}
@@ -149,7 +163,7 @@ func TestCancelled(t *testing.T) {
 	for i := range task.GroupOf {
 		task.GroupOf[i] = int32(i)
 	}
-	_, err := Evaluate(ctx, a.Machine, task, func(*resample.Cells) error { pieces++; cancel(); return nil })
+	_, err := Evaluate(ctx, a.Machine, task, func(c *resample.Cells) error { pieces++; cancel(); c.Release(); return nil })
 	var request *RequestError
 	require.ErrorAs(t, err, &request)
 	require.ErrorIs(t, err, promql.ErrQueryCanceled("test"))
@@ -163,7 +177,10 @@ func TestLimits(t *testing.T) {
 	p := planned(t, someHours+"mean,max")
 	for _, most := range []int{100, 1_000_000} {
 		_, want := resample.New(resample.Options{MaxSamples: most}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
-		_, got := resample.New(resample.Options{MaxSamples: most, Accelerator: on(t, little)}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+		result, got := resample.New(resample.Options{MaxSamples: most, Accelerator: on(t, little)}).Run(t.Context(), synthetic.Storage{Selection: sel}, p)
+		if got == nil {
+			result.Release()
+		}
 		require.Equal(t, most > 1000, want == nil)
 		require.Equal(t, want, got)
 	}

@@ -1,6 +1,7 @@
 package resampling
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -97,7 +98,16 @@ func (p *groups) stays(j *job, s int, b *pipeline.Batch, m *made) {
 	}
 }
 
-func (p *groups) tileBytes(*job) (int, error) { return 0, nil }
+// tileBytes is what merging the squares of a tile's runs takes.
+func (p *groups) tileBytes(j *job) (int, error) {
+	if !slices.ContainsFunc(p.slots, groupSlot.squares) {
+		return 0, nil
+	}
+	return 3 * 8 * int(j.buckets.Count) * layout.Lanes, nil
+}
+
+// squares reports whether the states of a slot have squared distances from the mean.
+func (s groupSlot) squares() bool { return s.custom == nil && s.parts&uint32(aggregate.Squares) != 0 }
 
 func (p *groups) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 	for i := range p.slots {
@@ -116,19 +126,25 @@ func (p *groups) of(j *job, s *groupSlot) launch.Runs {
 func (p *groups) made(*job, launch.Queue, *pipeline.Batch) error { return nil }
 
 func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
-	runs, _ := j.runs(b)
+	runs, before := j.runs(b)
 	for i := range p.slots {
 		s := &p.slots[i]
-		from := &runs[s.source]
+		from, to := &runs[s.source], p.of(j, s)
 		values, err := p.again(j, q, s, from)
 		if err != nil {
 			return err
 		}
-		merge := q.MergeRuns
-		if s.custom != nil {
-			merge = q.Of(s.custom.kernels).CustomMerge
+		switch {
+		case s.custom != nil:
+			err = q.Of(s.custom.kernels).CustomMerge(from.Runs, j.buckets.Count, b.Groups, values, to)
+		case !s.squares():
+			err = q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, 0)
+		default:
+			err = errors.Join(
+				q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, before),
+				q.MergeSquares(from.Runs, j.buckets.Count, b.Groups, values, to, before))
 		}
-		if err := merge(from.Runs, j.buckets.Count, b.Groups, values, p.of(j, s)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -146,6 +162,10 @@ func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.P
 	}
 	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
 }
+
+func (p *groups) arrange(*job, *pipeline.Slot) {}
+
+func (p *groups) back(*job, *cuda.Context, *pipeline.Slot) error { return nil }
 
 func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
 
@@ -190,7 +210,7 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 func (p *groups) results(j *job, fetched []byte) error {
 	n := int(j.buckets.Count)
 	words := (n + 63) / 64
-	cells := &resample.Cells{Groups: make([]int32, j.t.Groups)}
+	cells := &resample.Cells{Groups: make([]int32, j.t.Groups), Each: j.t.Groups}
 	for g := range cells.Groups {
 		cells.Groups[g] = int32(g)
 	}

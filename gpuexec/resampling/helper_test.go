@@ -29,11 +29,19 @@ import (
 func on(t testing.TB, o pipeline.Options) *counting {
 	m, err := pipeline.New(cudatest.Device(t), o)
 	require.NoError(t, err)
+	bound := boundOf(m)
 	t.Cleanup(func() {
 		require.NoError(t, m.Store.Check())
+		require.Equal(t, bound, boundOf(m), "all memory that was lent was given back")
 		require.NoError(t, m.Close())
 	})
 	return &counting{Alone: Alone{Machine: m}}
+}
+
+// boundOf is how many buffers for rows are free, or may still be taken.
+func boundOf(m *pipeline.Machine) int {
+	free, left, _ := m.Lender.Counts()
+	return free + left
 }
 
 // counting is Alone that counts what it has computed.

@@ -94,28 +94,6 @@ type job struct {
 	points       layout.Section // uint32 a place: runs; fetched
 }
 
-// product is what a job makes of the states of runs.
-type product interface {
-	// take takes device memory, for the device alone and then for what is fetched.
-	take(j *job)
-	fetched(j *job)
-	// ready is called once there is a layout, and release once nothing of the job is under way.
-	ready(j *job) error
-	release(j *job)
-	// tileBytes is what a tile of a batch takes besides its states.
-	tileBytes(j *job) (int, error)
-	begin(j *job, c *cuda.Context, s cuda.Stream) error
-	// stays has what is made of a source's runs of a batch go where it stays, if it does.
-	stays(j *job, s int, b *pipeline.Batch, m *made)
-	// made puts what is made of a batch's series on a queue, reduce what is made of its groups.
-	made(j *job, q launch.Queue, b *pipeline.Batch) error
-	reduce(j *job, q launch.Queue, b *pipeline.Batch) error
-	deliver(j *job, s *pipeline.Slot) error
-	fetch(j *job) ([]byte, error)
-	end(j *job, c *cuda.Context, s cuda.Stream) error
-	results(j *job, fetched []byte) error
-}
-
 func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
 	j := &job{t: t, out: o, consume: consume, custom: custom}
 	j.Job = &pipeline.Job{
@@ -207,7 +185,7 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 }
 
 // Arrange implements pipeline.Program.
-func (j *job) Arrange(*pipeline.Slot) {}
+func (j *job) Arrange(s *pipeline.Slot) { j.product.arrange(j, s) }
 
 // Decode implements pipeline.Program.
 func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
@@ -277,7 +255,7 @@ func (j *job) perThread(b *layout.Part) uint32 {
 func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
 
 // Back implements pipeline.Program.
-func (j *job) Back(*cuda.Context, *pipeline.Slot) error { return nil }
+func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
 
 // Deliver implements pipeline.Program.
 func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -44,9 +45,9 @@ func randomRequest(r *rand.Rand) (form string, start, end int64) {
 }
 
 // TestRandom compares random requests over random series with the cores, with little memory, so
-// that there are several batches, and with much.
+// that there are several batches and rows find no memory to stay in, and with much.
 func TestRandom(t *testing.T) {
-	all := []*counting{on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20}), on(t, pipeline.Options{Memory: 512 << 20})}
+	all := []*counting{on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20, Rows: 2 * 8 * pinned.BufferValues}), on(t, pipeline.Options{Memory: 512 << 20})}
 	all[0].GoodBatch = 1 << 18
 	defer func() { fusedLongest = 1 }()
 	batches, fused := 0, 0

@@ -8,12 +8,14 @@ import (
 	"github.com/promwarp/promwarp/resample"
 )
 
-// rows are the product of a request that answers each series: they come back batch by batch, a
-// piece of some tiles at a time, through one half of the slot's staging memory while the host
-// consumes what came to the other half.
+// rows are the product of a request that answers each series. They come back batch by batch, to lent
+// memory that they may stay in. While that is all lent, they come a piece of some tiles at a time,
+// through one half of the slot's staging memory while the host consumes what came to the other half.
 type rows struct {
 	tiles int // of a piece
 	half  int // bytes of a half
+
+	last cuda.Event // the last batch whose rows may stay was copied back; or 0
 }
 
 // words is the number of words of a series' bitmap.
@@ -79,6 +81,9 @@ func (p *rows) reduce(*job, launch.Queue, *pipeline.Batch) error { return nil }
 
 // deliver hands the rows of a slot's batch, which is done, to the host.
 func (p *rows) deliver(j *job, s *pipeline.Slot) error {
+	if s.Batch.Lent != nil {
+		return p.receiveAll(j, s)
+	}
 	tiles := int(s.Batch.Tiles)
 	pieces := (tiles + p.tiles - 1) / p.tiles
 	for i := range pieces + 1 {
@@ -102,16 +107,16 @@ func (p *rows) places(b *pipeline.Batch, i int) (from, n int) {
 	return from, min(p.tiles*layout.Lanes, int(b.Tiles)*layout.Lanes-from)
 }
 
-// send puts copying piece i to its half on its way, with the fault word.
+// send puts copying piece i to its half on its way.
 func (p *rows) send(j *job, s *pipeline.Slot, i int) error {
 	from, n := p.places(s.Batch, i)
 	buf := s.Staging[i%2*p.half:][:p.half]
 	return j.Dev.Do(func(c *cuda.Context) error {
-		if err := c.CopyOut(buf[:8], j.At(j.Fault), s.Stream); err != nil {
+		at, err := p.sendRest(j, c, s, from, n, buf)
+		if err != nil {
 			return err
 		}
-		at := 8
-		for _, of := range p.sections(j, s.Batch) {
+		for _, of := range p.sections(j, s.Batch)[len(j.sources):] {
 			if err := c.CopyOut(buf[at:at+n*of.each], of.at+cuda.Pointer(from*of.each), s.Stream); err != nil {
 				return err
 			}
@@ -121,31 +126,58 @@ func (p *rows) send(j *job, s *pipeline.Slot, i int) error {
 	})
 }
 
-// receive waits for piece i and hands it on.
-func (p *rows) receive(j *job, s *pipeline.Slot, i int) error {
-	if err := j.Dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.Workspace.Halves[i%2]) }); err != nil {
-		return err
+// restBytes is what goes with the values of so many places: the fault word and bitmaps.
+func (p *rows) restBytes(j *job, places int) int { return 8 + 8*places*len(j.sources)*p.words(j) }
+
+// sendRest puts copying what goes with the values of n places on the slot's stream, and says what it
+// takes of buf.
+func (p *rows) sendRest(j *job, c *cuda.Context, s *pipeline.Slot, from, n int, buf []byte) (at int, err error) {
+	if err := c.CopyOut(buf[:8], j.At(j.Fault), s.Stream); err != nil {
+		return 0, err
 	}
-	b := s.Batch
-	from, n := p.places(b, i)
-	buf := s.Staging[i%2*p.half:][:p.half]
+	at = 8
+	for _, of := range p.sections(j, s.Batch)[:len(j.sources)] {
+		if err := c.CopyOut(buf[at:at+n*of.each], of.at+cuda.Pointer(from*of.each), s.Stream); err != nil {
+			return 0, err
+		}
+		at += n * of.each
+	}
+	return at, nil
+}
+
+// cells are n places of a batch without their values, of what sendRest has copied to buf.
+func (p *rows) cells(j *job, b *pipeline.Batch, from, n int, buf []byte) (*resample.Cells, error) {
 	if err := j.Corrupt(layout.As[uint64](buf, layout.Section{Size: 8})[0]); err != nil {
-		return err
+		return nil, err
 	}
 	cells := &resample.Cells{}
 	for _, series := range b.Series[from:min(from+n, len(b.Series))] {
 		cells.Groups = append(cells.Groups, j.t.GroupOf[series])
 	}
-	at := 8
-	for k, of := range p.sections(j, b) {
-		here := layout.Section{At: at, Size: n * of.each}
-		if k < len(j.sources) {
-			cells.Present = append(cells.Present, layout.As[uint64](buf, here))
-		} else {
-			cells.Values = append(cells.Values, layout.As[float64](buf, here))
-		}
-		at += here.Size
+	each := 8 * n * p.words(j)
+	for s := range j.sources {
+		cells.Present = append(cells.Present, layout.As[uint64](buf, layout.Section{At: 8 + s*each, Size: each}))
 	}
+	return cells, nil
+}
+
+// receive waits for piece i and hands it on.
+func (p *rows) receive(j *job, s *pipeline.Slot, i int) error {
+	if err := j.Dev.Do(func(c *cuda.Context) error { return c.WaitReached(j.Workspace.Halves[i%2]) }); err != nil {
+		return err
+	}
+	from, n := p.places(s.Batch, i)
+	buf := s.Staging[i%2*p.half:][:p.half]
+	cells, err := p.cells(j, s.Batch, from, n, buf)
+	if err != nil {
+		return err
+	}
+	at := layout.Section{At: p.restBytes(j, n), Size: 8 * n * int(j.buckets.Count)}
+	for range j.t.Aggregates {
+		cells.Values = append(cells.Values, layout.As[float64](buf, at))
+		at.At += at.Size
+	}
+	cells.Each = n
 	return j.hand(cells)
 }
 

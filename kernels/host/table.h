@@ -25,6 +25,7 @@
 #include "../group/group_quantile.cu"
 #include "../group/group_rank.cu"
 #include "../group/group_result.cu"
+#include "../resample/add_squares.cu"
 #include "../resample/count_uniqs.cu"
 #include "../resample/fused_runs.cu"
 #include "../resample/fused_runs_mixed.cu"
@@ -33,6 +34,7 @@
 #include "../resample/order_keys.cu"
 #include "../resample/run_order.cu"
 #include "../resample/run_rows.cu"
+#include "../resample/square_terms.cu"
 #include "../resample/state_values.cu"
 #include "../custom/custom_merge.cu"
 #include "../custom/custom_runs.cu"
@@ -71,6 +73,7 @@
   X(group_quantile, true) \
   X(group_rank, true) \
   X(group_result, false) \
+  X(add_squares, false) \
   X(count_uniqs, false) \
   X(fused_runs, false) \
   X(fused_runs_mixed, false) \
@@ -79,6 +82,7 @@
   X(order_keys, false) \
   X(run_order, true) \
   X(run_rows, true) \
+  X(square_terms, false) \
   X(state_values, false) \
   X(custom_merge, false) \
   X(custom_runs, false) \

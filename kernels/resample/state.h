@@ -40,8 +40,14 @@ struct States {
   DEVICE double* field(u64 i, u32& f) const { return fields + (f++) * cells + i; }
 
   DEVICE RunState load(u64 i, Parts wanted) const {
-    RunState s{};
+    RunState s = load_fields(i, wanted);
     s.n = n[i];
+    return s;
+  }
+
+  // The same without the count.
+  DEVICE RunState load_fields(u64 i, Parts wanted) const {
+    RunState s{};
     u32 f = 0;
     if (parts & kSumPart) {
       double *sum = field(i, f), *lost = field(i, f);
@@ -92,26 +98,43 @@ struct States {
   }
 };
 
+// The state of one value, whose time does not matter.
+DEVICE RunState state_of(double v) {
+  RunState s{};
+  s.n = 1;
+  s.sum = 0.0 + v;
+  s.lost = is_finite(v) ? 0 : v;
+  s.min = s.max = v;
+  s.squares = v - v;  // not a number if v is not finite
+  return s;
+}
+
 // Adds the sum o, which lacks o_lost, to sum.
 DEVICE void merge_sums(double o, double o_lost, double& sum, double& lost) {
   add_compensated(o, sum, lost);
   if (!infinite(sum)) lost += o_lost;
 }
 
-// Merges o, the state of a run that comes later in the order of series, into s.
+// What merging o into s adds to the squared distances from the mean of s: those of o, and what the
+// means are apart.
+DEVICE double squares_of_merging(const RunState& s, const RunState& o) {
+  double a = s.n, b = o.n, hi, lo, o_hi, o_lo;
+  s.long_mean(hi, lo);
+  o.long_mean(o_hi, o_lo);
+  double d = (o_hi - hi) + (o_lo - lo);
+  return o.squares + (d * d) * (a * b / (a + b));
+}
+
+// Merges o, the state of a run that comes later in the order of series, into s, but for squared
+// distances.
 DEVICE void merge(RunState& s, const RunState& o, Parts parts) {
-  double a = s.n, b = o.n, n = a + b;
-  if (parts & kSquaresPart) {
-    double hi, lo, o_hi, o_lo;
-    s.long_mean(hi, lo);
-    o.long_mean(o_hi, o_lo);
-    double d = (o_hi - hi) + (o_lo - lo);
-    s.squares += o.squares + (d * d) * (a * b / n);
-  }
   if (parts & kSumPart) {
     double sum = s.sum, lost = s.lost;
     merge_sums(o.sum, o.lost, sum, lost);
-    if (!is_finite(sum)) lost = s.mean() * (a / n) + o.mean() * (b / n);
+    if (!is_finite(sum)) {
+      double a = s.n, b = o.n, n = a + b;
+      lost = s.mean() * (a / n) + o.mean() * (b / n);
+    }
     s.sum = sum;
     s.lost = lost;
   }

@@ -63,8 +63,7 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	if err != nil {
 		return nil, notEvaluated, nil
 	}
-	t := &thinner{q: q, sel: sel, asked: a, function: latest}
-	inOrder, err := t.arrange(groups)
+	inOrder, err := r.thinner(q, sel, a, latest).arrange(groups)
 	switch {
 	case err != nil:
 		return nil, "", err

@@ -28,6 +28,8 @@ type form struct {
 	points     []promql.FPoint
 	times      []int64
 	values     []float64
+	parts      []part
+	encoder
 }
 
 // unchanged reports whether a reader's op, over a series with these values alone, has them as
@@ -92,7 +94,8 @@ func (f *form) series(l labels.Labels, points []promql.FPoint) error {
 		}
 	}
 	f.b.Series(l)
-	return f.b.Floats(f.times, f.values)
+	f.parts = f.encode(f.parts[:0], f.times, f.values)
+	return write(f.b, f.parts, nil)
 }
 
 // numberName returns the name of a label that the reader's aggregation drops. It is one that

@@ -78,12 +78,7 @@ func (t *thinner) visible(w *worker, i int) (seen, certain bool, err error) {
 
 // anyValue reports whether series i has a value at some step.
 func (t *thinner) anyValue(w *worker, i int) (bool, error) {
-	w.asked = t.asked
-	parts, err := t.series(w, i, nil)
-	for _, p := range parts {
-		if slices.ContainsFunc(p.values, func(v float64) bool { return !value.IsStaleNaN(v) }) {
-			return true, err
-		}
-	}
-	return false, err
+	w.asked, w.values = t.asked, w.values[:0]
+	_, err := t.series(w, i, nil) // which leaves what it keeps in w
+	return slices.ContainsFunc(w.values, func(v float64) bool { return !value.IsStaleNaN(v) }), err
 }

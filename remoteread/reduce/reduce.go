@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
@@ -33,6 +34,8 @@ type Options struct {
 	Lookback time.Duration
 	// Engine evaluates aggregations over selections.
 	Engine promql.QueryEngine
+	// Columns retains decoded samples; nil if none are.
+	Columns *column.Set
 	// Memory is the process's memory, of which what is sent takes leases; nil is no limit.
 	Memory *memory.Pool
 	// Registerer gets the metrics; may be nil.
@@ -68,7 +71,7 @@ const (
 	notAligned      reason = "grid not aligned"          // it could be one of several
 	unlikeOthers    reason = "function"                  // it does not read samples as others do
 	startTimestamps reason = "start timestamps"          // a reader may evaluate them
-	everySample     reason = "every sample is seen"      // by some step
+	mostSamples     reason = "most samples are seen"     // by some step
 	notGrouped      reason = "no aggregation"            // directly around the selector
 	noForm          reason = "aggregation without form"  // that the reader's own leaves as it is
 	otherSums       reason = "sums of another release"   // have other bits

@@ -2,6 +2,7 @@ package reduce
 
 import (
 	"math"
+	"sort"
 )
 
 // function is what an evaluation sees of the samples in its window.
@@ -14,6 +15,14 @@ const (
 	largest             // the first of the largest ones
 	smallest            // the first of the smallest ones
 )
+
+// extreme reports whether values decide what is seen.
+func (f function) extreme() bool { return f == largest || f == smallest }
+
+// beats reports whether f sees a later sample of value v instead of one of value w.
+func (f function) beats(v, w float64) bool {
+	return f == largest && v > w || f == smallest && v < w || math.IsNaN(w)
+}
 
 // overTime are the functions of a range that see one sample of each window.
 var overTime = map[string]function{
@@ -29,75 +38,105 @@ var overTime = map[string]function{
 type marker struct {
 	asked
 	function
-	before, after []int // scratch memory of extremes
-	stack         []int
+	before, after, stack []int // scratch memory of neighbours
 }
 
 // mark appends to kept the indices of those samples of ts and vs that are seen by an evaluation
-// of the grid. Each sample decides the evaluation in an interval of times: it is kept if a time
-// of the grid lies there. None of the samples is dropped by the reader: of ranges, vs has no
-// stale markers.
+// of the grid. None of them is dropped by the reader: of ranges, there are no stale markers.
+// Only extremes look at vs.
 func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
-	if m.function == largest || m.function == smallest {
-		m.extremes(vs)
+	if len(ts) == 0 {
+		return kept
 	}
-	next := m.first // of the grid, for from ascends but for extremes
+	if m.extreme() && m.width > m.step && m.steps() > 1 {
+		return m.overlapping(kept, ts, vs)
+	}
+	lo, hi, done := 0, 0, 0
+	for at := m.grid.after(ts[0]); at <= m.last; {
+		lo, hi = beyond(ts, lo, at-m.width), beyond(ts, hi, at)
+		next := m.last + 1
+		if hi < len(ts) {
+			next = m.grid.after(ts[hi]) // until then, windows get no further samples
+		}
+		if lo < hi {
+			switch m.function {
+			case latest:
+				kept = append(kept, hi-1)
+			case earliest:
+				kept = append(kept, lo)
+				next = m.grid.after(ts[lo] + m.width) // until then, they begin with the same
+			case everything:
+				for done = max(done, lo); done < hi; done++ {
+					kept = append(kept, done)
+				}
+			default:
+				kept = append(kept, m.best(vs, lo, hi))
+			}
+		}
+		at = next
+	}
+	return kept
+}
+
+// best returns the index of the sample that is seen of those from lo to hi, the end excluded.
+func (m *marker) best(vs []float64, lo, hi int) int {
+	best := lo
+	for i := lo + 1; i < hi; i++ {
+		if m.beats(vs[i], vs[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// beyond returns the index of the first of ts, from one on, that is after t.
+func beyond(ts []int64, from int, t int64) int {
+	step := 1
+	for from+step < len(ts) && ts[from+step] <= t {
+		step *= 2
+	}
+	rest := ts[from:min(len(ts), from+step)]
+	return from + sort.Search(len(rest), func(i int) bool { return rest[i] > t })
+}
+
+// overlapping is mark for the extremes of windows that overlap. Each sample decides the
+// evaluations in an interval of times: it is kept if a time of the grid lies there. Of equal
+// values the first is the extreme. A NaN is so only where there are NaNs alone, and the last
+// of them is.
+func (m *marker) overlapping(kept []int, ts []int64, vs []float64) []int {
+	m.neighbours(vs)
 	for i, t := range ts {
 		from, until := t, t+m.width
-		switch m.function {
-		case latest:
-			if i+1 < len(ts) {
-				until = min(until, ts[i+1])
-			}
-		case earliest:
-			if i > 0 {
-				from = max(from, ts[i-1]+m.width)
-			}
-		case largest, smallest:
-			if p := m.before[i]; p >= 0 {
-				from = max(from, ts[p]+m.width)
-			}
-			if n := m.after[i]; n < len(ts) {
-				until = min(until, ts[n])
-			}
+		if p := m.before[i]; p >= 0 {
+			from = max(from, ts[p]+m.width)
 		}
-		if next < from || m.function > earliest {
-			next = m.grid.after(from)
+		if n := m.after[i]; n < len(ts) {
+			until = min(until, ts[n])
 		}
-		if next > m.last && m.function <= earliest {
-			break
-		}
-		if next < until && next <= m.last {
+		if at := m.grid.after(from); at < until && at <= m.last {
 			kept = append(kept, i)
 		}
 	}
 	return kept
 }
 
-// extremes finds for each sample the last one before it that keeps it from being its window's
-// extreme, and the first one after it. Of equal values the first is the extreme. A NaN is so
-// only where there are NaNs alone, and the last of them is.
-func (m *marker) extremes(vs []float64) {
+// neighbours finds for each sample the last one before it that keeps it from being its window's
+// extreme, and the first one after it.
+func (m *marker) neighbours(vs []float64) {
 	m.before, m.after, m.stack = m.before[:0], m.after[:0], m.stack[:0]
 	for i, v := range vs {
-		m.after = append(m.after, len(vs))
+		m.before, m.after = append(m.before, -1), append(m.after, len(vs))
 		if math.IsNaN(v) {
-			m.before = append(m.before, -1)
-			if i+1 < len(vs) {
-				m.after[i] = i + 1
-			}
+			m.after[i] = i + 1
 			continue
 		}
-		beats := func(p int) bool { return m.function == largest && v > vs[p] || m.function == smallest && v < vs[p] }
-		for len(m.stack) > 0 && beats(m.stack[len(m.stack)-1]) {
+		for len(m.stack) > 0 && m.beats(v, vs[m.stack[len(m.stack)-1]]) {
 			m.after[m.stack[len(m.stack)-1]] = i
 			m.stack = m.stack[:len(m.stack)-1]
 		}
-		p := -1
 		if len(m.stack) > 0 {
-			p = m.stack[len(m.stack)-1]
+			m.before[i] = m.stack[len(m.stack)-1]
 		}
-		m.before = append(m.before, p)
 		m.stack = append(m.stack, i)
 	}
 }

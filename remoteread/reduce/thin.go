@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -27,13 +28,12 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 		f = overTime[q.Hints.Func]
 	}
 	switch {
-	case f == everything && (a.width >= a.step || a.steps() == 1):
-		return sel, everySample, nil
+	case f == everything && (fewest*a.width > a.step || a.steps() == 1):
+		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
 	}
-	t := &thinner{q: q, sel: sel, asked: a, function: f}
-	out, err := t.run(ctx, lease)
+	out, err := r.thinner(q, sel, a, f).run(ctx, lease)
 	if errors.As(err, new(*selection.CorruptError)) {
 		sel.Discard()
 	}
@@ -46,20 +46,32 @@ type thinner struct {
 	sel *selection.Selection
 	asked
 	function
+	columns *column.Set // or nil
+	tick    int64       // of its clock
 }
 
-// part is some of what a series keeps: a chunk as it is, or samples.
-type part struct {
-	chunk  *selection.Chunk
-	times  []int64
-	values []float64
+func (r *Reducer) thinner(q serve.Query, sel *selection.Selection, a asked, f function) *thinner {
+	t := &thinner{q: q, sel: sel, asked: a, function: f, columns: r.o.Columns}
+	if t.columns != nil {
+		t.tick = t.columns.Tick()
+	}
+	return t
 }
+
+// fewest is the part of its samples that a range must see of a series for thinning to cost less
+// than it saves: one of so many, at most.
+const fewest = 4
 
 // worker is the scratch memory of a goroutine.
 type worker struct {
 	marker
-	buf  decode.Buffer
-	kept []int
+	buf    decode.Buffer
+	reader column.Reader
+	joined []int64
+	kept   []int
+	times  []int64
+	values []float64
+	encoder
 }
 
 // thinBatch is how many series are thinned before what they keep is encoded.
@@ -86,7 +98,11 @@ func (t *thinner) run(ctx context.Context, lease *memory.Lease) (*selection.Sele
 			if errs[i] != nil {
 				return nil, errs[i]
 			}
-			if err := t.write(b, first+i, parts[i]); err != nil {
+			if len(parts[i]) == 0 {
+				continue
+			}
+			b.Series(t.sel.Labels(first + i))
+			if err := write(b, parts[i], t.sel); err != nil {
 				return nil, err
 			}
 		}
@@ -97,42 +113,26 @@ func (t *thinner) run(ctx context.Context, lease *memory.Lease) (*selection.Sele
 	return b.Finish()
 }
 
-// write adds series i of which parts are kept.
-func (t *thinner) write(b *selection.Builder, i int, parts []part) error {
-	if len(parts) > 0 {
-		b.Series(t.sel.Labels(i))
-	}
-	for _, p := range parts {
-		var err error
-		if c := p.chunk; c != nil {
-			err = b.Chunk(c.Enc, c.MinT, c.MaxT, t.sel.Bytes(*c))
-		} else {
-			err = b.Floats(p.times, p.values)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // series appends to parts what is kept of series i.
 func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 	chunks := t.sel.Overlapping(i, t.q.MinT, t.q.MaxT)
 	for _, c := range chunks {
 		if c.Enc != chunkenc.EncXOR && c.Enc != chunkenc.EncXOR2 {
 			for k := range chunks { // one with histograms is sent whole
-				parts = append(parts, part{chunk: &chunks[k]})
+				parts = append(parts, part{Chunk: &chunks[k]})
 			}
 			return parts, nil
 		}
+	}
+	if t.columns != nil && t.sel.Memo(i) != nil && t.function != everything {
+		return t.column(w, i, parts)
 	}
 	for len(chunks) > 0 {
 		n := len(chunks)
 		if t.function == everything {
 			n = 1 // no sample decides about another
 			if t.inOneWindow(chunks[0]) {
-				parts = append(parts, part{chunk: &chunks[0]})
+				parts = append(parts, part{Chunk: &chunks[0]})
 				chunks = chunks[1:]
 				continue
 			}
@@ -147,9 +147,24 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 			}
 		}
 		chunks = chunks[n:]
-		parts = t.samples(w, parts)
+		in := column.NewSamples(w.buf.Times, w.buf.Values)
+		parts = t.samples(w, w.buf.Times, &in, parts)
 	}
 	return parts, nil
+}
+
+// column is series where decoded samples may be retained.
+func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
+	in, err := w.reader.Load(&column.Request{
+		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
+		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.extreme(),
+	}, i)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Release()
+	ts, _ := in.Times.Join(in.Times.Own, false, &w.joined)
+	return t.samples(w, ts, &in, parts), nil
 }
 
 // seen reports whether an evaluation sees times of c at all.
@@ -164,26 +179,26 @@ func (t *thinner) inOneWindow(c selection.Chunk) bool {
 	return at <= t.last && at < c.MinT+t.width
 }
 
-// samples appends to parts what is kept of the samples in w's buffer.
-func (t *thinner) samples(w *worker, parts []part) []part {
-	ts, vs := w.buf.Times, w.buf.Values
+// samples appends to parts what is kept of samples, which have the times ts.
+func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []part) []part {
 	lo, hi := search(ts, t.q.MinT), search(ts, t.q.MaxT+1)
 	// A reader may drop what is behind the query's end, and then sees what is before it for longer.
 	cut := max(lo, min(hi, search(ts, t.q.End+1)))
-	w.kept = w.mark(w.kept[:0], ts[lo:cut], vs[lo:cut])
-	n := len(w.kept)
-	w.kept = w.mark(w.kept, ts[cut:hi], vs[cut:hi])
-	if len(w.kept) == 0 {
-		return parts
+	var before, behind []float64
+	if t.extreme() {
+		before, behind = in.Values[lo:cut], in.Values[cut:hi]
 	}
-	p := part{times: make([]int64, len(w.kept)), values: make([]float64, len(w.kept))}
+	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)
+	n := len(w.kept)
+	w.kept = w.mark(w.kept, ts[cut:hi], behind)
+	w.times, w.values = w.times[:0], w.values[:0]
 	for i, k := range w.kept {
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		p.times[i], p.values[i] = ts[k], vs[k]
+		w.times, w.values = append(w.times, ts[k]), append(w.values, in.At(int32(k)))
 	}
-	return append(parts, p)
+	return w.encode(parts, w.times, w.values)
 }
 
 // search returns how many of ts are before t.

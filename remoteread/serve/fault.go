@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // fault is an error with the status that it is answered with.
@@ -68,7 +69,7 @@ func statusOf(err error) int {
 		return f.status
 	case errors.As(err, new(*memory.BusyError)):
 		return http.StatusServiceUnavailable
-	case errors.As(err, new(*memory.TooLargeError)):
+	case errors.As(err, new(*memory.TooLargeError)), errors.Is(err, selection.ErrTooLarge):
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, context.Canceled):
 		return statusClientGone

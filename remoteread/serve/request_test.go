@@ -3,9 +3,11 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -20,11 +22,15 @@ import (
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // send sends body as a request.
@@ -42,6 +48,16 @@ func compressed(t *testing.T, req *prompb.ReadRequest) []byte {
 	return snappy.Encode(nil, data)
 }
 
+// gzipped returns body as one sends it who takes the door for another one.
+func gzipped(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(body)
+	require.NoError(t, errors.Join(err, w.Close()))
+	return b.Bytes()
+}
+
 // bomb is a snappy stream that says that it is n bytes long.
 func bomb(n uint64) []byte { return append(binary.AppendUvarint(nil, n), 0, 'x') }
 
@@ -53,6 +69,7 @@ func TestBrokenRequests(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"nothing":             {},
 		"no snappy":           []byte("\xff\xff\xff\xff\xff\xff"),
+		"gzip":                gzipped(t, compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}})),
 		"cut off":             compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}})[:10],
 		"no protobuf":         snappy.Encode(nil, []byte("what is this")),
 		"a bomb":              bomb(31 << 20),
@@ -171,6 +188,55 @@ func TestStorageFails(t *testing.T) {
 	require.Zero(t, m.open.Load())
 }
 
+// failsFor is a storage that fails for series of a name, after some were found.
+type failsFor struct {
+	*inMemory
+	name string
+}
+
+func (s failsFor) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	q, err := s.inMemory.ChunkQuerier(mint, maxt)
+	return failingQuerier{q, s.name}, err
+}
+
+type failingQuerier struct {
+	storage.ChunkQuerier
+	name string
+}
+
+func (q failingQuerier) SelectChunks(ctx context.Context, h *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	if ms[0].Value == q.name {
+		return nil, nil, errors.New("nobody knows " + q.name)
+	}
+	return q.ChunkQuerier.(selection.Querier).SelectChunks(ctx, h, ms...)
+}
+
+// If one of several queries fails, the request does, in both forms: with a status where nothing
+// has gone out, and else with an answer that nobody takes for whole.
+func TestOneQueryFails(t *testing.T) {
+	wrong := &prompb.Query{EndTimestampMs: latest, Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_EQ, "__name__", "x")}}
+	for name, sel := range map[string]*selection.Selection{
+		"small": holding(t, map[string][]int64{`{__name__="m"}`: {1}}), "large": large(t, chunkenc.EncXOR),
+	} {
+		m := failsFor{&inMemory{sel: sel}, "x"}
+		for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+			w := ask(t, newHandler(t, m), &prompb.ReadRequest{Queries: []*prompb.Query{query(0, latest), wrong, query(0, latest)}, AcceptedResponseTypes: types})
+			require.True(t, strings.HasSuffix(w.Body.String(), "nobody knows x\n"), name)
+			if broken := name == "large" && len(types) > 1; broken {
+				in, err := remote.NewChunkedReader(w.Body, 1<<30, nil), error(nil)
+				for err == nil {
+					err = in.NextProto(&prompb.ChunkedReadResponse{})
+				}
+				require.NotErrorIs(t, err, io.EOF)
+				continue
+			}
+			require.Equal(t, http.StatusInternalServerError, w.Code, name)
+			require.Equal(t, "nobody knows x\n", w.Body.String())
+		}
+		require.Zero(t, m.open.Load())
+	}
+}
+
 // One request waits for another as long as it has time.
 func TestConcurrencyAndTimeout(t *testing.T) {
 	m := &inMemory{sel: holding(t, map[string][]int64{`{a="1"}`: {1}}), wait: make(chan struct{})}
@@ -261,4 +327,47 @@ func TestAnswerMemory(t *testing.T) {
 	require.Contains(t, w.Body.String(), "--memory.limit")
 	others.Release()
 	require.Zero(t, pool.Used())
+}
+
+// A reader of samples that stops reading holds memory and no slot, and is cut off when the time is
+// over; the memory is given back then.
+func TestReaderOfSamplesStops(t *testing.T) {
+	pool := memory.New(memory.Options{Limit: 256 << 20})
+	m := &inMemory{sel: large(t, chunkenc.EncXOR)}
+	h := newHandler(t, m, func(o *Options) { o.Memory, o.Queue, o.Timeout = pool, oneSlot(), 2*time.Second })
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+	body := compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: sampled, Queries: []*prompb.Query{query(0, 10*latest)}})
+	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	require.NoError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 100))
+	require.NoError(t, err)
+	require.Positive(t, pool.Used())
+	require.Equal(t, http.StatusOK, ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}}).Code, "the slot is free")
+	require.Eventually(t, func() bool { return pool.Used() == 0 && m.open.Load() == 0 }, 30*time.Second, 10*time.Millisecond)
+}
+
+// Selectors that match everything are held to the memory of the process, and to what a fetch may
+// bring, and the reader is told which.
+func TestEverything(t *testing.T) {
+	for want, c := range map[string]struct {
+		err  error
+		code int
+	}{
+		"--memory.limit": {&memory.TooLargeError{Limit: 1 << 30}, http.StatusUnprocessableEntity},
+		"try again":      {&memory.BusyError{Limit: 1 << 30}, http.StatusServiceUnavailable},
+		"its byte limit": {selection.ErrTooLarge, http.StatusUnprocessableEntity},
+	} {
+		m := &inMemory{err: fmt.Errorf("fetching: %w", c.err)}
+		for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+			q := &prompb.Query{EndTimestampMs: latest, Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_RE, "__name__", ".*")}}
+			w := ask(t, newHandler(t, m), &prompb.ReadRequest{Queries: []*prompb.Query{q}, AcceptedResponseTypes: types})
+			require.Equal(t, c.code, w.Code, want)
+			require.Contains(t, w.Body.String(), want)
+		}
+	}
 }

@@ -122,39 +122,24 @@ func TestAgainstTSDB(t *testing.T) {
 				// A selector of a query whose other selectors need more.
 				q.Hints = &prompb.ReadHints{StartMs: q.StartTimestampMs + (q.EndTimestampMs-q.StartTimestampMs)/4, EndMs: q.EndTimestampMs}
 			}
-			in := [2]int64{math.MinInt64, math.MaxInt64} // what comes beyond the range shows
-			for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
-				req := &prompb.ReadRequest{Queries: []*prompb.Query{q}, AcceptedResponseTypes: types}
-				for name, h := range handlers {
-					var want, got [][]received
-					w := ask(t, h, req, asking(AsIs))
-					require.Equal(t, http.StatusOK, w.Code, w.Body)
-					if len(types) > 1 {
-						want, got = chunkAnswer(t, ask(t, theirs, req).Body, [][2]int64{in}), chunkAnswer(t, w.Body, [][2]int64{in})
-					} else {
-						want, got = sampleAnswer(t, ask(t, theirs, req).Body, 1), sampleAnswer(t, w.Body, 1)
-					}
-					for _, answer := range [][][]received{want, got} {
-						for _, one := range answer[0] {
-							for k := range one.samples {
-								s := &one.samples[k]
-								if s.hint > 0 && (name == "cache" || len(types) == 1) {
-									// A cache's chunks end with tiles, and where Prometheus goes
-									// on in another block, its samples have no hint.
-									s.hint = 1
-								}
-								if s.bits == 1<<63 && len(types) == 1 {
-									s.bits = 0
-								}
-							}
-						}
-					}
-					series += len(got[0])
-					require.Equal(t, want, got, "%s, %s, %+v", name, enc, q)
-				}
-			}
+			series += requireAsDatabase(t, theirs, q, handlers, q)
 		}
 		require.Greater(t, series, 12*12)
+
+		for name, hints := range lyingHints {
+			t.Log(name)
+			asked, meant, ours := query(hour, 3*hour), query(hour, 3*hour), handlers
+			switch asked.Hints = &hints; {
+			case hints.StartMs == 0 && hints.EndMs == 0: // the query's times
+				ours = map[string]http.Handler{"cache": handlers["cache"]}
+			case hints.StartMs < hour || hints.EndMs > 3*hour:
+				// A database sends what the blocks have of it that the query's times meet.
+				meant, ours = query(hints.StartMs, hints.EndMs), map[string]http.Handler{"cache": handlers["cache"]}
+			default:
+				meant = asked
+			}
+			requireAsDatabase(t, theirs, meant, ours, asked)
+		}
 
 		// Who looks at labels alone gets no samples.
 		q := query(0, 8*hour)
@@ -167,6 +152,61 @@ func TestAgainstTSDB(t *testing.T) {
 		}
 		require.NoError(t, cached.Close())
 	}
+}
+
+// lyingHints are hints to a query from one to three hours that no engine sends.
+var lyingHints = map[string]prompb.ReadHints{
+	"no step":                   {StartMs: hour, EndMs: 3 * hour, Func: "rate", RangeMs: 60_000},
+	"a negative step":           {StartMs: hour, EndMs: 3 * hour, StepMs: -1, Func: "rate", RangeMs: 60_000},
+	"a huge step":               {StartMs: hour, EndMs: 3 * hour, StepMs: math.MaxInt64, Func: "rate", RangeMs: 60_000},
+	"an unknown function":       {StartMs: hour, EndMs: 3 * hour, StepMs: 1000, Func: "rm -rf"},
+	"a range beyond the times":  {StartMs: hour, EndMs: 3 * hour, StepMs: 1000, Func: "rate", RangeMs: math.MaxInt64},
+	"a negative range":          {StartMs: hour, EndMs: 3 * hour, StepMs: 1000, Func: "rate", RangeMs: math.MinInt64},
+	"the start after the end":   {StartMs: 3 * hour, EndMs: hour, StepMs: 1000},
+	"no times":                  {StepMs: 1000, Func: "sum", By: true, Grouping: []string{"", "\xff", "i"}},
+	"other times":               {StartMs: 5 * hour, EndMs: 6 * hour, StepMs: 1000},
+	"more than the query":       {StartMs: 0, EndMs: 5 * hour},
+	"all times, to the last ms": {StartMs: math.MinInt64, EndMs: math.MaxInt64, StepMs: 1},
+	"before all times":          {StartMs: math.MinInt64, EndMs: math.MinInt64 + 1, StepMs: 1},
+	"after all times":           {StartMs: math.MaxInt64 - 1, EndMs: math.MaxInt64, StepMs: 1},
+}
+
+// requireAsDatabase compares the answers of handlers over a database to asked with that of
+// Prometheus's to meant, in both forms, and returns how many series there are.
+func requireAsDatabase(t *testing.T, theirs http.Handler, meant *prompb.Query, handlers map[string]http.Handler, asked *prompb.Query) (series int) {
+	t.Helper()
+	in := [2]int64{math.MinInt64, math.MaxInt64} // what comes beyond the range shows
+	for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
+		req := &prompb.ReadRequest{Queries: []*prompb.Query{meant}, AcceptedResponseTypes: types}
+		for name, h := range handlers {
+			var want, got [][]received
+			w := ask(t, h, &prompb.ReadRequest{Queries: []*prompb.Query{asked}, AcceptedResponseTypes: types}, asking(AsIs))
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			if len(types) > 1 {
+				want, got = chunkAnswer(t, ask(t, theirs, req).Body, [][2]int64{in}), chunkAnswer(t, w.Body, [][2]int64{in})
+			} else {
+				want, got = sampleAnswer(t, ask(t, theirs, req).Body, 1), sampleAnswer(t, w.Body, 1)
+			}
+			for _, answer := range [][][]received{want, got} {
+				for _, one := range answer[0] {
+					for k := range one.samples {
+						s := &one.samples[k]
+						if s.hint > 0 && (name == "cache" || len(types) == 1) {
+							// A cache's chunks end with tiles, and where Prometheus goes
+							// on in another block, its samples have no hint.
+							s.hint = 1
+						}
+						if s.bits == 1<<63 && len(types) == 1 {
+							s.bits = 0
+						}
+					}
+				}
+			}
+			series += len(got[0])
+			require.Equal(t, want, got, "%s, %+v", name, asked)
+		}
+	}
+	return series
 }
 
 // timeseries returns the series of an answer of samples to one query.

@@ -46,6 +46,7 @@ type Memory struct {
 	Values []float64 // copied from the runs, since they may be sorted
 	times  []int64
 	own    []float64
+	run    Samples // that a state is made of
 }
 
 // Make returns the states of runs, in the memory of states. They refer to m.
@@ -63,12 +64,11 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 			m.times = append(m.times, in.Times[run.First:run.End]...)
 		}
 	}
-	at := 0
-	var sample Samples
+	at, sample := 0, &m.run
 	for k, run := range in.Runs {
 		sample.Times, sample.Values, sample.End = in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Ends[run.Bucket]
 		s := &states[k]
-		c.Of(s, &sample)
+		c.Of(s, sample)
 		end := at + len(sample.Values)
 		if c.Parts&Values != 0 {
 			s.Values = m.Values[at:end:end]

@@ -11,6 +11,21 @@ import (
 // since the epoch and ascend; there is a value for each. The bytes are those that
 // Prometheus's appender writes.
 func AppendXOR(to []byte, times []int64, values []float64) []byte {
+	return appendXOR(to, times, values, 64)
+}
+
+// AppendTightXOR is AppendXOR in fewer bytes where values differ much from one another, as those
+// of samples that lie far apart. Prometheus's appender keeps a window of bits that once was
+// wide; this one writes another where that pays at once.
+func AppendTightXOR(to []byte, times []int64, values []float64) []byte {
+	return appendXOR(to, times, values, windowBits)
+}
+
+// windowBits is how many bits more a value costs that comes with a window of its own.
+const windowBits = 11
+
+// appendXOR writes another window for a value that would save more than slack bits.
+func appendXOR(to []byte, times []int64, values []float64, slack uint) []byte {
 	to = slices.Grow(to, MostXORBytes(len(times)))
 	w := bitWriter{b: to}
 	w.write(uint64(len(times)), 16)
@@ -36,7 +51,7 @@ func AppendXOR(to []byte, times []int64, values []float64) []byte {
 			continue
 		}
 		before, behind := min(uint(bits.LeadingZeros64(x)), 31), uint(bits.TrailingZeros64(x))
-		if before >= leading && behind >= trailing {
+		if before >= leading && behind >= trailing && before+behind <= leading+trailing+slack {
 			w.write(0b10, 2)
 		} else {
 			leading, trailing = before, behind

@@ -40,8 +40,8 @@ const (
 	order = "median,95pct"
 )
 
-// requests are what is asked. Where each series is answered buckets are of an hour, or else most of
-// the time would go to the host's memory of the answer.
+// requests are what is asked. Where each series is answered most buckets are of an hour: more values
+// would not all find page-locked memory that they may stay in.
 var requests = []struct{ name, fields string }{
 	{"one by job", "every=5m&by=job&aggregates=mean"},
 	{"eight by job", "every=5m&by=job&aggregates=" + eight},

@@ -118,7 +118,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Gatherer:       prometheus.GathererFunc(s.gather),
 	}
 	reducer := reduce.New(reduce.Options{
-		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Memory: s.memory, Registerer: g.reg,
+		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
 	})
 	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
 	set.Storage.Apply(&o)
