@@ -156,7 +156,7 @@ test('instant queries, tables and JSON, in several panels', async () => {
   await page.getByRole('button', { name: 'value' }).click();
   const values = (await page.locator('td.value').allInnerTexts()).map(Number);
   assert.deepEqual(values, [...values].sort((a, b) => b - a), 'sorted by value');
-  await page.getByRole('tab', { name: 'JSON' }).click();
+  await page.getByRole('tab', { name: 'Table' }).press('ArrowRight');
   assert.equal(JSON.parse(await text(page.locator('pre'))).status, 'success');
   await page.getByRole('button', { name: 'Add panel' }).click();
   await editor(1).fill('count(up)');

@@ -11,6 +11,7 @@ import { Editor, type Handle } from '../parts/editor';
 import { Chart } from '../parts/chart';
 import { Notes, Problem, Raw, Table } from '../parts/answer';
 import { Badge, Bar } from '../parts/plan';
+import { arrows } from '../parts/arrows';
 
 interface Explanation {
   executor: string;
@@ -126,8 +127,8 @@ export function Resample() {
         {(answer || state.error !== undefined) && (
           <>
             <div class="strip">
-              <div class="tabs" role="tablist">
-                {(['chart', 'table', 'json'] as const).map((v) => <button key={v} role="tab" aria-selected={view === v} onClick={() => setView(v)}>{{ chart: 'Chart', table: 'Table', json: 'JSON' }[v]}</button>)}
+              <div class="tabs" role="tablist" onKeyDown={arrows}>
+                {(['chart', 'table', 'json'] as const).map((v) => <button key={v} role="tab" aria-selected={view === v} tabIndex={view === v ? 0 : -1} onClick={() => setView(v)}>{{ chart: 'Chart', table: 'Table', json: 'JSON' }[v]}</button>)}
               </div>
               {answer && state.fields && <Downloads fields={state.fields} />}
               {answer && <p class="summary" role="status"><b>{milliseconds(answer.took)}</b><span>{many(series.length, 'series', 'series')}</span><span>{many(countOf(series), 'value', 'values')}</span><span>{bytes(answer.bytes)}</span></p>}
