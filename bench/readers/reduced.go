@@ -30,7 +30,7 @@ func reduced(ctx context.Context, b *bench) error {
 	paths := []string{"", "/thin", "/aggregate"}
 	for i, path := range paths {
 		var err error
-		if readers[i], err = b.reader(ctx, b.promwarp.URL+"/api/v1/read"+path, ""); err != nil {
+		if readers[i], err = b.reader(ctx, b.promwarp.URL+"/api/v1/read"+path, "", ""); err != nil {
 			return err
 		}
 		defer readers[i].Kill()

@@ -42,21 +42,21 @@ func (d *Device) Resample(ctx context.Context, t *resample.Task, consume func(*r
 
 // Compiles reports whether the device lacks kernels that a resample request needs. It does not if
 // it is closed.
-func (d *Device) Compiles(p *resample.Plan) bool {
+func (d *Device) Compiles(t *resample.Task) bool {
 	d.use.RLock()
 	defer d.use.RUnlock()
-	return d.x != nil && resampling.Compiles(d.x.Machine, p)
+	return d.x != nil && resampling.Compiles(d.x.Machine, t)
 }
 
 // Compile has the device load such kernels in the background, unless it is loading some.
-func (d *Device) Compile(p *resample.Plan) {
+func (d *Device) Compile(t *resample.Task) {
 	if !d.compiling.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer d.compiling.Store(false)
 		err := rescue.Do(func() error {
-			return d.opened(func() error { return resampling.Load(d.x.Machine, p) })
+			return d.opened(func() error { return resampling.Load(d.x.Machine, t) })
 		})
 		if err != nil {
 			d.set.log.Warn("compiling a custom aggregate for a GPU failed", "gpu", d.info.Ordinal, "err", err)

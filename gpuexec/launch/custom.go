@@ -18,6 +18,16 @@ func (q Queue) CustomRuns(b *Batch, k Buckets, to Runs, found, points cuda.Point
 	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
 }
 
+// CustomFused puts decoding the chunks of a batch and making such states, or their results, in one on
+// the queue, as FusedRuns does.
+func (q Queue) CustomFused(b *Batch, k Buckets, to Runs, found, points cuda.Pointer, report Report) error {
+	p := fusedRunsParameters(b, k, to, points, report)
+	if b.Mixed {
+		return q.Chunks(&CustomFusedMixed{FusedRunsParameters: p, Found: found}, b)
+	}
+	return q.Chunks(&CustomFused{FusedRunsParameters: p, Found: found}, b)
+}
+
 // CustomMerge puts merging such states into those of groups on the queue, as MergeRuns does.
 func (q Queue) CustomMerge(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
 	grid := Blocks(buckets, abi.RowsBlock)

@@ -46,6 +46,8 @@ const (
 	RunRowsKernel
 	SquareTermsKernel
 	StateValuesKernel
+	CustomFusedKernel
+	CustomFusedMixedKernel
 	CustomMergeKernel
 	CustomRunsKernel
 	CustomValuesKernel
@@ -96,6 +98,8 @@ var names = [numKernels]string{
 	RunRowsKernel:                "run_rows",
 	SquareTermsKernel:            "square_terms",
 	StateValuesKernel:            "state_values",
+	CustomFusedKernel:            "custom_fused",
+	CustomFusedMixedKernel:       "custom_fused_mixed",
 	CustomMergeKernel:            "custom_merge",
 	CustomRunsKernel:             "custom_runs",
 	CustomValuesKernel:           "custom_values",
@@ -116,7 +120,7 @@ var (
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
 	Resample = []Kernel{AddSquaresKernel, CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel}
-	Custom   = []Kernel{CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
+	Custom   = []Kernel{CustomFusedKernel, CustomFusedMixedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
@@ -732,6 +736,28 @@ type StateValues struct {
 // Launch puts the kernel on a queue.
 func (p *StateValues) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(StateValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+}
+
+// CustomFused has the parameters of the kernel custom_fused: see kernels/custom/custom_fused.cu.
+type CustomFused struct {
+	FusedRunsParameters
+	Found cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomFused) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomFusedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
+}
+
+// CustomFusedMixed has the parameters of the kernel custom_fused_mixed: see kernels/custom/custom_fused_mixed.cu.
+type CustomFusedMixed struct {
+	FusedRunsParameters
+	Found cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CustomFusedMixed) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CustomFusedMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
 }
 
 // CustomMerge has the parameters of the kernel custom_merge: see kernels/custom/custom_merge.cu.

@@ -3,7 +3,7 @@ package launch
 import (
 	"crypto/sha256"
 	"errors"
-	"slices"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -21,9 +21,17 @@ type Programs struct {
 	Device *cuda.Device
 
 	mu   sync.Mutex
-	all  map[[sha256.Size]byte]*loaded // by the hash of the program
-	uses int                           // so far
+	all  map[key]*loaded
+	uses int // so far
 }
+
+// key is another for another program, or other kernels.
+type key struct {
+	hash    [sha256.Size]byte
+	kernels string
+}
+
+func (t *Program) key() key { return key{t.Hash, fmt.Sprint(t.Kernels)} }
 
 // loaded are the kernels of one program.
 type loaded struct {
@@ -35,8 +43,8 @@ type loaded struct {
 
 // Program is what is put into kernels.
 type Program struct {
-	Hash      [sha256.Size]byte // another for another program
-	Kernels   []Kernel
+	Hash      [sha256.Size]byte          // another for another program
+	Kernels   []Kernel                   // that it is put into
 	Translate func(kernel []byte) []byte // puts the program into the PTX of one of them
 }
 
@@ -45,7 +53,7 @@ type Program struct {
 // Device.Do.
 func (p *Programs) Hold(t *Program) (*Set, error) {
 	p.mu.Lock()
-	l := p.all[t.Hash]
+	l := p.all[t.key()]
 	if l == nil {
 		l = &loaded{}
 		l.load = sync.OnceValues(func() (*Set, error) {
@@ -53,9 +61,9 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 			return load(p.Device, t.Kernels, func(i int) []byte { return t.Translate(ptx.Of(t.Kernels[i].String())) })
 		})
 		if p.all == nil {
-			p.all = map[[sha256.Size]byte]*loaded{}
+			p.all = map[key]*loaded{}
 		}
-		p.all[t.Hash] = l
+		p.all[t.key()] = l
 	}
 	p.uses++
 	l.users, l.used = l.users+1, p.uses
@@ -63,8 +71,8 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 	s, err := l.load()
 	if err != nil {
 		p.mu.Lock()
-		if p.all[t.Hash] == l {
-			delete(p.all, t.Hash) // so that the next call tries again
+		if p.all[t.key()] == l {
+			delete(p.all, t.key()) // so that the next call tries again
 		}
 		p.mu.Unlock()
 	}
@@ -75,7 +83,7 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 func (p *Programs) Loaded(t *Program) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.all[t.Hash]
+	l := p.all[t.key()]
 	return l != nil && l.done.Load()
 }
 
@@ -83,14 +91,14 @@ func (p *Programs) Loaded(t *Program) bool {
 // unloaded where there are too many. Nothing of the caller's may use them any more on the device.
 func (p *Programs) Release(t *Program) error {
 	p.mu.Lock()
-	p.all[t.Hash].users--
+	p.all[t.key()].users--
 	var surplus []*Set
 	for len(p.all) > maxPrograms {
-		var oldest [sha256.Size]byte
+		var oldest key
 		var of *loaded
-		for hash, l := range p.all {
+		for k, l := range p.all {
 			if l.users == 0 && (of == nil || l.used < of.used) {
-				oldest, of = hash, l
+				oldest, of = k, l
 			}
 		}
 		if of == nil {
@@ -118,8 +126,8 @@ func (p *Programs) Unload(c *cuda.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for hash, l := range p.all {
-		delete(p.all, hash)
+	for k, l := range p.all {
+		delete(p.all, k)
 		s, err := l.load()
 		if err == nil {
 			err = s.Unload(c)
@@ -127,13 +135,4 @@ func (p *Programs) Unload(c *cuda.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// CustomKernels are the kernels that a custom aggregate needs, without those that merge states
-// where it does not.
-func CustomKernels(merges bool) []Kernel {
-	if merges {
-		return Custom
-	}
-	return slices.DeleteFunc(slices.Clone(Custom), func(k Kernel) bool { return k == CustomMergeKernel })
 }

@@ -40,16 +40,21 @@ func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) err
 // FusedRuns puts decoding the chunks of a batch and making the states of its runs in one on the
 // queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
 func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
-	p := FusedRunsParameters{
+	p := fusedRunsParameters(b, k, to, points, report)
+	if b.Mixed {
+		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
+	}
+	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
+}
+
+// fusedRunsParameters are what kernels are given that decode chunks and make the states of runs.
+func fusedRunsParameters(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) FusedRunsParameters {
+	return FusedRunsParameters{
 		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
 		Fault: report.Fault, FaultBase: report.Base,
 		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every, Buckets: k.Count,
 		Parts: to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
 	}
-	if b.Mixed {
-		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
-	}
-	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
 }
 
 // Made is an aggregate of runs: one that is made of their states, or abi.Found.

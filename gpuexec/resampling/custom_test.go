@@ -84,11 +84,12 @@ func TestExamples(t *testing.T) {
 func TestRandomCustom(t *testing.T) {
 	a := on(t, pipeline.Options{Memory: 256 << 20, Staging: 8 << 20})
 	a.GoodBatch = 1 << 18
-	batches, again := 0, 0
+	defer func() { fusedLongest = 1 }()
+	batches, again, fused := 0, 0, 0
 	for round := range *rounds {
 		r := rand.New(rand.NewPCG(*seed, uint64(1000+round)))
 		form, start, end := randomRequest(r)
-		fields := []string{"random", "random,count", "sum,random,rate:random", "rate:random", "mean,std,random"}[r.IntN(5)]
+		fields := []string{"random", "random", "random", "random,count", "sum,random,rate:random", "rate:random", "mean,std,random"}[r.IntN(7)]
 		before, rest, _ := strings.Cut(form, "&aggregates=")
 		_, rest, _ = strings.Cut(rest, "&")
 		form = before + "&aggregates=" + fields + "&" + rest
@@ -109,11 +110,15 @@ func TestRandomCustom(t *testing.T) {
 		}
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
 		a.Last.Stages.Batches = 0
+		fusedLongest = []float64{0, 1, 1e9, 1e9}[r.IntN(4)]
 		check(t, a, synthetic.Storage{Selection: sel}, form, fmt.Sprintf("-resampling.seed=%d, round %d: %s\n%+v", *seed, round, form, s), s)
-		batches = max(batches, a.Last.Stages.Batches)
+		if batches = max(batches, a.Last.Stages.Batches); a.Last.Stages.Fused {
+			fused++
+		}
 	}
 	require.GreaterOrEqual(t, batches, 3)
 	require.Positive(t, again)
+	require.Greater(t, fused, *rounds/10)
 	require.Greater(t, a.computed, *rounds*2/3)
 }
 

@@ -52,7 +52,7 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 		return o, unsuited(reason)
 	}
 	o.Stages.Link = m.Link()
-	custom := programsOf(t.Plan)
+	custom := programsOf(t)
 	if err := custom.hold(m); err != nil {
 		return o, err
 	}
@@ -186,70 +186,6 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 
 // Arrange implements pipeline.Program.
 func (j *job) Arrange(s *pipeline.Slot) { j.product.arrange(j, s) }
-
-// Decode implements pipeline.Program.
-func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
-	if b.Chunks == 0 || j.fuses {
-		return nil
-	}
-	return q.DecodeSeries(&b.Batch, true, j.Report(b.Number))
-}
-
-// Compute implements pipeline.Program: the states of runs, and what is made of them alone.
-func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
-	all, _ := j.runs(b)
-	for i, to := range all {
-		s, k, points := &j.sources[i], j.buckets, j.At(j.points)+cuda.Pointer(4*b.Base)
-		if j.fuses {
-			if err := q.FusedRuns(&b.Batch, k, to.Runs, points, j.Report(b.Number)); err != nil {
-				return err
-			}
-			continue
-		}
-		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
-		if s.custom != nil {
-			if err := q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := q.CountUniqs(&b.Batch, k, to.Runs, points); err != nil {
-			return err
-		}
-		if len(s.ordered) == 0 {
-			continue
-		}
-		o := launch.Order{Keys: to.keys, Begins: to.begins}
-		if err := q.OrderKeys(&b.Batch, k, o); err != nil {
-			return err
-		}
-		if merges(j.t) {
-			continue // until all batches are there
-		}
-		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, o, j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
-			return err
-		}
-	}
-	return j.product.made(j, q, b)
-}
-
-// samplesPerThread is the least number of samples that a thread goes through: finding the first one
-// takes as long as some dozens.
-const samplesPerThread = 256
-
-// mostPerThread is the most buckets that a thread goes through to have as many, as it must say of each
-// that it is empty.
-const mostPerThread = 1024
-
-// perThread is the number of buckets that a thread goes through: as many as leave enough threads
-// for the device, and have enough samples.
-func (j *job) perThread(b *layout.Part) uint32 {
-	places, buckets := uint32(len(b.Sizes)*layout.Lanes), j.buckets.Count
-	parts := max(1, j.ThreadGoal/places)
-	ofSeries := max(1, uint64(b.Total.Samples)/uint64(places))
-	enough := min(mostPerThread, (samplesPerThread*uint64(buckets)+ofSeries-1)/ofSeries)
-	return max((buckets+parts-1)/parts, uint32(enough), (buckets+launch.MaxGridY-1)/launch.MaxGridY, 1)
-}
 
 // Reduce implements pipeline.Program.
 func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }

@@ -3,6 +3,9 @@ package resampling
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -37,16 +40,41 @@ func definitionsOf(p *resample.Plan) (all []*aggregate.Definition) {
 	return all
 }
 
-// programsOf are the programs of a plan, which are not loaded.
-func programsOf(p *resample.Plan) programs {
+// programsOf are the programs of a task, with the kernels that this needs, which are not loaded.
+func programsOf(t *resample.Task) programs {
 	all := programs{}
-	for _, d := range definitionsOf(p) {
-		if code, _ := custom.PortableOf(d); code != nil && all[d] == nil {
-			translate := func(kernel []byte) []byte { return ptx.Translate(kernel, code) }
-			all[d] = &program{Portable: code, launched: launch.Program{
-				Hash: code.Hash(), Kernels: launch.CustomKernels(code.Merge != nil), Translate: translate,
-			}}
+	need := func(d *aggregate.Definition, kernels ...launch.Kernel) {
+		code, _ := custom.PortableOf(d)
+		if code == nil {
+			return
 		}
+		p := all[d]
+		if p == nil {
+			translate := func(kernel []byte) []byte { return ptx.Translate(kernel, code) }
+			p = &program{Portable: code, launched: launch.Program{Hash: code.Hash(), Translate: translate}}
+			all[d] = p
+		}
+		for _, k := range kernels {
+			if !slices.Contains(p.launched.Kernels, k) {
+				p.launched.Kernels = append(p.launched.Kernels, k)
+			}
+		}
+	}
+	merging := []launch.Kernel{launch.CustomMergeKernel, launch.CustomValuesKernel}
+	runs := launch.CustomRunsKernel
+	if fuses(t, sourcesOf(t, nil)) {
+		runs = launch.CustomFusedKernel
+		if t.Selection.Has(chunkenc.EncXOR2) {
+			runs = launch.CustomFusedMixedKernel
+		}
+	}
+	for _, a := range t.Aggregates {
+		if need(a.Definition, runs); merges(t) {
+			need(a.Definition, merging...)
+		}
+	}
+	if t.Reaggregate != nil {
+		need(t.Reaggregate, merging...)
 	}
 	return all
 }
@@ -76,18 +104,18 @@ func (all programs) release(m *pipeline.Machine) error {
 	return errors.Join(errs...)
 }
 
-// Load loads the kernels that a plan needs and a machine lacks, for the requests to come.
-func Load(m *pipeline.Machine, p *resample.Plan) error {
-	all := programsOf(p)
+// Load loads the kernels that a task needs and a machine lacks, for the requests to come.
+func Load(m *pipeline.Machine, t *resample.Task) error {
+	all := programsOf(t)
 	if err := all.hold(m); err != nil {
 		return err
 	}
 	return all.release(m)
 }
 
-// Compiles reports whether a machine lacks some kernels that a plan needs.
-func Compiles(m *pipeline.Machine, p *resample.Plan) bool {
-	for _, of := range programsOf(p) {
+// Compiles reports whether a machine lacks some kernels that a task needs.
+func Compiles(m *pipeline.Machine, t *resample.Task) bool {
+	for _, of := range programsOf(t) {
 		if !m.Programs.Loaded(&of.launched) {
 			return true
 		}

@@ -61,7 +61,7 @@ var fusedLongest = 1.0
 // which its bucket begins, so that buckets longer than chunks would leave most threads without
 // one. It does not change a bit of the answer.
 func fuses(t *resample.Task, sources []source) bool {
-	if len(sources) != 1 || sources[0].custom != nil || sources[0].Differences || len(sources[0].ordered) > 0 || !t.Grid.Apart() {
+	if len(sources) != 1 || sources[0].Differences || len(sources[0].ordered) > 0 || !t.Grid.Apart() {
 		return false
 	}
 	return t.Grid.Longest() <= int64(fusedLongest*float64(layout.ChunkSpan(t.Selection)))

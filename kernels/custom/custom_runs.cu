@@ -9,28 +9,16 @@
 //   state is in registers.
 // Bytes per sample: reads 16, in rows of 256 a warp. Writes 4 a run, and 8 a field or a result.
 // Operations per sample: those of the program, and 6 to find out whether it is the bucket's.
-#include "../values/step_range.h"
 #include "../resample/run.h"
-#include "custom.h"
+#include "custom_run.h"
 
 const u32 kCustomAhead = 4;  // samples loaded at once
 
-// A run of which the program has the state.
-struct CustomRun {
-  u32 n;
-  double last;
-  i64 last_at;
-
-  DEVICE void add(i64 t, double v) {
-    custom_add(v, t, last, last_at, n);
-    n++;
-    last = v;
-    last_at = t;
-  }
-};
+// 96 registers a thread, of which a program with many fields takes no notice.
+#define CUSTOM_THREADS MAX_THREADS_AND_BLOCKS(128, 5)
 
 template <bool differences>
-DEVICE u32 custom_runs_of(const RunsJob& job, u32* __restrict__ n, double* __restrict__ fields, u64 cells, double* __restrict__ found) {
+DEVICE u32 custom_runs_of(const RunsJob& job, const CustomStates& out) {
   const Buckets& buckets = job.buckets;
   const Columns& c = job.c;
   Source in = source_from<differences>(job, buckets.start(job.mine.from));
@@ -39,15 +27,15 @@ DEVICE u32 custom_runs_of(const RunsJob& job, u32* __restrict__ n, double* __res
     i64 start = buckets.start(k), end = buckets.end(k);
     if (in.at.t >= end) {
       u32 has = in.at.t == kNever ? job.mine.to : buckets.round_timestamp(in.at.t);
-      for (; k < has && k < job.mine.to; k++) n[job.cell(k)] = 0;
+      for (; k < has && k < job.mine.to; k++) out.n[job.cell(k)] = 0;
       continue;
     }
     while (in.at.t < start) {
       in.value<differences>(value_at(in.at, c));
       next(in.at, c);
     }
-    CustomRun r{0, 0, 0};
-    custom_begin();
+    CustomRun r;
+    r.begin();
     while (in.at.t < end) {
       Walker& w = in.at;
       if (w.i + kCustomAhead >= w.n) {
@@ -75,26 +63,19 @@ DEVICE u32 custom_runs_of(const RunsJob& job, u32* __restrict__ n, double* __res
       w.i += passed;
       w.at += passed * 32;
     }
-    u64 cell = job.cell(k);
-    n[cell] = r.n;
-    if (r.n > 0) {
-      runs++;
-      if (found) {
-        found[cell] = custom_result(start, end);
-      } else {
-        custom_store(fields + cell, cells);
-      }
-    }
+    runs += r.n > 0;
+    r.end(out, job.cell(k), start, end);
     k++;
     if (!job.apart && k < job.mine.to) in = source_again<differences>(job, buckets.start(k));
   }
   return runs;
 }
 
-KERNEL MAX_THREADS(128) custom_runs(RUNS_PARAMETERS, u32* __restrict__ n, double* __restrict__ fields, u64 cells,
+KERNEL CUSTOM_THREADS custom_runs(RUNS_PARAMETERS, u32* __restrict__ n, double* __restrict__ fields, u64 cells,
                                     double* __restrict__ found, u32* __restrict__ points) {
   RunsJob job = RUNS_JOB;
   if (!job.owns(tiles)) return;
-  u32 runs = job.differences ? custom_runs_of<true>(job, n, fields, cells, found) : custom_runs_of<false>(job, n, fields, cells, found);
+  CustomStates out{n, fields, cells, found};
+  u32 runs = job.differences ? custom_runs_of<true>(job, out) : custom_runs_of<false>(job, out);
   if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
 }

@@ -36,6 +36,8 @@
 #include "../resample/run_rows.cu"
 #include "../resample/square_terms.cu"
 #include "../resample/state_values.cu"
+#include "../custom/custom_fused.cu"
+#include "../custom/custom_fused_mixed.cu"
 #include "../custom/custom_merge.cu"
 #include "../custom/custom_runs.cu"
 #include "../custom/custom_values.cu"
@@ -84,6 +86,8 @@
   X(run_rows, true) \
   X(square_terms, false) \
   X(state_values, false) \
+  X(custom_fused, false) \
+  X(custom_fused_mixed, false) \
   X(custom_merge, false) \
   X(custom_runs, false) \
   X(custom_values, false) \

@@ -61,8 +61,8 @@ type gpu interface {
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
-	Compiles(p *resample.Plan) bool
-	Compile(p *resample.Plan)
+	Compiles(t *resample.Task) bool
+	Compile(t *resample.Task)
 	Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (resampling.Outcome, error)
 }
 

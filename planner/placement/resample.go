@@ -34,8 +34,8 @@ func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	}
 	size := SizeOfTask(t)
 	e, reason := p.estimate(&size, t.Selection, g, forced)
-	if reason == "" && !forced && e[Device]+compiling >= e[Cores] && g.Compiles(t.Plan) {
-		g.Compile(t.Plan)
+	if reason == "" && !forced && e[Device]+compiling >= e[Cores] && g.Compiles(t) {
+		g.Compile(t)
 		reason = reasonCompiling
 	}
 	if reason != "" {

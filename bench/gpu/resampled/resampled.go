@@ -20,6 +20,8 @@ import (
 	"github.com/promwarp/promwarp/bench/gpu/measure"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/resample/custom"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -54,7 +56,27 @@ var requests = []struct{ name, fields string }{
 	{"eight of each", "every=1h&aggregates=" + eight},
 	{"eight, median and 95pct of each", "every=1h&aggregates=" + eight + "," + order},
 	{"eight of each, of 5 min", "every=5m&aggregates=" + eight},
+	{"custom mean by job", "every=5m&by=job&aggregates=plain_mean"},
+	{"mean and custom mean by job", "every=5m&by=job&aggregates=mean,plain_mean"},
+	{"custom mean of each", "every=1h&aggregates=plain_mean"},
+	{"custom steps by job, with times", "every=5m&by=job&aggregates=steps"},
+	{"custom mean of maxima by job", "every=5m&by=job&aggregates=max&reaggregate=plain_mean"},
 	{"median and 95pct of each, of 5 min", "every=5m&aggregates=" + order},
+}
+
+// customs are custom aggregates of requests: one with a state as large as that of a mean, and one that
+// reads times and the sample before.
+var customs = []custom.Source{
+	{
+		Name: "plain_mean", State: map[string]string{"sum": "0", "n": "0"}, Result: "sum / n",
+		Add:   map[string]string{"sum": "sum + v", "n": "n + 1"},
+		Merge: map[string]string{"sum": "a.sum + b.sum", "n": "a.n + b.n"},
+	},
+	{
+		Name: "steps", State: map[string]string{"area": "0", "most": "-inf", "rose": "false"}, Result: "rose ? area / 1000 : most",
+		Add:   map[string]string{"area": "area + (v + prev_v) / 2 * (t - prev_t)", "most": "max(most, abs(v - prev_v))", "rose": "rose || v > prev_v"},
+		Merge: map[string]string{"area": "a.area + b.area", "most": "max(a.most, b.most)", "rose": "a.rose || b.rose"},
+	},
 }
 
 // Row is how long one request takes, medians in ms.
@@ -158,7 +180,11 @@ func (o Options) plan(fields string) (*resample.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := resample.Parse(f, time.Now(), resample.Known{Parser: parser.NewParser(parser.Options{})})
+	known, err := custom.AddTo(aggregate.Library{}, customs)
+	if err != nil {
+		return nil, err
+	}
+	r, err := resample.Parse(f, time.Now(), resample.Known{Parser: parser.NewParser(parser.Options{}), Aggregates: known})
 	if err != nil {
 		return nil, err
 	}

@@ -28,12 +28,13 @@ var simple = map[custom.Op]string{
 	custom.And: "and.pred", custom.Or: "or.pred", custom.Not: "not.pred",
 }
 
-// registers declares those of a block with a code, of which %cq0, %cq1 and %cy are for what takes
+// registers declares those of a block with a code, of which %cq, %cy and %cb are for what takes
 // several instructions.
 func (t *translation) registers(c *custom.Code) {
 	t.line(".reg .f64 %%cx<%d>;", len(c.Instrs))
 	t.line(".reg .pred %%cp<%d>;", len(c.Instrs))
 	t.line(".reg .f64 %%cy;")
+	t.line(".reg .b64 %%cb<2>;")
 	t.line(".reg .pred %%cq<2>;")
 }
 
@@ -106,7 +107,10 @@ func (t *translation) extreme(d, a, b, low, high register, zeros string) {
 	t.line("setp.lt.f64 %%cq1, %s, %s;", low, high)
 	t.line("or.pred %%cq0, %%cq0, %%cq1;")
 	t.line("setp.ltu.f64 %%cq1, %s, %s;", high, low)
-	t.line("%s.b64 %%cy, %s, %s;", zeros, a, b)
+	t.line("mov.b64 %%cb0, %s;", a)
+	t.line("mov.b64 %%cb1, %s;", b)
+	t.line("%s.b64 %%cb0, %%cb0, %%cb1;", zeros)
+	t.line("mov.b64 %%cy, %%cb0;")
 	t.line("selp.f64 %%cy, %s, %%cy, %%cq1;", b)
 	t.line("selp.f64 %s, %s, %%cy, %%cq0;", d, a)
 }

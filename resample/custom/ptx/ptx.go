@@ -31,13 +31,21 @@ import (
 // Others is the number of states that a thread has besides its own, as kernels/custom/custom.h has it.
 const Others = 4
 
+// fewFields is the most fields of programs that fit into the registers which kernels are divided
+// among their threads for.
+const fewFields = 4
+
 // Translate puts a program into the PTX of a kernel. It panics if the kernel merges and the program
 // cannot, or where the kernel has a place that is not known.
 func Translate(kernel []byte, p *custom.Portable) []byte {
 	t := &translation{Portable: p}
 	entry := bytes.Index(kernel, []byte("\n.visible .entry "))
 	begin := entry + bytes.Index(kernel[entry:], []byte("\n{\n")) + len("\n{\n")
-	t.Write(kernel[:begin])
+	for line := range bytes.Lines(kernel[:begin]) {
+		if len(p.Start) <= fewFields || !bytes.HasPrefix(line, []byte(".minnctapersm")) {
+			t.Write(line)
+		}
+	}
 	t.line(".reg .f64 %%cs<%d>;", len(p.Start))
 	for j := range Others {
 		t.line(".reg .f64 %%co%d_<%d>;", j, len(p.Start))

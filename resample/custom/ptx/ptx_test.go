@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,7 @@ func Example() {
 	//	.reg .f64 %cx<4>;
 	//	.reg .pred %cp<4>;
 	//	.reg .f64 %cy;
+	//	.reg .b64 %cb<2>;
 	//	.reg .pred %cq<2>;
 	//	mov.f64 %cx0, %cs0;
 	//	mov.f64 %cx1, %fd1;
@@ -63,8 +65,12 @@ func Example() {
 // the host driver finds each register declared, with the types that its instructions take.
 func load(t testing.TB, dev *cuda.Device, p *custom.Portable, about any) {
 	programs := launch.Programs{Device: dev}
+	of := launch.Custom
+	if p.Merge == nil {
+		of = []launch.Kernel{launch.CustomRunsKernel, launch.CustomFusedKernel}
+	}
 	_, err := programs.Hold(&launch.Program{
-		Kernels: launch.CustomKernels(p.Merge != nil), Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
+		Kernels: of, Translate: func(k []byte) []byte { return ptx.Translate(k, p) },
 	})
 	require.NoError(t, err, "%+v", about)
 	require.NoError(t, dev.Do(programs.Unload))
@@ -81,9 +87,12 @@ func TestRandom(t *testing.T) {
 	for i := range custom.MaxFields {
 		f := fmt.Sprint("f", i)
 		large.State[f], large.Merge[f] = "0", fmt.Sprintf("a.%s + b.%s * a.f0", f, f)
-		large.Add[f] = fmt.Sprintf("%s + max(v / %d, sqrt(prev_v), t - prev_t) * f%d - floor(%s)", f, i+2, (i+1)%custom.MaxFields, f)
+		large.Add[f] = fmt.Sprintf("first ? v : %s + max(v / %d, sqrt(prev_v), t - prev_t) * f%d - floor(%s) / v * f0", f, i+2, (i+1)%custom.MaxFields, f)
 	}
-	load(t, dev, portable(t, large), large)
+	p, began := portable(t, large), time.Now()
+	require.Greater(t, p.Work(), 150)
+	load(t, dev, p, large)
+	t.Logf("all kernels of %d instructions a sample: %v", p.Work(), time.Since(began))
 }
 
 // TestUntranslated: PTX that has places still does not load.
