@@ -1,6 +1,6 @@
 // PromQL: panels that share a time range.
 import { useState } from 'preact/hooks';
-import { change, changePanel, get, newPanel, recall, remember, useStore } from '../lib/store';
+import { change, changePanel, examples, get, newPanel, recall, remember, useStore } from '../lib/store';
 import { Controls, Picker } from '../parts/picker';
 import { Panel } from '../parts/panel';
 
@@ -36,15 +36,16 @@ function Past({ use }: { use: (expr: string) => void }) {
     remember('saved', all);
     setSaved(all);
   };
-  const recent = recall<string[]>('past', []).filter((e) => !saved.includes(e));
-  const list = (title: string, all: string[], verb: string, act: (e: string) => void) => all.length > 0 && (
+  const offered = examples();
+  const recent = recall<string[]>('past', []).filter((e) => !saved.includes(e) && !offered.includes(e));
+  const list = (title: string, all: string[], verb?: string, act?: (e: string) => void) => all.length > 0 && (
     <section class="panel sheet">
       <h3>{title}</h3>
       <ul>
         {all.map((e) => (
           <li key={e}>
             <button class="expr" onClick={() => use(e)}><code>{e}</code></button>
-            <button class="link" aria-label={`${verb} ${e}`} onClick={() => act(e)}>{verb}</button>
+            {verb && <button class="link" aria-label={`${verb} ${e}`} onClick={() => act!(e)}>{verb}</button>}
           </li>
         ))}
       </ul>
@@ -53,8 +54,9 @@ function Past({ use }: { use: (expr: string) => void }) {
   return (
     <div class="past">
       {list('Saved', saved, 'Forget', (e) => save(saved.filter((x) => x !== e)))}
+      {list('Examples', offered)}
       {list('Recent', recent, 'Save', (e) => save([...saved, e]))}
-      {!saved.length && !recent.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
+      {!saved.length && !recent.length && !offered.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
     </div>
   );
 }
