@@ -73,6 +73,7 @@ test('dragging zooms, and Back leads out again', async () => {
 
 test('the calendar and the texts choose a range', async () => {
   page = await openPage(world, at('query'));
+  await editor().waitFor(); // then keys are listened to
   await page.keyboard.press('t');
   const dialog = page.getByRole('dialog', { name: 'Time range' });
   await dialog.locator('.days button:not(:disabled)').last().click();
