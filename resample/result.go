@@ -62,7 +62,7 @@ func (r *Result) giveBack() {
 
 // bytes is the memory of the result.
 func (r *Result) bytes() int64 {
-	n := r.Plan.bytes() + int64(len(r.Series))*int64(unsafe.Sizeof(Series{}))
+	n := r.Plan.bytes() + seriesBytes*int64(len(r.Series))
 	for i := range r.Series {
 		var last []int32
 		for _, row := range r.Series[i].Rows {
@@ -78,6 +78,8 @@ func (r *Result) bytes() int64 {
 
 // bytes is the memory of the plan, and of the buckets that rows share.
 func (p *Plan) bytes() int64 { return bucket.SizeBytes(p.Grid.N()) + 4*int64(p.Grid.N()) }
+
+const seriesBytes = int64(unsafe.Sizeof(Series{}))
 
 // rowBytes is the memory of a row of so many values, besides its buckets.
 func rowBytes(values int) int64 { return int64(unsafe.Sizeof(Row{})) + 8*int64(values) }

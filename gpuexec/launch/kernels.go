@@ -39,6 +39,7 @@ const (
 	CountUniqsKernel
 	FusedRunsKernel
 	FusedRunsMixedKernel
+	GroupDistinctKernel
 	GroupOrderKernel
 	MergeRunsKernel
 	OrderKeysKernel
@@ -46,6 +47,7 @@ const (
 	RunRowsKernel
 	SquareTermsKernel
 	StateValuesKernel
+	ValueKeysKernel
 	CustomFusedKernel
 	CustomFusedMixedKernel
 	CustomMergeKernel
@@ -91,6 +93,7 @@ var names = [numKernels]string{
 	CountUniqsKernel:             "count_uniqs",
 	FusedRunsKernel:              "fused_runs",
 	FusedRunsMixedKernel:         "fused_runs_mixed",
+	GroupDistinctKernel:          "group_distinct",
 	GroupOrderKernel:             "group_order",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
@@ -98,6 +101,7 @@ var names = [numKernels]string{
 	RunRowsKernel:                "run_rows",
 	SquareTermsKernel:            "square_terms",
 	StateValuesKernel:            "state_values",
+	ValueKeysKernel:              "value_keys",
 	CustomFusedKernel:            "custom_fused",
 	CustomFusedMixedKernel:       "custom_fused_mixed",
 	CustomMergeKernel:            "custom_merge",
@@ -119,7 +123,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{AddSquaresKernel, CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel}
+	Resample = []Kernel{AddSquaresKernel, CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupDistinctKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
 	Custom   = []Kernel{CustomFusedKernel, CustomFusedMixedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
@@ -611,6 +615,25 @@ func (p *FusedRunsMixed) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
+// GroupDistinct has the parameters of the kernel group_distinct: see kernels/resample/group_distinct.cu.
+type GroupDistinct struct {
+	N        cuda.Pointer // const u32*
+	Begins   cuda.Pointer // const u32*
+	Keys     cuda.Pointer // const u64*
+	TileRows cuda.Pointer // const u64*
+	Members  cuda.Pointer // const u32*
+	First    cuda.Pointer // const u32*
+	Groups   uint32
+	Buckets  uint32
+	GroupN   cuda.Pointer // const u32*
+	Out      cuda.Pointer // double*
+}
+
+// Launch puts the kernel on a queue.
+func (p *GroupDistinct) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(GroupDistinctKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.GroupN), uint64(p.Out))
+}
+
 // GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
 type GroupOrder struct {
 	N          cuda.Pointer // const u32*
@@ -736,6 +759,22 @@ type StateValues struct {
 // Launch puts the kernel on a queue.
 func (p *StateValues) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(StateValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Parts), uint64(p.Aggregate), uint64(p.Out))
+}
+
+// ValueKeys has the parameters of the kernel value_keys: see kernels/resample/value_keys.cu.
+type ValueKeys struct {
+	N       cuda.Pointer // const u32*
+	Values  cuda.Pointer // const double*
+	Cells   uint64
+	Buckets uint32
+	Keys    cuda.Pointer // u64*
+	Begins  cuda.Pointer // u32*
+	OneN    cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *ValueKeys) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(ValueKeysKernel, grid, block, uint64(p.N), uint64(p.Values), uint64(p.Cells), uint64(p.Buckets), uint64(p.Keys), uint64(p.Begins), uint64(p.OneN))
 }
 
 // CustomFused has the parameters of the kernel custom_fused: see kernels/custom/custom_fused.cu.

@@ -100,21 +100,44 @@ type GroupRuns struct {
 	GroupN          cuda.Pointer // uint32 a group and bucket: samples
 }
 
-// groupOrderLeast is the most places of a group, on average, for the smallest blocks of group_order.
+// groupOrderLeast is the most places of a group, on average, for the smallest blocks.
 const groupOrderLeast = 64
 
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	threads := uint32(abi.GroupOrderBlock)
-	if r.Places <= groupOrderLeast*r.Groups {
-		threads = abi.RowsBlock
-	}
 	p := GroupOrder{
 		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
 		Buckets: r.Buckets, Quantiles: quantiles, Statistics: statistics, GroupN: r.GroupN, Out: out,
 	}
-	return p.Launch(q, cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)}, cuda.Size{X: threads})
+	return p.Launch(q, r.grid(), r.block())
+}
+
+// GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
+// each group and bucket.
+func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
+	p := GroupDistinct{
+		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
+		Buckets: r.Buckets, GroupN: r.GroupN, Out: out,
+	}
+	return p.Launch(q, r.grid(), r.block())
+}
+
+// ValueKeys puts making keys of float64 values, one a run of a batch, on the queue: each run has one
+// key in a row of its bucket, as GroupRuns has them.
+func (q Queue) ValueKeys(of Runs, values cuda.Pointer, buckets uint32, to GroupRuns) error {
+	p := ValueKeys{N: of.N, Values: values, Cells: of.Cells, Buckets: buckets, Keys: to.Keys, Begins: to.Begins, OneN: to.N}
+	return p.Launch(q, cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}, cuda.Size{X: abi.ResultBlock})
+}
+
+// grid and block are those of kernels of which a block owns a group at a bucket.
+func (r *GroupRuns) grid() cuda.Size { return cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)} }
+
+func (r *GroupRuns) block() cuda.Size {
+	if r.Places <= groupOrderLeast*r.Groups {
+		return cuda.Size{X: abi.RowsBlock}
+	}
+	return cuda.Size{X: abi.GroupOrderBlock}
 }
 
 // runsParameters are what kernels over the runs of a batch are given.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,8 +101,7 @@ func TestRandomCustom(t *testing.T) {
 		d, err := s.Compile()
 		require.NoError(t, err)
 		if strings.Contains(form, "reaggregate=") && d.Reaggregates && s.Merge != nil {
-			form += "&reaggregate=random"
-			form = strings.NewReplacer("&reaggregate=sum", "", "&reaggregate=std", "", "&reaggregate=mean", "", "&reaggregate=max", "").Replace(form)
+			form = regexp.MustCompile("reaggregate=[a-z]+").ReplaceAllString(form, "reaggregate=random")
 			again++
 		}
 		if reason := Suits(planned(t, form, s)); reason != "" {

@@ -51,6 +51,10 @@ func (p *groups) take(j *job) {
 		slot.fields = j.Take(8 * fields * p.cells(j))
 		p.slots = append(p.slots, slot)
 	}
+	if r := j.t.Reaggregate; r != nil && r.Name == "median" {
+		p.order = &order{again: len(p.slots)}
+		p.order.take(j)
+	}
 	if merges(j.t) && slices.ContainsFunc(j.sources, func(s source) bool { return len(s.ordered) > 0 }) {
 		p.order = &order{}
 		p.order.take(j)
@@ -65,7 +69,7 @@ func (p *groups) fetched(j *job) {
 	each := 8 * p.cells(j)
 	for s := range p.slots {
 		slot := &p.slots[s]
-		if p.order != nil {
+		if p.order != nil && p.order.again == 0 {
 			slot.found = j.Take(each * len(j.sources[s].ordered))
 			for i, a := range j.sources[s].ordered {
 				p.values[a] = layout.Section{At: slot.found.At + i*each, Size: each}
@@ -134,6 +138,11 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 		if err != nil {
 			return err
 		}
+		if p.order != nil && p.order.again > 0 {
+			if err := q.ValueKeys(from.Runs, values, j.buckets.Count, p.order.at(j, i, b)); err != nil {
+				return err
+			}
+		}
 		switch {
 		case s.custom != nil:
 			err = q.Of(s.custom.kernels).CustomMerge(from.Runs, j.buckets.Count, b.Groups, values, to)
@@ -186,6 +195,12 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 			}
 		}
 		for _, a := range slot.outputs {
+			if p.order != nil && p.order.again > 0 {
+				if err := p.order.median(j, q, i, j.At(slot.n), j.At(p.values[a])); err != nil {
+					return err
+				}
+				continue
+			}
 			if p.order != nil && ordered(j.t.Aggregates[a]) {
 				continue
 			}

@@ -19,7 +19,7 @@ var (
 var (
 	layouts = []string{"every=1m", "every=7s", "every=5m&closed=right", "every=1m&period=150s", "every=1m&period=150s&closed=right", "every=1m&period=20s&label=right", "every=90s&offset=13s&origin=1111.5",
 		"every=1d&timezone=Europe/Berlin", "every=1d&timezone=America/Havana&closed=right", "every=1w", "every=1M&timezone=Australia/Lord_Howe", "every=1d&period=1w&timezone=Europe/Berlin", "every=1M&period=1w", "every=1y"}
-	groupings = []string{"", "", "&by=job", "&without=i", "&by=", "&by=job&reaggregate=sum", "&reaggregate=std", "&reaggregate=mean&by=job", "&reaggregate=max&without=job"}
+	groupings = []string{"", "", "&by=job", "&without=i", "&by=", "&by=job&reaggregate=sum", "&reaggregate=std", "&reaggregate=mean&by=job", "&reaggregate=max&without=job", "&by=job&reaggregate=median", "&reaggregate=median"}
 	fillings  = []string{"", "", "&fill=null", "&fill=prev", "&fill=linear", "&fill=-1.5"}
 	sets      = []string{
 		"count", "sum,mean", "median,95pct,0pct,100pct,33.3pct,99pct", "nunique,median", "count,max,median,rate:median,rate:99.9pct", "min,max,range", "first,last", "std,var", "time_weighted_mean", "mean", "rate:sum,rate:max",

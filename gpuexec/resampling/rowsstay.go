@@ -39,9 +39,10 @@ func (p *rows) back(j *job, c *cuda.Context, s *pipeline.Slot) error {
 		}
 	}
 	p.last = s.Returned
+	values := p.sections(j, b)[len(j.sources):]
 	for k, to := range b.Lent {
 		from, n := k*each, min(each, len(b.Series)-k*each)
-		for a, of := range p.sections(j, b)[len(j.sources):] {
+		for a, of := range values {
 			if err := c.CopyOut(to.Bytes()[a*each*of.each:][:n*of.each], of.at+cuda.Pointer(from*of.each), s.Stream); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package resampling
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -16,7 +17,7 @@ type source struct {
 	resample.Source
 	fields    int            // that are stored of a state
 	custom    *program       // that makes the states, or nil
-	ordered   []int          // aggregates of the request that are of the order of values
+	ordered   []int          // aggregates of the request that are of the order of values, quantiles first
 	quantiles layout.Section // float64, one for each of them
 }
 
@@ -48,6 +49,9 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 				s.ordered = append(s.ordered, a)
 			}
 		}
+		slices.SortStableFunc(s.ordered, func(a, b int) int {
+			return cmp.Compare(quantileOf(t.Aggregates[b]), quantileOf(t.Aggregates[a]))
+		})
 		all = append(all, s)
 	}
 	return all

@@ -64,7 +64,7 @@ func Suits(p *resample.Plan) string {
 		}
 	}
 	if r := p.Reaggregate; r != nil {
-		if _, ok := aggregates[r.Name]; !ok && r.Own == nil {
+		if _, ok := aggregates[r.Name]; !ok && r.Name != "median" && r.Own == nil {
 			return fmt.Sprintf("aggregating again by %s is not on the GPU yet", r.Name)
 		}
 	}
@@ -79,13 +79,9 @@ func SuitsTask(t *resample.Task) string {
 	case t.Selection.NumSeries() > 1<<28:
 		return "it has too many series"
 	}
-	if slices.ContainsFunc(t.Aggregates, ordered) {
-		switch {
-		case merges(t) && slices.ContainsFunc(t.Aggregates, func(a aggregate.Aggregate) bool { return a.Name == "nunique" }):
-			return "the aggregate nunique of groups is not on the GPU yet"
-		case !merges(t) && t.Selection.NumSamples() > abi.LongestRun*int64(len(t.GroupOf))*int64(t.Grid.N()):
-			return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
-		}
+	most := abi.LongestRun * int64(len(t.GroupOf)) * int64(t.Grid.N())
+	if !merges(t) && slices.ContainsFunc(t.Aggregates, ordered) && t.Selection.NumSamples() > most {
+		return fmt.Sprintf("runs of more than %d samples are not sorted on the GPU", abi.LongestRun)
 	}
 	return Suits(t.Plan)
 }

@@ -29,6 +29,7 @@
 #include "../resample/count_uniqs.cu"
 #include "../resample/fused_runs.cu"
 #include "../resample/fused_runs_mixed.cu"
+#include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
 #include "../resample/merge_runs.cu"
 #include "../resample/order_keys.cu"
@@ -36,6 +37,7 @@
 #include "../resample/run_rows.cu"
 #include "../resample/square_terms.cu"
 #include "../resample/state_values.cu"
+#include "../resample/value_keys.cu"
 #include "../custom/custom_fused.cu"
 #include "../custom/custom_fused_mixed.cu"
 #include "../custom/custom_merge.cu"
@@ -79,6 +81,7 @@
   X(count_uniqs, false) \
   X(fused_runs, false) \
   X(fused_runs_mixed, false) \
+  X(group_distinct, true) \
   X(group_order, true) \
   X(merge_runs, true) \
   X(order_keys, false) \
@@ -86,6 +89,7 @@
   X(run_rows, true) \
   X(square_terms, false) \
   X(state_values, false) \
+  X(value_keys, false) \
   X(custom_fused, false) \
   X(custom_fused_mixed, false) \
   X(custom_merge, false) \

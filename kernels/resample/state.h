@@ -37,6 +37,16 @@ struct States {
   u64 cells;
   Parts parts;
 
+  // The number of fields before those of a part.
+  DEVICE u32 first_field(Parts part) const {
+    u32 f = 0;
+    if (part > kSumPart && (parts & kSumPart)) f += 2;
+    if (part > kExtremesPart && (parts & kExtremesPart)) f += 2;
+    if (part > kEndsPart && (parts & kEndsPart)) f += 4;
+    if (part > kSquaresPart && (parts & kSquaresPart)) f++;
+    return f;
+  }
+
   DEVICE double* field(u64 i, u32& f) const { return fields + (f++) * cells + i; }
 
   DEVICE RunState load(u64 i, Parts wanted) const {

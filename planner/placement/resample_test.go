@@ -88,6 +88,7 @@ func TestResampleCustom(t *testing.T) {
 		return r
 	}
 	ask := func(field string, choice resample.Choice) *resample.Result {
+		p.model.Store(newModel(constants)) // whatever requests before this one took
 		got, err := resample.New(resample.Options{Accelerator: p}).Run(t.Context(), synthetic.Storage{Selection: counters(t, 2000)}, planned(field, choice))
 		require.NoError(t, err)
 		return got
@@ -98,7 +99,7 @@ func TestResampleCustom(t *testing.T) {
 	task := &resample.Task{Plan: planned("0", resample.ChooseBySize), Selection: sel, GroupOf: make([]int32, 2000), Groups: 1}
 	require.Eventually(t, func() bool { return !gpus[0].Compiles(task) }, time.Minute, time.Millisecond)
 	got := ask("0", resample.ChooseBySize)
-	require.Equal(t, "gpu", got.Work.Executor)
+	require.Equal(t, "gpu", got.Work.Executor, got.Work.Reason)
 	require.Equal(t, "compile", got.Work.Stages[3].Name)
 	require.Equal(t, ask("0", resample.ChooseCores).Series, got.Series)
 	require.Equal(t, "gpu", ask("1", resample.ChooseGPU).Work.Executor)
