@@ -188,6 +188,9 @@ test('samples are resampled and downloaded', async () => {
   assert.ok(rows.length > 4);
   assert.equal((await download('Parquet')).subarray(0, 4).toString(), 'PAR1');
   assert.equal((await download('Arrow')).readUInt32LE(0), 0xffffffff);
+  await page.getByLabel('Group by').fill('()');
+  await page.getByRole('button', { name: 'Resample' }).first().click();
+  await waitFor('one group', async () => (await page.locator('.legend tbody tr').count()) === 2);
   await page.getByLabel('Every').fill('often');
   await page.getByRole('button', { name: 'Resample' }).first().click();
   await page.getByRole('alert').waitFor();

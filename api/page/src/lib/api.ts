@@ -34,7 +34,7 @@ export function form(fields: Fields): URLSearchParams {
   const out = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) {
     for (const v of Array.isArray(value) ? value : [value]) {
-      if (v !== undefined && v !== '') out.append(name, v);
+      if (v !== undefined) out.append(name, v);
     }
   }
   return out;
