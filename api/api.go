@@ -99,6 +99,8 @@ type Options struct {
 
 	// Dropper is what /api/v1/admin/cache/drop asks. nil when that is disabled.
 	Dropper Dropper
+	// Examples are queries that the page offers.
+	Examples []string
 	// Cancel lets /api/v1/admin/queries/cancel cancel queries.
 	Cancel bool
 	// Caches are what the caches have, of each at most so many selectors; nil is nothing.

@@ -65,7 +65,7 @@ func postOrPut(h http.Handler) http.Handler {
 func (a *API) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	if page.Wanted(r) {
-		page.Index(w, r)
+		page.Index(w, r, a.o.Examples)
 		return
 	}
 	respond.Text(w, http.StatusOK, `promwarp: fast PromQL in front of Prometheus

@@ -41,3 +41,17 @@ func TestContents(t *testing.T) {
 	require.Zero(t, got.Selectors[0].Bytes)
 	require.Nil(t, got.Selectors[0].Memory)
 }
+
+// TestSamplesSelected: what a query selects is counted in the statistics that its context carries.
+func TestSamplesSelected(t *testing.T) {
+	c := New(newMinutely(t, 3), Options{Tile: testTile, Now: at(now), HostBytes: DefaultHostBytes})
+	for range 2 { // fetched, then from memory
+		q, err := c.Querier(70*hour, 72*hour-1)
+		require.NoError(t, err)
+		var qs QueryStats
+		_, _, err = q.(selection.Querier).SelectChunks(WithStats(t.Context(), &qs), nil, named("m")...)
+		require.NoError(t, err)
+		require.EqualValues(t, 3*120, qs.Samples.Load())
+		require.NoError(t, q.Close())
+	}
+}

@@ -56,7 +56,11 @@ func (c *Cache) reader(mint, maxt int64) *reader {
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
-	return r.c.getFor(ctx, r.holds, mint, maxt, matchers)
+	sel, ws, err := r.c.getFor(ctx, r.holds, mint, maxt, matchers)
+	if qs := statsFrom(ctx); qs != nil && err == nil {
+		qs.Samples.Add(sel.SamplesAbout(mint, maxt))
+	}
+	return sel, ws, err
 }
 
 // Kept implements selection.Keeper.

@@ -57,6 +57,7 @@ type QueryStats struct {
 	Fetches       atomic.Int64 // requests to the upstream, the youngest stretch's included
 	SharedFetches atomic.Int64 // requests that another query had started already
 	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
+	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
 	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
 }
 

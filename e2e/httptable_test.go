@@ -4,7 +4,8 @@ package e2e
 const (
 	ownWords  = "an error says what promwarp has, or where to ask instead"
 	ownAnswer = "it is about the server that answers"
-	ownPage   = "promwarp has no pages: those of the upstream are at an address of their own"
+	ownPage   = "Prometheus's pages are the upstream's, at an address of their own"
+	onePage   = "a browser gets promwarp's page there, and whoever does not ask for HTML a list of doors"
 	headOfGet = "an answer to HEAD has the headers of one to GET"
 	mustAllow = "a refused method comes with those that are taken"
 	noPrefix  = "Prometheus leaves out /api/v1 here and leads to its page instead of the door"
@@ -298,6 +299,6 @@ var httpTable = []exchange{
 	// Pages.
 	{request: "GET /graph?g0.expr=up&g0.tab=1", differs: differences{"Location": ownPage, "body": ownPage}},
 	{request: "HEAD /graph"},
-	{request: "GET /", differs: differences{"status": ownAnswer, "Content-Type": ownAnswer, "Location": ownAnswer, "body": ownAnswer}},
-	{request: "HEAD /", differs: differences{"status": headOfGet, "Allow": headOfGet, "X-Content-Type-Options": headOfGet}},
+	{request: "GET /", differs: differences{"status": ownAnswer, "Content-Type": ownAnswer, "Location": ownAnswer, "body": ownAnswer, "Vary": onePage}},
+	{request: "HEAD /", differs: differences{"status": headOfGet, "Allow": headOfGet, "X-Content-Type-Options": headOfGet, "Vary": onePage}},
 }

@@ -20,3 +20,18 @@ func overlapping(cs []Chunk, mint, maxt int64) []Chunk {
 	}
 	return cs[lo:hi]
 }
+
+// countedSeries is of how many series SamplesAbout adds up the chunks.
+const countedSeries = 8
+
+// SamplesAbout is about how many samples the chunks that overlap mint to maxt (ms, both included)
+// have: those of some series are added up.
+func (s *Selection) SamplesAbout(mint, maxt int64) (n int64) {
+	series := min(s.NumSeries(), countedSeries)
+	for k := range series {
+		for _, c := range s.Overlapping(k*s.NumSeries()/series, mint, maxt) {
+			n += int64(c.Samples)
+		}
+	}
+	return n * int64(s.NumSeries()) / int64(max(series, 1))
+}

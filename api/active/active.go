@@ -121,7 +121,8 @@ type Request struct {
 	Since    time.Time `json:"since"`
 	Seconds  float64   `json:"seconds"` // since then
 	Waiting  bool      `json:"waiting"` // for its turn
-	// Tiles and bytes so far, of all upstreams.
+	// Samples that were selected, about, tiles and bytes so far, of all upstreams.
+	Samples      int64 `json:"samples"`
 	TilesKept    int64 `json:"tiles_kept"`
 	TilesFetched int64 `json:"tiles_fetched"`
 	FetchedBytes int64 `json:"fetched_bytes"`
@@ -149,6 +150,7 @@ func (l *List) Requests() []Request {
 
 // add adds what a cache has done.
 func (s *Request) add(c *cache.QueryStats) {
+	s.Samples += c.Samples.Load()
 	s.TilesKept += c.TilesHit.Load() + c.TilesSubsumed.Load()
 	s.TilesFetched += c.TilesFetched.Load()
 	s.FetchedBytes += c.FetchedBytes.Load()

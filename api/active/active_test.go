@@ -23,6 +23,7 @@ func TestList(t *testing.T) {
 			<-turn
 			Begun(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				StatsOf(r.Context()).Cache.FetchedBytes.Add(7)
+				StatsOf(r.Context()).Cache.Samples.Add(5)
 				<-r.Context().Done()
 				done <- context.Cause(r.Context())
 			})).ServeHTTP(w, r)
@@ -37,7 +38,7 @@ func TestList(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		close(turn)
 		synctest.Wait()
-		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Seconds: 3, FetchedBytes: 7}}, l.Requests())
+		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Seconds: 3, FetchedBytes: 7, Samples: 5}}, l.Requests())
 		require.False(t, l.Cancel(2))
 		require.True(t, l.Cancel(1))
 		require.ErrorIs(t, <-done, context.Canceled)

@@ -10,6 +10,8 @@ package page
 
 import (
 	"embed"
+	"fmt"
+	"html"
 	"net/http"
 	"path"
 	"strings"
@@ -51,13 +53,19 @@ func refused(parameters string) bool {
 	return false
 }
 
-// Index answers with the page itself. Browsers ask for it each time, since it names the assets of
-// this version.
-func Index(w http.ResponseWriter, r *http.Request) {
+// Index answers with the page itself, which offers the examples, queries in PromQL. Browsers ask for
+// it each time, since it names the assets of this version.
+func Index(w http.ResponseWriter, r *http.Request, examples []string) {
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cross-Origin-Opener-Policy", "same-origin")
 	answer(w, r, "index.html", "no-cache")
+	if r.Method == http.MethodHead {
+		return
+	}
+	for _, query := range examples {
+		_, _ = fmt.Fprintf(w, "<template class=\"example\">%s</template>\n", html.EscapeString(query))
+	}
 }
 
 // Asset answers with a script or style, whose name changes with its content, or with the licences of

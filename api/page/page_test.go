@@ -31,9 +31,18 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// plain is Index without examples.
+func plain(w http.ResponseWriter, r *http.Request) { Index(w, r, nil) }
+
+// TestExamples: they are text of the page, whatever is in them.
+func TestExamples(t *testing.T) {
+	w := ask(func(w http.ResponseWriter, r *http.Request) { Index(w, r, []string{`x{a="</template><script>"}`}) }, "/")
+	require.Contains(t, w.Body.String(), `<template class="example">x{a=&#34;&lt;/template&gt;&lt;script&gt;&#34;}</template>`)
+}
+
 // TestIndex: the page loads what is there, from where it is, and its policy lets it do no more.
 func TestIndex(t *testing.T) {
-	w := ask(Index, "/")
+	w := ask(plain, "/")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "text/html; charset=utf-8", w.Header().Get("Content-Type"))
 	require.Equal(t, "no-cache", w.Header().Get("Cache-Control"))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
@@ -62,7 +61,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	srv, err := server.New(server.Config{Settings: set, Logger: logger})
+	srv, err := server.New(server.Config{Settings: set, Logger: logger, Examples: demoQueries})
 	if err != nil {
 		return err
 	}
@@ -116,13 +115,13 @@ func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, da
 	fmt.Fprintf(stdout, `
 promwarp keeps serving this data until you press Ctrl-C.
 
-  Browser     %[4]s
+  Browser     %[1]s/#/query?from=now-1d
   Grafana     add a Prometheus data source with the URL %[1]s
   Prometheus  remote_read: [{url: %[1]s%[2]s, read_recent: true}]
   curl        curl '%[1]s/api/v1/query?query=sum+by+(job)+(rate(http_requests_total[5m]))'
 
 The Prometheus that it reads from is at %[3]s
-`, srv.URL(), config.ReadPath, prom.url, demoPage(srv.URL()))
+`, srv.URL(), config.ReadPath, prom.url)
 	if data.generator != nil {
 		fmt.Fprintln(stdout, "New samples arrive every 15 seconds.")
 	}
@@ -139,13 +138,6 @@ The Prometheus that it reads from is at %[3]s
 		cancel()
 		return errors.Join(running.err, <-fed)
 	}
-}
-
-// demoPage is the address of the server's page with the first of the demo's queries, over all of the
-// data, and the others saved.
-func demoPage(server string) string {
-	form := url.Values{"from": {"now-1d"}, "e": demoQueries[:1], "s": demoQueries[1:]}
-	return server + "/#/query?" + form.Encode()
 }
 
 // demoServer is a server in its own goroutine.

@@ -1,7 +1,7 @@
 // The page: its views, their navigation, and keys.
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { adoptSaved, change, recall, remember, run, useStore } from './lib/store';
+import { change, recall, remember, run, useStore } from './lib/store';
 import { scale, shift } from './lib/range';
 import { get } from './lib/store';
 import { Query } from './views/query';
@@ -97,5 +97,4 @@ function App() {
   );
 }
 
-adoptSaved();
 render(<App />, document.getElementById('app')!);

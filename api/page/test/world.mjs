@@ -9,20 +9,20 @@ import { chromium } from 'playwright-core';
 
 const patience = 60_000;
 
-/** Starts a program and waits until its output matches. */
+/** Starts a program that is ready once its output matches, or never where there is nothing to match. */
 function start(program, args, until) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ready = new Promise((resolve, reject) => {
     let output = '';
     const read = (b) => {
       output += b;
-      const m = output.match(until);
+      const m = until && output.match(until);
       if (m) resolve(m);
     };
     child.stdout.on('data', read);
     child.stderr.on('data', read);
     child.on('exit', (code) => reject(new Error(`${program} ${args[0]} ended with ${code}:\n${output}`)));
-    setTimeout(() => reject(new Error(`${program} ${args[0]} is not ready:\n${output}`)), patience * 2).unref();
+    if (until) setTimeout(() => reject(new Error(`${program} ${args[0]} is not ready:\n${output}`)), patience * 2).unref();
   });
   return { child, ready };
 }
@@ -49,43 +49,55 @@ export async function waitFor(what, check) {
 export async function openWorld() {
   const program = process.env.PROMWARP;
   const dir = mkdtempSync(join(tmpdir(), 'promwarp-page-'));
-  const demo = start(program, ['demo', '--series=300', '--hours=2', '--listen=127.0.0.1:0'], /Browser\s+(\S+)[\s\S]*reads from is at (\S+)/);
-  const [, address, prometheus] = await demo.ready;
-  const port = await freePort();
-  const full = start(program, [
-    'serve', `--upstream.url=${prometheus}`, `--web.listen-address=127.0.0.1:${port}`, '--web.enable-admin-api', `--cache.path=${dir}/cache`,
-    '--gpu=require', `--gpu.library=${process.env.CUDA}`, `--gpu.constants=${dir}/constants.json`,
-  ], /[Ll]istening|serving|ready/);
-  const base = `http://127.0.0.1:${port}/`;
-  await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), full.ready.then(() => new Promise(() => {}))]);
+  const ends = [() => rmSync(dir, { recursive: true, force: true })];
+  const close = async () => {
+    for (const end of ends.splice(0).reverse()) await end();
+  };
+  /** Starts promwarp, which ends with the world. */
+  const begin = (args, until) => {
+    const { child, ready } = start(program, args, until);
+    ends.push(async () => {
+      if (child.exitCode !== null) return;
+      ready.catch(() => {});
+      const gone = new Promise((resolve) => child.on('exit', resolve));
+      child.kill('SIGTERM');
+      await gone;
+    });
+    return ready;
+  };
+  try {
+    const [, address, prometheus] = await begin(['demo', '--series=300', '--hours=2', '--listen=127.0.0.1:0'], /Browser\s+(\S+)[\s\S]*reads from is at (\S+)/);
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}/`;
+    const ended = begin([
+      'serve', `--upstream.url=${prometheus}`, `--web.listen-address=127.0.0.1:${port}`, '--web.enable-admin-api', `--cache.path=${dir}/cache`,
+      '--gpu=require', `--gpu.library=${process.env.CUDA}`, `--gpu.constants=${dir}/constants.json`,
+    ]);
+    await Promise.race([waitFor('promwarp', async () => (await fetch(`${base}-/ready`)).ok), ended]);
+    ended.catch(() => {}); // at the end
 
-  // A proxy that serves it below a path, as reverse proxies do.
-  const proxy = http.createServer((q, r) => {
-    if (!q.url.startsWith('/some/where/')) {
-      r.writeHead(404).end();
-      return;
-    }
-    const to = http.request(`${base}${q.url.slice('/some/where/'.length)}`, { method: q.method, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
-    q.pipe(to);
-  });
-  await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
-  return {
-    address, base, browser, below: `http://127.0.0.1:${proxy.address().port}/some/where/`,
-    async close() {
-      await browser.close();
+    // A proxy that serves it below a path, as reverse proxies do.
+    const proxy = http.createServer((q, r) => {
+      if (!q.url.startsWith('/some/where/')) {
+        r.writeHead(404).end();
+        return;
+      }
+      const to = http.request(`${base}${q.url.slice('/some/where/'.length)}`, { method: q.method, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
+      q.pipe(to);
+    });
+    await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    ends.push(() => {
       proxy.closeAllConnections();
       proxy.close();
-      for (const p of [full, demo]) {
-        p.ready.catch(() => {});
-        const gone = new Promise((resolve) => p.child.on('exit', resolve));
-        p.child.kill('SIGTERM');
-        await gone;
-      }
-      rmSync(dir, { recursive: true, force: true });
-    },
-  };
+    });
+
+    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
+    ends.push(() => browser.close());
+    return { address, base, browser, below: `http://127.0.0.1:${proxy.address().port}/some/where/`, close };
+  } catch (e) {
+    await close();
+    throw e;
+  }
 }
 
 /** Opens a page that notes what goes wrong in it. */

@@ -143,13 +143,5 @@ export function record(expr: string) {
   remember('past', [expr, ...past].slice(0, longest));
 }
 
-/** Takes saved queries out of the address that the page was opened with, and keeps them. */
-export function adoptSaved() {
-  const [path = '', query = ''] = location.hash.split('?', 2);
-  const p = new URLSearchParams(query);
-  const given = p.getAll('s');
-  if (!given.length) return;
-  remember('saved', [...new Set([...given, ...recall<string[]>('saved', [])])]);
-  p.delete('s');
-  history.replaceState(null, '', p.size ? `${path}?${p}` : path);
-}
+/** Queries that the server offers. */
+export const examples = (): string[] => [...document.querySelectorAll('template.example')].map((t) => (t as HTMLTemplateElement).content.textContent ?? '');

@@ -115,7 +115,7 @@ export function Chart({ series, start, end, step, loose, onZoom, onZoomOut }: Pr
     const height = () => (width() < 520 ? 220 : 300);
     const u = new uPlot({
       width: width(), height: height(), padding: [12, 12, 0, 0],
-      cursor: { drag: { x: true, y: false, setScale: false }, focus: { prox: 24 }, points: { size: 7 } },
+      cursor: { y: false, drag: { x: true, y: false, setScale: false }, focus: { prox: 24 }, points: { size: 7 } },
       focus: { alpha: drawn.length > 1 ? 0.35 : 1 },
       legend: { show: false },
       scales: { x: { time: true, range: [start, Math.max(end, start + step)] } },

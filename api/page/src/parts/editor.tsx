@@ -13,7 +13,7 @@ import { PromQLExtension } from '@prometheus-io/codemirror-promql';
 import { newCompleteStrategy } from '@prometheus-io/codemirror-promql/dist/esm/complete';
 import { HTTPPrometheusClient, CachedPrometheusClient } from '@prometheus-io/codemirror-promql/dist/esm/client/prometheus';
 import { base } from '../lib/api';
-import { recall } from '../lib/store';
+import { examples, recall } from '../lib/store';
 import type { CompletionContext, CompletionResult } from '@codemirror/autocomplete';
 
 // One client for all editors: it remembers names and labels for some minutes.
@@ -24,7 +24,7 @@ const metrics = newCompleteStrategy({ remote: client });
 const complete = {
   async promQL(context: CompletionContext): Promise<CompletionResult | null> {
     if (context.pos === 0 && context.state.doc.length === 0) {
-      const past = [...recall<string[]>('saved', []), ...recall<string[]>('past', [])];
+      const past = [...recall<string[]>('saved', []), ...recall<string[]>('past', []), ...examples()];
       const options = [...new Set(past)].map((label) => ({ label, type: 'text', detail: 'history' }));
       return options.length ? { from: 0, options, filter: false } : null;
     }

@@ -10,6 +10,7 @@ import { Editor, type Handle } from './editor';
 import { Chart } from './chart';
 import { Notes, Problem, Raw, Table } from './answer';
 import { Plan } from './plan';
+import { arrows } from './arrows';
 
 /** Plans are measured by running the query again, on their own where it takes at most so long. */
 const quick = 3000;
@@ -75,7 +76,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   const view = panel.mode === 'instant' && panel.view === 'chart' ? 'table' : panel.view;
   const drawable = answer?.data.resultType === 'matrix';
   const tab = (v: PanelState['view'], text: string) => (
-    <button role="tab" aria-selected={view === v} onClick={() => changePanel(panel.id, { view: v })}>{text}</button>
+    <button role="tab" aria-selected={view === v} tabIndex={view === v ? 0 : -1} onClick={() => changePanel(panel.id, { view: v })}>{text}</button>
   );
 
   return (
@@ -94,16 +95,16 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
           )}
         </div>
       </div>
-      <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />
+      {(result || stage) && <div class={`progress ${stage ? 'on' : ''}`} role="progressbar" aria-label="Asking" aria-hidden={!stage} />}
       {(result || stage) && <div class="strip">
-        <div class="tabs" role="tablist">
+        <div class="tabs" role="tablist" onKeyDown={arrows}>
           {panel.mode === 'range' && tab('chart', 'Chart')}
           {tab('table', 'Table')}
           {tab('json', 'JSON')}
         </div>
-        <div class="segments" role="radiogroup" aria-label="Kind of query">
+        <div class="segments" role="radiogroup" aria-label="Kind of query" onKeyDown={arrows}>
           {(['range', 'instant'] as const).map((m) => (
-            <button key={m} role="radio" aria-checked={panel.mode === m} onClick={() => changePanel(panel.id, { mode: m })}>{m === 'range' ? 'Range' : 'Instant'}</button>
+            <button key={m} role="radio" aria-checked={panel.mode === m} tabIndex={panel.mode === m ? 0 : -1} onClick={() => changePanel(panel.id, { mode: m })}>{m === 'range' ? 'Range' : 'Instant'}</button>
           ))}
         </div>
         <Summary result={result} stage={stage} received={received} executor={s.executor} />

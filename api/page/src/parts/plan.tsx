@@ -24,7 +24,7 @@ export function Plan({ e }: { e: Explanation }) {
   return (
     <div class="plan">
       {e.analyzed && <Totals e={e} scale={scale} />}
-      <ul class="tree" role="tree" aria-label="Plan">
+      <ul class="tree">
         <Node d={e.plan} scale={scale} above={null} />
       </ul>
       {e.settings?.map((s) => <p class="hint" key={s}>{s}</p>)}
@@ -78,7 +78,7 @@ export function Bar({ parts, scale }: { parts: [name: string, n: number, kind: s
 function Node({ d, scale, above }: { d: Decision; scale: number; above: string | null }) {
   const w = d.work;
   return (
-    <li role="treeitem" aria-expanded={d.children ? true : undefined}>
+    <li>
       <div class="node">
         <div class="what"><Badge executor={d.executor} /><code title={d.kind}>{d.expr}</code></div>
         {d.reason && d.reason !== above && <p class="why">{d.reason}</p>}
@@ -96,7 +96,7 @@ function Node({ d, scale, above }: { d: Decision; scale: number; above: string |
         )}
         {d.choice && <Choice c={d.choice} />}
       </div>
-      {d.children && <ul role="group">{d.children.map((c, i) => <Node key={i} d={c} scale={scale} above={d.reason ?? above} />)}</ul>}
+      {d.children && <ul>{d.children.map((c, i) => <Node key={i} d={c} scale={scale} above={d.reason ?? above} />)}</ul>}
     </li>
   );
 }

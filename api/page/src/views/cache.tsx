@@ -123,7 +123,7 @@ function One({ c, admin, drop }: { c: Contents; admin: boolean; drop: (fields: R
               ))}
             </tbody>
           </table>
-          <p class="hint keys-line"><i class="key all" /> in memory <i class="key fetched" /> on disk alone</p>
+          <p class="hint keys-line"><span><i class="key all" /> in memory</span> <span><i class="key fetched" /> on disk alone</span></p>
         </div>
       )}
     </section>

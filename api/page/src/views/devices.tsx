@@ -135,8 +135,8 @@ function Crossover({ points }: { points: Crossing[] }) {
       width: box.clientWidth, height: 280, padding: [12, 16, 0, 0], legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       scales: { x: { time: false, distr: 3, range: [points[0]!.samples, points.at(-1)!.samples] }, y: { distr: 3 } },
       axes: [
-        { ...axis, size: 28, splits: tens, values: (_u, all) => all.map((n) => `${short(n)} samples`) },
-        { ...axis, size: 64, splits: tens, values: (_u, all) => all.map(inSeconds) },
+        { ...axis, size: 28, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : short(n))) },
+        { ...axis, size: 64, splits: tens, values: (_u, all) => all.map((n) => (n === null ? '' : inSeconds(n))) },
       ],
       series: [{}, { stroke: text, width: 2, points: { show: false } }, { stroke: accent, width: 2, points: { show: false } }, { stroke: mid, width: 2, dash: [6, 4], points: { show: false } }],
     }, [points.map((p) => p.samples), points.map((p) => p.cores_seconds), points.map((p) => p.gpu_resident_seconds), points.map((p) => p.gpu_copied_seconds)], box);
@@ -152,7 +152,7 @@ function Crossover({ points }: { points: Crossing[] }) {
     <section class="panel sheet">
       <header><h2>Crossover</h2><span class="hint">expected of rate[5m] over an hour of samples every 15 s, a step a minute; made from what was measured at the start</span></header>
       <p>A GPU that has the chunks is faster {from(resident)}; one that must copy them, {from(copied)}.</p>
-      <p class="hint keys-line"><i class="key line text" /> CPU cores <i class="key line accent" /> GPU, resident <i class="key line dashed" /> GPU, copied</p>
+      <p class="hint keys-line"><span>Time by samples of a query:</span> <span><i class="key line text" /> CPU cores</span> <span><i class="key line accent" /> GPU, resident</span> <span><i class="key line dashed" /> GPU, copied</span></p>
       <div ref={host} role="img" aria-label="Expected time by samples" />
     </section>
   );

@@ -1,6 +1,6 @@
 // PromQL: panels that share a time range.
 import { useState } from 'preact/hooks';
-import { change, changePanel, get, newPanel, recall, useStore } from '../lib/store';
+import { change, changePanel, examples, get, newPanel, recall, remember, useStore } from '../lib/store';
 import { Controls, Picker } from '../parts/picker';
 import { Panel } from '../parts/panel';
 
@@ -31,19 +31,32 @@ export function Query() {
 }
 
 function Past({ use }: { use: (expr: string) => void }) {
-  const saved = recall<string[]>('saved', []);
-  const recent = recall<string[]>('past', []).filter((e) => !saved.includes(e));
-  const list = (title: string, all: string[]) => all.length > 0 && (
-    <>
+  const [saved, setSaved] = useState(recall<string[]>('saved', []));
+  const save = (all: string[]) => {
+    remember('saved', all);
+    setSaved(all);
+  };
+  const offered = examples();
+  const recent = recall<string[]>('past', []).filter((e) => !saved.includes(e) && !offered.includes(e));
+  const list = (title: string, all: string[], verb?: string, act?: (e: string) => void) => all.length > 0 && (
+    <section class="panel sheet">
       <h3>{title}</h3>
-      <ul>{all.map((e) => <li key={e}><button class="expr" onClick={() => use(e)}><code>{e}</code></button></li>)}</ul>
-    </>
+      <ul>
+        {all.map((e) => (
+          <li key={e}>
+            <button class="expr" onClick={() => use(e)}><code>{e}</code></button>
+            {verb && <button class="link" aria-label={`${verb} ${e}`} onClick={() => act!(e)}>{verb}</button>}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
   return (
     <div class="past">
-      {list('Saved', saved)}
-      {list('Recent', recent)}
-      {!saved.length && !recent.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
+      {list('Saved', saved, 'Forget', (e) => save(saved.filter((x) => x !== e)))}
+      {list('Examples', offered)}
+      {list('Recent', recent, 'Save', (e) => save([...saved, e]))}
+      {!saved.length && !recent.length && !offered.length && <p class="empty">Write an expression and press Enter. Queries that you have run are listed here, in this browser alone.</p>}
     </div>
   );
 }

@@ -11,6 +11,7 @@ import { Editor, type Handle } from '../parts/editor';
 import { Chart } from '../parts/chart';
 import { Notes, Problem, Raw, Table } from '../parts/answer';
 import { Badge, Bar } from '../parts/plan';
+import { arrows } from '../parts/arrows';
 
 interface Explanation {
   executor: string;
@@ -49,7 +50,7 @@ export function Resample() {
     const { match, executor: _, ...rest } = s.resample;
     const { start, end } = resolve(s);
     const fields: Fields = { 'match[]': match, ...rest, start: String(start / 1000), end: String(end / 1000), executor: s.executor === 'prometheus' ? 'auto' : s.executor };
-    if ('by' in rest && rest.by === '*') fields.by = undefined;
+    if (rest.by === '()') fields.by = ''; // one group of all
     setBusy(true);
     ask<Data>('/query', { ...fields, explain: 'true' }, c.signal)
       .then((answer) => setState({ answer, fields }), (error) => aborted(error) || setState({ error, fields }))
@@ -104,7 +105,7 @@ export function Resample() {
           </fieldset>
           <div class="fields">
             {input('every', 'Every', '5m, 1h, 1d, 1M', ['1m', '5m', '15m', '1h', '6h', '24h', '1d', '1w', '1M'])}
-            {input('by', 'Group by', 'labels: job,instance')}
+            {input('by', 'Group by', 'job,instance or ()')}
             {input('without', 'or without', 'labels')}
             {select('reaggregate', 'Over the series', ['', 'count', 'sum', 'mean', 'min', 'max', 'std', 'var', 'median'])}
             {input('fill', 'Fill', 'none', ['none', 'null', 'prev', 'linear', '0'])}
@@ -126,8 +127,8 @@ export function Resample() {
         {(answer || state.error !== undefined) && (
           <>
             <div class="strip">
-              <div class="tabs" role="tablist">
-                {(['chart', 'table', 'json'] as const).map((v) => <button key={v} role="tab" aria-selected={view === v} onClick={() => setView(v)}>{{ chart: 'Chart', table: 'Table', json: 'JSON' }[v]}</button>)}
+              <div class="tabs" role="tablist" onKeyDown={arrows}>
+                {(['chart', 'table', 'json'] as const).map((v) => <button key={v} role="tab" aria-selected={view === v} tabIndex={view === v ? 0 : -1} onClick={() => setView(v)}>{{ chart: 'Chart', table: 'Table', json: 'JSON' }[v]}</button>)}
               </div>
               {answer && state.fields && <Downloads fields={state.fields} />}
               {answer && <p class="summary" role="status"><b>{milliseconds(answer.took)}</b><span>{many(series.length, 'series', 'series')}</span><span>{many(countOf(series), 'value', 'values')}</span><span>{bytes(answer.bytes)}</span></p>}

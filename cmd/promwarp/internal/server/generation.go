@@ -100,6 +100,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Features:       g.eval.Features.Get,
 		LookbackDelta:  from.Lookback,
 		PagesURL:       pages,
+		Examples:       s.cfg.Examples,
 		GPUs:           s.gpus.Report,
 		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
 		Ready:          s.ready,

@@ -45,6 +45,8 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
+	// Examples are queries that the page offers.
+	Examples []string
 	// Logger is the server's log; nil discards.
 	Logger *slog.Logger
 }
