@@ -8,9 +8,10 @@
 // Bytes per sample, with chunks of 120 samples in 2 bytes each and buckets of 20: 2.3. Writes 4 a run,
 //   and 8 a field or a result.
 // Operations per sample: about 100 to decode it, and those of the program.
-#include "fused.h"
+#include "../resample/fused.h"
+#include "custom_run.h"
 
 KERNEL FUSED_RUNS_THREADS custom_fused(FUSED_RUNS_PARAMETERS, double* __restrict__ found) {
   auto job = FUSED_RUNS_JOB;
-  fuse_custom<false>(job, found);
+  fuse_runs<false>(job, CustomRun(job.buckets, CustomStates{n, fields, cells, found}));
 }

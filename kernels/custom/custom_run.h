@@ -1,5 +1,6 @@
 // A run while a program has its state, and where that goes.
 #pragma once
+#include "../resample/round_timestamps.h"
 #include "custom.h"
 
 // States in device memory, a field after the other, or with `found` what they come to.
@@ -10,10 +11,18 @@ struct CustomStates {
   double* __restrict__ found;
 };
 
+// See walk_runs in ../resample/walk.h.
 struct CustomRun {
+  const Buckets& buckets;
+  CustomStates out;
   u32 n;
   double last;
   i64 last_at;
+
+  DEVICE CustomRun(const Buckets& buckets, const CustomStates& out) : buckets(buckets), out(out), n(0) {}
+
+  DEVICE u32 samples() const { return n; }
+  DEVICE bool failed() const { return false; }
 
   DEVICE void begin() {
     n = 0;
@@ -29,12 +38,9 @@ struct CustomRun {
     last_at = t;
   }
 
-  // Stores what there is, of a bucket from start to end.
-  DEVICE void end(const CustomStates& out, u64 cell, i64 start, i64 end) const {
-    out.n[cell] = n;
-    if (n == 0) return;
+  DEVICE void end(u32 k, u64 cell) const {
     if (out.found) {
-      out.found[cell] = custom_result(start, end);
+      out.found[cell] = custom_result(buckets.start(k), buckets.end(k));
     } else {
       custom_store(out.fields + cell, out.cells);
     }

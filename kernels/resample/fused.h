@@ -31,45 +31,34 @@ struct FusedRunsJob : OwnedChunks {
   DEVICE u32 begun(i64 t) const { return buckets.begun(t); }
 };
 
-// Counts the runs of samples that come in their order: of bucket k and those behind it up to upto.
-// With `sure` it makes right sums of what overflows or is not finite; else it says that there is
-// such a run.
-template <Parts made, bool sure>
+// Counts the runs of samples that come in their order: of bucket k and those behind it up to upto. R is
+// as of walk_runs in walk.h.
+template <class R>
 struct FusedRuns {
   const FusedRunsJob& job;
+  R& r;
   u32 tile, k, upto;
-  Run<made> r;
-  SumOrMean right;
   i64 edge;      // the end of bucket k if it has samples, else its beginning; kNever behind the last
   bool own;      // the chunk is this thread's
   bool more;     // the rest of the chunk is of interest
   bool outside;  // the chunk begins before its stated range
-  bool failed;   // a sum is not right
   i64 latest;    // time in the chunk
   u32 runs;
 
-  DEVICE FusedRuns(const FusedRunsJob& job, const Owner& mine)
-      : job(job), tile(mine.tile), k(mine.from), upto(mine.upto), edge(kNever), own(true), more(true), outside(false),
-        failed(false), latest(kNever), runs(0) {
+  DEVICE FusedRuns(const FusedRunsJob& job, const Owner& mine, R& r)
+      : job(job), r(r), tile(mine.tile), k(mine.from), upto(mine.upto), edge(kNever), own(true), more(true),
+        outside(false), latest(kNever), runs(0) {
     r.begin();
     if (k < upto) edge = job.buckets.start(k);
   }
 
-  // Writes the state of bucket k and goes on to the next.
+  // Writes what there is of bucket k and goes on to the next.
   DEVICE void close() {
     u64 cell = ((u64)tile * job.buckets.count + k) * 32 + thread_x() % 32;
-    job.out.n[cell] = r.s.n;
-    if (r.s.n > 0) {
-      r.end(job.buckets.end(k));
-      if (!r.sure()) {
-        if (sure) {
-          right.give(r.s);
-        } else {
-          failed = true;
-        }
-      }
-      r.square();
-      job.out.store(cell, r.s, job.out.parts);
+    u32 n = r.samples();
+    job.out.n[cell] = n;
+    if (n > 0) {
+      r.end(k, cell);
       runs++;
       r.begin();
     }
@@ -79,15 +68,12 @@ struct FusedRuns {
   // Goes on to the bucket that time t is in or before, and says whether it is in it. t is not
   // before the edge.
   DEVICE bool turn(i64 t) {
-    if (r.s.n > 0) close();
+    if (r.samples() > 0) close();
     for (; k < upto; close()) {
       edge = job.buckets.start(k);
       if (t < edge) return false;
       edge = job.buckets.end(k);
-      if (t < edge) {
-        if (sure) right.begin();
-        return true;
-      }
+      if (t < edge) return true;
     }
     edge = kNever;
     more = own;
@@ -99,34 +85,70 @@ struct FusedRuns {
     if (i == 0 && own) outside = t < job.earliest();
     latest = t;
     if (bits == kStaleMarker) return true;
-    if (t >= edge ? turn(t) : r.s.n > 0) {
-      double v = as_double(bits);
-      r.add(t, v);
-      if (sure) right.add(v);
-    }
+    if (t >= edge ? turn(t) : r.samples() > 0) r.add(t, as_double(bits));
     return more;
   }
 };
 
-template <bool mixed, Parts made, bool sure>
-DEVICE bool fuse_runs_of(const FusedRunsJob& job) {
+// Counts the runs of this thread's chunk. Reports false where r.failed() says that another kind of run
+// must go through it again.
+template <bool mixed, class R>
+DEVICE bool fuse_runs(const FusedRunsJob& job, R&& r) {
   Owner mine;
   if (!mine.finds(job, job.buckets.count)) return true;
-  FusedRuns<made, sure> sink(job, mine);
+  FusedRuns<R> sink(job, mine, r);
   mine.decode<mixed>(job, sink);
   while (sink.k < sink.upto) sink.close();
-  if (sink.failed) return false;
+  if (r.failed()) return false;
   if (sink.runs) atomic_add(job.points + mine.tile * 32 + thread_x() % 32, sink.runs);
   return true;
 }
 
+// A run whose state is stored. With `sure` it makes the right sum of what overflows or is not finite;
+// else it says that there is such a run.
+template <Parts made, bool sure>
+struct FusedRun {
+  const FusedRunsJob& job;
+  Run<made> run;
+  SumOrMean right;
+  bool wrong;
+
+  DEVICE explicit FusedRun(const FusedRunsJob& job) : job(job), wrong(false) {}
+
+  DEVICE u32 samples() const { return run.s.n; }
+  DEVICE bool failed() const { return wrong; }
+
+  DEVICE void begin() {
+    run.begin();
+    if (sure) right.begin();
+  }
+
+  DEVICE void add(i64 t, double v) {
+    run.add(t, v);
+    if (sure) right.add(v);
+  }
+
+  DEVICE void end(u32 k, u64 cell) {
+    run.end(job.buckets.end(k));
+    if (!run.sure()) {
+      if (sure) {
+        right.give(run.s);
+      } else {
+        wrong = true;
+      }
+    }
+    run.square();
+    job.out.store(cell, run.s, job.out.parts);
+  }
+};
+
 // The same for runs with sums that overflow or are not finite.
 template <bool mixed>
 NOINLINE void fuse_runs_again(FusedRunsJob job) {
-  fuse_runs_of<mixed, kAllParts, true>(job);
+  fuse_runs<mixed>(job, FusedRun<kAllParts, true>(job));
 }
 
 template <bool mixed, Parts made>
-DEVICE void fuse_runs(const FusedRunsJob& job) {
-  if (!fuse_runs_of<mixed, made, false>(job)) fuse_runs_again<mixed>(job);
+DEVICE void fuse_states(const FusedRunsJob& job) {
+  if (!fuse_runs<mixed>(job, FusedRun<made, false>(job))) fuse_runs_again<mixed>(job);
 }

@@ -13,10 +13,10 @@
 KERNEL FUSED_RUNS_THREADS fused_runs(FUSED_RUNS_PARAMETERS) {
   auto job = FUSED_RUNS_JOB;
   if (!(parts & ~kSums)) {
-    fuse_runs<false, kSums>(job);
+    fuse_states<false, kSums>(job);
   } else if (!(parts & ~kUsual)) {
-    fuse_runs<false, kUsual>(job);
+    fuse_states<false, kUsual>(job);
   } else {
-    fuse_runs<false, kAllParts>(job);
+    fuse_states<false, kAllParts>(job);
   }
 }

@@ -5,5 +5,5 @@
 
 KERNEL FUSED_RUNS_THREADS fused_runs_mixed(FUSED_RUNS_PARAMETERS) {
   auto job = FUSED_RUNS_JOB;
-  fuse_runs<true, kAllParts>(job);
+  fuse_states<true, kAllParts>(job);
 }
