@@ -96,7 +96,7 @@ attack:         ## attack a freshly started promwarp in all ways that are known,
 RACELOAD ?= 1m
 raceload:       ## the attack's load, everything at once for RACELOAD (1m), on a promwarp under the race detector; any report fails
 	CGO_ENABLED=1 $(GO) build -race -o $(BUILD)/promwarp-race ./cmd/promwarp
-	cd e2e && $(GO) run ./attack -start -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -singly=false -bars=false -for $(RACELOAD) -crowd 0 -dashboards 0 $(ARGS)
+	cd e2e && $(GO) run ./attack -start -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -singly=false -bars=false -patience 10 -for $(RACELOAD) -crowd 0 -dashboards 0 $(ARGS)
 
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB names a mirror of https://vuln.go.dev

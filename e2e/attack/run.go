@@ -114,7 +114,7 @@ func (c *campaign) add(r row) {
 // survived says whether the server is the process that it was, without panics since, and
 // answers.
 func (c *campaign) survived(ctx context.Context, v *verdict, before map[string]float64) {
-	if a := healthy(ctx, c.target, 5*time.Second); !a.ok() {
+	if a := healthy(ctx, c.target, time.Duration(c.patience)*5*time.Second); !a.ok() {
 		v.breaks("afterwards /-/healthy: %s", a)
 	}
 	after, err := c.target.metrics(ctx)
