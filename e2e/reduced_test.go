@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -81,10 +82,12 @@ func TestReducedReaders(t *testing.T) {
 			coarse.step *= 10
 			coarse.start, coarse.end = coarse.start.Truncate(coarse.step), coarse.end.Truncate(coarse.step)
 			for _, q := range reducible {
-				for path, r := range readers {
-					form := instantForm(q, coarse.end)
-					requireSame(t, ask(t, all.url, queryPath, form), ask(t, r.url, queryPath, form), false, path+": "+q)
-					requireAnswers(t, coarse.rangeForm(q), all.url, r.url)
+				for at, form := range map[string]url.Values{queryPath: instantForm(q, coarse.end), rangePath: coarse.rangeForm(q)} {
+					want := ask(t, all.url, at, form)
+					require.Equal(t, http.StatusOK, want.code, "%s", want.body)
+					for path, r := range readers {
+						requireSame(t, want, ask(t, r.url, at, form), false, path+": "+q)
+					}
 				}
 			}
 			after := reducedReads(t, pw.url)

@@ -87,7 +87,7 @@ func TestRandomCustom(t *testing.T) {
 	a.GoodBatch = 1 << 18
 	defer func() { fusedLongest = 1 }()
 	batches, again, fused := 0, 0, 0
-	for round := range *rounds {
+	for round := range some(*rounds) {
 		r := rand.New(rand.NewPCG(*seed, uint64(1000+round)))
 		form, start, end := randomRequest(r)
 		fields := []string{"random", "random", "random", "random,count", "sum,random,rate:random", "rate:random", "mean,std,random"}[r.IntN(7)]
@@ -118,8 +118,8 @@ func TestRandomCustom(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, batches, 3)
 	require.Positive(t, again)
-	require.Greater(t, fused, *rounds/10)
-	require.Greater(t, a.computed, *rounds*2/3)
+	require.Greater(t, fused, some(*rounds)/10)
+	require.Greater(t, a.computed, some(*rounds)*2/3)
 }
 
 // TestOperations compares each operation with the cores, of all pairs of some values: a bucket has

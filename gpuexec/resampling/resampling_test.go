@@ -16,6 +16,14 @@ var (
 	seed   = flag.Uint64("resampling.seed", 1, "seed of TestRandom")
 )
 
+// some is a third of n in short runs.
+func some(n int) int {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
+}
+
 var (
 	layouts = []string{"every=1m", "every=7s", "every=5m&closed=right", "every=1m&period=150s", "every=1m&period=150s&closed=right", "every=1m&period=20s&label=right", "every=90s&offset=13s&origin=1111.5",
 		"every=1d&timezone=Europe/Berlin", "every=1d&timezone=America/Havana&closed=right", "every=1w", "every=1M&timezone=Australia/Lord_Howe", "every=1d&period=1w&timezone=Europe/Berlin", "every=1M&period=1w", "every=1y"}
@@ -51,7 +59,7 @@ func TestRandom(t *testing.T) {
 	all[0].GoodBatch = 1 << 18
 	defer func() { fusedLongest = 1 }()
 	batches, fused := 0, 0
-	for round := range *rounds {
+	for round := range some(*rounds) {
 		r := rand.New(rand.NewPCG(*seed, uint64(round)))
 		form, start, end := randomRequest(r)
 		sel := random(t, r, 1+r.IntN(120), 1000*start, 1000*end)
@@ -65,10 +73,10 @@ func TestRandom(t *testing.T) {
 			}
 		}
 	}
-	if n := all[0].declined; n > *rounds/10 {
-		t.Errorf("%d requests of %d were declined", n, *rounds)
+	if n := all[0].declined; n > some(*rounds)/10 {
+		t.Errorf("%d requests of %d were declined", n, some(*rounds))
 	}
-	if fused < *rounds/10 {
+	if fused < some(*rounds)/10 {
 		t.Errorf("%d requests were counted while chunks were decoded", fused)
 	}
 	if batches < 3 {
