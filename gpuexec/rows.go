@@ -21,7 +21,6 @@ type rows struct {
 	tiles int // of a piece
 	half  int // bytes
 
-	last   cuda.Event // the last batch whose rows may stay was copied back; or 0
 	taking chan error // the cores are consuming rows, and this is what came of it; or nil
 }
 

@@ -24,32 +24,23 @@ func (p *rows) arrange(j *job, s *pipeline.Slot) {
 }
 
 // back puts copying the rows of a slot's batch to where they may stay on its stream.
-// It comes behind those of the batch before: if batches were copied side by side, they
-// would all be done late, and nothing would be copied while the next are computed.
 func (p *rows) back(j *job, c *cuda.Context, s *pipeline.Slot) error {
 	d, each := s.Batch, p.each(j)
 	if d.Lent == nil {
 		return nil
 	}
-	if p.last != 0 {
-		if err := c.WaitEvent(s.Stream, p.last); err != nil {
-			return err
+	return j.CopyBack(c, s, func() error {
+		for k, to := range d.Lent {
+			n := min(each, len(d.Series)-k*each)
+			from := d.Out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
+			if err := c.CopyOut(to.Bytes()[:8*n*j.l.Grid.Steps], from, s.Stream); err != nil {
+				return err
+			}
 		}
-	}
-	p.last = s.Returned
-	for k, to := range d.Lent {
-		n := min(each, len(d.Series)-k*each)
-		from := d.Out.Reads + cuda.Pointer(8*k*each*j.l.Grid.Steps)
-		if err := c.CopyOut(to.Bytes()[:8*n*j.l.Grid.Steps], from, s.Stream); err != nil {
-			return err
-		}
-	}
-	k := p.pieces(j, d)[0]
-	at, _ := p.layOut(j, k, false)
-	if err := p.sendRest(j, c, s, k, at, s.Staging); err != nil {
-		return err
-	}
-	return c.Record(s.Returned, s.Stream)
+		k := p.pieces(j, d)[0]
+		at, _ := p.layOut(j, k, false)
+		return p.sendRest(j, c, s, k, at, s.Staging)
+	})
 }
 
 // receiveAll lets the cores consume the rows of a slot's batch, which are there.

@@ -86,7 +86,7 @@ func (j *Job) empty(s *Slot) error {
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
 		if s.Batch.Lent != nil {
-			if err := c.WaitReached(s.Returned); err != nil {
+			if err := c.WaitReached(s.back); err != nil {
 				return err
 			}
 		}

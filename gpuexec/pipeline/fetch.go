@@ -114,3 +114,19 @@ func (j *Job) streams() (all []cuda.Stream) {
 func View[T any](j *Job, fetched []byte, s layout.Section) []T {
 	return layout.As[T](fetched, layout.Section{At: s.At - j.outcome, Size: s.Size})
 }
+
+// CopyBack calls put, which puts copying back the rows of a slot's batch on its stream. They come
+// behind those of the batch before: if batches were copied side by side, they would all be done late,
+// and nothing would be copied while the next are computed.
+func (j *Job) CopyBack(c *cuda.Context, s *Slot, put func() error) error {
+	if j.returned != 0 {
+		if err := c.WaitEvent(s.Stream, j.returned); err != nil {
+			return err
+		}
+	}
+	j.returned = s.back
+	if err := put(); err != nil {
+		return err
+	}
+	return c.Record(s.back, s.Stream)
+}

@@ -67,6 +67,7 @@ type Job struct {
 	each          int
 
 	last      cuda.Event // of the last batch that was put on its way, or 0
+	returned  cuda.Event // of the last batch whose rows are copied back, or 0
 	described int64      // bytes that describe copied
 	timing    timing
 }

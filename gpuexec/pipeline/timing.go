@@ -36,7 +36,7 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) er
 	to.Window += took(atDecoded, atWindowed)
 	to.Reduce += took(atReduce, atReduced)
 	if l.Batch.Lent != nil {
-		back, err := c.Elapsed(l.marks[atReduced], l.Returned)
+		back, err := c.Elapsed(l.marks[atReduced], l.back)
 		if err != nil {
 			return err
 		}

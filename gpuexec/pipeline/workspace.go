@@ -26,10 +26,10 @@ type Workspace struct {
 
 // Slot is what a batch has for itself while it is under way.
 type Slot struct {
-	Stream   cuda.Stream
-	Staging  []byte
-	marks    [numMarks]cuda.Event
-	Returned cuda.Event // rows were copied back
+	Stream  cuda.Stream
+	Staging []byte
+	marks   [numMarks]cuda.Event
+	back    cuda.Event // rows were copied back
 
 	// Of the batch that has it.
 	busy   bool // work was put on the stream
@@ -75,7 +75,7 @@ func (s *Workspace) take(c *cuda.Context, slots, staging int) (err error) {
 				return err
 			}
 		}
-		if l.Returned, err = c.NewEvent(true); err != nil {
+		if l.back, err = c.NewEvent(true); err != nil {
 			return err
 		}
 		if l.Staging, err = c.AllocHost(staging); err != nil {
@@ -93,7 +93,7 @@ func (s *Workspace) release(c *cuda.Context) error {
 		if l.Stream != 0 {
 			errs = append(errs, c.DestroyStream(l.Stream))
 		}
-		for _, e := range append(l.marks[:], l.Returned) {
+		for _, e := range append(l.marks[:], l.back) {
 			if e != 0 {
 				errs = append(errs, c.DestroyEvent(e))
 			}

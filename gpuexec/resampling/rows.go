@@ -15,7 +15,6 @@ type rows struct {
 	tiles int // of a piece
 	half  int // bytes of a half
 
-	last cuda.Event // the last batch whose rows may stay was copied back; or 0
 }
 
 // words is the number of words of a series' bitmap.

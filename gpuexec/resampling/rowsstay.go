@@ -25,33 +25,25 @@ func (p *rows) arrange(j *job, s *pipeline.Slot) {
 	b.Lent = j.Lender.Lend((len(b.Series) + each - 1) / each)
 }
 
-// back puts copying the rows of a slot's batch to where they may stay on its stream. It comes behind
-// those of the batch before: if batches were copied side by side, they would all be done late, and
-// nothing would be copied while the next are computed.
+// back puts copying the rows of a slot's batch to where they may stay on its stream.
 func (p *rows) back(j *job, c *cuda.Context, s *pipeline.Slot) error {
 	b, each := s.Batch, p.each(j)
 	if b.Lent == nil {
 		return nil
 	}
-	if p.last != 0 {
-		if err := c.WaitEvent(s.Stream, p.last); err != nil {
-			return err
-		}
-	}
-	p.last = s.Returned
 	values := p.sections(j, b)[len(j.sources):]
-	for k, to := range b.Lent {
-		from, n := k*each, min(each, len(b.Series)-k*each)
-		for a, of := range values {
-			if err := c.CopyOut(to.Bytes()[a*each*of.each:][:n*of.each], of.at+cuda.Pointer(from*of.each), s.Stream); err != nil {
-				return err
+	return j.CopyBack(c, s, func() error {
+		for k, to := range b.Lent {
+			from, n := k*each, min(each, len(b.Series)-k*each)
+			for a, of := range values {
+				if err := c.CopyOut(to.Bytes()[a*each*of.each:][:n*of.each], of.at+cuda.Pointer(from*of.each), s.Stream); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	if _, err := p.sendRest(j, c, s, 0, len(b.Series), s.Staging); err != nil {
+		_, err := p.sendRest(j, c, s, 0, len(b.Series), s.Staging)
 		return err
-	}
-	return c.Record(s.Returned, s.Stream)
+	})
 }
 
 // receiveAll hands on the rows of a slot's batch, which are there.
