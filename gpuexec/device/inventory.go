@@ -22,14 +22,26 @@ type Inventory struct {
 	Reason  string  `json:"reason,omitempty"` // why there are no devices
 }
 
-// Found is one GPU of an inventory and what was measured on it.
-type Found struct {
+// Identity is what a GPU is, as far as the driver says without opening it.
+type Identity struct {
 	Ordinal         int    `json:"ordinal"` // the driver's number of it
 	Name            string `json:"name"`
 	PCIBusID        string `json:"pci_bus_id"`
 	Capability      string `json:"compute_capability"`
 	Multiprocessors int    `json:"multiprocessors"`
 	MemoryBytes     uint64 `json:"memory_bytes"`
+}
+
+func identity(i cuda.Info) Identity {
+	return Identity{
+		Ordinal: i.Ordinal, Name: i.Name, PCIBusID: i.PCIBusID, Capability: fmt.Sprintf("%d.%d", i.Major, i.Minor),
+		Multiprocessors: i.Multiprocessors, MemoryBytes: i.MemoryBytes,
+	}
+}
+
+// Found is one GPU of an inventory and what was measured on it.
+type Found struct {
+	Identity
 
 	Usable bool   `json:"usable"`
 	Reason string `json:"reason,omitempty"` // why it is not usable
@@ -68,11 +80,7 @@ func TakeInventory(path string) *Inventory {
 		return inv
 	}
 	for _, i := range infos {
-		d := Found{
-			Ordinal: i.Ordinal, Name: i.Name, PCIBusID: i.PCIBusID,
-			Capability:      fmt.Sprintf("%d.%d", i.Major, i.Minor),
-			Multiprocessors: i.Multiprocessors, MemoryBytes: i.MemoryBytes,
-		}
+		d := Found{Identity: identity(i)}
 		if err := d.examine(driver, i); err != nil {
 			d.Reason = err.Error()
 		} else {

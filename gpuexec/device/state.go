@@ -1,21 +1,13 @@
 package device
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // State is what a device is and has at a moment. Sizes are in bytes.
 type State struct {
-	Ordinal         int     `json:"ordinal"` // the driver's number of it
-	Name            string  `json:"name"`
-	PCIBusID        string  `json:"pci_bus_id"`
-	Capability      string  `json:"compute_capability"`
-	Multiprocessors int     `json:"multiprocessors"`
-	MemoryBytes     uint64  `json:"memory_bytes"`
-	Reason          string  `json:"reason,omitempty"` // why it is not used at present
-	Leaves          int64   `json:"leaves"`           // under way or waiting
-	Typical         float64 `json:"typical_seconds"`  // what one takes
+	Identity
+	Reason  string  `json:"reason,omitempty"` // why it is not used at present
+	Leaves  int64   `json:"leaves"`           // under way or waiting
+	Typical float64 `json:"typical_seconds"`  // what one takes
 	// What follows is 0 where the device is not open.
 	Taken    uint64  `json:"taken_bytes"`           // of its memory
 	Room     uint64  `json:"resident_limit_bytes"`  // of that, for chunks to stay in
@@ -29,8 +21,7 @@ type State struct {
 // State returns the state of the device.
 func (d *Device) State() State {
 	s := State{
-		Ordinal: d.info.Ordinal, Name: d.info.Name, PCIBusID: d.info.PCIBusID, Capability: fmt.Sprintf("%d.%d", d.info.Major, d.info.Minor),
-		Multiprocessors: d.info.Multiprocessors, MemoryBytes: d.info.MemoryBytes, Reason: d.Unusable(time.Now()),
+		Identity: identity(d.info), Reason: d.Unusable(time.Now()),
 		Leaves: d.leaves.Load(), Typical: time.Duration(d.typical.Load()).Seconds(), Memory: d.driver.MemoryRate(d.info.Ordinal),
 	}
 	d.use.RLock()
