@@ -38,17 +38,17 @@ const settleLimit = 5 * time.Minute
 // were as many samples as given, and merges its parts into one, so that it is
 // measured at its best and does nothing else meanwhile.
 func Settle(ctx context.Context, p *Process, samples int64) error {
-	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
+	if _, err := Get(ctx, p.URL+"/internal/force_flush"); err != nil {
 		return err
 	}
-	metrics, err := get(ctx, p.URL+"/metrics")
+	metrics, err := Get(ctx, p.URL+"/metrics")
 	if err != nil {
 		return err
 	}
 	if n := sumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); n != samples {
 		return fmt.Errorf("%s took %d samples of %d", p.name, n, samples)
 	}
-	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
+	if _, err := Get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -58,7 +58,7 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 			return context.Cause(ctx)
 		case <-time.After(300 * time.Millisecond):
 		}
-		metrics, err := get(ctx, p.URL+"/metrics")
+		metrics, err := Get(ctx, p.URL+"/metrics")
 		if err != nil {
 			return err
 		}
@@ -85,8 +85,8 @@ func sumMetric(metrics, prefix string) (sum int64) {
 	return sum
 }
 
-// get returns the page at url.
-func get(ctx context.Context, url string) (string, error) {
+// Get returns the page at url.
+func Get(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -68,7 +66,7 @@ func (b *bench) read(ctx context.Context, p *peers.Process, form url.Values) (an
 			}
 		}
 		start := time.Now()
-		if answer, err = answerOf(ctx, p.URL+"/api/v1/query_range?"+form.Encode()); err != nil {
+		if answer, err = peers.Get(ctx, p.URL+"/api/v1/query_range?"+form.Encode()); err != nil {
 			return "", c, err
 		}
 		times[i].last = time.Since(start)
@@ -88,22 +86,4 @@ func (b *bench) spent(ctx context.Context, reader *peers.Process) ([3]int64, err
 	cpu, err2 := b.promwarp.CPU()
 	m, err3 := metrics(ctx, b.promwarp.URL)
 	return [3]int64{int64(own), int64(cpu), int64(m["promwarp_read_bytes_total"])}, errors.Join(err, err2, err3)
-}
-
-// answerOf is the body at a URL.
-func answerOf(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, body)
-	}
-	return string(body), err
 }
