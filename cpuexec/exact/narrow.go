@@ -73,7 +73,7 @@ func (f *Fixed) NarrowSum(s uint64, n int) float64 {
 	return float64(f.narrow.base*int64(n)+f.narrow.unit*int64(s)) * f.narrow.scale
 }
 
-// Range returns the least and the largest of the units, of which there is at least one.
+// Range returns the least and the largest of the units. There must be one.
 func Range(units []uint32) (low, high uint32) {
 	low, high, n := rangeOfSome(units)
 	for _, u := range units[n:] {

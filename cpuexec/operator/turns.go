@@ -35,8 +35,8 @@ type turn struct {
 	_      [56]byte     // to the next cache line
 }
 
-// newTurns returns the turns of series from first on, of which of has the groups.
-// The first rows are the workers', of which there are so many.
+// newTurns returns the turns of the series from first on; of has their groups. Each worker has one
+// of the first rows.
 func newTurns(a GroupSink, of []int32, first, workers int, b *Batch, all []dense.Counts) *turns {
 	n, groups := len(of), 0
 	for _, g := range of {
