@@ -14,7 +14,7 @@ const (
 	// lanes is the number of chunks that are decoded at once, at most.
 	lanes = 8
 	// fewest is the number of chunks of one length from which on decoding them at once is faster.
-	fewest = 4
+	fewest = 3
 )
 
 // several is how many of the first chunks to decode at once. The time is that of the longest, so
