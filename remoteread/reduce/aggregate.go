@@ -56,7 +56,10 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	case !apart(sel.Series(), q.External, op):
 		return nil, withExternal, nil
 	}
-	groups, err := r.evaluate(ctx, q, sel, a, op)
+	groups, query, err := r.evaluate(ctx, q, sel, a, op)
+	if query != nil {
+		defer query.Close() // which gives groups back
+	}
 	if ctx.Err() != nil {
 		return nil, "", context.Cause(ctx)
 	}
@@ -120,21 +123,21 @@ func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) b
 	return true
 }
 
-// evaluate evaluates what q's reader aggregates, over sel.
-func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, error) {
+// evaluate evaluates what q's reader aggregates, over sel. What it returns is valid until the
+// query, which may be nil, is closed.
+func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, promql.Query, error) {
 	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
 	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer query.Close()
 	res := query.Exec(ctx)
 	m, err := res.Matrix()
 	if err == nil && len(res.Warnings) > 0 {
-		return nil, res.Warnings.AsErrors()[0] // it does not pass the protocol
+		err = res.Warnings.AsErrors()[0] // it does not pass the protocol
 	}
-	return m, err
+	return m, query, err
 }
 
 // only is a storage that has one selection, and the querier on it.

@@ -113,6 +113,48 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// spoiling is an engine whose values are gone once their query is closed.
+type spoiling struct{ promql.QueryEngine }
+
+func (e spoiling) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, step time.Duration) (promql.Query, error) {
+	query, err := e.QueryEngine.NewRangeQuery(ctx, q, opts, qs, start, end, step)
+	return &spoiled{Query: query}, err
+}
+
+type spoiled struct {
+	promql.Query
+	result *promql.Result
+}
+
+func (q *spoiled) Exec(ctx context.Context) *promql.Result {
+	q.result = q.Query.Exec(ctx)
+	return q.result
+}
+
+func (q *spoiled) Close() {
+	for _, s := range q.result.Value.(promql.Matrix) {
+		clear(s.Floats)
+	}
+	q.Query.Close()
+}
+
+// TestValuesOfQuery: what is sent has its own values, not those of a query that has ended.
+func TestValuesOfQuery(t *testing.T) {
+	r, _ := newReducer(1e6)
+	want, release, err := r.Aggregate(t.Context(), sumByJob(), twoJobs(t))
+	require.NoError(t, err)
+	defer release()
+	require.Equal(t, 2, want.NumSeries())
+	r.o.Engine = spoiling{r.o.Engine}
+	got, release, err := r.Aggregate(t.Context(), sumByJob(), twoJobs(t))
+	require.NoError(t, err)
+	defer release()
+	for i := range want.NumSeries() {
+		require.Len(t, got.Chunks(i), 1)
+		require.Equal(t, want.Bytes(want.Chunks(i)[0]), got.Bytes(got.Chunks(i)[0]))
+	}
+}
+
 // TestRefused: who is cancelled, finds no memory or a damaged chunk gets an error.
 func TestRefused(t *testing.T) {
 	sel := twoJobs(t)
