@@ -41,10 +41,13 @@ type readers struct {
 
 // newReaders returns readers of st, which has external labels. Those of own they take off what they
 // read. They have newer samples than localStart, in ms, themselves; 0 says none.
-func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64) *readers {
+func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64, options ...func(*promql.EngineOpts)) *readers {
 	opts := promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
+	}
+	for _, set := range options {
+		set(&opts)
 	}
 	r := &readers{engine: promql.NewEngine(opts), reg: prometheus.NewRegistry()}
 	ours := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 26})

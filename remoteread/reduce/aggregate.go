@@ -73,16 +73,12 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	case !inOrder:
 		return nil, noOrder, nil
 	}
-	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), number: numberName(q.Hints), external: q.External}
+	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), lease: lease, number: numberName(q.Hints), external: q.External}
 	for _, g := range groups {
 		if op != parser.COUNT && !unchanged(op, g.Floats) {
 			return nil, notIdempotent, nil
 		}
-		before := f.b.Bytes()
-		if err := f.add(op, g); err != nil {
-			return nil, "", err
-		}
-		if err := lease.Grow(ctx, f.b.Bytes()-before); err != nil {
+		if err := f.add(ctx, op, g); err != nil {
 			return nil, "", err
 		}
 	}
@@ -91,36 +87,6 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	}
 	out, err := f.b.Finish()
 	return out, "", err
-}
-
-// apart reports whether external labels leave series what they are: none has one of its own,
-// and, for sums, whose bits depend on it, they are in the same order with them.
-func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) bool {
-	if external.IsEmpty() {
-		return true
-	}
-	var last labels.Labels
-	b := labels.NewBuilder(labels.EmptyLabels())
-	for i, l := range series {
-		own := false
-		b.Reset(l)
-		external.Range(func(e labels.Label) {
-			own = own || l.Has(e.Name)
-			b.Set(e.Name, e.Value)
-		})
-		if own {
-			return false
-		}
-		if op != parser.SUM && op != parser.AVG {
-			continue
-		}
-		l = b.Labels()
-		if i > 0 && labels.Compare(last, l) >= 0 {
-			return false
-		}
-		last = l
-	}
-	return true
 }
 
 // evaluate evaluates what q's reader aggregates, over sel. What it returns is valid until the

@@ -60,6 +60,10 @@ func TestAggregate(t *testing.T) {
 		data := selectiontest.Encode(t, chunkenc.EncHistogram, []int64{19 * minute}, selectiontest.Rising)
 		require.NoError(t, b.Chunk(chunkenc.EncHistogram, 19*minute, 19*minute, data))
 	}
+	joining := func(b *selection.Builder) {
+		b.Series(labels.FromStrings("__name__", "x", "instance", "d", "job", "j2", "cluster", "eu"))
+		require.NoError(t, b.Floats([]int64{19 * minute}, []float64{1}))
+	}
 	b := selection.NewBuilder(0)
 	for at, l := range []labels.Labels{labels.FromStrings("A", "1", "B", "2"), labels.FromStrings("A", "2", "B", "1")} {
 		b.Series(l)
@@ -84,6 +88,7 @@ func TestAggregate(t *testing.T) {
 		"sum of what is between":   {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
 		"rate":                     {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
 		"newer data":               {change: func(q *serve.Query) { q.End-- }, sent: "thinned", why: "the reader has newer data", series: 4},
+		"series that become one":   {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sel: twoJobs(t, joining), sent: "all", why: "external labels", series: 5},
 		"not aligned":              {change: func(q *serve.Query) { q.Hints.Start++ }, sent: "all", why: "grid not aligned", series: 4},
 		"external labels":          {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sent: "aggregated", series: 2},
 		"external labels of its":   {change: func(q *serve.Query) { q.External = labels.FromStrings("job", "j3") }, sent: "thinned", why: "external labels", series: 4},
@@ -166,9 +171,11 @@ func TestRefused(t *testing.T) {
 		require.Error(t, err, name)
 	}
 	r.o.Memory = memory.New(memory.Options{Limit: 1})
-	_, _, err := r.Thin(t.Context(), sumByJob(), sel)
-	require.True(t, memory.Exhausted(err), err)
-	require.Zero(t, r.o.Memory.Used())
+	for name, reduce := range map[string]serve.Reduce{"thin": r.Thin, "aggregate": r.Aggregate} {
+		_, _, err := reduce(t.Context(), sumByJob(), sel)
+		require.True(t, memory.Exhausted(err), "%s: %v", name, err)
+		require.Zero(t, r.o.Memory.Used(), name)
+	}
 
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "x"))

@@ -32,6 +32,8 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
+	case joined(sel.Series(), q.External):
+		return sel, withExternal, nil // whose value counts at a time of both, all chunks decide
 	}
 	out, err := r.thinner(q, sel, a, f).run(ctx, lease)
 	if errors.As(err, new(*selection.CorruptError)) {
