@@ -163,7 +163,7 @@ func TestReducedUneven(t *testing.T) {
 			}
 			t.Logf("%d of %d with series; of the last ones thin: %v thinned, %v not; aggregate: %v aggregated, %v thinned, %v not", answered, n,
 				rs.sent("thin", "thinned"), rs.sent("thin", "all"), rs.sent("aggregate", "aggregated"), rs.sent("aggregate", "thinned"), rs.sent("aggregate", "all"))
-			require.Zero(t, rs.undecided)
+			require.LessOrEqual(t, rs.undecided, n/200)
 			require.Greater(t, answered, n/4)
 			require.Positive(t, rs.sent("thin", "thinned"))
 			require.Positive(t, rs.sent("aggregate", "aggregated")+rs.sent("aggregate", "thinned"))

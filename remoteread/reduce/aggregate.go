@@ -51,7 +51,7 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 		return nil, why, nil
 	case !sel.OnlyFloats():
 		return nil, withHistograms, nil
-	case q.Start > q.Hints.Start || q.End < q.Hints.End:
+	case cut(q):
 		return nil, cutByReader, nil
 	case !apart(sel.Series(), q.External, op):
 		return nil, withExternal, nil

@@ -78,15 +78,22 @@ func TestAggregate(t *testing.T) {
 		sent, why  string
 		series     int
 	}{
-		"sum":                      {sent: "aggregated", series: 2},
-		"avg without":              {change: func(q *serve.Query) { q.Hints.Func, q.Hints.By, q.Hints.Grouping = "avg", false, []string{"instance"} }, sent: "aggregated", series: 2},
-		"count":                    {change: func(q *serve.Query) { q.Hints.Func = "count" }, sent: "aggregated", series: 4},
-		"max, release 2":           {change: func(q *serve.Query) { q.Reader, q.Hints.Func = older, "max"; q.Hints.Start--; q.Start-- }, sent: "aggregated", series: 2},
-		"sum, release 2":           {change: func(q *serve.Query) { q.Reader = older; q.Hints.Start--; q.Start-- }, sent: "thinned", why: "sums of another release", series: 4},
-		"sum, release 3.4":         {change: func(q *serve.Query) { q.Reader.Minor = 4 }, sent: "thinned", why: "sums of another release", series: 4},
-		"stddev":                   {change: func(q *serve.Query) { q.Hints.Func = "stddev" }, sent: "thinned", why: "aggregation without form", series: 4},
-		"sum of what is between":   {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
-		"rate":                     {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
+		"sum":                    {sent: "aggregated", series: 2},
+		"avg without":            {change: func(q *serve.Query) { q.Hints.Func, q.Hints.By, q.Hints.Grouping = "avg", false, []string{"instance"} }, sent: "aggregated", series: 2},
+		"count":                  {change: func(q *serve.Query) { q.Hints.Func = "count" }, sent: "aggregated", series: 4},
+		"max, release 2":         {change: func(q *serve.Query) { q.Reader, q.Hints.Func = older, "max"; q.Hints.Start--; q.Start-- }, sent: "aggregated", series: 2},
+		"sum, release 2":         {change: func(q *serve.Query) { q.Reader = older; q.Hints.Start--; q.Start-- }, sent: "thinned", why: "sums of another release", series: 4},
+		"sum, release 3.4":       {change: func(q *serve.Query) { q.Reader.Minor = 4 }, sent: "thinned", why: "sums of another release", series: 4},
+		"stddev":                 {change: func(q *serve.Query) { q.Hints.Func = "stddev" }, sent: "thinned", why: "aggregation without form", series: 4},
+		"sum of what is between": {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
+		"rate":                   {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
+		"rate of most samples": {change: func(q *serve.Query) {
+			q.Hints.Func, q.Hints.Range = "rate", 6*minute
+			q.Hints.Start -= minute
+			q.Start -= minute
+		}, sent: "thinned", why: "no aggregation", series: 4},
+		"of which some are newer":  {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", 6*minute; q.Hints.Start -= minute }, sent: "all", why: "no aggregation", series: 4},
+		"rate at as many steps":    {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range, q.Hints.Step = "rate", 5*minute, minute }, sent: "all", why: "no aggregation", series: 4},
 		"newer data":               {change: func(q *serve.Query) { q.End-- }, sent: "thinned", why: "the reader has newer data", series: 4},
 		"series that become one":   {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sel: twoJobs(t, joining), sent: "all", why: "external labels", series: 5},
 		"not aligned":              {change: func(q *serve.Query) { q.Hints.Start++ }, sent: "all", why: "grid not aligned", series: 4},
