@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
 )
