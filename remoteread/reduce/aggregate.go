@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
@@ -56,7 +57,8 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	case !apart(sel.Series(), q.External, op):
 		return nil, withExternal, nil
 	}
-	groups, err := r.evaluate(ctx, q, sel, a, op)
+	groups, done, err := r.evaluate(ctx, q, sel, a, op)
+	defer done()
 	if ctx.Err() != nil {
 		return nil, "", context.Cause(ctx)
 	}
@@ -120,21 +122,22 @@ func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) b
 	return true
 }
 
-// evaluate evaluates what q's reader aggregates, over sel.
-func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, error) {
+// evaluate evaluates what q's reader aggregates, over sel. The matrix must not be read after done,
+// which is never nil.
+func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (m promql.Matrix, done func(), err error) {
+	ctx = compare.Never(ctx) // sel is closed with the request
 	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
 	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {
-		return nil, err
+		return nil, func() {}, err
 	}
-	defer query.Close()
 	res := query.Exec(ctx)
-	m, err := res.Matrix()
+	m, err = res.Matrix()
 	if err == nil && len(res.Warnings) > 0 {
-		return nil, res.Warnings.AsErrors()[0] // it does not pass the protocol
+		err = res.Warnings.AsErrors()[0] // it does not pass the protocol
 	}
-	return m, err
+	return m, query.Close, err
 }
 
 // only is a storage that has one selection, and the querier on it.

@@ -144,6 +144,7 @@ func (f *Flags) addServer(to flagger) {
 	f.addAggregates(to)
 	f.addStorage(to)
 	f.addReaders(to)
+	f.addCompare(to)
 	f.addWeb(to)
 }
 
@@ -217,6 +218,7 @@ func (s *Settings) Values() map[string]string {
 	maps.Copy(all, s.Storage.values())
 	maps.Copy(all, s.Query.QueueSettings.values())
 	maps.Copy(all, s.Web.values())
+	maps.Copy(all, s.Compare.values())
 	maps.Copy(all, s.Query.TextSettings.values())
 	return all
 }

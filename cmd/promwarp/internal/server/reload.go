@@ -48,6 +48,7 @@ func (s *Server) Reload() (err error) {
 	}
 	old.Release() // the server's own hold
 	s.queues.set(next)
+	s.comparer.Set(next.Compare.Limits())
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
