@@ -34,7 +34,7 @@ func TestConfigurationPage(t *testing.T) {
 var sections = []struct{ word, title string }{
 	{"config", "The file"}, {"upstream", "What is read from"}, {"tsdb", "A data directory instead"}, {"query", "Queries"},
 	{"enable-feature", "Features"}, {"memory", "Memory"}, {"cache", "The cache"}, {"gpu", "GPUs"}, {"web", "The HTTP server"},
-	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"log", "The log"},
+	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"compare", "Checking answers"}, {"log", "The log"},
 }
 
 // entryKeys are the keys of an entry of remote_read that Prometheus does not have.
@@ -53,7 +53,7 @@ var entryKeys = map[string]string{
 var kinds = map[string]string{
 	"Duration": "duration", "AutoDuration": "duration, `auto`", "ByteSize": "size", "Addresses": "list", "ordinals": "list of numbers",
 	"gpuMode": "`auto`, `off`, `require`", "chunkEncodings": "`auto`, `as-is`, `xor`", "featureList": "list, `auto`, `none`",
-	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number above 0, at most 1",
+	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number, 0 to 1",
 }
 
 func configurationPage(t *testing.T) string {
