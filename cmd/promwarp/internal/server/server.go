@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,10 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
+	// Listener, when set, is served instead of the addresses that Settings name.
+	Listener net.Listener
+	// Context, when set, is what the contexts of requests come from.
+	Context context.Context
 	// Examples are queries that the page offers.
 	Examples []string
 	// Logger is the server's log; nil discards.
@@ -162,6 +167,10 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 
 // listen binds all addresses.
 func (s *Server) listen() error {
+	if s.cfg.Listener != nil {
+		s.listeners = []net.Listener{s.cfg.Listener}
+		return nil
+	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
