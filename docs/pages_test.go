@@ -190,6 +190,47 @@ func TestNames(t *testing.T) {
 	require.Greater(t, found, 20)
 }
 
+var metric = regexp.MustCompile("`(promwarp_[a-z0-9_]*[a-z0-9*])[`{]")
+
+// TestMetrics: metrics that pages name are among those that operating.md lists, or below a name that
+// ends in * there.
+func TestMetrics(t *testing.T) {
+	_, listed, ok := strings.Cut(pages(t)["docs/operating.md"], "\n## Metrics\n")
+	require.True(t, ok)
+	listed, _, _ = strings.Cut(listed, "\n## ")
+	var known []string
+	for _, m := range metric.FindAllStringSubmatch(listed, -1) {
+		known = append(known, strings.ReplaceAll(m[1], "*", ".*"))
+	}
+	is := regexp.MustCompile("^(" + strings.Join(known, "|") + ")$")
+	found := 0
+	for file, text := range pages(t) {
+		for _, m := range metric.FindAllStringSubmatch(text, -1) {
+			found++
+			assert(t, is.MatchString(m[1]), "%s names %s, which operating.md does not list", file, m[1])
+		}
+	}
+	require.Greater(t, found, len(known)+20)
+}
+
+// TestPictures: each picture is on a page, and small enough to load at once.
+func TestPictures(t *testing.T) {
+	const most = 150_000 // bytes
+	files, err := filepath.Glob("pictures/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var text strings.Builder
+	for _, page := range pages(t) {
+		text.WriteString(page)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert(t, info.Size() <= most, "%s has %d bytes, more than %d", file, info.Size(), most)
+		assert(t, strings.Contains(text.String(), file+")"), "%s is on no page", file)
+	}
+}
+
 // missing returns what a `go test` command in a folder names in vain.
 func missing(t *testing.T, dir string, args []string) (all []string) {
 	var patterns, names []string
