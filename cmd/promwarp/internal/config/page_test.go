@@ -35,6 +35,13 @@ var sections = []struct{ word, title string }{
 	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"compare", "Checking answers"}, {"log", "The log"},
 }
 
+// fileKeys are the keys of the file that have no flag.
+var fileKeys = map[string]string{
+	"remote_read": "a list of what is read from, instead of `upstream.url`, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `authorization`, `tls_config`, `proxy_url` …; see [several upstreams](operating.md#several-upstreams)",
+	"aggregates":  "a list of [custom aggregates](query.md#custom-aggregates)",
+	"tracing":     "where traces go, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#tracing_config)",
+}
+
 // entryKeys are the keys of an entry of remote_read that Prometheus does not have.
 var entryKeys = map[string]string{
 	"on_failure":          "what becomes of a query when the upstream fails: `error`, the default, or `warn`, which answers without it and says so",
@@ -99,18 +106,20 @@ func configurationPage(t *testing.T) string {
 		}
 	}
 
+	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")
+	all := reflect.TypeFor[Settings]()
+	for i := range all.NumField() {
+		if key := all.Field(i).Tag.Get("yaml"); !keys[key] {
+			require.NotEmpty(t, fileKeys[key], "say what %s of the file does", key)
+			say("| `%s` | %s |\n", key, fileKeys[key])
+		}
+	}
 	say("%s", entriesHead)
 	extras := reflect.TypeFor[RemoteReadExtras]()
 	for i := range extras.NumField() {
 		name := extras.Field(i).Tag.Get("yaml")
 		require.NotEmpty(t, entryKeys[name], "say what %s of an entry of remote_read does", name)
 		say("| `%s` | %s |\n", name, entryKeys[name])
-	}
-	keys["remote_read"], keys["aggregates"] = true, true
-	all := reflect.TypeFor[Settings]()
-	for i := range all.NumField() {
-		key := all.Field(i).Tag.Get("yaml")
-		require.True(t, keys[key], "the file's %s is not on the page", key)
 	}
 
 	say("%s", environment)
@@ -223,13 +232,6 @@ the source is the same. *Restart*: a reload changes nothing, and logs that.
 `
 
 const entriesHead = `
-## In the file alone
-
-| key | |
-| --- | --- |
-| ` + "`remote_read`" + ` | a list of what is read from, instead of ` + "`upstream.url`" + `, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): ` + "`url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `authorization`, `tls_config`, `proxy_url`" + ` …; see [several upstreams](operating.md#several-upstreams) |
-| ` + "`aggregates`" + ` | a list of [custom aggregates](query.md#custom-aggregates) |
-
 An entry of ` + "`remote_read`" + ` has these keys more. A change of ` + "`on_failure`" + ` takes effect at once; of the others it opens
 the cache of that upstream anew.
 
