@@ -97,7 +97,7 @@ func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set 
 	}
 	var repeated []float64
 	for i := range 4 {
-		got, err := promwarp.Ask(ctx, "/api/v1/query_range", form)
+		got, err := promwarp.Ask(ctx, client.Ranged, form)
 		if err != nil {
 			return row, fmt.Errorf("promwarp: %w", err)
 		}
