@@ -12,7 +12,7 @@ var groups = []struct {
 	Title    string
 	Commands []string
 }{
-	{"Ask", []string{"query", "explain"}},
+	{"Ask", []string{"query", "explain", "compare"}},
 	{"Serve", []string{"serve", "check config"}},
 	{"Look after", []string{"cache ls", "cache drop", "devices"}},
 	{"Try and set up", []string{"demo", "completion"}},

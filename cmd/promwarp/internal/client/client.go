@@ -55,6 +55,13 @@ func (c *Client) String() string {
 	return urltext.Of(c.base)
 }
 
+// URL is that of a path below the server's base.
+func (c *Client) URL(path string) *url.URL {
+	u := *c.base
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/")+path, ""
+	return &u
+}
+
 // Ask posts a form and reads the whole answer.
 func (c *Client) Ask(ctx context.Context, path string, form url.Values) (*Answer, error) {
 	return c.read(ctx, http.MethodPost, path, form)
@@ -119,7 +126,7 @@ func (c *Client) waiting() (stop func()) {
 
 // send sends a request.
 func (c *Client) send(ctx context.Context, method, path string, form url.Values, accept string) (*http.Response, error) {
-	u := *c.base.JoinPath(path)
+	u := c.URL(path)
 	var body io.Reader
 	if method == http.MethodGet {
 		u.RawQuery = form.Encode()

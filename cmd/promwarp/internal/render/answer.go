@@ -43,11 +43,11 @@ func Answer(w io.Writer, v model.Value, width int) error {
 		_, err := fmt.Fprintln(w, "(no series)")
 		return err
 	}
-	return table(w, rows, 0, width)
+	return Table(w, rows, 0, width)
 }
 
-// table prints rows in columns. Where they are wider than width, the cells of the column flexible are cut.
-func table(w io.Writer, rows [][]string, flexible, width int) error {
+// Table prints rows in columns. Where they are wider than width, the cells of the column flexible are cut.
+func Table(w io.Writer, rows [][]string, flexible, width int) error {
 	if width > 0 {
 		room := width - 1 // for the cursor
 		for k := range rows[0] {

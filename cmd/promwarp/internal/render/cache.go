@@ -34,7 +34,7 @@ func Caches(w io.Writer, all []contents.Contents, width int) error {
 			covered, latest := coverage(s)
 			rows = append(rows, []string{s.Text, count(int64(s.Series)), count(s.Samples), size(s.Bytes), size(s.DiskBytes), size(s.DeviceBytes), covered, latest})
 		}
-		if err := table(w, rows, 0, width); err != nil {
+		if err := Table(w, rows, 0, width); err != nil {
 			return err
 		}
 		if left := c.Count - len(c.Selectors); left > 0 {
