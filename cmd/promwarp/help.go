@@ -14,7 +14,7 @@ var groups = []struct {
 }{
 	{"Ask", []string{"query", "explain", "compare"}},
 	{"Serve", []string{"serve", "check config"}},
-	{"Look after", []string{"cache ls", "cache drop", "devices"}},
+	{"Look after", []string{"cache ls", "cache drop", "devices", "bench"}},
 	{"Try and set up", []string{"demo", "completion"}},
 }
 
