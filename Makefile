@@ -85,6 +85,8 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 	done
 
 deploy:         ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+	@command -v systemd-analyze >/dev/null || { apt-get update -qq && apt-get install -qqy systemd; } || \
+		{ echo "the unit is checked by systemd-analyze, which is not here: install systemd"; exit 1; }
 	cd deploy && $(TEST) ./...
 
 e2e:            ## real Prometheus binaries against the real promwarp
