@@ -168,6 +168,7 @@ func TestRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"a key that nobody reads":        `{persistance: {enabled: false}}`,
 		"a port nobody reaches":          `{config: {web: {listen_address: ["127.0.0.1:9201"]}}}`,
+		"no port":                        `{config: {web: null}}`,
 		"nothing to read from":           `{config: {remote_read: null}}`,
 		"half a GPU":                     `{gpu: {count: 0.5}}`,
 		"one volume for several writers": `{persistence: {accessModes: [ReadWriteMany]}}`,
