@@ -1,13 +1,13 @@
 module github.com/promwarp/promwarp/deploy
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/compose-spec/compose-go/v2 v2.16.2
 	github.com/google/go-jsonnet v0.22.0
 	github.com/goreleaser/nfpm/v2 v2.43.0
-	github.com/moby/buildkit v0.34.2
+	github.com/moby/buildkit v0.31.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.95.1
 	github.com/prometheus/common v0.71.0
 	github.com/prometheus/prometheus v0.315.0
