@@ -37,6 +37,7 @@ func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection
 	c.metrics.inFlight.Inc()
 	start := time.Now()
 	sel, err := c.send(ctx, q, sh)
+	selection.RequestEnded(ctx, sh.request(q, start, sel, err))
 	c.metrics.inFlight.Dec()
 	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
@@ -101,7 +102,10 @@ func (c *Client) send(parent context.Context, q question, sh *share) (sel *selec
 	}
 	defer resp.Body.Close()
 	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
-	defer func() { c.metrics.bytes.Add(float64(in.bytes)) }()
+	defer func() {
+		sh.wire, sh.firstByte = in.bytes, in.first
+		c.metrics.bytes.Add(float64(in.bytes))
+	}()
 
 	typ, message := mediaType(resp.Header)
 	streamed := typ == typeStreamed && (message == "" || message == messageStreamed)
@@ -180,6 +184,7 @@ func (d *watchdog) rest() { d.timer.Stop() }
 type progressReader struct {
 	from  io.Reader
 	dog   *watchdog
+	first time.Time // when the first byte came; zero before
 	bytes int64
 	most  int64 // bytes, after which reading fails
 }
@@ -195,6 +200,9 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	r.dog.wake()
 	n, err := r.from.Read(p)
 	r.dog.rest()
+	if r.bytes == 0 && n > 0 {
+		r.first = time.Now()
+	}
 	r.bytes += int64(n)
 	return n, err
 }
