@@ -15,7 +15,7 @@ const (
 	// mostAtOnce is the number of chunks that are decoded at once, at most: lanes of two vectors.
 	mostAtOnce = 2 * lanes
 	// fewest is the number of chunks of one length from which on decoding them at once is faster.
-	fewest = 3
+	fewest = 4
 )
 
 // several is how many of the first chunks to decode at once. The time is that of the longest, so
