@@ -72,6 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	http.DefaultTransport.(*http.Transport).DisableCompression = true // nobody is asked to compress answers
 	dir, err := os.MkdirTemp("", "promwarp-duckdb-")
 	if err != nil {
 		return err
