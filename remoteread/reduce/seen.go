@@ -15,6 +15,8 @@ const (
 	earliest            // the first one
 	largest             // the first of the largest ones
 	smallest            // the first of the smallest ones
+	total               // the sum of all
+	mean                // their mean
 	lastTwo             // the last two
 	ends                // the first and the last one, and, seldom, how many there are
 	counter             // the same, and where values fall
@@ -23,7 +25,10 @@ const (
 )
 
 // byValue reports whether values decide what is seen.
-func (f function) byValue() bool { return f.extreme() || f >= counter }
+func (f function) byValue() bool { return f.extreme() || f.added() || f >= counter }
+
+// added reports whether what is seen is made of all samples.
+func (f function) added() bool { return f == total || f == mean }
 
 // extreme reports whether one value is seen, which others decide about.
 func (f function) extreme() bool { return f == largest || f == smallest }
@@ -61,11 +66,13 @@ var overTime = map[string]function{
 
 // aloneOverTime are those that do so where a reader has no other samples of the series.
 var aloneOverTime = map[string]function{
-	"delta":    ends,
-	"rate":     counter,
-	"increase": counter,
-	"resets":   falling,
-	"changes":  changing,
+	"delta":         ends,
+	"rate":          counter,
+	"increase":      counter,
+	"resets":        falling,
+	"changes":       changing,
+	"sum_over_time": total,
+	"avg_over_time": mean,
 }
 
 // marker notes which samples of a series some evaluation sees.
