@@ -136,10 +136,32 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 		}
 		at = next
 	}
+	return m.collect(kept, ts)
+}
+
+// wide is from which difference of two distances between samples, in ms, a chunk takes 68 bits
+// for a time, and not 24.
+const wide = 1 << 19
+
+// collect appends to kept what several windows see. Where a distance is wide, as it is once or
+// twice a step, and its halves are not, it keeps one more sample in between.
+func (m *marker) collect(kept []int, ts []int64) []int {
+	last, distance := -1, int64(0)
 	for i, seen := range m.seen {
-		if seen {
-			kept = append(kept, i)
+		if !seen {
+			continue
 		}
+		if last >= 0 {
+			before := distance
+			distance = ts[i] - ts[last]
+			middle := beyond(ts, last, ts[last]+distance/2)
+			if distance-before >= wide && distance/2-before < wide && middle < i {
+				kept = append(kept, middle)
+				distance = ts[i] - ts[middle]
+			}
+		}
+		kept = append(kept, i)
+		last = i
 	}
 	return kept
 }
