@@ -234,6 +234,8 @@ func FuzzAggregate(f *testing.F) {
 	f.Add(10*minute, 50*minute, 10*minute, int64(0), "sum", "job", true)
 	f.Add(int64(-farthest), int64(farthest), int64(farthest-1), int64(0), "count", "__name__", false)
 	f.Add(-5*minute+1, hour, int64(1), int64(1), "max_over_time", "", false)
+	f.Add(-hour, 2*hour, int64(1), hour, "rate", "", false)
+	f.Add(9*minute+1, 50*minute, minute, minute, "avg_over_time", "", false)
 	f.Add(10*minute, 10*minute+5*minute-1, int64(0), int64(0), "avg", "\xff", true)
 	f.Fuzz(func(t *testing.T, start, end, step, width int64, function, group string, by bool) {
 		q := sumByJob()

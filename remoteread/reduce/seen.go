@@ -81,6 +81,7 @@ type marker struct {
 	function
 	before, after, stack []int  // scratch memory of neighbours
 	seen                 []bool // of each sample, where a window sees several
+	whole                int    // up to which index a window has seen all of its samples
 }
 
 // mark appends to kept the indices of those samples of ts and vs that are seen by an evaluation
@@ -93,7 +94,7 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 	if m.extreme() && m.width > m.step && m.steps() > 1 {
 		return m.overlapping(kept, ts, vs)
 	}
-	m.seen = m.seen[:0]
+	m.seen, m.whole = m.seen[:0], 0
 	if m.function >= lastTwo {
 		m.seen = slices.Grow(m.seen, len(ts))[:len(ts)]
 		clear(m.seen)
@@ -167,10 +168,10 @@ func (m *marker) collect(kept []int, ts []int64) []int {
 }
 
 // seeEnds notes what the window at a time sees, which has the samples from lo to hi, the end
-// excluded. From its first and last sample a rate is extrapolated to its own ends if these are no
-// farther than 1.1 times the mean distance of samples. It then is whoever is missing in between,
-// as that makes the mean distance larger. Otherwise the mean distance is seen, and with it how many
-// samples there are.
+// excluded. A rate is extrapolated from the first and the last sample to the ends of the window if
+// these are nearer than 1.1 times the mean distance of samples. Without those in between the mean
+// distance is larger, so the ends remain near. Where one is not near the mean distance is seen,
+// and with it how many samples there are.
 func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
 	const near = 1.05 // and not 1.1, for rounding
 	start := at - m.width
@@ -182,9 +183,10 @@ func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
 		m.seen[lo], m.seen[hi-1] = true, true
 		return
 	}
-	for i := lo; i < hi; i++ {
+	for i := max(lo, m.whole); i < hi; i++ {
 		m.seen[i] = true
 	}
+	m.whole = hi
 }
 
 // best returns the index of the sample that is seen of those from lo to hi, the end excluded.
