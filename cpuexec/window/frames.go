@@ -37,21 +37,20 @@ func NewFrames(s Span) *Frames {
 }
 
 // over returns the frame over t, of which there must be at least one. single is
-// the caller's own, for times that no other series is expected to have, and for
-// those whose frame another goroutine is making: that costs less than to wait for
-// it. What is in single is counted first.
+// the caller's own, for times that no other series is expected to have; what is
+// in it is counted first.
 func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr := f.known(t)
-	if fr == nil || !fr.ready.Load() && !fr.claimed.CompareAndSwap(false, true) {
+	if fr == nil {
 		single.countSamples(sc)
 		single.set(t, t.Own, false)
 		single.reset(f.span)
 		return single
 	}
-	if !fr.ready.Load() {
+	fr.made.Do(func() {
 		fr.set(t, fr.tail, true)
 		fr.reset(f.span)
-	}
+	})
 	return fr
 }
 
@@ -128,8 +127,7 @@ func (f *Frames) add() *frame {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
-	fr.claimed.Store(false)
-	fr.ready.Store(false)
+	fr.made = sync.Once{}
 	f.all = append(f.all, fr)
 	return fr
 }
