@@ -34,6 +34,7 @@ type Settings struct {
 	Readers    remoteReaders   `yaml:"read"`
 	GPU        GPUSettings     `yaml:"gpu"`
 	Web        webSettings     `yaml:"web"`
+	Compare    compareSettings `yaml:"compare"`
 	Log        logSettings     `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
@@ -155,6 +156,7 @@ func Default() Settings {
 		Readers: defaultReaders(),
 		GPU:     defaultGPU(),
 		Web:     defaultWeb(),
+		Compare: defaultCompare(),
 		Log:     logSettings{Level: "info", Format: "logfmt"},
 	}
 }
@@ -222,6 +224,9 @@ func (s *Settings) ValidateLimits() error {
 		return err
 	}
 	if err := s.Web.validate(); err != nil {
+		return err
+	}
+	if err := s.Compare.validate(); err != nil {
 		return err
 	}
 	if err := s.Memory.validate(s.Cache); err != nil {

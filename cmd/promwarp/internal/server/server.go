@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -45,6 +47,10 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
+	// Listener, when set, is served instead of the addresses that Settings name.
+	Listener net.Listener
+	// Context, when set, is what the contexts of requests come from.
+	Context context.Context
 	// Examples are queries that the page offers.
 	Examples []string
 	// Logger is the server's log; nil discards.
@@ -66,9 +72,10 @@ type Server struct {
 
 	connections *connections
 
-	queues queues
-	gpus   *placement.Placer // nil if none are to be used
-	memory *memory.Pool      // nil if there is no limit
+	queues   queues
+	comparer *compare.Comparer
+	gpus     *placement.Placer // nil if none are to be used
+	memory   *memory.Pool      // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -108,6 +115,9 @@ func New(cfg Config) (*Server, error) {
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
 	footprint.Register(s.memory, s.base)
+	s.comparer = compare.New(s.queues.busy, s.logger.With("component", "compare"), s.base)
+	s.comparer.Set(cfg.Settings.Compare.Limits())
+	s.memory.OnShortage(backend.ReclaimCompared, s.comparer.Yield)
 
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -157,6 +167,10 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 
 // listen binds all addresses.
 func (s *Server) listen() error {
+	if s.cfg.Listener != nil {
+		s.listeners = []net.Listener{s.cfg.Listener}
+		return nil
+	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
@@ -213,6 +227,7 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 // Close releases a server that was not run. Run does it by itself.
 func (s *Server) Close() {
 	s.closeListeners()
+	s.comparer.Close()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
 	}
