@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
@@ -20,7 +21,8 @@ type frame struct {
 	counts dense.Counts // of a function with a value wherever there is a sample
 
 	made   sync.Once
-	shared int // how many of the times are a shared list's
+	place  column.Place
+	shared int // how many of the times are a shared list's, from place on
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
@@ -36,6 +38,11 @@ func (f *frame) reset(s Span) {
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)
+}
+
+// over reports whether f is over t, which has shared times.
+func (f *frame) over(t column.Times) bool {
+	return t.Known > 0 && f.shared == t.Known && f.place == t.Place() && slices.Equal(f.tail, t.Own)
 }
 
 // countSamples adds the samples of the series evaluated over f to sc.

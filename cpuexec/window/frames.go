@@ -12,7 +12,7 @@ import (
 type Frames struct {
 	span Span
 
-	mu        sync.Mutex
+	mu        sync.RWMutex
 	byPlace   map[column.Place][]*frame // over times that many series share
 	byContent map[timesKey]*frame       // over times that were decoded for one series
 	all       []*frame                  // those in the maps
@@ -60,22 +60,37 @@ func (f *Frames) known(t column.Times) *frame {
 	if !t.Several() {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if t.Known == 0 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		return f.decoded(t.Own)
 	}
-	for _, fr := range f.byPlace[t.Place()] {
-		if fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
-			return fr
-		}
+	f.mu.RLock()
+	fr, full := f.placed(t), f.full()
+	f.mu.RUnlock()
+	if fr != nil || full {
+		return fr
 	}
-	fr := f.add()
-	if fr != nil {
-		fr.shared, fr.tail = t.Known, append(fr.tail[:0], t.Own...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if fr = f.placed(t); fr != nil {
+		return fr
+	}
+	if fr = f.add(); fr != nil {
+		fr.place, fr.shared, fr.tail = t.Place(), t.Known, append(fr.tail[:0], t.Own...)
 		f.byPlace[t.Place()] = append(f.byPlace[t.Place()], fr)
 	}
 	return fr
+}
+
+// placed returns the frame over t, whose times are shared ones, or nil if there is none.
+func (f *Frames) placed(t column.Times) *frame {
+	for _, fr := range f.byPlace[t.Place()] {
+		if fr.over(t) {
+			return fr
+		}
+	}
+	return nil
 }
 
 // decoded returns the frame over ts, which is scratch memory. It looks for
@@ -101,9 +116,14 @@ func (f *Frames) decoded(ts []int64) *frame {
 	return fr
 }
 
+// full reports whether no more frames are kept.
+func (f *Frames) full() bool {
+	return len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps
+}
+
 // add returns a frame to keep, or nil if there are enough.
 func (f *Frames) add() *frame {
-	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
+	if f.full() {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
@@ -125,6 +145,7 @@ func (f *Frames) Release() {
 	for _, fr := range f.all {
 		fr.release()
 		fr.used.Store(0)
+		fr.place = column.Place{}
 		framePool.Put(fr)
 	}
 	f.all, f.byPlace, f.byContent = nil, nil, nil
