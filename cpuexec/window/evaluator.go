@@ -116,6 +116,9 @@ func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out de
 	}
 	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
 	err := s.evaluate(c)
+	if !fr.ready.Load() {
+		fr.ready.Store(true)
+	}
 	s.series = series{}
 	return err
 }

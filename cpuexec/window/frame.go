@@ -20,9 +20,10 @@ type frame struct {
 	any    []uint64     // bitmap of the steps with a sample
 	counts dense.Counts // of a function with a value wherever there is a sample
 
-	made   sync.Once
-	place  column.Place
-	shared int // how many of the times are a shared list's, from place on
+	claimed atomic.Bool // a goroutine makes it, and evaluates the first series over it
+	ready   atomic.Bool // that has been done
+	place   column.Place
+	shared  int // how many of the times are a shared list's, from place on
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows

@@ -37,20 +37,21 @@ func NewFrames(s Span) *Frames {
 }
 
 // over returns the frame over t, of which there must be at least one. single is
-// the caller's own, for times that no other series is expected to have; what is
-// in it is counted first.
+// the caller's own, for times that no other series is expected to have, and for
+// those whose frame another goroutine is making: that costs less than to wait for
+// it. What is in single is counted first.
 func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr := f.known(t)
-	if fr == nil {
+	if fr == nil || !fr.ready.Load() && !fr.claimed.CompareAndSwap(false, true) {
 		single.countSamples(sc)
 		single.set(t, t.Own, false)
 		single.reset(f.span)
 		return single
 	}
-	fr.made.Do(func() {
+	if !fr.ready.Load() {
 		fr.set(t, fr.tail, true)
 		fr.reset(f.span)
-	})
+	}
 	return fr
 }
 
@@ -127,7 +128,8 @@ func (f *Frames) add() *frame {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
-	fr.made = sync.Once{}
+	fr.claimed.Store(false)
+	fr.ready.Store(false)
 	f.all = append(f.all, fr)
 	return fr
 }
