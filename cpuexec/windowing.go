@@ -85,10 +85,6 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	return nil
 }
 
-// minPoints is how many points a worker makes before it adds them to the others' ones, so that
-// workers write to the same place seldom.
-const minPoints = 1 << 14
-
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
@@ -103,19 +99,13 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
-		if s.points += int64(c.Points); err == nil && e.limit.Max > 0 && s.points > minPoints {
-			if n := e.points.Add(s.points); n > int64(e.limit.Max) {
-				return promql.ErrTooManySamples("query execution") // as count would find
-			}
-			s.points = 0
+		if n := e.points.Add(int64(c.Points)); err == nil && e.limit.Max > 0 && n > int64(e.limit.Max) {
+			return promql.ErrTooManySamples("query execution") // as count would find
 		}
 		return err
 	}
 	if err := e.loop.Run(); err != nil {
 		return err
-	}
-	for _, s := range e.scratch {
-		s.CountSamples()
 	}
 	frames.CountSamples(e.scratch[0].Steps)
 	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
@@ -125,6 +115,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
+		s.CountSamples()
 	}
 	return nil
 }

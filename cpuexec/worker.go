@@ -16,13 +16,12 @@ type worker struct {
 	// overlap.
 	overlapping map[string]uint64
 	times       []int64 // of the points of a subquery
-	points      int64   // of its series, not yet added to those of the other workers
 }
 
 func (w *worker) reset(steps int) {
 	w.Reader.Reset(false)
 	w.Evaluator.Reset(steps)
-	w.overlapping, w.points = nil, 0
+	w.overlapping = nil
 }
 
 // borrow takes scratch memory for n goroutines that evaluate windows at so many steps; release

@@ -40,8 +40,6 @@ type Evaluator struct {
 	series         // that is evaluated
 	window  Window // of it, for plain forms
 	single  frame  // over the times of one series alone
-	last    *frame // that several may use, of the series before; nil for none
-	used    int64  // series evaluated over it and not yet counted
 	bounds  bounds // of the frame in use, with a watch of this evaluator's
 	fixed   exact.Fixed
 	order   exact.Ranks
@@ -73,7 +71,6 @@ type series struct {
 // Reset begins an evaluation at so many steps.
 func (s *Evaluator) Reset(steps int) {
 	s.noted, s.Overlaps = nil, 0
-	s.last, s.used = nil, 0
 	s.single.used.Store(0)
 	for _, c := range []*[]int64{&s.Steps.All, &s.Steps.Fresh} {
 		if cap(*c) < steps {
@@ -84,21 +81,8 @@ func (s *Evaluator) Reset(steps int) {
 	}
 }
 
-// CountSamples adds the samples of the series evaluated by themselves to those per step, and has
-// Frames.CountSamples add those of all others.
-func (s *Evaluator) CountSamples() {
-	s.share(nil)
-	s.single.countSamples(s.Steps)
-}
-
-// share makes fr the frame that the next series share with other goroutines' ones. They write to
-// what they share once, not at each series: on many cores that would take long.
-func (s *Evaluator) share(fr *frame) {
-	if s.last != nil {
-		s.last.used.Add(s.used)
-	}
-	s.last, s.used = fr, 0
-}
+// CountSamples adds the samples of the series evaluated by themselves to those per step.
+func (s *Evaluator) CountSamples() { s.single.countSamples(s.Steps) }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
 // and says in c what limits and statistics need of them. Its error is that of Prometheus's
@@ -108,17 +92,9 @@ func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out de
 	if in.Times.Len() == 0 {
 		return nil
 	}
-	fr := s.last
-	if fr == nil || !fr.over(in.Times) {
-		if fr = frames.over(in.Times, &s.single, s.Steps); fr != &s.single {
-			s.share(fr)
-		}
-	}
+	fr := frames.over(in.Times, &s.single, s.Steps)
 	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
 	err := s.evaluate(c)
-	if !fr.ready.Load() {
-		fr.ready.Store(true)
-	}
 	s.series = series{}
 	return err
 }
@@ -134,11 +110,7 @@ func (s *Evaluator) evaluate(c *dense.Counts) error {
 	}
 	interpolated := &f.WindowFunc == Interpolated
 	if !interpolated { // of which Prometheus's engine counts no samples
-		if fr == s.last {
-			s.used++
-		} else {
-			fr.used.Add(1)
-		}
+		fr.used.Add(1)
 	}
 	if fr.span.extension.Modifier != plan.Unmodified {
 		e := fr.edges(interpolated)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
@@ -20,10 +19,8 @@ type frame struct {
 	any    []uint64     // bitmap of the steps with a sample
 	counts dense.Counts // of a function with a value wherever there is a sample
 
-	claimed atomic.Bool // a goroutine makes it, and evaluates the first series over it
-	ready   atomic.Bool // that has been done
-	place   column.Place
-	shared  int // how many of the times are a shared list's, from place on
+	made   sync.Once
+	shared int // how many of the times are a shared list's
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
@@ -39,11 +36,6 @@ func (f *frame) reset(s Span) {
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)
-}
-
-// over reports whether f is over t, which has shared times.
-func (f *frame) over(t column.Times) bool {
-	return t.Known > 0 && f.shared == t.Known && f.place == t.Place() && slices.Equal(f.tail, t.Own)
 }
 
 // countSamples adds the samples of the series evaluated over f to sc.

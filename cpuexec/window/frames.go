@@ -12,7 +12,7 @@ import (
 type Frames struct {
 	span Span
 
-	mu        sync.RWMutex
+	mu        sync.Mutex
 	byPlace   map[column.Place][]*frame // over times that many series share
 	byContent map[timesKey]*frame       // over times that were decoded for one series
 	all       []*frame                  // those in the maps
@@ -37,21 +37,20 @@ func NewFrames(s Span) *Frames {
 }
 
 // over returns the frame over t, of which there must be at least one. single is
-// the caller's own, for times that no other series is expected to have, and for
-// those whose frame another goroutine is making: that costs less than to wait for
-// it. What is in single is counted first.
+// the caller's own, for times that no other series is expected to have; what is
+// in it is counted first.
 func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr := f.known(t)
-	if fr == nil || !fr.ready.Load() && !fr.claimed.CompareAndSwap(false, true) {
+	if fr == nil {
 		single.countSamples(sc)
 		single.set(t, t.Own, false)
 		single.reset(f.span)
 		return single
 	}
-	if !fr.ready.Load() {
+	fr.made.Do(func() {
 		fr.set(t, fr.tail, true)
 		fr.reset(f.span)
-	}
+	})
 	return fr
 }
 
@@ -61,37 +60,22 @@ func (f *Frames) known(t column.Times) *frame {
 	if !t.Several() {
 		return nil
 	}
-	if t.Known == 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.decoded(t.Own)
-	}
-	f.mu.RLock()
-	fr, full := f.placed(t), f.full()
-	f.mu.RUnlock()
-	if fr != nil || full {
-		return fr
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fr = f.placed(t); fr != nil {
-		return fr
+	if t.Known == 0 {
+		return f.decoded(t.Own)
 	}
-	if fr = f.add(); fr != nil {
-		fr.place, fr.shared, fr.tail = t.Place(), t.Known, append(fr.tail[:0], t.Own...)
-		f.byPlace[t.Place()] = append(f.byPlace[t.Place()], fr)
-	}
-	return fr
-}
-
-// placed returns the frame over t, whose times are shared ones, or nil if there is none.
-func (f *Frames) placed(t column.Times) *frame {
 	for _, fr := range f.byPlace[t.Place()] {
-		if fr.over(t) {
+		if fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
 			return fr
 		}
 	}
-	return nil
+	fr := f.add()
+	if fr != nil {
+		fr.shared, fr.tail = t.Known, append(fr.tail[:0], t.Own...)
+		f.byPlace[t.Place()] = append(f.byPlace[t.Place()], fr)
+	}
+	return fr
 }
 
 // decoded returns the frame over ts, which is scratch memory. It looks for
@@ -117,19 +101,13 @@ func (f *Frames) decoded(ts []int64) *frame {
 	return fr
 }
 
-// full reports whether no more frames are kept.
-func (f *Frames) full() bool {
-	return len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps
-}
-
 // add returns a frame to keep, or nil if there are enough.
 func (f *Frames) add() *frame {
-	if f.full() {
+	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
-	fr.claimed.Store(false)
-	fr.ready.Store(false)
+	fr.made = sync.Once{}
 	f.all = append(f.all, fr)
 	return fr
 }
@@ -147,7 +125,6 @@ func (f *Frames) Release() {
 	for _, fr := range f.all {
 		fr.release()
 		fr.used.Store(0)
-		fr.place = column.Place{}
 		framePool.Put(fr)
 	}
 	f.all, f.byPlace, f.byContent = nil, nil, nil
