@@ -6,7 +6,8 @@
 // the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples are
 // those of Prometheus's iterators.
 //
-// Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2.
+// Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2, and what decodes
+// several chunks at once in decodeAtOnce.
 package decode
 
 import (

@@ -12,7 +12,7 @@ import (
 // hasEight says whether decodeEight can be called.
 var hasEight = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512CD
 
-// staleNaN is for decodeEight.
+// staleNaN is decodeEight's, too.
 const staleNaN = value.StaleNaN
 
 // eight is what decodeEight works on: a lane a chunk.
@@ -25,11 +25,15 @@ type eight struct {
 	times       [lanes]*int64 // where they go
 	values      [lanes]*float64
 	far         [lanes]uint64 // see farApart; bit 63 is also set if a distance is not above 0
-	stored      [lanes]uint64
-	rows        [2*lanes + 1][lanes]uint64
-	most        int   // of wanted, above 0; of two, the first has that of both
-	stale       uint8 // lanes with a stale marker so far
-	_           [48]byte
+	// The last eight rows, times before values, and which of them are wanted: a bit a row.
+	//lint:ignore U1000 decodeEight alone uses it
+	rows [2*lanes + 1][lanes]uint64
+	//lint:ignore U1000 decodeEight alone uses it
+	stored [lanes]uint64
+
+	most  int   // of wanted, above 0; of two, the first has that of both
+	stale uint8 // lanes with a stale marker so far
+	_     [48]byte
 }
 
 // The rows of two lie alike beside multiples of 64 bytes.
@@ -93,7 +97,7 @@ func (e *eight) begin(lane int, b []byte, ts []int64, vs []float64) {
 		return
 	}
 	ts[0], vs[0] = t, float(v)
-	if v == value.StaleNaN {
+	if v == staleNaN {
 		e.stale |= 1 << lane
 	}
 	e.chunk[lane], e.pos[lane], e.end[lane] = &b[0], uint64(at)*8-1, uint64(len(b))*8
