@@ -143,7 +143,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		}
 		defer gpus.Close()
 	}
-	eval := backend.NewEvaluator(from, gpus, pool, nil, logger)
+	eval := backend.NewEvaluator(from, gpus, pool, backend.Watching{}, logger)
 	defer eval.Release()
 
 	p := newProgress(stderr, o.progress || isTerminal(stderr))

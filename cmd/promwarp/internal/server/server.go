@@ -71,8 +71,9 @@ type Server struct {
 	queues   queues
 	comparer *compare.Comparer
 	traces   *traces.Sender
-	gpus     *placement.Placer // nil if none are to be used
-	memory   *memory.Pool      // nil if there is no limit
+	active   *backend.ActiveFile // nil without cache.path
+	gpus     *placement.Placer   // nil if none are to be used
+	memory   *memory.Pool        // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
