@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -77,6 +79,7 @@ func (s *Server) servers() []*http.Server {
 	for i := range servers {
 		servers[i] = &http.Server{
 			Handler:           s,
+			BaseContext:       func(net.Listener) context.Context { return cmp.Or(s.cfg.Context, context.Background()) },
 			ReadHeaderTimeout: min(config.HeaderTimeout, time.Duration(web.ReadTimeout)),
 			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
 			MaxHeaderBytes:    int(web.MaxHeaderBytes),
@@ -123,4 +126,14 @@ func (s *Server) drain(servers []*http.Server) {
 	}
 	wg.Wait()
 	s.logger.Info("stopped")
+}
+
+// announce logs where to point others.
+func (s *Server) announce() {
+	from := s.current.Load().reads.String()
+	if s.cfg.Upstream != nil {
+		from = "built in"
+	}
+	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
+		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 }

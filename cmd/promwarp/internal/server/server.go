@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,10 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
+	// Listener, when set, is served instead of the addresses that Settings name.
+	Listener net.Listener
+	// Context, when set, is what the contexts of requests come from.
+	Context context.Context
 	// Examples are queries that the page offers.
 	Examples []string
 	// Logger is the server's log; nil discards.
@@ -101,13 +106,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Upstream != nil {
 		check = cfg.Settings.ValidateLimits
 	}
-	if err := check(); err != nil {
+	if err := errors.Join(check(), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
 	if file := cfg.Settings.Web.ConfigFile; file != "" {
-		if err := web.Validate(file); err != nil {
-			return nil, config.Usagef("web.config.file %s: %w", file, err)
-		}
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
@@ -141,6 +143,21 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// Check names all that is wrong with settings, as far as that is known before anything is opened.
+func Check(set config.Settings) error { return errors.Join(set.Validate(), checkWebFile(set)) }
+
+// checkWebFile checks the file that turns on TLS or authentication.
+func checkWebFile(set config.Settings) error {
+	file := set.Web.ConfigFile
+	if file == "" {
+		return nil
+	}
+	if err := web.Validate(file); err != nil {
+		return fmt.Errorf("web.config.file %s: %w", file, err)
+	}
+	return nil
+}
+
 // registerMetrics makes and registers what outlives a reload.
 func (s *Server) registerMetrics() {
 	f := instrument.With(s.base)
@@ -170,6 +187,10 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 
 // listen binds all addresses.
 func (s *Server) listen() error {
+	if s.cfg.Listener != nil {
+		s.listeners = []net.Listener{s.cfg.Listener}
+		return nil
+	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
@@ -275,14 +296,4 @@ func schemeOf(file string) string {
 		return "https"
 	}
 	return "http"
-}
-
-// announce logs where to point others.
-func (s *Server) announce() {
-	from := s.current.Load().reads.String()
-	if s.cfg.Upstream != nil {
-		from = "built in"
-	}
-	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
-		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 }
