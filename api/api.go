@@ -161,6 +161,10 @@ type Options struct {
 	ExternalLabels func() labels.Labels
 
 	Logger *slog.Logger
+	// LogQueries has each query logged that is evaluated; one that takes SlowQueries or longer, if
+	// that is not 0, is logged with its plan.
+	LogQueries  bool
+	SlowQueries time.Duration
 	// Metrics are shared by all APIs of one program; nil measures nothing.
 	Metrics *guard.Metrics
 	// Registerer takes the metrics of this API alone; may be nil.

@@ -62,12 +62,17 @@ type translated struct {
 
 // evaluate evaluates a query and gives its request's slot back. As a matrix the value is the
 // executor's own where there is one.
-func evaluate(ctx context.Context, q promql.Query, asMatrix bool) *promql.Result {
+func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *promql.Result {
 	exec := q.Exec
 	if ours, ok := q.(engine.Query); ok && asMatrix {
 		exec = ours.ExecMatrix
 	}
+	if a.o.SlowQueries > 0 {
+		ctx = engine.WithPlan(ctx)
+	}
+	began := time.Now()
 	r := exec(ctx)
+	a.logQuery(ctx, q, time.Since(began), r.Err)
 	if r.Err == nil {
 		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
 	}
@@ -77,7 +82,7 @@ func evaluate(ctx context.Context, q promql.Query, asMatrix bool) *promql.Result
 
 func (t translated) Exec(ctx context.Context) *promql.Result {
 	s := streamOf(ctx)
-	r := evaluate(ctx, t.Query, s != nil)
+	r := t.a.evaluate(ctx, t.Query, s != nil)
 	if r.Err != nil {
 		switch _, typ := respond.Classify(r.Err); typ {
 		case respond.Timeout:

@@ -104,7 +104,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evalua
 		return err
 	}
 	defer q.Close()
-	result := evaluate(ctx, q, true)
+	result := a.evaluate(ctx, q, true)
 	if result.Err != nil {
 		return result.Err
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -30,7 +32,7 @@ func (q *query) plan(ctx context.Context) (err error) {
 // printed renders the expressions of the plan if somebody will read them. Prometheus's engine
 // changes the tree, so it is done before that runs.
 func (q *query) printed() {
-	if q.explained || q.recheck != nil || q.mode == CPU || q.mode == GPU {
+	if q.explained || q.recheck != nil || q.ctx.Value(planKey{}) != nil || q.mode == CPU || q.mode == GPU {
 		q.root.Render(q.Query.String())
 	}
 }
@@ -129,6 +131,29 @@ func (q *query) expects(kept selection.Keeper, w *plan.Window, g plan.Grid) (rea
 func (q *query) exclude(at posrange.PositionRange, reason string) {
 	q.excluded[at] = reason
 	q.e.metrics.declined.WithLabelValues(reason).Inc()
+}
+
+// Plan implements Query.
+func (q *query) Plan() string {
+	if q.root == nil {
+		return ""
+	}
+	return q.root.Tree()
+}
+
+// Executors implements Query.
+func (q *query) Executors() string {
+	if q.root == nil {
+		return plan.OnPrometheus
+	}
+	var all []string
+	q.root.Walk(func(d *plan.Decision) {
+		if !d.Idle && !slices.Contains(all, d.Executor) {
+			all = append(all, d.Executor)
+		}
+	})
+	slices.Sort(all)
+	return strings.Join(all, "+")
 }
 
 // closeFetches gives up what was fetched. Prometheus's engine has run, and the result is

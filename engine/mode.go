@@ -61,6 +61,11 @@ func modeOf(ctx context.Context) (Mode, bool) {
 	return Auto, false
 }
 
+type planKey struct{}
+
+// WithPlan returns a context whose queries have a plan to show when they have ended.
+func WithPlan(ctx context.Context) context.Context { return context.WithValue(ctx, planKey{}, true) }
+
 type statisticsKey struct{}
 
 // WithStatistics returns a context whose queries keep the statistics that Prometheus's

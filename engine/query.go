@@ -25,6 +25,11 @@ type Query interface {
 	// result's value is its *plan.Matrix, with the rows sorted by their labels. Its memory
 	// is the query's until that is closed.
 	ExecMatrix(ctx context.Context) *promql.Result
+	// Executors are those that evaluated something of the query, with "+" between them; empty where
+	// nothing was to be evaluated.
+	Executors() string
+	// Plan says who evaluated what, as a tree; see WithPlan.
+	Plan() string
 }
 
 var _ Query = (*query)(nil)

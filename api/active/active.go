@@ -112,6 +112,14 @@ func StatsOf(ctx context.Context) *Stats {
 	return &Stats{}
 }
 
+// Describe says which request has ctx: its number, its door, and what it asks for. It is 0 for none.
+func Describe(ctx context.Context) (id uint64, door, query string) {
+	if q, _ := ctx.Value(key{}).(*request); q != nil {
+		return q.id, q.door, q.query
+	}
+	return 0, "", ""
+}
+
 // Request is what is shown of a request.
 type Request struct {
 	ID       uint64    `json:"id"`

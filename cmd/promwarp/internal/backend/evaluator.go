@@ -25,9 +25,15 @@ type Evaluator struct {
 	Features features.Collector
 }
 
-// NewEvaluator returns an engine made from limits that may use gpus, takes leases of pool, and has
-// comparer compare its answers. Each of them may be nil, and stays the caller's.
-func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, comparer *compare.Comparer, logger *slog.Logger) *Evaluator {
+// Watching is what watches an engine's queries.
+type Watching struct {
+	Comparer *compare.Comparer // compares answers
+	Active   *ActiveFile       // has the queries that run
+}
+
+// NewEvaluator returns an engine made from limits that may use gpus, takes leases of pool, and is
+// watched by w. Each of them may be nil, and stays the caller's.
+func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, w Watching, logger *slog.Logger) *Evaluator {
 	reg := prometheus.NewRegistry()
 	can := features.NewRegistry()
 	opts := promql.EngineOpts{
@@ -35,7 +41,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 		Reg:                      reg,
 		MaxSamples:               limits.MaxSamples,
 		Timeout:                  time.Duration(limits.Timeout),
-		ActiveQueryTracker:       tracker{limits.MaxConcurrency},
+		ActiveQueryTracker:       tracker{limits.MaxConcurrency, w.Active},
 		LookbackDelta:            limits.Lookback,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return limits.Interval.Milliseconds() },
 		Parser:                   limits.Parser(),
@@ -43,7 +49,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	}
 	limits.Features.Engine(&opts)
 	e := engine.New(engine.Options{
-		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Comparer: comparer, Prometheus: opts,
+		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Comparer: w.Comparer, Prometheus: opts,
 	})
 	unwatch := pool.Watch("decoded", e.DecodedBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)

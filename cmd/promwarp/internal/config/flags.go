@@ -164,6 +164,7 @@ func (f *Flags) addServer(to flagger) {
 	f.addStorage(to)
 	f.addReaders(to)
 	f.addCompare(to)
+	f.addLog(to)
 	f.addWeb(to)
 }
 
@@ -236,6 +237,8 @@ func (s *Settings) Values() map[string]string {
 		"read.reader-lookback":        s.Readers.Lookback.String(),
 		"log.level":                   s.Log.Level,
 		"log.format":                  s.Log.Format,
+		"log.queries":                 strconv.FormatBool(s.Log.Queries),
+		"log.slow-queries":            s.Log.SlowQueries.String(),
 	}
 	maps.Copy(all, s.Storage.values())
 	maps.Copy(all, s.Query.QueueSettings.values())

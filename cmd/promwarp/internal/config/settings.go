@@ -114,12 +114,6 @@ type CacheSettings struct {
 	PrefetchConcurrency int      `yaml:"prefetch_concurrency"`
 }
 
-// logSettings are those of the program's log.
-type logSettings struct {
-	Level  string `yaml:"level"`
-	Format string `yaml:"format"`
-}
-
 // The defaults of cache.disk_bytes and cache.results_bytes.
 const (
 	defaultDiskBytes    = 10 << 30

@@ -103,7 +103,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
-	require.Equal(t, logSettings{"debug", "json"}, s.Log)
+	require.Equal(t, logSettings{Level: "debug", Format: "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor", model.Duration(6 * time.Second)}, s.Storage)
 	require.Equal(t, remoteReaders{model.Duration(7 * time.Minute)}, s.Readers)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)

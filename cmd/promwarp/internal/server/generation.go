@@ -53,10 +53,11 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	from := set.Engine(g.reads.Facts())
 	footprint.Limit(s.memory, int64(set.Memory.Limit))
 	g.reads.StartTimestamps(from.Features.Has(upstream.UseStartTimestamps))
+	s.openActive(set.Cache.Path)
 	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.comparer, s.logger)
+		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, backend.Watching{Comparer: s.comparer, Active: s.active}, s.logger)
 	}
 
 	origin, err := set.Web.OriginRegexp()
@@ -114,6 +115,8 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		TenantHeader:   set.Query.TenantHeader,
 		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
 		Logger:         s.logger.With("component", "web"),
+		LogQueries:     set.Log.Queries,
+		SlowQueries:    time.Duration(set.Log.SlowQueries),
 		Metrics:        s.httpMetrics,
 		Memory:         s.memory,
 		Registerer:     g.reg,
@@ -137,4 +140,16 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		return nil, err
 	}
 	return g, nil
+}
+
+// openActive has the queries that run in a file in cache.path, if there is one. It is called when
+// that belongs to this process, and opens the file once: queries keep it to their ends.
+func (s *Server) openActive(path string) {
+	if path == "" || s.active != nil {
+		return
+	}
+	var err error
+	if s.active, err = backend.OpenActiveFile(path, s.logger.With("component", "active queries")); err != nil {
+		s.logger.Warn("the queries that run are in no file, so a crash will not say which they were", "err", err)
+	}
 }

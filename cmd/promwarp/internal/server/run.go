@@ -127,3 +127,13 @@ func (s *Server) drain(servers []*http.Server) {
 	wg.Wait()
 	s.logger.Info("stopped")
 }
+
+// announce logs where to point others.
+func (s *Server) announce() {
+	from := s.current.Load().reads.String()
+	if s.cfg.Upstream != nil {
+		from = "built in"
+	}
+	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
+		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
+}

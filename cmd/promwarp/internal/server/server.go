@@ -76,8 +76,9 @@ type Server struct {
 	queues   queues
 	comparer *compare.Comparer
 	traces   *traces.Sender
-	gpus     *placement.Placer // nil if none are to be used
-	memory   *memory.Pool      // nil if there is no limit
+	active   *backend.ActiveFile // nil without cache.path
+	gpus     *placement.Placer   // nil if none are to be used
+	memory   *memory.Pool        // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -295,14 +296,4 @@ func schemeOf(file string) string {
 		return "https"
 	}
 	return "http"
-}
-
-// announce logs where to point others.
-func (s *Server) announce() {
-	from := s.current.Load().reads.String()
-	if s.cfg.Upstream != nil {
-		from = "built in"
-	}
-	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
-		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 }
