@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -57,7 +57,7 @@ test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromiu
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
-test: lint compiler test-page unit race asan e2e ## everything CI runs
+test: lint compiler test-page unit race asan deploy e2e ## everything CI runs
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:
@@ -83,6 +83,9 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 			echo "$$d $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ) $$d; \
 		done; \
 	done
+
+deploy:         ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+	cd deploy && $(TEST) ./...
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- -count=1 -timeout 20m
@@ -160,6 +163,7 @@ lint:           ## formatting, vet and staticcheck
 	$(GO) vet $(VET) ./...
 	cd e2e && $(GO) vet $(VET) -tags clients,answers ./...
 	cd bench && $(GO) vet $(VET) ./...
+	cd deploy && $(GO) vet $(VET) ./...
 	$(GO) run $(STATICCHECK) ./...
 
 fmt:            ## format

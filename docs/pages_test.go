@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/docs/markdown"
 )
 
 // longest is how many characters a line of prose has at most, so that it fits beside code.
@@ -24,9 +26,9 @@ const longest = 120
 // (<!-- … -->) are as long as they must be.
 func TestProseLines(t *testing.T) {
 	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			if n := n + 1; line.prose && utf8.RuneCountInString(line.text) > longest {
-				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.text), longest)
+		for n, line := range markdown.Lines(text) {
+			if n := n + 1; line.Prose && utf8.RuneCountInString(line.Text) > longest {
+				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.Text), longest)
 			}
 		}
 	}
@@ -36,12 +38,12 @@ func TestProseLines(t *testing.T) {
 func TestTables(t *testing.T) {
 	for file, text := range pages(t) {
 		cells := 0
-		for n, line := range lines(text) {
-			if line.code || !strings.HasPrefix(line.text, "|") {
+		for n, line := range markdown.Lines(text) {
+			if line.Code || !strings.HasPrefix(line.Text, "|") {
 				cells = 0
 				continue
 			}
-			has := strings.Count(strings.ReplaceAll(line.text, `\|`, ""), "|")
+			has := strings.Count(strings.ReplaceAll(line.Text, `\|`, ""), "|")
 			if cells == 0 {
 				cells = has
 			}
@@ -56,9 +58,9 @@ var link = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 func TestLinks(t *testing.T) {
 	all, followed := pages(t), 0
 	for file, text := range all {
-		for n, line := range lines(text) {
-			for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line.text, ""), -1) {
-				if line.code || strings.Contains(m[1], "://") {
+		for n, line := range markdown.Lines(text) {
+			for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line.Text, ""), -1) {
+				if line.Code || strings.Contains(m[1], "://") {
 					continue
 				}
 				followed++
@@ -86,10 +88,10 @@ func TestPaths(t *testing.T) {
 	walk(t, func(file string) { tops[strings.Split(file, "/")[0]] = true })
 	found := 0
 	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+		for n, line := range markdown.Lines(text) {
+			for _, m := range inlineCode.FindAllStringSubmatch(line.Text, -1) {
 				added := strings.Contains(text, "+++ b/"+m[1])
-				if !line.code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
+				if !line.Code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
 					found++
 					_, err := os.Stat(filepath.Join(root, m[1]))
 					assert(t, err == nil, "%s:%d names %s, which is not there", file, n+1, m[1])
@@ -153,11 +155,11 @@ var (
 func TestCommands(t *testing.T) {
 	found := 0
 	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			code := []string{line.text}
-			if !line.code {
+		for n, line := range markdown.Lines(text) {
+			code := []string{line.Text}
+			if !line.Code {
 				code = nil
-				for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+				for _, m := range inlineCode.FindAllStringSubmatch(line.Text, -1) {
 					code = append(code, strings.ReplaceAll(m[1], `\|`, "|"))
 				}
 			}
@@ -228,47 +230,17 @@ func testsIn(t *testing.T, dir string, below bool) (names []string) {
 
 // pages returns the text of all pages by their paths from the project's root.
 func pages(t *testing.T) map[string]string {
-	all := map[string]string{}
-	walk(t, func(file string) {
-		if path.Ext(file) == ".md" {
-			b, err := os.ReadFile(filepath.Join(root, file))
-			require.NoError(t, err)
-			all[file] = string(b)
-		}
-	})
+	all, err := markdown.Pages(root)
+	require.NoError(t, err)
 	require.Greater(t, len(all), 8)
-	return all
-}
-
-// pageLine is a line of a page.
-type pageLine struct {
-	text        string
-	code, prose bool // it is neither in tables, headings and what programs write
-}
-
-// lines tells the lines of a page apart: code is fenced, or indented behind an empty line.
-func lines(text string) (all []pageLine) {
-	fenced, indented, written, blank := false, false, false, true
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
-		empty := strings.TrimSpace(line) == ""
-		indented = strings.HasPrefix(line, "    ") && (blank || indented) || indented && empty
-		if strings.HasPrefix(line, "<!--") {
-			written = !strings.Contains(line, "until here") && !strings.Contains(line, ": end")
-		}
-		code := fenced || fence || indented
-		all = append(all, pageLine{line, code, !code && !written && !strings.HasPrefix(line, "|")})
-		fenced, blank = fenced != fence, empty
-	}
 	return all
 }
 
 // headings returns the anchors of a page's headings, as GitHub makes them.
 func headings(text string) map[string]bool {
 	all := map[string]bool{}
-	for _, line := range lines(text) {
-		if title := strings.TrimLeft(line.text, "#"); !line.code && title != line.text {
+	for _, line := range markdown.Lines(text) {
+		if title := strings.TrimLeft(line.Text, "#"); !line.Code && title != line.Text {
 			all[strings.Map(func(r rune) rune {
 				switch {
 				case r == ' ':

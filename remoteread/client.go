@@ -41,7 +41,7 @@ const (
 // head chunks, so no chunk of a Prometheus lies in two pieces and none is
 // encoded again to fit. A day makes four pieces, one for each that may be in
 // flight, and a piece is long enough that labels, sent once for each, weigh
-// little beside chunks.
+// little beside chunks. Of long ranges pieces are longer, see growPiece.
 const (
 	DefaultPiece         = 6 * time.Hour
 	DefaultConcurrency   = 4

@@ -1,9 +1,11 @@
 package remoteread
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -42,7 +44,7 @@ func (c *Client) Fetch(ctx context.Context, mint, maxt int64, matchers []*labels
 // fetchSpans fetches a piece of any length, in pieces that are short enough. A nil view
 // leaves series as they come.
 func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection, error) {
-	spans := split(p.mint, p.maxt, c.piece)
+	spans := split(p.mint, p.maxt, c.pieceOf(p.span))
 	if len(spans) == 1 {
 		return c.fetchParts(ctx, p)
 	}
@@ -53,11 +55,11 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 	// requests is limited for the client as a whole.
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.concurrency)
-	for i, s := range spans {
+	for _, i := range longestFirst(spans) {
 		if gctx.Err() != nil {
 			break
 		}
-		p.span = s
+		p.span = spans[i]
 		p := p
 		g.Go(func() error {
 			return rescue.Do(func() error {
@@ -113,6 +115,44 @@ func contains(matchers []*labels.Matcher, name model.LabelName, value model.Labe
 
 // span is a time range in ms since the epoch, both ends included.
 type span struct{ mint, maxt int64 }
+
+// length is the span's length in ms, less one.
+func (s span) length() uint64 { return uint64(s.maxt) - uint64(s.mint) }
+
+const (
+	// leastPieces is how many pieces, for each request that may be in flight, a range must be
+	// longer than for its pieces to be longer than Options.Piece.
+	leastPieces = 2
+	// growPiece is how many times as long pieces become at once, and growths how often. So they are
+	// of 6, 18 or 54 h. A Prometheus compacts its blocks to the same lengths, and reads all that a
+	// block's index says of a series for each request that the block has a part of.
+	growPiece, growths = 3, 2
+)
+
+// pieceOf returns how long the pieces of s are, in ms.
+func (c *Client) pieceOf(s span) int64 {
+	length := c.piece
+	for range growths {
+		if s.length() < uint64(length)*growPiece*leastPieces*uint64(c.concurrency) {
+			break
+		}
+		length *= growPiece
+	}
+	return length
+}
+
+// longestFirst returns the numbers of spans in the order in which they are asked for: what takes
+// longest does not come last, when no other requests are left beside it.
+func longestFirst(spans []span) []int {
+	order := make([]int, len(spans))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(spans[b].length(), spans[a].length())
+	})
+	return order
+}
 
 // maxPieces is about how many pieces a range is split into at most. Ranges such
 // as "everything" come as far-off ends, and would make pieces without end.

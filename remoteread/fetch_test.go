@@ -120,11 +120,12 @@ func TestRoundTrip(t *testing.T) {
 						name := fmt.Sprintf("%s/samples=%v/frame=%d/piece=%s/%d+%d", enc, samples, frame, piece, span[0]-first, span[1]-span[0])
 						t.Run(name, func(t *testing.T) {
 							c := newClient(t, readConfig(t, base), Options{Piece: piece, Retries: -1})
+							asked := pieces(c, span[0], span[1])
 							requests.Store(0)
 							sel, ws, err := c.Fetch(t.Context(), span[0], span[1], anything)
 							require.NoError(t, err)
 							require.Empty(t, ws)
-							require.EqualValues(t, len(split(span[0], span[1], c.piece)), requests.Load())
+							require.EqualValues(t, len(asked), requests.Load())
 							require.Equal(t, query(t, store, span[0], span[1], anything...), samplesOf(t, sel, span[0], span[1]))
 							if span[0] < first && !samples {
 								require.True(t, sel.Has(enc))
@@ -133,6 +134,31 @@ func TestRoundTrip(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// pieces are what c splits a range into.
+func pieces(c *Client, mint, maxt int64) []span {
+	return split(mint, maxt, c.pieceOf(span{mint, maxt}))
+}
+
+// TestPieces: long ranges have longer pieces, and the longest of them is asked for first.
+func TestPieces(t *testing.T) {
+	c := newClient(t, readConfig(t, "http://x"), Options{})
+	from := 1000*54*hour + 7*hour
+	for _, want := range []struct{ hours, length, pieces int64 }{
+		{1, 6, 1}, {24, 6, 5}, {143, 6, 25}, {144, 18, 9}, {431, 18, 25}, {432, 54, 9}, {720, 54, 14}, {8760, 54, 163},
+	} {
+		got := pieces(c, from, from+want.hours*hour)
+		require.Len(t, got, int(want.pieces), "%d h", want.hours)
+		for _, s := range got[1:] {
+			require.Zero(t, s.mint%(want.length*hour), "%d h", want.hours)
+		}
+		order := longestFirst(got)
+		require.ElementsMatch(t, longestFirst(make([]span, len(got))), order)
+		for k := 1; k < len(order); k++ {
+			require.GreaterOrEqual(t, got[order[k-1]].length(), got[order[k]].length())
 		}
 	}
 }

@@ -70,8 +70,12 @@ func commandsPage() string {
 			for _, a := range c.Args {
 				rows = append(rows, fmt.Sprintf("| `<%s>` | %s |", a.Name, cell(a.Help)))
 			}
+			if name == "serve" {
+				b.WriteString("\nIts flags are in [configuration](configuration.md).\n")
+				continue
+			}
 			for _, f := range c.Flags {
-				if name != "serve" && serves[f.Name] {
+				if serves[f.Name] {
 					also = append(also, "`--"+f.Name+"`")
 					continue
 				}
@@ -101,5 +105,3 @@ func flagText(f *kingpin.FlagModel) string {
 	}
 	return text
 }
-
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -163,6 +163,7 @@ func (f *Flags) addServer(to flagger) {
 	f.addAggregates(to)
 	f.addStorage(to)
 	f.addReaders(to)
+	f.addCompare(to)
 	f.addWeb(to)
 }
 
@@ -239,6 +240,7 @@ func (s *Settings) Values() map[string]string {
 	maps.Copy(all, s.Storage.values())
 	maps.Copy(all, s.Query.QueueSettings.values())
 	maps.Copy(all, s.Web.values())
+	maps.Copy(all, s.Compare.values())
 	maps.Copy(all, s.Query.TextSettings.values())
 	return all
 }

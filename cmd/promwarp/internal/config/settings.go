@@ -34,6 +34,7 @@ type Settings struct {
 	Readers    remoteReaders   `yaml:"read"`
 	GPU        GPUSettings     `yaml:"gpu"`
 	Web        webSettings     `yaml:"web"`
+	Compare    compareSettings `yaml:"compare"`
 	Log        logSettings     `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
@@ -155,6 +156,7 @@ func Default() Settings {
 		Readers: defaultReaders(),
 		GPU:     defaultGPU(),
 		Web:     defaultWeb(),
+		Compare: defaultCompare(),
 		Log:     logSettings{Level: "info", Format: "logfmt"},
 	}
 }
@@ -171,7 +173,7 @@ func (s *Settings) ValidateLimits() error {
 	_, log := NewLogger(s.Log, nil)
 	return errors.Join(
 		s.Query.TextSettings.validate(), library, s.Readers.validate(), s.limits(), s.Query.QueueSettings.validate(),
-		s.Web.validate(), s.Memory.validate(s.Cache), s.Storage.validate(), s.GPU.validate(), log,
+		s.Web.validate(), s.Compare.validate(), s.Memory.validate(s.Cache), s.Storage.validate(), s.GPU.validate(), log,
 	)
 }
 

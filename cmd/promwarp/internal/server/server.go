@@ -31,6 +31,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -71,9 +72,10 @@ type Server struct {
 
 	connections *connections
 
-	queues queues
-	gpus   *placement.Placer // nil if none are to be used
-	memory *memory.Pool      // nil if there is no limit
+	queues   queues
+	comparer *compare.Comparer
+	gpus     *placement.Placer // nil if none are to be used
+	memory   *memory.Pool      // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -110,6 +112,9 @@ func New(cfg Config) (*Server, error) {
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
 	footprint.Register(s.memory, s.base)
+	s.comparer = compare.New(s.queues.busy, s.logger.With("component", "compare"), s.base)
+	s.comparer.Set(cfg.Settings.Compare.Limits())
+	s.memory.OnShortage(backend.ReclaimCompared, s.comparer.Yield)
 
 	if err := s.listen(); err != nil {
 		return nil, err
@@ -234,6 +239,7 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 // Close releases a server that was not run. Run does it by itself.
 func (s *Server) Close() {
 	s.closeListeners()
+	s.comparer.Close()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
 	}
