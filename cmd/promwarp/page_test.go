@@ -66,13 +66,13 @@ func commandsPage() string {
 			if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
 				fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll("  "+strings.TrimSpace(examples), "  promwarp", "    promwarp"))
 			}
+			if name == "serve" {
+				b.WriteString("\n[configuration.md](configuration.md) lists its flags.\n")
+				continue
+			}
 			var rows, also []string
 			for _, a := range c.Args {
 				rows = append(rows, fmt.Sprintf("| `<%s>` | %s |", a.Name, cell(a.Help)))
-			}
-			if name == "serve" {
-				b.WriteString("\nIts flags are in [configuration](configuration.md).\n")
-				continue
 			}
 			for _, f := range c.Flags {
 				if serves[f.Name] {
@@ -105,3 +105,5 @@ func flagText(f *kingpin.FlagModel) string {
 	}
 	return text
 }
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,8 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
+
+var update = flag.Bool("update", false, "write what scripts and pages expect anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"promwarp": main})

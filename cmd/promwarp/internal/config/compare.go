@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"strconv"
 	"time"
 
@@ -26,11 +27,15 @@ func defaultCompare() compareSettings {
 
 // validate checks what the types cannot say.
 func (s *compareSettings) validate() error {
-	return broken(
-		rule{!(s.Fraction >= 0 && s.Fraction <= 1), "compare.fraction must be 0 to 1; 0 compares nothing"},
-		rule{s.Concurrency < 1, "compare.concurrency must be at least 1; compare.fraction: 0 compares nothing"},
-		rule{s.Timeout <= 0, "compare.timeout must be more than 0; the default is 1m"},
-	)
+	switch {
+	case !(s.Fraction >= 0 && s.Fraction <= 1):
+		return errors.New("compare.fraction must be 0 to 1; 0 compares nothing")
+	case s.Concurrency < 1:
+		return errors.New("compare.concurrency must be at least 1; compare.fraction: 0 compares nothing")
+	case s.Timeout <= 0:
+		return errors.New("compare.timeout must be more than 0; the default is 1m")
+	}
+	return nil
 }
 
 // addCompare declares the flags of comparisons.
