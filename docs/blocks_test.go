@@ -45,7 +45,7 @@ func TestBlocks(t *testing.T) {
 			assert(t, err == nil, "%s:%d: %v in:\n%s", file, b.Line, err, b.Text)
 		}
 	}
-	require.Greater(t, found[markdown.Shell], 20)
+	require.Greater(t, found[markdown.Shell], 15)
 	require.Greater(t, found[markdown.YAML], 5)
 	require.Positive(t, found[markdown.JSON])
 	require.Positive(t, found[markdown.PromQL])
@@ -67,17 +67,17 @@ func commands(text string) string {
 }
 
 var (
-	ourCommand = regexp.MustCompile(`(?:^|[\s;&|(/])promwarp (serve|query|demo|devices|compare|explain|check)\b([^|;&#\n]*)`)
+	ourCommand = regexp.MustCompile(`(?:^|[\s;&|(/])promwarp (query|explain|compare|serve|check config|cache ls|cache drop|devices|demo|completion)\b([^|;&#\n]*)`)
 	flagName   = regexp.MustCompile(`--([a-z][a-z0-9.-]*[a-z0-9])`)
 	ourFlag    = regexp.MustCompile(`^--((?:upstream|cache|gpu|memory|tsdb)\.[a-z0-9.-]*[a-z0-9])`)
 	makeTarget = regexp.MustCompile(`(?m)(?:^|&& |\$ )make ([a-z][a-z0-9-]*)`)
 	target     = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
-	flagRow    = regexp.MustCompile("(?m)^\\| `--([^`=]+)")
+	flagRow    = regexp.MustCompile("(?m)^\\| `(?:-., )?--(?:\\[no-\\])?([^`=]+)")
 	folded     = regexp.MustCompile(`\\\n\s*`)
 )
 
-// TestFlags: flags that pages give to promwarp are in configuration.md, which is made from the
-// program, and targets of make are in the Makefile.
+// TestFlags: flags that pages give to promwarp are in configuration.md or commands.md, which are made
+// from the program, and targets of make are in the Makefile.
 func TestFlags(t *testing.T) {
 	names := func(re *regexp.Regexp, text string) map[string]bool {
 		all := map[string]bool{"help": true, "version": true}
@@ -86,7 +86,7 @@ func TestFlags(t *testing.T) {
 		}
 		return all
 	}
-	flags := names(flagRow, pages(t)["docs/configuration.md"])
+	flags := names(flagRow, pages(t)["docs/configuration.md"]+pages(t)["docs/commands.md"])
 	targets := names(target, read(t, root, "Makefile"))
 	flagsFound, targetsFound := 0, 0
 	check := func(file string, line int, code string) {
@@ -96,7 +96,7 @@ func TestFlags(t *testing.T) {
 		}
 		for _, m := range append(flagName.FindAllStringSubmatch(strings.Join(given, " "), -1), ourFlag.FindAllStringSubmatch(code, -1)...) {
 			flagsFound++
-			assert(t, flags[m[1]] || strings.HasSuffix(m[1], "-"), "%s:%d names --%s, which promwarp has not", file, line, m[1])
+			assert(t, flags[strings.TrimPrefix(m[1], "no-")], "%s:%d names --%s, which promwarp has not", file, line, m[1])
 		}
 		for _, m := range makeTarget.FindAllStringSubmatch(code, -1) {
 			targetsFound++

@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -143,89 +142,24 @@ func declared(t *testing.T, file string) map[string]bool {
 	return all
 }
 
-var (
-	inlineCode = regexp.MustCompile("`([^`\n]+)`")
-	goTest     = regexp.MustCompile(`(?:cd (\S+) && )?(?:[A-Z0-9_]+=\S+ )*go test (.*)`)
-	word       = regexp.MustCompile(`'[^']*'|\S+`)
-	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
-)
+var inlineCode = regexp.MustCompile("`([^`\n]+)`")
 
-// TestCommands holds `go test` commands in pages against the code: what -run and -bench name
-// is in the packages that the command names.
-func TestCommands(t *testing.T) {
-	found := 0
-	for file, text := range pages(t) {
-		for n, line := range markdown.Lines(text) {
-			code := []string{line.Text}
-			if !line.Code {
-				code = nil
-				for _, m := range inlineCode.FindAllStringSubmatch(line.Text, -1) {
-					code = append(code, strings.ReplaceAll(m[1], `\|`, "|"))
-				}
-			}
-			for _, c := range code {
-				if m := goTest.FindStringSubmatch(c); m != nil {
-					found++
-					for _, missing := range missing(t, m[1], word.FindAllString(m[2], -1)) {
-						t.Errorf("%s:%d: %s: there is no %s", file, n+1, c, missing)
-					}
-				}
-			}
-		}
+// TestPictures: each picture is on a page, and small enough to load at once.
+func TestPictures(t *testing.T) {
+	const most = 150_000 // bytes
+	files, err := filepath.Glob("pictures/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var text strings.Builder
+	for _, page := range pages(t) {
+		text.WriteString(page)
 	}
-	require.Greater(t, found, 20)
-}
-
-// TestNames: tests, benchmarks and fuzzers that pages name exist.
-func TestNames(t *testing.T) {
-	all, found := testsIn(t, ".", true), 0
-	for file, text := range pages(t) {
-		for _, m := range inlineCode.FindAllStringSubmatch(text, -1) {
-			if testFunc.MatchString("func " + m[1] + "(") {
-				found++
-				assert(t, slices.Contains(all, m[1]), "%s names %s, which is not there", file, m[1])
-			}
-		}
-	}
-	require.Greater(t, found, 20)
-}
-
-// missing returns what a `go test` command in a folder names in vain.
-func missing(t *testing.T, dir string, args []string) (all []string) {
-	var patterns, names []string
-	for k, a := range args {
-		if p := strings.Trim(a, "'"); k > 0 && (args[k-1] == "-run" || args[k-1] == "-bench") && !strings.EqualFold(p, "xxx") {
-			patterns = append(patterns, strings.Split(p, "|")...)
-		} else if strings.HasPrefix(a, ".") {
-			in := testsIn(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
-			if names = append(names, in...); in == nil {
-				all = append(all, "package "+a)
-			}
-		}
-	}
-	for _, p := range patterns {
-		p, err := regexp.Compile(p)
+	for _, file := range files {
+		info, err := os.Stat(file)
 		require.NoError(t, err)
-		if names != nil && !p.MatchString(strings.Join(names, "\n")) {
-			all = append(all, "test "+p.String())
-		}
+		assert(t, info.Size() <= most, "%s has %d bytes, more than %d", file, info.Size(), most)
+		assert(t, strings.Contains(text.String(), file+")"), "%s is on no page", file)
 	}
-	return all
-}
-
-// testsIn returns the names of the tests in a folder, and in those below it.
-func testsIn(t *testing.T, dir string, below bool) (names []string) {
-	walk(t, func(file string) {
-		in := path.Dir(file)
-		if strings.HasSuffix(file, "_test.go") && (in == dir || below && (dir == "." || strings.HasPrefix(in+"/", dir+"/"))) {
-			b, err := os.ReadFile(filepath.Join(root, file))
-			require.NoError(t, err)
-			for _, m := range testFunc.FindAllStringSubmatch(string(b), -1) {
-				names = append(names, m[1])
-			}
-		}
-	})
-	return names
 }
 
 // pages returns the text of all pages by their paths from the project's root.

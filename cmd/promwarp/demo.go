@@ -54,16 +54,16 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 		return err
 	}
 	defer upstream.Close()
+	free, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	free.Close()
 	set := demoSettings(o.listen, "http://"+upstream.Addr().String())
 	logger, err := config.NewLogger(set.Log, stderr)
 	if err != nil {
 		return err
 	}
-	srv, err := server.New(server.Config{Settings: set, Logger: logger, Examples: demoQueries})
-	if err != nil {
-		return err
-	}
-	defer srv.Close()
 
 	data, err := openDemoData(ctx, o, stderr)
 	if err != nil {
@@ -83,6 +83,11 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if o.once {
 		return nil
 	}
+	srv, err := server.New(server.Config{Settings: set, Logger: logger, Examples: demoQueries})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
 	return serveDemo(ctx, srv, prom, data, stdout)
 }
 

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -18,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/comparison"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 )
 
 // demoQueries are what the demo compares: a dashboard's usual queries.
@@ -41,78 +40,39 @@ const demoStep = time.Minute
 func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, stdout io.Writer) (bool, error) {
 	fmt.Fprintf(stdout, "\n%d queries over %s at a step of %s; times in ms. Prometheus's engine runs on its own\nTSDB; promwarp's times include fetching, HTTP and JSON. First is with an empty cache,\nrepeated the median of three.\n\n",
 		len(demoQueries), model.Duration(data.end.Sub(data.start)), model.Duration(demoStep))
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "Prometheus\tfirst\trepeated\tspeed-up\tanswer\tquery")
-	var differences []string
-	var prometheusTime, repeatedTime float64
+	var rows []comparison.Row
+	same := true
 	for _, q := range demoQueries {
 		row, err := measureDemo(ctx, prom, data, set, q)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", q, err)
 		}
-		verdict := "same"
-		if row.difference != nil {
-			verdict = "DIFFERENT"
-			differences = append(differences, fmt.Sprintf("%s: %v", q, row.difference))
-		}
-		prometheusTime += row.prometheus
-		repeatedTime += row.repeated
-		fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.1f×, %.1f×\t%s\t%s\n", row.prometheus, row.first, row.repeated,
-			row.prometheus/row.first, row.prometheus/row.repeated, verdict, q)
+		same = same && row.Verdict == comparison.Same
+		rows = append(rows, row)
 	}
-	if err := w.Flush(); err != nil {
-		return false, err
-	}
-	for _, d := range differences {
-		fmt.Fprintf(stdout, "\nDIFFERENT: %s\n", d)
-	}
-	return len(differences) == 0, nil
-}
-
-// demoRow is one query's times in ms, and how promwarp's answers differ, nil if
-// they do not.
-type demoRow struct {
-	prometheus, first, repeated float64
-	difference                  error
+	return same, comparison.Report(stdout, rows, 0, terminal.StyleOf(stdout))
 }
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is
 // cached at first.
-func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (row demoRow, err error) {
-	want, err := prom.rangeQuery(ctx, query, data.start, data.end)
-	if err != nil {
-		return row, fmt.Errorf("on Prometheus's engine: %w", err)
-	}
-	row.prometheus = milliseconds(want.Took)
+func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (comparison.Row, error) {
 	promwarp, stop, err := client.Embed(ctx, set, promslog.NewNopLogger())
 	if err != nil {
-		return row, err
+		return comparison.Row{}, err
 	}
 	defer stop()
 	form := url.Values{
-		"query": {query},
-		"start": {strconv.FormatInt(data.start.Unix(), 10)},
-		"end":   {strconv.FormatInt(data.end.Unix(), 10)},
-		"step":  {strconv.FormatFloat(demoStep.Seconds(), 'f', -1, 64)},
+		"query": {query}, "start": {stamp(data.start)}, "end": {stamp(data.end)},
+		"step": {strconv.FormatFloat(demoStep.Seconds(), 'f', -1, 64)},
 	}
-	var repeated []float64
-	for i := range 4 {
-		got, err := promwarp.Ask(ctx, "/api/v1/query_range", form)
-		if err != nil {
-			return row, fmt.Errorf("promwarp: %w", err)
-		}
-		if i == 0 {
-			row.first = milliseconds(got.Took)
-		} else {
-			repeated = append(repeated, milliseconds(got.Took))
-		}
-		if row.difference == nil {
-			row.difference = comparison.Difference(want, got)
-		}
-	}
-	slices.Sort(repeated)
-	row.repeated = repeated[len(repeated)/2]
-	return row, nil
+	row, err := comparison.Measure(ctx,
+		func(ctx context.Context) (*client.Answer, error) {
+			return prom.rangeQuery(ctx, query, data.start, data.end)
+		},
+		func(ctx context.Context) (*client.Answer, error) { return promwarp.Ask(ctx, client.Ranged, form) },
+		comparison.Rounds{Prometheus: 1, Repeated: 3})
+	row.Query = query
+	return row, err
 }
 
 // rangeQuery evaluates a query with Prometheus's engine. The time is the
@@ -139,5 +99,3 @@ func (p *demoPrometheus) rangeQuery(ctx context.Context, query string, start, en
 	a.Data = envelope.Data
 	return a, err
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -23,11 +23,20 @@ import (
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
+// Doors of Prometheus's API that answer PromQL.
+const (
+	Instant = "/api/v1/query"
+	Ranged  = "/api/v1/query_range"
+)
+
 // Client asks one server. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
 	flag string // that gave the URL; empty of a promwarp inside this process
 	http http.Client
+	// Waiting, when set, is called before each request; what it returns, once the answer is there, or
+	// of a copy begins to be.
+	Waiting func() (stop func())
 }
 
 // Answer is what a server says in Prometheus's form.
@@ -46,6 +55,13 @@ func (c *Client) String() string {
 	return urltext.Of(c.base)
 }
 
+// URL is that of a path below the server's base.
+func (c *Client) URL(path string) *url.URL {
+	u := *c.base
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/")+path, ""
+	return &u
+}
+
 // Ask posts a form and reads the whole answer.
 func (c *Client) Ask(ctx context.Context, path string, form url.Values) (*Answer, error) {
 	return c.read(ctx, http.MethodPost, path, form)
@@ -57,6 +73,7 @@ func (c *Client) Get(ctx context.Context, path string, form url.Values) (*Answer
 }
 
 func (c *Client) read(ctx context.Context, method, path string, form url.Values) (*Answer, error) {
+	defer c.waiting()()
 	begin := time.Now()
 	resp, err := c.send(ctx, method, path, form, "application/json")
 	if err != nil {
@@ -77,7 +94,9 @@ func (c *Client) read(ctx context.Context, method, path string, form url.Values)
 
 // Copy posts a form and writes the answer, which must be of that media type, to w as it comes.
 func (c *Client) Copy(ctx context.Context, w io.Writer, path string, form url.Values, kind string) error {
+	stop := c.waiting()
 	resp, err := c.send(ctx, http.MethodPost, path, form, kind)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -98,9 +117,16 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, path string, form url.Va
 	return nil
 }
 
+func (c *Client) waiting() (stop func()) {
+	if c.Waiting == nil {
+		return func() {}
+	}
+	return c.Waiting()
+}
+
 // send sends a request.
 func (c *Client) send(ctx context.Context, method, path string, form url.Values, accept string) (*http.Response, error) {
-	u := *c.base.JoinPath(path)
+	u := c.URL(path)
 	var body io.Reader
 	if method == http.MethodGet {
 		u.RawQuery = form.Encode()

@@ -103,13 +103,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Upstream != nil {
 		check = cfg.Settings.ValidateLimits
 	}
-	if err := check(); err != nil {
+	if err := errors.Join(check(), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
 	if file := cfg.Settings.Web.ConfigFile; file != "" {
-		if err := web.Validate(file); err != nil {
-			return nil, config.Usagef("web.config.file %s: %w", file, err)
-		}
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
@@ -136,6 +133,21 @@ func New(cfg Config) (*Server, error) {
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
+}
+
+// Check names all that is wrong with settings, as far as that is known before anything is opened.
+func Check(set config.Settings) error { return errors.Join(set.Validate(), checkWebFile(set)) }
+
+// checkWebFile checks the file that turns on TLS or authentication.
+func checkWebFile(set config.Settings) error {
+	file := set.Web.ConfigFile
+	if file == "" {
+		return nil
+	}
+	if err := web.Validate(file); err != nil {
+		return fmt.Errorf("web.config.file %s: %w", file, err)
+	}
+	return nil
 }
 
 // registerMetrics makes and registers what outlives a reload.

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"flag"
@@ -11,22 +11,20 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/stretchr/testify/require"
-
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
 
 // TestConfigurationPage holds docs/configuration.md against the flags and the settings.
 func TestConfigurationPage(t *testing.T) {
-	const file = "../../docs/configuration.md"
+	const file = "../../../../docs/configuration.md"
 	want := configurationPage(t)
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, want, string(have), "docs/configuration.md is stale: go test ./cmd/promwarp -run TestConfigurationPage -update")
+	require.Equal(t, want, string(have), "docs/configuration.md is stale: go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update")
 }
 
 // sections are the titles of the page by the first word of flags, in their order. Flags with
@@ -34,7 +32,14 @@ func TestConfigurationPage(t *testing.T) {
 var sections = []struct{ word, title string }{
 	{"config", "The file"}, {"upstream", "What is read from"}, {"tsdb", "A data directory instead"}, {"query", "Queries"},
 	{"enable-feature", "Features"}, {"memory", "Memory"}, {"cache", "The cache"}, {"gpu", "GPUs"}, {"web", "The HTTP server"},
-	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"log", "The log"},
+	{"storage", "Remote read that is answered"}, {"read", "Readers that get less"}, {"compare", "Checking answers"}, {"log", "The log"},
+}
+
+// fileKeys are the keys of the file that have no flag.
+var fileKeys = map[string]string{
+	"remote_read": "a list of what is read from, instead of `upstream.url`, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `authorization`, `tls_config`, `proxy_url` …; see [several upstreams](operating.md#several-upstreams)",
+	"aggregates":  "a list of [custom aggregates](query.md#custom-aggregates)",
+	"tracing":     "where traces go, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#tracing_config)",
 }
 
 // entryKeys are the keys of an entry of remote_read that Prometheus does not have.
@@ -53,33 +58,30 @@ var entryKeys = map[string]string{
 var kinds = map[string]string{
 	"Duration": "duration", "AutoDuration": "duration, `auto`", "ByteSize": "size", "Addresses": "list", "ordinals": "list of numbers",
 	"gpuMode": "`auto`, `off`, `require`", "chunkEncodings": "`auto`, `as-is`, `xor`", "featureList": "list, `auto`, `none`",
-	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number above 0, at most 1",
+	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number, 0 to 1",
 }
 
 func configurationPage(t *testing.T) string {
 	t.Setenv("XDG_CACHE_HOME", "/cache") // gpu.constants is in it
-	app := kingpin.New("promwarp", "")
-	for _, declare := range commands {
-		declare(app)
-	}
+	serve := kingpin.New("promwarp", "").Command("serve", "")
+	new(Flags).AddAll(serve)
 	var out strings.Builder
 	say := func(f string, args ...any) { fmt.Fprintf(&out, f, args...) }
 	say("%s", configurationHead)
 
-	serve := app.GetCommand("serve").Model()
 	byWord := map[string][]*kingpin.FlagModel{}
 	order := []string{}
 	for _, s := range sections {
 		order = append(order, s.word)
 	}
-	for _, f := range serve.Flags {
+	for _, f := range serve.Model().Flags {
 		word, _, _ := strings.Cut(f.Name, ".")
 		if !slices.Contains(order, word) {
 			order = append(order, word)
 		}
 		byWord[word] = append(byWord[word], f)
 	}
-	settings := config.Default()
+	settings := Default()
 	values := settings.Values()
 	keys := map[string]bool{}
 	for _, word := range order {
@@ -104,52 +106,24 @@ func configurationPage(t *testing.T) string {
 		}
 	}
 
+	say("%s", "\n## In the file alone\n\n| key | |\n| --- | --- |\n")
+	all := reflect.TypeFor[Settings]()
+	for i := range all.NumField() {
+		if key := all.Field(i).Tag.Get("yaml"); !keys[key] {
+			require.NotEmpty(t, fileKeys[key], "say what %s of the file does", key)
+			say("| `%s` | %s |\n", key, fileKeys[key])
+		}
+	}
 	say("%s", entriesHead)
-	extras := reflect.TypeFor[config.RemoteReadExtras]()
+	extras := reflect.TypeFor[RemoteReadExtras]()
 	for i := range extras.NumField() {
 		name := extras.Field(i).Tag.Get("yaml")
 		require.NotEmpty(t, entryKeys[name], "say what %s of an entry of remote_read does", name)
 		say("| `%s` | %s |\n", name, entryKeys[name])
 	}
-	keys["remote_read"], keys["aggregates"] = true, true
-	all := reflect.TypeFor[config.Settings]()
-	for i := range all.NumField() {
-		key := all.Field(i).Tag.Get("yaml")
-		require.True(t, keys[key], "the file's %s is not on the page", key)
-	}
 
-	say("%s", "\n## Flags of other commands\n\n`--help` and `--version` are every command's.\n")
-	for _, c := range app.Model().Commands {
-		sayCommand(say, serve, c)
-	}
 	say("%s", environment)
 	return out.String()
-}
-
-// sayCommand says which flags a command, or one of its own, has that serve has not.
-func sayCommand(say func(string, ...any), serve *kingpin.CmdModel, c *kingpin.CmdModel) {
-	for _, sub := range c.Commands {
-		sayCommand(say, serve, sub)
-	}
-	var own []*kingpin.FlagModel
-	shared := []string{}
-	for _, f := range c.Flags {
-		if slices.ContainsFunc(serve.Flags, func(s *kingpin.FlagModel) bool { return s.Name == f.Name }) {
-			shared = append(shared, code("--"+f.Name))
-		} else if f.Name != "help" {
-			own = append(own, f)
-		}
-	}
-	if c.Name == "help" || c.Name == "serve" || len(own)+len(shared) == 0 {
-		return
-	}
-	say("\n### `promwarp %s`\n\n| flag | default | |\n| --- | --- | --- |\n", strings.TrimSpace(strings.TrimPrefix(c.FullCommand, "promwarp")))
-	for _, f := range own {
-		say("| `--%s` | %s | %s |\n", f.Name, defaultOf(strings.Join(f.Default, ","), f.Help), cell(f.Help))
-	}
-	if len(shared) > 0 {
-		say("| as of `serve` | | %s |\n", strings.Join(shared, ", "))
-	}
 }
 
 // settingOf is the key of a flag in the file, and the type of its setting.
@@ -162,7 +136,7 @@ func settingOf(t *testing.T, flag string) (key string, of reflect.Type) {
 	case dotted:
 		path = append(path, strings.NewReplacer("-", "_", ".", "_").Replace(rest))
 	}
-	of = reflect.TypeFor[config.Settings]()
+	of = reflect.TypeFor[Settings]()
 	for _, name := range path {
 		f, ok := of.FieldByNameFunc(func(field string) bool {
 			f, _ := of.FieldByName(field)
@@ -204,9 +178,9 @@ func defaultOf(value, help string) string {
 }
 
 // reloadOf says what a change of a flag's setting takes. The cache is opened anew where its key, or
-// that of the source (storeKeys in internal/backend), changes.
+// that of the source (storeKeys in backend), changes.
 func reloadOf(flag string) string {
-	for _, f := range config.Fixed {
+	for _, f := range Fixed {
 		if flag == f.Flag || strings.HasPrefix(flag, f.Flag+".") {
 			return "restart"
 		}
@@ -237,7 +211,7 @@ const configurationHead = `# Configuration
 All settings, for whoever looks one up. Which of them one sets, and why, is in [operating](operating.md),
 [upstreams](upstreams.md) and [sizing](sizing.md). This page is made from the program, by
 
-    go test ./cmd/promwarp -run TestConfigurationPage -update
+    go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update
 
 A setting is a flag of ` + "`promwarp serve`" + `, or a key of the file that ` + "`--config.file`" + ` names; the flag wins. A key ` + "`a.b_c`" + `
 is ` + "`a: {b_c: …}`" + ` there. An unknown key is an error. [promwarp.yml](../examples/promwarp.yml) is an example.
@@ -258,13 +232,6 @@ the source is the same. *Restart*: a reload changes nothing, and logs that.
 `
 
 const entriesHead = `
-## In the file alone
-
-| key | |
-| --- | --- |
-| ` + "`remote_read`" + ` | a list of what is read from, instead of ` + "`upstream.url`" + `, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): ` + "`url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `authorization`, `tls_config`, `proxy_url`" + ` …; see [several upstreams](operating.md#several-upstreams) |
-| ` + "`aggregates`" + ` | a list of [custom aggregates](query.md#custom-aggregates) |
-
 An entry of ` + "`remote_read`" + ` has these keys more. A change of ` + "`on_failure`" + ` takes effect at once; of the others it opens
 the cache of that upstream anew.
 
@@ -275,7 +242,7 @@ the cache of that upstream anew.
 const environment = `
 ## Environment
 
-No setting of promwarp is read from the environment. The Go runtime inside reads these:
+No setting of a server is read from the environment. The Go runtime inside reads these:
 
 | variable | |
 | --- | --- |
