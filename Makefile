@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -84,8 +84,26 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 		done; \
 	done
 
-deploy:         ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg; } || \
+		{ echo "units and packages are checked by systemd-analyze and dpkg-deb, which are not both here: install systemd and dpkg"; exit 1; }
 	cd deploy && $(TEST) ./...
+
+check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm
+	@mkdir -p $(BUILD)/grafana && cp deploy/mixin/schema/package.json $(BUILD)/grafana/
+	npm install --prefix $(BUILD)/grafana --no-audit --no-fund --ignore-scripts
+	cat deploy/mixin/schema/dashboard.ts deploy/mixin/rendered/promwarp.json > $(BUILD)/grafana/dashboard.ts
+	cd $(BUILD)/grafana && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler dashboard.ts
+
+release:        ## build a release into .build/release: archives, Debian packages, chart, mixin, what they are made of, checksums; ARGS=-platforms=linux/amd64
+	cd deploy && $(GO) run ./release -out $(CURDIR)/$(BUILD)/release $(ARGS)
+
+# The second build has a folder and a cache of Go's of its own.
+AGAIN_DIR := $(CURDIR)/$(BUILD)/again
+check-deploy: release ## build the release once more, elsewhere and from nothing, and compare all bytes; some minutes, not in CI
+	@rm -rf $(AGAIN_DIR) && mkdir -p $(AGAIN_DIR)/src && git ls-files -z | xargs -0 cp --parents -t $(AGAIN_DIR)/src
+	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release -out $(AGAIN_DIR)/release $(ARGS)
+	diff -r $(BUILD)/release $(AGAIN_DIR)/release && rm -rf $(AGAIN_DIR)
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- -count=1 -timeout 20m
@@ -132,6 +150,9 @@ bench-duckdb:   ## ask promwarp and DuckDB the same question over the same sampl
 
 bench-readers:  ## measure remote readers of promwarp beside those of the Prometheus behind it; ARGS='-cases reads -rounds 10'
 	cd bench && $(GO) run ./readers $(ARGS)
+
+bench-first:    ## measure the first answer of a promwarp that has nothing yet, beside Prometheus; ARGS='-dir DIR -days 30'
+	cd bench && $(GO) run ./first $(ARGS)
 
 scaling:        ## build bin/scaling, one binary that measures how the time of queries falls with cores, without servers; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o ../bin/scaling ./scaling

@@ -374,6 +374,20 @@ func TestExplain(t *testing.T) {
 	require.Equal(t, 400, code)
 }
 
+// requireTimeline: one request, which answered.
+func requireTimeline(t *testing.T, got *plan.Timeline) {
+	t.Helper()
+	require.NotNil(t, got)
+	require.Equal(t, 1, got.AtOnce)
+	require.Len(t, got.Requests, 1)
+	r := got.Requests[0]
+	require.Equal(t, "ok", r.Outcome)
+	require.Zero(t, r.Sent)
+	require.LessOrEqual(t, r.Sent, r.FirstByte)
+	require.LessOrEqual(t, r.FirstByte, r.Ended)
+	require.Positive(t, min(r.Bytes, r.Samples, int64(r.Series), r.To-r.From))
+}
+
 // What the cache did for a query is in its explanation when it was run.
 func TestExplainCache(t *testing.T) {
 	first := httptest.NewServer(newTestAPI(t, nil))
@@ -402,6 +416,8 @@ func TestExplainCache(t *testing.T) {
 				require.Positive(t, e.Cache.FetchedBytes)
 				require.Positive(t, e.Cache.WaitMicros)
 				e.Cache.FetchedBytes, e.Cache.WaitMicros = 0, 0
+				requireTimeline(t, e.Cache.Timeline)
+				e.Cache.Timeline = nil
 			}
 			require.Equal(t, want, *e.Cache)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/promwarp/promwarp/cache/fanout"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // explain says how a query is, or with analyze=true was, evaluated. It takes
@@ -108,11 +110,41 @@ func cacheWork(s *cache.QueryStats) *plan.CacheWork {
 		SharedFetches: s.SharedFetches.Load(),
 		FetchedBytes:  s.FetchedBytes.Load(),
 		WaitMicros:    s.FetchNanos.Load() / 1000,
+		Timeline:      timeline(s),
 	}
 	if w == (plan.CacheWork{}) {
 		return nil
 	}
 	return &w
+}
+
+// timeline is the requests to the upstream, or nil if there were none.
+func timeline(s *cache.QueryStats) *plan.Timeline {
+	all, more := s.Requests()
+	if len(all) == 0 {
+		return nil
+	}
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Request) int { return a.Sent.Compare(b.Sent) })
+	t := &plan.Timeline{Unlisted: more}
+	since := func(at time.Time) int64 { return at.Sub(all[0].Sent).Microseconds() }
+	for _, r := range all {
+		first := r.FirstByte
+		if first.IsZero() {
+			first = r.Ended
+		}
+		t.Requests = append(t.Requests, plan.Request{
+			From: r.MinT, To: r.MaxT, Sent: since(r.Sent), FirstByte: since(first), Ended: since(r.Ended),
+			Bytes: r.Bytes, Series: r.Series, Samples: r.Samples, Outcome: r.Outcome,
+		})
+		at := 0
+		for _, before := range all {
+			if !before.Sent.After(r.Sent) && before.Ended.After(r.Sent) {
+				at++
+			}
+		}
+		t.AtOnce = max(t.AtOnce, at)
+	}
+	return t
 }
 
 // upstreamWork is what the caches of several upstreams did for a query; nil if

@@ -80,6 +80,9 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	x := c.expected(e, f.whole)
 	x.Ahead = f.ahead
 	ctx = selection.Expect(ctx, x)
+	if qs != nil {
+		ctx = selection.OnRequest(ctx, qs.requests.add)
+	}
 	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f

@@ -59,6 +59,8 @@ type QueryStats struct {
 	FetchedBytes  atomic.Int64 // encoded chunks and labels that Fetches brought, in bytes
 	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
 	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
+
+	requests requests
 }
 
 type statsKey struct{}

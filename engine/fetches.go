@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -95,10 +98,15 @@ func (f *fetches) fetchFrom(q selection.Querier, at posrange.PositionRange, hint
 	f.of[at] = got
 	f.running.Go(func() {
 		defer close(got.ready)
+		ctx, span := tracing.Start(f.ctx, "fetch")
 		got.err = rescue.Do(func() (err error) {
-			got.sel, got.ws, err = q.SelectChunks(f.ctx, hints, ms...)
+			got.sel, got.ws, err = q.SelectChunks(ctx, hints, ms...)
 			return err
 		})
+		if span.IsRecording() {
+			span.SetAttributes(attribute.String("selector", fmt.Sprint(ms)))
+		}
+		tracing.End(span, got.err)
 	})
 	return got
 }

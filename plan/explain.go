@@ -43,6 +43,9 @@ type CacheWork struct {
 	SharedFetches int64 `json:"shared_fetches"` // requests that another query had started already
 	FetchedBytes  int64 `json:"fetched_bytes"`  // of encoded chunks and labels that the requests brought
 	WaitMicros    int64 `json:"wait_us"`        // for requests, added up over selectors
+	// Timeline is the requests of the fetches, which fetch long ranges piece by piece; nil if
+	// there were none.
+	Timeline *Timeline `json:"timeline,omitempty"`
 }
 
 // Decision says who evaluates one node of the query's expression, and why.
@@ -92,6 +95,7 @@ func (e *Explanation) Tree() string {
 	}
 	if c := e.Cache; c != nil {
 		fmt.Fprintf(&b, "cache     %s\n", c)
+		c.Timeline.tree(&b)
 	}
 	for _, u := range e.Upstreams {
 		fmt.Fprintf(&b, "upstream  %s", u.Name)
@@ -102,6 +106,9 @@ func (e *Explanation) Tree() string {
 			fmt.Fprintf(&b, "  -- %s", u.Failure)
 		}
 		b.WriteByte('\n')
+		if u.Cache != nil {
+			u.Cache.Timeline.tree(&b)
+		}
 	}
 	for _, s := range e.Settings {
 		fmt.Fprintf(&b, "settings  %s\n", s)

@@ -9,7 +9,11 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -33,6 +37,7 @@ func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection
 	c.metrics.inFlight.Inc()
 	start := time.Now()
 	sel, err := c.send(ctx, q, sh)
+	selection.RequestEnded(ctx, sh.request(q, start, sel, err))
 	c.metrics.inFlight.Dec()
 	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
@@ -54,7 +59,12 @@ func outcomeOf(err error) outcome {
 	}
 }
 
-func (c *Client) send(parent context.Context, q question, sh *share) (*selection.Selection, error) {
+func (c *Client) send(parent context.Context, q question, sh *share) (sel *selection.Selection, err error) {
+	parent, span := tracing.Start(parent, "remote read", trace.WithSpanKind(trace.SpanKindClient))
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("upstream", c.name))
+	}
+	defer func() { tracing.End(span, err) }()
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	dog := newWatchdog(c.timeout, func() { cancel(errStalled) })
@@ -92,7 +102,10 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 	}
 	defer resp.Body.Close()
 	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
-	defer func() { c.metrics.bytes.Add(float64(in.bytes)) }()
+	defer func() {
+		sh.wire, sh.firstByte = in.bytes, in.first
+		c.metrics.bytes.Add(float64(in.bytes))
+	}()
 
 	typ, message := mediaType(resp.Header)
 	streamed := typ == typeStreamed && (message == "" || message == messageStreamed)
@@ -113,7 +126,6 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 	if q.view != nil && q.view.Witness == nil {
 		labelled = c.confirm(ctx)
 	}
-	var sel *selection.Selection
 	var testified bool
 	if streamed {
 		sel, testified, err = c.answers.Stream(ctx, in, q.to(sh))
@@ -172,6 +184,7 @@ func (d *watchdog) rest() { d.timer.Stop() }
 type progressReader struct {
 	from  io.Reader
 	dog   *watchdog
+	first time.Time // when the first byte came; zero before
 	bytes int64
 	most  int64 // bytes, after which reading fails
 }
@@ -187,6 +200,9 @@ func (r *progressReader) Read(p []byte) (int, error) {
 	r.dog.wake()
 	n, err := r.from.Read(p)
 	r.dog.rest()
+	if r.bytes == 0 && n > 0 {
+		r.first = time.Now()
+	}
 	r.bytes += int64(n)
 	return n, err
 }

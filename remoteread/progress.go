@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
@@ -69,6 +70,20 @@ type share struct {
 	of            *tally
 	bytes, series int64
 	asked         int64 // bytes when room was asked for last
+
+	wire      int64     // bytes of the answer's body
+	firstByte time.Time // when its first came; zero if none did
+}
+
+// request describes the attempt, which sent q at the time sent and has just ended.
+func (s *share) request(q question, sent time.Time, sel *selection.Selection, err error) selection.Request {
+	r := selection.Request{
+		MinT: q.mint, MaxT: q.maxt, Sent: sent, FirstByte: s.firstByte, Ended: time.Now(), Bytes: s.wire, Outcome: string(outcomeOf(err)),
+	}
+	if err == nil {
+		r.Series, r.Samples = sel.NumSeries(), sel.NumSamples()
+	}
+	return r
 }
 
 // askEvery is after how many bytes more room is asked for again.

@@ -57,7 +57,7 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	last := int64(math.MinInt64)
 	for len(cs) > 0 {
 		k, from := c.several(cs), off
-		var found [lanes]outcome
+		var found [mostAtOnce]outcome
 		if k > 1 {
 			found = decodeAtOnce(s, cs[:k], c.Times[off:], c.Values[off:])
 		} else {

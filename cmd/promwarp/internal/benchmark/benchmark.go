@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 
 // measure returns the least time that a query takes.
 func (o *Options) measure(ctx context.Context, set config.EngineSettings, data synthetic.Metrics, query string, c column) (best time.Duration, err error) {
-	e := backend.NewEvaluator(set, o.GPUs, nil, promslog.NewNopLogger())
+	e := backend.NewEvaluator(set, o.GPUs, nil, nil, promslog.NewNopLogger())
 	defer e.Release()
 	ctx = engine.WithMode(ctx, c.mode, true)
 	end := time.UnixMilli(synthetic.Start).Add(time.Duration(o.Hours) * time.Hour)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
@@ -35,7 +36,9 @@ type Settings struct {
 	GPU        GPUSettings     `yaml:"gpu"`
 	Web        webSettings     `yaml:"web"`
 	Compare    compareSettings `yaml:"compare"`
-	Log        logSettings     `yaml:"log"`
+	// Tracing is Prometheus's block: where traces go.
+	Tracing promconfig.TracingConfig `yaml:"tracing"`
+	Log     logSettings              `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
 }

@@ -42,6 +42,10 @@ func (s *Server) Reload() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.traces.Apply(next.Tracing); err != nil {
+		g.Release()
+		return config.Usage(err)
+	}
 	if !s.current.CompareAndSwap(old, g) {
 		g.Release()
 		return fmt.Errorf("the server is shutting down")

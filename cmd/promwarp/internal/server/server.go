@@ -30,6 +30,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
 	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
@@ -74,6 +75,7 @@ type Server struct {
 
 	queues   queues
 	comparer *compare.Comparer
+	traces   *traces.Sender
 	gpus     *placement.Placer // nil if none are to be used
 	memory   *memory.Pool      // nil if there is no limit
 
@@ -116,10 +118,15 @@ func New(cfg Config) (*Server, error) {
 	s.comparer.Set(cfg.Settings.Compare.Limits())
 	s.memory.OnShortage(backend.ReclaimCompared, s.comparer.Yield)
 
+	s.traces = traces.New(s.logger.With("component", "tracing"))
+	err := s.traces.Apply(cfg.Settings.Tracing)
+	if err != nil {
+		return nil, config.Usage(err)
+	}
 	if err := s.listen(); err != nil {
+		s.traces.Close()
 		return nil, err
 	}
-	var err error
 	if s.gpus, err = backend.OpenGPUs(cfg.Settings.GPU, s.logger, s.base); err != nil {
 		s.Close()
 		return nil, err
@@ -247,6 +254,7 @@ func (s *Server) Close() {
 		s.gpus.Close()
 	}
 	footprint.EndCounting(s.memory)
+	s.traces.Close()
 }
 
 // Addr is the first address that the server listens on, host:port.
