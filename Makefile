@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -57,7 +57,7 @@ test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromiu
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
-test: lint compiler test-page unit race asan e2e ## everything CI runs
+test: lint compiler test-page unit race asan deploy e2e ## everything CI runs
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:
@@ -83,6 +83,27 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 			echo "$$d $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZ) $$d; \
 		done; \
 	done
+
+deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg; } || \
+		{ echo "units and packages are checked by systemd-analyze and dpkg-deb, which are not both here: install systemd and dpkg"; exit 1; }
+	cd deploy && $(TEST) ./...
+
+check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm
+	@mkdir -p $(BUILD)/grafana && cp deploy/mixin/schema/package.json $(BUILD)/grafana/
+	npm install --prefix $(BUILD)/grafana --no-audit --no-fund --ignore-scripts
+	cat deploy/mixin/schema/dashboard.ts deploy/mixin/rendered/promwarp.json > $(BUILD)/grafana/dashboard.ts
+	cd $(BUILD)/grafana && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler dashboard.ts
+
+release:        ## build a release into .build/release: archives, Debian packages, chart, mixin, what they are made of, checksums; ARGS=-platforms=linux/amd64
+	cd deploy && $(GO) run ./release -out $(CURDIR)/$(BUILD)/release $(ARGS)
+
+# The second build has a folder and a cache of Go's of its own.
+AGAIN_DIR := $(CURDIR)/$(BUILD)/again
+check-deploy: release ## build the release once more, elsewhere and from nothing, and compare all bytes; some minutes, not in CI
+	@rm -rf $(AGAIN_DIR) && mkdir -p $(AGAIN_DIR)/src && git ls-files -z | xargs -0 cp --parents -t $(AGAIN_DIR)/src
+	cd $(AGAIN_DIR)/src/deploy && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) GOCACHE=$(AGAIN_DIR)/cache $(GO) run ./release -out $(AGAIN_DIR)/release $(ARGS)
+	diff -r $(BUILD)/release $(AGAIN_DIR)/release && rm -rf $(AGAIN_DIR)
 
 e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- -count=1 -timeout 20m
@@ -163,6 +184,7 @@ lint:           ## formatting, vet and staticcheck
 	$(GO) vet $(VET) ./...
 	cd e2e && $(GO) vet $(VET) -tags clients,answers ./...
 	cd bench && $(GO) vet $(VET) ./...
+	cd deploy && $(GO) vet $(VET) ./...
 	$(GO) run $(STATICCHECK) ./...
 
 fmt:            ## format

@@ -4,6 +4,7 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api/encode"
+	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 // minStreamed is from how many points on an answer is streamed, about 250 KB.
@@ -15,11 +16,13 @@ const minStreamed = 1 << 13
 type jsonCodec struct{ encode.Codec }
 
 // Encode implements v1.Codec.
-func (c jsonCodec) Encode(resp *v1.Response) ([]byte, error) {
+func (c jsonCodec) Encode(resp *v1.Response) (begin []byte, err error) {
 	value, s := resultOf(resp)
 	if s == nil {
 		return c.Codec.Encode(resp)
 	}
+	_, span := tracing.Start(s.ctx, "encode")
+	defer func() { tracing.End(span, err) }()
 	data := *resp.Data.(*v1.QueryData)
 	data.Result = value
 	whole := *resp

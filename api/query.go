@@ -15,6 +15,7 @@ import (
 	"github.com/promwarp/promwarp/api/resampled"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -114,7 +115,10 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evalua
 	}
 	warnings, infos := result.Warnings.AsStrings(p.Query, 10, 10)
 	t.Warnings = append(warnings, infos...)
-	return asked.Answer(ctx, w, t, a.o.Memory)
+	_, span := tracing.Start(ctx, "encode")
+	err = asked.Answer(ctx, w, t, a.o.Memory)
+	tracing.End(span, err)
+	return err
 }
 
 // wrong is the error of a parameter as one that has a code.

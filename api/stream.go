@@ -14,6 +14,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/compress"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -27,8 +28,9 @@ import (
 // beginning, the stream writes the rest after it. A value without a stream is encoded whole.
 type stream struct {
 	http.ResponseWriter
-	limit int  // of series of the answer, 0 for none
-	rest  rest // to be written after what is written next
+	ctx   context.Context // of the request
+	limit int             // of series of the answer, 0 for none
+	rest  rest            // to be written after what is written next
 }
 
 type streamKey struct{}
@@ -44,7 +46,7 @@ func (a *API) streamed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		vary := slices.Clone(w.Header()["Vary"])
 		a.compressed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s := &stream{ResponseWriter: w}
+			s := &stream{ResponseWriter: w, ctx: r.Context()}
 			s.limit, _ = strconv.Atoi(r.FormValue("limit")) // Prometheus's API refuses a wrong one
 			r = r.Clone(context.WithValue(r.Context(), streamKey{}, s))
 			// Prometheus's API is left nothing to compress, but says itself
@@ -128,7 +130,9 @@ func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.ResponseWriter.Write(p)
 	if rest := s.rest; err == nil && rest != nil {
 		s.rest = nil
+		_, span := tracing.Start(s.ctx, "stream")
 		_, err = rest.WriteRest(s.ResponseWriter)
+		tracing.End(span, err)
 	}
 	return n, err
 }

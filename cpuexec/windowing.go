@@ -9,12 +9,14 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -188,8 +190,13 @@ func (s *selected) windowed(out operator.Sink, offload func() error) error {
 }
 
 // onCores evaluates the series that were not consumed yet.
-func (s *selected) onCores() error {
+func (s *selected) onCores() (err error) {
 	r := s.r
+	_, span := tracing.Start(r.Context, "leaf on cores")
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("function", s.w.Func.Name), attribute.Int("series", len(s.series)))
+	}
+	defer func() { tracing.End(span, err) }()
 	q := &column.Request{
 		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: s.src.sel,
 		KeepStale: s.w.Func.Instant, TakePacked: window.TakesPacked(s.w.Func),

@@ -8,13 +8,14 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/docs/markdown"
 )
 
 // longest is how many characters a line of prose has at most, so that it fits beside code.
@@ -24,9 +25,9 @@ const longest = 120
 // (<!-- … -->) are as long as they must be.
 func TestProseLines(t *testing.T) {
 	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			if n := n + 1; line.prose && utf8.RuneCountInString(line.text) > longest {
-				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.text), longest)
+		for n, line := range markdown.Lines(text) {
+			if n := n + 1; line.Prose && utf8.RuneCountInString(line.Text) > longest {
+				t.Errorf("%s:%d has %d characters, more than %d", file, n, utf8.RuneCountInString(line.Text), longest)
 			}
 		}
 	}
@@ -36,12 +37,12 @@ func TestProseLines(t *testing.T) {
 func TestTables(t *testing.T) {
 	for file, text := range pages(t) {
 		cells := 0
-		for n, line := range lines(text) {
-			if line.code || !strings.HasPrefix(line.text, "|") {
+		for n, line := range markdown.Lines(text) {
+			if line.Code || !strings.HasPrefix(line.Text, "|") {
 				cells = 0
 				continue
 			}
-			has := strings.Count(strings.ReplaceAll(line.text, `\|`, ""), "|")
+			has := strings.Count(strings.ReplaceAll(line.Text, `\|`, ""), "|")
 			if cells == 0 {
 				cells = has
 			}
@@ -56,9 +57,9 @@ var link = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 func TestLinks(t *testing.T) {
 	all, followed := pages(t), 0
 	for file, text := range all {
-		for n, line := range lines(text) {
-			for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line.text, ""), -1) {
-				if line.code || strings.Contains(m[1], "://") {
+		for n, line := range markdown.Lines(text) {
+			for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(line.Text, ""), -1) {
+				if line.Code || strings.Contains(m[1], "://") {
 					continue
 				}
 				followed++
@@ -86,10 +87,10 @@ func TestPaths(t *testing.T) {
 	walk(t, func(file string) { tops[strings.Split(file, "/")[0]] = true })
 	found := 0
 	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
+		for n, line := range markdown.Lines(text) {
+			for _, m := range inlineCode.FindAllStringSubmatch(line.Text, -1) {
 				added := strings.Contains(text, "+++ b/"+m[1])
-				if !line.code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
+				if !line.Code && !added && filePath.MatchString(m[1]) && tops[strings.Split(m[1], "/")[0]] {
 					found++
 					_, err := os.Stat(filepath.Join(root, m[1]))
 					assert(t, err == nil, "%s:%d names %s, which is not there", file, n+1, m[1])
@@ -141,134 +142,39 @@ func declared(t *testing.T, file string) map[string]bool {
 	return all
 }
 
-var (
-	inlineCode = regexp.MustCompile("`([^`\n]+)`")
-	goTest     = regexp.MustCompile(`(?:cd (\S+) && )?(?:[A-Z0-9_]+=\S+ )*go test (.*)`)
-	word       = regexp.MustCompile(`'[^']*'|\S+`)
-	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
-)
+var inlineCode = regexp.MustCompile("`([^`\n]+)`")
 
-// TestCommands holds `go test` commands in pages against the code: what -run and -bench name
-// is in the packages that the command names.
-func TestCommands(t *testing.T) {
-	found := 0
-	for file, text := range pages(t) {
-		for n, line := range lines(text) {
-			code := []string{line.text}
-			if !line.code {
-				code = nil
-				for _, m := range inlineCode.FindAllStringSubmatch(line.text, -1) {
-					code = append(code, strings.ReplaceAll(m[1], `\|`, "|"))
-				}
-			}
-			for _, c := range code {
-				if m := goTest.FindStringSubmatch(c); m != nil {
-					found++
-					for _, missing := range missing(t, m[1], word.FindAllString(m[2], -1)) {
-						t.Errorf("%s:%d: %s: there is no %s", file, n+1, c, missing)
-					}
-				}
-			}
-		}
+// TestPictures: each picture is on a page, and small enough to load at once.
+func TestPictures(t *testing.T) {
+	const most = 150_000 // bytes
+	files, err := filepath.Glob("pictures/*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	var text strings.Builder
+	for _, page := range pages(t) {
+		text.WriteString(page)
 	}
-	require.Greater(t, found, 20)
-}
-
-// TestNames: tests, benchmarks and fuzzers that pages name exist.
-func TestNames(t *testing.T) {
-	all, found := testsIn(t, ".", true), 0
-	for file, text := range pages(t) {
-		for _, m := range inlineCode.FindAllStringSubmatch(text, -1) {
-			if testFunc.MatchString("func " + m[1] + "(") {
-				found++
-				assert(t, slices.Contains(all, m[1]), "%s names %s, which is not there", file, m[1])
-			}
-		}
-	}
-	require.Greater(t, found, 20)
-}
-
-// missing returns what a `go test` command in a folder names in vain.
-func missing(t *testing.T, dir string, args []string) (all []string) {
-	var patterns, names []string
-	for k, a := range args {
-		if p := strings.Trim(a, "'"); k > 0 && (args[k-1] == "-run" || args[k-1] == "-bench") && !strings.EqualFold(p, "xxx") {
-			patterns = append(patterns, strings.Split(p, "|")...)
-		} else if strings.HasPrefix(a, ".") {
-			in := testsIn(t, path.Join(dir, strings.TrimSuffix(a, "/...")), strings.HasSuffix(a, "/..."))
-			if names = append(names, in...); in == nil {
-				all = append(all, "package "+a)
-			}
-		}
-	}
-	for _, p := range patterns {
-		p, err := regexp.Compile(p)
+	for _, file := range files {
+		info, err := os.Stat(file)
 		require.NoError(t, err)
-		if names != nil && !p.MatchString(strings.Join(names, "\n")) {
-			all = append(all, "test "+p.String())
-		}
+		assert(t, info.Size() <= most, "%s has %d bytes, more than %d", file, info.Size(), most)
+		assert(t, strings.Contains(text.String(), file+")"), "%s is on no page", file)
 	}
-	return all
-}
-
-// testsIn returns the names of the tests in a folder, and in those below it.
-func testsIn(t *testing.T, dir string, below bool) (names []string) {
-	walk(t, func(file string) {
-		in := path.Dir(file)
-		if strings.HasSuffix(file, "_test.go") && (in == dir || below && (dir == "." || strings.HasPrefix(in+"/", dir+"/"))) {
-			b, err := os.ReadFile(filepath.Join(root, file))
-			require.NoError(t, err)
-			for _, m := range testFunc.FindAllStringSubmatch(string(b), -1) {
-				names = append(names, m[1])
-			}
-		}
-	})
-	return names
 }
 
 // pages returns the text of all pages by their paths from the project's root.
 func pages(t *testing.T) map[string]string {
-	all := map[string]string{}
-	walk(t, func(file string) {
-		if path.Ext(file) == ".md" {
-			b, err := os.ReadFile(filepath.Join(root, file))
-			require.NoError(t, err)
-			all[file] = string(b)
-		}
-	})
+	all, err := markdown.Pages(root)
+	require.NoError(t, err)
 	require.Greater(t, len(all), 8)
-	return all
-}
-
-// pageLine is a line of a page.
-type pageLine struct {
-	text        string
-	code, prose bool // it is neither in tables, headings and what programs write
-}
-
-// lines tells the lines of a page apart: code is fenced, or indented behind an empty line.
-func lines(text string) (all []pageLine) {
-	fenced, indented, written, blank := false, false, false, true
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
-		empty := strings.TrimSpace(line) == ""
-		indented = strings.HasPrefix(line, "    ") && (blank || indented) || indented && empty
-		if strings.HasPrefix(line, "<!--") {
-			written = !strings.Contains(line, "until here") && !strings.Contains(line, ": end")
-		}
-		code := fenced || fence || indented
-		all = append(all, pageLine{line, code, !code && !written && !strings.HasPrefix(line, "|")})
-		fenced, blank = fenced != fence, empty
-	}
 	return all
 }
 
 // headings returns the anchors of a page's headings, as GitHub makes them.
 func headings(text string) map[string]bool {
 	all := map[string]bool{}
-	for _, line := range lines(text) {
-		if title := strings.TrimLeft(line.text, "#"); !line.code && title != line.text {
+	for _, line := range markdown.Lines(text) {
+		if title := strings.TrimLeft(line.Text, "#"); !line.Code && title != line.Text {
 			all[strings.Map(func(r rune) rune {
 				switch {
 				case r == ' ':

@@ -4,7 +4,6 @@ package docs
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/docs/markdown"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 )
 
 // ownModules are the folders that are modules of their own, which may import all others.
-var ownModules = []string{"bench", "e2e"}
+var ownModules = []string{"bench", "deploy", "e2e"}
 
 // TestRooms holds the table of rooms in architecture.md against the real imports: each folder
 // with Go files has a row, and imports folders of rows below it alone. Tests may import any.
@@ -141,16 +142,5 @@ func packages(t *testing.T) map[string][]string {
 // walk calls f with the path of each file of the project from its root, but for what is hidden
 // or built.
 func walk(t *testing.T, f func(file string)) {
-	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		name, relErr := filepath.Rel(root, p)
-		switch {
-		case err != nil || relErr != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || name == "bin" || d.Name() == "testdata" || d.Name() == "node_modules"):
-			return filepath.SkipDir
-		case !d.IsDir():
-			f(filepath.ToSlash(name))
-		}
-		return nil
-	}))
+	require.NoError(t, markdown.Walk(root, f))
 }

@@ -62,7 +62,7 @@ func startFixture() (f *fixture, err error) {
 			err = errors.Join(err, os.RemoveAll(f.dir))
 		}
 	}()
-	series, err := envInt("E2E_SERIES", 6800)
+	series, err := envInt("E2E_SERIES", 3400)
 	if err != nil {
 		return nil, err
 	}

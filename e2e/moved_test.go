@@ -67,7 +67,7 @@ func (c counted) Read(b []byte) (int, error) {
 // ended, as those of a dashboard that is looked at.
 func TestMovedDashboard(t *testing.T) {
 	const query = `sum by (job) (rate(http_requests_total[5m]))`
-	series, err := envInt("E2E_SERIES", 6800)
+	series, err := envInt("E2E_SERIES", 3400)
 	require.NoError(t, err)
 	live, err := envInt("E2E_LIVE", 0)
 	require.NoError(t, err)

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How long a heavy dashboard query takes Prometheus and promwarp. The targets
-// bind with E2E_TIMING=1, on an otherwise idle machine.
+// How long a heavy dashboard query takes Prometheus and promwarp, against targets.
 func TestTiming(t *testing.T) {
 	const (
 		query       = `sum by (job) (rate(http_requests_total[5m]))`
@@ -22,6 +21,9 @@ func TestTiming(t *testing.T) {
 		firstTarget = 4
 		againTarget = 10
 	)
+	if os.Getenv("E2E_TIMING") != "1" {
+		t.Skip("times say something on an idle machine only: set E2E_TIMING=1 there")
+	}
 	up := upstream(t)
 	form := up.grid.rangeForm(query)
 	timed := func(p *process) (answer, time.Duration) {
@@ -29,7 +31,6 @@ func TestTiming(t *testing.T) {
 		a := ask(t, p.url, rangePath, form)
 		return a, time.Since(begin)
 	}
-	requireAtLeast(t, up, 3000)
 
 	var direct, first, again []time.Duration
 	want, _ := timed(up.process) // its blocks are in the page cache from now on
@@ -68,19 +69,8 @@ func TestTiming(t *testing.T) {
 	require.NoError(t, w.Flush())
 	t.Logf("%s, 24 h at a step of 1 m:\n%s", query, b.String())
 
-	if os.Getenv("E2E_TIMING") == "1" {
-		require.GreaterOrEqual(t, firstUp, float64(firstTarget), "speed-up of the first query")
-		require.GreaterOrEqual(t, againUp, float64(againTarget), "speed-up of a repeated query")
-	}
-}
-
-// requireAtLeast skips the test where the data set is too small to say
-// anything, because E2E_SERIES made it so.
-func requireAtLeast(t *testing.T, up *fixture, series int) {
-	t.Helper()
-	if up.stats.Series*32/68 < series {
-		t.Skipf("http_requests_total has less than %d series: raise E2E_SERIES to time queries", series)
-	}
+	require.GreaterOrEqual(t, firstUp, float64(firstTarget), "speed-up of the first query")
+	require.GreaterOrEqual(t, againUp, float64(againTarget), "speed-up of a repeated query")
 }
 
 func median(d []time.Duration) time.Duration {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -91,7 +94,12 @@ func (a *accelerator) Accepts(n plan.Node) bool {
 
 // Evaluate implements cpuexec.Accelerator.
 func (a *accelerator) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (cpuexec.Outcome, error) {
+	ctx, span := tracing.Start(ctx, "leaf on a GPU")
 	o, err := a.gpus.Evaluate(ctx, l, consume, a.mode == GPU)
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("function", l.Window.Func.Name), attribute.String("declined", o.Declined))
+	}
+	tracing.End(span, err)
 	d := a.part.Of[l.Node()]
 	if o.Estimated {
 		d.Choice = &plan.Choice{

@@ -81,8 +81,16 @@ func (q *query) sort(rows []plan.Row) error {
 	return plan.Ended(q.ctx)
 }
 
-// Close implements promql.Query. The result must not be used any more.
+// Close implements promql.Query. The result must not be used any more. Where it is compared, the
+// query is closed for good when that has ended.
 func (q *query) Close() {
+	if q.recheck == nil || !q.recheck.begin() {
+		q.close()
+	}
+}
+
+func (q *query) close() {
+	q.closeFetches()
 	q.Query.Close()
 	q.release()
 	q.lease.Release()

@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cache/results"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
@@ -47,6 +48,9 @@ type Options struct {
 	// GPUs evaluate what they are expected to be faster at; nil means none are
 	// used. They stay the caller's.
 	GPUs *placement.Placer
+	// Comparer has a part of the queries evaluated by Prometheus's engine, too; nil has none. It
+	// stays the caller's, who closes it before what queries read from.
+	Comparer *compare.Comparer
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.
@@ -59,6 +63,7 @@ type Engine struct {
 
 	turns     *semaphore.Weighted // of evaluations of many samples
 	surprises surprises
+	reference *Engine // answers to compare with; nil if none are
 }
 
 // New returns an engine.
@@ -75,6 +80,7 @@ func New(o Options) *Engine {
 		stock: promql.NewEngine(o.Prometheus), opts: o,
 		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
 		metrics: newMetrics(o.Prometheus.Reg, cpu), turns: newTurns(),
+		reference: newReference(o, cpu),
 	}
 }
 
@@ -126,14 +132,14 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 }
 
 func (e *Engine) instant(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (*query, error) {
-	return e.newQuery(ctx, q, opts, func(q storage.Queryable) (promql.Query, error) {
-		return e.stock.NewInstantQuery(ctx, q, opts, qs, ts)
+	return e.newQuery(ctx, q, opts, func(ctx context.Context, stock *promql.Engine, q storage.Queryable) (promql.Query, error) {
+		return stock.NewInstantQuery(ctx, q, opts, qs, ts)
 	})
 }
 
 func (e *Engine) ranged(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, interval time.Duration) (*query, error) {
-	return e.newQuery(ctx, q, opts, func(q storage.Queryable) (promql.Query, error) {
-		return e.stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
+	return e.newQuery(ctx, q, opts, func(ctx context.Context, stock *promql.Engine, q storage.Queryable) (promql.Query, error) {
+		return stock.NewRangeQuery(ctx, q, opts, qs, start, end, interval)
 	})
 }
 

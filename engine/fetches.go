@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -79,20 +82,32 @@ func (f *fetches) fetch(w *plan.Window, hints *storage.SelectHints) *fetched {
 	if got, ok := f.of[w.Scan.Pos]; ok {
 		return got
 	}
+	if q, ok := f.querier.(selection.Querier); ok {
+		return f.fetchFrom(q, w.Scan.Pos, hints, w.Scan.Matchers)
+	}
 	got := &fetched{ready: make(chan struct{})}
 	f.of[w.Scan.Pos] = got
-	if q, ok := f.querier.(selection.Querier); ok {
-		f.running.Go(func() {
-			defer close(got.ready)
-			got.err = rescue.Do(func() (err error) {
-				got.sel, got.ws, err = q.SelectChunks(f.ctx, hints, w.Scan.Matchers...)
-				return err
-			})
-		})
-		return got
-	}
 	got.sel, got.ws, got.err = f.encoded(hints, w)
 	close(got.ready)
+	return got
+}
+
+// fetchFrom fetches what the selector at a position of the query matches.
+func (f *fetches) fetchFrom(q selection.Querier, at posrange.PositionRange, hints *storage.SelectHints, ms []*labels.Matcher) *fetched {
+	got := &fetched{ready: make(chan struct{})}
+	f.of[at] = got
+	f.running.Go(func() {
+		defer close(got.ready)
+		ctx, span := tracing.Start(f.ctx, "fetch")
+		got.err = rescue.Do(func() (err error) {
+			got.sel, got.ws, err = q.SelectChunks(ctx, hints, ms...)
+			return err
+		})
+		if span.IsRecording() {
+			span.SetAttributes(attribute.String("selector", fmt.Sprint(ms)))
+		}
+		tracing.End(span, got.err)
+	})
 	return got
 }
 
@@ -151,25 +166,28 @@ func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetch
 	if _, ok := f.querier.(selection.Querier); !ok || len(f.of) == 0 {
 		return func([]*labels.Matcher) *fetched { return nil }
 	}
-	type selector struct {
-		matchers []*labels.Matcher
-		got      *fetched
+	positions := positionsIn(tree)
+	return func(ms []*labels.Matcher) *fetched {
+		at, _ := positions(ms)
+		return f.of[at]
 	}
-	found := map[*labels.Matcher]selector{} // by the first matcher
+}
+
+// positionsIn is where the selectors of a query's tree stand, by their matchers.
+func positionsIn(tree parser.Expr) func(ms []*labels.Matcher) (at posrange.PositionRange, ok bool) {
+	found := map[*labels.Matcher]*parser.VectorSelector{} // by the first matcher
 	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok && len(v.LabelMatchers) > 0 {
-			if got, ok := f.of[v.PosRange]; ok {
-				found[v.LabelMatchers[0]] = selector{v.LabelMatchers, got}
-			}
+			found[v.LabelMatchers[0]] = v
 		}
 		return nil
 	})
-	return func(ms []*labels.Matcher) *fetched {
+	return func(ms []*labels.Matcher) (at posrange.PositionRange, ok bool) {
 		if len(ms) > 0 {
-			if s, ok := found[ms[0]]; ok && slices.Equal(s.matchers, ms) {
-				return s.got
+			if v, ok := found[ms[0]]; ok && slices.Equal(v.LabelMatchers, ms) {
+				return v.PosRange, true
 			}
 		}
-		return nil
+		return at, false
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
@@ -41,11 +43,20 @@ func (w wrapper) Querier(mint, maxt int64) (storage.Querier, error) {
 			return nil, err
 		}
 	}
-	if err := q.choose(); err != nil {
+	_, span := tracing.Start(q.ctx, "plan")
+	err := q.choose()
+	if span.IsRecording() {
+		span.SetAttributes(attribute.Int("parts", len(q.parts)))
+	}
+	tracing.End(span, err)
+	if err != nil {
 		return nil, err
 	}
 	for i, p := range q.parts {
 		*p.Slot = standIn(i, p, q.e.opts.Prometheus.EnableDelayedNameRemoval)
+	}
+	if q.recheck != nil {
+		q.recheck.positions = positionsIn(q.stmt.Expr)
 	}
 	return &querier{Querier: q.fetches.querier, q: q, fetched: q.fetches.bySelector(q.stmt.Expr), meter: q.meter()}, nil
 }
@@ -65,7 +76,11 @@ func (*querier) Close() error { return nil }
 func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	i, ok := standInIndex(ms)
 	if !ok {
-		if f := qr.fetched(ms); f != nil {
+		f := qr.fetched(ms)
+		if f == nil && qr.q.recheck != nil {
+			f = qr.q.recheck.fetch(hints, ms)
+		}
+		if f != nil {
 			mint, maxt := selection.Bounds(hints, qr.q.fetches.mint, qr.q.fetches.maxt)
 			return qr.meter.over(selection.LazySeriesSet(mint, maxt, f.get), hints)
 		}
@@ -80,9 +95,14 @@ func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.S
 	}
 }
 
-func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, error) {
+func (qr *querier) compute(ctx context.Context, p *planner.Part) (m *plan.Matrix, err error) {
 	o := &qr.q.e.opts.Prometheus
 	start := time.Now()
+	ctx, span := tracing.Start(tracing.Under(qr.q.ctx, ctx), "evaluate")
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("kind", p.Decision.Kind), attribute.Int("steps", p.Grid.Steps))
+	}
+	defer func() { tracing.End(span, err) }()
 	job := cpuexec.Job{
 		Node: p.Node, Grid: p.Grid,
 		Select: func(_ context.Context, w *plan.Window, g plan.Grid) (*selection.Selection, annotations.Annotations, error) {
@@ -102,8 +122,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (*plan.Matrix, 
 		job.Results = qr.q.e.results
 		job.Noted = func(n plan.Node, steps plan.KeptSteps) { p.Of[n].Remembered = &steps }
 	}
-	m, err := qr.q.run(ctx, job)
-	if err != nil {
+	if m, err = qr.q.run(ctx, job); err != nil {
 		var sel *cpuexec.SelectError
 		if errors.As(err, &sel) {
 			if err = sel.Err; !sel.Bare {

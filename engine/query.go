@@ -47,8 +47,10 @@ type query struct {
 	attempts  int // that ended with something declined
 	// abandoned is why all of the query is left to Prometheus's engine, if it is.
 	abandoned string
-	// again makes a fresh query of Prometheus's engine over a queryable.
-	again func(storage.Queryable) (promql.Query, error)
+	// again makes a fresh query of one of Prometheus's engines over a queryable.
+	again makeQuery
+	// recheck is what is compared with Prometheus's engine; nil if the query is not.
+	recheck *recheck
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
@@ -68,18 +70,21 @@ type query struct {
 	peak     int              // samples that Prometheus's engine would have held in parts
 }
 
+// makeQuery makes a query of an engine over a queryable. The context is that of making it.
+type makeQuery func(context.Context, *promql.Engine, storage.Queryable) (promql.Query, error)
+
 // newQuery makes a query by calling again with the wrapper of q.
-func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again func(storage.Queryable) (promql.Query, error)) (*query, error) {
+func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again makeQuery) (*query, error) {
 	mode, strict := modeOf(ctx)
 	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}, merging: map[posrange.PositionRange]bool{}}
 	wq.lease = e.opts.Memory.Lease(memory.Evaluation)
 	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
-	return wq, wq.prepare()
+	return wq, wq.prepare(ctx)
 }
 
-func (q *query) prepare() error {
+func (q *query) prepare(ctx context.Context) error {
 	q.release()
-	stock, err := q.again(wrapper{q})
+	stock, err := q.again(ctx, q.e.stock, wrapper{q})
 	if err != nil {
 		return err
 	}
@@ -103,9 +108,11 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		err = q.keepResult(out)
 	}
 	if err != nil {
+		q.recheck = nil
 		return &promql.Result{Err: err}
 	}
 	res.Value = out
+	q.recheck.copied(out)
 	return res
 }
 
@@ -119,7 +126,12 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
-	defer q.closeFetches()
+	q.chooseRecheck()
+	defer func() {
+		if q.recheck == nil {
+			q.closeFetches()
+		}
+	}()
 	for {
 		if err := q.beginBudget(ctx); err != nil {
 			return q.finish(&promql.Result{Err: err})
@@ -154,7 +166,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 			q.abandoned = reasonAbandoned
 		}
 		q.Query.Close()
-		if err := q.prepare(); err != nil {
+		if err := q.prepare(ctx); err != nil {
 			return &promql.Result{Err: err}
 		}
 	}
@@ -207,6 +219,7 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 			return &promql.Result{Err: err}
 		}
 	}
+	q.recheck.answered(res)
 	if q.mode != CPU && q.mode != GPU || res.Err != nil {
 		return res
 	}
@@ -215,7 +228,6 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 		return res
 	}
 	if q.strict {
-		q.Query.Close()
 		return &promql.Result{Err: &NotTakenError{Mode: q.mode, Parts: left}}
 	}
 	for _, l := range left {

@@ -41,10 +41,13 @@ type readers struct {
 
 // newReaders returns readers of st, which has external labels. Those of own they take off what they
 // read. They have newer samples than localStart, in ms, themselves; 0 says none.
-func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64) *readers {
+func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64, options ...func(*promql.EngineOpts)) *readers {
 	opts := promql.EngineOpts{
 		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
+	}
+	for _, set := range options {
+		set(&opts)
 	}
 	r := &readers{engine: promql.NewEngine(opts), reg: prometheus.NewRegistry()}
 	ours := New(Options{Prometheus: opts, Workers: 2, DecodedBytes: 1 << 26})
@@ -195,8 +198,9 @@ func simpleQuery(r *rand.Rand) string {
 	mod := pick("", "", "", " offset 5m", " offset 10m", " offset -5m", " @ end()", " @ 1200")
 	query := sel + mod
 	if r.IntN(3) == 0 {
-		query = pick("max_over_time", "min_over_time", "last_over_time", "first_over_time", "present_over_time", "absent_over_time", "rate", "sum_over_time", "delta", "mad_over_time", "ts_of_max_over_time") +
-			"(" + sel + pick("[1m]", "[90s]", "[5m]", "[17m]", "[40m]") + mod + ")"
+		query = pick("max_over_time", "min_over_time", "last_over_time", "first_over_time", "present_over_time", "absent_over_time", "rate", "sum_over_time", "delta", "mad_over_time", "ts_of_max_over_time",
+			"rate", "increase", "irate", "idelta", "changes", "resets") +
+			"(" + sel + pick("[1m]", "[90s]", "[5m]", "[10m15s]", "[17m]", "[40m]") + mod + ")"
 	}
 	for range 1 + r.IntN(2) {
 		if r.IntN(3) == 0 {

@@ -120,6 +120,13 @@ func (e *Explanation) Tree() string {
 	return b.String()
 }
 
+// Tree renders a decision and those below it as an indented tree, one node a line.
+func (d *Decision) Tree() string {
+	var b strings.Builder
+	d.tree(&b, 0)
+	return b.String()
+}
+
 func (c *CacheWork) String() string {
 	return fmt.Sprintf("%d tiles kept, %d of a wider selector, %d fetched; %d fetches brought %d bytes, %d shared with other queries; waited %s",
 		c.TilesKept, c.TilesSubsumed, c.TilesFetched, c.Fetches, c.FetchedBytes, c.SharedFetches, time.Duration(c.WaitMicros)*time.Microsecond)

@@ -7,9 +7,12 @@ const (
 	// BitIdentical functions return the very bits Prometheus returns.
 	BitIdentical Exactness = iota
 	// Compensated functions add up in an order of their own, without loss, and
-	// stay within 1e-12 relative of Prometheus's answer.
+	// stay within Tolerance of Prometheus's answer.
 	Compensated
 )
+
+// Tolerance is how far values of Compensated functions may be from Prometheus's, relative.
+const Tolerance = 1e-12
 
 func (e Exactness) String() string {
 	if e == Compensated {

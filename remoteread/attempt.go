@@ -9,7 +9,11 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -55,7 +59,12 @@ func outcomeOf(err error) outcome {
 	}
 }
 
-func (c *Client) send(parent context.Context, q question, sh *share) (*selection.Selection, error) {
+func (c *Client) send(parent context.Context, q question, sh *share) (sel *selection.Selection, err error) {
+	parent, span := tracing.Start(parent, "remote read", trace.WithSpanKind(trace.SpanKindClient))
+	if span.IsRecording() {
+		span.SetAttributes(attribute.String("upstream", c.name))
+	}
+	defer func() { tracing.End(span, err) }()
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	dog := newWatchdog(c.timeout, func() { cancel(errStalled) })
@@ -117,7 +126,6 @@ func (c *Client) send(parent context.Context, q question, sh *share) (*selection
 	if q.view != nil && q.view.Witness == nil {
 		labelled = c.confirm(ctx)
 	}
-	var sel *selection.Selection
 	var testified bool
 	if streamed {
 		sel, testified, err = c.answers.Stream(ctx, in, q.to(sh))

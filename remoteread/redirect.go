@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	commonconfig "github.com/prometheus/common/config"
+
+	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 // maxRedirects is how many redirects of one request are followed.
@@ -34,7 +36,7 @@ func withoutCredentials(c commonconfig.HTTPClientConfig) commonconfig.HTTPClient
 	}
 }
 
-// headers adds configured headers to requests.
+// headers adds configured headers to requests, and the trace that they are of.
 type headers struct {
 	next    http.RoundTripper // which has credentials
 	foreign http.RoundTripper // which has none
@@ -51,7 +53,7 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 		home = home && before.URL.Host == r.URL.Host && (before.URL.Scheme == r.URL.Scheme || r.URL.Scheme == "https")
 		r = before
 	}
-	if home && len(h.set) == 0 {
+	if home && len(h.set) == 0 && tracing.ID(req.Context()) == "" {
 		return h.next.RoundTrip(req)
 	}
 	req = req.Clone(req.Context())
@@ -60,6 +62,7 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Del("Cookie")
 		return h.foreign.RoundTrip(req)
 	}
+	tracing.Inject(req.Context(), req.Header)
 	for k, v := range h.set {
 		req.Header.Set(k, v)
 	}

@@ -254,10 +254,18 @@ func alike(a, b, within float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a == b && a == 0 || math.Abs(a-b) <= within*math.Max(math.Abs(a), math.Abs(b))
 }
 
+// some is a third of n in short runs, of which that under the race detector is one.
+func some(n uint64) uint64 {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
+}
+
 // TestPlain compares random requests with the plain implementation: bit for bit, but for what is
 // added up over several series, and variances, whose last bits depend on the order.
 func TestPlain(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range some(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		text := randomRequest(r)
 		p, err := planned(form(text))
@@ -300,7 +308,7 @@ func compareRows(t *testing.T, p *Plan, want, got map[string][][]point, about st
 
 // TestAnyNumberOfCores: the same bits with any number of workers.
 func TestAnyNumberOfCores(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range some(40) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		text := randomRequest(r)
 		p, err := planned(form(text))

@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 type slotKey struct{}
@@ -73,7 +74,9 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 				in = a.small.queue
 			}
 		}
+		_, span := tracing.Start(ctx, "admission")
 		slot, err := in.Enter(ctx, g.Client(r))
+		tracing.End(span, err)
 		if err != nil {
 			w.Header().Set("Retry-After", respond.RetryAfter(err))
 			refuse(w, r, q.refusal(err))

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/tracing"
 )
 
 // Metrics measure requests, by door. They outlive an API, so that a reload
@@ -84,6 +86,7 @@ func (g *Guard) Arrived(h http.Handler) http.Handler {
 func (g *Guard) Door(door string, h http.Handler) http.Handler {
 	inFlight := g.Metrics.inFlight.WithLabelValues(door)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		r, span := tracing.Receive(rw, r, door)
 		w := newRecorder(rw, r, g.WriteTimeout)
 		start := time.Now()
 		inFlight.Inc()
@@ -98,7 +101,7 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 						p, stack = thrown.Value, thrown.Stack
 					}
 				}
-				g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack))
+				g.Logger.Error("a request panicked; please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(stack), "trace", tracing.ID(r.Context()))
 				if w.code == 0 {
 					respond.Error(w, http.StatusInternalServerError, respond.Internal, fmt.Sprintf("promwarp panicked: %v; its log has the stack", p))
 					p = nil
@@ -110,7 +113,11 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 			inFlight.Dec()
 			took := time.Since(start)
 			g.Metrics.seconds.WithLabelValues(door, strconv.Itoa(w.status())).Observe(took.Seconds())
-			g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr)
+			g.Logger.Debug("request", "method", r.Method, "path", r.URL.Path, "status", w.status(), "bytes", w.bytes, "took", took, "client", r.RemoteAddr, "trace", tracing.ID(r.Context()))
+			if span.IsRecording() {
+				span.SetAttributes(attribute.Int("http.response.status_code", w.status()), attribute.Int64("http.response.body.size", w.bytes))
+			}
+			tracing.End(span, nil)
 			if p != nil {
 				panic(p)
 			}

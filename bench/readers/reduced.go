@@ -15,6 +15,7 @@ import (
 var reducible = []string{
 	`sum by (job) ({job!=""})`, "sum(http_requests_total)", "avg by (job) (http_requests_total)", "max by (instance) (http_requests_total)", "count by (job) (http_requests_total)",
 	`http_requests_total{code="200"}`, "max_over_time(node_memory_bytes[5m])", "sum by (job) (rate(http_requests_total[5m]))",
+	"sum by (job) (rate(http_requests_total[1h]))", "irate(http_requests_total[5m])",
 }
 
 // reduced has readers evaluate range queries over all samples, at about 720 steps, from all

@@ -4,7 +4,7 @@
 //	make scaling
 //	bin/scaling [-cores 1,2,4,8,16] [-jitter none,scrape,series] [-queries regexp] [-profile 16]
 //
-// It makes counters and gauges of a day (data.go), asks promwarp's engine for the same day until
+// It makes counters and gauges of a day (selection/synthetic), asks promwarp's engine for the same day until
 // all samples are decoded, and then takes the least time of some rounds. Efficiency is the time
 // on the first number of cores over the time on more, per core. With -profile it asks all queries
 // on so many cores once more and prints where cores worked, where goroutines waited and which
@@ -126,7 +126,7 @@ func parse(args []string, w io.Writer) (o options, err error) {
 func (o *options) run(w io.Writer) error {
 	var even [][]float64 // of the first kind of times, by query and cores
 	for n, jitter := range o.jitter {
-		data, err := newMetrics(o.series, o.hours*3600_000/interval, jitter)
+		data, err := synthetic.NewMetrics(o.series, o.hours*3600_000/synthetic.Interval, jitter)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (o *options) run(w io.Writer) error {
 }
 
 // measure returns the least time in ms of each query on each number of cores.
-func (o *options) measure(data metrics) ([][]float64, error) {
+func (o *options) measure(data synthetic.Metrics) ([][]float64, error) {
 	times := make([][]float64, len(o.queries))
 	for _, n := range o.cores {
 		runtime.GOMAXPROCS(n)
@@ -199,7 +199,7 @@ func newEngine() *engine.Engine {
 	})
 }
 
-func (o *options) ask(e *engine.Engine, data metrics, query string) error {
+func (o *options) ask(e *engine.Engine, data synthetic.Metrics, query string) error {
 	end := time.UnixMilli(synthetic.Start).Add(time.Duration(o.hours) * time.Hour)
 	q, err := e.NewRangeQuery(context.Background(), data, nil, query, time.UnixMilli(synthetic.Start).Add(10*time.Minute), end, time.Minute)
 	if err != nil {

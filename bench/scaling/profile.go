@@ -12,13 +12,15 @@ import (
 	"slices"
 
 	"github.com/google/pprof/profile"
+
+	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // mostLines is how many functions of a profile are printed.
 const mostLines = 15
 
 // profiles asks all queries on o.profile cores and prints what the profiles say.
-func (o *options) profiles(w io.Writer, data metrics, jitter string) error {
+func (o *options) profiles(w io.Writer, data synthetic.Metrics, jitter string) error {
 	runtime.GOMAXPROCS(o.profile)
 	e := newEngine()
 	defer e.Close()

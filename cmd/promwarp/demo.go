@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 
@@ -56,16 +54,16 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 		return err
 	}
 	defer upstream.Close()
+	free, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	free.Close()
 	set := demoSettings(o.listen, "http://"+upstream.Addr().String())
 	logger, err := config.NewLogger(set.Log, stderr)
 	if err != nil {
 		return err
 	}
-	srv, err := server.New(server.Config{Settings: set, Logger: logger, Examples: demoQueries})
-	if err != nil {
-		return err
-	}
-	defer srv.Close()
 
 	data, err := openDemoData(ctx, o, stderr)
 	if err != nil {
@@ -85,6 +83,11 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if o.once {
 		return nil
 	}
+	srv, err := server.New(server.Config{Settings: set, Logger: logger, Examples: demoQueries})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
 	return serveDemo(ctx, srv, prom, data, stdout)
 }
 
@@ -107,11 +110,7 @@ func demoSettings(listen, upstream string) config.Settings {
 
 // serveDemo serves, and adds samples as time goes by, until ctx is done.
 func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
-	running := startDemoServer(ctx, srv)
-	defer running.stop()
-	if err := running.waitReady(ctx); err != nil {
-		return err
-	}
+	running := srv.Start(ctx)
 	fmt.Fprintf(stdout, `
 promwarp keeps serving this data until you press Ctrl-C.
 
@@ -132,59 +131,9 @@ The Prometheus that it reads from is at %[3]s
 	go func() { fed <- data.feed(feeding) }()
 	select {
 	case err := <-fed:
-		running.stop()
-		return errors.Join(err, running.err)
-	case <-running.done:
+		return errors.Join(err, running.Stop())
+	case <-running.Done:
 		cancel()
-		return errors.Join(running.err, <-fed)
-	}
-}
-
-// demoServer is a server in its own goroutine.
-type demoServer struct {
-	srv    *server.Server
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // of Run, once done
-}
-
-// startDemoServer runs srv until ctx is done or stop is called.
-func startDemoServer(ctx context.Context, srv *server.Server) *demoServer {
-	ctx, cancel := context.WithCancel(ctx)
-	r := &demoServer{srv: srv, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		r.err = srv.Run(ctx)
-	}()
-	return r
-}
-
-// stop ends the server and waits for it.
-func (r *demoServer) stop() {
-	r.cancel()
-	<-r.done
-}
-
-// waitReady waits until the server answers.
-func (r *demoServer) waitReady(ctx context.Context) error {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.srv.URL()+"/-/ready", nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := client.Do(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-r.done:
-			return fmt.Errorf("promwarp ended before it was ready: %w", r.err)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
+		return errors.Join(running.Stop(), <-fed)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
@@ -69,10 +70,12 @@ func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stde
 	if err != nil {
 		return err
 	}
-	p := newDemoProgress(stderr, "generating data")
+	p := terminal.NewProgress(stderr, true)
 	begin := time.Now()
-	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), p.update)
-	p.clear()
+	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(done, total int64) {
+		p.Show("generating data: %d %% of %.1f million samples", done*100/max(total, 1), float64(total)/1e6)
+	})
+	p.Clear()
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -130,20 +129,4 @@ func TestDemoErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, run(ctx, demoOptions{series: 1, hours: 1, listen: "127.0.0.1:0"}), "interrupted")
-}
-
-func TestDemoDifference(t *testing.T) {
-	matrix := func(name string, t model.Time, v model.SampleValue) demoAnswer {
-		return demoAnswer{matrix: model.Matrix{{Metric: model.Metric{"job": model.LabelValue(name)}, Values: []model.SamplePair{{Timestamp: t, Value: v}}}}}
-	}
-	want := matrix("a", 1000, 3)
-	require.NoError(t, demoDifference(want, want))
-	require.NoError(t, demoDifference(want, matrix("a", 1000, 3.0000000000000004)))
-	require.Error(t, demoDifference(want, matrix("a", 1000, 3.00000000001)))
-	require.Error(t, demoDifference(want, matrix("a", 2000, 3)))
-	require.Error(t, demoDifference(want, matrix("b", 1000, 3)))
-	require.Error(t, demoDifference(want, demoAnswer{}))
-	warned := matrix("a", 1000, 3)
-	warned.warnings = []string{"w"}
-	require.Error(t, demoDifference(want, warned))
 }

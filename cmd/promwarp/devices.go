@@ -20,7 +20,7 @@ func init() { commands = append(commands, devicesCommand) }
 func devicesCommand(app *kingpin.Application) (string, func(context.Context) error) {
 	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable.")
 	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(device.Library).String()
-	output := cmd.Flag("output", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
+	output := cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
 	return cmd.FullCommand(), func(context.Context) error {
 		return runDevices(*library, *output, os.Stdout)
 	}

@@ -61,5 +61,5 @@ func TestDevicesCommand(t *testing.T) {
 	var stderr bytes.Buffer
 	require.Equal(t, exitError, execute(t.Context(), []string{"devices", "--gpu.library=libnothing.so.1"}, &stderr))
 	require.Equal(t, "promwarp devices: no GPU is usable\n", stderr.String())
-	require.Equal(t, exitUsage, execute(t.Context(), []string{"devices", "--output=xml"}, &stderr))
+	require.Equal(t, exitUsage, execute(t.Context(), []string{"devices", "--format=xml"}, &stderr))
 }

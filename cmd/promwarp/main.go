@@ -51,19 +51,25 @@ func main() {
 	os.Exit(code)
 }
 
-// execute runs the command that args name and returns the exit code. Help and
-// version are printed by kingpin, which then exits.
-func execute(ctx context.Context, args []string, stderr io.Writer) int {
+// application declares all commands, and returns what runs each of them by its name.
+func application() (*kingpin.Application, map[string]func(context.Context) error) {
 	app := kingpin.New("promwarp", "Fast PromQL over long ranges and many series, in front of Prometheus.").UsageWriter(os.Stdout)
+	app.UsageTemplate(helpTemplate).UsageFuncs(helpFuncs)
 	app.Version(version.Print("promwarp"))
 	app.VersionFlag.Short('V')
-	app.HelpFlag.Short('h')
-
+	app.HelpFlag.Short('h').Help("Show this help.")
 	runs := map[string]func(context.Context) error{}
 	for _, declare := range commands {
 		name, run := declare(app)
 		runs[name] = run
 	}
+	return app, runs
+}
+
+// execute runs the command that args name and returns the exit code. Help and
+// version are printed by kingpin, which then exits.
+func execute(ctx context.Context, args []string, stderr io.Writer) int {
+	app, runs := application()
 	name, err := app.Parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "promwarp: %v; try --help\n", err)

@@ -55,26 +55,44 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 		starts = &c.Starts
 	}
 	last := int64(math.MinInt64)
-	for _, ch := range cs {
-		end := off + int(ch.Samples)
-		ts, vs := c.Times[off:end:end], c.Values[off:end:end]
-		stale, err := decode(ch.Enc, s.Bytes(ch), ts, vs, starts, off)
-		if err == nil && (ts[0] <= last || ts[0] < ch.MinT || ts[len(ts)-1] > ch.MaxT) {
-			err = fmt.Errorf("its samples lie outside its stated time range of %d to %d ms", ch.MinT, ch.MaxT)
+	for len(cs) > 0 {
+		k, from := c.several(cs), off
+		var found [lanes]outcome
+		if k > 1 {
+			found = decodeAtOnce(s, cs[:k], c.Times[off:], c.Values[off:])
+		} else {
+			end := off + int(cs[0].Samples)
+			found[0].stale, found[0].err = decode(cs[0].Enc, s.Bytes(cs[0]), c.Times[off:end:end], c.Values[off:end:end], starts, off)
 		}
-		if err != nil {
-			return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
-		}
-		last = ts[len(ts)-1]
-		switch off = end; {
-		case stale && dropStale:
-			if len(c.Starts) > 0 {
-				c.Starts.DropStale(end-len(vs), vs)
+		for j, ch := range cs[:k] {
+			n := int(ch.Samples)
+			ts, vs := c.Times[from:from+n], c.Values[from:from+n]
+			from += n
+			err := found[j].err
+			if err == nil && (ts[0] <= last || ts[0] < ch.MinT || ts[n-1] > ch.MaxT) {
+				err = fmt.Errorf("its samples lie outside its stated time range of %d to %d ms", ch.MinT, ch.MaxT)
 			}
-			off -= RemoveStale(ts, vs)
-		case stale:
-			c.Stale = true
+			if err != nil {
+				return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
+			}
+			last = ts[n-1]
+			if off+n < from { // stale markers before it were left out
+				copy(c.Times[off:], ts)
+				copy(c.Values[off:], vs)
+				ts, vs = c.Times[off:off+n], c.Values[off:off+n]
+			}
+			off += n
+			switch stale := found[j].stale; {
+			case stale && dropStale:
+				if len(c.Starts) > 0 {
+					c.Starts.DropStale(off-n, vs)
+				}
+				off -= RemoveStale(ts, vs)
+			case stale:
+				c.Stale = true
+			}
 		}
+		cs = cs[k:]
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
 	return r, nil

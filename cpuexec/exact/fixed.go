@@ -126,7 +126,7 @@ func (f *Fixed) WideEnough(root bool) float64 {
 	if root {
 		most = 2*Tolerance/Rounding - 20
 	}
-	least := 18 * f.Max
+	least := float64(18 * f.Max)
 	if !f.Exact {
 		least += 3 / Rounding
 	}
@@ -146,8 +146,8 @@ func (f *Fixed) Variance(sum, numerator float64, n int, root bool) (float64, boo
 		return 0, f.Exact
 	}
 	deviation := math.Sqrt(numerator) / count
-	reach := min(3*f.Max, math.Abs(sum)/count+2*deviation*math.Sqrt(2*count))
-	off := Rounding * (6*reach/deviation + 20)
+	reach := min(3*f.Max, math.Abs(sum)/count+float64(2*deviation*math.Sqrt(2*count)))
+	off := float64(Rounding * (6*reach/deviation + 20))
 	if !f.Exact {
 		off += 3 / deviation
 	}

@@ -26,7 +26,7 @@ func (f *Fixed) SetNarrow(base, unit float64, low, high uint32) {
 	}
 	f.Unit, f.Exact, f.Odd = powerOfTwo(exponent-62), true, f.Odd[:0]
 	scale := powerOfTwo(62 - exponent)
-	f.Max, f.Low, f.High = largest*scale, least*scale-1, most*scale+1
+	f.Max, f.Low, f.High = largest*scale, float64(least*scale)-1, float64(most*scale)+1
 	f.narrow = narrow{base: int64(base), unit: int64(unit), scale: scale, most: uint64(high - low)}
 }
 

@@ -129,7 +129,7 @@ func largest(vs, best []float64) []float64 {
 // position says between which two of n sorted values a quantile lies, and how
 // near to the upper one.
 func position(q float64, n int) (lower, upper int, weight float64) {
-	rank := q * float64(n-1)
+	rank := float64(q * float64(n-1))
 	floor := math.Floor(rank)
 	lower = max(0, int(floor))
 	return lower, min(n-1, lower+1), rank - floor

@@ -160,7 +160,7 @@ func (b *quantileBlock) fill(q float64, cols []bucketColumn, out []float64, at i
 			out[k] = math.NaN()
 			continue
 		}
-		rank := q * observations
+		rank := float64(q * observations)
 		if b.odd {
 			at = sort.Search(last, func(i int) bool { return counts[i][k] >= rank })
 		} else {

@@ -237,18 +237,20 @@ func (p *fit) value(l *line, f *exact.Fixed) (float64, bool) {
 		magnitudes = p.n * f.Max
 	}
 	spread := min(2*magnitudes, p.n*(f.High-f.Low)/2)
-	off := exact.Rounding * (6*p.far*magnitudes + p.reach*spread + 3*math.Abs(covariance))
+	off := float64(exact.Rounding *
+		(float64(6*p.far*magnitudes) + float64(p.reach*spread) + float64(3*math.Abs(covariance))))
 	if !f.Exact {
 		off += math.Sqrt(p.n * p.variance)
 	}
-	slopeOff := off*p.inverse + math.Abs(slope)*p.steepness
+	slopeOff := float64(off*p.inverse) + float64(math.Abs(slope)*p.steepness)
 	if !l.predict {
 		return slope * 1000 * f.Unit, slopeOff <= exact.Tolerance*math.Abs(slope)
 	}
-	mean, ahead := p.sum/p.n, l.seconds*1000
-	value := mean + slope*(ahead-p.center)
-	off = slopeOff*math.Abs(ahead-p.center) +
-		exact.Rounding*(6*math.Abs(mean)+6*math.Abs(slope)*(p.far+math.Abs(ahead)+math.Abs(ahead-p.center)))
+	mean, ahead := p.sum/p.n, float64(l.seconds*1000)
+	value := mean + float64(slope*(ahead-p.center))
+	steep := float64(6 * math.Abs(slope) * (p.far + math.Abs(ahead) + math.Abs(ahead-p.center)))
+	off = float64(slopeOff*math.Abs(ahead-p.center)) +
+		float64(exact.Rounding*(float64(6*math.Abs(mean))+steep))
 	if !f.Exact {
 		off++
 	}

@@ -94,7 +94,7 @@ func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
 		if t.far = math.Abs(t.center); start*end < 0 {
 			t.far = t.reach
 		}
-		t.steepness = exact.Rounding * (10*n*t.reach*t.reach*t.inverse + 4)
+		t.steepness = exact.Rounding * (float64(10*n*t.reach*t.reach*t.inverse) + 4)
 		t.deviations = 0
 		if since := end - start; !l.predict && broken <= lo && narrow && n*since*since <= exact.MaxInteger*1e6 {
 			from := ts[lo] - base

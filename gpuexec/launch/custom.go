@@ -30,13 +30,11 @@ func (q Queue) CustomFused(b *Batch, k Buckets, to Runs, found, points cuda.Poin
 
 // CustomMerge puts merging such states into those of groups on the queue, as MergeRuns does.
 func (q Queue) CustomMerge(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs) error {
-	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
 	merge := CustomMerge{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Buckets: buckets, Groups: p.Groups, Starts: p.Starts, Count: p.Count,
 		Values: values, GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells,
 	}
-	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+	return merge.Launch(q, spread(buckets, p.Count), cuda.Size{X: abi.RowsBlock})
 }
 
 // CustomValues puts the results of groups' states on the queue. out has a float64 a state.

@@ -154,15 +154,13 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 // of these alone. before has three float64 a run for MergeSquares, which must follow, or is 0 where
 // states have no squares.
 func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
-	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
 	merge := MergeRuns{
 		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
 		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
 		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
 		Before: before,
 	}
-	return merge.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
+	return merge.Launch(q, spread(buckets, p.Count), cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
 }
 
 // MergeSquares puts merging the squared distances from the mean of a batch's runs on the queue, behind
@@ -177,9 +175,18 @@ func (q Queue) MergeSquares(from Runs, buckets uint32, p Parts, values cuda.Poin
 		Terms: before, Buckets: buckets, Groups: p.Groups, Starts: p.Starts, Count: p.Count,
 		GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
 	}
-	grid = Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(p.Count, MaxGridY)
-	return add.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+	return add.Launch(q, spread(buckets, p.Count), cuda.Size{X: abi.RowsBlock})
+}
+
+// spread is the grid of kernels of which a thread owns a group at a bucket and loads lines of its
+// own: where there are few of them, a warp has fewer, down to 4, so that all multiprocessors work.
+func spread(buckets, groups uint32) cuda.Size {
+	const enough = 256 // blocks
+	each := uint32(abi.RowsBlock)
+	for each > 4 && (buckets+each-1)/each*groups < enough {
+		each /= 2
+	}
+	return cuda.Size{X: (buckets + each - 1) / each, Y: min(groups, MaxGridY)}
 }
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.

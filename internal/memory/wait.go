@@ -27,6 +27,16 @@ func (p *Pool) take(ctx context.Context, part Part, n int64, small bool) error {
 	return &BusyError{Limit: p.Limit()}
 }
 
+// takeSpare takes n bytes for part if they are left, and reports whether they are.
+func (p *Pool) takeSpare(part Part, n int64) bool {
+	p.Count(part, n)
+	if p.over() <= 0 && p.waiting.Load() == 0 {
+		return true
+	}
+	p.Count(part, -n)
+	return false
+}
+
 // Room waits until what is taken fits, as take does, for memory that is counted and not
 // leased: it is asked again and again while that grows.
 func (p *Pool) Room(ctx context.Context, part Part) error {

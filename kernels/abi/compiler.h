@@ -8,6 +8,7 @@ typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
 typedef u32 Flag;  // 0 or 1, a bool in Go
+typedef double F64x2 __attribute__((vector_size(16)));
 
 #ifdef __CUDA__
 #define KERNEL extern "C" __attribute__((global)) void
@@ -27,6 +28,7 @@ DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }
 DEVICE u32 block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
 DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
 DEVICE u32 threads_x() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 blocks_x() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 // Every thread of the block waits for every other.
 DEVICE void barrier() { __syncthreads(); }
@@ -40,6 +42,8 @@ DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
 }
 // Stores what will not be read again soon, without keeping it in the caches.
 DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory"); }
+// Has the 32 bytes around an address come as near as the second cache, without waiting for them.
+DEVICE void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 // Integers that several threads change.
 DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
 DEVICE void atomic_add(u64* at, u64 v) { __nvvm_atom_add_gen_ll((i64*)at, (i64)v); }

@@ -3,8 +3,8 @@
 //
 // Computes: the state of group g at bucket k merged with those of its series' runs, one after the
 //   other in the order of the series; or with `values`, one a run, with the state of that alone.
-// Grid: x buckets, blocks of 32 threads; y the groups that have a part in the batch, in strides of
-//   the grid.
+// Grid: x buckets, spread evenly over blocks of 32 as in merge_runs; y the groups that have a part in
+//   the batch, in strides of the grid.
 // A thread owns the state of one group at one bucket. The runs of the series of group groups[i] have
 //   places starts[i] to starts[i+1] of the batch, and place p has field f at
 //   fields[f*cells+(p/32*buckets+k)*32+p%32]; group g has it at group_fields[f*group_cells+g*buckets+k].
@@ -40,8 +40,9 @@ KERNEL MAX_THREADS(32) custom_merge(const u32* __restrict__ n, const double* __r
                                     const u32* __restrict__ groups, const u32* __restrict__ starts, u32 count,
                                     const double* __restrict__ values, u32* __restrict__ group_n,
                                     double* __restrict__ group_fields, u64 group_cells) {
-  u32 k = block_x() * threads_x() + thread_x();
-  if (k >= buckets) return;
+  u32 each = (buckets + blocks_x() - 1) / blocks_x();
+  u32 k = block_x() * each + thread_x();
+  if (thread_x() >= each || k >= buckets) return;
   CustomRuns runs{n, fields, cells, values, buckets, k};
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u64 cell = (u64)groups[i] * buckets + k;

@@ -36,6 +36,7 @@ inline u32 thread_y() { return host::here.thread.y; }
 inline u32 block_x() { return host::here.block.x; }
 inline u32 block_y() { return host::here.block.y; }
 inline u32 threads_x() { return host::here.threads.x; }
+inline u32 blocks_x() { return host::here.blocks.x; }
 inline u32 blocks_y() { return host::here.blocks.y; }
 inline void barrier() { host::wait_block(); }
 inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
@@ -44,6 +45,7 @@ inline u32 funnel(u32 hi, u32 lo, u32 n) {
   return n ? hi << n | lo >> (32 - n) : hi;
 }
 inline void store_streaming(u64* to, u64 v) { *to = v; }
+inline void prefetch(const void*) {}
 inline double fused_multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
 inline double as_double(u64 v) {
   double d;

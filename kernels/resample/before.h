@@ -13,6 +13,16 @@ struct Before {
     fields[2 * cells + at] = n;
   }
 
+  // Stores those before `at`, a multiple of their number, and the runs behind it.
+  DEVICE void store_neighbours(u64 at, const u32 (&n)[kNeighbours + 1], const double (&sums)[kNeighbours + 1],
+                               const double (&lost)[kNeighbours + 1]) const {
+    UNROLL for (u32 j = 0; j < kNeighbours; j += 2) {
+      *(F64x2*)(fields + at + j) = F64x2{sums[j], sums[j + 1]};
+      *(F64x2*)(fields + cells + at + j) = F64x2{lost[j], lost[j + 1]};
+      *(F64x2*)(fields + 2 * cells + at + j) = F64x2{(double)n[j], (double)n[j + 1]};
+    }
+  }
+
   DEVICE RunState load(u64 at) const {
     RunState s{};
     s.sum = fields[at];

@@ -5,19 +5,18 @@
 //   Squared distances from the mean are left to square_terms and add_squares: with `before`, the
 //   count and the sum that each run was merged into go there, and squares of groups without samples
 //   become 0.
-// Grid: x buckets, blocks of 32 by 4 threads; y the groups that have a part in the batch, in strides
-//   of the grid.
+// Grid: x buckets, spread evenly over blocks of 32 by 4 threads, of which those of a row beyond its
+//   buckets idle: a warp's loads take as long as it has buckets, so that few groups are spread thin;
+//   y the groups that have a part in the batch, in strides of the grid.
 // A thread owns some parts of the state of one group at one bucket, by its row in the block: sums,
 //   extremes, ends, or areas. It merges the runs of the group's series one after the other.
 //   Those of group groups[i] have places starts[i] to starts[i+1] of the batch, and place p has
 //   field f at fields[f*cells+(p/32*buckets+k)*32+p%32].
 // Bytes per run: reads 4 in each row, and 8 a field, eight neighbours at once, before those eight
-//   before them are merged. Reads and writes a state a group and bucket.
-//   Writes 24 a run with `before`.
+//   before them are merged; what the row of 32 places behind has is on its way to the cache.
+//   Reads and writes a state a group and bucket. Writes 24 a run with `before`.
 // Operations per run: 10 for sums, 4 for extremes.
 #include "before.h"
-
-const u32 kRunsAhead = 8;  // states loaded at once
 
 // The runs of a batch, or the states of one value each.
 struct RunsAt {
@@ -34,6 +33,25 @@ struct RunsAt {
     u64 at = cell(place);
     if (!values) return states.load(at, mine);
     return states.n[at] > 0 ? state_of(values[at]) : RunState{};
+  }
+
+  // The states at `place`, a multiple of their number, and behind it; none where another group is.
+  template <Parts mine>
+  DEVICE void neighbours(u32 place, u32 from, u32 end, RunState (&o)[kNeighbours]) const {
+    u64 at = cell(place);
+    if (values) {
+      UNROLL for (u32 j = 0; j < kNeighbours; j++) {
+        u32 there = states.n[at + j];
+        o[j] = state_of(values[at + j]);
+        if (there == 0) o[j].n = 0;
+      }
+    } else {
+      states.load_neighbours<mine>(at, o);
+    }
+    UNROLL for (u32 j = 0; j < kNeighbours; j++) {
+      if (place + j < from || place + j >= end) o[j].n = 0;
+    }
+    if (!values && place + 32 < end) states.prefetch_neighbours(cell(place + 32), mine);
   }
 };
 
@@ -55,8 +73,8 @@ NOINLINE RunState merge_each(RunState s, RunsAt runs, u32 from, u32 end) {
 
 // Merges runs of which no sum counts.
 template <Parts mine>
-DEVICE void merge_others(RunState& s, const RunState (&o)[kRunsAhead]) {
-  UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
+DEVICE void merge_others(RunState& s, const RunState (&o)[kNeighbours]) {
+  UNROLL for (u32 j = 0; j < kNeighbours; j++) {
     if (o[j].n == 0) continue;
     if (s.n == 0) {
       s = o[j];
@@ -68,14 +86,15 @@ DEVICE void merge_others(RunState& s, const RunState (&o)[kRunsAhead]) {
 
 // Merges sums of runs where none overflows: runs that are not there are told apart by selection, so
 // that the sums are the only chain. Reports false, and has changed nothing, where a sum is not
-// finite.
-DEVICE bool merge_finite(RunState& s, const RunState (&o)[kRunsAhead], const Before& before, const u64 (&at)[kRunsAhead]) {
-  double sums[kRunsAhead + 1], lost[kRunsAhead + 1];
-  u32 n[kRunsAhead + 1];
+// finite. Leaves what there was before each run at place `at` and behind; `all` says that these
+// places are all of this group.
+DEVICE bool merge_finite(RunState& s, const RunState (&o)[kNeighbours], const Before& before, u64 at, bool all) {
+  double sums[kNeighbours + 1], lost[kNeighbours + 1];
+  u32 n[kNeighbours + 1];
   sums[0] = s.sum;
   lost[0] = s.lost;
   n[0] = s.n;
-  UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
+  UNROLL for (u32 j = 0; j < kNeighbours; j++) {
     double sum = sums[j], rest = lost[j];
     merge_sums(o[j].sum, o[j].lost, sum, rest);
     bool there = o[j].n > 0, begins = n[j] == 0;
@@ -83,41 +102,45 @@ DEVICE bool merge_finite(RunState& s, const RunState (&o)[kRunsAhead], const Bef
     lost[j + 1] = !there ? lost[j] : begins ? o[j].lost : rest;
     n[j + 1] = n[j] + o[j].n;
   }
-  if (!is_finite(sums[kRunsAhead])) return false;
-  if (before.fields) {
-    UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
-      if (o[j].n > 0) before.store(at[j], n[j], sums[j], lost[j]);
+  if (!is_finite(sums[kNeighbours])) return false;
+  if (before.fields && all) {
+    before.store_neighbours(at, n, sums, lost);
+  } else if (before.fields) {
+    UNROLL for (u32 j = 0; j < kNeighbours; j++) {
+      if (o[j].n > 0) before.store(at + j, n[j], sums[j], lost[j]);
     }
   }
-  s.sum = sums[kRunsAhead];
-  s.lost = lost[kRunsAhead];
-  s.n = n[kRunsAhead];
+  s.sum = sums[kNeighbours];
+  s.lost = lost[kNeighbours];
+  s.n = n[kNeighbours];
   return true;
 }
 
-// Merges the runs of places from to end into a group's state. Some are loaded while those before
-// them are merged.
+// Merges the runs of places from to end into the state of their group, `had` samples. Some are
+// loaded while those before them are merged. Returns the samples that there are.
 template <Parts mine>
-DEVICE void merge_places(RunState& s, const RunsAt& runs, u32 from, u32 end) {
-  RunState ahead[kRunsAhead];
-  UNROLL for (u32 j = 0; j < kRunsAhead; j++) ahead[j] = RunState{};
-  for (u32 next = from; next < end + kRunsAhead; next += kRunsAhead) {
-    RunState o[kRunsAhead];
-    UNROLL for (u32 j = 0; j < kRunsAhead; j++) {
-      o[j] = ahead[j];
-      ahead[j] = RunState{};
-      if (next + j < end) ahead[j] = runs.at<mine>(next + j);
-    }
-    if (next == from) continue;
+DEVICE u32 merge_places(const RunsAt& runs, u32 from, u32 end, const States& states, u64 cell, u32 had) {
+  RunState s{};
+  if (had > 0) s = states.load_fields(cell, mine);
+  s.n = had;
+  RunState ahead[kNeighbours];
+  u32 begin = from / kNeighbours * kNeighbours;
+  if (from < end) runs.neighbours<mine>(begin, from, end, ahead);
+  for (u32 place = begin; place < end; place += kNeighbours) {
+    RunState o[kNeighbours];
+    UNROLL for (u32 j = 0; j < kNeighbours; j++) o[j] = ahead[j];
+    if (place + kNeighbours < end) runs.neighbours<mine>(place + kNeighbours, from, end, ahead);
     if (!(mine & kSumPart)) {
       merge_others<mine>(s, o);
       continue;
     }
-    u64 at[kRunsAhead];
-    u32 here = next - kRunsAhead;
-    UNROLL for (u32 j = 0; j < kRunsAhead; j++) at[j] = runs.cell(here + j);
-    if (!merge_finite(s, o, runs.before, at)) s = merge_each<mine>(s, runs, here, next < end ? next : end);
+    u32 behind = place + kNeighbours;
+    bool all = place >= from && behind <= end;
+    if (merge_finite(s, o, runs.before, runs.cell(place), all)) continue;
+    s = merge_each<mine>(s, runs, place < from ? from : place, behind < end ? behind : end);
   }
+  states.store(cell, s, mine);
+  return s.n;
 }
 
 KERNEL MAX_THREADS(128) merge_runs(u32* __restrict__ n, double* __restrict__ fields, u64 cells, u32 parts, u32 buckets,
@@ -125,8 +148,9 @@ KERNEL MAX_THREADS(128) merge_runs(u32* __restrict__ n, double* __restrict__ fie
                                    const double* __restrict__ values, u32* __restrict__ group_n,
                                    double* __restrict__ group_fields, u64 group_cells, u32 group_parts,
                                    double* __restrict__ before) {
-  u32 k = block_x() * threads_x() + thread_x();
-  bool owns = k < buckets;
+  u32 each = (buckets + blocks_x() - 1) / blocks_x();
+  u32 k = block_x() * each + thread_x();
+  bool owns = thread_x() < each && k < buckets;
   if (!owns) k = 0;
   const Parts sets[] = {kSumPart, kExtremesPart, kEndsPart, kWeightedPart};
   Parts mine = sets[thread_y()] & group_parts;
@@ -136,20 +160,18 @@ KERNEL MAX_THREADS(128) merge_runs(u32* __restrict__ n, double* __restrict__ fie
   for (u32 i = block_y(); i < count; i += blocks_y()) {
     u64 cell = (u64)groups[i] * buckets + k;
     u32 from = starts[i], end = starts[i + 1];
-    RunState s = states.load(cell, mine);
-    if (s.n == 0) s = RunState{};
-    if (s.n == 0 && first && owns && before) states.store(cell, s, kSquaresPart);
+    u32 had = group_n[cell];
+    if (had == 0 && first && owns && before) states.store(cell, RunState{}, kSquaresPart);
     barrier();  // all have read the count
     if (!owns) continue;
     switch (mine) {
-      case kSumPart: merge_places<kSumPart>(s, runs, from, end); break;
-      case kExtremesPart: merge_places<kExtremesPart>(s, runs, from, end); break;
-      case kEndsPart: merge_places<kEndsPart>(s, runs, from, end); break;
-      case kWeightedPart: merge_places<kWeightedPart>(s, runs, from, end); break;
+      case kSumPart: had = merge_places<kSumPart>(runs, from, end, states, cell, had); break;
+      case kExtremesPart: had = merge_places<kExtremesPart>(runs, from, end, states, cell, had); break;
+      case kEndsPart: had = merge_places<kEndsPart>(runs, from, end, states, cell, had); break;
+      case kWeightedPart: had = merge_places<kWeightedPart>(runs, from, end, states, cell, had); break;
       default:
-        if (first) merge_places<0>(s, runs, from, end);
+        if (first) had = merge_places<0>(runs, from, end, states, cell, had);
     }
-    states.store(cell, s, mine);
-    if (first) group_n[cell] = s.n;
+    if (first) group_n[cell] = had;
   }
 }

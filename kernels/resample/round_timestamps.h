@@ -15,36 +15,24 @@ struct Buckets {
   DEVICE i64 end(u32 k) const { return every > 0 ? first_end + (i64)k * every : ends[k]; }
 
   // The first bucket that ends behind time t, `count` if there is none: t's own if it has one.
-  // An integer floor, or a search in the table of the calendar.
-  DEVICE u32 round_timestamp(i64 t) const {
-    if (t < first_end) return 0;
-    if (every > 0) {
-      u64 k = (u64)(t - first_end) / (u64)every + 1;
-      return k < count ? (u32)k : count;
-    }
-    u32 lo = 0, hi = count;
-    while (lo < hi) {
-      u32 mid = (lo + hi) / 2;
-      if (ends[mid] > t) {
-        hi = mid;
-      } else {
-        lo = mid + 1;
-      }
-    }
-    return lo;
-  }
+  DEVICE u32 round_timestamp(i64 t) const { return passed(t, first_end, ends); }
 
   // The number of buckets that begin at time t or before it.
-  DEVICE u32 begun(i64 t) const {
+  DEVICE u32 begun(i64 t) const { return passed(t, first_start, starts); }
+
+ private:
+  // How many of the edges, of which `first` is the first, lie at time t or before it: an integer
+  // floor, or a search in the table of the calendar.
+  DEVICE u32 passed(i64 t, i64 first, const i64* __restrict__ edges) const {
+    if (t < first) return 0;
     if (every > 0) {
-      if (t < first_start) return 0;
-      u64 n = (u64)(t - first_start) / (u64)every + 1;
+      u64 n = (u64)(t - first) / (u64)every + 1;
       return n < count ? (u32)n : count;
     }
     u32 lo = 0, hi = count;
     while (lo < hi) {
       u32 mid = (lo + hi) / 2;
-      if (starts[mid] > t) {
+      if (edges[mid] > t) {
         hi = mid;
       } else {
         lo = mid + 1;

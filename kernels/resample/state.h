@@ -30,6 +30,8 @@ struct RunState {
   }
 };
 
+const u32 kNeighbours = 8;  // states that are loaded at once
+
 // States in device memory, a field after the other: field f of state i is fields[f*cells+i].
 struct States {
   u32* __restrict__ n;  // 0 where there is no run
@@ -37,7 +39,16 @@ struct States {
   u64 cells;
   Parts parts;
 
-  DEVICE double* field(u64 i, u32& f) const { return fields + (f++) * cells + i; }
+  // The first field of a part of state i; those that follow lie `cells` apart.
+  DEVICE double* part(Parts p, u64 i) const {
+    Parts before = parts & (p - 1);
+    u32 f = 0;
+    if (before & kSumPart) f += 2;
+    if (before & kExtremesPart) f += 2;
+    if (before & kEndsPart) f += 4;
+    if (before & kSquaresPart) f += 1;
+    return fields + f * cells + i;
+  }
 
   DEVICE RunState load(u64 i, Parts wanted) const {
     RunState s = load_fields(i, wanted);
@@ -48,52 +59,95 @@ struct States {
   // The same without the count.
   DEVICE RunState load_fields(u64 i, Parts wanted) const {
     RunState s{};
-    u32 f = 0;
-    if (parts & kSumPart) {
-      double *sum = field(i, f), *lost = field(i, f);
-      if (wanted & kSumPart) s.sum = *sum, s.lost = *lost;
+    wanted &= parts;
+    if (wanted & kSumPart) {
+      const double* f = part(kSumPart, i);
+      s.sum = f[0], s.lost = f[cells];
     }
-    if (parts & kExtremesPart) {
-      double *min = field(i, f), *max = field(i, f);
-      if (wanted & kExtremesPart) s.min = *min, s.max = *max;
+    if (wanted & kExtremesPart) {
+      const double* f = part(kExtremesPart, i);
+      s.min = f[0], s.max = f[cells];
     }
-    if (parts & kEndsPart) {
-      double *first = field(i, f), *last = field(i, f), *first_at = field(i, f), *last_at = field(i, f);
-      if (wanted & kEndsPart) s.first = *first, s.last = *last, s.first_at = as_bits(*first_at), s.last_at = as_bits(*last_at);
+    if (wanted & kEndsPart) {
+      const double* f = part(kEndsPart, i);
+      s.first = f[0], s.last = f[cells], s.first_at = as_bits(f[2 * cells]), s.last_at = as_bits(f[3 * cells]);
     }
-    if (parts & kSquaresPart) {
-      double* squares = field(i, f);
-      if (wanted & kSquaresPart) s.squares = *squares;
-    }
-    if (parts & kWeightedPart) {
-      double *area = field(i, f), *lost = field(i, f), *span = field(i, f);
-      if (wanted & kWeightedPart) s.area = *area, s.area_lost = *lost, s.span = *span;
+    if (wanted & kSquaresPart) s.squares = *part(kSquaresPart, i);
+    if (wanted & kWeightedPart) {
+      const double* f = part(kWeightedPart, i);
+      s.area = f[0], s.area_lost = f[cells], s.span = f[2 * cells];
     }
     return s;
   }
 
+  // Loads the states i, a multiple of their number, and behind it. They have the wanted parts.
+  template <Parts wanted>
+  DEVICE void load_neighbours(u64 i, RunState (&s)[kNeighbours]) const {
+    take(n + i, &RunState::n, s);
+    if (wanted & kSumPart) {
+      const double* f = part(kSumPart, i);
+      take(f, &RunState::sum, s), take(f + cells, &RunState::lost, s);
+    }
+    if (wanted & kExtremesPart) {
+      const double* f = part(kExtremesPart, i);
+      take(f, &RunState::min, s), take(f + cells, &RunState::max, s);
+    }
+    if (wanted & kEndsPart) {
+      const double* f = part(kEndsPart, i);
+      take(f, &RunState::first, s), take(f + cells, &RunState::last, s);
+      take((const i64*)f + 2 * cells, &RunState::first_at, s), take((const i64*)f + 3 * cells, &RunState::last_at, s);
+    }
+    if (wanted & kWeightedPart) {
+      const double* f = part(kWeightedPart, i);
+      take(f, &RunState::area, s), take(f + cells, &RunState::area_lost, s), take(f + 2 * cells, &RunState::span, s);
+    }
+  }
+
+  // Has those come nearer that load_neighbours will load.
+  DEVICE void prefetch_neighbours(u64 i, Parts wanted) const {
+    prefetch(n + i);
+    UNROLL for (Parts p = kSumPart; p <= kWeightedPart; p *= 2) {
+      if (!(wanted & p)) continue;
+      const double* f = part(p, i);
+      u32 count = p == kEndsPart ? 4 : p == kWeightedPart ? 3 : p == kSquaresPart ? 1 : 2;
+      UNROLL for (u32 j = 0; j < count; j++) {
+        prefetch(f + j * cells);
+        prefetch(f + j * cells + 4);
+      }
+    }
+  }
+
   // Stores the wanted parts, of those that there are, but for the count.
   DEVICE void store(u64 i, const RunState& s, Parts wanted) const {
-    u32 f = 0;
-    if (parts & kSumPart) {
-      double *sum = field(i, f), *lost = field(i, f);
-      if (wanted & kSumPart) *sum = s.sum, *lost = s.lost;
+    wanted &= parts;
+    if (wanted & kSumPart) {
+      double* f = part(kSumPart, i);
+      f[0] = s.sum, f[cells] = s.lost;
     }
-    if (parts & kExtremesPart) {
-      double *min = field(i, f), *max = field(i, f);
-      if (wanted & kExtremesPart) *min = s.min, *max = s.max;
+    if (wanted & kExtremesPart) {
+      double* f = part(kExtremesPart, i);
+      f[0] = s.min, f[cells] = s.max;
     }
-    if (parts & kEndsPart) {
-      double *first = field(i, f), *last = field(i, f), *first_at = field(i, f), *last_at = field(i, f);
-      if (wanted & kEndsPart) *first = s.first, *last = s.last, *first_at = as_double(s.first_at), *last_at = as_double(s.last_at);
+    if (wanted & kEndsPart) {
+      double* f = part(kEndsPart, i);
+      f[0] = s.first, f[cells] = s.last, f[2 * cells] = as_double(s.first_at), f[3 * cells] = as_double(s.last_at);
     }
-    if (parts & kSquaresPart) {
-      double* squares = field(i, f);
-      if (wanted & kSquaresPart) *squares = s.squares;
+    if (wanted & kSquaresPart) *part(kSquaresPart, i) = s.squares;
+    if (wanted & kWeightedPart) {
+      double* f = part(kWeightedPart, i);
+      f[0] = s.area, f[cells] = s.area_lost, f[2 * cells] = s.span;
     }
-    if (parts & kWeightedPart) {
-      double *area = field(i, f), *lost = field(i, f), *span = field(i, f);
-      if (wanted & kWeightedPart) *area = s.area, *lost = s.area_lost, *span = s.span;
+  }
+
+ private:
+  // Takes a field of neighbours, 16 bytes at once.
+  template <class T>
+  DEVICE static void take(const T* from, T RunState::*field, RunState (&s)[kNeighbours]) {
+    typedef T Vector __attribute__((vector_size(16)));
+    const u32 width = 16 / sizeof(T);
+    UNROLL for (u32 j = 0; j < kNeighbours; j += width) {
+      Vector v = *(const Vector*)(from + j);
+      UNROLL for (u32 k = 0; k < width; k++) s[j + k].*field = v[k];
     }
   }
 };

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
@@ -51,12 +52,15 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 		return nil, why, nil
 	case !sel.OnlyFloats():
 		return nil, withHistograms, nil
-	case q.Start > q.Hints.Start || q.End < q.Hints.End:
+	case cut(q):
 		return nil, cutByReader, nil
 	case !apart(sel.Series(), q.External, op):
 		return nil, withExternal, nil
 	}
-	groups, err := r.evaluate(ctx, q, sel, a, op)
+	groups, query, err := r.evaluate(ctx, q, sel, a, op)
+	if query != nil {
+		defer query.Close() // which gives groups back
+	}
 	if ctx.Err() != nil {
 		return nil, "", context.Cause(ctx)
 	}
@@ -70,16 +74,12 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	case !inOrder:
 		return nil, noOrder, nil
 	}
-	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), number: numberName(q.Hints), external: q.External}
+	f := form{grid: a.grid, b: selection.NewBuilder(0).Within(ctx), lease: lease, number: numberName(q.Hints), external: q.External}
 	for _, g := range groups {
 		if op != parser.COUNT && !unchanged(op, g.Floats) {
 			return nil, notIdempotent, nil
 		}
-		before := f.b.Bytes()
-		if err := f.add(op, g); err != nil {
-			return nil, "", err
-		}
-		if err := lease.Grow(ctx, f.b.Bytes()-before); err != nil {
+		if err := f.add(ctx, op, g); err != nil {
 			return nil, "", err
 		}
 	}
@@ -90,51 +90,22 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	return out, "", err
 }
 
-// apart reports whether external labels leave series what they are: none has one of its own,
-// and, for sums, whose bits depend on it, they are in the same order with them.
-func apart(series []labels.Labels, external labels.Labels, op parser.ItemType) bool {
-	if external.IsEmpty() {
-		return true
-	}
-	var last labels.Labels
-	b := labels.NewBuilder(labels.EmptyLabels())
-	for i, l := range series {
-		own := false
-		b.Reset(l)
-		external.Range(func(e labels.Label) {
-			own = own || l.Has(e.Name)
-			b.Set(e.Name, e.Value)
-		})
-		if own {
-			return false
-		}
-		if op != parser.SUM && op != parser.AVG {
-			continue
-		}
-		l = b.Labels()
-		if i > 0 && labels.Compare(last, l) >= 0 {
-			return false
-		}
-		last = l
-	}
-	return true
-}
-
-// evaluate evaluates what q's reader aggregates, over sel.
-func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, error) {
+// evaluate evaluates what q's reader aggregates, over sel. What it returns is valid until the
+// query, which may be nil, is closed.
+func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, promql.Query, error) {
+	ctx = compare.Never(ctx) // sel is closed with the request
 	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
 	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer query.Close()
 	res := query.Exec(ctx)
 	m, err := res.Matrix()
 	if err == nil && len(res.Warnings) > 0 {
-		return nil, res.Warnings.AsErrors()[0] // it does not pass the protocol
+		err = res.Warnings.AsErrors()[0] // it does not pass the protocol
 	}
-	return m, err
+	return m, query, err
 }
 
 // only is a storage that has one selection, and the querier on it.

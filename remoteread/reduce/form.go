@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -19,7 +21,8 @@ import (
 type form struct {
 	grid
 	b        *selection.Builder
-	number   string // a label that the reader's aggregation drops
+	lease    *memory.Lease // of what b holds
+	number   string        // a label that the reader's aggregation drops
 	external labels.Labels
 
 	sent       int
@@ -46,9 +49,9 @@ func unchanged(op parser.ItemType, points []promql.FPoint) bool {
 
 // add adds what a group is sent as: a series with its values, or, if they are counts, as many
 // series as it counts, at each step as many with a value.
-func (f *form) add(op parser.ItemType, g promql.Series) error {
+func (f *form) add(ctx context.Context, op parser.ItemType, g promql.Series) error {
 	if op != parser.COUNT {
-		return f.series(g.Metric, g.Floats)
+		return f.series(ctx, g.Metric, g.Floats)
 	}
 	most := 0.0
 	for _, p := range g.Floats {
@@ -61,7 +64,7 @@ func (f *form) add(op parser.ItemType, g promql.Series) error {
 				f.points = append(f.points, promql.FPoint{T: p.T, F: 1})
 			}
 		}
-		if err := f.series(g.Metric, f.points); err != nil {
+		if err := f.series(ctx, g.Metric, f.points); err != nil {
 			return err
 		}
 	}
@@ -72,7 +75,7 @@ func (f *form) add(op parser.ItemType, g promql.Series) error {
 // step has no value there is a stale marker, so that none is seen from earlier. The reader gets
 // series in the order of their labels, and its groups are in the order of their first series:
 // the number keeps them in the order in which they are added.
-func (f *form) series(l labels.Labels, points []promql.FPoint) error {
+func (f *form) series(ctx context.Context, l labels.Labels, points []promql.FPoint) error {
 	b := labels.NewBuilder(l)
 	b.Set(f.number, fmt.Sprintf("n%08d", f.sent))
 	f.sent++
@@ -93,9 +96,13 @@ func (f *form) series(l labels.Labels, points []promql.FPoint) error {
 			f.times, f.values = append(f.times, next), append(f.values, math.Float64frombits(value.StaleNaN))
 		}
 	}
+	before := f.b.Bytes()
 	f.b.Series(l)
 	f.parts = f.encode(f.parts[:0], f.times, f.values)
-	return write(f.b, f.parts, nil)
+	if err := write(f.b, f.parts, nil); err != nil {
+		return err
+	}
+	return f.lease.Grow(ctx, f.b.Bytes()-before+int64(l.ByteSize()))
 }
 
 // numberName returns the name of a label that the reader's aggregation drops. It is one that

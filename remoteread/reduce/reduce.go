@@ -86,7 +86,7 @@ const (
 // Thin is a serve.Reduce that sends those samples that the reader can see.
 func (r *Reducer) Thin(ctx context.Context, q serve.Query, sel *selection.Selection) (*selection.Selection, func(), error) {
 	lease := r.o.Memory.Lease(memory.Answers)
-	out, why, err := r.thin(ctx, q, sel, lease)
+	out, why, err := r.thin(ctx, q, sel, false, lease)
 	if err != nil {
 		lease.Release()
 		return nil, nil, err
@@ -104,7 +104,7 @@ func (r *Reducer) Aggregate(ctx context.Context, q serve.Query, sel *selection.S
 	if err == nil && out == nil {
 		var notThinned reason
 		sent = sentThinned
-		if out, notThinned, err = r.thin(ctx, q, sel, lease); notThinned != "" {
+		if out, notThinned, err = r.thin(ctx, q, sel, true, lease); notThinned != "" {
 			sent = sentAll
 		}
 	}

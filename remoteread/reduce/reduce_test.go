@@ -60,6 +60,10 @@ func TestAggregate(t *testing.T) {
 		data := selectiontest.Encode(t, chunkenc.EncHistogram, []int64{19 * minute}, selectiontest.Rising)
 		require.NoError(t, b.Chunk(chunkenc.EncHistogram, 19*minute, 19*minute, data))
 	}
+	joining := func(b *selection.Builder) {
+		b.Series(labels.FromStrings("__name__", "x", "instance", "d", "job", "j2", "cluster", "eu"))
+		require.NoError(t, b.Floats([]int64{19 * minute}, []float64{1}))
+	}
 	b := selection.NewBuilder(0)
 	for at, l := range []labels.Labels{labels.FromStrings("A", "1", "B", "2"), labels.FromStrings("A", "2", "B", "1")} {
 		b.Series(l)
@@ -74,16 +78,24 @@ func TestAggregate(t *testing.T) {
 		sent, why  string
 		series     int
 	}{
-		"sum":                      {sent: "aggregated", series: 2},
-		"avg without":              {change: func(q *serve.Query) { q.Hints.Func, q.Hints.By, q.Hints.Grouping = "avg", false, []string{"instance"} }, sent: "aggregated", series: 2},
-		"count":                    {change: func(q *serve.Query) { q.Hints.Func = "count" }, sent: "aggregated", series: 4},
-		"max, release 2":           {change: func(q *serve.Query) { q.Reader, q.Hints.Func = older, "max"; q.Hints.Start--; q.Start-- }, sent: "aggregated", series: 2},
-		"sum, release 2":           {change: func(q *serve.Query) { q.Reader = older; q.Hints.Start--; q.Start-- }, sent: "thinned", why: "sums of another release", series: 4},
-		"sum, release 3.4":         {change: func(q *serve.Query) { q.Reader.Minor = 4 }, sent: "thinned", why: "sums of another release", series: 4},
-		"stddev":                   {change: func(q *serve.Query) { q.Hints.Func = "stddev" }, sent: "thinned", why: "aggregation without form", series: 4},
-		"sum of what is between":   {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
-		"rate":                     {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
+		"sum":                    {sent: "aggregated", series: 2},
+		"avg without":            {change: func(q *serve.Query) { q.Hints.Func, q.Hints.By, q.Hints.Grouping = "avg", false, []string{"instance"} }, sent: "aggregated", series: 2},
+		"count":                  {change: func(q *serve.Query) { q.Hints.Func = "count" }, sent: "aggregated", series: 4},
+		"max, release 2":         {change: func(q *serve.Query) { q.Reader, q.Hints.Func = older, "max"; q.Hints.Start--; q.Start-- }, sent: "aggregated", series: 2},
+		"sum, release 2":         {change: func(q *serve.Query) { q.Reader = older; q.Hints.Start--; q.Start-- }, sent: "thinned", why: "sums of another release", series: 4},
+		"sum, release 3.4":       {change: func(q *serve.Query) { q.Reader.Minor = 4 }, sent: "thinned", why: "sums of another release", series: 4},
+		"stddev":                 {change: func(q *serve.Query) { q.Hints.Func = "stddev" }, sent: "thinned", why: "aggregation without form", series: 4},
+		"sum of what is between": {change: func(q *serve.Query) { q.Hints.By, q.Hints.Grouping = false, nil }, sent: "thinned", why: "no aggregation", series: 4},
+		"rate":                   {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", minute; q.Hints.Start += 4 * minute }, sent: "thinned", why: "no aggregation", series: 4},
+		"rate of most samples": {change: func(q *serve.Query) {
+			q.Hints.Func, q.Hints.Range = "rate", 6*minute
+			q.Hints.Start -= minute
+			q.Start -= minute
+		}, sent: "thinned", why: "no aggregation", series: 4},
+		"of which some are newer":  {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range = "rate", 6*minute; q.Hints.Start -= minute }, sent: "all", why: "no aggregation", series: 4},
+		"rate at as many steps":    {change: func(q *serve.Query) { q.Hints.Func, q.Hints.Range, q.Hints.Step = "rate", 5*minute, minute }, sent: "all", why: "no aggregation", series: 4},
 		"newer data":               {change: func(q *serve.Query) { q.End-- }, sent: "thinned", why: "the reader has newer data", series: 4},
+		"series that become one":   {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sel: twoJobs(t, joining), sent: "all", why: "external labels", series: 5},
 		"not aligned":              {change: func(q *serve.Query) { q.Hints.Start++ }, sent: "all", why: "grid not aligned", series: 4},
 		"external labels":          {change: func(q *serve.Query) { q.External = labels.FromStrings("cluster", "eu") }, sent: "aggregated", series: 2},
 		"external labels of its":   {change: func(q *serve.Query) { q.External = labels.FromStrings("job", "j3") }, sent: "thinned", why: "external labels", series: 4},
@@ -113,6 +125,48 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// spoiling is an engine whose values are gone once their query is closed.
+type spoiling struct{ promql.QueryEngine }
+
+func (e spoiling) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time, step time.Duration) (promql.Query, error) {
+	query, err := e.QueryEngine.NewRangeQuery(ctx, q, opts, qs, start, end, step)
+	return &spoiled{Query: query}, err
+}
+
+type spoiled struct {
+	promql.Query
+	result *promql.Result
+}
+
+func (q *spoiled) Exec(ctx context.Context) *promql.Result {
+	q.result = q.Query.Exec(ctx)
+	return q.result
+}
+
+func (q *spoiled) Close() {
+	for _, s := range q.result.Value.(promql.Matrix) {
+		clear(s.Floats)
+	}
+	q.Query.Close()
+}
+
+// TestValuesOfQuery: what is sent has its own values, not those of a query that has ended.
+func TestValuesOfQuery(t *testing.T) {
+	r, _ := newReducer(1e6)
+	want, release, err := r.Aggregate(t.Context(), sumByJob(), twoJobs(t))
+	require.NoError(t, err)
+	defer release()
+	require.Equal(t, 2, want.NumSeries())
+	r.o.Engine = spoiling{r.o.Engine}
+	got, release, err := r.Aggregate(t.Context(), sumByJob(), twoJobs(t))
+	require.NoError(t, err)
+	defer release()
+	for i := range want.NumSeries() {
+		require.Len(t, got.Chunks(i), 1)
+		require.Equal(t, want.Bytes(want.Chunks(i)[0]), got.Bytes(got.Chunks(i)[0]))
+	}
+}
+
 // TestRefused: who is cancelled, finds no memory or a damaged chunk gets an error.
 func TestRefused(t *testing.T) {
 	sel := twoJobs(t)
@@ -124,9 +178,11 @@ func TestRefused(t *testing.T) {
 		require.Error(t, err, name)
 	}
 	r.o.Memory = memory.New(memory.Options{Limit: 1})
-	_, _, err := r.Thin(t.Context(), sumByJob(), sel)
-	require.True(t, memory.Exhausted(err), err)
-	require.Zero(t, r.o.Memory.Used())
+	for name, reduce := range map[string]serve.Reduce{"thin": r.Thin, "aggregate": r.Aggregate} {
+		_, _, err := reduce(t.Context(), sumByJob(), sel)
+		require.True(t, memory.Exhausted(err), "%s: %v", name, err)
+		require.Zero(t, r.o.Memory.Used(), name)
+	}
 
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "x"))

@@ -2,6 +2,7 @@ package reduce
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -14,17 +15,39 @@ const (
 	earliest            // the first one
 	largest             // the first of the largest ones
 	smallest            // the first of the smallest ones
+	lastTwo             // the last two
+	ends                // the first and the last one, and, seldom, how many there are
+	counter             // the same, and where values fall
+	falling             // where values fall
+	changing            // where values change
 )
 
-// extreme reports whether values decide what is seen.
+// byValue reports whether values decide what is seen.
+func (f function) byValue() bool { return f.extreme() || f >= counter }
+
+// extreme reports whether one value is seen, which others decide about.
 func (f function) extreme() bool { return f == largest || f == smallest }
+
+// perWindow is how many samples of a window are seen, mostly.
+func (f function) perWindow() int64 {
+	if f >= lastTwo {
+		return 2
+	}
+	return 1
+}
 
 // beats reports whether f sees a later sample of value v instead of one of value w.
 func (f function) beats(v, w float64) bool {
 	return f == largest && v > w || f == smallest && v < w || math.IsNaN(w)
 }
 
-// overTime are the functions of a range that see one sample of each window.
+// parts reports whether f sees a difference between a sample of value v and the next, of w.
+func (f function) parts(v, w float64) bool {
+	return f == changing && v != w || (f == counter || f == falling) && !(v <= w)
+}
+
+// overTime are the functions of a range that see few samples of each window, whatever samples a
+// reader has besides.
 var overTime = map[string]function{
 	"last_over_time":    latest,
 	"present_over_time": latest,
@@ -32,24 +55,41 @@ var overTime = map[string]function{
 	"first_over_time":   earliest,
 	"max_over_time":     largest,
 	"min_over_time":     smallest,
+	"irate":             lastTwo,
+	"idelta":            lastTwo,
+}
+
+// aloneOverTime are those that do so where a reader has no other samples of the series.
+var aloneOverTime = map[string]function{
+	"delta":    ends,
+	"rate":     counter,
+	"increase": counter,
+	"resets":   falling,
+	"changes":  changing,
 }
 
 // marker notes which samples of a series some evaluation sees.
 type marker struct {
 	asked
 	function
-	before, after, stack []int // scratch memory of neighbours
+	before, after, stack []int  // scratch memory of neighbours
+	seen                 []bool // of each sample, where a window sees several
 }
 
 // mark appends to kept the indices of those samples of ts and vs that are seen by an evaluation
 // of the grid. None of them is dropped by the reader: of ranges, there are no stale markers.
-// Only extremes look at vs.
+// Only functions by value look at vs.
 func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 	if len(ts) == 0 {
 		return kept
 	}
 	if m.extreme() && m.width > m.step && m.steps() > 1 {
 		return m.overlapping(kept, ts, vs)
+	}
+	m.seen = m.seen[:0]
+	if m.function >= lastTwo {
+		m.seen = slices.Grow(m.seen, len(ts))[:len(ts)]
+		clear(m.seen)
 	}
 	lo, hi, done := 0, 0, 0
 	for at := m.grid.after(ts[0]); at <= m.last; {
@@ -69,13 +109,53 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 				for done = max(done, lo); done < hi; done++ {
 					kept = append(kept, done)
 				}
-			default:
+			case largest, smallest:
 				kept = append(kept, m.best(vs, lo, hi))
+			case ends, counter:
+				m.seeEnds(ts, lo, hi, at)
+				next = at + m.step
+			case lastTwo:
+				m.seen[max(lo, hi-2)], m.seen[hi-1] = true, true
+			default:
+				m.seen[hi-1] = true
+			}
+			if m.function >= counter {
+				for done = max(done, lo+1); done < hi; done++ {
+					if m.parts(vs[done-1], vs[done]) {
+						m.seen[done-1], m.seen[done] = true, true
+					}
+				}
 			}
 		}
 		at = next
 	}
+	for i, seen := range m.seen {
+		if seen {
+			kept = append(kept, i)
+		}
+	}
 	return kept
+}
+
+// seeEnds notes what the window at a time sees, which has the samples from lo to hi, the end
+// excluded. From its first and last sample a rate is extrapolated to its own ends if these are no
+// farther than 1.1 times the mean distance of samples. It then is whoever is missing in between,
+// as that makes the mean distance larger. Otherwise the mean distance is seen, and with it how many
+// samples there are.
+func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
+	const near = 1.05 // and not 1.1, for rounding
+	start := at - m.width
+	if m.closed {
+		start++
+	}
+	mean := float64(ts[hi-1]-ts[lo]) / float64(hi-1-lo)
+	if far := float64(max(ts[lo]-start, at-ts[hi-1])); far <= near*mean {
+		m.seen[lo], m.seen[hi-1] = true, true
+		return
+	}
+	for i := lo; i < hi; i++ {
+		m.seen[i] = true
+	}
 }
 
 // best returns the index of the sample that is seen of those from lo to hi, the end excluded.

@@ -16,9 +16,9 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// thin returns those samples of sel that q's reader sees. Where that cannot be told, or is all,
-// it returns sel, and why.
-func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Selection, lease *memory.Lease) (*selection.Selection, reason, error) {
+// thin returns those samples of sel that q's reader sees, which says whether it has no others of
+// the same series. Where that cannot be told, or is all, it returns sel, and why.
+func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Selection, alone bool, lease *memory.Lease) (*selection.Selection, reason, error) {
 	a, why := understand(q, r.o.Lookback)
 	if why != "" {
 		return sel, why, nil
@@ -26,12 +26,17 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	f := latest
 	if q.Hints.Range != 0 {
 		f = overTime[q.Hints.Func]
+		if f == everything && alone && !cut(q) {
+			f = aloneOverTime[q.Hints.Func]
+		}
 	}
 	switch {
-	case f == everything && (fewest*a.width > a.step || a.steps() == 1):
+	case f == everything && (fewest*a.width > a.step || a.steps() == 1), f >= lastTwo && crowded(q, sel, f.perWindow()*a.steps()):
 		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
+	case joined(sel.Series(), q.External):
+		return sel, withExternal, nil // whose value counts at a time of both, all chunks decide
 	}
 	out, err := r.thinner(q, sel, a, f).run(ctx, lease)
 	if errors.As(err, new(*selection.CorruptError)) {
@@ -39,6 +44,24 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	}
 	return out, "", err
 }
+
+// crowded reports whether seen samples of a series are most of those that it has.
+func crowded(q serve.Query, sel *selection.Selection, seen int64) bool {
+	n, series := int64(0), int64(0)
+	for i := range sel.NumSeries() {
+		chunks := sel.Overlapping(i, q.MinT, q.MaxT)
+		for k := range chunks {
+			n += int64(chunks[k].Samples)
+		}
+		if len(chunks) > 0 {
+			series++
+		}
+	}
+	return fewest*seen*series > n
+}
+
+// cut reports whether the reader drops what is sent of times for which it has samples itself.
+func cut(q serve.Query) bool { return q.Start > q.Hints.Start || q.End < q.Hints.End }
 
 // thinner thins the series of a selection.
 type thinner struct {
@@ -144,7 +167,7 @@ func (t *thinner) series(w *worker, i int, parts []part) ([]part, error) {
 func (t *thinner) column(w *worker, i int, parts []part) ([]part, error) {
 	in, err := w.reader.Load(&column.Request{
 		Set: t.columns, Tick: t.tick, Sel: t.sel, Mint: t.q.MinT, Maxt: t.q.MaxT,
-		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.extreme(),
+		KeepStale: t.q.Hints.Range == 0, TakePacked: !t.byValue(),
 	}, i)
 	if err != nil {
 		return nil, err
@@ -166,7 +189,7 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 	// A reader may drop what is behind the query's end, and then sees what is before it for longer.
 	cut := max(lo, min(hi, search(ts, t.q.End+1)))
 	var before, behind []float64
-	if t.extreme() {
+	if t.byValue() {
 		before, behind = in.Values[lo:cut], in.Values[cut:hi]
 	}
 	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)

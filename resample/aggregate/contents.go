@@ -64,13 +64,31 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 			m.times = append(m.times, in.Times[run.First:run.End]...)
 		}
 	}
-	at, sample := 0, &m.run
-	for k, run := range in.Runs {
-		sample.Times, sample.Values, sample.End = in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Ends[run.Bucket]
-		s := &states[k]
-		c.Of(s, sample)
-		end := at + len(sample.Values)
-		if c.Parts&Values != 0 {
+	c.ofAll(states, in)
+	for k := 0; k < n; k += lanes {
+		end, made := min(k+lanes, n), uint8(0)
+		if c.Parts&visited != 0 {
+			made = eightOf(c.Parts, states[k:end], in.Values, in.Runs[k:end])
+		}
+		for i := k; i < end; i++ {
+			rest := c.Parts &^ (Count | Ends | Values | Times)
+			if made>>(i-k)&1 != 0 {
+				rest &^= visited | Mean
+			}
+			if rest != 0 {
+				run := in.Runs[i]
+				m.run = Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Ends[run.Bucket]}
+				rest.Of(&states[i], &m.run)
+			}
+		}
+	}
+	at := 0
+	for k := range states {
+		if c.Parts&(Values|Times) == 0 {
+			break
+		}
+		s, end := &states[k], at+int(in.Runs[k].End-in.Runs[k].First)
+		if s.sorted = false; c.Parts&Values != 0 {
 			s.Values = m.Values[at:end:end]
 		}
 		if c.Parts&Times != 0 {
@@ -87,6 +105,20 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 	}
 	c.Own.Make(states, in)
 	return states
+}
+
+// ofAll makes the parts that take no loop over samples, of all runs without a call for each.
+func (c *Contents) ofAll(states []State, in *Runs) {
+	if c.Parts&Count != 0 {
+		for k, run := range in.Runs {
+			states[k].N = int64(run.End - run.First)
+		}
+	}
+	if c.Parts&Ends != 0 {
+		for k, run := range in.Runs {
+			states[k].setEnds(in.Times[run.First:run.End], in.Values[run.First:run.End])
+		}
+	}
 }
 
 // Merge merges o, the state of another run with the same contents, into s. Of runs that have

@@ -211,9 +211,11 @@ func mergeExtremes(s, o *State) {
 	}
 }
 
-func endsOf(s *State, r *Samples) {
-	n := len(r.Values) - 1
-	s.First, s.FirstAt, s.Last, s.LastAt = r.Values[0], r.Times[0], r.Values[n], r.Times[n]
+func endsOf(s *State, r *Samples) { s.setEnds(r.Times, r.Values) }
+
+func (s *State) setEnds(ts []int64, vs []float64) {
+	n := len(vs) - 1
+	s.First, s.FirstAt, s.Last, s.LastAt = vs[0], ts[0], vs[n], ts[n]
 }
 
 func mergeEnds(s, o *State) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/resample/bucket"
 )
 
 func Example() {
@@ -22,20 +24,75 @@ func Example() {
 	// Output: [mean sum count] [3]
 }
 
+// odd are values that sums and extremes take care of.
+var odd = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e200, math.Copysign(0, -1), 5e-324}
+
+// randomValues are n values, some of them odd.
+func randomValues(r *rand.Rand, n int) []float64 {
+	vs := make([]float64, n)
+	scale, share := math.Pow(10, float64(r.IntN(20)-10)), []float64{0, 0.02, 0.5}[r.IntN(3)]
+	for i := range vs {
+		if vs[i] = 1e6*scale + scale*r.NormFloat64(); r.Float64() < share {
+			vs[i] = odd[r.IntN(len(odd))]
+		}
+	}
+	return vs
+}
+
+// TestMake: states of many runs have the bits of those that are made one by one.
+func TestMake(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		n, longest := 1+r.IntN(2000), 1+r.IntN(100)
+		in := Runs{Times: make([]int64, n), Values: randomValues(r, n), Grid: &bucket.Grid{Ends: []int64{int64(n)}}}
+		for i := range in.Times {
+			in.Times[i] = int64(i)
+		}
+		for at := 0; at < n; {
+			end := min(at+1+r.IntN(longest), n)
+			in.Runs = append(in.Runs, bucket.Run{First: int32(at), End: int32(end)})
+			at = end - r.IntN(2)*r.IntN(end-at) // some overlap
+		}
+		for _, c := range []Contents{{Parts: Sum}, {Parts: Sum | Mean | Count}, {Parts: Extremes | Ends}, {Parts: (Squares | Extremes | Ends | Weighted).With()}} {
+			for i, got := range c.Make(nil, &in, &Memory{}) {
+				var want State
+				run := in.Runs[i]
+				c.Of(&want, &Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], int64(n)})
+				require.Equal(t, numbers(&want, c.Parts), numbers(&got, c.Parts), "run %d of %d: %v", i, len(in.Runs), in.Values[run.First:run.End])
+			}
+		}
+	}
+}
+
+// numbers are the bits of all that some parts have in a state; NaN is NaN.
+func numbers(s *State, p Parts) (out []uint64) {
+	add := func(part Parts, vs ...float64) {
+		for _, v := range vs {
+			if v != v {
+				v = math.NaN()
+			}
+			if p&part != 0 {
+				out = append(out, math.Float64bits(v))
+			}
+		}
+	}
+	add(Sum, s.Sum, s.C)
+	add(Mean, s.Mean)
+	add(Extremes, s.Min, s.Max)
+	add(Ends, s.First, s.Last, float64(s.FirstAt), float64(s.LastAt))
+	add(Squares, s.Squares)
+	add(Weighted, s.Area, s.AreaC, s.Lap)
+	add(Count, float64(s.N))
+	return out
+}
+
 // TestVisit: parts that are made at once have the bits of those that are made alone, whatever the
 // values are.
 func TestVisit(t *testing.T) {
-	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e200, math.Copysign(0, -1), 5e-324}
 	r := rand.New(rand.NewPCG(5, 6))
 	atOnce := 0
 	for range 3000 {
-		vs := make([]float64, 1+r.IntN(100))
-		scale, share := math.Pow(10, float64(r.IntN(20)-10)), []float64{0, 0.02, 0.5}[r.IntN(3)]
-		for i := range vs {
-			if vs[i] = 1e6*scale + scale*r.NormFloat64(); r.Float64() < share {
-				vs[i] = odd[r.IntN(len(odd))]
-			}
-		}
+		vs := randomValues(r, 1+r.IntN(100))
 		run := Samples{Times: make([]int64, len(vs)), Values: vs, End: 1}
 		var together, sum, extremes, squares, scratch State
 		(Squares | Extremes).With().Of(&together, &run)

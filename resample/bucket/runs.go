@@ -18,9 +18,9 @@ func (g *Grid) RoundTimestamp(t int64) int {
 
 // CountUniqs appends the runs of a series whose samples are at ts, in order: it finds where the
 // rounded timestamp changes. As rounding keeps the order, the next change is at the first sample
-// that is not within the bucket, so one sample a run is rounded, and the end of the run is looked
-// for where it would be if the bucket had as many samples as the one before. Buckets without
-// samples have no run.
+// that is not within the bucket, so at most one sample a run is rounded, and none where it is in
+// the next bucket. The end of the run is looked for where it would be if the bucket had as many
+// samples as the one before. Buckets without samples have no run.
 func (g *Grid) CountUniqs(ts []int64, runs []Run) []Run {
 	if g.N() == 0 {
 		return runs
@@ -29,10 +29,12 @@ func (g *Grid) CountUniqs(ts []int64, runs []Run) []Run {
 	if !g.apart {
 		return g.countOverlapping(ts, i, runs)
 	}
-	length := 0
+	length, k := 0, -1
 	for i < len(ts) {
 		t := ts[i]
-		k := g.RoundTimestamp(t)
+		if k++; k >= g.N() || t < g.Starts[k] || t >= g.Ends[k] { // not in the next bucket
+			k = g.RoundTimestamp(t)
+		}
 		if k >= g.N() {
 			break
 		}

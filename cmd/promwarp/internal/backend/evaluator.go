@@ -10,6 +10,7 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -24,9 +25,9 @@ type Evaluator struct {
 	Features features.Collector
 }
 
-// NewEvaluator returns an engine made from limits that may use gpus and takes leases of
-// pool. Both may be nil, and stay the caller's.
-func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, logger *slog.Logger) *Evaluator {
+// NewEvaluator returns an engine made from limits that may use gpus, takes leases of pool, and has
+// comparer compare its answers. Each of them may be nil, and stays the caller's.
+func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, comparer *compare.Comparer, logger *slog.Logger) *Evaluator {
 	reg := prometheus.NewRegistry()
 	can := features.NewRegistry()
 	opts := promql.EngineOpts{
@@ -42,7 +43,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	}
 	limits.Features.Engine(&opts)
 	e := engine.New(engine.Options{
-		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Prometheus: opts,
+		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Comparer: comparer, Prometheus: opts,
 	})
 	unwatch := pool.Watch("decoded", e.DecodedBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)

@@ -190,9 +190,10 @@ func openFiles(k StoreKey, f *follower, prev []*Store, logger *slog.Logger) (*di
 	return files, nil
 }
 
-// What makes room when requests lack memory, in this order: decoded columns cost decoding
-// when they are asked for again, tiles cost a fetch or reading from disk.
+// What makes room when requests lack memory, in this order: nobody waits for comparisons, decoded
+// columns cost decoding when they are asked for again, tiles cost a fetch or reading from disk.
 const (
-	reclaimDecoded = iota
+	ReclaimCompared = iota
+	reclaimDecoded
 	reclaimTiles
 )

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -15,10 +16,14 @@ func (f *Flags) addAggregates(to flagger) {
 // Library is the aggregates that resample requests may name: the built-in ones, and those of the
 // configuration file.
 func (s *Settings) Library() (l aggregate.Library, err error) {
+	var all []error
 	for i := range s.Aggregates {
-		if l, err = custom.AddTo(l, s.Aggregates[i:i+1]); err != nil {
-			return l, fmt.Errorf("aggregates: entry %d: %w", i+1, err)
+		with, err := custom.AddTo(l, s.Aggregates[i:i+1])
+		if err != nil {
+			all = append(all, fmt.Errorf("aggregates: entry %d: %w", i+1, err))
+			continue
 		}
+		l = with
 	}
-	return l, nil
+	return l, errors.Join(all...)
 }

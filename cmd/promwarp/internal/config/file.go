@@ -32,6 +32,7 @@ func readSettings(file string) (Settings, error) {
 	}
 	s.Cache.Path = commonconfig.JoinDir(dir, s.Cache.Path)
 	s.TSDB.Path = commonconfig.JoinDir(dir, s.TSDB.Path)
+	s.Tracing.SetDirectory(dir)
 	s.Web.ConfigFile = commonconfig.JoinDir(dir, s.Web.ConfigFile)
 	if s.GPU.Constants != defaultGPU().Constants {
 		s.GPU.Constants = commonconfig.JoinDir(dir, s.GPU.Constants)

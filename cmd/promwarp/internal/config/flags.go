@@ -16,8 +16,27 @@ import (
 // Flags are the flags of the command line that are also settings of
 // the configuration file.
 type Flags struct {
-	File  string
+	File string
+	// Quiet has the log hold warnings alone unless the user says otherwise.
+	Quiet bool
 	given []func(*Settings) // what was given, in order
+}
+
+// HasSource reports whether the user says what to read from.
+func (f *Flags) HasSource() bool {
+	var s Settings
+	for _, apply := range f.given {
+		apply(&s)
+	}
+	return f.File != "" || s.Upstream.URL != "" || s.TSDB.Path != ""
+}
+
+// level is the log's level unless the user says otherwise.
+func (f *Flags) level() string {
+	if f.Quiet {
+		return "warn"
+	}
+	return "info"
 }
 
 // flagger is an application or a command.
@@ -119,7 +138,7 @@ func (f *Flags) AddQuery(to flagger) {
 	f.parsed(to, "query.lookback-delta", "auto", "How far back an instant selector looks for a sample; auto is what the upstream has, or 5m.", func(s *Settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
 	f.parsed(to, "query.evaluation-interval", "auto", "Step of a subquery that has none, in Prometheus its global evaluation_interval; auto is what the upstream has, or 1m.", func(s *Settings) encoding.TextUnmarshaler { return &s.Query.EvaluationInterval })
 	f.parsed(to, "enable-feature", "auto", "Features of Prometheus that queries may use, by its names and with commas between them; auto is what the upstream has on, none is none.", func(s *Settings) encoding.TextUnmarshaler { return &s.EnableFeature })
-	f.text(to, "log.level", "info", "Least severe messages to log: debug, info, warn or error.", func(s *Settings) *string { return &s.Log.Level })
+	f.text(to, "log.level", f.level(), "Least severe messages to log: debug, info, warn or error.", func(s *Settings) *string { return &s.Log.Level })
 	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *Settings) *string { return &s.Log.Format })
 }
 
@@ -144,6 +163,7 @@ func (f *Flags) addServer(to flagger) {
 	f.addAggregates(to)
 	f.addStorage(to)
 	f.addReaders(to)
+	f.addCompare(to)
 	f.addWeb(to)
 }
 
@@ -158,6 +178,9 @@ func (f *Flags) Load() (Settings, error) {
 		if s, err = readSettings(f.File); err != nil {
 			return s, err
 		}
+	}
+	if f.Quiet {
+		s.Log.Level = f.level() // the file's is the server's
 	}
 	var flags Settings
 	for _, apply := range f.given {
@@ -217,6 +240,7 @@ func (s *Settings) Values() map[string]string {
 	maps.Copy(all, s.Storage.values())
 	maps.Copy(all, s.Query.QueueSettings.values())
 	maps.Copy(all, s.Web.values())
+	maps.Copy(all, s.Compare.values())
 	maps.Copy(all, s.Query.TextSettings.values())
 	return all
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,11 +109,8 @@ func (f *Flags) AddGPU(to flagger) {
 
 // validate checks what the types cannot say.
 func (s *GPUSettings) validate() error {
-	switch {
-	case s.Mode != GPUOff && s.Library == "":
-		return errors.New("gpu.library must name the CUDA driver's library; the default is " + device.Library)
-	case s.Mode != GPUOff && !(s.MemoryFraction > 0 && s.MemoryFraction <= 1):
-		return errors.New("gpu.memory_fraction must be above 0 and at most 1; the default is 0.8")
-	}
-	return nil
+	return broken(
+		rule{s.Mode != GPUOff && s.Library == "", "gpu.library must name the CUDA driver's library; the default is " + device.Library},
+		rule{s.Mode != GPUOff && !(s.MemoryFraction > 0 && s.MemoryFraction <= 1), "gpu.memory_fraction must be above 0 and at most 1; the default is 0.8"},
+	)
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding"
-	"errors"
 	"strconv"
 	"time"
 
@@ -30,15 +29,11 @@ func defaultQueue() QueueSettings {
 
 // validate checks what the types cannot say.
 func (s *QueueSettings) validate() error {
-	switch {
-	case s.MaxLists < 0:
-		return errors.New("query.max_lists must not be negative; 0 sets no limit, the default is 4")
-	case s.MaxQueue < 0:
-		return errors.New("query.max_queue must not be negative; 0 lets no query wait, the default is 1000")
-	case s.MaxQueueTime <= 0:
-		return errors.New("query.max_queue_time must be more than 0; the default is 10s")
-	}
-	return nil
+	return broken(
+		rule{s.MaxLists < 0, "query.max_lists must not be negative; 0 sets no limit, the default is 4"},
+		rule{s.MaxQueue < 0, "query.max_queue must not be negative; 0 lets no query wait, the default is 1000"},
+		rule{s.MaxQueueTime <= 0, "query.max_queue_time must be more than 0; the default is 10s"},
+	)
 }
 
 // addQueue declares the flags of the queues.

@@ -18,6 +18,11 @@ type remoteReadSettings struct {
 	RemoteReadExtras
 }
 
+// ReadFrom has s read from one server.
+func (s *Settings) ReadFrom(r promconfig.RemoteReadConfig) {
+	s.RemoteRead = []*remoteReadSettings{{RemoteReadConfig: r}}
+}
+
 // RemoteReadExtras are the keys of an entry that Prometheus does not have. Those
 // that are also keys for all upstreams say otherwise for this one.
 type RemoteReadExtras struct {

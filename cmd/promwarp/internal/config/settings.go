@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/remoteread"
@@ -34,7 +35,10 @@ type Settings struct {
 	Readers    remoteReaders   `yaml:"read"`
 	GPU        GPUSettings     `yaml:"gpu"`
 	Web        webSettings     `yaml:"web"`
-	Log        logSettings     `yaml:"log"`
+	Compare    compareSettings `yaml:"compare"`
+	// Tracing is Prometheus's block: where traces go.
+	Tracing promconfig.TracingConfig `yaml:"tracing"`
+	Log     logSettings              `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
 }
@@ -155,86 +159,67 @@ func Default() Settings {
 		Readers: defaultReaders(),
 		GPU:     defaultGPU(),
 		Web:     defaultWeb(),
+		Compare: defaultCompare(),
 		Log:     logSettings{Level: "info", Format: "logfmt"},
 	}
 }
 
-// Validate checks what the types cannot say.
+// Validate checks what the types cannot say, and names all that is wrong.
 func (s *Settings) Validate() error {
-	if _, err := s.Sources(); err != nil {
-		return err
-	}
-	return s.ValidateLimits()
+	_, err := s.Sources()
+	return errors.Join(err, s.ValidateLimits())
 }
 
 // ValidateLimits checks everything but the source.
 func (s *Settings) ValidateLimits() error {
-	if err := s.Query.TextSettings.validate(); err != nil {
-		return err
+	_, library := s.Library()
+	_, log := NewLogger(s.Log, nil)
+	return errors.Join(
+		s.Query.TextSettings.validate(), library, s.Readers.validate(), s.limits(), s.Query.QueueSettings.validate(),
+		s.Web.validate(), s.Compare.validate(), s.Memory.validate(s.Cache), s.Storage.validate(), s.GPU.validate(), log,
+	)
+}
+
+// rule is something that settings must not be, and what is said of settings that are.
+type rule struct {
+	broken bool
+	text   string
+}
+
+// broken names the rules that are broken, nil if none is.
+func broken(rules ...rule) error {
+	var all []error
+	for _, r := range rules {
+		if r.broken {
+			all = append(all, errors.New(r.text))
+		}
 	}
-	if _, err := s.Library(); err != nil {
-		return err
-	}
-	if err := s.Readers.validate(); err != nil {
-		return err
-	}
-	switch {
-	case s.Query.Timeout <= 0:
-		return errors.New("query.timeout must be more than 0; the default is 2m")
-	case s.Query.MaxSamples <= 0:
-		return errors.New("query.max_samples must be more than 0; the default is 50000000")
-	case s.Query.MaxMemory < 0:
-		return errors.New("query.max_memory must not be negative; 0 sets no limit")
-	case s.Query.MaxConcurrency <= 0:
-		return errors.New("query.max_concurrency must be more than 0; the default is 20")
-	case s.Upstream.MaxBytes <= 0:
-		return errors.New("upstream.max_bytes must be more than 0; the default is 4GiB")
-	case s.Upstream.MaxFrameBytes <= 0:
-		return errors.New("upstream.max_frame_bytes must be more than 0; the default is 64MiB")
-	case s.Upstream.Concurrency <= 0:
-		return errors.New("upstream.concurrency must be more than 0; the default is 4")
-	case s.Cache.HostBytes < 0:
-		return errors.New("cache.host_bytes must not be negative; 0 keeps nothing")
-	case s.Cache.DecodedBytes > s.Cache.HostBytes:
-		return errors.New("cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it")
-	case s.Cache.ResultsBytes < 0:
-		return errors.New("cache.results_bytes must not be negative; 0 keeps no results")
-	case s.Cache.Path != "" && s.Cache.HostBytes == 0:
-		return errors.New("cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too")
-	case s.Cache.DiskBytes <= 0:
-		return errors.New("cache.disk_bytes must be more than 0; the default is 10GiB")
-	case s.Cache.Fresh < 0:
-		return errors.New("cache.fresh must not be negative; the default is 10m")
-	case s.Cache.Recheck < 0:
-		return errors.New("cache.recheck must not be negative; 0 fetches all that is younger than cache.fresh for every query, the default is 5m")
-	case s.Cache.OutOfOrderWindow < 0:
-		return errors.New("cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order")
-	case s.Cache.MaxAge < 0:
-		return errors.New("cache.max_age must not be negative; 0 keeps samples without end, the default is 24h")
-	case s.Cache.PrefetchRequests < 0:
-		return errors.New("cache.prefetch_requests must not be negative; 0 fetches nothing ahead")
-	case s.Cache.PrefetchConcurrency < 1:
-		return errors.New("cache.prefetch_concurrency must be at least 1; cache.prefetch_requests: 0 fetches nothing ahead")
-	case s.Upstream.Retention < 0:
-		return errors.New("upstream.retention must not be negative; 0 means that the upstream drops nothing")
-	}
-	if err := s.Query.QueueSettings.validate(); err != nil {
-		return err
-	}
-	if err := s.Web.validate(); err != nil {
-		return err
-	}
-	if err := s.Memory.validate(s.Cache); err != nil {
-		return err
-	}
-	if err := s.Storage.validate(); err != nil {
-		return err
-	}
-	if err := s.GPU.validate(); err != nil {
-		return err
-	}
-	_, err := NewLogger(s.Log, nil)
-	return err
+	return errors.Join(all...)
+}
+
+// limits checks the settings of queries, upstreams and the cache.
+func (s *Settings) limits() error {
+	return broken(
+		rule{s.Query.Timeout <= 0, "query.timeout must be more than 0; the default is 2m"},
+		rule{s.Query.MaxSamples <= 0, "query.max_samples must be more than 0; the default is 50000000"},
+		rule{s.Query.MaxMemory < 0, "query.max_memory must not be negative; 0 sets no limit"},
+		rule{s.Query.MaxConcurrency <= 0, "query.max_concurrency must be more than 0; the default is 20"},
+		rule{s.Upstream.MaxBytes <= 0, "upstream.max_bytes must be more than 0; the default is 4GiB"},
+		rule{s.Upstream.MaxFrameBytes <= 0, "upstream.max_frame_bytes must be more than 0; the default is 64MiB"},
+		rule{s.Upstream.Concurrency <= 0, "upstream.concurrency must be more than 0; the default is 4"},
+		rule{s.Cache.HostBytes < 0, "cache.host_bytes must not be negative; 0 keeps nothing"},
+		rule{s.Cache.HostBytes >= 0 && s.Cache.DecodedBytes > s.Cache.HostBytes, "cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it"},
+		rule{s.Cache.ResultsBytes < 0, "cache.results_bytes must not be negative; 0 keeps no results"},
+		rule{s.Cache.Path != "" && s.Cache.HostBytes == 0, "cache.path takes cache.host_bytes above 0: what is read from disk is kept in memory, too"},
+		rule{s.Cache.DiskBytes <= 0, "cache.disk_bytes must be more than 0; the default is 10GiB"},
+		rule{s.Cache.Fresh < 0, "cache.fresh must not be negative; the default is 10m"},
+		rule{s.Cache.Recheck < 0, "cache.recheck must not be negative; 0 fetches all that is younger than cache.fresh for every query, the default is 5m"},
+		rule{s.Cache.OutOfOrderWindow < 0, "cache.out_of_order_window must not be negative; 0 means that the upstream takes no samples out of order"},
+		rule{s.Cache.MaxAge < 0, "cache.max_age must not be negative; 0 keeps samples without end, the default is 24h"},
+		rule{s.Cache.PrefetchRequests < 0, "cache.prefetch_requests must not be negative; 0 fetches nothing ahead"},
+		rule{s.Cache.PrefetchConcurrency < 1, "cache.prefetch_concurrency must be at least 1; cache.prefetch_requests: 0 fetches nothing ahead"},
+		rule{s.Upstream.Retention < 0, "upstream.retention must not be negative; 0 means that the upstream drops nothing"},
+	)
 }
 
 // Decoded is the part of HostBytes for decoded columns.

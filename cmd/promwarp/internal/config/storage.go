@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,21 +56,14 @@ const longestShare = model.Duration(time.Minute)
 
 // validate checks what the types cannot say.
 func (s *storageSettings) validate() error {
-	for name, n := range map[string]int{
-		"sample_limit": s.ReadSampleLimit, "stream_sample_limit": s.ReadStreamSampleLimit,
-		"concurrent_limit": s.ReadConcurrentLimit, "max_queries": s.ReadMaxQueries,
-	} {
-		if n < 0 {
-			return fmt.Errorf("storage.remote_read_%s must not be negative; 0 sets no limit", name)
-		}
-	}
-	if s.ReadMaxBytesInFrame <= 0 {
-		return errors.New("storage.remote_read_max_bytes_in_frame must be more than 0; the default is 1MiB")
-	}
-	if s.ReadShareWindow > longestShare {
-		return fmt.Errorf("storage.remote_read_share_window must be at most %s; reads see the newest samples as they were so long ago", longestShare)
-	}
-	return nil
+	return broken(
+		rule{s.ReadSampleLimit < 0, "storage.remote_read_sample_limit must not be negative; 0 sets no limit"},
+		rule{s.ReadStreamSampleLimit < 0, "storage.remote_read_stream_sample_limit must not be negative; 0 sets no limit"},
+		rule{s.ReadConcurrentLimit < 0, "storage.remote_read_concurrent_limit must not be negative; 0 sets no limit"},
+		rule{s.ReadMaxQueries < 0, "storage.remote_read_max_queries must not be negative; 0 sets no limit"},
+		rule{s.ReadMaxBytesInFrame <= 0, "storage.remote_read_max_bytes_in_frame must be more than 0; the default is 1MiB"},
+		rule{s.ReadShareWindow > longestShare, fmt.Sprintf("storage.remote_read_share_window must be at most %s; reads see the newest samples as they were so long ago", longestShare)},
+	)
 }
 
 // addStorage declares the flags of the remote read that is answered.

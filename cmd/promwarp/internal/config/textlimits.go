@@ -24,19 +24,11 @@ func (s *TextSettings) Limits() planner.Limits {
 }
 
 func (s *TextSettings) validate() error {
-	for _, l := range []struct {
-		name             string
-		value, otherwise int
-	}{
-		{"max_depth", s.MaxDepth, planner.DefaultDepth},
-		{"max_length", s.MaxLength, planner.DefaultLength},
-		{"max_regexp_size", s.MaxRegexpSize, planner.DefaultRegexpSize},
-	} {
-		if l.value <= 0 {
-			return fmt.Errorf("query.%s must be more than 0; the default is %d", l.name, l.otherwise)
-		}
-	}
-	return nil
+	return broken(
+		rule{s.MaxDepth <= 0, fmt.Sprintf("query.max_depth must be more than 0; the default is %d", planner.DefaultDepth)},
+		rule{s.MaxLength <= 0, fmt.Sprintf("query.max_length must be more than 0; the default is %d", planner.DefaultLength)},
+		rule{s.MaxRegexpSize <= 0, fmt.Sprintf("query.max_regexp_size must be more than 0; the default is %d", planner.DefaultRegexpSize)},
+	)
 }
 
 // values lists the settings by the names of their flags.

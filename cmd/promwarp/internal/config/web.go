@@ -59,27 +59,17 @@ func defaultWeb() webSettings {
 
 // validate checks what the types cannot say.
 func (s *webSettings) validate() error {
-	switch {
-	case s.ShutdownTimeout < 0:
-		return errors.New("web.shutdown_timeout must not be negative; the default is 30s")
-	case len(s.ListenAddress) == 0:
-		return errors.New("web.listen_address must name at least one address, such as 127.0.0.1:9201")
-	case s.ReadTimeout <= 0:
-		return errors.New("web.read_timeout must be more than 0; the default is 5m")
-	case s.WriteTimeout <= 0:
-		return errors.New("web.write_timeout must be more than 0; the default is 1m")
-	case s.MaxConnections < max(1, len(s.ListenAddress)):
-		return errors.New("web.max_connections must be at least 1 for each of web.listen_address; the default is 512")
-	case s.MaxHeaderBytes < 4<<10:
-		return errors.New("web.max_header_bytes must be at least 4KiB; the default is 256KiB")
-	case s.MaxBodyBytes <= 0:
-		return errors.New("web.max_body_bytes must be more than 0; the default is 10MiB")
-	}
-	if _, err := s.OriginRegexp(); err != nil {
-		return err
-	}
-	_, err := s.PagesURL()
-	return err
+	_, origin := s.OriginRegexp()
+	_, pages := s.PagesURL()
+	return errors.Join(broken(
+		rule{s.ShutdownTimeout < 0, "web.shutdown_timeout must not be negative; the default is 30s"},
+		rule{len(s.ListenAddress) == 0, "web.listen_address must name at least one address, such as 127.0.0.1:9201"},
+		rule{s.ReadTimeout <= 0, "web.read_timeout must be more than 0; the default is 5m"},
+		rule{s.WriteTimeout <= 0, "web.write_timeout must be more than 0; the default is 1m"},
+		rule{s.MaxConnections < max(1, len(s.ListenAddress)), "web.max_connections must be at least 1 for each of web.listen_address; the default is 512"},
+		rule{s.MaxHeaderBytes < 4<<10, "web.max_header_bytes must be at least 4KiB; the default is 256KiB"},
+		rule{s.MaxBodyBytes <= 0, "web.max_body_bytes must be more than 0; the default is 10MiB"},
+	), origin, pages)
 }
 
 // addWeb declares the flags of the HTTP server.

@@ -36,6 +36,7 @@ type generation struct {
 func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
 	g.Count = refcount.New(func() {
+		s.comparer.EndAll() // those that read from what is closed now are among them
 		g.eval.Release()
 		g.reads.Release()
 	})
@@ -55,7 +56,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.logger)
+		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.comparer, s.logger)
 	}
 
 	origin, err := set.Web.OriginRegexp()

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"runtime"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/promwarp/promwarp/api/admit"
@@ -22,6 +24,11 @@ func newQueues(s config.Settings, reg prometheus.Registerer) queues {
 	q.known = admit.NewSmall(q.small)
 	q.set(s)
 	return q
+}
+
+// busy reports whether queries wait for a slot, or as many run as there are cores.
+func (q queues) busy() bool {
+	return q.queries.Waiting()+q.small.Waiting() > 0 || q.queries.Running()+q.small.Running() >= runtime.GOMAXPROCS(0)
 }
 
 // set gives the queues the limits of s.

@@ -42,12 +42,17 @@ func (s *Server) Reload() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.traces.Apply(next.Tracing); err != nil {
+		g.Release()
+		return config.Usage(err)
+	}
 	if !s.current.CompareAndSwap(old, g) {
 		g.Release()
 		return fmt.Errorf("the server is shutting down")
 	}
 	old.Release() // the server's own hold
 	s.queues.set(next)
+	s.comparer.Set(next.Compare.Limits())
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
@@ -56,22 +61,9 @@ func (s *Server) Reload() (err error) {
 
 // warnOfFixed says which changes take a restart.
 func (s *Server) warnOfFixed(next config.Settings) {
-	was := s.cfg.Settings
-	for _, f := range []struct {
-		flag     string
-		old, new any
-	}{
-		{"gpu", was.GPU, next.GPU},
-		{"web.listen-address", was.Web.ListenAddress, next.Web.ListenAddress},
-		{"web.config.file", was.Web.ConfigFile, next.Web.ConfigFile},
-		{"web.shutdown-timeout", was.Web.ShutdownTimeout, next.Web.ShutdownTimeout},
-		{"web.max-connections", was.Web.MaxConnections, next.Web.MaxConnections},
-		{"web.max-header-bytes", was.Web.MaxHeaderBytes, next.Web.MaxHeaderBytes},
-		{"log.level", was.Log.Level, next.Log.Level},
-		{"log.format", was.Log.Format, next.Log.Format},
-	} {
-		if !reflect.DeepEqual(f.old, f.new) {
-			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", f.flag, "running", fmt.Sprint(f.old), "configured", fmt.Sprint(f.new))
+	for _, f := range config.Fixed {
+		if was, is := f.Of(&s.cfg.Settings), f.Of(&next); !reflect.DeepEqual(was, is) {
+			s.logger.Warn("a setting that changed takes effect only after a restart", "setting", f.Flag, "running", fmt.Sprint(was), "configured", fmt.Sprint(is))
 		}
 	}
 }

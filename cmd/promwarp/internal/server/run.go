@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -77,6 +79,7 @@ func (s *Server) servers() []*http.Server {
 	for i := range servers {
 		servers[i] = &http.Server{
 			Handler:           s,
+			BaseContext:       func(net.Listener) context.Context { return cmp.Or(s.cfg.Context, context.Background()) },
 			ReadHeaderTimeout: min(config.HeaderTimeout, time.Duration(web.ReadTimeout)),
 			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
 			MaxHeaderBytes:    int(web.MaxHeaderBytes),

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,7 +30,9 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -45,6 +48,10 @@ type Config struct {
 	// Upstream, when set, is read from instead of what Settings name. Labels
 	// are listed if it is a cache.LabelUpstream.
 	Upstream backend.Fetcher
+	// Listener, when set, is served instead of the addresses that Settings name.
+	Listener net.Listener
+	// Context, when set, is what the contexts of requests come from.
+	Context context.Context
 	// Examples are queries that the page offers.
 	Examples []string
 	// Logger is the server's log; nil discards.
@@ -66,9 +73,11 @@ type Server struct {
 
 	connections *connections
 
-	queues queues
-	gpus   *placement.Placer // nil if none are to be used
-	memory *memory.Pool      // nil if there is no limit
+	queues   queues
+	comparer *compare.Comparer
+	traces   *traces.Sender
+	gpus     *placement.Placer // nil if none are to be used
+	memory   *memory.Pool      // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -96,23 +105,28 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Upstream != nil {
 		check = cfg.Settings.ValidateLimits
 	}
-	if err := check(); err != nil {
+	if err := errors.Join(check(), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
 	if file := cfg.Settings.Web.ConfigFile; file != "" {
-		if err := web.Validate(file); err != nil {
-			return nil, config.Usagef("web.config.file %s: %w", file, err)
-		}
 		s.scheme = schemeOf(file)
 	}
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
 	footprint.Register(s.memory, s.base)
+	s.comparer = compare.New(s.queues.busy, s.logger.With("component", "compare"), s.base)
+	s.comparer.Set(cfg.Settings.Compare.Limits())
+	s.memory.OnShortage(backend.ReclaimCompared, s.comparer.Yield)
 
+	s.traces = traces.New(s.logger.With("component", "tracing"))
+	err := s.traces.Apply(cfg.Settings.Tracing)
+	if err != nil {
+		return nil, config.Usage(err)
+	}
 	if err := s.listen(); err != nil {
+		s.traces.Close()
 		return nil, err
 	}
-	var err error
 	if s.gpus, err = backend.OpenGPUs(cfg.Settings.GPU, s.logger, s.base); err != nil {
 		s.Close()
 		return nil, err
@@ -126,6 +140,21 @@ func New(cfg Config) (*Server, error) {
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
+}
+
+// Check names all that is wrong with settings, as far as that is known before anything is opened.
+func Check(set config.Settings) error { return errors.Join(set.Validate(), checkWebFile(set)) }
+
+// checkWebFile checks the file that turns on TLS or authentication.
+func checkWebFile(set config.Settings) error {
+	file := set.Web.ConfigFile
+	if file == "" {
+		return nil
+	}
+	if err := web.Validate(file); err != nil {
+		return fmt.Errorf("web.config.file %s: %w", file, err)
+	}
+	return nil
 }
 
 // registerMetrics makes and registers what outlives a reload.
@@ -157,6 +186,10 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 
 // listen binds all addresses.
 func (s *Server) listen() error {
+	if s.cfg.Listener != nil {
+		s.listeners = []net.Listener{s.cfg.Listener}
+		return nil
+	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
 		if err != nil {
@@ -213,6 +246,7 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 // Close releases a server that was not run. Run does it by itself.
 func (s *Server) Close() {
 	s.closeListeners()
+	s.comparer.Close()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
 	}
@@ -220,6 +254,7 @@ func (s *Server) Close() {
 		s.gpus.Close()
 	}
 	footprint.EndCounting(s.memory)
+	s.traces.Close()
 }
 
 // Addr is the first address that the server listens on, host:port.

@@ -1,4 +1,4 @@
-package main
+package synthetic
 
 import (
 	"context"
@@ -11,26 +11,25 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/selection"
-	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
 // Samples are 15 s apart, but for what makes their times uneven; as many series as a target
 // exposes are scraped together.
 const (
-	interval  = synthetic.Interval
 	perTarget = 24
 	lateBy    = 4 // ms, not included
 )
 
-// metrics are what is asked for, by name: m are counters of whole numbers, g are gauges of bytes
-// in whole pages, and s are shares, which need all bits of a float. one is the counters of one job.
-type metrics map[string]*selection.Selection
+// Metrics is a storage of several metrics by name: m are counters of whole numbers, g gauges of bytes
+// in whole pages, s shares, which need all bits of a float, and one the counters of one job.
+type Metrics map[string]*selection.Selection
 
-// newMetrics makes so many series of m, half as many of g, and an eighth of s and one.
-func newMetrics(series, samples int, jitter string) (metrics, error) {
-	of := metrics{}
+// NewMetrics makes so many series of m, half as many of g, and an eighth of s and one, each of so many
+// samples. Jitter says how far their times are uneven: none, scrape (of targets) or series (of each).
+func NewMetrics(series, samples int, jitter string) (Metrics, error) {
+	of := Metrics{}
 	for name, n := range map[string]int{"m": series, "g": series / 2, "s": series / 8, "one": series / 8} {
-		sel, err := synthetic.Make(synthetic.Options{
+		sel, err := Make(Options{
 			Series: n, Distinct: n,
 			Labels: func(i int) labels.Labels {
 				target := i / perTarget
@@ -51,13 +50,13 @@ func newMetrics(series, samples int, jitter string) (metrics, error) {
 func times(name string, i, samples int, jitter string) []int64 {
 	target := uint64(i / perTarget)
 	r := rand.New(rand.NewPCG(5, target))
-	first := synthetic.Start + r.Int64N(interval)
+	first := Start + r.Int64N(Interval)
 	if jitter == "series" {
 		r = rand.New(rand.NewPCG(uint64(name[0]), uint64(i)))
 	}
 	ts := make([]int64, samples)
 	for k := range ts {
-		if ts[k] = first + int64(k)*interval; jitter != "none" {
+		if ts[k] = first + int64(k)*Interval; jitter != "none" {
 			ts[k] += r.Int64N(lateBy)
 		}
 	}
@@ -89,17 +88,17 @@ func values(name string, i, samples int) []float64 {
 }
 
 // Querier implements storage.Queryable.
-func (m metrics) Querier(int64, int64) (storage.Querier, error) {
-	return querier{storage.NoopQuerier(), m}, nil
+func (m Metrics) Querier(int64, int64) (storage.Querier, error) {
+	return metricQuerier{storage.NoopQuerier(), m}, nil
 }
 
-type querier struct {
+type metricQuerier struct {
 	storage.Querier
-	of metrics
+	of Metrics
 }
 
 // SelectChunks implements selection.Querier. Selectors name a metric and no more.
-func (q querier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+func (q metricQuerier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	for _, m := range ms {
 		if m.Name == labels.MetricName && q.of[m.Value] != nil {
 			return q.of[m.Value], nil, nil

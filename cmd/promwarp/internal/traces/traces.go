@@ -1,0 +1,171 @@
+// Package traces sends traces to where the tracing block of the configuration file says, which is
+// Prometheus's. Start reading at Sender.Apply.
+package traces
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/version"
+	promconfig "github.com/prometheus/prometheus/config"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/promwarp/promwarp/internal/tracing"
+)
+
+// service is promwarp's name in traces. That Prometheus's own package of this name has a fixed one,
+// Prometheus's, is why it is not used.
+const service = "promwarp"
+
+const (
+	// complainEvery is how often the log may say that traces cannot be sent.
+	complainEvery = 5 * time.Minute
+	// patience is how long the last spans may take to be sent.
+	patience = 2 * time.Second
+)
+
+// Sender sends the traces of the process, as package otel knows one provider.
+type Sender struct {
+	logger *slog.Logger
+
+	mu       sync.Mutex
+	config   promconfig.TracingConfig
+	provider *provider      // nil while nothing is sent
+	ending   sync.WaitGroup // of providers before
+}
+
+// provider makes spans and sends them.
+type provider struct {
+	*trace.TracerProvider
+	exporter *otlptrace.Exporter
+}
+
+// shutdown sends the last spans if it can in time.
+func (p *provider) shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := p.TracerProvider.Shutdown(ctx)
+	if err != nil {
+		_ = p.exporter.Shutdown(ctx) // whose time is up: it breaks off what it is at
+	}
+	return err
+}
+
+// New returns a sender that sends nothing until Apply.
+func New(logger *slog.Logger) *Sender {
+	often := &rate.Sometimes{Interval: complainEvery}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		often.Do(func() { logger.Warn("traces cannot be sent; queries do not wait for that", "err", err) })
+	}))
+	return &Sender{logger: logger}
+}
+
+// Apply sends traces as c says; none if it names no endpoint. The endpoint need not be there. What
+// was to be sent by the configuration before is sent in the background. After an error all is as it
+// was.
+func (s *Sender) Apply(c promconfig.TracingConfig) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Files of TLS may have changed.
+	if reflect.DeepEqual(s.config, c) && c.TLSConfig == (commonconfig.TLSConfig{}) {
+		return nil
+	}
+	var next *provider
+	if c.Endpoint != "" {
+		client, err := clientOf(c)
+		if err != nil {
+			return fmt.Errorf("tracing: %w", err)
+		}
+		exporter, err := otlptrace.New(context.Background(), client) // which connects later
+		if err != nil {
+			return fmt.Errorf("tracing: %w", err)
+		}
+		next = &provider{exporter: exporter, TracerProvider: trace.NewTracerProvider(
+			trace.WithBatcher(exporter),
+			trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(c.SamplingFraction))),
+			trace.WithResource(resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version.Version))),
+		)}
+	}
+	s.replace(next)
+	s.config = c
+	return nil
+}
+
+// replace has spans go to next, or nowhere if that is nil, from now on.
+func (s *Sender) replace(next *provider) {
+	before := s.provider
+	s.provider = next
+	tracing.Collect(next != nil)
+	if next != nil {
+		otel.SetTracerProvider(next.TracerProvider)
+	} else if before != nil {
+		otel.SetTracerProvider(noop.NewTracerProvider())
+	}
+	if before == nil {
+		return
+	}
+	s.ending.Go(func() {
+		if err := before.shutdown(); err != nil {
+			s.logger.Warn("the last traces were not sent", "err", err)
+		}
+	})
+}
+
+// Close sends what is to be sent, which takes two seconds at most, and ends sending.
+func (s *Sender) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replace(nil)
+	s.config = promconfig.TracingConfig{}
+	s.ending.Wait()
+}
+
+// clientOf returns the client that c asks for.
+func clientOf(c promconfig.TracingConfig) (otlptrace.Client, error) {
+	tls, err := commonconfig.NewTLSConfig(&c.TLSConfig)
+	if err != nil {
+		return nil, err
+	}
+	if c.ClientType == promconfig.TracingClientHTTP {
+		options := []otlptracehttp.Option{otlptracehttp.WithEndpoint(c.Endpoint), otlptracehttp.WithHeaders(c.Headers)}
+		if c.Insecure {
+			options = append(options, otlptracehttp.WithInsecure())
+		} else {
+			options = append(options, otlptracehttp.WithTLSClientConfig(tls))
+		}
+		if c.Compression == promconfig.GzipCompression {
+			options = append(options, otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+		}
+		if c.Timeout > 0 {
+			options = append(options, otlptracehttp.WithTimeout(time.Duration(c.Timeout)))
+		}
+		return otlptracehttp.NewClient(options...), nil
+	}
+	options := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(c.Endpoint), otlptracegrpc.WithHeaders(c.Headers)}
+	if c.Insecure {
+		options = append(options, otlptracegrpc.WithInsecure())
+	} else {
+		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(tls)))
+	}
+	if c.Compression != "" {
+		options = append(options, otlptracegrpc.WithCompressor(c.Compression))
+	}
+	if c.Timeout > 0 {
+		options = append(options, otlptracegrpc.WithTimeout(time.Duration(c.Timeout)))
+	}
+	return otlptracegrpc.NewClient(options...), nil
+}

@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestYAML(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []Query
+	}{
+		"a list":            {"- up\n- |-\n  sum(\n    up)\n- up\n", []Query{{Expr: "up"}, {Expr: "sum(\n  up)"}}},
+		"lists":             {"b: [up]\na: [down]\n", []Query{{Expr: "down", From: "a"}, {Expr: "up", From: "b"}}},
+		"rules":             {"groups:\n- name: g\n  interval: 1m\n  rules:\n  - {alert: A, expr: up == 0, for: 5m}\n  - {record: r, expr: sum(up)}\n", []Query{{"up == 0", true, "A"}, {"sum(up)", true, "r"}}},
+		"a custom resource": {"kind: PrometheusRule\nspec:\n  groups:\n  - rules:\n    - {record: r, expr: 1}\n", []Query{{"1", true, "r"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := Read("f.yml", []byte(c.text), Options{})
+			require.NoError(t, err)
+			require.Equal(t, c.want, w.Queries)
+		})
+	}
+	for text, want := range map[string]string{"groups: []": "no query", "42": "neither rules nor a list", "{": "neither rules"} {
+		_, err := Read("f.yaml", []byte(text), Options{})
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	const list = `{"dashboard":{"templating":{"list":[
+		{"name":"one","type":"query","current":{"value":"a"}},
+		{"name":"two","type":"query","current":{"value":["a.b","c"]}},
+		{"name":"all","type":"query","allValue":"x.*","current":{"value":["$__all"]}},
+		{"name":"window","type":"interval","query":"5m,1h","current":{"value":"$__auto_interval_window"}},
+		{"name":"n","type":"custom","query":"5,10"},
+		{"name":"odd","type":"query","query":{"query":"label_values(x)"}}
+	]},"rows":[{"panels":[{"title":"p","targets":[{"expr":`
+	for expr, want := range map[string]string{
+		`x{a="$one"}`:                 `x{a="a"}`,
+		`x{a!="$two"}`:                `x{a!~"(a\\.b|c)"}`,
+		`x{a=~"[[all]]",b="$one"}`:    `x{a=~"x.*",b="a"}`,
+		`x{a="$odd"}`:                 `x{a=~".+"}`,
+		`x{a=".+"}`:                   `x{a=~".+"}`, // as if a variable had it
+		`topk($n, x)`:                 `topk(5, x)`,
+		`rate(x[$window])`:            `rate(x[2m])`,
+		`rate(x[$__interval])`:        `rate(x[2m])`,
+		`rate(x[${__rate_interval}])`: `rate(x[2m30s])`,
+		`rate(x[$__range_s])`:         `rate(x[86400])`,
+		`x{a=~"b$"}`:                  `x{a=~"b$"}`,
+	} {
+		t.Run(expr, func(t *testing.T) {
+			quoted, err := jsonText(expr)
+			require.NoError(t, err)
+			w, err := Read("d.JSON", []byte(list+quoted+`}]}]}]}}`), Options{Step: 2 * time.Minute, Range: 24 * time.Hour, Scrape: 30 * time.Second})
+			require.NoError(t, err)
+			require.Equal(t, []Query{{Expr: want, From: "p"}}, w.Queries, w.Notes)
+		})
+	}
+}
+
+func TestLeftOut(t *testing.T) {
+	w, err := Read("d.json", []byte(`{"panels":[{"title":"p","targets":[{"expr":"topk($n, x)"},{"expr":"x"}]}]}`), Options{Step: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, []Query{{Expr: "x", From: "p"}}, w.Queries)
+	require.Equal(t, "$n is .+", w.Notes[0])
+	require.Contains(t, w.Notes[1], `left out: "topk(.+, x)" of "p" does not parse`)
+}
+
+func jsonText(s string) (string, error) {
+	b, err := json.Marshal(s)
+	return string(b), err
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// pageHead is what docs/commands.md says before the commands.
+const pageHead = `# Commands
+
+` + "`promwarp query`, `explain`, `compare` and `cache`" + ` ask a server: a promwarp, or for what Prometheus has a Prometheus.
+
+| to say | |
+| --- | --- |
+| which server | ` + "`--url`, or the environment variable `PROMWARP_URL`; otherwise `http://localhost:9201`" + ` |
+| its credentials, TLS, headers | ` + "`--http.config.file`, [as promtool takes it](https://prometheus.io/docs/prometheus/latest/configuration/promtool/)" + ` |
+| that there is none | ` + "`query` and `explain` with `--upstream.url`, `--tsdb.path` or `--config.file`, `compare` with `--upstream` alone" + `: promwarp then runs inside the process, listens on no address, and keeps nothing on disk |
+| no colours | ` + "`NO_COLOR=1`, or a pipe" + ` |
+
+| exit code | |
+| --- | --- |
+| 0 | done; answers agree; GPUs are usable |
+| 1 | it failed, or answers differ, or a file is wrong |
+| 2 | the command line, or the configuration that it names, is wrong |
+
+Tables are cut to the width of the terminal; a pipe gets all of them. What takes more than a second says so on standard
+error where that is a terminal.
+
+<!-- Made from the program's own help by go test ./cmd/promwarp -run TestCommandsPage -update. -->
+`
+
+// TestCommandsPage holds docs/commands.md against the commands that there are.
+func TestCommandsPage(t *testing.T) {
+	const file = "../../docs/commands.md"
+	want := commandsPage()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(have), "docs/commands.md is stale: go test ./cmd/promwarp -run TestCommandsPage -update")
+}
+
+// commandsPage is docs/commands.md.
+func commandsPage() string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	app, _ := application()
+	byName := map[string]*kingpin.CmdModel{}
+	for _, c := range app.Model().FlattenedCommands() {
+		byName[c.FullCommand] = c
+	}
+	serves := map[string]bool{}
+	for _, f := range byName["serve"].Flags {
+		serves[f.Name] = true
+	}
+	for _, g := range groups {
+		for _, name := range g.Commands {
+			c := byName[name]
+			fmt.Fprintf(&b, "\n## promwarp %s\n\n%s\n", name, c.Help)
+			if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
+				fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll("  "+strings.TrimSpace(examples), "  promwarp", "    promwarp"))
+			}
+			if name == "serve" {
+				b.WriteString("\n[configuration.md](configuration.md) lists its flags.\n")
+				continue
+			}
+			var rows, also []string
+			for _, a := range c.Args {
+				rows = append(rows, fmt.Sprintf("| `<%s>` | %s |", a.Name, cell(a.Help)))
+			}
+			for _, f := range c.Flags {
+				if serves[f.Name] {
+					also = append(also, "`--"+f.Name+"`")
+					continue
+				}
+				rows = append(rows, fmt.Sprintf("| `%s` | %s |", flagText(f), cell(f.HelpWithEnvar())))
+			}
+			if len(rows) > 0 {
+				fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n%s\n", strings.Join(rows, "\n"))
+			}
+			if len(also) > 0 {
+				fmt.Fprintf(&b, "\nWithout a server, these as for `serve`: %s.\n", strings.Join(also, ", "))
+			}
+		}
+	}
+	return b.String()
+}
+
+func flagText(f *kingpin.FlagModel) string {
+	text := "--" + f.Name
+	switch {
+	case f.IsBoolFlag() && len(f.Default) > 0 && f.Default[0] == "true":
+		text = "--[no-]" + f.Name
+	case !f.IsBoolFlag():
+		text += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
+	}
+	if f.Short != 0 {
+		text = "-" + string(f.Short) + ", " + text
+	}
+	return text
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

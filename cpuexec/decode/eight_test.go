@@ -1,0 +1,188 @@
+package decode
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
+)
+
+// hostile are XOR chunks of one series: of all kinds of samples, some of them cut, or with bits
+// turned over, or said to have more or fewer samples than they have.
+func hostile(t testing.TB, r *rand.Rand) *selection.Selection {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	for k := range 1 + r.Int64N(lanes) {
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(300))
+		if r.IntN(2) == 0 { // as scraped: a counter, at times late
+			total := 0.0
+			for i := range ts {
+				total += float64(r.IntN(40))
+				ts[i], vs[i] = int64(i)*15_000+r.Int64N(1+r.Int64N(6)), total
+			}
+		}
+		c := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)
+		switch r.IntN(4) {
+		case 0:
+			c = c[:2+r.IntN(len(c)-1)]
+		case 1:
+			for range 1 + r.IntN(3) {
+				c[r.IntN(len(c))] ^= 1 << r.IntN(8)
+			}
+		case 2:
+			c[1] ^= byte(1 + r.IntN(15))
+		}
+		_ = b.Chunk(chunkenc.EncXOR, 10*k, 10*k+1, c) // which refuses some; their times are not looked at here
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	return s
+}
+
+// requireAtOnce checks that the chunks of the one series of s that are decoded at once come to
+// what each comes to by itself, samples and errors, and that samples go nowhere else. It returns
+// how many chunks are good, how many are not, and how many were decoded in lanes.
+func requireAtOnce(t testing.TB, s *selection.Selection) (good, bad, inLanes int) {
+	cs, n := s.Chunks(0), 0
+	for _, c := range cs {
+		n += int(c.Samples)
+	}
+	const behind = -12345
+	ts, vs := make([]int64, n+1), make([]float64, n+1)
+	ts[n], vs[n] = behind, behind
+	done, _ := decodeLanes(s, cs, ts[:n], vs[:n])
+	got := decodeAtOnce(s, cs, ts[:n], vs[:n])
+	at := 0
+	for i, c := range cs {
+		wantT, wantV := make([]int64, c.Samples), make([]float64, c.Samples)
+		stale, err := decodeXOR(s.Bytes(c), wantT, wantV)
+		end := at + int(c.Samples)
+		require.Equal(t, err, got[i].err, "chunk %d", i)
+		if err == nil {
+			good++
+			require.Equal(t, stale, got[i].stale, "chunk %d", i)
+			require.Equal(t, wantT, ts[at:end], "chunk %d", i)
+			for k, v := range wantV {
+				require.Equal(t, math.Float64bits(v), math.Float64bits(vs[at+k]), "chunk %d, sample %d", i, k)
+			}
+		} else {
+			bad++
+		}
+		at = end
+	}
+	require.Equal(t, int64(behind), ts[n])
+	require.Equal(t, float64(behind), vs[n])
+	return good, bad, bits.OnesCount8(done)
+}
+
+func TestDecodeAtOnce(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 7))
+	good, bad, inLanes := 0, 0, 0
+	for range 1000 {
+		if s := hostile(t, r); s.NumSeries() > 0 {
+			g, b, l := requireAtOnce(t, s)
+			good, bad, inLanes = good+g, bad+b, inLanes+l
+		}
+	}
+	require.Greater(t, min(good, bad), 500)
+	require.True(t, !hasEight || inLanes > 500, "%d chunks were decoded in lanes", inLanes)
+}
+
+// TestReadManyChunks: samples of many chunks, of which some have stale markers, come in order.
+func TestReadManyChunks(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 7))
+	for range 50 {
+		ts, vs := selectiontest.RandomSamples(r, 3000)
+		for range r.IntN(100) {
+			vs[r.IntN(len(vs))] = math.Float64frombits(value.StaleNaN)
+		}
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m"))
+		for at, n := 0, 0; at < len(ts); at += n {
+			n = min(1+r.IntN(200), len(ts)-at)
+			c := selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts[at:at+n], vs[at:at+n])
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[at], ts[at+n-1], c))
+		}
+		s, err := b.Finish()
+		require.NoError(t, err)
+		var all, some Buffer
+		_, err = all.Read(s, 0, s.Chunks(0), false)
+		require.NoError(t, err)
+		require.Equal(t, slices.ContainsFunc(vs, value.IsStaleNaN), all.Stale)
+		_, err = some.Read(s, 0, s.Chunks(0), true)
+		require.NoError(t, err)
+		require.False(t, some.Stale)
+		require.Equal(t, ts, all.Times)
+		k := 0
+		for i, v := range vs {
+			require.Equal(t, math.Float64bits(v), math.Float64bits(all.Values[i]))
+			if !value.IsStaleNaN(v) {
+				require.Equal(t, ts[i], some.Times[k])
+				require.Equal(t, math.Float64bits(v), math.Float64bits(some.Values[k]))
+				k++
+			}
+		}
+		require.Len(t, some.Times, k)
+	}
+}
+
+// FuzzDecodeAtOnce decodes some bytes and a good chunk at once.
+func FuzzDecodeAtOnce(f *testing.F) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var good []byte
+	for range 20 {
+		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(50))
+		good = selectiontest.Chunk(f, chunkenc.EncXOR, nil, ts, vs)
+		f.Add(good)
+	}
+	f.Fuzz(func(t *testing.T, c []byte) {
+		b := selection.NewBuilder(0)
+		b.Series(labels.FromStrings("__name__", "m"))
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1, good))
+		_ = b.Chunk(chunkenc.EncXOR, 10, 11, c)
+		s, err := b.Finish()
+		require.NoError(t, err)
+		requireAtOnce(t, s)
+	})
+}
+
+// BenchmarkSeries decodes series of some chunks each: of 1 chunk one by one, of more at once.
+func BenchmarkSeries(b *testing.B) {
+	for _, p := range patterns() {
+		chunks := p.chunks(b, chunkenc.EncXOR)
+		for _, each := range []int{1, 2, 3, 4, 8} {
+			build := selection.NewBuilder(0)
+			for k, c := range chunks[:480] {
+				if k%each == 0 {
+					build.Series(labels.FromStrings("__name__", "m", "n", fmt.Sprintf("%03d", k)))
+				}
+				require.NoError(b, build.Chunk(chunkenc.EncXOR, int64(k)*120*15_000, int64(k+1)*120*15_000-1, c))
+			}
+			s, err := build.Finish()
+			require.NoError(b, err)
+			b.Run(fmt.Sprintf("%s/%d", p.name, each), func(b *testing.B) {
+				var buf Buffer
+				for b.Loop() {
+					for i := range s.NumSeries() {
+						buf.Reset()
+						_, err := buf.Read(s, i, s.Chunks(i), true)
+						require.NoError(b, err)
+					}
+				}
+				b.ReportMetric(float64(s.NumSamples())*float64(b.N)/b.Elapsed().Seconds()/1e6, "Msamples/s")
+			})
+		}
+	}
+}

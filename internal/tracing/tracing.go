@@ -1,0 +1,89 @@
+// Package tracing makes OpenTelemetry spans of what happens to a request.
+//
+// Receive begins the span of a request at a door, as a part of its client's trace if it has one.
+// Start begins one of a stage. Inject puts the trace into requests to upstreams, so that their
+// spans are part of it. Where nobody collects spans, or the trace is not sampled, Start is a look
+// into the context and makes nothing.
+package tracing
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// name is that of the library that makes the spans.
+const name = "github.com/promwarp/promwarp"
+
+// IDHeader is the header of answers that has the request's trace.
+const IDHeader = "X-Trace-Id"
+
+// parentHeader is the header of requests that has a client's trace.
+const parentHeader = "Traceparent"
+
+var (
+	on         atomic.Bool
+	propagator propagation.TraceContext
+)
+
+// Collect says whether the provider of package otel collects spans.
+func Collect(yes bool) { on.Store(yes) }
+
+// Receive begins the span of a request at a door, and says in the answer's header what its trace
+// is. The request is the one to answer.
+func Receive(w http.ResponseWriter, r *http.Request, door string) (*http.Request, trace.Span) {
+	if !on.Load() && r.Header.Get(parentHeader) == "" {
+		return r, trace.SpanFromContext(r.Context())
+	}
+	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := otel.Tracer(name).Start(ctx, r.Method+" "+door, trace.WithSpanKind(trace.SpanKindServer))
+	if id := ID(ctx); id != "" {
+		w.Header().Set(IDHeader, id)
+	}
+	return r.WithContext(ctx), span
+}
+
+// Start begins the span of a stage. It must be ended. The span of a trace that is not collected is
+// that of ctx, of which nothing is noted.
+func Start(ctx context.Context, stage string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, parent
+	}
+	return parent.TracerProvider().Tracer(name).Start(ctx, stage, options...)
+}
+
+// Under returns ctx with the span of another context, where ctx has one that has ended.
+func Under(of, ctx context.Context) context.Context {
+	if span := trace.SpanFromContext(of); span.IsRecording() {
+		return trace.ContextWithSpan(ctx, span)
+	}
+	return ctx
+}
+
+// End ends a span, which err failed if it is not nil.
+func End(span trace.Span, err error) {
+	if span.IsRecording() {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// Inject puts the trace of ctx, if it has one, into a header.
+func Inject(ctx context.Context, h http.Header) { propagator.Inject(ctx, propagation.HeaderCarrier(h)) }
+
+// ID is the trace of ctx in hexadecimal, empty if it has none.
+func ID(ctx context.Context) string {
+	c := trace.SpanContextFromContext(ctx)
+	if !c.HasTraceID() {
+		return ""
+	}
+	return c.TraceID().String()
+}
