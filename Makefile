@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -67,6 +67,17 @@ compiler:
 unit:           ## unit tests, Prometheus's own suite, random queries
 	$(TEST) ./...
 	cd bench && $(TEST) ./... -- -short
+
+ARM64 := GOOS=linux GOARCH=arm64 CGO_ENABLED=0
+QEMU  ?= qemu-aarch64-static -L /usr/aarch64-linux-gnu
+# Prometheus's products are rounded before they are added, as on amd64; the compiler lists where.
+UNFUSED := -gcflags=github.com/prometheus/...=-d=fmahash=n
+test-arm64:     ## the executor's tests and random queries as arm64's code, under qemu, about five minutes
+	@command -v $(firstword $(QEMU)) >/dev/null && test -d $(lastword $(QEMU)) || { apt-get update -qq && apt-get install -qqy qemu-user-static libc6-arm64-cross; } || \
+		{ echo "arm64's code is run by qemu: there is no $(firstword $(QEMU)), or no C library at $(lastword $(QEMU)); install qemu-user-static and libc6-arm64-cross"; exit 1; }
+	$(ARM64) $(GO) build ./... && GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	$(ARM64) GSHS_LOGFILE=/dev/null $(GO) test -exec '$(QEMU)' $(UNFUSED) -short ./cpuexec/...
+	$(ARM64) GSHS_LOGFILE=/dev/null PROMWARP_RANDOM=1000 $(GO) test -exec '$(QEMU)' $(UNFUSED) -run '^(TestRandomQueries|TestSmith)$$' ./engine
 
 race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(TEST) '$(RACE)' -- -race -short -skip '$(ALONE)'

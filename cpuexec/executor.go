@@ -98,6 +98,7 @@ type Job struct {
 	StartTimestamps    bool // the engine uses start timestamps
 
 	reusable map[*plan.Aggregate]reuse.Leaf
+	repeated map[*plan.Aggregate]*repeated
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -108,6 +109,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	if job.Results != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
+	job.repeated = repeatedIn(&job)
 	r := newEvaluation(ctx, x, job)
 	r.latest = &window.Latest{}
 	defer func() {

@@ -50,6 +50,13 @@ var reducible = []string{
 	`max_over_time(sum by (job) (up)[2h:5m])`,
 	`rate(http_requests_total{job="job-1"}[2m])`,
 	`sum by (job) (rate(http_requests_total[5m]))`,
+	`rate(http_requests_total{job="job-1"}[1h])`,
+	`increase(http_requests_total{job="job-1"}[10m])`,
+	`delta(node_memory_bytes[20m])`,
+	`irate(http_requests_total{job="job-1"}[5m])`,
+	`changes(up[1h])`,
+	`resets(http_requests_total{job="job-1"}[1h])`,
+	`avg_over_time(node_memory_bytes[5m])`,
 	`sum_over_time(process_resident_memory_bytes[1m] offset 1h)`,
 	`sum by (job) (up) unless on (job) (sum by (job) (up offset 12h) > 3)`,
 }

@@ -63,6 +63,8 @@ func TestSampleLimit(t *testing.T) {
 		"increase(odd[20m])", "avg(increase(reqs_total[40m]))", "rate(reqs_total[10m] offset 5m)",
 		"rate(reqs_total[5m] smoothed)", "sum(delta(temp[5m] anchored)) * 2", "changes(odd[10m] anchored)", "max_over_time(rate(reqs_total[2m] smoothed)[10m:1m])",
 		"temp smoothed", "sum by (job) (temp smoothed)", "abs(odd smoothed) * 2", "topk(2, temp smoothed)",
+		"sum by (job) (temp) / (sum by (job) (errs_total) + sum by (job) (temp))", "max(sum by (job) (rate(errs_total[5m]))) - min(sum by (job) (rate(errs_total[5m])))",
+		"sum(temp smoothed) or temp or sum(temp smoothed)", "temp unless (sum(temp) - sum(temp))",
 	} {
 		for limit := 1; limit < 1300; limit += 1 + r.IntN(25) {
 			opts := plainOpts()
@@ -91,6 +93,7 @@ func TestMemoryLimit(t *testing.T) {
 		"reqs_total", "sum by (job, instance) (rate(reqs_total[5m]))", "quantile by (job) (0.5, temp)",
 		"max_over_time(rate(reqs_total[5m])[10m:1m])", "sum by (job) (avg by (job, instance) (temp) * 2)", "reqs_total + 1",
 		"topk(2, temp)", "topk by (job) (1, sum by (job, instance) (temp))", "limitk(3, temp)", `count_values("v", temp > bool 1)`,
+		"sum by (job, instance) (temp) - sum by (job, instance) (temp)",
 	} {
 		least := int64(0) // that the query ran with
 		for limit := int64(64); limit < 1<<20; limit += limit / 8 {

@@ -173,6 +173,9 @@ func randomQuery(r *rand.Rand) (string, float64) {
 	if r.IntN(16) == 0 {
 		return anyScalar(r, func() string { return identicalQuery(r, r.IntN(3)) }, 2), 0
 	}
+	if r.IntN(16) == 0 {
+		return repeatedQuery(r), 0
+	}
 	if r.IntN(8) > 0 {
 		return identicalQuery(r, r.IntN(4)), 0
 	}
@@ -183,6 +186,18 @@ func randomQuery(r *rand.Rand) (string, float64) {
 	}
 	qs := anyWindow(r, plan.Compensated, arg)
 	return pick("", "", "min by (job) ", "max ", "abs", "-", "2 * ", "count by (instance) ", "sgn") + "(" + qs + ")", 1e-12
+}
+
+// repeatedQuery writes an expression that has an aggregation several times, mostly on the same
+// steps.
+func repeatedQuery(r *rand.Rand) string {
+	aggregation := func() string {
+		return oneOf(r, "sum by (job) (", "sum(", "max by (job, instance) (", "count by (job) (", "min by (instance) (", "avg by (job) (") +
+			identicalQuery(r, r.IntN(3)) + ")"
+	}
+	a, b := aggregation(), aggregation()
+	return strings.NewReplacer("A", a, "B", b).Replace(oneOf(r, "A / (A + B)", "A or B or A", "max(A) - min(A)", "A unless (A > B)",
+		"sum_over_time((A - A)[10m:1m]) or A", "sort(A) + on (job) group_right () A", "(B - B) * 0 + B", "abs(A) + A * scalar(A)"))
 }
 
 // anyParam is mostly one of the numbers, else a scalar that varies by step.

@@ -199,8 +199,8 @@ func simpleQuery(r *rand.Rand) string {
 	query := sel + mod
 	if r.IntN(3) == 0 {
 		query = pick("max_over_time", "min_over_time", "last_over_time", "first_over_time", "present_over_time", "absent_over_time", "rate", "sum_over_time", "delta", "mad_over_time", "ts_of_max_over_time",
-			"rate", "increase", "irate", "idelta", "changes", "resets") +
-			"(" + sel + pick("[1m]", "[90s]", "[5m]", "[10m15s]", "[17m]", "[40m]") + mod + ")"
+			"rate", "increase", "irate", "idelta", "changes", "resets", "avg_over_time") +
+			"(" + sel + pick("[1m]", "[90s]", "[5m]", "[10m]", "[10m15s]", "[17m]", "[40m]") + mod + ")"
 	}
 	for range 1 + r.IntN(2) {
 		if r.IntN(3) == 0 {

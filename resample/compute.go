@@ -109,6 +109,7 @@ type computing struct {
 	charged int64 // bytes for the states of a batch
 	looked  int   // groups that found has counted
 	full    int   // of these, those with a value
+	slab    slab  // that rows of groups are cut from
 }
 
 // item is a series of a batch. Its memory is used again for the next batch.

@@ -199,7 +199,7 @@ func (c *computing) finishGroup(group int, g *openGroup) (parts []finishing) {
 			continue
 		}
 		any = true
-		if c.make(rows, outputs, n) != nil {
+		if c.make(&c.slab, rows, outputs, n) != nil {
 			return nil // what failed shows in failed
 		}
 		if n < len(states) {

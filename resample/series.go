@@ -23,6 +23,7 @@ type worker struct {
 	block   aggregate.Runs // some of them
 	states  []aggregate.State
 	memory  aggregate.Memory // of states
+	slab    slab             // that rows of the result are cut from
 }
 
 // do decodes and aggregates the series of an item: its values become rows of the result if its
@@ -111,7 +112,7 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		}
 		any = true
 		n += len(runs)
-		if err := c.make(rows, s.outputs, len(runs)); err != nil {
+		if err := c.make(&w.slab, rows, s.outputs, len(runs)); err != nil {
 			return n, err
 		}
 		if len(runs) < c.Grid.N() {
@@ -137,9 +138,30 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	return n, nil
 }
 
+// slab is memory that values of the result are cut from: many series share an allocation, and the
+// slabs grow with the result.
+type slab struct {
+	rest []float64
+	last int // values of the last slab
+}
+
+// mostSlab is the number of values of a slab, at most, unless one piece is longer.
+const mostSlab = 32 << 10
+
+// cut returns n values that are 0.
+func (s *slab) cut(n int) []float64 {
+	if len(s.rest) < n {
+		s.last = max(n, min(2*s.last, mostSlab))
+		s.rest = make([]float64, s.last)
+	}
+	out := s.rest[:n:n]
+	s.rest = s.rest[n:]
+	return out
+}
+
 // make makes room for n values in some of the rows, which share their buckets. Those of all buckets
 // are there already.
-func (r *run) make(rows []Row, which []int, n int) error {
+func (r *run) make(s *slab, rows []Row, which []int, n int) error {
 	if err := r.hold(n * len(which)); err != nil {
 		return err
 	}
@@ -153,7 +175,7 @@ func (r *run) make(rows []Row, which []int, n int) error {
 	if n < r.Grid.N() {
 		buckets = make([]int32, n)
 	}
-	values := make([]float64, n*len(which))
+	values := s.cut(n * len(which))
 	for i, a := range which {
 		rows[a] = Row{buckets, values[i*n : (i+1)*n : (i+1)*n]}
 	}

@@ -1,5 +1,6 @@
 // Duckdb asks promwarp and DuckDB the same question over the same samples: for each series and five
-// minutes the count, sum, mean, min and max.
+// minutes the count, sum, mean, min and max. With -rivals it asks Prometheus and VictoriaMetrics,
+// too, which take a range query for each of the five, answered as JSON.
 //
 //	make bench-duckdb ARGS='-series 10000 -hours 24 -rounds 5'
 //
@@ -8,6 +9,8 @@
 // again, when it has them in memory as chunks. DuckDB has them as a table of its own in memory, sorted
 // by series and time, with a number for a series' labels, and makes a table of the answer. So promwarp's
 // time has the sending of the answer with all labels, and DuckDB's has not. Rows and totals are compared.
+// Beside the time it prints what a server took of its cores; where other work keeps these busy, only
+// that can be compared.
 package main
 
 import (
@@ -54,6 +57,7 @@ type totals struct {
 	Sum, Mean     float64 // of all rows
 	Min, Max      float64
 	Milliseconds  []float64
+	CPU           []float64 // ms of all cores
 	LoadedSeconds float64
 }
 
@@ -63,10 +67,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	hours := flags.Int("hours", 4, "hours of samples, four a minute")
 	rounds := flags.Int("rounds", 5, "how often each is asked")
 	threads := flags.Int("threads", runtime.NumCPU(), "DuckDB's threads")
+	rivals := flags.Bool("rivals", false, "ask Prometheus and VictoriaMetrics, too")
 	scripts := flags.String("scripts", "", "folder of ask.mjs, with @duckdb/node-api installed")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	http.DefaultTransport.(*http.Transport).DisableCompression = true // nobody is asked to compress answers
 	dir, err := os.MkdirTemp("", "promwarp-duckdb-")
 	if err != nil {
 		return err
@@ -92,11 +98,33 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%-40s %8.0f ms\n", "promwarp, first, from disk", ours.Milliseconds[0])
-	fmt.Fprintf(out, "%-40s %8.0f ms\n", "promwarp, again", median(ours.Milliseconds[1:]))
-	fmt.Fprintf(out, "%-40s %8.0f ms\n", "DuckDB, first", theirs.Milliseconds[0])
-	fmt.Fprintf(out, "%-40s %8.0f ms (loading and sorting: %.1f s)\n", "DuckDB, again", median(theirs.Milliseconds[1:]), theirs.LoadedSeconds)
-	return ours.compare(theirs)
+	say := func(name string, t *totals) {
+		fmt.Fprintf(out, "%-40s first %8.0f ms, again %8.0f ms, of cores %8.0f ms\n", name, t.Milliseconds[0], median(t.Milliseconds[1:]), median(t.CPU[1:]))
+	}
+	say("promwarp, first from disk", ours)
+	say("DuckDB", theirs)
+	fmt.Fprintf(out, "%-40s %.1f s\n", "DuckDB, loading and sorting", theirs.LoadedSeconds)
+	if err := ours.compare(theirs); err != nil || !*rivals {
+		return err
+	}
+	return askRivals(ctx, dir, o, *rounds, say)
+}
+
+// measure notes how long f took, and what p took of its cores meanwhile.
+func (t *totals) measure(p *peers.Process, f func() error) error {
+	before, err := p.CPU()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := f(); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	after, err := p.CPU()
+	t.Milliseconds = append(t.Milliseconds, float64(took.Microseconds())/1000)
+	t.CPU = append(t.CPU, float64((after - before).Milliseconds()))
+	return err
 }
 
 // sample is a row of DuckDB's table.
@@ -159,31 +187,31 @@ func askPromwarp(ctx context.Context, dir, blocks string, o dataset.Options, rou
 		"match[]": {`{__name__=~".+"}`}, "every": {"5m"}, "aggregates": {"count,sum,mean,min,max"}, "format": {"arrow"},
 		"start": {strconv.FormatInt(o.Start/1000-300, 10)}, "end": {strconv.FormatInt(o.End/1000, 10)},
 	}
-	t := &totals{}
+	var took totals
 	var buf bytes.Buffer
 	for range rounds + 1 {
-		began := time.Now()
-		resp, err := http.Get(p.URL + "/query?" + form.Encode())
+		err := took.measure(p, func() error {
+			resp, err := http.Get(p.URL + "/query?" + form.Encode())
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			buf.Reset()
+			_, err = buf.ReadFrom(resp.Body)
+			if err == nil && resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("promwarp answers %d: %.300s", resp.StatusCode, buf.Bytes())
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		buf.Reset()
-		_, err = buf.ReadFrom(resp.Body)
-		body := buf.Bytes()
-		took := time.Since(began)
-		_ = resp.Body.Close()
-		switch {
-		case err != nil:
-			return nil, err
-		case resp.StatusCode != http.StatusOK:
-			return nil, fmt.Errorf("promwarp answers %d: %.300s", resp.StatusCode, body)
-		}
-		milliseconds := append(t.Milliseconds, float64(took.Microseconds())/1000)
-		if t, err = sumUp(body); err != nil {
-			return nil, err
-		}
-		t.Milliseconds = milliseconds
 	}
+	t, err := sumUp(buf.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	t.Milliseconds, t.CPU = took.Milliseconds, took.CPU
 	return t, nil
 }
 

@@ -13,8 +13,8 @@ func StartPrometheus(ctx context.Context, program Program, dir string) (*Process
 }
 
 // StartReader starts a Prometheus that is configured by text, with its files in dir and its
-// samples in dir/data.
-func StartReader(ctx context.Context, program Program, dir, text string) (*Process, error) {
+// samples in dir/data, and with further flags.
+func StartReader(ctx context.Context, program Program, dir, text string, flags ...string) (*Process, error) {
 	config := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func StartReader(ctx context.Context, program Program, dir, text string) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, "Prometheus", addr, "/-/ready", program.Path,
+	flags = append(flags,
 		"--config.file="+config,
 		"--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--storage.tsdb.retention.time=10y",
@@ -32,4 +32,5 @@ func StartReader(ctx context.Context, program Program, dir, text string) (*Proce
 		"--storage.tsdb.max-block-duration=2h",
 		"--web.listen-address="+addr,
 		"--log.level=warn")
+	return start(ctx, "Prometheus", addr, "/-/ready", program.Path, flags...)
 }

@@ -36,7 +36,7 @@ var shapes = []string{
 
 // rules has a Prometheus without samples of its own evaluate fifty recording rules, reading
 // through the Prometheus behind promwarp and then through promwarp: as both are by default, with
-// rules evaluated as of 90 s ago, and with reads that share fetches.
+// rules evaluated as of 90 s ago, four at once, and with reads that share fetches or bring less.
 func rules(ctx context.Context, b *bench) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "groups:\n- name: fifty\n  interval: %s\n  rules:\n", ruleInterval)
@@ -57,28 +57,34 @@ func rules(ctx context.Context, b *bench) error {
 	for _, r := range []struct {
 		name       string
 		read, warp *peers.Process
+		path       string // below /api/v1/read
 		offset     string
+		flags      []string
 	}{
-		{"Prometheus", b.upstream, own, "0s"},
-		{"promwarp", own, own, "0s"},
-		{"promwarp, rule_query_offset 90s", own, own, "90s"},
-		{"promwarp, read-share-window 4s", sharing, sharing, "0s"},
+		{"Prometheus", b.upstream, own, "", "0s", nil},
+		{"promwarp", own, own, "", "0s", nil},
+		{"promwarp, four at once", own, own, "", "0s", []string{"--enable-feature=concurrent-rule-eval"}},
+		{"promwarp, /aggregate", own, own, "/aggregate", "0s", nil},
+		{"promwarp, rule_query_offset 90s", own, own, "", "90s", nil},
+		{"promwarp, read-share-window 4s", sharing, sharing, "", "0s", nil},
 	} {
 		b.promwarp = r.warp
-		if err := b.evaluateRules(ctx, r.name, r.read, strings.Replace(text.String(), "  rules:", "  query_offset: "+r.offset+"\n  rules:", 1)); err != nil {
+		text := strings.Replace(text.String(), "  rules:", "  query_offset: "+r.offset+"\n  rules:", 1)
+		reader, err := b.reader(ctx, r.read.URL+"/api/v1/read"+r.path, text, r.flags...)
+		if err != nil {
+			return err
+		}
+		err = b.evaluateRules(ctx, r.name, r.read, reader)
+		reader.Kill()
+		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
 	return nil
 }
 
-// evaluateRules has a new reader evaluate rules for some time, and says what that cost.
-func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process, rules string) error {
-	reader, err := b.reader(ctx, p.URL+"/api/v1/read", rules)
-	if err != nil {
-		return err
-	}
-	defer reader.Kill()
+// evaluateRules lets a reader of p evaluate rules for some time, and says what that cost.
+func (b *bench) evaluateRules(ctx context.Context, name string, p, reader *peers.Process) error {
 	if err := sleep(ctx, 2*ruleInterval); err != nil { // until all that is settled is fetched
 		return err
 	}
@@ -106,8 +112,8 @@ func (b *bench) evaluateRules(ctx context.Context, name string, p *peers.Process
 }
 
 // reader starts a Prometheus without samples that reads from url and evaluates rules, if there
-// are any.
-func (b *bench) reader(ctx context.Context, url, rules string) (*peers.Process, error) {
+// are any, with further flags.
+func (b *bench) reader(ctx context.Context, url, rules string, flags ...string) (*peers.Process, error) {
 	dir, err := os.MkdirTemp(b.dir, "reader-")
 	if err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func (b *bench) reader(ctx context.Context, url, rules string) (*peers.Process, 
 		}
 		config += fmt.Sprintf("rule_files: ['%s']\n", file)
 	}
-	return peers.StartReader(ctx, b.binary, dir, config)
+	return peers.StartReader(ctx, b.binary, dir, config, flags...)
 }
 
 // state is what the processes have done so far.

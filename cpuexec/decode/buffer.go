@@ -6,7 +6,8 @@
 // the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples are
 // those of Prometheus's iterators.
 //
-// Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2.
+// Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2, and what decodes
+// several chunks at once in decodeAtOnce.
 package decode
 
 import (
@@ -57,7 +58,7 @@ func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropS
 	last := int64(math.MinInt64)
 	for len(cs) > 0 {
 		k, from := c.several(cs), off
-		var found [lanes]outcome
+		var found [mostAtOnce]outcome
 		if k > 1 {
 			found = decodeAtOnce(s, cs[:k], c.Times[off:], c.Values[off:])
 		} else {

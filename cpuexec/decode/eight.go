@@ -11,10 +11,11 @@ import (
 // of a vector there are no such branches, and eight positions are waited for at once.
 
 const (
-	// lanes is the number of chunks that are decoded at once, at most.
-	lanes = 8
+	lanes = 8 // of a vector
+	// mostAtOnce is the number of chunks that are decoded at once, at most: lanes of two vectors.
+	mostAtOnce = 2 * lanes
 	// fewest is the number of chunks of one length from which on decoding them at once is faster.
-	fewest = 3
+	fewest = 4
 )
 
 // several is how many of the first chunks to decode at once. The time is that of the longest, so
@@ -23,7 +24,7 @@ const (
 func (c *Buffer) several(cs []selection.Chunk) int {
 	n, longest, samples := 0, 0, 0
 	if hasEight && !c.WantStarts {
-		for _, ch := range cs[:min(lanes, len(cs))] {
+		for _, ch := range cs[:min(mostAtOnce, len(cs))] {
 			if ch.Enc != chunkenc.EncXOR || ch.Len < uint32(ch.Samples)/2 {
 				break
 			}
@@ -43,8 +44,8 @@ type outcome struct {
 	err   error
 }
 
-// decodeAtOnce decodes XOR chunks of s, at most lanes, one behind the other into ts and vs.
-func decodeAtOnce(s *selection.Selection, cs []selection.Chunk, ts []int64, vs []float64) (out [lanes]outcome) {
+// decodeAtOnce decodes XOR chunks of s, at most mostAtOnce, one behind the other into ts and vs.
+func decodeAtOnce(s *selection.Selection, cs []selection.Chunk, ts []int64, vs []float64) (out [mostAtOnce]outcome) {
 	done, stale := decodeLanes(s, cs, ts, vs)
 	at := 0
 	for i, ch := range cs {

@@ -7,6 +7,6 @@ import "github.com/promwarp/promwarp/selection"
 // hasEight says that decodeLanes decodes nothing.
 const hasEight = false
 
-func decodeLanes(*selection.Selection, []selection.Chunk, []int64, []float64) (done, stale uint8) {
+func decodeLanes(*selection.Selection, []selection.Chunk, []int64, []float64) (done, stale uint16) {
 	return 0, 0
 }

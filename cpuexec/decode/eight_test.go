@@ -22,7 +22,7 @@ import (
 func hostile(t testing.TB, r *rand.Rand) *selection.Selection {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	for k := range 1 + r.Int64N(lanes) {
+	for k := range 1 + r.Int64N(mostAtOnce) {
 		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(300))
 		if r.IntN(2) == 0 { // as scraped: a counter, at times late
 			total := 0.0
@@ -82,7 +82,7 @@ func requireAtOnce(t testing.TB, s *selection.Selection) (good, bad, inLanes int
 	}
 	require.Equal(t, int64(behind), ts[n])
 	require.Equal(t, float64(behind), vs[n])
-	return good, bad, bits.OnesCount8(done)
+	return good, bad, bits.OnesCount16(done)
 }
 
 func TestDecodeAtOnce(t *testing.T) {
@@ -162,7 +162,7 @@ func FuzzDecodeAtOnce(f *testing.F) {
 func BenchmarkSeries(b *testing.B) {
 	for _, p := range patterns() {
 		chunks := p.chunks(b, chunkenc.EncXOR)
-		for _, each := range []int{1, 2, 3, 4, 8} {
+		for _, each := range []int{1, 2, 3, 4, 8, 12, 16} {
 			build := selection.NewBuilder(0)
 			for k, c := range chunks[:480] {
 				if k%each == 0 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 )
 
 // A quantile that is found among the few largest or smallest values has the bits that
@@ -31,7 +31,7 @@ func TestQuantileOf(t *testing.T) {
 		slices.Sort(sorted)
 		lower, upper, weight := position(q, len(vs))
 		want := between(sorted[lower], sorted[upper], weight)
-		require.Equal(t, math.Float64bits(want), math.Float64bits(innerQuantile(q, vs)), "%g of %v", q, vs)
+		exacttest.RequireSame(t, []float64{want}, []float64{innerQuantile(q, vs)}, fmt.Sprint(q, " of ", vs))
 	}
 }
 

@@ -10,7 +10,7 @@
 // Whatever does not say enough gets all.
 //
 // Start with Reducer.Thin; grid.go is what hints mean, seen.go which samples a function sees,
-// aggregate.go which aggregations have a form that the reader's own leaves as it is.
+// ongrid.go which of them are sent at the ends of windows, aggregate.go which aggregations have a form that the reader's own leaves as it is.
 package reduce
 
 import (

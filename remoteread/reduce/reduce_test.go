@@ -125,6 +125,36 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// TestOnGrid: of a range that lies between two evaluations, a reader without other samples gets one
+// at the evaluation, with the value of all.
+func TestOnGrid(t *testing.T) {
+	sel := twoJobs(t)
+	for function, first := range map[string]float64{"max_over_time": 600_000, "min_over_time": 315_000, "last_over_time": 600_000, "sum_over_time": 20 * 457_500, "avg_over_time": 457_500} {
+		q := sumByJob()
+		q.Hints.Func, q.Hints.Range = function, 5*minute
+		r, _ := newReducer(1e6)
+		got, release, err := r.Aggregate(t.Context(), q, sel)
+		require.NoError(t, err)
+		defer release()
+		require.Equal(t, 4, got.NumSeries(), function)
+		require.Equal(t, int64(4*5), got.NumSamples(), function)
+		it := got.Decode(0, got.Chunks(0), q.MinT, q.MaxT, nil)
+		for at := 10 * minute; at <= 50*minute; at += 10 * minute {
+			require.Equal(t, chunkenc.ValFloat, it.Next(), function)
+			when, v := it.At()
+			require.Equal(t, at, when, function)
+			if at == 10*minute {
+				require.Equal(t, first, v, function)
+			}
+		}
+		q.Reader.Minor = 4
+		got, release, err = r.Aggregate(t.Context(), q, sel)
+		require.NoError(t, err)
+		defer release()
+		require.Equal(t, function == "sum_over_time" || function == "avg_over_time", got == sel, "%s of another release", function)
+	}
+}
+
 // spoiling is an engine whose values are gone once their query is closed.
 type spoiling struct{ promql.QueryEngine }
 
@@ -204,6 +234,8 @@ func FuzzAggregate(f *testing.F) {
 	f.Add(10*minute, 50*minute, 10*minute, int64(0), "sum", "job", true)
 	f.Add(int64(-farthest), int64(farthest), int64(farthest-1), int64(0), "count", "__name__", false)
 	f.Add(-5*minute+1, hour, int64(1), int64(1), "max_over_time", "", false)
+	f.Add(-hour, 2*hour, int64(1), hour, "rate", "", false)
+	f.Add(9*minute+1, 50*minute, minute, minute, "avg_over_time", "", false)
 	f.Add(10*minute, 10*minute+5*minute-1, int64(0), int64(0), "avg", "\xff", true)
 	f.Fuzz(func(t *testing.T, start, end, step, width int64, function, group string, by bool) {
 		q := sumByJob()

@@ -15,6 +15,8 @@ const (
 	earliest            // the first one
 	largest             // the first of the largest ones
 	smallest            // the first of the smallest ones
+	total               // the sum of all
+	mean                // their mean
 	lastTwo             // the last two
 	ends                // the first and the last one, and, seldom, how many there are
 	counter             // the same, and where values fall
@@ -23,7 +25,10 @@ const (
 )
 
 // byValue reports whether values decide what is seen.
-func (f function) byValue() bool { return f.extreme() || f >= counter }
+func (f function) byValue() bool { return f.extreme() || f.added() || f >= counter }
+
+// added reports whether what is seen is made of all samples.
+func (f function) added() bool { return f == total || f == mean }
 
 // extreme reports whether one value is seen, which others decide about.
 func (f function) extreme() bool { return f == largest || f == smallest }
@@ -61,11 +66,13 @@ var overTime = map[string]function{
 
 // aloneOverTime are those that do so where a reader has no other samples of the series.
 var aloneOverTime = map[string]function{
-	"delta":    ends,
-	"rate":     counter,
-	"increase": counter,
-	"resets":   falling,
-	"changes":  changing,
+	"delta":         ends,
+	"rate":          counter,
+	"increase":      counter,
+	"resets":        falling,
+	"changes":       changing,
+	"sum_over_time": total,
+	"avg_over_time": mean,
 }
 
 // marker notes which samples of a series some evaluation sees.
@@ -74,6 +81,7 @@ type marker struct {
 	function
 	before, after, stack []int  // scratch memory of neighbours
 	seen                 []bool // of each sample, where a window sees several
+	whole                int    // up to which index a window has seen all of its samples
 }
 
 // mark appends to kept the indices of those samples of ts and vs that are seen by an evaluation
@@ -86,7 +94,7 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 	if m.extreme() && m.width > m.step && m.steps() > 1 {
 		return m.overlapping(kept, ts, vs)
 	}
-	m.seen = m.seen[:0]
+	m.seen, m.whole = m.seen[:0], 0
 	if m.function >= lastTwo {
 		m.seen = slices.Grow(m.seen, len(ts))[:len(ts)]
 		clear(m.seen)
@@ -129,19 +137,41 @@ func (m *marker) mark(kept []int, ts []int64, vs []float64) []int {
 		}
 		at = next
 	}
+	return m.collect(kept, ts)
+}
+
+// wide is from which difference of two distances between samples, in ms, a chunk takes 68 bits
+// for a time, and not 24.
+const wide = 1 << 19
+
+// collect appends to kept what several windows see. Where a distance is wide, as it is once or
+// twice a step, and its halves are not, it keeps one more sample in between.
+func (m *marker) collect(kept []int, ts []int64) []int {
+	last, distance := -1, int64(0)
 	for i, seen := range m.seen {
-		if seen {
-			kept = append(kept, i)
+		if !seen {
+			continue
 		}
+		if last >= 0 {
+			before := distance
+			distance = ts[i] - ts[last]
+			middle := beyond(ts, last, ts[last]+distance/2)
+			if distance-before >= wide && distance/2-before < wide && middle < i {
+				kept = append(kept, middle)
+				distance = ts[i] - ts[middle]
+			}
+		}
+		kept = append(kept, i)
+		last = i
 	}
 	return kept
 }
 
 // seeEnds notes what the window at a time sees, which has the samples from lo to hi, the end
-// excluded. From its first and last sample a rate is extrapolated to its own ends if these are no
-// farther than 1.1 times the mean distance of samples. It then is whoever is missing in between,
-// as that makes the mean distance larger. Otherwise the mean distance is seen, and with it how many
-// samples there are.
+// excluded. A rate is extrapolated from the first and the last sample to the ends of the window if
+// these are nearer than 1.1 times the mean distance of samples. Without those in between the mean
+// distance is larger, so the ends remain near. Where one is not near the mean distance is seen,
+// and with it how many samples there are.
 func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
 	const near = 1.05 // and not 1.1, for rounding
 	start := at - m.width
@@ -153,9 +183,10 @@ func (m *marker) seeEnds(ts []int64, lo, hi int, at int64) {
 		m.seen[lo], m.seen[hi-1] = true, true
 		return
 	}
-	for i := lo; i < hi; i++ {
+	for i := max(lo, m.whole); i < hi; i++ {
 		m.seen[i] = true
 	}
+	m.whole = hi
 }
 
 // best returns the index of the sample that is seen of those from lo to hi, the end excluded.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/promwarp/promwarp/selection/encoding"
 )
 
 // saw returns the index of the sample that f sees of those in a window, in Prometheus's words.
@@ -157,4 +159,31 @@ func TestMarkCounter(t *testing.T) {
 	}
 	require.Equal(t, []string{"15m3s", "19m48s", "25m3s", "26m48s", "27m3s", "29m48s"}, kept[:6])
 	require.Len(t, kept, 6+17)
+}
+
+// TestMarkBetween: a sample more between two far ones takes fewer bytes than none.
+func TestMarkBetween(t *testing.T) {
+	m := marker{asked: asked{grid: grid{first: 2 * hour, last: 20 * hour, step: 10 * minute}, width: hour}, function: counter}
+	var ts []int64
+	var vs []float64
+	for at := int64(0); at < 20*hour; at += 15 * second {
+		ts, vs = append(ts, at+3*second), append(vs, float64(at/1000*7919%1009+at))
+	}
+	size := func(kept []int) int {
+		var times []int64
+		var values []float64
+		for _, k := range kept {
+			times, values = append(times, ts[k]), append(values, vs[k])
+		}
+		return len(encoding.AppendTightXOR(nil, times, values))
+	}
+	kept := m.mark(nil, ts, vs)
+	var seen []int
+	for i, s := range m.seen {
+		if s {
+			seen = append(seen, i)
+		}
+	}
+	require.Less(t, len(seen), len(kept))
+	require.Less(t, 10*size(kept), 9*size(seen), "%d bytes of %d samples, %d of %d", size(kept), len(kept), size(seen), len(seen))
 }

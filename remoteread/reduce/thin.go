@@ -23,22 +23,18 @@ func (r *Reducer) thin(ctx context.Context, q serve.Query, sel *selection.Select
 	if why != "" {
 		return sel, why, nil
 	}
-	f := latest
-	if q.Hints.Range != 0 {
-		f = overTime[q.Hints.Func]
-		if f == everything && alone && !cut(q) {
-			f = aloneOverTime[q.Hints.Func]
-		}
-	}
+	f, onGrid := a.choose(q, alone)
 	switch {
-	case f == everything && (fewest*a.width > a.step || a.steps() == 1), f >= lastTwo && crowded(q, sel, f.perWindow()*a.steps()):
+	case f == everything && (fewest*a.width > a.step || a.steps() == 1), (f >= lastTwo || f.added()) && crowded(q, sel, f.perWindow()*a.steps()):
 		return sel, mostSamples, nil
 	case decode.HasStarts(sel):
 		return sel, startTimestamps, nil
 	case joined(sel.Series(), q.External):
 		return sel, withExternal, nil // whose value counts at a time of both, all chunks decide
 	}
-	out, err := r.thinner(q, sel, a, f).run(ctx, lease)
+	t := r.thinner(q, sel, a, f)
+	t.onGrid = onGrid
+	out, err := t.run(ctx, lease)
 	if errors.As(err, new(*selection.CorruptError)) {
 		sel.Discard()
 	}
@@ -60,15 +56,13 @@ func crowded(q serve.Query, sel *selection.Selection, seen int64) bool {
 	return fewest*seen*series > n
 }
 
-// cut reports whether the reader drops what is sent of times for which it has samples itself.
-func cut(q serve.Query) bool { return q.Start > q.Hints.Start || q.End < q.Hints.End }
-
 // thinner thins the series of a selection.
 type thinner struct {
 	q   serve.Query
 	sel *selection.Selection
 	asked
 	function
+	onGrid  bool        // whether samples are sent at the ends of their windows
 	columns *column.Set // or nil
 	tick    int64       // of its clock
 }
@@ -192,15 +186,23 @@ func (t *thinner) samples(w *worker, ts []int64, in *column.Samples, parts []par
 	if t.byValue() {
 		before, behind = in.Values[lo:cut], in.Values[cut:hi]
 	}
+	w.times, w.values = w.times[:0], w.values[:0]
+	if t.added() {
+		w.add(ts[lo:hi], in.Values[lo:hi])
+		return w.encode(parts, w.times, w.values)
+	}
 	w.kept = w.mark(w.kept[:0], ts[lo:cut], before)
 	n := len(w.kept)
 	w.kept = w.mark(w.kept, ts[cut:hi], behind)
-	w.times, w.values = w.times[:0], w.values[:0]
 	for i, k := range w.kept {
 		if k += lo; i >= n {
 			k += cut - lo
 		}
-		w.times, w.values = append(w.times, ts[k]), append(w.values, valueOf(in, k))
+		at := ts[k]
+		if t.onGrid {
+			at = t.grid.after(at)
+		}
+		w.times, w.values = append(w.times, at), append(w.values, valueOf(in, k))
 	}
 	return w.encode(parts, w.times, w.values)
 }

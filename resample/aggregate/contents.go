@@ -47,6 +47,7 @@ type Memory struct {
 	times  []int64
 	own    []float64
 	run    Samples // that a state is made of
+	eight  eight
 }
 
 // Make returns the states of runs, in the memory of states. They refer to m.
@@ -68,7 +69,7 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 	for k := 0; k < n; k += lanes {
 		end, made := min(k+lanes, n), uint8(0)
 		if c.Parts&visited != 0 {
-			made = eightOf(c.Parts, states[k:end], in.Values, in.Runs[k:end])
+			made = m.eight.of(c.Parts, states[k:end], in.Values, in.Runs[k:end])
 		}
 		for i := k; i < end; i++ {
 			rest := c.Parts &^ (Count | Ends | Values | Times)
@@ -116,7 +117,8 @@ func (c *Contents) ofAll(states []State, in *Runs) {
 	}
 	if c.Parts&Ends != 0 {
 		for k, run := range in.Runs {
-			states[k].setEnds(in.Times[run.First:run.End], in.Values[run.First:run.End])
+			s, first, last := &states[k], run.First, run.End-1
+			s.First, s.FirstAt, s.Last, s.LastAt = in.Values[first], in.Times[first], in.Values[last], in.Times[last]
 		}
 	}
 }

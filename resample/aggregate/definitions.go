@@ -32,84 +32,98 @@ type Definition struct {
 var Definitions = []*Definition{
 	{Name: "count", Reads: Count, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = float64(in[i].N)
 			}
 		}},
 	{Name: "sum", Reads: Sum, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].total()
 			}
 		}},
 	{Name: "mean", Aliases: []string{"avg", "average"}, Reads: Mean, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Mean
 			}
 		}},
 	{Name: "min", Reads: Extremes, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Min
 			}
 		}},
 	{Name: "max", Reads: Extremes, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Max
 			}
 		}},
 	{Name: "range", Aliases: []string{"spread"}, Reads: Extremes,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Max - in[i].Min
 			}
 		}},
 	{Name: "std", Aliases: []string{"stddev", "stddev_pop", "stdev"}, Reads: Squares | Count, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = math.Sqrt(in[i].Squares / float64(in[i].N))
 			}
 		}},
 	{Name: "var", Aliases: []string{"stdvar", "variance", "var_pop"}, Reads: Squares | Count, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Squares / float64(in[i].N)
 			}
 		}},
 	{Name: "first", Aliases: []string{"first_value"}, Reads: Ends,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].First
 			}
 		}},
 	{Name: "last", Aliases: []string{"last_value"}, Reads: Ends,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].Last
 			}
 		}},
 	{Name: "time_weighted_mean", Aliases: []string{"time_weighted_average", "twa"}, Reads: Weighted,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].weightedMean()
 			}
 		}},
 	{Name: "median", Reads: Values, Reaggregates: true,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = exact.SortedQuantile(0.5, in[i].order())
 			}
 		}},
 	{Name: "pct", Reads: Values, Quantile: true,
 		Results: func(in []State, q float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = exact.SortedQuantile(q, in[i].order())
 			}
 		}},
 	{Name: "nunique", Aliases: []string{"n_unique", "count_distinct"}, Reads: Values,
 		Results: func(in []State, _ float64, out []float64) {
+			out = out[:len(in)]
 			for i := range in {
 				out[i] = in[i].distinct()
 			}

@@ -29,11 +29,12 @@ func sumEight(values *float64, runs *bucket.Run, e *eight)
 //go:noescape
 func visitEight(values *float64, runs *bucket.Run, e *eight)
 
-// eightOf makes the parts Sum, Mean, Extremes and Squares of up to eight runs, as far as parts has
+// of makes the parts Sum, Mean, Extremes and Squares of up to eight runs, as far as parts has
 // them. It returns the runs whose states have them, a bit a run.
-func eightOf(parts Parts, states []State, values []float64, runs []bucket.Run) uint8 {
-	var e eight
+func (e *eight) of(parts Parts, states []State, values []float64, runs []bucket.Run) uint8 {
+	states = states[:min(len(states), lanes)] // so that no index is checked
 	all := 0
+	e.most = 0
 	for _, run := range runs {
 		n := int(run.End - run.First)
 		e.most, all = max(e.most, n), all+n
@@ -43,14 +44,14 @@ func eightOf(parts Parts, states []State, values []float64, runs []bucket.Run) u
 		return 0
 	}
 	if parts&visited == Sum {
-		sumEight(&values[0], &runs[0], &e)
+		sumEight(&values[0], &runs[0], e)
 		for i := range states {
 			s := &states[i]
 			s.Sum, s.C, s.Mean = e.sum[i], e.c[i], e.mean[i]
 		}
 		return e.finite
 	}
-	visitEight(&values[0], &runs[0], &e)
+	visitEight(&values[0], &runs[0], e)
 	for i := range states {
 		s := &states[i]
 		s.Sum, s.C, s.Mean = e.sum[i], e.c[i], e.mean[i]

@@ -4,7 +4,7 @@ import "github.com/prometheus/prometheus/util/kahansum"
 
 // This file is the loops over a run's values. Each part has one of its own; visit makes several
 // parts at once, with the same bits, for little more than the time of one: the sum's additions
-// wait for each other, and the others fill that time. eightOf does so for eight runs at once.
+// wait for each other, and the others fill that time. eight.of does so for eight runs at once.
 
 // lanes is the number of runs that are visited at once, at most.
 const lanes = 8

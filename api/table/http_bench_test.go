@@ -1,0 +1,68 @@
+package table
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/encode"
+)
+
+// BenchmarkHTTP sends an answer of a million points over HTTP within the machine, in each format
+// and layout, and then the same bytes as they are: what sending alone takes. cpu-ms is time of all
+// cores, of both ends.
+func BenchmarkHTTP(b *testing.B) {
+	m := matrix()
+	bench := func(name string, write func(io.Writer) error) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = write(w) }))
+		defer server.Close()
+		var buf bytes.Buffer
+		ask := func() {
+			resp, err := http.Get(server.URL)
+			require.NoError(b, err)
+			buf.Reset()
+			_, err = buf.ReadFrom(resp.Body)
+			require.NoError(b, err)
+			require.NoError(b, resp.Body.Close())
+		}
+		ask()
+		b.Run(name, func(b *testing.B) {
+			began := cpuMillis(b)
+			for b.Loop() {
+				ask()
+			}
+			b.ReportMetric((cpuMillis(b)-began)/float64(b.N), "cpu-ms")
+			b.ReportMetric(float64(buf.Len())/1e6, "MB")
+		})
+	}
+	both := func(name string, write func(io.Writer) error) {
+		bench(name, write)
+		var all bytes.Buffer
+		require.NoError(b, write(&all))
+		bench(name+", bytes alone", func(w io.Writer) error { _, err := w.Write(all.Bytes()); return err })
+	}
+	both("json", func(w io.Writer) error {
+		a, err := encode.New(&v1.Response{Status: "success", Data: &v1.QueryData{ResultType: m.Type(), Result: m}})
+		if err == nil {
+			_, err = a.WriteTo(w)
+		}
+		return err
+	})
+	for _, wide := range []bool{false, true} {
+		name := map[bool]string{false: "arrow", true: "arrow, wide"}[wide]
+		both(name, func(w io.Writer) error { return tableTo(w, m, Formats[3], wide) })
+	}
+}
+
+// cpuMillis is the time in ms that the process has had cores.
+func cpuMillis(b *testing.B) float64 {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+}
