@@ -202,6 +202,9 @@ func (s *selected) onCores() (err error) {
 		KeepStale: s.w.Func.Instant, TakePacked: window.TakesPacked(s.w.Func),
 	}
 	q.Mint, q.Maxt = s.w.Reads(r.job.Grid)
+	if q.Width, _ = s.w.Reach(); s.w.Scan.Fixed == nil {
+		q.Every = r.job.Grid.Interval
+	}
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}

@@ -13,6 +13,7 @@ type Reader struct {
 	buf    decode.Buffer
 	joined []float64     // values of a column and those after it
 	starts decode.Starts // of a column and the samples behind it
+	needed []selection.Chunk
 	Stats  decode.Stats
 }
 
@@ -22,6 +23,10 @@ type Request struct {
 	Tick       int64 // of the set's clock
 	Sel        *selection.Selection
 	Mint, Maxt int64 // ms, both included
+	// Width and Every say that only so many ms from Mint on are looked at, and as many from each
+	// further Every ms on. Of chunks that lie between, samples may be missing. An Every of 0 is
+	// for all between Mint and Maxt.
+	Width, Every int64
 	// KeepStale leaves the stale markers among the samples.
 	KeepStale bool
 	// TakePacked leaves packed values as they are.
@@ -35,7 +40,7 @@ func (s *Reader) Reset(wantStarts bool) { s.Stats, s.buf.WantStarts = decode.Sta
 // after. They come from decoded columns as far as such are retained. The caller must release
 // them.
 func (s *Reader) Load(q *Request, i int) (Samples, error) {
-	h, sel, dropStale := q.Set, q.Sel, !q.KeepStale
+	h, sel := q.Set, q.Sel
 	cs := sel.Overlapping(i, q.Mint, q.Maxt)
 	if len(cs) == 0 {
 		return Samples{}, nil
@@ -46,7 +51,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	}
 	e, before := h.use(sel.Memo(i), q.Tick)
 	if e == nil || stays == 0 {
-		return s.decode(sel, i, cs, dropStale)
+		return s.decode(q, i, cs)
 	}
 	cols, known := e.cols.Load(), 0
 	if cols != nil && s.buf.WantStarts && !cols.starts {
@@ -60,7 +65,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 			return Samples{}, err
 		}
 		if cols = e.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.starts {
-			return s.decode(sel, i, cs, dropStale)
+			return s.decode(q, i, cs)
 		}
 	} else {
 		s.Stats.Retained += CountSamples(cs[:stays])
@@ -74,7 +79,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		return in, nil
 	}
 	// The newest chunks are others at every look.
-	tail, err := s.decode(sel, i, cs[stays:], dropStale)
+	tail, err := s.decode(q, i, cs[stays:])
 	if err != nil {
 		return Samples{}, err
 	}
@@ -137,10 +142,25 @@ func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 	return err
 }
 
-// decode decodes chunks of series i.
-func (s *Reader) decode(sel *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Samples, error) {
+// decode decodes those of the chunks of series i that q looks at.
+func (s *Reader) decode(q *Request, i int, cs []selection.Chunk) (Samples, error) {
 	s.buf.Reset()
-	return s.more(sel, i, cs, dropStale)
+	if q.Every > q.Width {
+		s.needed = s.needed[:0]
+		for _, c := range cs {
+			if q.looksAt(c) {
+				s.needed = append(s.needed, c)
+			}
+		}
+		cs = s.needed
+	}
+	return s.more(q.Sel, i, cs, !q.KeepStale)
+}
+
+// looksAt reports whether q looks at samples of c, which lies between its ends.
+func (q *Request) looksAt(c selection.Chunk) bool {
+	from := q.Mint + max(0, (min(c.MaxT, q.Maxt)-q.Mint)/q.Every*q.Every) // the last that begins before c ends
+	return c.MinT < from+q.Width
 }
 
 // more decodes chunks behind what is in the buffer.
