@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -100,7 +101,7 @@ type metricQuerier struct {
 // SelectChunks implements selection.Querier. Selectors name a metric and no more.
 func (q metricQuerier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
 	for _, m := range ms {
-		if m.Name == labels.MetricName && q.of[m.Value] != nil {
+		if m.Name == model.MetricNameLabel && q.of[m.Value] != nil {
 			return q.of[m.Value], nil, nil
 		}
 	}

@@ -23,11 +23,11 @@ func Difference(prometheus, promwarp *client.Answer) error {
 	}
 	want, err := prometheus.Value()
 	if err != nil {
-		return fmt.Errorf("Prometheus: %w", err)
+		return fmt.Errorf("of Prometheus: %w", err)
 	}
 	got, err := promwarp.Value()
 	if err != nil {
-		return fmt.Errorf("promwarp: %w", err)
+		return fmt.Errorf("of promwarp: %w", err)
 	}
 	if want.Type() != got.Type() {
 		return fmt.Errorf("promwarp has a %s, Prometheus a %s", got.Type(), want.Type())
