@@ -177,6 +177,7 @@ func TestGPUConcurrently(t *testing.T) {
 // Prometheus's error while the device works for it or for another, and the device
 // goes on.
 func TestGPUCancelSoon(t *testing.T) {
+	cudatest.Control(t) // a GPU is done before the deadline
 	gpus, reg := testGPUs(t)
 	sel := heavy(t, 3000, 240)
 	q := queryable{select_: func() (*selection.Selection, error) { return sel, nil }}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/plan"
@@ -14,8 +15,11 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (pla
 	}
 	if f.Name == "histogram_quantiles" {
 		h.Label = e.Args[1].(*parser.StringLiteral).Val
-		if h.Label == "" {
+		switch h.Label {
+		case "":
 			return nil, "a label without a name is for Prometheus's engine to complain of"
+		case model.MetricNameLabel: // which that engine drops behind some functions over a subquery, and behind others not
+			return nil, "histogram_quantiles that writes the name of the metric is not on an executor yet"
 		}
 		for _, a := range e.Args[2:] {
 			c, ok := w.constant(a)
