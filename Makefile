@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -95,7 +95,7 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 		done; \
 	done
 
-deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, the chart, packages
+deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
 	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg; } || \
 		{ echo "units and packages are checked by systemd-analyze and dpkg-deb, which are not both here: install systemd and dpkg"; exit 1; }
 	cd deploy && $(TEST) ./...
@@ -105,6 +105,9 @@ check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs no
 	npm install --prefix $(BUILD)/grafana --no-audit --no-fund --ignore-scripts
 	cat deploy/mixin/schema/dashboard.ts deploy/mixin/rendered/promwarp.json > $(BUILD)/grafana/dashboard.ts
 	cd $(BUILD)/grafana && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler dashboard.ts
+
+check-chart:    ## render the Helm chart and hold it against Kubernetes's types, which take minutes to compile once
+	cd deploy && $(GO) vet -tags chart ./helm && $(GO) test -count=1 -tags chart ./helm
 
 release:        ## build a release into .build/release: archives, Debian packages, chart, mixin, what they are made of, checksums; ARGS=-platforms=linux/amd64
 	cd deploy && $(GO) run ./release -out $(CURDIR)/$(BUILD)/release $(ARGS)

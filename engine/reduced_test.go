@@ -106,7 +106,8 @@ func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answ
 			if again < 40 {
 				continue
 			}
-			if !differs {
+			// Quantiles of classic histograms come in a map's order, so sums of many have many last bits.
+			if !differs && !(strings.Contains(ask.query, "histogram_") && near(got, want, 1e-14, 0)) {
 				require.Equal(t, want, got, "%s of %s", ask, path)
 			}
 			r.undecided++
