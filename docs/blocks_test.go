@@ -45,8 +45,8 @@ func TestBlocks(t *testing.T) {
 			assert(t, err == nil, "%s:%d: %v in:\n%s", file, b.Line, err, b.Text)
 		}
 	}
-	require.Greater(t, found[markdown.Shell], 15)
-	require.Greater(t, found[markdown.YAML], 5)
+	require.Greater(t, found[markdown.Shell], 20)
+	require.Greater(t, found[markdown.YAML], 10)
 	require.Positive(t, found[markdown.JSON])
 	require.Positive(t, found[markdown.PromQL])
 }

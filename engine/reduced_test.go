@@ -103,11 +103,10 @@ func (r *readers) requireSame(t *testing.T, ask question, paths ...string) (answ
 				break
 			}
 			differs = differs || !alike(o, want, ask)
-			if again < 40 {
+			if again < 40 || !differs && again < 1000 { // of a map's orders few may yield these last bits
 				continue
 			}
-			// Quantiles of classic histograms come in a map's order, so sums of many have many last bits.
-			if !differs && !(strings.Contains(ask.query, "histogram_") && near(got, want, 1e-14, 0)) {
+			if !differs {
 				require.Equal(t, want, got, "%s of %s", ask, path)
 			}
 			r.undecided++
