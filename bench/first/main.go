@@ -17,7 +17,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -229,18 +228,12 @@ func (b *bench) explain(ctx context.Context) error {
 	form := b.form(queries[0])
 	form.Set("analyze", "true")
 	form.Set("format", "text")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL+"/explain?"+form.Encode(), nil)
+	text, err := peers.Get(ctx, p.URL+"/explain?"+form.Encode())
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	fmt.Fprintln(b.out)
-	_, err = io.Copy(b.out, resp.Body)
-	return err
+	fmt.Fprintf(b.out, "\n%s", text)
+	return nil
 }
 
 func times(costs []cost) report.Timing {
