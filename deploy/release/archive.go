@@ -17,7 +17,7 @@ type file struct {
 	mode int64
 }
 
-// archive writes a compressed archive of files below one folder, in their order.
+// archive writes a compressed archive of files below one folder, in the order given.
 func (r *Release) archive(name, folder string, files []file) (err error) {
 	out, err := os.Create(filepath.Join(r.Out, name))
 	if err != nil {

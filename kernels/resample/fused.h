@@ -31,8 +31,8 @@ struct FusedRunsJob : OwnedChunks {
   DEVICE u32 begun(i64 t) const { return buckets.begun(t); }
 };
 
-// Takes the samples of a chunk in their order and counts the runs of the buckets from k on and before
-// `upto`. R is as for walk_runs in walk.h.
+// Takes the samples of a chunk from the first to the last and counts the runs of the buckets from k
+// on and before `upto`. R is as for walk_runs in walk.h.
 template <class R>
 struct FusedRuns {
   const FusedRunsJob& job;

@@ -27,7 +27,7 @@ func TestConfigurationPage(t *testing.T) {
 	require.Equal(t, want, string(have), "docs/configuration.md is stale: go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update")
 }
 
-// sections are the titles of the page by the first word of flags, in their order. Flags with
+// sections are the titles of the page by the first word of flags, in the page's order. Flags with
 // another first word come last, below it.
 var sections = []struct{ word, title string }{
 	{"config", "The file"}, {"upstream", "What is read from"}, {"tsdb", "A data directory instead"}, {"query", "Queries"},
