@@ -36,11 +36,15 @@ const (
 	GroupRankKernel
 	GroupResultKernel
 	AddSquaresKernel
+	CountKeysKernel
 	CountUniqsKernel
+	FusedKeysKernel
+	FusedKeysMixedKernel
 	FusedRunsKernel
 	FusedRunsMixedKernel
 	GroupDistinctKernel
 	GroupOrderKernel
+	GroupOrderFewKernel
 	MergeRunsKernel
 	OrderKeysKernel
 	RunOrderKernel
@@ -90,11 +94,15 @@ var names = [numKernels]string{
 	GroupRankKernel:              "group_rank",
 	GroupResultKernel:            "group_result",
 	AddSquaresKernel:             "add_squares",
+	CountKeysKernel:              "count_keys",
 	CountUniqsKernel:             "count_uniqs",
+	FusedKeysKernel:              "fused_keys",
+	FusedKeysMixedKernel:         "fused_keys_mixed",
 	FusedRunsKernel:              "fused_runs",
 	FusedRunsMixedKernel:         "fused_runs_mixed",
 	GroupDistinctKernel:          "group_distinct",
 	GroupOrderKernel:             "group_order",
+	GroupOrderFewKernel:          "group_order_few",
 	MergeRunsKernel:              "merge_runs",
 	OrderKeysKernel:              "order_keys",
 	RunOrderKernel:               "run_order",
@@ -123,7 +131,7 @@ var (
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
 	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{AddSquaresKernel, CountUniqsKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupDistinctKernel, GroupOrderKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
+	Resample = []Kernel{AddSquaresKernel, CountKeysKernel, CountUniqsKernel, FusedKeysKernel, FusedKeysMixedKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupDistinctKernel, GroupOrderKernel, GroupOrderFewKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
 	Custom   = []Kernel{CustomFusedKernel, CustomFusedMixedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
 	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
@@ -556,6 +564,23 @@ type RunsParameters struct {
 	Since       int64
 }
 
+// CountKeys has the parameters of the kernel count_keys: see kernels/resample/count_keys.cu.
+type CountKeys struct {
+	RunsParameters
+	Parts  uint32
+	N      cuda.Pointer // u32*
+	Fields cuda.Pointer // double*
+	Cells  uint64
+	Points cuda.Pointer // u32*
+	Keys   cuda.Pointer // u64*
+	Begins cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *CountKeys) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(CountKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Keys), uint64(p.Begins))
+}
+
 // CountUniqs has the parameters of the kernel count_uniqs: see kernels/resample/count_uniqs.cu.
 type CountUniqs struct {
 	RunsParameters
@@ -593,6 +618,32 @@ type FusedRunsParameters struct {
 	Fields     cuda.Pointer // double*
 	Cells      uint64
 	Points     cuda.Pointer // u32*
+}
+
+// FusedKeys has the parameters of the kernel fused_keys: see kernels/resample/fused_keys.cu.
+type FusedKeys struct {
+	FusedRunsParameters
+	Rows   cuda.Pointer // const u64*
+	Keys   cuda.Pointer // u64*
+	Begins cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedKeys) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
+}
+
+// FusedKeysMixed has the parameters of the kernel fused_keys_mixed: see kernels/resample/fused_keys_mixed.cu.
+type FusedKeysMixed struct {
+	FusedRunsParameters
+	Rows   cuda.Pointer // const u64*
+	Keys   cuda.Pointer // u64*
+	Begins cuda.Pointer // u32*
+}
+
+// Launch puts the kernel on a queue.
+func (p *FusedKeysMixed) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(FusedKeysMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
 }
 
 // FusedRuns has the parameters of the kernel fused_runs: see kernels/resample/fused_runs.cu.
@@ -634,8 +685,8 @@ func (p *GroupDistinct) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(GroupDistinctKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.GroupN), uint64(p.Out))
 }
 
-// GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
-type GroupOrder struct {
+// GroupOrderParameters are those that several kernels have.
+type GroupOrderParameters struct {
 	N          cuda.Pointer // const u32*
 	Begins     cuda.Pointer // const u32*
 	Keys       cuda.Pointer // const u64*
@@ -650,9 +701,24 @@ type GroupOrder struct {
 	Out        cuda.Pointer // double*
 }
 
+// GroupOrder has the parameters of the kernel group_order: see kernels/resample/group_order.cu.
+type GroupOrder struct {
+	GroupOrderParameters
+}
+
 // Launch puts the kernel on a queue.
 func (p *GroupOrder) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(GroupOrderKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.GroupN), uint64(p.Out))
+}
+
+// GroupOrderFew has the parameters of the kernel group_order_few: see kernels/resample/group_order_few.cu.
+type GroupOrderFew struct {
+	GroupOrderParameters
+}
+
+// Launch puts the kernel on a queue.
+func (p *GroupOrderFew) Launch(q Queue, grid, block cuda.Size) error {
+	return q.launch(GroupOrderFewKernel, grid, block, uint64(p.N), uint64(p.Begins), uint64(p.Keys), uint64(p.TileRows), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Buckets), uint64(p.Quantiles), uint64(p.Statistics), uint64(p.GroupN), uint64(p.Out))
 }
 
 // MergeRuns has the parameters of the kernel merge_runs: see kernels/resample/merge_runs.cu.

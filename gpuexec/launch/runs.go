@@ -37,6 +37,26 @@ func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) err
 	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
 }
 
+// CountKeys is CountUniqs and OrderKeys in one, for buckets that are apart.
+func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
+	p := CountKeys{
+		RunsParameters: runsParameters(b, k),
+		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points, Keys: o.Keys, Begins: o.Begins,
+	}
+	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+}
+
+// FusedKeys is FusedRuns and OrderKeys in one.
+func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order, report Report) error {
+	p := fusedRunsParameters(b, k, to, points, report)
+	if b.Mixed {
+		return q.Chunks(&FusedKeysMixed{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
+	}
+	return q.Chunks(&FusedKeys{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
+}
+
 // FusedRuns puts decoding the chunks of a batch and making the states of its runs in one on the
 // queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
 func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
@@ -81,7 +101,7 @@ func (q Queue) OrderKeys(b *Batch, k Buckets, to Order) error {
 // negative for the number of different values; out has of.Cells float64 for each. fault becomes
 // abi.LongRun, unless it is less, where a run is too long.
 func (q Queue) RunOrder(b *Batch, buckets uint32, of Runs, o Order, quantiles cuda.Pointer, statistics uint32, out, fault cuda.Pointer) error {
-	length := max(abi.OrderBuckets, (buckets+MaxGridY-1)/MaxGridY)
+	length := (buckets + MaxGridY - 1) / MaxGridY
 	p := RunOrder{
 		N: of.N, Begins: o.Begins, Keys: o.Keys, Rows: b.Rows, First: b.First, Buckets: buckets, Length: length,
 		Quantiles: quantiles, Statistics: statistics, Out: out, Cells: of.Cells, Fault: fault,
@@ -100,17 +120,21 @@ type GroupRuns struct {
 	GroupN          cuda.Pointer // uint32 a group and bucket: samples
 }
 
-// groupOrderLeast is the most places of a group, on average, for the smallest blocks.
+// groupOrderLeast is the most places of a group, on average, for the smallest blocks, with little shared
+// memory.
 const groupOrderLeast = 64
 
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	p := GroupOrder{
+	p := GroupOrderParameters{
 		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
 		Buckets: r.Buckets, Quantiles: quantiles, Statistics: statistics, GroupN: r.GroupN, Out: out,
 	}
-	return p.Launch(q, r.grid(), r.block())
+	if r.few() {
+		return (&GroupOrderFew{p}).Launch(q, r.grid(), r.block())
+	}
+	return (&GroupOrder{p}).Launch(q, r.grid(), r.block())
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
@@ -133,8 +157,11 @@ func (q Queue) ValueKeys(of Runs, values cuda.Pointer, buckets uint32, to GroupR
 // grid and block are those of kernels of which a block owns a group at a bucket.
 func (r *GroupRuns) grid() cuda.Size { return cuda.Size{X: r.Buckets, Y: min(r.Groups, MaxGridY)} }
 
+// few reports whether groups have few series.
+func (r *GroupRuns) few() bool { return r.Places <= groupOrderLeast*r.Groups }
+
 func (r *GroupRuns) block() cuda.Size {
-	if r.Places <= groupOrderLeast*r.Groups {
+	if r.few() {
 		return cuda.Size{X: abi.RowsBlock}
 	}
 	return cuda.Size{X: abi.GroupOrderBlock}
@@ -205,5 +232,5 @@ func (q Queue) RunRows(of Runs, a Made, tiles, buckets uint32, rows, present cud
 		N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a.Aggregate), Found: a.Found,
 		Tiles: tiles, Buckets: buckets, Words: 2 * ((buckets + 63) / 64), Rows: rows, Present: present,
 	}
-	return p.Launch(q, grid, cuda.Size{X: abi.RowsBlock})
+	return p.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.RunRowsWarps})
 }

@@ -28,8 +28,10 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 			continue
 		}
 		o := launch.Order{Keys: to.keys, Begins: to.begins}
-		if err := q.OrderKeys(&b.Batch, k, o); err != nil {
-			return err
+		if !k.Apart {
+			if err := q.OrderKeys(&b.Batch, k, o); err != nil {
+				return err
+			}
 		}
 		if merges(j.t) {
 			continue // until all batches are there
@@ -49,6 +51,10 @@ func (j *job) count(q launch.Queue, b *pipeline.Batch, s *source, k launch.Bucke
 		return q.Of(s.custom.kernels).CustomFused(&b.Batch, k, to.Runs, to.found, points, report)
 	case s.custom != nil:
 		return q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points)
+	case len(s.ordered) > 0 && j.fuses:
+		return q.FusedKeys(&b.Batch, k, to.Runs, points, launch.Order{Keys: to.keys, Begins: to.begins}, report)
+	case len(s.ordered) > 0 && k.Apart:
+		return q.CountKeys(&b.Batch, k, to.Runs, points, launch.Order{Keys: to.keys, Begins: to.begins})
 	case j.fuses:
 		return q.FusedRuns(&b.Batch, k, to.Runs, points, report)
 	}

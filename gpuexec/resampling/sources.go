@@ -61,11 +61,11 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 var fusedLongest = 1.0
 
 // fuses reports whether runs are counted while chunks are decoded, without storing samples in
-// between: if nothing reads these again. Each run is counted by the thread that has the chunk in
+// between, but for keys of their order: if nothing reads these again. Each run is counted by the thread that has the chunk in
 // which its bucket begins, so that buckets longer than chunks would leave most threads without
 // one. It does not change a bit of the answer.
 func fuses(t *resample.Task, sources []source) bool {
-	if len(sources) != 1 || sources[0].Differences || len(sources[0].ordered) > 0 || !t.Grid.Apart() {
+	if len(sources) != 1 || sources[0].Differences || !t.Grid.Apart() {
 		return false
 	}
 	return t.Grid.Longest() <= int64(fusedLongest*float64(layout.ChunkSpan(t.Selection)))

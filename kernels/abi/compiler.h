@@ -34,6 +34,15 @@ DEVICE u32 blocks_y() { return __nvvm_read_ptx_sreg_nctaid_y(); }
 DEVICE void barrier() { __syncthreads(); }
 // The value that the lane `down` lanes above holds; all 32 lanes take part.
 DEVICE u32 shuffle_down(u32 v, u32 down) { return __nvvm_shfl_sync_down_i32(~0u, v, down, 31); }
+// The values that the lane holds whose number differs in the bits of `other`; all 32 lanes take part.
+template <u32 n>
+DEVICE void shuffle_xor(const u64 (&v)[n], u64 (&got)[n], u32 other) {
+  UNROLL for (u32 i = 0; i < n; i++) {
+    u32 lower = __nvvm_shfl_sync_bfly_i32(~0u, (u32)v[i], other, 31);
+    u32 upper = __nvvm_shfl_sync_bfly_i32(~0u, (u32)(v[i] >> 32), other, 31);
+    got[i] = (u64)upper << 32 | lower;
+  }
+}
 // The upper 32 bits of hi:lo shifted left by n modulo 32.
 DEVICE u32 funnel(u32 hi, u32 lo, u32 n) {
   u32 r;
@@ -46,6 +55,8 @@ DEVICE void store_streaming(u64* to, u64 v) { asm volatile("st.global.cs.u64 [%0
 DEVICE void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 // Integers that several threads change.
 DEVICE void atomic_add(u32* at, u32 v) { __nvvm_atom_add_gen_i((i32*)at, (i32)v); }
+// The same, and what was there before.
+DEVICE u32 atomic_next(u32* at, u32 v) { return (u32)__nvvm_atom_add_gen_i((i32*)at, (i32)v); }
 DEVICE void atomic_add(u64* at, u64 v) { __nvvm_atom_add_gen_ll((i64*)at, (i64)v); }
 DEVICE void atomic_max(u32* at, u32 v) { __nvvm_atom_max_gen_ui(at, v); }
 DEVICE void atomic_min(u64* at, u64 v) { __nvvm_atom_min_gen_ull(at, v); }

@@ -31,12 +31,12 @@ const (
 	ValuesPart   = 128
 )
 
-// LongestRun is the most samples of a run that run_order sorts, and OrderBuckets the buckets that
-// a block of it goes through; GroupOrderBlock is the most threads of a block of group_order.
+// LongestRun is the most samples of a run that run_order sorts; GroupOrderBlock is the most threads of a
+// block of group_order.
 const (
 	LongestRun      = 2048
-	OrderBuckets    = 8
 	GroupOrderBlock = 256
+	RunRowsWarps    = 8 // of a block of run_rows
 	MergeParts      = 4 // sets of parts that a block of merge_runs has threads for
 )
 

@@ -56,7 +56,7 @@ var (
 	entry   = regexp.MustCompile(`(?m)^KERNEL (?:MAX_THREADS\(\d+\) |[A-Z_]+_THREADS )?([a-z0-9_]+)\(([^()]*)\) \{`)
 	list    = regexp.MustCompile(`(?m)^#define ([A-Z_]+_PARAMETERS)((?:.*\\\n)*.*)$`)
 	include = regexp.MustCompile(`(?m)^#include "([^"]+)"`)
-	waiting = regexp.MustCompile(`\b(barrier|shuffle_down)\(`)
+	waiting = regexp.MustCompile(`\b(barrier|shuffle_down|shuffle_xor)\(`)
 )
 
 // parse reads the source of a kernel, and what it includes.

@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "fiber.h"
@@ -21,7 +22,7 @@ struct Thread {
   Fiber fiber;
   Index index;
   State state;
-  u32 value;  // what it brings to a shuffle
+  const void* brings;  // to a shuffle
 };
 
 // The block that runs.
@@ -83,6 +84,24 @@ bool release(Block& b, size_t from, size_t to, State s, bool excuse_done) {
   return any;
 }
 
+// Has a warp's threads bring something each, and take what the thread brings that from(own number) says,
+// if the warp has it.
+template <class From, class Take>
+void exchange(const void* brings, From&& from, Take&& take) {
+  if (!block) {
+    waited_alone = true;
+    return;
+  }
+  Thread* t = block->running;
+  size_t at = (size_t)(t - block->threads.data());
+  t->brings = brings;
+  yield(State::kAtShuffle);
+  // All lanes have brought theirs; none may bring the next before each has taken.
+  size_t other = from(at);
+  if (other / kLanes == at / kLanes && other < block->threads.size()) take(block->threads[other].brings);
+  yield(State::kAtShuffle);
+}
+
 bool all_done(const Block& b) {
   for (const Thread& t : b.threads) {
     if (t.state != State::kDone) return false;
@@ -124,20 +143,14 @@ void wait_block() {
 }
 
 u32 exchange_down(u32 v, u32 down) {
-  if (!block) {
-    waited_alone = true;
-    return v;
-  }
-  Thread* t = block->running;
-  size_t at = (size_t)(t - block->threads.data());
-  t->value = v;
-  yield(State::kAtShuffle);
-  // All lanes have brought their values; none may bring the next one before
-  // each has read.
-  size_t from = at % kLanes + down < kLanes && at + down < block->threads.size() ? at + down : at;
-  u32 got = block->threads[from].value;
-  yield(State::kAtShuffle);
+  u32 got = v;
+  exchange(&v, [&](size_t at) { return at + down; }, [&](const void* of) { got = *(const u32*)of; });
   return got;
+}
+
+void exchange_xor(const u64* v, u64* got, u32 n, u32 other) {
+  std::copy(v, v + n, got);
+  exchange(v, [&](size_t at) { return at ^ other; }, [&](const void* of) { std::copy((const u64*)of, (const u64*)of + n, got); });
 }
 
 std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
@@ -147,7 +160,7 @@ std::string run(const Kernel& k, Index blocks, Index threads, void** params) {
   program = k.program;
   for (u32 z = 0; z < threads.z; z++) {
     for (u32 y = 0; y < threads.y; y++) {
-      for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, 0});
+      for (u32 x = 0; x < threads.x; x++) b.threads.push_back({{}, {x, y, z}, State::kReady, nullptr});
     }
   }
   if (k.waits) b.stacks.reset(new char[b.threads.size() * kStack]);

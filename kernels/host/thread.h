@@ -28,6 +28,7 @@ extern Position here;
 // whose threads wait for each other.
 void wait_block();
 u32 exchange_down(u32 v, u32 down);
+void exchange_xor(const u64* v, u64* got, u32 n, u32 other);
 
 }  // namespace host
 
@@ -40,6 +41,10 @@ inline u32 blocks_x() { return host::here.blocks.x; }
 inline u32 blocks_y() { return host::here.blocks.y; }
 inline void barrier() { host::wait_block(); }
 inline u32 shuffle_down(u32 v, u32 down) { return host::exchange_down(v, down); }
+template <u32 n>
+inline void shuffle_xor(const u64 (&v)[n], u64 (&got)[n], u32 other) {
+  host::exchange_xor(v, got, n, other);
+}
 inline u32 funnel(u32 hi, u32 lo, u32 n) {
   n &= 31;
   return n ? hi << n | lo >> (32 - n) : hi;
@@ -58,6 +63,11 @@ inline u64 as_bits(double v) {
   return b;
 }
 inline void atomic_add(u32* at, u32 v) { *at += v; }
+inline u32 atomic_next(u32* at, u32 v) {
+  u32 was = *at;
+  *at += v;
+  return was;
+}
 inline void atomic_add(u64* at, u64 v) { *at += v; }
 inline void atomic_max(u32* at, u32 v) { *at = *at < v ? v : *at; }
 inline void atomic_min(u64* at, u64 v) { *at = v < *at ? v : *at; }

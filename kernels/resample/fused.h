@@ -2,6 +2,7 @@
 // that are not longer than chunks.
 #pragma once
 #include "../decode/owned.h"
+#include "keyed.h"
 #include "run.h"
 
 // What a fused kernel is given: the series of a batch (tiles of them, and of each the tiles of
@@ -16,6 +17,9 @@
 // 64 registers a thread: with 5, 6 and 8 blocks a multiprocessor a mean of 1 G samples takes 10.1, 9.6 and
 // 8.6 ms on an H200.
 #define FUSED_RUNS_THREADS MAX_THREADS_AND_BLOCKS(128, 8)
+
+// 80 registers a thread.
+#define FUSED_KEYS_THREADS MAX_THREADS_AND_BLOCKS(128, 6)
 
 #define FUSED_RUNS_JOB                                                                                        \
   FusedRunsJob {                                                                                              \
@@ -44,10 +48,11 @@ struct FusedRuns {
   bool outside;  // the chunk begins before its stated range
   i64 latest;    // time in the chunk
   u32 runs;
+  u32 place;  // of the next tile of chunks
 
   DEVICE FusedRuns(const FusedRunsJob& job, const Owner& mine, R& r)
       : job(job), r(r), tile(mine.tile), k(mine.from), upto(mine.upto), edge(kNever), own(true), more(true),
-        outside(false), latest(kNever), runs(0) {
+        outside(false), latest(kNever), runs(0), place(mine.id / 32) {
     r.begin();
     if (k < upto) edge = job.buckets.start(k);
   }
@@ -82,10 +87,13 @@ struct FusedRuns {
 
   DEVICE bool operator()(u32 i, u64 time, u64 bits) {
     i64 t = (i64)time;
-    if (i == 0 && own) outside = t < job.earliest();
+    if (i == 0) {
+      if (own) outside = t < job.earliest();
+      r.enter(place++);
+    }
     latest = t;
     if (bits == kStaleMarker) return true;
-    if (t >= edge ? turn(t) : r.samples() > 0) r.add(t, as_double(bits));
+    if (t >= edge ? turn(t) : r.samples() > 0) r.add(t, as_double(bits), i);
     return more;
   }
 };
@@ -123,7 +131,9 @@ struct FusedRun {
     if (sure) right.begin();
   }
 
-  DEVICE void add(i64 t, double v) {
+  DEVICE void enter(u32) {}
+
+  DEVICE void add(i64 t, double v, u32) {
     run.add(t, v);
     if (sure) right.add(v);
   }
@@ -142,7 +152,7 @@ struct FusedRun {
   }
 };
 
-// The same for runs with sums that overflow or are not finite.
+// The same for runs with sums that overflow or are not finite. Their keys are stored already.
 template <bool mixed>
 NOINLINE void fuse_runs_again(FusedRunsJob job) {
   fuse_runs<mixed>(job, FusedRun<kAllParts, true>(job));
@@ -151,4 +161,10 @@ NOINLINE void fuse_runs_again(FusedRunsJob job) {
 template <bool mixed, Parts made>
 DEVICE void fuse_states(const FusedRunsJob& job) {
   if (!fuse_runs<mixed>(job, FusedRun<made, false>(job))) fuse_runs_again<mixed>(job);
+}
+
+// The same with the samples' keys.
+template <bool mixed, Parts made>
+DEVICE void fuse_keys(const FusedRunsJob& job, const KeysOut& to) {
+  if (!fuse_runs<mixed>(job, Keyed(FusedRun<made, false>(job), to))) fuse_runs_again<mixed>(job);
 }

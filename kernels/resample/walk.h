@@ -6,7 +6,7 @@ const u32 kSamplesAhead = 4;  // samples loaded at once
 
 // Goes over the samples of this thread's series in order and has r take the runs that its buckets have:
 //   begin()       before a run's first sample
-//   add(t, v)     a sample, or a difference
+//   add(t, v, at) a sample, or a difference, whose place in the columns is `at`
 //   samples()     that it has
 //   end(k, cell)  writes what there is of bucket k, of at least one sample
 // Counts of samples go to n. Returns the number of runs.
@@ -33,8 +33,9 @@ DEVICE u32 walk_runs(const RunsJob& job, u32* __restrict__ n, R&& r) {
       if (w.i + kSamplesAhead >= w.n) {
         double v = c.values[w.at];
         i64 t = w.t;
+        u64 at = w.at;
         next(w, c);
-        r.add(t, in.value<differences>(v));
+        r.add(t, in.value<differences>(v), at);
         continue;
       }
       i64 t[kSamplesAhead + 1];
@@ -47,7 +48,7 @@ DEVICE u32 walk_runs(const RunsJob& job, u32* __restrict__ n, R&& r) {
       u32 passed = 0;
       UNROLL for (u32 i = 0; i < kSamplesAhead; i++) {
         if (t[i] < end) {
-          r.add(t[i], in.value<differences>(v[i]));
+          r.add(t[i], in.value<differences>(v[i]), w.at + i * 32);
           w.t = t[i + 1];
           passed++;
         }

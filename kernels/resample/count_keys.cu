@@ -1,0 +1,22 @@
+// count_keys: count_uniqs and order_keys in one, where no two buckets overlap.
+//
+// Computes: what count_uniqs does; the keys of a run's samples, 32 apart from the place of its first sample
+//   on: keys[place+32*j]; and the row of that place, begins[(tile*buckets+k)*32+lane], counted from the
+//   tile's first.
+// Grid: as of count_uniqs.
+// A thread owns one series at `length` neighbouring buckets.
+// Bytes per sample: reads 16, writes 8. Writes a run's state once: 4, 4 and 8 a field.
+// Operations per sample: those of count_uniqs, and 6.
+#include "keyed.h"
+#include "stored.h"
+
+KERNEL COUNT_THREADS count_keys(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n, double* __restrict__ fields,
+                                u64 cells, u32* __restrict__ points, u64* __restrict__ keys, u32* __restrict__ begins) {
+  RunsJob job = RUNS_JOB;
+  if (!job.owns(tiles)) return;
+  States out{n, fields, cells, parts};
+  KeysOut to{keys, begins, rows, first, buckets};
+  auto keyed = [&](auto run) { return Keyed(run, to); };
+  u32 runs = job.differences ? count_runs<true>(job, out, keyed) : count_runs<false>(job, out, keyed);
+  if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
+}
