@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
 
@@ -62,8 +63,19 @@ func (r *Result) giveBack() {
 
 // bytes is the memory of the result.
 func (r *Result) bytes() int64 {
+	const together = 1024
+	parts := make([]int64, (len(r.Series)+together-1)/together)
+	parallel.For(len(parts), func(k int) { parts[k] = r.rowsBytes(k*together, min((k+1)*together, len(r.Series))) })
 	n := r.Plan.bytes() + seriesBytes*int64(len(r.Series))
-	for i := range r.Series {
+	for _, of := range parts {
+		n += of
+	}
+	return n
+}
+
+// rowsBytes is the memory of the rows of the series from one to another.
+func (r *Result) rowsBytes(from, to int) (n int64) {
+	for i := from; i < to; i++ {
 		var last []int32
 		for _, row := range r.Series[i].Rows {
 			n += rowBytes(len(row.Values))

@@ -22,6 +22,8 @@ typedef double F64x2 __attribute__((vector_size(16)));
 #define NOINLINE static inline __attribute__((device, noinline))
 // Before a loop over an array that is to stay in registers.
 #define UNROLL _Pragma("unroll")
+// Before a loop whose instructions would be too many without it.
+#define NO_UNROLL _Pragma("nounroll")
 
 DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 thread_y() { return __nvvm_read_ptx_sreg_tid_y(); }

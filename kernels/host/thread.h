@@ -11,6 +11,7 @@
 #define MAX_THREADS(n)
 #define MAX_THREADS_AND_BLOCKS(n, blocks)
 #define UNROLL
+#define NO_UNROLL
 
 namespace host {
 

@@ -21,7 +21,8 @@ struct Between {
   u64 lo, hi;
   u32 rank, behind;  // of the key looked for and the one behind it, among all
   u32 below, at_lo, inside, at_hi;
-  u32 every;  // one in so many of those inside is kept
+  u32 every;  // one in so many of those inside is kept, a power of two
+  u32 kept;   // of those inside, which may be more than there is room for
   u64 lower, upper;
   bool found, missed;
 
@@ -33,11 +34,8 @@ struct Between {
     found = missed = false;
   }
 
-  // The number of keys that are kept, in memory for at most `room`.
-  DEVICE u32 kept(u32 room) const {
-    u32 n = (inside + every - 1) / every;
-    return n < room ? n : room;
-  }
+  // Forgets what was counted.
+  DEVICE void clear() { below = at_lo = inside = at_hi = kept = 0; }
 
   // The key of a rank, of all those inside or of lo and hi.
   DEVICE u64 at(u32 r, const u64* sorted) const {
@@ -49,8 +47,10 @@ struct Between {
   // Whether a rank is that of a key inside.
   DEVICE bool is_inside(u32 r) const { return r >= below + at_lo && r - below - at_lo < inside; }
 
-  // Comes nearer by what is kept of the keys inside, n of them, sorted. room is for the next.
-  DEVICE void narrow(const u64* sorted, u32 n, u32 room) {
+  // Comes nearer by what is kept of the keys inside, sorted, as far as there was room for it. `room` is for
+  // the next.
+  DEVICE void narrow(const u64* sorted, u32 had, u32 room) {
+    u32 n = kept < had ? kept : had;
     if (rank < below || behind >= below + at_lo + inside + at_hi) {
       missed = true;
       return;
@@ -74,7 +74,9 @@ struct Between {
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
     double left = (to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0);
-    every = (u32)(left * each * 1.25 / (double)room) + 1;
+    double keys = left * each * 1.25;
+    every = 1;
+    while (keys > (double)room * (double)every) every *= 2;
     missed = lo == was_lo && hi == was_hi && every >= was_every;
   }
 };
@@ -109,31 +111,28 @@ DEVICE u32 keep_of_all(const GroupRuns& runs, u32 total, u64* keys, u32 room, u3
 }
 
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
-// of `room` for each range.
+// of `room` for each range. A thread keeps one in so many of its own: atomics on what all keep are few.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
   u64 lo[kAtATime], hi[kAtATime];
-  u32 below[kAtATime], at_lo[kAtATime], at_hi[kAtATime], every[kAtATime];
+  u32 below[kAtATime], at_lo[kAtATime], inside[kAtATime], at_hi[kAtATime], mask[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
     lo[s] = open ? all[s].lo : ~0ull;
     hi[s] = open ? all[s].hi : ~0ull;
-    every[s] = open ? all[s].every : 1;
-    below[s] = at_lo[s] = at_hi[s] = 0;
+    mask[s] = open ? all[s].every - 1 : 0;
+    below[s] = at_lo[s] = inside[s] = at_hi[s] = 0;
   }
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
       if (s >= some) break;
-      if (key <= lo[s]) {
-        if (key < lo[s]) {
-          below[s]++;
-        } else {
-          at_lo[s]++;
-        }
-      } else if (key < hi[s]) {
-        u32 i = atomic_next(&all[s].inside, 1);
-        if (i % every[s] == 0 && i / every[s] < room) keys[s * room + i / every[s]] = key;
-      } else if (key == hi[s]) {
-        at_hi[s]++;
+      below[s] += key < lo[s];
+      at_lo[s] += key == lo[s];
+      at_hi[s] += key == hi[s] && key > lo[s];
+      bool is_inside = key > lo[s] && key < hi[s];
+      inside[s] += is_inside;
+      if (is_inside && ((inside[s] + thread_x()) & mask[s]) == 0) {
+        u32 i = atomic_next(&all[s].kept, 1);
+        if (i < room) keys[s * room + i] = key;
       }
     }
   });
@@ -141,12 +140,13 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
     if (s >= some || all[s].found) continue;
     atomic_add(&all[s].below, below[s]);
     atomic_add(&all[s].at_lo, at_lo[s]);
+    atomic_add(&all[s].inside, inside[s]);
     atomic_add(&all[s].at_hi, at_hi[s]);
   }
   barrier();
   for (u32 s = 0; s < some; s++) {
     if (all[s].found) continue;
-    for (u32 i = all[s].kept(room) + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
+    for (u32 i = all[s].kept + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
   }
 }
 
@@ -160,9 +160,10 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   sort_pieces(keys, least, least);
   u32 room = size / some;
   if (me < some) {
-    all[me].below = all[me].at_lo = all[me].at_hi = 0;
+    all[me].clear();
     all[me].inside = total;
-    all[me].every = ~0u;
+    all[me].kept = n;
+    all[me].every = 1u << 31;
     all[me].narrow(keys, n, room);
   }
   for (u32 round = 0;; round++) {
@@ -174,11 +175,11 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     }
     if (found || missed) return found;
     barrier();  // all have read them
-    if (me < some && !all[me].found) all[me].below = all[me].at_lo = all[me].inside = all[me].at_hi = 0;
+    if (me < some && !all[me].found) all[me].clear();
     barrier();
     count_between(runs, all, some, keys, room);
     sort_pieces(keys, room * some, room);
-    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept(room), room);
+    if (me < some && !all[me].found) all[me].narrow(keys + me * room, room, room);
   }
 }
 

@@ -37,7 +37,7 @@ struct Keyed : R {
   template <class Place>
   DEVICE void put(i64 t, double v, Place as, u64 place) {
     if (this->samples() == 0) at = place;
-    out.keys[at] = sort_key(v);
+    store_streaming(out.keys + at, sort_key(v));
     at += 32;
     R::add(t, v, as);
   }

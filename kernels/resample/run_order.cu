@@ -37,6 +37,20 @@ DEVICE void sort_together(u64* keys, u32 size) {
   barrier();
 }
 
+// The stages of a bitonic network from `stride` on, among the n values of a lane.
+template <u32 n, class Rising>
+DEVICE void merge_in_registers(u64 (&v)[n], u32 stride, Rising&& rising) {
+  UNROLL for (; stride > 0; stride /= 2) {
+    UNROLL for (u32 j = 0; j < n; j++) {
+      if (j & stride) continue;
+      u64 x = v[j], y = v[j + stride];
+      bool turn = (x > y) == rising(j);
+      v[j] = turn ? y : x;
+      v[j + stride] = turn ? x : y;
+    }
+  }
+}
+
 // Sorts the keys of a run, 32 apart from `at` on, in the registers of a warp, n each, and writes them to
 // sorted.
 template <u32 n>
@@ -44,23 +58,17 @@ DEVICE void sort_in_registers(const u64* __restrict__ at, u32 many, u64* sorted)
   u32 me = thread_x();
   u64 v[n], other[n];
   UNROLL for (u32 j = 0; j < n; j++) v[j] = j * 32 + me < many ? at[(u64)(j * 32 + me) * 32] : ~0ull;
-  // Value j of lane l is value l*n+j of the network.
-  UNROLL for (u32 run = 2; run <= 32 * n; run *= 2) {
-    UNROLL for (u32 stride = run / 2; stride >= n; stride /= 2) {
-      bool first = (me & stride / n) == 0, rising = (me * n & run) == 0;
-      shuffle_xor(v, other, stride / n);
-      UNROLL for (u32 j = 0; j < n; j++) v[j] = (v[j] < other[j]) == (first == rising) ? v[j] : other[j];
+  // Value j of lane l is value l*n+j of the network. Only what a lane has is gone through without loops:
+  // warps are at different places, and would wait for instructions.
+  UNROLL for (u32 run = 2; run <= n; run *= 2) merge_in_registers<n>(v, run / 2, [&](u32 j) { return ((me * n + j) & run) == 0; });
+  NO_UNROLL for (u32 run = 2 * n; run <= 32 * n; run *= 2) {
+    bool rising = (me * n & run) == 0;
+    NO_UNROLL for (u32 lanes = run / n / 2; lanes > 0; lanes /= 2) {
+      bool least = ((me & lanes) == 0) == rising;
+      shuffle_xor(v, other, lanes);
+      UNROLL for (u32 j = 0; j < n; j++) v[j] = (v[j] < other[j]) == least ? v[j] : other[j];
     }
-    UNROLL for (u32 stride = run / 2 < n / 2 ? run / 2 : n / 2; stride > 0; stride /= 2) {
-      UNROLL for (u32 j = 0; j < n; j++) {
-        if (j & stride) continue;
-        bool rising = ((me * n + j) & run) == 0;
-        u64 x = v[j], y = v[j + stride];
-        bool turn = (x > y) == rising;
-        v[j] = turn ? y : x;
-        v[j + stride] = turn ? x : y;
-      }
-    }
+    merge_in_registers<n>(v, n / 2, [&](u32) { return rising; });
   }
   UNROLL for (u32 j = 0; j < n; j++) sorted[me * n + j] = v[j];
   barrier();
