@@ -21,8 +21,7 @@ struct Between {
   u64 lo, hi;
   u32 rank, behind;  // of the key looked for and the one behind it, among all
   u32 below, at_lo, inside, at_hi;
-  u32 every;  // one in so many of those inside is kept, a power of two
-  u32 kept;   // of those inside, which may be more than there is room for
+  u32 shift;  // one in 1 << shift of those inside is kept
   u64 lower, upper;
   bool found, missed;
 
@@ -34,8 +33,12 @@ struct Between {
     found = missed = false;
   }
 
-  // Forgets what was counted.
-  DEVICE void clear() { below = at_lo = inside = at_hi = kept = 0; }
+  // The number of keys that are kept, in memory for at most `room`.
+  DEVICE u32 kept(u32 room) const {
+    u32 n = inside >> shift;
+    if (n << shift < inside) n++;
+    return n < room ? n : room;
+  }
 
   // The key of a rank, of all those inside or of lo and hi.
   DEVICE u64 at(u32 r, const u64* sorted) const {
@@ -47,10 +50,8 @@ struct Between {
   // Whether a rank is that of a key inside.
   DEVICE bool is_inside(u32 r) const { return r >= below + at_lo && r - below - at_lo < inside; }
 
-  // Comes nearer by what is kept of the keys inside, sorted, as far as there was room for it. `room` is for
-  // the next.
-  DEVICE void narrow(const u64* sorted, u32 had, u32 room) {
-    u32 n = kept < had ? kept : had;
+  // Comes nearer by what is kept of the keys inside, n of them, sorted. room is for the next.
+  DEVICE void narrow(const u64* sorted, u32 n, u32 room) {
     if (rank < below || behind >= below + at_lo + inside + at_hi) {
       missed = true;
       return;
@@ -70,14 +71,13 @@ struct Between {
     while (away * away < 9 * variance) away = away * 1.0625 + 1;
     double from = a - away, to = b + away;
     u64 was_lo = lo, was_hi = hi;
-    u32 was_every = every;
+    u32 was = shift;
     if (from >= 0) lo = sorted[(u32)from];
     if (to < (double)n - 1) hi = sorted[(u32)to + 1];
     double left = (to < (double)n ? to + 1 : (double)n) - (from > 0 ? from : 0);
-    double keys = left * each * 1.25;
-    every = 1;
-    while (keys > (double)room * (double)every) every *= 2;
-    missed = lo == was_lo && hi == was_hi && every >= was_every;
+    double keys = left * each * 1.25 / (double)room;
+    for (shift = 0; keys > 1; shift++) keys *= 0.5;
+    missed = lo == was_lo && hi == was_hi && shift >= was;
   }
 };
 
@@ -111,28 +111,31 @@ DEVICE u32 keep_of_all(const GroupRuns& runs, u32 total, u64* keys, u32 room, u3
 }
 
 // Counts the keys on either side of each range and in it, and keeps some of those inside, in a piece
-// of `room` for each range. A thread keeps one in so many of its own: atomics on what all keep are few.
+// of `room` for each range.
 DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* keys, u32 room) {
   u64 lo[kAtATime], hi[kAtATime];
-  u32 below[kAtATime], at_lo[kAtATime], inside[kAtATime], at_hi[kAtATime], mask[kAtATime];
+  u32 below[kAtATime], at_lo[kAtATime], at_hi[kAtATime], shift[kAtATime];
   UNROLL for (u32 s = 0; s < kAtATime; s++) {
     bool open = s < some && !all[s].found;
     lo[s] = open ? all[s].lo : ~0ull;
     hi[s] = open ? all[s].hi : ~0ull;
-    mask[s] = open ? all[s].every - 1 : 0;
-    below[s] = at_lo[s] = inside[s] = at_hi[s] = 0;
+    shift[s] = open ? all[s].shift : 0;
+    below[s] = at_lo[s] = at_hi[s] = 0;
   }
   runs.each([&](u64 key) {
     UNROLL for (u32 s = 0; s < kAtATime; s++) {
       if (s >= some) break;
-      below[s] += key < lo[s];
-      at_lo[s] += key == lo[s];
-      at_hi[s] += key == hi[s] && key > lo[s];
-      bool is_inside = key > lo[s] && key < hi[s];
-      inside[s] += is_inside;
-      if (is_inside && ((inside[s] + thread_x()) & mask[s]) == 0) {
-        u32 i = atomic_next(&all[s].kept, 1);
-        if (i < room) keys[s * room + i] = key;
+      u32 top = key >> 32;  // tells it for most
+      below[s] += top < (u32)(lo[s] >> 32);
+      if (top < (u32)(lo[s] >> 32) || top > (u32)(hi[s] >> 32)) continue;
+      if (key <= lo[s]) {
+        at_lo[s] += key == lo[s];
+        below[s] += key < lo[s];
+      } else if (key < hi[s]) {
+        u32 i = atomic_next(&all[s].inside, 1), at = i >> shift[s];
+        if (at << shift[s] == i && at < room) keys[s * room + at] = key;
+      } else if (key == hi[s]) {
+        at_hi[s]++;
       }
     }
   });
@@ -140,13 +143,12 @@ DEVICE void count_between(const GroupRuns& runs, Between* all, u32 some, u64* ke
     if (s >= some || all[s].found) continue;
     atomic_add(&all[s].below, below[s]);
     atomic_add(&all[s].at_lo, at_lo[s]);
-    atomic_add(&all[s].inside, inside[s]);
     atomic_add(&all[s].at_hi, at_hi[s]);
   }
   barrier();
   for (u32 s = 0; s < some; s++) {
     if (all[s].found) continue;
-    for (u32 i = all[s].kept + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
+    for (u32 i = all[s].kept(room) + thread_x(); i < room; i += threads_x()) keys[s * room + i] = ~0ull;
   }
 }
 
@@ -160,10 +162,9 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
   sort_pieces(keys, least, least);
   u32 room = size / some;
   if (me < some) {
-    all[me].clear();
+    all[me].below = all[me].at_lo = all[me].at_hi = 0;
     all[me].inside = total;
-    all[me].kept = n;
-    all[me].every = 1u << 31;
+    all[me].shift = 31;
     all[me].narrow(keys, n, room);
   }
   for (u32 round = 0;; round++) {
@@ -175,11 +176,11 @@ DEVICE bool find_keys(const GroupRuns& runs, u32 total, Between* all, u32 some, 
     }
     if (found || missed) return found;
     barrier();  // all have read them
-    if (me < some && !all[me].found) all[me].clear();
+    if (me < some && !all[me].found) all[me].below = all[me].at_lo = all[me].inside = all[me].at_hi = 0;
     barrier();
     count_between(runs, all, some, keys, room);
     sort_pieces(keys, room * some, room);
-    if (me < some && !all[me].found) all[me].narrow(keys + me * room, room, room);
+    if (me < some && !all[me].found) all[me].narrow(keys + me * room, all[me].kept(room), room);
   }
 }
 
