@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
+	"github.com/promwarp/promwarp/selection"
 )
 
 const (
@@ -83,7 +83,7 @@ func (r *run) onCores(gs *groups) error {
 				return err
 			}
 		}
-		if err := c.series(from, to); err != nil {
+		if err := c.series(); err != nil {
 			return err
 		}
 		if err := c.merge(from, to); err != nil {
@@ -103,7 +103,8 @@ type computing struct {
 	groups  *groups
 	workers []worker
 	items   []item // of the batch
-	at      int    // the group that the next series is of
+	tasks   []task
+	at      int // the group that the next series is of
 	open    map[int]*openGroup
 	ended   []int // groups whose last series was in the batch
 	charged int64 // bytes for the states of a batch
@@ -115,8 +116,8 @@ type computing struct {
 // item is a series of a batch. Its memory is used again for the next batch.
 type item struct {
 	series, group int
-	columns       []columnStates // by slot, where the group has other series, too
-	err           error
+	chunks        []selection.Chunk // that have samples of the plan's time
+	columns       []columnStates    // by slot, where the group has other series, too
 }
 
 // columnStates are what a slot of the group is merged from: the states of a series' runs, or the
@@ -209,10 +210,11 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 			c.items = append(c.items, item{})
 		}
 		it := &c.items[n]
-		it.series, it.group, it.err = int(c.groups.members[at]), c.at, nil
+		it.series, it.group = int(c.groups.members[at]), c.at
+		it.chunks = c.sel.Overlapping(it.series, c.from, c.to-1)
 		if !c.alone(c.at) {
 			samples := int64(0)
-			for _, ch := range c.sel.Overlapping(it.series, c.from, c.to-1) {
+			for _, ch := range it.chunks {
 				samples += int64(ch.Samples)
 			}
 			bytes += min(samples, int64(c.Grid.N()))*c.runBytes() + c.heldBytes()*samples
@@ -221,31 +223,6 @@ func (c *computing) batch(from int) (next int, bytes int64) {
 	}
 	c.items = c.items[:n]
 	return from + n, bytes + c.ownBytes()
-}
-
-// series decodes and aggregates the series of the batch.
-func (c *computing) series(from, to int) error {
-	samples := 0
-	for i := range c.items {
-		for _, ch := range c.sel.Overlapping(c.items[i].series, c.from, c.to-1) {
-			samples += int(ch.Samples)
-		}
-	}
-	workers := c.run.workers
-	if samples < 20_000 {
-		workers = 1
-	}
-	parallel.While(workers, to-from, func(w, i int) bool {
-		it := &c.items[i]
-		it.err = c.workers[w].do(c, it)
-		return it.err == nil && c.ctx.Err() == nil
-	})
-	for i := range c.items {
-		if err := c.items[i].err; err != nil {
-			return err
-		}
-	}
-	return c.failed()
 }
 
 // failed returns why the request cannot go on.

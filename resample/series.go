@@ -15,9 +15,10 @@ import (
 // worker is scratch memory of a goroutine.
 type worker struct {
 	samples decode.Buffer
-	times   []int64 // of samples, those of the plan's time
+	parts   []decode.Part // of samples: a series each
+	times   []int64       // of a series, those of the plan's time
 	values  []float64
-	chunks  []selection.Chunk
+	floats  []selection.Chunk // of series that have others, too
 	diffs   []float64
 	runs    aggregate.Runs // that were cut last
 	block   aggregate.Runs // some of them
@@ -26,53 +27,68 @@ type worker struct {
 	slab    slab             // that rows of the result are cut from
 }
 
-// do decodes and aggregates the series of an item: its values become rows of the result if its
-// group has no other, or else states of the item.
-func (w *worker) do(c *computing, it *item) error {
+// do decodes and aggregates the series of some items: the values of each become rows of the result
+// if its group has no other, or else states of the item.
+func (w *worker) do(c *computing, items []item) error {
 	began := time.Now()
-	if err := w.read(c, it.series); err != nil {
+	if err := w.read(c, items); err != nil {
 		return err
 	}
 	decoded := time.Now()
-	n := 0
-	var err error
-	if c.alone(it.group) {
-		n, err = w.rows(c, it)
-	} else {
-		n, err = w.columns(c, it)
+	runs := 0
+	for i := range items {
+		w.choose(c, &w.parts[i])
+		n := 0
+		var err error
+		if c.alone(items[i].group) {
+			n, err = w.rows(c, &items[i])
+		} else {
+			n, err = w.columns(c, &items[i])
+		}
+		if err != nil {
+			return err
+		}
+		runs += n
 	}
 	c.work.decode.Add(int64(decoded.Sub(began)))
 	c.work.aggregate.Add(int64(time.Since(decoded)))
-	c.work.series.Add(1)
-	c.work.runs.Add(int64(n))
-	return err
+	c.work.series.Add(int64(len(items)))
+	c.work.runs.Add(int64(runs))
+	return nil
 }
 
-// read decodes a series' samples of the plan's time.
-func (w *worker) read(c *computing, series int) error {
-	chunks := c.sel.Overlapping(series, c.from, c.to-1)
-	if !c.sel.OnlyFloats() {
-		w.chunks = slices.DeleteFunc(append(w.chunks[:0], chunks...), func(ch selection.Chunk) bool {
-			return ch.Enc != chunkenc.EncXOR && ch.Enc != chunkenc.EncXOR2
-		})
-		if len(w.chunks) < len(chunks) {
-			c.work.histograms.Store(true)
+// read decodes the samples of some items' series.
+func (w *worker) read(c *computing, items []item) error {
+	w.parts, w.floats = w.parts[:0], w.floats[:0]
+	for i := range items {
+		chunks := items[i].chunks
+		if !c.sel.OnlyFloats() {
+			first := len(w.floats)
+			for _, ch := range chunks {
+				if ch.Enc == chunkenc.EncXOR || ch.Enc == chunkenc.EncXOR2 {
+					w.floats = append(w.floats, ch)
+				} else {
+					c.work.histograms.Store(true)
+				}
+			}
+			chunks = w.floats[first:]
 		}
-		chunks = w.chunks
+		w.parts = append(w.parts, decode.Part{Series: items[i].series, Chunks: chunks})
 	}
-	b := &w.samples
-	b.Reset()
-	stats, err := b.Read(c.sel, series, chunks, true)
+	w.samples.Reset()
+	stats, err := w.samples.ReadAll(c.sel, w.parts, true)
 	c.work.chunks.Add(int64(stats.Chunks))
 	c.work.samples.Add(stats.Samples)
 	c.work.bytes.Add(stats.Bytes)
-	if err != nil {
-		return err
-	}
-	lo, _ := slices.BinarySearch(b.Times, c.from)
-	hi, _ := slices.BinarySearch(b.Times, c.to)
-	w.times, w.values = b.Times[lo:hi], b.Values[lo:hi]
-	return nil
+	return err
+}
+
+// choose makes the samples of a part that are of the plan's time those that are aggregated next.
+func (w *worker) choose(c *computing, p *decode.Part) {
+	ts, vs := w.samples.Times[p.First:p.End], w.samples.Values[p.First:p.End]
+	lo, _ := slices.BinarySearch(ts, c.from)
+	hi, _ := slices.BinarySearch(ts, c.to)
+	w.times, w.values = ts[lo:hi], vs[lo:hi]
 }
 
 // of returns the times and values that a source has of the series.

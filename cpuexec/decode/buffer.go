@@ -1,13 +1,13 @@
 // Package decode turns chunks into samples.
 //
-// Chunks of a series, in the encodings XOR and XOR2, go into a Buffer; times in ms, values and,
+// Chunks of a series, or of several, in the encodings XOR and XOR2, go into a Buffer; times in ms, values and,
 // where they are wanted, start timestamps (Starts) come out. Chunks are checked: what does not
 // decode, or lies outside the chunk's stated time range, is a *selection.CorruptError, whatever
 // the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples are
 // those of Prometheus's iterators.
 //
 // Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2, and what decodes
-// several chunks at once in decodeAtOnce.
+// several chunks at once in Buffer.decodePlaced.
 package decode
 
 import (
@@ -30,6 +30,9 @@ type Buffer struct {
 
 	Starts     Starts // start timestamps, if they are wanted
 	WantStarts bool
+
+	placed []placed // of the series that are read
+	lanes  []int    // of these, those that are decoded at once
 }
 
 // Reset empties the buffer.
@@ -37,66 +40,103 @@ func (c *Buffer) Reset() {
 	c.Times, c.Values, c.Stale, c.Starts = c.Times[:0], c.Values[:0], false, c.Starts[:0]
 }
 
+// Part is one of several series that are read together.
+type Part struct {
+	Series int
+	Chunks []selection.Chunk // in time order
+	// First and End are the samples of the series in the buffer, once they were read.
+	First, End int
+}
+
 // Read decodes chunks of series i of s, in time order, behind the samples that
 // are there. With dropStale, stale markers are left out. It reports the number
 // of chunks, samples and bytes it decoded.
-func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (r Stats, err error) {
-	for k := range cs {
-		r.Samples += int64(cs[k].Samples)
-		r.Bytes += int64(cs[k].Len)
+func (c *Buffer) Read(s *selection.Selection, i int, cs []selection.Chunk, dropStale bool) (Stats, error) {
+	one := [1]Part{{Series: i, Chunks: cs}}
+	return c.ReadAll(s, one[:], dropStale)
+}
+
+// ReadAll is Read of several series, one behind the other. It is faster than one by one: chunks of
+// all of them are decoded at once. The error is that of the first chunk that has one. Start
+// timestamps can be had of one series alone.
+func (c *Buffer) ReadAll(s *selection.Selection, parts []Part, dropStale bool) (r Stats, err error) {
+	for _, p := range parts {
+		r.Chunks += len(p.Chunks)
+		for k := range p.Chunks {
+			r.Samples += int64(p.Chunks[k].Samples)
+			r.Bytes += int64(p.Chunks[k].Len)
+		}
 	}
-	r.Chunks = len(cs)
 	off, n := len(c.Times), len(c.Times)+int(r.Samples)
 	if min(cap(c.Times), cap(c.Values)) < n {
 		c.Times, c.Values = slices.Grow(c.Times, n+n/4-off), slices.Grow(c.Values, n+n/4-off)
 	}
 	c.Times, c.Values = c.Times[:n], c.Values[:n]
-	var starts *Starts
-	if c.WantStarts {
-		starts = &c.Starts
+	c.placed = c.placed[:0]
+	if !c.WantStarts {
+		at := off
+		for _, p := range parts {
+			for _, ch := range p.Chunks {
+				c.placed = append(c.placed, placed{Chunk: ch, at: at})
+				at += int(ch.Samples)
+			}
+		}
+		c.decodePlaced(s)
 	}
-	last := int64(math.MinInt64)
-	for len(cs) > 0 {
-		k, from := c.several(cs), off
-		var found [mostAtOnce]outcome
-		if k > 1 {
-			found = decodeAtOnce(s, cs[:k], c.Times[off:], c.Values[off:])
-		} else {
-			end := off + int(cs[0].Samples)
-			found[0].stale, found[0].err = decode(cs[0].Enc, s.Bytes(cs[0]), c.Times[off:end:end], c.Values[off:end:end], starts, off)
+	done := 0 // chunks
+	for k := range parts {
+		p := &parts[k]
+		p.First = off
+		last := int64(math.MinInt64)
+		for _, ch := range p.Chunks {
+			var of placed
+			if c.WantStarts { // which are counted from samples without the markers before them
+				of = placed{Chunk: ch, at: off}
+				ts, vs := of.samples(c)
+				of.stale, of.err = decode(ch.Enc, s.Bytes(ch), ts, vs, &c.Starts, off)
+			} else {
+				of = c.placed[done]
+			}
+			done++
+			if off, err = c.settle(&of, off, last, dropStale); err != nil {
+				return r, &selection.CorruptError{Series: s.Labels(p.Series), MinT: ch.MinT, Err: err}
+			}
+			last = of.last
 		}
-		for j, ch := range cs[:k] {
-			n := int(ch.Samples)
-			ts, vs := c.Times[from:from+n], c.Values[from:from+n]
-			from += n
-			err := found[j].err
-			if err == nil && (ts[0] <= last || ts[0] < ch.MinT || ts[n-1] > ch.MaxT) {
-				err = fmt.Errorf("its samples lie outside its stated time range of %d to %d ms", ch.MinT, ch.MaxT)
-			}
-			if err != nil {
-				return r, &selection.CorruptError{Series: s.Labels(i), MinT: ch.MinT, Err: err}
-			}
-			last = ts[n-1]
-			if off+n < from { // stale markers before it were left out
-				copy(c.Times[off:], ts)
-				copy(c.Values[off:], vs)
-				ts, vs = c.Times[off:off+n], c.Values[off:off+n]
-			}
-			off += n
-			switch stale := found[j].stale; {
-			case stale && dropStale:
-				if len(c.Starts) > 0 {
-					c.Starts.DropStale(off-n, vs)
-				}
-				off -= RemoveStale(ts, vs)
-			case stale:
-				c.Stale = true
-			}
-		}
-		cs = cs[k:]
+		p.End = off
 	}
 	c.Times, c.Values = c.Times[:off], c.Values[:off]
 	return r, nil
+}
+
+// settle checks a decoded chunk, whose samples are to begin at off and be behind last, and moves
+// them there. It returns where the samples end.
+func (c *Buffer) settle(of *placed, off int, last int64, dropStale bool) (int, error) {
+	if of.err != nil {
+		return off, of.err
+	}
+	ts, vs := of.samples(c)
+	n := len(ts)
+	if ts[0] <= last || ts[0] < of.MinT || ts[n-1] > of.MaxT {
+		return off, fmt.Errorf("its samples lie outside its stated time range of %d to %d ms", of.MinT, of.MaxT)
+	}
+	of.last = ts[n-1]
+	if off < of.at { // stale markers before it were left out
+		copy(c.Times[off:], ts)
+		copy(c.Values[off:], vs)
+		ts, vs = c.Times[off:off+n], c.Values[off:off+n]
+	}
+	off += n
+	switch {
+	case of.stale && dropStale:
+		if len(c.Starts) > 0 {
+			c.Starts.DropStale(off-n, vs)
+		}
+		off -= RemoveStale(ts, vs)
+	case of.stale:
+		c.Stale = true
+	}
+	return off, nil
 }
 
 // Stats count what was decoded, and the samples that were decoded before and retained.

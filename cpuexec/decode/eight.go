@@ -6,54 +6,74 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// This file has several chunks of a series decoded at once. Each position in a chunk waits for the
-// one before, and branches on a sample's bits are often guessed wrong; with a chunk in each lane
-// of a vector there are no such branches, and eight positions are waited for at once.
+// This file has several chunks decoded at once. Each position in a chunk waits for the one before,
+// and branches on a sample's bits are often guessed wrong; with a chunk in each lane of a vector
+// there are no such branches, and eight positions are waited for at once.
 
 const (
 	lanes = 8 // of a vector
-	// mostAtOnce is the number of chunks that are decoded at once, at most: lanes of two vectors.
-	mostAtOnce = 2 * lanes
+	// AtOnce is the number of chunks that are decoded at once, at most: lanes of two vectors.
+	AtOnce = 2 * lanes
 	// fewest is the number of chunks of one length from which on decoding them at once is faster.
-	fewest = 4
+	fewest = 5
 )
 
-// several is how many of the first chunks to decode at once. The time is that of the longest, so
-// they must be long enough together. Of a chunk with less than four bits a sample most samples
-// repeat the one before, and decodeXOR decodes a run of these at once.
-func (c *Buffer) several(cs []selection.Chunk) int {
-	n, longest, samples := 0, 0, 0
-	if hasEight && !c.WantStarts {
-		for _, ch := range cs[:min(mostAtOnce, len(cs))] {
-			if ch.Enc != chunkenc.EncXOR || ch.Len < uint32(ch.Samples)/2 {
-				break
-			}
-			longest, samples = max(longest, int(ch.Samples)), samples+int(ch.Samples)
-			n++
-		}
-	}
-	if samples < fewest*longest {
-		return 1
-	}
-	return max(n, 1)
-}
-
-// outcome is what decoding a chunk came to.
-type outcome struct {
-	stale bool // a stale marker is among its values
+// placed is a chunk that is decoded to where its samples belong: the buffer's samples from at on.
+type placed struct {
+	selection.Chunk
+	at    int
+	last  int64 // time of the last sample
+	stale bool  // a stale marker is among its values
 	err   error
 }
 
-// decodeAtOnce decodes XOR chunks of s, at most mostAtOnce, one behind the other into ts and vs.
-func decodeAtOnce(s *selection.Selection, cs []selection.Chunk, ts []int64, vs []float64) (out [mostAtOnce]outcome) {
-	done, stale := decodeLanes(s, cs, ts, vs)
-	at := 0
-	for i, ch := range cs {
-		n := int(ch.Samples)
-		if out[i].stale = stale>>i&1 != 0; done>>i&1 == 0 {
-			out[i].stale, out[i].err = decodeXOR(s.Bytes(ch), ts[at:at+n], vs[at:at+n])
+// samples is the memory of the chunk's samples.
+func (p *placed) samples(c *Buffer) ([]int64, []float64) {
+	end := p.at + int(p.Samples)
+	return c.Times[p.at:end:end], c.Values[p.at:end:end]
+}
+
+// decodePlaced decodes all of c.placed: as many as can be at once, and the others one by one. Of
+// a chunk with less than four bits a sample most samples repeat the one before, and decodeXOR
+// decodes a run of these at once.
+func (c *Buffer) decodePlaced(s *selection.Selection) {
+	c.lanes = c.lanes[:0]
+	for i := range c.placed {
+		p := &c.placed[i]
+		if hasEight && p.Enc == chunkenc.EncXOR && p.Len >= uint32(p.Samples)/2 {
+			c.lanes = append(c.lanes, i)
+			if len(c.lanes) == AtOnce {
+				c.decodeAtOnce(s)
+			}
+			continue
 		}
-		at += n
+		c.decodeOne(s, p)
 	}
-	return out
+	c.decodeAtOnce(s)
+}
+
+// decodeOne decodes a chunk by itself.
+func (c *Buffer) decodeOne(s *selection.Selection, p *placed) {
+	ts, vs := p.samples(c)
+	p.stale, p.err = decode(p.Enc, s.Bytes(p.Chunk), ts, vs, nil, 0)
+}
+
+// decodeAtOnce decodes the chunks of c.lanes, at most AtOnce, and empties it. The time is that
+// of the longest, so they must be long enough together.
+func (c *Buffer) decodeAtOnce(s *selection.Selection) {
+	longest, samples := 0, 0
+	for _, i := range c.lanes {
+		n := int(c.placed[i].Samples)
+		longest, samples = max(longest, n), samples+n
+	}
+	done := uint16(0)
+	if len(c.lanes) > 1 && samples >= fewest*longest {
+		done = c.decodeLanes(s)
+	}
+	for k, i := range c.lanes {
+		if done>>k&1 == 0 {
+			c.decodeOne(s, &c.placed[i])
+		}
+	}
+	c.lanes = c.lanes[:0]
 }

@@ -50,22 +50,20 @@ func decodeEight(e *eight)
 //go:noescape
 func decodeSixteen(e *[2]eight)
 
-// decodeLanes decodes XOR chunks of s, at most mostAtOnce, one behind the other into ts and vs. It
-// returns which of them are decoded, a bit a chunk, and which of these have stale markers. What is
-// rare or wrong in a chunk is not decoded.
-func decodeLanes(s *selection.Selection, cs []selection.Chunk, ts []int64, vs []float64) (done, stale uint16) {
+// decodeLanes decodes the chunks of c.lanes, at most AtOnce. It returns which of them are
+// decoded, a bit a chunk. What is rare or wrong in a chunk is not decoded.
+func (c *Buffer) decodeLanes(s *selection.Selection) (done uint16) {
 	if !hasEight {
-		return 0, 0
+		return 0
 	}
 	var e [2]eight
-	for i := range mostAtOnce { // addresses that exist, though nothing may be stored there
-		e[i/lanes].times[i%lanes], e[i/lanes].values[i%lanes] = &ts[0], &vs[0]
+	for i := range AtOnce { // addresses that exist, though nothing may be stored there
+		e[i/lanes].times[i%lanes], e[i/lanes].values[i%lanes] = &c.Times[0], &c.Values[0]
 	}
-	at := 0
-	for i, ch := range cs {
-		n := int(ch.Samples)
-		e[i/lanes].begin(i%lanes, s.Bytes(ch), ts[at:at+n], vs[at:at+n])
-		at += n
+	for k, i := range c.lanes {
+		p := &c.placed[i]
+		ts, vs := p.samples(c)
+		e[k/lanes].begin(k%lanes, s.Bytes(p.Chunk), ts, vs)
 	}
 	switch {
 	case e[1].most > 0:
@@ -74,12 +72,14 @@ func decodeLanes(s *selection.Selection, cs []selection.Chunk, ts []int64, vs []
 	case e[0].most > 0:
 		decodeEight(&e[0])
 	}
-	for i := range cs {
-		if of, lane := &e[i/lanes], i%lanes; of.wanted[lane] > 0 && of.pos[lane] <= of.end[lane] && of.far[lane]>>46 == 0 {
-			done |= 1 << i
+	for k, i := range c.lanes {
+		of, lane := &e[k/lanes], k%lanes
+		if of.wanted[lane] > 0 && of.pos[lane] <= of.end[lane] && of.far[lane]>>46 == 0 {
+			done |= 1 << k
+			c.placed[i].stale = of.stale>>lane&1 != 0
 		}
 	}
-	return done, uint16(e[0].stale) | uint16(e[1].stale)<<lanes
+	return done
 }
 
 // begin decodes the first sample of a chunk, and the distance of the second, unless they are

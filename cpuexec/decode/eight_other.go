@@ -7,6 +7,4 @@ import "github.com/promwarp/promwarp/selection"
 // hasEight says that decodeLanes decodes nothing.
 const hasEight = false
 
-func decodeLanes(*selection.Selection, []selection.Chunk, []int64, []float64) (done, stale uint16) {
-	return 0, 0
-}
+func (*Buffer) decodeLanes(*selection.Selection) (done uint16) { return 0 }

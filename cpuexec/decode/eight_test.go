@@ -22,7 +22,7 @@ import (
 func hostile(t testing.TB, r *rand.Rand) *selection.Selection {
 	b := selection.NewBuilder(0)
 	b.Series(labels.FromStrings("__name__", "m"))
-	for k := range 1 + r.Int64N(mostAtOnce) {
+	for k := range 1 + r.Int64N(AtOnce) {
 		ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(300))
 		if r.IntN(2) == 0 { // as scraped: a counter, at times late
 			total := 0.0
@@ -60,9 +60,16 @@ func requireAtOnce(t testing.TB, s *selection.Selection) (good, bad, inLanes int
 	const behind = -12345
 	ts, vs := make([]int64, n+1), make([]float64, n+1)
 	ts[n], vs[n] = behind, behind
-	done, _ := decodeLanes(s, cs, ts[:n], vs[:n])
-	got := decodeAtOnce(s, cs, ts[:n], vs[:n])
+	c := Buffer{Times: ts[:n], Values: vs[:n]}
 	at := 0
+	for i, ch := range cs {
+		c.placed, c.lanes = append(c.placed, placed{Chunk: ch, at: at}), append(c.lanes, i)
+		at += int(ch.Samples)
+	}
+	done := c.decodeLanes(s)
+	c.decodeAtOnce(s)
+	got := c.placed
+	at = 0
 	for i, c := range cs {
 		wantT, wantV := make([]int64, c.Samples), make([]float64, c.Samples)
 		stale, err := decodeXOR(s.Bytes(c), wantT, wantV)
@@ -136,6 +143,72 @@ func TestReadManyChunks(t *testing.T) {
 		}
 		require.Len(t, some.Times, k)
 	}
+}
+
+// TestReadAll: series that are read together have the samples, and the first error, that each has
+// when it is read by itself.
+func TestReadAll(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 7))
+	failed := 0
+	for range 200 {
+		b := selection.NewBuilder(0)
+		var parts []Part
+		for k := range 1 + r.IntN(12) {
+			b.Series(labels.FromStrings("__name__", "m", "n", fmt.Sprintf("%02d", k)))
+			ts, vs := selectiontest.RandomSamples(r, 1+r.IntN(1500))
+			for range r.IntN(4) * r.IntN(10) {
+				vs[r.IntN(len(vs))] = math.Float64frombits(value.StaleNaN)
+			}
+			for at, n := 0, 0; at < len(ts); at += n {
+				n = min(1+r.IntN(200), len(ts)-at)
+				encoding := []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncXOR, chunkenc.EncXOR2}[r.IntN(3)]
+				c := selectiontest.Chunk(t, encoding, nil, ts[at:at+n], vs[at:at+n])
+				if r.IntN(400) == 0 {
+					c = c[:max(3, len(c)-1)]
+				}
+				require.NoError(t, b.Chunk(encoding, ts[at], ts[at+n-1], c))
+			}
+			parts = append(parts, Part{Series: k})
+		}
+		s, err := b.Finish()
+		require.NoError(t, err)
+		for k := range parts {
+			parts[k].Chunks = s.Chunks(k)
+		}
+		for _, dropStale := range []bool{true, false} {
+			all := Buffer{Times: []int64{-7}, Values: []float64{-7}} // which stays
+			stats, got := all.ReadAll(s, parts, dropStale)
+			var want error
+			var sum Stats
+			stale := false
+			for _, p := range parts {
+				var one Buffer
+				read, err := one.Read(s, p.Series, p.Chunks, dropStale)
+				sum.Add(read)
+				stale = stale || one.Stale
+				if want = err; err != nil {
+					failed++
+					break
+				}
+				if got == nil {
+					require.Equal(t, one.Times, all.Times[p.First:p.End])
+					require.Len(t, one.Values, p.End-p.First)
+					for i, v := range one.Values {
+						require.Equal(t, math.Float64bits(v), math.Float64bits(all.Values[p.First+i]))
+					}
+				}
+			}
+			require.Equal(t, want, got)
+			if want == nil {
+				require.Equal(t, sum, stats)
+				require.Equal(t, stale, all.Stale)
+				require.Equal(t, int64(-7), all.Times[0])
+			}
+		}
+	}
+	require.Positive(t, failed)
 }
 
 // FuzzDecodeAtOnce decodes some bytes and a good chunk at once.
