@@ -3,10 +3,10 @@ package resample
 import (
 	"flag"
 	"fmt"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/resample/custom"
@@ -85,7 +85,7 @@ func decodeAll(b *testing.B, sel *selection.Selection, buf *decode.Buffer) {
 
 // cpuTime is the time in ns that the process has had cores.
 func cpuTime(b *testing.B) float64 {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return float64(u.Utime.Nano() + u.Stime.Nano())
+	var u unix.Timespec
+	require.NoError(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &u))
+	return float64(u.Nano())
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"slices"
@@ -37,7 +38,7 @@ func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
 				Metadata: arrow.NewMetadata([]string{"labels", "column"}, []string{string(encode.AppendLabels(nil, c.labels)), c.of}),
 			})
 		}
-		return func(to io.Writer) error { return w.write(newArrow(to, t, fields, nil)) }, w.bytes(), nil
+		return arrowTo(t, fields, nil, w.write), w.bytes() + outBytes, nil
 	}
 	d, err := t.longColumns()
 	if err != nil {
@@ -51,7 +52,22 @@ func prepareArrow(t *Table, isWide bool) (func(io.Writer) error, int64, error) {
 		fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64, Nullable: true})
 	}
 	l := &long{t: t, dict: d}
-	return func(to io.Writer) error { return l.write(newArrow(to, t, fields, d)) }, t.longBytes(d), nil
+	return arrowTo(t, fields, d, l.write), t.longBytes(d) + outBytes, nil
+}
+
+// outBytes is how many bytes of an Arrow stream are collected before they are written: many columns
+// are a few KiB, and each write is a call of the system. Longer pieces are not copied.
+const outBytes = 64 << 10
+
+// arrowTo returns what writes an Arrow stream of the batches that write makes.
+func arrowTo(t *Table, fields []arrow.Field, d *dictionaries, write func(batchWriter) error) func(io.Writer) error {
+	return func(to io.Writer) error {
+		out := bufio.NewWriterSize(to, outBytes)
+		if err := write(newArrow(out, t, fields, d)); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
 }
 
 // longColumns are the columns of labels of the long layout. Errors are a *resample.Error.
