@@ -22,6 +22,30 @@ type batch struct {
 type codes struct {
 	index []int32
 	nulls
+	last int32 // of the rows from len(index) on, which are not written yet; -1 for null
+}
+
+// add says which code the rows from the given one on have. Neighbouring series often have the same.
+func (c *codes) add(code int32, from int) {
+	if code != c.last {
+		c.fill(from)
+		c.last = code
+	}
+}
+
+// fill writes the rows before end.
+func (c *codes) fill(end int) {
+	first := len(c.index)
+	if first == end {
+		return
+	}
+	c.index = c.index[:end]
+	of := c.index[first:]
+	of[0] = max(c.last, 0)
+	for n := 1; n < len(of); n *= 2 {
+		copy(of[n:], of[:n])
+	}
+	c.set(first, end, c.last < 0)
 }
 
 // floats are the cells of a column.

@@ -138,7 +138,7 @@ func (l *long) straighten(s *Series) {
 func (l *long) append(series, first, end int) {
 	at := len(l.b.times)
 	l.b.times = append(l.b.times, l.s.times[first:end]...)
-	l.codes(series, at, end-first)
+	l.codes(series, at)
 	for c := range l.b.columns {
 		f := &l.b.columns[c]
 		f.values = append(f.values, l.s.values[c][first:end]...)
@@ -148,7 +148,8 @@ func (l *long) append(series, first, end int) {
 
 // direct writes rows of the series as a batch that refers to them. No others wait.
 func (l *long) direct(to batchWriter, series, first, end int) error {
-	l.codes(series, 0, end-first)
+	l.codes(series, 0)
+	l.fill(end - first)
 	b := batch{times: l.s.times[first:end], labels: l.b.labels, columns: make([]floats, len(l.b.columns))}
 	for c := range b.columns {
 		f := &b.columns[c]
@@ -163,16 +164,9 @@ func (l *long) direct(to batchWriter, series, first, end int) error {
 }
 
 // codes says of rows from at on which labels they have: those of the series.
-func (l *long) codes(series, at, rows int) {
+func (l *long) codes(series, at int) {
 	for k, code := range l.dict.of(series) {
-		c := &l.b.labels[k]
-		c.index = c.index[:at+rows]
-		of := c.index[at:]
-		of[0] = max(code, 0)
-		for n := 1; n < rows; n *= 2 {
-			copy(of[n:], of[:n])
-		}
-		c.set(at, at+rows, code < 0)
+		l.b.labels[k].add(code, at)
 	}
 }
 
@@ -192,7 +186,15 @@ func (l *long) nulls(f *floats, column, at, first, end int) {
 	}
 }
 
+// fill writes the labels of the rows before end.
+func (l *long) fill(end int) {
+	for k := range l.b.labels {
+		l.b.labels[k].fill(end)
+	}
+}
+
 func (l *long) flush(to batchWriter) error {
+	l.fill(len(l.b.times))
 	err := to.write(&l.b)
 	l.reset()
 	return err
