@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 const hour = int64(time.Hour / time.Millisecond)
@@ -236,7 +238,7 @@ func TestClosingWhileInUse(t *testing.T) {
 	require.NoError(t, db.Compact(context.Background()))
 	d, err := Open(dir, nil)
 	require.NoError(t, err)
-	d.recheck = 0
+	d.recheck, d.took = 0, 0
 
 	var readers sync.WaitGroup
 	for range 4 {
@@ -280,4 +282,51 @@ func TestNotADataDirectory(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data", "wal"), 0o777))
 	_, err = Open(dir, nil)
 	require.ErrorContains(t, err, filepath.Join(dir, "data"))
+}
+
+// TestRepeatedFetch: who asks again gets the same selection, but not once the directory has changed,
+// and not for another stretch of time or other matchers.
+func TestRepeatedFetch(t *testing.T) {
+	dir := t.TempDir()
+	db := openTSDB(t, dir, 0)
+	write(t, db, 0, 3*hour)
+	d, err := Open(dir, nil)
+	require.NoError(t, err)
+	defer d.Close()
+	fetch := func(maxt int64, matchers ...*labels.Matcher) *selection.Selection {
+		s, _, err := d.Fetch(context.Background(), 0, maxt, matchers)
+		require.NoError(t, err)
+		return s
+	}
+	first := fetch(4*hour, isM)
+	require.Same(t, first, fetch(4*hour, isM))
+	require.NotSame(t, first, fetch(4*hour+1, isM))
+	require.Equal(t, every(0, 2*hour+1), times(t, fetch(2*hour, isM), 0, 2*hour)[first.Labels(0).String()])
+	require.Equal(t, 1, fetch(4*hour, isM, labels.MustNewMatcher(labels.MatchEqual, "i", "0")).NumSeries())
+	require.Zero(t, fetch(4*hour, labels.MustNewMatcher(labels.MatchNotEqual, "__name__", "m")).NumSeries())
+
+	write(t, db, 3*hour, 4*hour)
+	require.NoError(t, db.Close())
+	d.recheck, d.took = 0, 0
+	second := fetch(4*hour, isM)
+	require.NotSame(t, first, second)
+	require.Equal(t, every(0, 4*hour), times(t, second, 0, 4*hour)[second.Labels(0).String()])
+}
+
+// TestRepeatedIsBounded: older selections make room, and one that is too large is not retained.
+func TestRepeatedIsBounded(t *testing.T) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m", "long", strings.Repeat("x", repeatedBytes/3)))
+	require.NoError(t, b.Chunk(chunkenc.EncXOR, 0, 1, selectiontest.Chunk(t, chunkenc.EncXOR, nil, []int64{0, 1}, []float64{1, 2})))
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	require.Greater(t, sel.SizeBytes(), int64(repeatedBytes/3))
+	var r repeated
+	for k := range int64(5) {
+		r.add(wanted{mint: k}, sel)
+		require.LessOrEqual(t, r.bytes, int64(repeatedBytes))
+	}
+	require.Nil(t, r.of(wanted{mint: 2}))
+	require.Same(t, sel, r.of(wanted{mint: 3}))
+	require.Same(t, sel, r.of(wanted{mint: 4}))
 }

@@ -21,6 +21,8 @@ type snapshot struct {
 	was    listing
 	blocks []*block
 	head   *head // nil without a log
+
+	repeated repeated
 }
 
 // block is an open block.
