@@ -5,11 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
 
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/promwarp/promwarp/api/encode"
 )
@@ -62,7 +62,7 @@ func BenchmarkHTTP(b *testing.B) {
 
 // cpuMillis is the time in ms that the process has had cores.
 func cpuMillis(b *testing.B) float64 {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+	var u unix.Timespec
+	require.NoError(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &u))
+	return float64(u.Nano()) / 1e6
 }

@@ -38,11 +38,14 @@ func (p *placed) samples(c *Buffer) ([]int64, []float64) {
 // decodes a run of these at once.
 func (c *Buffer) decodePlaced(s *selection.Selection) {
 	c.lanes = c.lanes[:0]
+	prefetchAll(s, c.placed[:min(AtOnce, len(c.placed))])
 	for i := range c.placed {
 		p := &c.placed[i]
 		if hasEight && p.Enc == chunkenc.EncXOR && p.Len >= uint32(p.Samples)/2 {
 			c.lanes = append(c.lanes, i)
 			if len(c.lanes) == AtOnce {
+				next := c.placed[i+1:]
+				prefetchAll(s, next[:min(AtOnce, len(next))])
 				c.decodeAtOnce(s)
 			}
 			continue

@@ -50,6 +50,24 @@ func decodeEight(e *eight)
 //go:noescape
 func decodeSixteen(e *[2]eight)
 
+// prefetch has n bytes, above 0, brought into the first cache.
+//
+//go:noescape
+func prefetch(b *byte, n int)
+
+// prefetchAll has memory bring the bytes of chunks while others are decoded: of so many streams that
+// begin at once a core foresees few.
+func prefetchAll(s *selection.Selection, ps []placed) {
+	if !hasEight {
+		return
+	}
+	for i := range ps {
+		if b := s.Bytes(ps[i].Chunk); len(b) > 0 {
+			prefetch(&b[0], len(b))
+		}
+	}
+}
+
 // decodeLanes decodes the chunks of c.lanes, at most AtOnce. It returns which of them are
 // decoded, a bit a chunk. What is rare or wrong in a chunk is not decoded.
 func (c *Buffer) decodeLanes(s *selection.Selection) (done uint16) {

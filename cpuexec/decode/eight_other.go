@@ -8,3 +8,5 @@ import "github.com/promwarp/promwarp/selection"
 const hasEight = false
 
 func (*Buffer) decodeLanes(*selection.Selection) (done uint16) { return 0 }
+
+func prefetchAll(*selection.Selection, []placed) {}
