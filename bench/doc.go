@@ -37,7 +37,7 @@
 // first query, which counts pages of mapped files; of promwarp's processes it is
 // the largest.
 //
-// With -cores 1,2,4 there is a promwarp repeated on so many cores for each, pinned by taskset, and
+// With -cores 1,2,4 there is a promwarp repeated on so many cores for each, pinned to them, and
 // a table says how efficient more of them are; with -gzip promwarp is asked for a compressed answer,
 // too; -jitter scrape or series has samples come up to 3 ms late. Package scaling measures the
 // engine alone so.

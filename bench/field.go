@@ -79,7 +79,7 @@ func (f *field) start(ctx context.Context, o options) error {
 		}
 		f.gzip = o.gzip
 		for _, n := range o.cores {
-			p, err := peers.StartPromwarpOn(ctx, n, f.promwarpProgram, f.prometheus.URL, o.decoded, o.results)
+			p, err := peers.StartPromwarp(ctx, f.promwarpProgram.On(n), f.prometheus.URL, o.decoded, o.results)
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
 	names := f.String("queries", "", "regular expression of the names of the queries to ask; empty for all")
 	only := f.String("only", "promwarp,victoriametrics", "peers to compare with Prometheus, which is always asked")
 	f.BoolVar(&o.cgo, "cgo", false, "build VictoriaMetrics with cgo, as its releases are; needs a C compiler")
-	cores := f.String("cores", "", "numbers of cores, as 1,2,4: a promwarp on so many for each, to see how efficient they are; needs taskset")
+	cores := f.String("cores", "", "numbers of cores, as 1,2,4: a promwarp on so many for each, to see how efficient they are")
 	f.BoolVar(&o.gzip, "gzip", false, "ask promwarp for compressed answers, too, as Grafana does")
 	f.StringVar(&o.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
 	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")

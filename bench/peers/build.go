@@ -45,6 +45,13 @@ func (r Repository) victoriaMetrics() string { return filepath.Join(r.bench(), "
 type Program struct {
 	Path    string
 	Version string // of its module
+	Cores   int    // how many it may run on; 0 for all
+}
+
+// On is the program on so many cores alone.
+func (p Program) On(cores int) Program {
+	p.Cores = cores
+	return p
 }
 
 // Prometheus builds Prometheus of the version in the benchmark's go.mod,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/golang/snappy"
@@ -19,7 +20,6 @@ import (
 const (
 	feedStep  = 30 * time.Minute // how far all series advance before any goes on
 	feedBatch = 20_000           // about how many samples go into one request
-	feeders   = 2                // requests at once
 )
 
 // Feed sends the data set to the server p over Prometheus's remote write,
@@ -30,6 +30,7 @@ func Feed(ctx context.Context, p *Process, o dataset.Options, progress dataset.P
 	if err != nil {
 		return dataset.Stats{}, err
 	}
+	feeders := max(2, runtime.GOMAXPROCS(0)/2)
 	bodies := make(chan []byte, feeders)
 	senders, ctx := errgroup.WithContext(ctx)
 	for range feeders {

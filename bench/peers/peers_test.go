@@ -159,12 +159,13 @@ func TestMain(m *testing.M) {
 }
 
 func TestProcess(t *testing.T) {
-	self, err := os.Executable()
+	path, err := os.Executable()
 	require.NoError(t, err)
 	addr, err := freeAddr()
 	require.NoError(t, err)
 	t.Setenv("BENCH_TEST_SERVER", addr)
-	p, err := start(t.Context(), "self", addr, "/ready", self)
+	at, self := place{addr, "/ready"}, Program{Path: path}
+	p, err := start(t.Context(), "self", at, self)
 	require.NoError(t, err)
 	require.NoError(t, p.Alive())
 	if runtime.GOOS == "linux" {
@@ -179,7 +180,7 @@ func TestProcess(t *testing.T) {
 
 	// A context that ends takes the process along.
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err = start(ctx, "self", addr, "/ready", self)
+	p, err = start(ctx, "self", at, self)
 	require.NoError(t, err)
 	cancel()
 	select {
@@ -191,9 +192,9 @@ func TestProcess(t *testing.T) {
 
 	// One that ends at once is an error with its words.
 	t.Setenv("BENCH_TEST_SERVER", "none")
-	_, err = start(t.Context(), "self", addr, "/ready", self)
+	_, err = start(t.Context(), "self", at, self)
 	require.ErrorContains(t, err, "no disk")
 	require.ErrorContains(t, err, "exit status 3")
-	_, err = start(t.Context(), "nobody", addr, "/ready", self+".none")
+	_, err = start(t.Context(), "nobody", at, Program{Path: path + ".none"})
 	require.ErrorContains(t, err, "start nobody")
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -24,21 +25,24 @@ type Process struct {
 // readyLimit is how long a server may take to start.
 const readyLimit = 2 * time.Minute
 
-// start runs a program that will serve HTTP on addr, and waits until its page
-// at ready answers. The program is killed when ctx is done.
-func start(ctx context.Context, name, addr, ready, path string, args ...string) (*Process, error) {
-	p := &Process{URL: "http://" + addr, name: name, gone: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, path, args...)
+// place is where a server listens, and the page that answers once it is ready.
+type place struct{ addr, ready string }
+
+// start runs a program that will serve HTTP, and waits until it is ready. The program is killed
+// when ctx is done.
+func start(ctx context.Context, name string, at place, program Program, args ...string) (*Process, error) {
+	p := &Process{URL: "http://" + at.addr, name: name, gone: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, program.Path, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	dieWithParent(p.cmd)
-	if err := p.cmd.Start(); err != nil {
+	if err := startOn(p.cmd, program.Cores); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.gone)
 	}()
-	if err := p.waitReady(ctx, ready); err != nil {
+	if err := p.waitReady(ctx, at.ready); err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -99,6 +103,19 @@ func (p *Process) Alive() error {
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.gone
+}
+
+// Terminate asks the process to end in order and waits for its end.
+func (p *Process) Terminate(ctx context.Context) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end %s: %w", p.name, err)
+	}
+	select {
+	case <-p.gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // freeAddr is a loopback address that was free a moment ago.

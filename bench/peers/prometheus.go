@@ -32,5 +32,5 @@ func StartReader(ctx context.Context, program Program, dir, text string, flags .
 		"--storage.tsdb.max-block-duration=2h",
 		"--web.listen-address="+addr,
 		"--log.level=warn")
-	return start(ctx, "Prometheus", addr, "/-/ready", program.Path, flags...)
+	return start(ctx, "Prometheus", place{addr, "/-/ready"}, program, flags...)
 }

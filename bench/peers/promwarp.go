@@ -1,9 +1,6 @@
 package peers
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // StartPromwarpBefore starts a promwarp, with nothing in its cache, in front of the server at the
 // URL upstream, as it is by default but for what the further arguments say.
@@ -13,7 +10,7 @@ func StartPromwarpBefore(ctx context.Context, program Program, upstream string, 
 		return nil, err
 	}
 	all := []string{"serve", "--upstream.url=" + upstream, "--web.listen-address=" + addr, "--log.level=warn"}
-	return start(ctx, "promwarp", addr, "/-/ready", program.Path, append(all, args...)...)
+	return start(ctx, "promwarp", place{addr, "/-/ready"}, program, append(all, args...)...)
 }
 
 // StartPromwarp starts a promwarp, with nothing in its cache, in front of the
@@ -23,16 +20,6 @@ func StartPromwarp(ctx context.Context, program Program, upstream, decoded, resu
 	return StartPromwarpBefore(ctx, program, upstream, "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
 }
 
-// StartPromwarpOn is StartPromwarp on so many cores alone. It needs taskset.
-func StartPromwarpOn(ctx context.Context, cores int, program Program, upstream, decoded, results string) (*Process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, "promwarp", addr, "/-/ready", "taskset", "--cpu-list", fmt.Sprint("0-", cores-1), program.Path, "serve",
-		"--upstream.url="+upstream, "--web.listen-address="+addr, "--log.level=warn", "--cache.decoded-bytes="+decoded, "--cache.results-bytes="+results)
-}
-
 // StartPromwarpOver starts a promwarp over a Prometheus data directory, which answers however large
 // the answer is.
 func StartPromwarpOver(ctx context.Context, program Program, dir string) (*Process, error) {
@@ -40,6 +27,6 @@ func StartPromwarpOver(ctx context.Context, program Program, dir string) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, "promwarp", addr, "/-/ready", program.Path,
+	return start(ctx, "promwarp", place{addr, "/-/ready"}, program,
 		"serve", "--tsdb.path="+dir, "--web.listen-address="+addr, "--log.level=warn", "--query.max-samples=2000000000")
 }

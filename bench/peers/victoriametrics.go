@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// StartVictoriaMetrics starts an empty VictoriaMetrics that keeps its data
-// below dir and does not refuse large queries.
+// StartVictoriaMetrics starts a VictoriaMetrics that keeps its data below dir, where there may be
+// some of an earlier one, and does not refuse large queries.
 func StartVictoriaMetrics(ctx context.Context, program Program, dir string) (*Process, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, "VictoriaMetrics", addr, "/health", program.Path,
+	return start(ctx, "VictoriaMetrics", place{addr, "/health"}, program,
 		"-httpListenAddr="+addr,
 		"-storageDataPath="+filepath.Join(dir, "victoria-metrics"),
 		"-retentionPeriod=100y",

@@ -57,10 +57,10 @@ func (r *Result) docs() string {
 	ratios := [][]string{{"", "geometric mean", "least", "most"}}
 	for _, x := range r.Ratios {
 		if slices.Contains(docsColumns, titleOf(x)) || x.Contender == VictoriaMetrics {
-			ratios = append(ratios, []string{title(x.Contender) + ", against " + title(x.Base), times(x.Mean) + "×", times(x.Least) + "×", times(x.Most) + "×"})
+			ratios = append(ratios, []string{title(x.Contender) + ", against " + title(x.Base), Times(x.Mean) + "×", Times(x.Least) + "×", Times(x.Most) + "×"})
 		}
 	}
-	markdown(&b, ratios, 1)
+	Markdown(&b, ratios, 1)
 
 	fmt.Fprintf(&b, "\n%d of promwarp's %d answers are Prometheus's; %d of VictoriaMetrics's are not.\nPeak resident memory:", len(r.Rows)-r.Failed(), len(r.Rows), r.Others())
 	sep := " "
@@ -82,7 +82,7 @@ func (r *Result) docs() string {
 		shown = append(shown, cells)
 	}
 	code(shown[1 : len(shown)-1])
-	markdown(&b, shown, 2)
+	Markdown(&b, shown, 2)
 	return b.String()
 }
 

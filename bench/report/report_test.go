@@ -29,8 +29,8 @@ func TestMedian(t *testing.T) {
 }
 
 func TestGeometricMean(t *testing.T) {
-	require.InDelta(t, 4, geometricMean([]float64{2, 8}), 1e-12)
-	require.True(t, math.IsNaN(geometricMean(nil)))
+	require.InDelta(t, 4, GeometricMean([]float64{2, 8}), 1e-12)
+	require.True(t, math.IsNaN(GeometricMean(nil)))
 }
 
 // example is a result of two queries that went well, one with an error and one
@@ -150,7 +150,7 @@ func TestWriteJSON(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	require.Equal(t, []string{"0.17", "9.99", "12.3", "1235"}, []string{times(0.167), times(9.99), times(12.34), times(1234.6)})
+	require.Equal(t, []string{"0.17", "9.99", "12.3", "1235"}, []string{Times(0.167), Times(9.99), Times(12.34), Times(1234.6)})
 	require.Equal(t, []string{"90%", "100%", "2%", "0.004%", "2e-09%"}, []string{percent(0.9), percent(1), percent(0.02), percent(0.00004), percent(2e-11)})
 }
 

@@ -108,7 +108,7 @@ func (r *Result) Finish() {
 			all = append(all, x)
 		}
 		if len(all) > 0 {
-			ratio.Mean, ratio.Queries = geometricMean(all), len(all)
+			ratio.Mean, ratio.Queries = GeometricMean(all), len(all)
 			r.Ratios = append(r.Ratios, ratio)
 		}
 	}

@@ -32,8 +32,8 @@ func median(v []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// geometricMean of positive numbers, NaN for none.
-func geometricMean(v []float64) float64 {
+// GeometricMean of positive numbers, NaN for none.
+func GeometricMean(v []float64) float64 {
 	var sum float64
 	for _, x := range v {
 		sum += math.Log(x)

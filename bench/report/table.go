@@ -50,7 +50,7 @@ func (r *Result) cells(row *Row) []string {
 			continue
 		}
 		if x, ok := row.ratio(c.base, c.contender); ok {
-			cells = append(cells, times(x))
+			cells = append(cells, Times(x))
 		} else {
 			cells = append(cells, "")
 		}
@@ -103,7 +103,7 @@ func (r *Result) means(width int) []string {
 		text := ""
 		for _, x := range r.Ratios {
 			if x.Base == c.base && x.Contender == c.contender {
-				text = times(x.Mean)
+				text = Times(x.Mean)
 			}
 		}
 		cells = append(cells, text)
@@ -114,8 +114,8 @@ func (r *Result) means(width int) []string {
 	return cells
 }
 
-// times writes a ratio with two or three digits.
-func times(x float64) string {
+// Times writes a ratio with two or three digits.
+func Times(x float64) string {
 	switch {
 	case x >= 100:
 		return fmt.Sprintf("%.0f", x)

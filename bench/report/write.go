@@ -28,7 +28,7 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	rows := r.grid()
 	code(rows[1 : len(rows)-1])
-	markdown(&b, rows, 2)
+	Markdown(&b, rows, 2)
 	b.WriteByte('\n')
 	for _, note := range r.notes() {
 		b.WriteString("- " + note + "\n")
@@ -41,9 +41,9 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// markdown writes a header and rows as a table whose columns are flush right but for
+// Markdown writes a header and rows as a table whose columns are flush right but for
 // the first few.
-func markdown(b *strings.Builder, rows [][]string, left int) {
+func Markdown(b *strings.Builder, rows [][]string, left int) {
 	for i, row := range rows {
 		for _, cell := range row {
 			b.WriteString("| " + cell + " ")
@@ -73,7 +73,7 @@ func (r *Result) notes() []string {
 		lines = append(lines, "fewer rounds, for they took long: "+strings.Join(few, ", "))
 	}
 	for _, x := range r.Ratios {
-		lines = append(lines, fmt.Sprintf("%s over %s: geometric mean %s× of %d queries, least %s× (%s), most %s× (%s)", x.Contender, x.Base, times(x.Mean), x.Queries, times(x.Least), x.LeastOf, times(x.Most), x.MostOf))
+		lines = append(lines, fmt.Sprintf("%s over %s: geometric mean %s× of %d queries, least %s× (%s), most %s× (%s)", x.Contender, x.Base, Times(x.Mean), x.Queries, Times(x.Least), x.LeastOf, Times(x.Most), x.MostOf))
 	}
 	lines = append(lines, fmt.Sprintf("answers of promwarp that are not Prometheus's, or failed: %d of %d", r.Failed(), len(r.Rows)))
 	if r.has(VictoriaMetrics) {
