@@ -23,7 +23,7 @@ AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rer
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first bench-cores gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -167,6 +167,9 @@ bench-readers:  ## measure remote readers of promwarp beside those of the Promet
 
 bench-first:    ## measure the first answer of a promwarp that has nothing yet, beside Prometheus; ARGS='-dir DIR -days 30'
 	cd bench && $(GO) run ./first $(ARGS)
+
+bench-cores:    ## compare with VictoriaMetrics and Prometheus on numbers of cores; ARGS='-dir DIR -stages 1,2,gzip:2,jitter:2,prometheus:2'
+	cd bench && $(GO) run ./cores $(ARGS)
 
 scaling:        ## build bin/scaling, one binary that measures how the time of queries falls with cores, without servers; see it with -help
 	cd bench && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o ../bin/scaling ./scaling

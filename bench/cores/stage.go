@@ -59,7 +59,7 @@ func parseStage(s string) (stage, error) {
 var own = []queries.Query{
 	{Name: "five-groups", Expr: `sum by (job) (rate(http_requests_total{job=~"job-[0-4]"}[5m]))`, Range: 24 * time.Hour, Step: time.Minute},
 	{Name: "one-group", Expr: `sum(rate(http_requests_total[5m]))`, Range: 24 * time.Hour, Step: time.Minute},
-	{Name: "deriv-by-job", Expr: `sum by (job) (deriv(node_memory_bytes[15m]))`, Range: 24 * time.Hour, Step: time.Minute},
+	{Name: "deriv-by-job", Expr: `max by (job) (deriv(node_memory_bytes[15m]))`, Range: 24 * time.Hour, Step: time.Minute},
 	{Name: "stddev-by-job", Expr: `sum by (job) (stddev_over_time(node_memory_bytes[30m]))`, Range: 24 * time.Hour, Step: time.Minute},
 	{Name: "avg-of-a-day", Expr: `sum(avg_over_time(node_memory_bytes[1d]))`, Range: 24 * time.Hour, Step: time.Minute},
 }
@@ -179,7 +179,7 @@ func (b *bench) upstream(ctx context.Context, jitter string, cores int) (string,
 }
 
 func (b *bench) promwarp(ctx context.Context, cores int, jitter, source string) (contender, error) {
-	args := []string{"--cache.results-bytes=0"}
+	args := []string{"--gpu=off", "--cache.results-bytes=0"}
 	if b.decoded != "" {
 		args = append(args, "--cache.decoded-bytes="+b.decoded)
 	}
