@@ -3,6 +3,7 @@ package aggregate
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -20,8 +21,8 @@ type accumulator struct {
 	words int // of 64 steps
 	// The cells of many groups take long to allocate, so that is done as series
 	// come, some groups at a time.
-	slabs []*cells
-	mu    sync.Mutex // guards who makes a slab
+	slabs []atomic.Pointer[cells]
+	mu    sync.Mutex // of who makes a slab
 	each  int        // groups a slab
 	seen  []uint64   // bitmap, words a group
 	// offloaded are results that an accelerator computed, and then all there is: steps a
@@ -35,22 +36,26 @@ const slabCells = 1 << 17
 func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64, each: min(max(1, slabCells/max(steps, 1)), max(groups, 1))}
 	a.seen = make([]uint64, groups*a.words)
-	a.slabs = make([]*cells, (groups+a.each-1)/a.each)
+	a.slabs = make([]atomic.Pointer[cells], (groups+a.each-1)/a.each)
 	return a
 }
 
 // reserve makes room for a group. It must be called before add.
 func (a *accumulator) reserve(group int) {
+	slab := &a.slabs[group/a.each]
+	if slab.Load() != nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slab := &a.slabs[group/a.each]; *slab == nil {
-		*slab = newCells(a.op, a.each*a.steps)
+	if slab.Load() == nil {
+		slab.Store(newCells(a.op, a.each*a.steps))
 	}
 }
 
 // of returns the cells of a group and the index of the first of them.
 func (a *accumulator) of(group int) (c *cells, base int) {
-	return a.slabs[group/a.each], group % a.each * a.steps
+	return a.slabs[group/a.each].Load(), group % a.each * a.steps
 }
 
 // accumulatorBytes is the memory of an accumulator and of the rows made of it.

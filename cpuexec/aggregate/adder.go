@@ -126,17 +126,18 @@ func (a *Adder) Shared(from, workers int) (members [][]int32, of []int32) {
 	return shared(a.Groups, from, workers), a.Groups.Of[from:]
 }
 
-// AddSeries adds series i, whose group nobody else adds to meanwhile, with its values.
-func (a *Adder) AddSeries(i int32, in dense.Row) {
+// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
+// meanwhile. Who adds the first steps notes the group's first series.
+func (a *Adder) AddSteps(i int32, in dense.Row, w0, w1 int) {
 	g := int(a.Groups.Of[i])
-	if a.first[g] < 0 {
+	if w0 == 0 && a.first[g] < 0 {
 		a.first[g] = i
 	}
 	a.state.reserve(g)
 	if a.firsts != nil {
-		a.noteFirsts(g, i, in.Present, 0, a.state.words)
+		a.noteFirsts(g, i, in.Present, w0, w1)
 	}
-	a.state.add(g, in, 0, a.state.words)
+	a.state.add(g, in, w0, w1)
 }
 
 // noteFirsts notes a series as the first of its group at those steps of words [w0,

@@ -41,8 +41,9 @@ type GroupSink interface {
 	// be done with them at about the same time. Then it returns the group of each of them; nil
 	// if they are better off with batches.
 	Shared(from, workers int) (members [][]int32, of []int32)
-	// AddSeries adds series i, to whose group nobody else adds meanwhile, with its values.
-	AddSeries(i int32, in dense.Row)
+	// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
+	// meanwhile.
+	AddSteps(i int32, in dense.Row, w0, w1 int)
 }
 
 // Begin lets the sink allocate its state. It comes before Add; Run does so itself.
@@ -110,7 +111,7 @@ func (l *Loop) byGroup(a GroupSink, members [][]int32, b *Batch, workers int) er
 					return false
 				}
 				if c.Mapped > 0 {
-					a.AddSeries(i, out)
+					a.AddSteps(i, out, 0, b.Words)
 				}
 			}
 			return true
