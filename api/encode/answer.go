@@ -74,6 +74,20 @@ func newAnswer(resp *v1.Response, weight int) (*Answer, error) {
 	if a.head, a.tail, err = envelope(resp, d); err != nil {
 		return nil, err
 	}
+	a.cut(end, weight)
+	if few := weight / 4; a.weight >= minParallel && a.pieces() < fewPieces && few > 0 {
+		a.cut(end, few)
+	}
+	return a, nil
+}
+
+// fewPieces is how many pieces an answer has at least that is encoded on several cores, so that
+// each of them has some: smaller pieces have an answer of ten thousand points wait less.
+const fewPieces = 16
+
+// cut cuts the rows before the given one into pieces of the given weight.
+func (a *Answer) cut(end, weight int) {
+	a.cuts, a.weight = a.cuts[:0], 0
 	for c := (cursor{}); c.row < end; {
 		a.cuts = append(a.cuts, c)
 		var w int
@@ -81,7 +95,6 @@ func newAnswer(resp *v1.Response, weight int) (*Answer, error) {
 		a.weight += w
 	}
 	a.cuts = append(a.cuts, cursor{row: end})
-	return a, nil
 }
 
 // Head is what comes before the first row. It is not empty.

@@ -103,6 +103,26 @@ func BenchmarkMatrix(b *testing.B) {
 	}
 }
 
+// BenchmarkGroups encodes what an aggregation to a few groups yields over a day, on one core and on
+// all.
+func BenchmarkGroups(b *testing.B) {
+	resp := respond(kinds[0].steps(8, 1441))
+	for _, cores := range []int{1, 0} {
+		b.Run(fmt.Sprint("cores=", cores), func(b *testing.B) {
+			for b.Loop() {
+				a, err := New(resp)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.cores = cores
+				if _, err := a.WriteTo(io.Discard); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkFloat formats single values, by strconv and by this package.
 func BenchmarkFloat(b *testing.B) {
 	for _, k := range kinds {

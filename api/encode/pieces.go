@@ -11,7 +11,7 @@ import (
 
 // minParallel is the weight from which on an answer is encoded on several
 // cores.
-const minParallel = 4 * pieceWeight
+const minParallel = pieceWeight
 
 // writeRows writes all pieces in order.
 func (a *Answer) writeRows(w io.Writer) (int64, error) {
