@@ -80,7 +80,7 @@ func (b *bench) reference(ctx context.Context, q queries.Query, upstream string)
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, fmt.Errorf("Prometheus's answer: %w", err)
+		return nil, fmt.Errorf("ask Prometheus for the right answer: %w", err)
 	}
 	return join(parts), nil
 }

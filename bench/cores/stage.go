@@ -165,9 +165,6 @@ func (b *bench) alone(ctx context.Context, cores int) error {
 	qs := append(b.asked(queries.All), b.asked(own)...)
 	others := b.result.least(victoriaMetrics)
 	slices.SortStableFunc(qs, func(a, c queries.Query) int { return cmp.Compare(others[a.Name], others[c.Name]) })
-	rounds, budget := b.options.rounds, b.budget
-	defer func() { b.options.rounds, b.budget = rounds, budget }()
-	b.options.rounds = 1
 	return b.ask(ctx, qs, []contender{{key: key{Peer: prometheus, Cores: cores}, url: source, ask: answer.Ask}})
 }
 

@@ -46,18 +46,19 @@ func (b *bench) ask(ctx context.Context, qs []queries.Query, cs []contender) err
 }
 
 // trial times a query: rounds in which all are asked, each first in turn. Before them everyone is
-// asked once, but for a Prometheus that is alone, and promwarp twice, since it keeps decoded what
-// is asked for again.
+// asked once, and promwarp twice, since it keeps decoded what is asked for again. A Prometheus
+// that is alone is asked once in all.
 func (b *bench) trial(ctx context.Context, q queries.Query, cs []contender, number int) ([][]time.Duration, error) {
 	form := b.form(q)
 	b.result.Queries[q.Name] = described{Expr: q.Expr, Range: q.Range.String(), Step: q.Step.String(), Points: b.result.Queries[q.Name].Points}
 	took := make([][]time.Duration, len(cs))
 	bodies := make([][]byte, len(cs)) // of promwarp's answers
 	var buf bytes.Buffer
-	for i, c := range cs {
-		if len(cs) == 1 {
-			break
-		}
+	warm, rounds := cs, b.rounds
+	if len(cs) == 1 {
+		warm, rounds = nil, 1
+	}
+	for i, c := range warm {
 		a, err := c.ask(ctx, c.url, form, &buf)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.key.Peer, err)
@@ -79,7 +80,7 @@ func (b *bench) trial(ctx context.Context, q queries.Query, cs []contender, numb
 	}
 	runtime.GC() // of what was compared, not in a round
 	begin := time.Now()
-	for round := range b.options.rounds {
+	for round := range rounds {
 		for k := range cs {
 			i := (k + round + number) % len(cs)
 			a, err := cs[i].ask(ctx, cs[i].url, form, &buf)
