@@ -17,7 +17,11 @@ var (
 	_ = define(each("first_over_time", abi.ByEnds, "Oldest", func(w *Window) (float64, bool) { return w.Values[0], true }).keepsName())
 	_ = define(each("last_over_time", abi.ByEnds, "Newest", func(w *Window) (float64, bool) { return w.Values[len(w.Values)-1], true }).keepsName())
 	_ = define(each("ts_of_first_over_time", abi.ByEnds, "OldestTime", func(w *Window) (float64, bool) { return w.secondsAt(0), true }))
-	_ = define(each("ts_of_last_over_time", abi.ByEnds, "NewestTime", func(w *Window) (float64, bool) { return w.secondsAt(len(w.Times) - 1), true }))
+	// Prometheus's engine takes the later of the newest float's time and the newest histogram's, 0 where
+	// there is none, and so never answers a time before 1970.
+	_ = define(each("ts_of_last_over_time", abi.ByEnds, "NewestTime", func(w *Window) (float64, bool) {
+		return max(0, w.secondsAt(len(w.Times)-1)), true
+	}))
 	_ = define(each("ts_of_min_over_time", abi.ByStatistic, "TimeOfMin", func(w *Window) (float64, bool) { return w.timeOf(-1), true }))
 	_ = define(each("ts_of_max_over_time", abi.ByStatistic, "TimeOfMax", func(w *Window) (float64, bool) { return w.timeOf(1), true }))
 )
