@@ -14,7 +14,7 @@ type Function struct {
 
 	adds     *adding                                                                               // of operators that add value to value
 	selector func(n *plan.Aggregate, p Parameter, q *operator.Query, in *operator.Series) Selector // of those that keep series
-	check    func(p *Parameter, q *operator.Query, n *plan.Aggregate) (none bool, err error)
+	check    func(p *Parameter, n *plan.Aggregate, note func(error)) (none bool, err error)
 
 	// Repeats says that results at settled steps may be used again where the order of groups
 	// does not show.

@@ -104,7 +104,8 @@ func (s *Sum) FirstSeries(rows []plan.Row) [][]int32 { return s.adder.FirstSerie
 // selected evaluates an operator that keeps some of its input's series.
 func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.Operator) ([]plan.Row, error) {
 	var s Selector = Nothing{}
-	none, fails := p.Check(q, n)
+	var notes []error
+	none, fails := p.Check(n, func(note error) { notes = append(notes, note) })
 	err := operator.Drive(input, func(in *operator.Series) operator.Sink {
 		if !none && fails == nil {
 			s = newSelector(n, p, q, in)
@@ -116,6 +117,9 @@ func selected(q *operator.Query, n *plan.Aggregate, p Parameter, input operator.
 	}
 	if fails != nil {
 		return nil, fails // once the input has been evaluated without an error
+	}
+	for _, note := range notes { // of equal ones, the last one's position counts
+		q.Note(note)
 	}
 	return s.Rows(q), nil
 }

@@ -49,13 +49,13 @@ const mostSeries = 1<<63 - 1<<10
 
 // Check says what Prometheus's engine does about the parameter of an operator that
 // keeps some of its input's series, before it looks at these: whether it keeps none
-// at any step, or fails.
-func (p *Parameter) Check(q *operator.Query, n *plan.Aggregate) (none bool, err error) {
-	return Of(n.Func).check(p, q, n)
+// at any step, or fails. note gets what it warns of once it has evaluated the input.
+func (p *Parameter) Check(n *plan.Aggregate, note func(error)) (none bool, err error) {
+	return Of(n.Func).check(p, n, note)
 }
 
 // checkCount is Check for a number of series.
-func (p *Parameter) checkCount(*operator.Query, *plan.Aggregate) (none bool, err error) {
+func (p *Parameter) checkCount(*plan.Aggregate, func(error)) (none bool, err error) {
 	switch {
 	case p.high < 1:
 		return true, nil
@@ -70,7 +70,7 @@ func (p *Parameter) checkCount(*operator.Query, *plan.Aggregate) (none bool, err
 }
 
 // checkRatio is Check for a share of the series.
-func (p *Parameter) checkRatio(q *operator.Query, n *plan.Aggregate) (none bool, err error) {
+func (p *Parameter) checkRatio(n *plan.Aggregate, note func(error)) (none bool, err error) {
 	switch {
 	case p.high == 0 && p.low == 0:
 		return true, nil
@@ -78,10 +78,10 @@ func (p *Parameter) checkRatio(q *operator.Query, n *plan.Aggregate) (none bool,
 		return false, refused("Ratio value is NaN")
 	}
 	if p.high > 1 {
-		q.Note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
+		note(annotations.NewInvalidRatioWarning(p.high, 1, n.ParamPos))
 	}
 	if p.low < -1 {
-		q.Note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
+		note(annotations.NewInvalidRatioWarning(p.low, -1, n.ParamPos))
 	}
 	return false, nil
 }
