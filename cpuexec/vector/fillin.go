@@ -54,6 +54,7 @@ func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, 
 	p := pairer{
 		filledIn: f, namer: newNamer(n, q.DelayedNameRemoval), oneToOne: n.Matching.Card == parser.CardOneToOne,
 		byLabels: map[uint64]int32{}, taken: map[[2]int32][]uint64{},
+		besideNone: map[uint64]labels.Labels{},
 	}
 	byOne := make([][]int32, sigs.n)
 	for j, sig := range oneSigs {
@@ -76,8 +77,11 @@ func fillIn(q *operator.Query, n *plan.Binary, lhs, rhs []plan.Row) (*filledIn, 
 			ok = ok && p.add(-1, int32(j), sig, andNot(presentSteps(f.one, int(j), steps), anyMany[sig]), l.MatchLabels(n.Matching.On, n.Matching.MatchingLabels...), l)
 		}
 	}
-	if !ok {
+	switch {
+	case !ok:
 		return nil, &plan.Declined{At: n, Reason: reasonAmbiguous}
+	case p.clash && steps > 1:
+		return nil, &plan.Declined{At: n, Reason: "the labels of what is filled in depend on earlier steps"}
 	}
 	return f, nil
 }
@@ -89,6 +93,9 @@ type pairer struct {
 	oneToOne bool
 	byLabels map[uint64]int32
 	taken    map[[2]int32][]uint64 // steps by signature, and unless matching is one-to-one by result
+	// besideNone has the labels of results, by those of the series that is beside one without labels.
+	besideNone map[uint64]labels.Labels
+	clash      bool // results of one series differ in their labels
 }
 
 // add notes a pair that exists at some steps and the result that it belongs to. It
@@ -100,6 +107,7 @@ func (p *pairer) add(many, one, sig int32, at []uint64, manyLabels, oneLabels la
 	k := int32(len(p.pairs))
 	p.pairs = append(p.pairs, filledPair{many: many, one: one, at: at, next: -1})
 	l := p.namer.result(manyLabels, oneLabels)
+	p.remember(manyLabels, oneLabels, l)
 	h := l.Hash()
 	res, ok := p.byLabels[h]
 	if !ok {
@@ -119,6 +127,24 @@ func (p *pairer) add(many, one, sig int32, at []uint64, manyLabels, oneLabels la
 	}
 	p.taken[key] = or(p.taken[key], at)
 	return true
+}
+
+// remember notes the labels that a pair's result has where one side is without labels. Prometheus's
+// engine takes those labels from a table for all steps, and finds them by the labels of both sides
+// one after the other. So a series and what is filled in for nothing is to it the same pair as
+// nothing and the series; results of different labels clash there.
+func (p *pairer) remember(many, one, result labels.Labels) {
+	series := many
+	switch {
+	case many.IsEmpty():
+		series = one
+	case !one.IsEmpty():
+		return
+	}
+	h := series.Hash()
+	before, ok := p.besideNone[h]
+	p.clash = p.clash || ok && !labels.Equal(before, result)
+	p.besideNone[h] = result
 }
 
 func (f *filledIn) Size() int { return len(f.results) }
