@@ -52,9 +52,15 @@ type Set struct {
 	Op       SetOp
 	LHS, RHS Node
 	Matching *parser.VectorMatching
-	Pos      posrange.PositionRange
-	Text     Text // the expression as Prometheus prints it
+	// MixedTypes says that one side's series are to lose what belongs to a name in the end, which
+	// matters where they have a type or unit.
+	MixedTypes bool
+	Pos        posrange.PositionRange
+	Text       Text // the expression as Prometheus prints it
 }
+
+// ReasonMixed is why an or is left to Prometheus's engine.
+const ReasonMixed = "names are to be removed later from the series of one of its sides only"
 
 // Range implements Node.
 func (s *Set) Range() posrange.PositionRange { return s.Pos }

@@ -28,7 +28,11 @@ func (w *walker) aggregate(e *parser.AggregateExpr, sc scope) (plan.Node, string
 	slices.Sort(a.Grouping)
 	sc.selectorRefused = ""
 	sc.labels = sc.labels || e.Op == parser.COUNT_VALUES
-	sc.anyName = sc.anyName || !a.Func.Keeps && !groupsByName(a)
+	if !a.Func.Keeps && !groupsByName(a) {
+		// Grouping without some labels removes names, but neither types nor units.
+		sc.leavesTypes = a.Without && (!sc.anyName || sc.leavesTypes)
+		sc.anyName = true
+	}
 	var reason string
 	if a.Input, reason = w.compile(e.Expr, sc); a.Input == nil {
 		return nil, stays(reason)

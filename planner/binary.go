@@ -30,7 +30,7 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 	case vectors == 1:
 		return w.withScalar(f, e, sc)
 	}
-	sc.anyName = sc.anyName || !isSet // names are removed here, or flags forgotten
+	sc.forgetNames(!isSet) // they are removed here, or it is forgotten that they were to be
 	lhs, reason := w.compile(e.LHS, sc)
 	if lhs == nil {
 		return nil, stays(reason)
@@ -40,10 +40,14 @@ func (w *walker) binary(e *parser.BinaryExpr, sc scope) (plan.Node, string) {
 		return nil, stays(reason)
 	}
 	if isSet {
-		if set == plan.Or && !sc.anyName && w.env.DelayedNameRemoval && lhs.DropsName() != rhs.DropsName() {
-			return nil, "names are to be removed later from the series of one of its sides only"
+		mixed := set == plan.Or && w.env.DelayedNameRemoval && lhs.DropsName() != rhs.DropsName()
+		if mixed && !sc.anyName {
+			return nil, plan.ReasonMixed
 		}
-		return &plan.Set{Op: set, LHS: lhs, RHS: rhs, Matching: e.VectorMatching, Pos: w.pos(e), Text: e}, ""
+		return &plan.Set{
+			Op: set, LHS: lhs, RHS: rhs, Matching: e.VectorMatching, MixedTypes: mixed && sc.leavesTypes,
+			Pos: w.pos(e), Text: e,
+		}, ""
 	}
 	return &plan.Binary{
 		Func: f, LHS: lhs, RHS: rhs, Bool: e.ReturnBool, Matching: e.VectorMatching,
@@ -88,7 +92,8 @@ func (w *walker) mapCall(f *plan.MapFunc, e *parser.Call, sc scope) (plan.Node, 
 
 // stepMapped compiles the operands of m.
 func (w *walker) stepMapped(m *plan.StepMap, operands []parser.Expr, sc scope) (plan.Node, string) {
-	sc.selectorRefused, sc.anyName = "", sc.anyName || !m.Filters()
+	sc.selectorRefused = ""
+	sc.forgetNames(!m.Filters())
 	m.Merges = w.merges(m.Pos)
 	for i, e := range operands {
 		compile := w.scalar

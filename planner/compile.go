@@ -219,7 +219,8 @@ func (w *walker) subwindow(f *plan.WindowFunc, p parameters, e *parser.Call, sub
 		return nil, reasonMetadata
 	}
 	inner := w.subquery(sub, sc)
-	inner.selectorRefused, inner.anyName = "", inner.anyName || !f.KeepsName
+	inner.selectorRefused = ""
+	inner.forgetNames(!f.KeepsName)
 	var input plan.Node = &plan.Nothing{Pos: w.pos(sub.Expr), Text: sub.Expr}
 	if inner.grid.Steps > 0 || inner.refused != "" {
 		var reason string
@@ -237,7 +238,8 @@ func (w *walker) subwindow(f *plan.WindowFunc, p parameters, e *parser.Call, sub
 
 // mapped compiles the input of m.
 func (w *walker) mapped(m *plan.Map, input parser.Expr, sc scope) (plan.Node, string) {
-	sc.selectorRefused, sc.anyName = "", sc.anyName || !m.Filters()
+	sc.selectorRefused = ""
+	sc.forgetNames(!m.Filters())
 	m.Merges = w.merges(m.Pos)
 	var reason string
 	if m.Input, reason = w.compile(input, sc); m.Input == nil {

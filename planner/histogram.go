@@ -45,7 +45,8 @@ func (w *walker) histogram(f *plan.HistogramFunc, e *parser.Call, sc scope) (pla
 	if w.of(e.Args[f.Args]).histogram { // that engine adds the notes of the inner one to those of the outer
 		return nil, "a histogram function over another is evaluated by Prometheus's engine"
 	}
-	sc.selectorRefused, sc.anyName = "", true
+	sc.selectorRefused = ""
+	sc.forgetNames(true)
 	var reason string
 	if h.Input, reason = w.compile(e.Args[f.Args], sc); h.Input == nil {
 		return nil, stays(reason)

@@ -42,7 +42,7 @@ func (w *walker) scalarNode(expr parser.Expr, sc scope) (plan.Node, string) {
 		case "time":
 			return &plan.Time{Pos: e.PosRange}, ""
 		case "scalar":
-			sc.anyName = true
+			sc.forgetNames(true)
 			in, reason := w.compile(e.Args[0], sc)
 			if in == nil {
 				return nil, stays(reason)

@@ -20,9 +20,18 @@ type scope struct {
 	// anyName says that the names that series have here, and whether they are to lose
 	// them in the end, do not matter above.
 	anyName bool
+	// leavesTypes says that types and units matter above nevertheless.
+	leavesTypes bool
 	// selectorRefused is why a bare selector here must stay: its parent reads
 	// the selector itself.
 	selectorRefused string
+}
+
+// forgetNames notes that the names below do not matter, nor types and units, if here is why.
+func (sc *scope) forgetNames(here bool) {
+	if here {
+		sc.anyName, sc.leavesTypes = true, false
+	}
 }
 
 // reasonAsAbove is about a quirk: Prometheus's engine adjusts the offset of what has an

@@ -41,6 +41,9 @@ func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, erro
 		}
 		return match(q, n, in[0], in[1])
 	case *plan.Set:
+		if n.MixedTypes && (hasTypes(in[0]) || hasTypes(in[1])) {
+			return nil, &plan.Declined{At: n, Reason: plan.ReasonMixed}
+		}
 		return setOf(n, in[0], in[1], q.Grid.Steps), nil
 	default:
 		return stepMap(q, n.(*plan.StepMap), in)

@@ -1,6 +1,7 @@
 package vector
 
 import (
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -21,6 +22,16 @@ type member struct {
 	mask   []uint64
 	except bool
 	other  *plan.Row // of the same labels, at steps at which row has no value
+}
+
+// hasTypes reports whether a row has a type or unit.
+func hasTypes(rows []plan.Row) bool {
+	for i := range rows {
+		if l := rows[i].Labels; l.Has(model.MetricTypeLabel) || l.Has(model.MetricUnitLabel) {
+			return true
+		}
+	}
+	return false
 }
 
 // setOf combines two sets of series over so many steps.
