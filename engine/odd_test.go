@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+)
+
+// oddLength is how long the series of oddStorage are, in ms.
+const oddLength = 30 * minute
+
+// oddSeries lists the series of oddStorage in label order.
+func oddSeries() (out []labels.Labels) {
+	add := func(kv ...string) { out = append(out, labels.FromStrings(kv...).WithoutEmpty()) }
+	for _, name := range []string{"c_total", "g", "big", "mix", "nh", "nhcb", "gh", "sparse", "late", "gone", "lat"} {
+		for job := range 2 {
+			for inst := range 2 {
+				add("__name__", name, "job", fmt.Sprint("j", job), "instance", fmt.Sprint("i", inst))
+			}
+		}
+	}
+	for _, v := range []string{"foo", "Foo", "FOO", "fOo", "bar", "a\nb", "k", "\u212a", "", "ü,\"\\"} { // one is the Kelvin sign
+		add("__name__", "g", "case", v)
+		add("__name__", "http.latency", "case", v, "ü.x", "1")
+	}
+	for job := range 2 {
+		for _, le := range []string{"0.1", "1", "1.0", "5", "+Inf"} {
+			add("__name__", "lat_bucket", "job", fmt.Sprint("j", job), "instance", "i0", "le", le)
+		}
+		add("__name__", "target_info", "job", fmt.Sprint("j", job), "instance", "i0", "version", fmt.Sprint("v", job), "__type__", "info", "__unit__", []string{"", "s"}[job])
+	}
+	add("__name__", "target_info", "job", "j0", "instance", "i0", "version", "v9")
+	add("job", "j0", "instance", "i0") // no name
+	sort.Slice(out, func(a, b int) bool { return labels.Compare(out[a], out[b]) < 0 })
+	return out
+}
+
+// oddStorage has half an hour of samples from base (ms) on, at times that have nothing in
+// common: floats at the limits of what a float can be, floats and histograms that take turns,
+// histograms of exponential and custom buckets whose layouts change.
+func oddStorage(t testing.TB, r *rand.Rand, base int64) *teststorage.TestStorage {
+	st := teststorage.New(t)
+	for _, l := range oddSeries() {
+		app := st.Appender(t.Context())
+		name := l.Get("__name__")
+		every := []int64{1000, 7919, 15_000, 15_000, 15_000, 30_000, 60_000, 61_001}[r.IntN(8)]
+		from, until := int64(0), int64(oddLength)
+		switch name {
+		case "late":
+			from = oddLength/2 + r.Int64N(minute)
+		case "gone":
+			until = oddLength/2 + r.Int64N(minute)
+		case "sparse":
+			every = []int64{minute * 3, minute * 6, minute * 11}[r.IntN(3)]
+		}
+		from += r.Int64N(every)
+		v, up, asHistogram := 0.0, true, false
+		h := oddHistogram(r, name)
+		for ts := base + from; ts < base+until; ts += every {
+			at := ts
+			if r.IntN(4) == 0 {
+				at += r.Int64N(min(every, 900))
+			}
+			if r.IntN(30) == 0 {
+				if up = !up; !up && r.IntN(2) == 0 {
+					_, err := app.Append(0, l, at, math.Float64frombits(value.StaleNaN))
+					require.NoError(t, err)
+				}
+			}
+			if !up {
+				continue
+			}
+			if r.IntN(25) == 0 {
+				asHistogram = !asHistogram
+			}
+			if name == "nh" || name == "nhcb" || name == "gh" || (name == "mix" || name == "lat") && asHistogram {
+				if r.IntN(40) == 0 {
+					h = oddHistogram(r, name)
+				}
+				growHistogram(r, h, name == "gh")
+				_, err := app.AppendHistogram(0, l, at, nil, h.Copy())
+				require.NoError(t, err, "%v", h)
+				continue
+			}
+			switch {
+			case name == "big":
+				v = oddFloats[r.IntN(len(oddFloats))]
+			case strings.HasSuffix(name, "_total"), strings.HasSuffix(name, "_bucket"):
+				if v += float64(r.IntN(9)) * 0.1; r.IntN(25) == 0 {
+					v = 0
+				}
+			case name == "target_info":
+				v = 1
+			case r.IntN(20) == 0:
+				v = oddFloats[r.IntN(len(oddFloats))]
+			default:
+				v = float64(r.IntN(7)) - 3
+			}
+			_, err := app.Append(0, l, at, v)
+			require.NoError(t, err)
+		}
+		require.NoError(t, app.Commit())
+	}
+	return st
+}
+
+var oddFloats = []float64{
+	0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
+	-math.SmallestNonzeroFloat64, 0x1p-1022, 1 << 53, 1<<53 + 2, -(1 << 53), 1 << 62, 0x1p63, 1e300, 1e-300, 1, -1, 0.1, 1.0 / 3, math.Float64frombits(0x7ff8000000000001), 1e16, 3,
+}
+
+// oddHistogram makes an empty histogram of a layout.
+func oddHistogram(r *rand.Rand, name string) *histogram.FloatHistogram {
+	h := &histogram.FloatHistogram{Schema: int32(r.IntN(5)) - 1, ZeroThreshold: []float64{0, 1e-128, 0.001, 0.5}[r.IntN(4)]}
+	n := 1 + r.IntN(4)
+	h.PositiveSpans = []histogram.Span{{Offset: int32(r.IntN(6) - 3), Length: uint32(n)}}
+	h.PositiveBuckets = make([]float64, n)
+	if name == "nhcb" || name != "gh" && r.IntN(3) == 0 {
+		h.Schema, h.ZeroThreshold = histogram.CustomBucketsSchema, 0
+		h.CustomValues = [][]float64{{0.1, 1, 5}, {0.1, 1, 2, 5}, {1}, {-1, 0, 1, 10}}[r.IntN(4)]
+		n = len(h.CustomValues) + 1
+		h.PositiveSpans = []histogram.Span{{Offset: 0, Length: uint32(n)}}
+		h.PositiveBuckets = make([]float64, n)
+		return h
+	}
+	if r.IntN(2) == 0 {
+		n := 1 + r.IntN(3)
+		h.NegativeSpans = []histogram.Span{{Offset: int32(r.IntN(4)), Length: uint32(n)}}
+		h.NegativeBuckets = make([]float64, n)
+	}
+	if name == "gh" {
+		h.CounterResetHint = histogram.GaugeType
+	}
+	return h
+}
+
+// growHistogram adds observations, or of a gauge takes some away.
+func growHistogram(r *rand.Rand, h *histogram.FloatHistogram, gauge bool) {
+	add := func(to *float64, v float64) {
+		d := float64(r.IntN(4))
+		if gauge && r.IntN(2) == 0 {
+			d = -min(d, *to)
+		}
+		*to += d
+		h.Count += d
+		h.Sum += d * v
+	}
+	for i := range h.PositiveBuckets {
+		add(&h.PositiveBuckets[i], float64(i)+0.5)
+	}
+	for i := range h.NegativeBuckets {
+		add(&h.NegativeBuckets[i], -float64(i)-0.5)
+	}
+	if h.Schema != histogram.CustomBucketsSchema {
+		add(&h.ZeroCount, 0)
+	}
+}
+
+// oddQuestion writes a question whose times have nothing in common with those of the data. It
+// has none of the functions that may be off in their last bits, of which others could make any
+// number.
+func oddQuestion(t testing.TB, r *rand.Rand, base int64) question {
+	g := newOdd(r, base)
+	q := question{query: g.query(), start: base + r.Int64N(oddLength+20*minute) - 10*minute}
+	for {
+		_, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(q.query)
+		if err != nil || !inexact(t, q.query) {
+			break
+		}
+		q.query = g.query()
+	}
+	q.lookback = []time.Duration{0, 0, 0, time.Millisecond, 999 * time.Millisecond, 7919 * time.Millisecond, time.Minute, time.Hour}[r.IntN(8)]
+	switch r.IntN(4) {
+	case 0:
+		q.end = q.start
+	case 1: // one step
+		q.end, q.step = q.start, 1+r.Int64N(100_000)
+	default:
+		q.step = []int64{1, 7, 997, 1000, 7919, 15_000, 15_001, 60_000, 97_003, 300_000, 3_600_000}[r.IntN(11)]
+		q.end = q.start + r.Int64N(min(q.step*60, hour))
+	}
+	return q
+}
+
+// TestOdd compares answers to odd queries over odd data, read from a storage and through a
+// cache. PROMWARP_RANDOM sets the number of queries, PROMWARP_SEED the first of their seeds,
+// of which every query has its own.
+func TestOdd(t *testing.T) {
+	n, first := fromEnv(t, "PROMWARP_RANDOM", 2000), fromEnv(t, "PROMWARP_SEED", 0)
+	for k, base := range []int64{0, -20 * minute, 1_700_000_123_457} {
+		t.Run(fmt.Sprint("base=", base), func(t *testing.T) {
+			db := oddStorage(t, rand.New(rand.NewPCG(uint64(first), uint64(k))), base)
+			settled, _ := cached(t, db, base+oddLength, true)
+			young, _ := cached(t, db, base+oddLength, false)
+			c := []*comparison{newComparison(false, 2), newComparison(true, 2)}
+			invalid := 0 // none that can be asked, which both engines must say in the same words
+			for seed := first; seed < first+n; seed++ {
+				r := rand.New(rand.NewPCG(uint64(seed), uint64(k)+100))
+				ask := oddQuestion(t, r, base)
+				data := []storage.Queryable{db, settled, young}[r.IntN(3)]
+				if c[seed%2].compare(t, data, ask) != nil {
+					invalid++
+				}
+			}
+			for _, c := range c {
+				whole, part, none := c.taken()
+				t.Logf("%v wholly, %v partly, %v not at all; %d answered, %d failed, %d undecided", whole, part, none, c.answered, c.failed, c.undecided)
+				require.LessOrEqual(t, c.undecided, n/1000)
+				if n >= 1000 {
+					require.Greater(t, whole+part, 0.3*float64(n)/2)
+					require.Greater(t, c.answered, n/2/10)
+					require.Greater(t, c.failed, n/2/50)
+				}
+			}
+			require.Less(t, invalid, max(n/3, 10))
+		})
+	}
+}
+
+// TestOddCases asks what TestOdd once found another answer to.
+func TestOddCases(t *testing.T) {
+	st := loadedBlocks(t, `load 1m
+		x{a="1", __type__="gauge"} 1 stale _ 2 3
+		y{a="2", __unit__="s"} 1 2 3 4 5
+		z{a="1"} 1 stale _ 2 3
+	`)
+	plain, delayed := newComparison(false, 2), newComparison(true, 2)
+	for _, query := range []string{
+		"limit_ratio(2, limit_ratio(2, y))",
+		"limit_ratio(-2, limit_ratio(-2, limit_ratio(-2, y)))",
+		"max without (b) (y or abs(x))", // the type goes with the name that x is to lose
+		"sum without () (abs(y) or x)",
+		"max by (a) (y or abs(x))",
+		"max without () (abs(y or abs(x)))",
+		"max without (__type__, __unit__) (y or abs(x))",
+		"count without () (label_replace(y or abs(x), \"b\", \"$1\", \"a\", \"(.*)\"))",
+		"z - on (nope) group_left () fill (7) (z offset 1m)", // of {} and z the engine remembers the result's labels
+		"(z offset 1m) - on (nope) group_right () fill (7) z",
+		"z > ignoring (a) fill (0) (z offset 1m)",
+		"z - fill (0) (z offset 1m)",
+		"ts_of_last_over_time(z[3m])",
+	} {
+		for _, c := range []*comparison{plain, delayed} {
+			for _, step := range []int64{0, 1, 60_000} {
+				require.NoError(t, c.compare(t, st, question{query: query, end: 5 * minute * min(step, 1), step: max(step, 1000) * min(step, 1)}))
+			}
+		}
+	}
+}
