@@ -14,7 +14,7 @@ type memorySettings struct {
 }
 
 // unset is a size that follows from the limit of the process.
-const unset ByteSize = -1
+const unset ByteSize = math.MinInt64
 
 // unknownShare is what a share of the memory is where nobody says how much there is.
 const unknownShare = 1 << 30
@@ -28,8 +28,11 @@ func defaultLimit() ByteSize {
 	return 0
 }
 
+// mostResults is the most memory for results of aggregations where nobody says how much.
+const mostResults = 64 << 20
+
 // Divide sets what follows from the limit of the process and was not given: the cache and
-// each query may have a quarter.
+// each query may have a quarter, results of aggregations an eighth, up to mostResults.
 func (s *Settings) Divide() {
 	if s.Memory.Limit == unset {
 		s.Memory.Limit = defaultLimit()
@@ -42,6 +45,9 @@ func (s *Settings) Divide() {
 		if *size == unset {
 			*size = share
 		}
+	}
+	if s.Cache.ResultsBytes == unset {
+		s.Cache.ResultsBytes = min(mostResults, share/2)
 	}
 }
 

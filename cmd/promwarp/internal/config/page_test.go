@@ -58,7 +58,7 @@ var entryKeys = map[string]string{
 var kinds = map[string]string{
 	"Duration": "duration", "AutoDuration": "duration, `auto`", "ByteSize": "size", "Addresses": "list", "ordinals": "list of numbers",
 	"gpuMode": "`auto`, `off`, `require`", "chunkEncodings": "`auto`, `as-is`, `xor`", "featureList": "list, `auto`, `none`",
-	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number, 0 to 1",
+	"ExternalLabels": "mapping, `auto`, `none`, `keep`", "fraction": "number, 0 to 1", "part": "number, 0 to 1",
 }
 
 func configurationPage(t *testing.T) string {

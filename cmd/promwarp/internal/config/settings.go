@@ -114,11 +114,8 @@ type CacheSettings struct {
 	PrefetchConcurrency int      `yaml:"prefetch_concurrency"`
 }
 
-// The defaults of cache.disk_bytes and cache.results_bytes.
-const (
-	defaultDiskBytes    = 10 << 30
-	defaultResultsBytes = 64 << 20
-)
+// defaultDiskBytes is the default of cache.disk_bytes.
+const defaultDiskBytes = 10 << 30
 
 // Default are what holds where neither the command line nor the file
 // says otherwise. They name nothing to read from.
@@ -140,7 +137,7 @@ func Default() Settings {
 		Cache: CacheSettings{
 			HostBytes:    unset,
 			DecodedBytes: -1,
-			ResultsBytes: defaultResultsBytes,
+			ResultsBytes: unset,
 			DiskBytes:    defaultDiskBytes,
 			Fresh:        model.Duration(cache.DefaultFresh),
 			Recheck:      model.Duration(cache.DefaultRecheck),

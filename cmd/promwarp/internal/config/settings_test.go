@@ -173,6 +173,7 @@ func TestSettingsErrors(t *testing.T) {
 		"bad duration":        {file: "query: {timeout: soon}\n", want: []string{`"soon"`}},
 		"bad size":            {file: "cache: {host_bytes: much}\n", want: []string{`"much"`, "4GiB"}},
 		"negative results":    {args: []string{"--upstream.url=http://p", "--cache.results-bytes=-1"}, want: []string{"cache.results_bytes"}},
+		"negative cache":      {args: []string{"--upstream.url=http://p", "--cache.host-bytes=-1"}, want: []string{"cache.host_bytes"}},
 		"more decoded":        {args: []string{"--upstream.url=http://p", "--cache.host-bytes=1GiB", "--cache.decoded-bytes=2GiB"}, want: []string{"cache.decoded_bytes", "cache.host_bytes"}},
 		"disk alone":          {args: []string{"--upstream.url=http://p", "--cache.host-bytes=0", "--cache.path=d"}, want: []string{"cache.path", "cache.host_bytes"}},
 		"no disk":             {args: []string{"--upstream.url=http://p", "--cache.disk-bytes=0"}, want: []string{"cache.disk_bytes"}},
@@ -265,6 +266,20 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// TestComparedPart: a part of all queries may be none, as it is by default.
+func TestComparedPart(t *testing.T) {
+	for text, want := range map[string]part{"0": 0, "0.25": 0.25, "1": 1} {
+		require.Equal(t, want, load(t, "--upstream.url=http://p", "--compare.fraction="+text).Compare.Fraction)
+		s := load(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "compare: {fraction: "+text+"}"))
+		require.Equal(t, want, s.Compare.Fraction)
+		require.NoError(t, s.Validate())
+	}
+	for _, text := range []string{"-0.1", "1.01", "NaN", "x", ""} {
+		_, err := parseFlags(t, "--upstream.url=http://p", "--config.file="+testfiles.Config(t, "compare: {fraction: '"+text+"'}")).Load()
+		require.ErrorContains(t, err, "write a number from 0 to 1", text)
+	}
+}
+
 // TestMemorySettings: what may be taken follows from the limit of the process where it is
 // not given, and what does not add up is refused.
 func TestMemorySettings(t *testing.T) {
@@ -277,6 +292,11 @@ func TestMemorySettings(t *testing.T) {
 	require.NoError(t, s.Validate())
 	require.Equal(t, []ByteSize{0, unknownShare}, []ByteSize{s.Memory.Limit, s.Cache.HostBytes})
 	require.InDelta(t, 0.9*float64(footprint.Usable("/")), float64(load(t).Memory.Limit), 10)
+	for limit, results := range map[string]ByteSize{"64MiB": 8 << 20, "90MiB": 90 << 17, "2GiB": 64 << 20, "0": 64 << 20} {
+		s = load(t, "--upstream.url=http://p", "--memory.limit="+limit)
+		require.NoError(t, s.Validate(), "the defaults add up in any memory that is allowed")
+		require.Equal(t, results, s.Cache.ResultsBytes, limit)
+	}
 
 	for text, want := range map[string]string{
 		"--memory.limit=63MiB":                        "memory.limit must be at least 64MiB",
