@@ -260,3 +260,20 @@ func TestOddCases(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUOdd asks a GPU, or the host build of the kernels, of samples from before 1970 and after.
+func TestGPUOdd(t *testing.T) {
+	gpus, reg := testGPUs(t)
+	const base = -20 * minute
+	c := newComparison(false, 2).onGPUs(gpus)
+	db := oddStorage(t, rand.New(rand.NewPCG(8, 1)), base)
+	for seed := range uint64(fromEnv(t, "PROMWARP_RANDOM", 300)) {
+		ask := oddQuestion(t, rand.New(rand.NewPCG(seed, 200)), base)
+		if seed%10 == 0 {
+			ask.query = "ts_of_last_over_time(c_total[5m])"
+		}
+		_ = c.compare(t, db, ask) // an error is that of a question that cannot be asked, in the same words
+	}
+	require.Positive(t, metric(t, reg, "promwarp_gpu_jobs_total"))
+	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
+}
