@@ -46,8 +46,7 @@ func (g *odd) selector() string {
 	for g.chance(3) {
 		ms = append(ms, g.matcher())
 	}
-	switch g.r.IntN(8) {
-	case 0:
+	if g.chance(8) {
 		ms = append(ms, g.pick(`"http.latency"`, `"http.latency"`, `__name__=~"c_total|g"`, `__name__=~".*h"`, `__name__=~"(?i)G|NH"`, `__name__=""`, `__name__=~"|g"`, `job="j0"`, `__name__=~"nh|g|mix"`))
 		g.r.Shuffle(len(ms), func(i, j int) { ms[i], ms[j] = ms[j], ms[i] })
 		return "{" + strings.Join(ms, ",") + "}"
@@ -132,7 +131,7 @@ func (g *odd) labels() string {
 	for g.chance(2) {
 		ls = append(ls, g.label())
 	}
-	return "(" + strings.Join(ls, ", ") + g.pick("", "", "") + ")"
+	return "(" + strings.Join(ls, ", ") + ")"
 }
 
 func (g *odd) grouping() string {
