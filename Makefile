@@ -107,7 +107,7 @@ check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs no
 	cd $(BUILD)/grafana && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module esnext --moduleResolution bundler dashboard.ts
 
 check-chart:    ## render the Helm chart and hold it against Kubernetes's types, which take minutes to compile once
-	cd deploy && $(GO) vet -tags chart ./helm && $(GO) test -count=1 -tags chart ./helm
+	cd deploy/helm && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 release:        ## build a release into .build/release: archives, Debian packages, chart, mixin, what they are made of, checksums; ARGS=-platforms=linux/amd64
 	cd deploy && $(GO) run ./release -out $(CURDIR)/$(BUILD)/release $(ARGS)

@@ -1,5 +1,3 @@
-//go:build chart
-
 // Package helm has no code; its tests lint and render the chart for the values in testdata.
 package helm
 
