@@ -20,6 +20,8 @@ ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|Test
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 AGAIN     := --format pkgname-and-test-fails --hide-summary skipped,output --rerun-fails=2 --rerun-fails-max-failures=4 --rerun-fails-abort-on-data-race
+# make lint vets all that is tested; go test would do so again for each way that it compiles in.
+UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -65,8 +67,8 @@ compiler:
 		{ echo "the tests need a C++ compiler: there is no $(CXX); install g++ or set CXX"; exit 1; }
 
 unit:           ## unit tests, Prometheus's own suite, random queries
-	$(TEST) ./...
-	cd bench && $(TEST) ./... -- -short
+	$(TEST) ./... -- $(UNVETTED)
+	cd bench && $(TEST) ./... -- $(UNVETTED) -short
 
 ARM64 := GOOS=linux GOARCH=arm64 CGO_ENABLED=0
 QEMU  ?= qemu-aarch64-static -L /usr/aarch64-linux-gnu
@@ -80,8 +82,8 @@ test-arm64:     ## the executor's tests and random queries as arm64's code, unde
 	$(ARM64) GSHS_LOGFILE=/dev/null PROMWARP_RANDOM=1000 $(GO) test -exec '$(QEMU)' $(UNFUSED) -run '^(TestRandomQueries|TestSmith)$$' ./engine
 
 race:           ## the concurrent parts under the race detector
-	CGO_ENABLED=1 $(TEST) '$(RACE)' -- -race -short -skip '$(ALONE)'
-	CGO_ENABLED=1 $(GO) test -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
+	CGO_ENABLED=1 $(TEST) '$(RACE)' -- $(UNVETTED) -race -short -skip '$(ALONE)'
+	CGO_ENABLED=1 $(GO) test $(UNVETTED) -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
 
 SOAK ?= 10m
 soak:           ## have the cache work for SOAK (10m) under the race detector: memory, goroutines and mapped files must not grow
@@ -98,7 +100,7 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
 	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg; } || \
 		{ echo "units and packages are checked by systemd-analyze and dpkg-deb, which are not both here: install systemd and dpkg"; exit 1; }
-	cd deploy && $(TEST) ./...
+	cd deploy && $(TEST) ./... -- $(UNVETTED)
 
 check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm
 	@mkdir -p $(BUILD)/grafana && cp deploy/mixin/schema/package.json $(BUILD)/grafana/
@@ -120,7 +122,7 @@ check-deploy: release ## build the release once more, elsewhere and from nothing
 	diff -r $(BUILD)/release $(AGAIN_DIR)/release && rm -rf $(AGAIN_DIR)
 
 e2e:            ## real Prometheus binaries against the real promwarp
-	cd e2e && $(TEST) ./... -- -count=1 -timeout 20m
+	cd e2e && $(TEST) ./... -- $(UNVETTED) -count=1 -timeout 20m
 
 ATTACK ?= 3m
 attack:         ## attack a freshly started promwarp in all ways that are known, about ten minutes; ATTACK is how long everything is done at once, ARGS are the attack's
@@ -194,7 +196,7 @@ $(BUILD)/libcuda-host.so $(BUILD)/libcuda-host-asan.so: $(HOST_SOURCES) $(wildca
 
 asan: $(BUILD)/libcuda-host-asan.so ## run the kernels on the host under AddressSanitizer
 	PROMWARP_CUDA_LIBRARY=$(CURDIR)/$< ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) \
-		$(GO) test -count=1 -short ./gpuexec/...
+		$(GO) test $(UNVETTED) -count=1 -short ./gpuexec/...
 
 lint:           ## formatting, vet and staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change: $$out"; exit 1; }
