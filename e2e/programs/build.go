@@ -26,7 +26,7 @@ func FromPrometheus(program string) (string, error) {
 	}
 	version := strings.TrimSpace(string(text))
 	return Keep(program+"-"+version, func(path string) error {
-		return Build(".", "-trimpath", "-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
+		return Build(".", "-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
 	})
 }
 
