@@ -58,4 +58,14 @@ func (k *kernel) hash() (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:12]), nil
 }
 
+// isFresh reports whether the kernel's PTX says that it was made of this source by this compiler.
+func (k *kernel) isFresh(root, version string) bool {
+	sum, err := k.hash()
+	if err != nil {
+		return false
+	}
+	have, err := os.ReadFile(filepath.Join(root, k.ptx()))
+	return err == nil && bytes.HasPrefix(have, []byte(stamp(sum, version)))
+}
+
 func stamp(sum, version string) string { return fmt.Sprintf("// Built from %s by %s\n", sum, version) }

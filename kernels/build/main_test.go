@@ -135,6 +135,23 @@ func TestHashSeesHeaders(t *testing.T) {
 	require.NotEqual(t, seen[0], seen[1])
 }
 
+// TestIsFresh: PTX is made anew when its source, or the compiler, is another.
+func TestIsFresh(t *testing.T) {
+	path := source(t, "KERNEL k(u32 a) {\n}", nil)
+	k, err := parse("room", path)
+	require.NoError(t, err)
+	above := t.TempDir()
+	require.False(t, k.isFresh(above, "clang 1"), "there is no PTX")
+	sum, err := k.hash()
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(above, "kernels/ptx"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(above, k.ptx()), []byte(stamp(sum, "clang 1")+".version 6.3\n"), 0o644))
+	require.True(t, k.isFresh(above, "clang 1"))
+	require.False(t, k.isFresh(above, "clang 2"))
+	require.NoError(t, os.WriteFile(path, []byte("KERNEL k(u64 a) {\n}"), 0o644))
+	require.False(t, k.isFresh(above, "clang 1"))
+}
+
 // TestIncludesRunDown: a room includes from itself, from abi, and from rooms before it alone.
 func TestIncludesRunDown(t *testing.T) {
 	floor := func(path string) int { return slices.Index(rooms, filepath.Base(filepath.Dir(path))) }
