@@ -72,7 +72,7 @@ func TestSameBytesAsPrometheus(t *testing.T) {
 	a := newTestAPI(t, func(o *Options) { o.Queryable = newStorage(t, manySeries()) })
 	here := httptest.NewServer(a)
 	defer here.Close()
-	there := httptest.NewServer(handlerOf(a.prometheusAPI()))
+	there := httptest.NewServer(handlerOf(a.prometheusAPI(a.described())))
 	defer there.Close()
 
 	streamed := 0
@@ -201,7 +201,7 @@ func TestConcurrentStreams(t *testing.T) {
 	for i := range 4 {
 		path := fmt.Sprintf("/query?query=m%%2b%d&start=0&end=1200&step=1", i)
 		want := httptest.NewRecorder()
-		handlerOf(a.prometheusAPI()).ServeHTTP(want, httptest.NewRequest(http.MethodGet, strings.Replace(path, "/query", "/api/v1/query_range", 1), nil))
+		handlerOf(a.prometheusAPI(a.described())).ServeHTTP(want, httptest.NewRequest(http.MethodGet, strings.Replace(path, "/query", "/api/v1/query_range", 1), nil))
 		wg.Go(func() {
 			for range 4 {
 				got := httptest.NewRecorder()

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/route"
@@ -21,12 +22,22 @@ import (
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 )
 
-// newV1 returns the handler of Prometheus's API with promwarp's codec.
+// newV1 returns the handler of Prometheus's API with promwarp's codec. Prometheus's API writes its
+// description as it is made, which takes longer than all else of a start: here it is of no door, and
+// that of all doors is written by another one once it is asked for.
 func (a *API) newV1() http.Handler {
-	api := a.prometheusAPI()
+	api := a.prometheusAPI([]string{"none"})
 	api.ClearCodecs()
 	api.InstallCodec(jsonCodec{})
-	return handlerOf(api)
+	doors := handlerOf(api)
+	describing := sync.OnceValue(func() http.Handler { return handlerOf(a.prometheusAPI(a.described())) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == prefix+"/openapi.yaml" {
+			describing().ServeHTTP(w, r)
+			return
+		}
+		doors.ServeHTTP(w, r)
+	})
 }
 
 // handlerOf returns the handler of Prometheus's API at its prefix.
@@ -37,8 +48,9 @@ func handlerOf(api *v1.API) http.Handler {
 }
 
 // prometheusAPI returns Prometheus's API over the engine and the queryable. Doors
-// that need a TSDB or an appender must not be routed to it.
-func (a *API) prometheusAPI() *v1.API {
+// that need a TSDB or an appender must not be routed to it. Its description has the paths that begin
+// with those described.
+func (a *API) prometheusAPI(described []string) *v1.API {
 	var none nothing
 	return v1.NewAPI(
 		translating{a.o.Engine, a},
@@ -75,7 +87,7 @@ func (a *API) prometheusAPI() *v1.API {
 		false, // metadata
 		overrideStatus,
 		a.features(),
-		v1.OpenAPIOptions{Version: PrometheusVersion(), IncludePaths: a.described()},
+		v1.OpenAPIOptions{Version: PrometheusVersion(), IncludePaths: described},
 		a.o.Parser,
 	)
 }
