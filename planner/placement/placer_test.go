@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -246,9 +247,11 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMeasure: what is measured can be estimated from, and is stored for the next start.
+// TestMeasure: what is measured can be estimated from, and is stored for the next start, in place
+// of what was stored there and is of no use.
 func TestMeasure(t *testing.T) {
 	file := t.TempDir() + "/constants.json"
+	require.NoError(t, os.WriteFile(file, []byte("{}"), 0o600))
 	opened := func() (*Placer, *log) {
 		p, _, l := open(t, 1, func(o *Options) { o.Constants, o.ConstantsFile, o.MemoryFraction = nil, file, 0.2 })
 		return p, l
@@ -256,6 +259,7 @@ func TestMeasure(t *testing.T) {
 	p, l := opened()
 	first := p.Constants()
 	require.True(t, first.sound(), "%+v", first)
+	require.Equal(t, 1, l.count("is of no use and is measured again"))
 	require.Equal(t, 1, l.count("measured what"))
 	p, l = opened()
 	require.Equal(t, first, p.Constants())

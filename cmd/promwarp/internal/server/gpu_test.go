@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,11 +62,6 @@ func TestServeOnGPU(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "measured what the GPU and the cores do"), "start %d", start)
 		require.Zero(t, h.Held())
 	}
-	require.NoError(t, os.WriteFile(set.GPU.Constants, []byte("{}"), 0o600))
-	_, stop := runServer(t, cfg)
-	require.NoError(t, stop())
-	require.Equal(t, 1, strings.Count(log.String(), "is of no use and is measured again"))
-	require.Equal(t, 2, strings.Count(log.String(), "measured what the GPU and the cores do"))
 }
 
 // counted returns a series' value in a page of metrics, 0 where it is not there.
