@@ -72,19 +72,25 @@ func matrixForm(r *rand.Rand, q string, end time.Time) (path string, form url.Va
 }
 
 // TestSettingsMatrix: whatever the upstream's settings, each answer, error and annotation
-// is what asking that upstream gives.
+// is what asking that upstream gives. Each cell asks other queries, E2E_WRITTEN that are
+// written and E2E_RANDOM random ones; E2E_SEED has them asked again.
 func TestSettingsMatrix(t *testing.T) {
 	seed, err := envInt("E2E_SEED", time.Now().UnixNano())
 	require.NoError(t, err)
-	random, err := envInt("E2E_RANDOM", 300)
+	random, err := envInt("E2E_RANDOM", 75)
 	require.NoError(t, err)
-	written, err := envInt("E2E_WRITTEN", 200)
+	written, err := envInt("E2E_WRITTEN", int64(len(matrixTemplates)))
 	require.NoError(t, err)
 	t.Logf("seed %d", seed)
 	end := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
+	cell := uint64(0)
 	for _, storage := range []matrixStorage{{false, false}, {false, true}, {true, false}, {true, true}} {
 		dir := writeMatrixData(t, storage, end)
-		for name, features := range map[string][]string{"features off": nil, "features on": allFeatures} {
+		for _, features := range [][]string{nil, allFeatures} {
+			name := "features off"
+			if features != nil {
+				name = "features on"
+			}
 			t.Run(fmt.Sprintf("%s, %s", storage, name), func(t *testing.T) {
 				prom := startConfigurable(t, dir, append(storage.features(), features...))
 				defer prom.stop(t)
@@ -93,7 +99,8 @@ func TestSettingsMatrix(t *testing.T) {
 						t.Run(external+", "+interval, func(t *testing.T) {
 							require.NoError(t, prom.configure(external, interval))
 							pw := promwarp(t, prom.url)
-							r := rand.New(rand.NewPCG(uint64(seed), 1))
+							cell++
+							r := rand.New(rand.NewPCG(uint64(seed), cell))
 							compareMatrix(t, prom.url, pw.url, r, matrixQueries(r, int(written), int(random)), end)
 						})
 					}
@@ -184,6 +191,7 @@ func TestReplicas(t *testing.T) {
 // TestReloadingUpstream: while an upstream changes its settings each answer is one that
 // it gives with the settings before or after.
 func TestReloadingUpstream(t *testing.T) {
+	t.Parallel()
 	end := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
 	dir := writeMatrixData(t, matrixStorage{}, end)
 	prom := startConfigurable(t, dir, nil)

@@ -59,11 +59,12 @@ func fillIn(r *rand.Rand, template string) string {
 	return template
 }
 
-// matrixQueries returns n queries made of the templates as they are, in turn, and as many
-// random ones as asked for.
+// matrixQueries returns so many queries made of the templates as they are, in turn, beginning
+// with any of them, and as many random ones as asked for.
 func matrixQueries(r *rand.Rand, written, random int) (out []string) {
+	first := r.IntN(len(matrixTemplates))
 	for i := range written {
-		out = append(out, fillIn(r, matrixTemplates[i%len(matrixTemplates)]))
+		out = append(out, fillIn(r, matrixTemplates[(first+i)%len(matrixTemplates)]))
 	}
 	for range random {
 		out = append(out, randomQuery(r, 1+r.IntN(3)))
