@@ -85,24 +85,20 @@ func (s *byScript) Run(name string, script func(*testing.T)) bool {
 	return ok
 }
 
-// TestPrometheusSuite runs Prometheus's own acceptance suite.
+// TestPrometheusSuite runs Prometheus's own acceptance suite. Without GPUs and remembered results
+// Auto evaluates as CPU does, which TestPrometheusSuiteOverRemoteRead asks for.
 func TestPrometheusSuite(t *testing.T) {
-	for _, mode := range []Mode{Auto, CPU} {
-		t.Run(string(mode), func(t *testing.T) {
-			opts := suiteOpts()
-			e := New(Options{Prometheus: opts, Workers: 2})
-			defer e.Close()
-			scripts := &byScript{t, e, map[string][3]int{}}
-			promqltest.RunBuiltinTests(scripts, inMode{e, mode})
-			requireOnCPU(t, e)
-			for name, n := range scripts.queries {
-				t.Logf("%s: %d queries wholly, %d partly, %d not at all", name, n[0], n[1], n[2])
-			}
-			// The others are over native histograms, or errors.
-			for name, least := range map[string]int{"testdata/extended_vectors.test": 1270, "testdata/start_timestamps.test": 80} {
-				require.GreaterOrEqual(t, scripts.queries[name][0]+scripts.queries[name][1], least, name)
-			}
-		})
+	e := New(Options{Prometheus: suiteOpts(), Workers: 2})
+	defer e.Close()
+	scripts := &byScript{t, e, map[string][3]int{}}
+	promqltest.RunBuiltinTests(scripts, inMode{e, Auto})
+	requireOnCPU(t, e)
+	for name, n := range scripts.queries {
+		t.Logf("%s: %d queries wholly, %d partly, %d not at all", name, n[0], n[1], n[2])
+	}
+	// The others are over native histograms, or errors.
+	for name, least := range map[string]int{"testdata/extended_vectors.test": 1270, "testdata/start_timestamps.test": 80} {
+		require.GreaterOrEqual(t, scripts.queries[name][0]+scripts.queries[name][1], least, name)
 	}
 }
 
