@@ -25,7 +25,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first bench-cores gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first bench-cores gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -59,7 +59,10 @@ test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromiu
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
-test: lint compiler test-page unit race asan deploy e2e ## everything CI runs
+# After lint two steps run at once: end-to-end tests wait for servers, and others for each other's
+# last package, for about half of their time.
+test: lint compiler ## everything CI runs
+	$(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
 compiler:
@@ -84,6 +87,15 @@ test-arm64:     ## the executor's tests and random queries as arm64's code, unde
 race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(TEST) '$(RACE)' -- $(UNVETTED) -race -short -skip '$(ALONE)'
 	CGO_ENABLED=1 $(GO) test $(UNVETTED) -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
+
+# How often each random test of make random asks, where it asks 500 to 5000 times in make test.
+RANDOM ?= 20000
+random:         ## RANDOM (20000) random queries a test, and as many other random cases as that stands for; about an hour
+	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h -run 'Random|Smith|Fanout|Extended|Reduced' ./engine
+	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h ./api/encode
+	$(GO) test -count=1 -timeout 3h ./gpuexec/resampling -resampling.rounds=$$(($(RANDOM) / 40))
+	PROMWARP_MODEL=$$(($(RANDOM) / 200)) $(GO) test -count=1 -timeout 3h -run 'TestAgainstPrometheus|TestMovedQueries' ./cache ./engine
+	cd e2e && E2E_WRITTEN=$$(($(RANDOM) / 100)) E2E_RANDOM=$$(($(RANDOM) / 60)) $(GO) test -count=1 -timeout 3h -run TestSettingsMatrix .
 
 SOAK ?= 10m
 soak:           ## have the cache work for SOAK (10m) under the race detector: memory, goroutines and mapped files must not grow

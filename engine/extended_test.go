@@ -152,7 +152,7 @@ func edgeQuery(r *rand.Rand, starts bool) string {
 // come to in Prometheus's engine, bit by bit and with its annotations and statistics,
 // all of it on the cores.
 func TestExtended(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 4000) / 4
+	n := fromEnv(t, "PROMWARP_RANDOM", 2000) / 4
 	for k := range 4 {
 		delayed, starts := k&1 > 0, k&2 > 0
 		t.Run(fmt.Sprintf("delayed=%v/starts=%v", delayed, starts), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestExtended(t *testing.T) {
 // TestExtendedOverBlocks is the same over blocks that overlap, as of two replicas or with
 // samples that came late.
 func TestExtendedOverBlocks(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 4000) / 8
+	n := fromEnv(t, "PROMWARP_RANDOM", 2000) / 8
 	for _, starts := range []bool{false, true} {
 		t.Run(fmt.Sprintf("starts=%v", starts), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(32, 1))

@@ -166,7 +166,7 @@ func (o overOurs) NewRangeQuery(ctx context.Context, _ storage.Queryable, opts p
 // TestFanout compares random queries over several upstreams with Prometheus's
 // engine over its own fanout of the same remote reads.
 func TestFanout(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 1500)
+	n := fromEnv(t, "PROMWARP_RANDOM", 600)
 	for _, v := range []struct {
 		upstreams int
 		required  bool

@@ -375,7 +375,7 @@ func anyMap(r *rand.Rand, in string) string {
 // see comparison.
 // PROMWARP_RANDOM sets the number of queries.
 func TestRandomQueries(t *testing.T) {
-	n := fromEnv(t, "PROMWARP_RANDOM", 4000) / 2
+	n := fromEnv(t, "PROMWARP_RANDOM", 2000) / 2
 	for k := range 4 {
 		delayed, starts := k&1 > 0, k&2 > 0
 		t.Run(fmt.Sprintf("delayed=%v/starts=%v", delayed, starts), func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // PROMWARP_SEED the first of their seeds, of which every query has its own: with
 // PROMWARP_RANDOM=1 one of them is asked alone.
 func TestSmith(t *testing.T) {
-	n, first := fromEnv(t, "PROMWARP_RANDOM", 10_000), fromEnv(t, "PROMWARP_SEED", 0)
+	n, first := fromEnv(t, "PROMWARP_RANDOM", 5000), fromEnv(t, "PROMWARP_SEED", 0)
 	for _, delayed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("delayed=%v", delayed), func(t *testing.T) {
 			t.Parallel()

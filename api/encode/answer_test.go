@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -68,23 +70,28 @@ func checkAs(t testing.TB, resp *v1.Response, want, what string) {
 	}
 }
 
-func TestRandomResponses(t *testing.T) {
-	n := 6000
-	if testing.Short() {
-		n = 500
+// random is how many random cases a test has: PROMWARP_RANDOM, or otherwise n, a third in short runs.
+func random(t *testing.T, n int) int {
+	if text := os.Getenv("PROMWARP_RANDOM"); text != "" {
+		asked, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		return asked
 	}
-	for seed := range uint64(n) {
+	if testing.Short() {
+		return n / 3
+	}
+	return n
+}
+
+func TestRandomResponses(t *testing.T) {
+	for seed := range uint64(random(t, 1500)) {
 		check(t, randomResponse(rand.New(rand.NewPCG(seed, 1))), fmt.Sprint("seed ", seed))
 	}
 }
 
 // An executor's matrix is written as Prometheus's encoder writes the same points.
 func TestExecutorsMatrix(t *testing.T) {
-	n := 3000
-	if testing.Short() {
-		n = 300
-	}
-	for seed := range uint64(n) {
+	for seed := range uint64(random(t, 1000)) {
 		m, points := randomSteps(rand.New(rand.NewPCG(seed, 2)))
 		checkAs(t, respond(m), prometheus(t, respond(points)), fmt.Sprint("seed ", seed))
 	}

@@ -36,10 +36,7 @@ func TestFloats(t *testing.T) {
 		equal(t, prometheus(t, respond(promql.Vector{{F: f}})), `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[0,"`+string(AppendFloat(nil, f))+`"]}]}}`, "value")
 	}
 	r := rand.New(rand.NewPCG(2, 2))
-	n := 3_000_000
-	if testing.Short() {
-		n = 100_000
-	}
+	n := 200 * random(t, 2000)
 	for range n {
 		checkFloat(t, randomFloat(r))
 	}

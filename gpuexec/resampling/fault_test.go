@@ -39,7 +39,7 @@ func over(t testing.TB, ctx context.Context, a resample.Accelerator, sel *select
 // request's answer is right, and closing gives everything back.
 func TestEveryFault(t *testing.T) {
 	h := cudatest.Control(t)
-	sel := random(t, rand.New(rand.NewPCG(3, 4)), 100, 0, 36_000_000)
+	sel := random(t, rand.New(rand.NewPCG(3, 4)), 72, 0, 12_000_000)
 	noneLent := little
 	noneLent.Rows = -1
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestEveryFault(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			m.GoodBatch = 1 << 20
+			m.GoodBatch = 1 << 18
 			a := &counting{Alone: Alone{Machine: m}}
 			first, runErr := over(t, t.Context(), a, sel, someHours+c.fields)
 			if runErr == nil {

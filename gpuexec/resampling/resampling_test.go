@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("resampling.rounds", 150, "requests of TestRandom")
+	rounds = flag.Int("resampling.rounds", 50, "requests of TestRandom, and of TestRandomCustom")
 	seed   = flag.Uint64("resampling.seed", 1, "seed of TestRandom")
 )
 
