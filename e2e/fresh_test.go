@@ -12,6 +12,7 @@ import (
 
 // While Prometheus scrapes, promwarp's answers keep up with it.
 func TestFreshData(t *testing.T) {
+	t.Parallel()
 	addr := mustFreeAddr(t)
 	up := prometheus(t, addr, t.TempDir(), fmt.Sprintf(
 		"global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: self\n  static_configs:\n  - targets: [%q]\n", addr))

@@ -18,6 +18,7 @@ var grafanaDiffers = map[string]differences{
 
 // What Grafana sends gets from promwarp what it gets from the Prometheus behind it.
 func TestGrafana(t *testing.T) {
+	t.Parallel()
 	b := busy(t)
 	time.Sleep(3 * time.Second) // for {recent} to have samples
 	now := time.Now()

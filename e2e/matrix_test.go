@@ -191,7 +191,6 @@ func TestReplicas(t *testing.T) {
 // TestReloadingUpstream: while an upstream changes its settings each answer is one that
 // it gives with the settings before or after.
 func TestReloadingUpstream(t *testing.T) {
-	t.Parallel()
 	end := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
 	dir := writeMatrixData(t, matrixStorage{}, end)
 	prom := startConfigurable(t, dir, nil)

@@ -37,6 +37,7 @@ func totals(t *testing.T, base string) map[string]float64 {
 // of the same time. With a share window each evaluation makes one fetch a selector, and what is
 // settled is fetched once.
 func TestRulesReadThroughPromwarp(t *testing.T) {
+	t.Parallel()
 	const shapes, window = 10, "60s"
 	now := time.Now()
 	addr := mustFreeAddr(t)
