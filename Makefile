@@ -15,7 +15,7 @@ VET     := -stdmethods=false
 RACE    := ./resample ./selection ./cache/... ./remoteread/... ./cpuexec ./cpuexec/operator ./cpuexec/column ./cpuexec/aggregate ./cpuexec/vector ./api/active ./api/encode ./api/compress ./gpuexec/cuda ./gpuexec/device ./planner/placement ./internal/memory ./internal/parallel ./internal/queue ./internal/refcount ./internal/rescue ./internal/yield
 # Long tests of theirs that one goroutine runs, and the cache's histories: make soak is their
 # like under the race detector.
-ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact)$$
+ALONE   := ^(TestAgainstPrometheus|TestAgainstTSDB|TestRoundTrip|TestExtend|TestMergeRandomly|TestCompact|TestMovingDashboard|TestSubsumedIsTheUpstreams|TestDivisionIsComplete|TestWorthsOfMoments)$$
 # A test that fails is run again, twice at most, and named as one that did: a machine that
 # others share stalls now and then. Data races and panics fail at once, and so do many failures.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
