@@ -59,8 +59,8 @@ test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromiu
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
-# After lint two steps run at once: end-to-end tests wait for servers, and others for each other's
-# last package, for about half of their time.
+# After lint two steps run at once: end-to-end tests wait for servers, and other steps for their
+# last package.
 test: lint compiler ## everything CI runs
 	$(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy
 
@@ -88,9 +88,9 @@ race:           ## the concurrent parts under the race detector
 	CGO_ENABLED=1 $(TEST) '$(RACE)' -- $(UNVETTED) -race -short -skip '$(ALONE)'
 	CGO_ENABLED=1 $(GO) test $(UNVETTED) -race -run 'TestAnyNumberOfCores|TestTimeoutAndCancel|TestGPUConcurrently' ./engine
 
-# How often each random test of make random asks, where it asks 500 to 5000 times in make test.
+# How often each random test of make random asks, where it asks 50 to 5000 times in make test.
 RANDOM ?= 20000
-random:         ## RANDOM (20000) random queries a test, and as many other random cases as that stands for; about an hour
+random:         ## RANDOM (20000) random queries a test, and other random cases in proportion; takes long, not in CI
 	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h -run 'Random|Smith|Fanout|Extended|Reduced' ./engine
 	PROMWARP_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 3h ./api/encode
 	$(GO) test -count=1 -timeout 3h ./gpuexec/resampling -resampling.rounds=$$(($(RANDOM) / 40))
