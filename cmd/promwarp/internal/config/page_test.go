@@ -246,7 +246,7 @@ No setting of a server is read from the environment. The Go runtime inside reads
 
 | variable | |
 | --- | --- |
-| ` + "`GOMEMLIMIT`" + ` | the memory that the program may use, if that is less than the machine's or the container's: ` + "`memory.limit`" + ` follows from it |
+| ` + "`GOMEMLIMIT`" + ` | the memory that the program may use, if that is less than the machine's, the container's or the unit's: ` + "`memory.limit`" + ` follows from it |
 | ` + "`GOGC`" + ` | how far the heap may grow, in percent; without it promwarp chooses, by what is kept |
 | ` + "`GOMAXPROCS`" + ` | cores to use; by default those that the machine or the container has |
 | ` + "`XDG_CACHE_HOME`, `HOME`" + ` | where ` + "`gpu.constants`" + ` is by default: … stands for it above |

@@ -27,18 +27,10 @@ func Limit(pool *memory.Pool, limit int64) {
 	debug.SetMemoryLimit(most)
 }
 
-// Usable is the least of the machine's memory, the control group's limit
-// and the Go runtime's; math.MaxInt64 where none is known. root is where proc
-// and sys are mounted.
+// Usable is the least of the machine's memory, the limits of the process's control groups and the
+// Go runtime's; math.MaxInt64 where none is known. root is where proc and sys are mounted.
 func Usable(root string) int64 {
-	least := startLimit
-	for _, f := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if b, err := os.ReadFile(root + f); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-				least = min(least, n)
-			}
-		}
-	}
+	least := min(startLimit, groupLimit(root))
 	if b, err := os.ReadFile(root + "proc/meminfo"); err == nil {
 		if f := strings.Fields(string(b)); len(f) > 1 && f[0] == "MemTotal:" {
 			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
