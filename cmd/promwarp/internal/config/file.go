@@ -21,7 +21,7 @@ func readSettings(file string) (Settings, error) {
 	}
 	s := Default()
 	if err := yaml.UnmarshalStrict(b, &s); err != nil {
-		return Settings{}, Usagef("%s: %w", file, placed(b, explainYAML(err)))
+		return Settings{}, Usagef("%w", inFile(file, faults(b, err)))
 	}
 	dir := filepath.Dir(file)
 	for i, r := range s.RemoteRead {
@@ -46,14 +46,22 @@ var (
 	wrongType  = regexp.MustCompile("(?s)cannot unmarshal !.*? (`.*`) into (\\S+)$|cannot unmarshal (!.*) into (\\S+)$")
 )
 
-// explainYAML puts an error of the YAML decoder into words without Go types.
-func explainYAML(err error) error {
-	var all *yaml.TypeError
-	if !errors.As(err, &all) {
-		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+// inFile puts the name of a file before each error.
+func inFile(file string, err error) error {
+	return errors.New(file + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
+}
+
+// reasonsIn are the errors of the YAML decoder in words without Go types. Those of types say no line.
+func reasonsIn(err error) (all []string) {
+	var many *yaml.TypeError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &many):
+		return []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	var lines []string
-	for _, l := range all.Errors {
+	for _, l := range many.Errors {
+		l = saysLine.ReplaceAllString(l, "")
 		l = unknownKey.ReplaceAllString(l, `unknown key "$1"`)
 		l = twiceKey.ReplaceAllString(l, `key "$1" is given twice`)
 		l = wrongType.ReplaceAllStringFunc(l, func(m string) string {
@@ -61,11 +69,22 @@ func explainYAML(err error) error {
 			if p[1] != "" {
 				return fmt.Sprintf("%s does not fit here, where a value of type %s belongs", p[1], plainType(p[2]))
 			}
-			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", strings.TrimLeft(p[3], "!"), plainType(p[4]))
+			return fmt.Sprintf("a %s does not fit here, where a value of type %s belongs", plainKind(p[3]), plainType(p[4]))
 		})
-		lines = append(lines, l)
+		all = append(all, l)
 	}
-	return errors.New(strings.Join(lines, "; "))
+	return all
+}
+
+// plainKind names a tag of YAML for people.
+func plainKind(tag string) string {
+	switch tag = strings.TrimLeft(tag, "!"); tag {
+	case "seq":
+		return "list"
+	case "map":
+		return "mapping"
+	}
+	return tag
 }
 
 // plainType names a Go type for people.
@@ -79,6 +98,14 @@ func plainType(t string) string {
 		return "whole number"
 	case t == "bool":
 		return "true or false"
+	case t == "string":
+		return "text"
+	case strings.HasPrefix(t, "float"), strings.HasSuffix(t, "fraction"):
+		return "number"
+	case strings.HasSuffix(t, "Duration"):
+		return "duration, such as 5m,"
+	case strings.HasSuffix(t, "ByteSize"):
+		return "size, such as 4GiB,"
 	}
 	t = strings.TrimPrefix(t, "config.")
 	return strings.ToLower(t[:1]) + t[1:]

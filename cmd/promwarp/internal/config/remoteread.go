@@ -54,7 +54,7 @@ func (f *onFailure) UnmarshalYAML(unmarshal func(any) error) error {
 		return err
 	}
 	if *f = onFailure(text); *f != failQuery && *f != WarnQuery {
-		return fmt.Errorf("on_failure: %q is neither %s, which is the default, nor %s, which answers without the upstream", text, failQuery, WarnQuery)
+		return fmt.Errorf("%q is neither %s, which is the default, nor %s, which answers without the upstream", text, failQuery, WarnQuery)
 	}
 	return nil
 }
