@@ -110,8 +110,8 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 	done
 
 deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
-	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg; } || \
-		{ echo "units and packages are checked by systemd-analyze and dpkg-deb, which are not both here: install systemd and dpkg"; exit 1; }
+	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null && command -v groff >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg groff; } || \
+		{ echo "units, packages and the man page are checked by systemd-analyze, dpkg-deb and groff, which are not all here: install systemd, dpkg and groff"; exit 1; }
 	cd deploy && $(TEST) ./... -- $(UNVETTED)
 
 check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm

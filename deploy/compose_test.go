@@ -38,6 +38,8 @@ func TestCompose(t *testing.T) {
 					require.Equal(t, "127.0.0.1", port.HostIP, s.Name)
 				}
 			}
+			require.Equal(t, "service_healthy", p.Services["grafana"].DependsOn["promwarp"].Condition)
+			require.Equal(t, []string{"CMD", "/usr/bin/promwarp", "check", "ready"}, []string(p.Services["promwarp"].HealthCheck.Test))
 			b := p.Services["promwarp"].Build
 			require.FileExists(t, filepath.Join(b.Context, b.Dockerfile))
 			require.Equal(t, name == "GPU", p.Services["promwarp"].Deploy != nil)

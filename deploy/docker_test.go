@@ -26,12 +26,15 @@ func TestDockerfile(t *testing.T) {
 	last := stages[len(stages)-1]
 	require.Equal(t, "gcr.io/distroless/base-debian12:nonroot", last.BaseName)
 	var user string
+	var asked []string
 	for _, c := range last.Commands {
 		switch c := c.(type) {
 		case *instructions.UserCommand:
 			user = c.User
 		case *instructions.RunCommand:
 			t.Error("the image has no shell to run commands with")
+		case *instructions.HealthCheckCommand:
+			asked = c.Health.Test
 		case *instructions.EntrypointCommand:
 			require.False(t, c.PrependShell)
 		case *instructions.CmdCommand:
@@ -39,4 +42,5 @@ func TestDockerfile(t *testing.T) {
 		}
 	}
 	require.Equal(t, "65532:65532", user)
+	require.Equal(t, []string{"CMD", "/usr/bin/promwarp", "check", "healthy"}, asked, "by the program itself")
 }

@@ -67,7 +67,7 @@ func commands(text string) string {
 }
 
 var (
-	ourCommand = regexp.MustCompile(`(?:^|[\s;&|(/])promwarp (query|explain|compare|bench|serve|check config|cache ls|cache drop|devices|demo|completion)\b([^|;&#\n]*)`)
+	ourCommand = regexp.MustCompile(`(?:^|[\s;&|(/])promwarp (query|explain|compare|bench|serve|check config|check ready|check healthy|cache ls|cache drop|devices|demo|completion)\b([^|;&#\n]*)`)
 	flagName   = regexp.MustCompile(`--([a-z][a-z0-9.-]*[a-z0-9])`)
 	ourFlag    = regexp.MustCompile(`^--((?:upstream|cache|gpu|memory|tsdb)\.[a-z0-9.-]*[a-z0-9])`)
 	makeTarget = regexp.MustCompile(`(?m)(?:^|&& |\$ )make ([a-z][a-z0-9-]*)`)

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"io"
+	"embed"
 	"os"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -10,31 +10,13 @@ import (
 
 func init() { commands = append(commands, completionCommand) }
 
-// completions are scripts by shell. Each has promwarp itself complete the line, as kingpin's do.
-var completions = map[string]string{
-	"bash": `_promwarp() {
-    local word="${COMP_WORDS[COMP_CWORD]}"
-    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" --completion-bash "${COMP_WORDS[@]:1:COMP_CWORD}")" -- "$word"))
-}
-complete -o default -F _promwarp promwarp
-`,
-	"zsh": `#compdef promwarp
-_promwarp() {
-    local matches=($("${words[1]}" --completion-bash "${(@)words[2,CURRENT]}"))
-    compadd -a matches
-    if [[ $compstate[nmatches] -eq 0 && $words[CURRENT] != -* ]]; then
-        _files
-    fi
-}
-if [[ "$funcstack[1]" == _promwarp ]]; then _promwarp "$@"; else compdef _promwarp promwarp; fi
-`,
-	"fish": `function __promwarp_complete
-    set -l words (commandline -opc) (commandline -ct)
-    $words[1] --completion-bash $words[2..-1]
-end
-complete -c promwarp -a '(__promwarp_complete)'
-`,
-}
+// scripts have promwarp itself complete the line, as kingpin's do. Packages install them.
+//
+//go:embed all:completions
+var scripts embed.FS
+
+// completions are the names of scripts by shell.
+var completions = map[string]string{"bash": "promwarp.bash", "zsh": "_promwarp", "fish": "promwarp.fish"}
 
 // completionCommand declares promwarp completion.
 func completionCommand(app *kingpin.Application) (string, func(context.Context) error) {
@@ -45,7 +27,10 @@ func completionCommand(app *kingpin.Application) (string, func(context.Context) 
 `)
 	shell := cmd.Arg("shell", "bash, zsh or fish.").Required().Enum("bash", "zsh", "fish")
 	return cmd.FullCommand(), func(context.Context) error {
-		_, err := io.WriteString(os.Stdout, completions[*shell])
+		script, err := scripts.ReadFile("completions/" + completions[*shell])
+		if err == nil {
+			_, err = os.Stdout.Write(script)
+		}
 		return err
 	}
 }

@@ -13,7 +13,7 @@ var groups = []struct {
 	Commands []string
 }{
 	{"Ask", []string{"query", "explain", "compare"}},
-	{"Serve", []string{"serve", "check config"}},
+	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
 	{"Look after", []string{"cache ls", "cache drop", "devices", "bench"}},
 	{"Try and set up", []string{"demo", "completion"}},
 }

@@ -13,7 +13,8 @@ import (
 // pageHead is what docs/commands.md says before the commands.
 const pageHead = `# Commands
 
-` + "`promwarp query`, `explain`, `compare` and `cache`" + ` ask a server: a promwarp, or for what Prometheus has a Prometheus.
+` + "`promwarp query`, `explain`, `compare`, `cache`, `check ready` and `check healthy`" + ` ask a
+server: a promwarp, or for what Prometheus has a Prometheus.
 
 | to say | |
 | --- | --- |
@@ -64,7 +65,7 @@ func commandsPage() string {
 			c := byName[name]
 			fmt.Fprintf(&b, "\n## promwarp %s\n\n%s\n", name, c.Help)
 			if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
-				fmt.Fprintf(&b, "\n%s\n", strings.ReplaceAll("  "+strings.TrimSpace(examples), "  promwarp", "    promwarp"))
+				fmt.Fprintf(&b, "\n%s\n", "    "+strings.ReplaceAll(strings.TrimSpace(examples), "\n  ", "\n    "))
 			}
 			if name == "serve" {
 				b.WriteString("\n[configuration.md](configuration.md) lists its flags.\n")

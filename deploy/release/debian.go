@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,7 +12,12 @@ import (
 
 // debian writes the Debian package of a program, as debian/nfpm.yaml describes it.
 func (r *Release) debian(arch, program string) (err error) {
-	values := map[string]string{"VERSION": r.Version, "ARCH": arch, "PROGRAM": program, "ROOT": r.Root}
+	manual, err := r.compressed("deploy/man/promwarp.1")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(manual)) }()
+	values := map[string]string{"VERSION": r.Version, "ARCH": arch, "PROGRAM": program, "ROOT": r.Root, "MANUAL": manual}
 	config, err := nfpm.ParseFileWithEnvMapping(filepath.Join(r.Root, "deploy/debian/nfpm.yaml"), func(name string) string { return values[name] })
 	if err != nil {
 		return err
@@ -37,4 +43,22 @@ func (r *Release) debian(arch, program string) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	return packager.Package(info, out)
+}
+
+// compressed writes a file of the sources, compressed, to a temporary file, as manuals are installed.
+func (r *Release) compressed(name string) (file string, err error) {
+	text, err := os.ReadFile(filepath.Join(r.Root, name))
+	if err != nil {
+		return "", err
+	}
+	out, err := os.CreateTemp("", "promwarp-release-*.gz")
+	if err != nil {
+		return "", err
+	}
+	z, err := gzip.NewWriterLevel(out, gzip.BestCompression) // without a name and a time in its header
+	if err == nil {
+		_, err = z.Write(text)
+		err = errors.Join(err, z.Close())
+	}
+	return out.Name(), errors.Join(err, out.Close())
 }

@@ -111,8 +111,11 @@ func (r *Release) build(system, arch, program string) error {
 func (r *Release) pack(system, arch, program string) error {
 	name := fmt.Sprintf("promwarp-%s-%s-%s", r.Version, system, arch)
 	files := []file{{program, "promwarp", 0o755}}
-	for _, f := range []string{"LICENSE", "README.md", "CHANGELOG.md", "examples/promwarp.yml"} {
+	for _, f := range []string{"LICENSE", "README.md", "CHANGELOG.md", "examples/promwarp.yml", "deploy/man/promwarp.1"} {
 		files = append(files, file{filepath.Join(r.Root, f), filepath.Base(f), 0o644})
+	}
+	for _, f := range []string{"promwarp.bash", "_promwarp", "promwarp.fish"} {
+		files = append(files, file{filepath.Join(r.Root, "cmd/promwarp/completions", f), "completions/" + f, 0o644})
 	}
 	if err := r.archive(name+".tar.gz", name, files); err != nil {
 		return err

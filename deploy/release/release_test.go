@@ -39,6 +39,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 func TestPacked(t *testing.T) {
 	a, b := packed(t), packed(t)
 	t.Run("same bytes", func(t *testing.T) { requireSame(t, a.Out, b.Out) })
+	t.Run("archive", func(t *testing.T) { requireArchive(t, a.Out) })
 	t.Run("Debian", func(t *testing.T) { requireDebian(t, filepath.Join(a.Out, "promwarp_1.2.3_amd64.deb")) })
 	t.Run("components", func(t *testing.T) { requireComponents(t, filepath.Join(a.Out, "promwarp-1.2.3-linux-amd64.cdx.json")) })
 }
@@ -63,6 +64,20 @@ func requireSame(t *testing.T, a, b string) {
 	require.Equal(t, len(names)-1, strings.Count(run(t, a, "sha256sum", "-c", "SHA256SUMS"), ": OK\n"))
 }
 
+// requireArchive: tar unpacks what one needs by hand.
+func requireArchive(t *testing.T, dir string) {
+	const name = "promwarp-1.2.3-linux-amd64"
+	list := run(t, dir, "tar", "--list", "--file", name+".tar.gz")
+	var want strings.Builder
+	for _, f := range []string{
+		"promwarp", "LICENSE", "README.md", "CHANGELOG.md", "promwarp.yml", "promwarp.1",
+		"completions/promwarp.bash", "completions/_promwarp", "completions/promwarp.fish",
+	} {
+		want.WriteString(name + "/" + f + "\n")
+	}
+	require.Equal(t, want.String(), list)
+}
+
 // requireDebian: dpkg reads the package, and has in it what the unit and the scripts name.
 func requireDebian(t *testing.T, deb string) {
 	require.Equal(t, "promwarp 1.2.3 amd64\n", run(t, "", "dpkg-deb", "--show", "--showformat=${Package} ${Version} ${Architecture}\n", deb))
@@ -76,6 +91,11 @@ func requireDebian(t *testing.T, deb string) {
 		"usr/share/doc/promwarp/copyright":         0o644,
 		"usr/share/doc/promwarp/promwarp-gpu.conf": 0o644,
 		"etc/promwarp/promwarp.yml":                0o640,
+
+		"usr/share/bash-completion/completions/promwarp":    0o644,
+		"usr/share/zsh/vendor-completions/_promwarp":        0o644,
+		"usr/share/fish/vendor_completions.d/promwarp.fish": 0o644,
+		"usr/share/man/man1/promwarp.1.gz":                  0o644,
 	} {
 		info, err := os.Stat(filepath.Join(dir, file))
 		require.NoError(t, err)

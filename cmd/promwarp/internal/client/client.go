@@ -72,6 +72,24 @@ func (c *Client) Get(ctx context.Context, path string, form url.Values) (*Answer
 	return c.read(ctx, http.MethodGet, path, form)
 }
 
+// Text gets a door's answer that is text for people, such as that of /-/ready.
+func (c *Client) Text(ctx context.Context, path string) (string, error) {
+	defer c.waiting()()
+	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/plain")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	switch {
+	case err != nil:
+		return "", c.failed(ctx, err)
+	case mediaType(resp) == "text/plain" && resp.StatusCode == http.StatusOK:
+		return string(body), nil
+	}
+	return "", c.stranger(path, resp, body)
+}
+
 func (c *Client) read(ctx context.Context, method, path string, form url.Values) (*Answer, error) {
 	defer c.waiting()()
 	begin := time.Now()

@@ -53,16 +53,21 @@ func (c *Client) stranger(path string, resp *http.Response, body []byte) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return fmt.Errorf("%s answers %s: it wants credentials, or others; give them by --http.config.file", c, resp.Status)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
-		first, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-		return fmt.Errorf("%s answers %s: %.200s", c, resp.Status, first)
+		return fmt.Errorf("%s answers %s: %s", c, resp.Status, firstLine(body))
 	}
 	return fmt.Errorf("%s answers %s with %s and not as Prometheus's API does: it is no promwarp%s, or its API is below another path; %s",
 		c, path, resp.Status, orPrometheus(path), c.hint())
 }
 
+// firstLine is the first line of a text, cut where it is long.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return fmt.Sprintf("%.200s", line)
+}
+
 // orPrometheus adds those who also have the door.
 func orPrometheus(path string) string {
-	if strings.HasPrefix(path, "/api/v1/query") {
+	if strings.HasPrefix(path, "/api/v1/query") || strings.HasPrefix(path, "/-/") {
 		return " and no Prometheus"
 	}
 	return ""

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	commonconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 )
@@ -23,7 +25,7 @@ type Flags struct {
 	URL     string
 	Given   bool // --url is on the command line
 	HTTP    string
-	Timeout time.Duration
+	Timeout time.Duration // the default before Add, if it is not 5m
 }
 
 // Add declares the flags. An empty otherwise means that a server is always asked; else it says what
@@ -35,7 +37,7 @@ func (f *Flags) Add(cmd *kingpin.CmdClause, otherwise string) {
 	}
 	cmd.Flag("url", help).PlaceHolder("URL").Default(initial).Envar(Envar).IsSetByUser(&f.Given).StringVar(&f.URL)
 	cmd.Flag("http.config.file", "File with credentials, TLS and headers for it, as promtool takes it: https://prometheus.io/docs/prometheus/latest/configuration/promtool").PlaceHolder("FILE").StringVar(&f.HTTP)
-	cmd.Flag("timeout", "Longest to wait for an answer.").Default("5m").DurationVar(&f.Timeout)
+	cmd.Flag("timeout", "Longest to wait for an answer.").Default(model.Duration(cmp.Or(f.Timeout, 5*time.Minute)).String()).DurationVar(&f.Timeout)
 }
 
 // HTTPConfig reads the file with credentials; without one it is the default.

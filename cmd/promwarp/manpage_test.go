@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// TestManPage holds deploy/man/promwarp.1, which packages install, against the commands that there are.
+func TestManPage(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "/var/cache")
+	const file = "../../deploy/man/promwarp.1"
+	want := manPage()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(have), "deploy/man/promwarp.1 is stale: go test ./cmd/promwarp -run TestManPage -update")
+}
+
+// manPage is the manual's page of all commands.
+func manPage() string {
+	var b strings.Builder
+	b.WriteString(manHead)
+	app, _ := application()
+	byName := map[string]*kingpin.CmdModel{}
+	for _, c := range app.Model().FlattenedCommands() {
+		byName[c.FullCommand] = c
+	}
+	serves := map[string]bool{}
+	for _, f := range byName["serve"].Flags {
+		serves[f.Name] = true
+	}
+	for _, g := range groups {
+		for _, name := range g.Commands {
+			manCommand(&b, byName[name], serves)
+		}
+	}
+	fmt.Fprintf(&b, manTail, roff(strings.TrimPrefix(exitCodes, "Exit codes: ")))
+	return b.String()
+}
+
+// manCommand writes what the page says of one command. Flags that serve has, too, are described there.
+func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]bool) {
+	fmt.Fprintf(b, ".SS promwarp %s", roff(c.FullCommand))
+	for _, a := range c.Args {
+		text := "<" + a.Name + ">"
+		if !a.Required {
+			text = "[" + text + "]"
+		}
+		fmt.Fprintf(b, " %s", roff(text))
+	}
+	fmt.Fprintf(b, "\n%s\n", roff(c.Help))
+	for _, a := range c.Args {
+		fmt.Fprintf(b, ".TP\n.I %s\n%s\n", roff("<"+a.Name+">"), roff(a.Help))
+	}
+	var also []string
+	for _, f := range c.Flags {
+		if serves[f.Name] && c.FullCommand != "serve" {
+			also = append(also, `\fB`+roff("--"+f.Name)+`\fR`)
+			continue
+		}
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(flagText(f)), roff(f.HelpWithEnvar()))
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(b, ".PP\nWithout a server, these as for \\fBserve\\fR: %s.\n", strings.Join(also, ", "))
+	}
+	if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
+		b.WriteString(".PP\nExamples:\n.PP\n.EX\n")
+		for line := range strings.Lines(examples) {
+			b.WriteString(roff(strings.TrimRight(line, "\n")) + "\n")
+		}
+		b.WriteString(".EE\n")
+	}
+}
+
+// roff is a text as troff takes it: nothing in it is a request or an escape.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
+	if strings.HasPrefix(text, ".") {
+		text = `\&` + text
+	}
+	return text
+}
+
+const manHead = `.\" Made from the program's own help by go test ./cmd/promwarp -run TestManPage -update.
+.TH PROMWARP 1 "" promwarp "User Commands"
+.ad l
+.SH NAME
+promwarp \- fast PromQL over long ranges and many series, in front of Prometheus
+.SH SYNOPSIS
+.B promwarp
+.I command
+.RI [ flags ]
+.RI [ arguments ]
+.SH DESCRIPTION
+.B promwarp
+answers Prometheus's HTTP API with Prometheus's own answers.
+It fetches raw samples from a Prometheus or a Mimir over remote read, or reads a data directory, keeps them compressed
+in memory, and evaluates the heavy part of each query on all cores, or on an NVIDIA GPU where that is expected to be
+faster.
+Prometheus's engine evaluates the rest.
+.SH COMMANDS
+`
+
+const manTail = `.SH EXIT STATUS
+%s
+.SH ENVIRONMENT
+.TP
+.B PROMWARP_URL
+The server that commands ask.
+.TP
+.B NO_COLOR
+Where it is set, tables and trees have no colours.
+.TP
+.B GOMEMLIMIT
+Memory that the program may use, if that is less than the machine's or the control group's.
+.SH FILES
+.TP
+.I /etc/promwarp/promwarp.yml
+The configuration file of the service.
+.TP
+.I /etc/default/promwarp
+May set PROMWARP_ARGS, flags of the service that win over the configuration file.
+.TP
+.I /var/lib/promwarp
+The cache of the service.
+.SH SEE ALSO
+.BR promtool (1),
+.BR prometheus (1)
+.PP
+https://github.com/promwarp/promwarp/tree/main/docs
+`
