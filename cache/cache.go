@@ -26,6 +26,7 @@ import (
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -165,7 +166,9 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 		return l.covered.Usable(l.moment).From(key, l.sel), nil, nil
 	}
 	start := time.Now()
+	arrived := progress.Of(ctx).Fetch()
 	err := c.await(ctx, l.flights)
+	arrived()
 	if qs := statsFrom(ctx); qs != nil {
 		qs.FetchNanos.Add(int64(time.Since(start)))
 	}

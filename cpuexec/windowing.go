@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/vector"
 	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/tracing"
 	"github.com/promwarp/promwarp/plan"
 )
@@ -41,6 +42,7 @@ type windowing struct {
 	points    atomic.Int64
 	limit     operator.SampleLimit
 	leak      operator.Leak
+	told      *progress.Request
 }
 
 // drive evaluates the function over all series into out. offload, if it is not nil, may add some
@@ -88,6 +90,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 // evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
+	e.told = progress.Of(r.Context)
 	e.loop.Fill = func(k, i int, out dense.Row, c *dense.Counts) error {
 		s := e.scratch[k]
 		in, err := load(s, i)
@@ -95,6 +98,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 			return err
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
+		e.told.Evaluate(in.Times.Len())
 		in.Release()
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])

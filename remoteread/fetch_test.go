@@ -26,6 +26,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/progress"
 )
 
 const (
@@ -295,11 +297,13 @@ func TestProgress(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		busy.Store(false)
 	})
-	_, _, err := c.Fetch(ctx, 0, 18*hour-1, anything)
+	var told progress.Request
+	_, _, err := c.Fetch(progress.With(ctx, &told), 0, 18*hour-1, anything)
 	require.NoError(t, err)
 	require.Equal(t, Progress{Pieces: 3}, seen[0])
 	bytes := int64(2 * (len(series.Chunks[0].Data) + len("__name__a") + 2))
 	require.Equal(t, Progress{Pieces: 3, PiecesDone: 3, Series: 6, Bytes: 3 * bytes}, seen[len(seen)-1])
+	require.Equal(t, 3*bytes, told.Arrived(), "without what was thrown away")
 	require.Greater(t, len(seen), 7)
 }
 

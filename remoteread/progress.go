@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -32,6 +33,7 @@ func WithProgress(ctx context.Context, f func(Progress)) context.Context {
 type tally struct {
 	limit  int64 // bytes
 	report func(Progress)
+	told   *progress.Request
 	room   func() error // waits for the process to have memory for more; or nil
 
 	mu sync.Mutex
@@ -39,7 +41,7 @@ type tally struct {
 }
 
 func newTally(ctx context.Context, pieces int, limit int64) *tally {
-	t := &tally{limit: limit, p: Progress{Pieces: pieces}}
+	t := &tally{limit: limit, told: progress.Of(ctx), p: Progress{Pieces: pieces}}
 	t.report, _ = ctx.Value(progressKey{}).(func(Progress))
 	t.change(func(*Progress) {})
 	return t
@@ -96,6 +98,7 @@ func (s *share) set(bytes, series int64) error {
 	}
 	db, ds := bytes-s.bytes, series-s.series
 	s.bytes, s.series = bytes, series
+	s.of.told.Arrive(db)
 	total := s.of.change(func(p *Progress) {
 		p.Bytes += db
 		p.Series += ds

@@ -20,6 +20,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/fanout"
+	"github.com/promwarp/promwarp/internal/progress"
 )
 
 // List is the requests under way. The zero value is empty. It is safe for concurrent use.
@@ -45,6 +46,7 @@ type request struct {
 type Stats struct {
 	Cache     cache.QueryStats
 	Upstreams fanout.QueryStats // where there are several
+	progress  progress.Request
 }
 
 type key struct{}
@@ -55,6 +57,7 @@ func (l *List) Watch(door string, h http.Handler) http.Handler {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		q := &request{query: textOf(r.Form), door: door, executor: cmp.Or(r.Form.Get("executor"), "auto"), since: time.Now(), stats: &Stats{}, cancel: cancel}
+		ctx = progress.With(ctx, &q.stats.progress)
 		ctx = fanout.WithStats(cache.WithStats(context.WithValue(ctx, key{}, q), &q.stats.Cache), &q.stats.Upstreams)
 		l.add(q)
 		defer l.remove(q)
@@ -129,12 +132,20 @@ type Request struct {
 	Since    time.Time `json:"since"`
 	Seconds  float64   `json:"seconds"` // since then
 	Waiting  bool      `json:"waiting"` // for its turn
+	// Stage is waiting, for its turn, or that of a request which has it.
+	Stage progress.Stage `json:"stage"`
 	// Samples that were selected, about, tiles and bytes so far, of all upstreams.
 	Samples      int64 `json:"samples"`
 	TilesKept    int64 `json:"tiles_kept"`
 	TilesFetched int64 `json:"tiles_fetched"`
-	FetchedBytes int64 `json:"fetched_bytes"`
+	FetchedBytes int64 `json:"fetched_bytes"` // those of fetches under way are among them
+	// SamplesEvaluated is how many samples, and points of subqueries, window functions have been
+	// evaluated over on cores; one that is read by several functions counts for each.
+	SamplesEvaluated int64 `json:"samples_evaluated"`
 }
+
+// waiting is the stage of a request that has no turn yet.
+const waiting progress.Stage = "waiting"
 
 // Requests are those under way, the oldest first.
 func (l *List) Requests() []Request {
@@ -144,12 +155,16 @@ func (l *List) Requests() []Request {
 	for _, q := range l.running {
 		s := Request{
 			ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
-			Waiting: !q.running.Load(),
+			Waiting: !q.running.Load(), Stage: q.stats.progress.Stage(), SamplesEvaluated: q.stats.progress.Evaluated(),
+		}
+		if s.Waiting {
+			s.Stage = waiting
 		}
 		s.add(&q.stats.Cache)
 		for _, u := range q.stats.Upstreams.Upstreams() {
 			s.add(&u.Cache)
 		}
+		s.FetchedBytes = max(s.FetchedBytes, q.stats.progress.Arrived())
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/internal/progress"
 )
 
 // TestList: a request is listed while it waits and while it is evaluated, with what was fetched for
@@ -24,6 +26,9 @@ func TestList(t *testing.T) {
 			Begun(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				StatsOf(r.Context()).Cache.FetchedBytes.Add(7)
 				StatsOf(r.Context()).Cache.Samples.Add(5)
+				progress.Of(r.Context()).Evaluate(4)
+				defer progress.Of(r.Context()).Fetch()()
+				progress.Of(r.Context()).Arrive(9)
 				<-r.Context().Done()
 				done <- context.Cause(r.Context())
 			})).ServeHTTP(w, r)
@@ -33,12 +38,12 @@ func TestList(t *testing.T) {
 		go h.ServeHTTP(httptest.NewRecorder(), r)
 		synctest.Wait()
 		since := time.Now().UTC()
-		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Waiting: true}}, l.Requests())
+		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Waiting: true, Stage: "waiting"}}, l.Requests())
 
 		time.Sleep(3 * time.Second)
 		close(turn)
 		synctest.Wait()
-		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Seconds: 3, FetchedBytes: 7, Samples: 5}}, l.Requests())
+		require.Equal(t, []Request{{ID: 1, Query: "up", Door: "/query", Executor: "cpu", Since: since, Seconds: 3, Stage: "fetching", FetchedBytes: 9, Samples: 5, SamplesEvaluated: 4}}, l.Requests())
 		require.False(t, l.Cancel(2))
 		require.True(t, l.Cancel(1))
 		require.ErrorIs(t, <-done, context.Canceled)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/tracing"
 )
@@ -88,8 +89,9 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 	})
 }
 
-// EvaluationEnded gives the slot of a request back.
+// EvaluationEnded gives the slot of a request back: what is left is to write.
 func EvaluationEnded(ctx context.Context) {
+	progress.Of(ctx).End()
 	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil {
 		a.Leave()
 	}

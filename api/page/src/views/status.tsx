@@ -12,8 +12,9 @@ interface Running {
   door: string;
   executor: string;
   seconds: number;
-  waiting: boolean;
+  stage: string;
   samples: number;
+  samples_evaluated: number;
   tiles_kept: number;
   tiles_fetched: number;
   fetched_bytes: number;
@@ -90,13 +91,13 @@ function Queries({ admin }: { admin: boolean }) {
       {all.length === 0 ? <p class="empty">None at the moment.</p> : (
         <div class="scroll">
           <table class="data">
-            <thead><tr><th>Query</th><th>door</th><th>executor</th><th class="num">for</th><th class="num">samples, about</th><th class="num">tiles</th><th class="num">fetched</th>{admin && <th />}</tr></thead>
+            <thead><tr><th>Query</th><th>door</th><th>executor</th><th>stage</th><th class="num">for</th><th class="num">samples, about</th><th class="num">tiles</th><th class="num">fetched</th>{admin && <th />}</tr></thead>
             <tbody>
               {all.map((q) => (
                 <tr key={q.id}>
-                  <td class="wrap">{q.query}</td><td>{q.door}</td><td>{q.executor}{q.waiting && ', waiting'}</td>
+                  <td class="wrap">{q.query}</td><td>{q.door}</td><td>{q.executor}</td><td>{q.stage}</td>
                   <td class="num">{milliseconds(1000 * q.seconds)}</td>
-                  <td class="num">{count(q.samples)}</td>
+                  <td class="num">{count(q.samples)} selected, {count(q.samples_evaluated)} evaluated</td>
                   <td class="num">{count(q.tiles_kept)} kept, {count(q.tiles_fetched)} fetched</td><td class="num">{bytes(q.fetched_bytes)}</td>
                   {admin && <td><Confirm text="Cancel" label={`Cancel query ${q.id}`} question="Cancel it?" act={() => cancel(q.id)} /></td>}
                 </tr>
