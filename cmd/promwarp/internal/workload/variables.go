@@ -20,9 +20,7 @@ type variable struct {
 	Type     string          `json:"type"`
 	Query    json.RawMessage `json:"query"`
 	AllValue string          `json:"allValue"`
-	Current  struct {
-		Value json.RawMessage `json:"value"`
-	} `json:"current"`
+	Current  current         `json:"current"`
 }
 
 // anything is what a variable is filled with whose value is all there are, or not known.

@@ -124,14 +124,20 @@ func readYAML(content []byte) (w Workload, err error) {
 	return w, nil
 }
 
-// dashboard is a Grafana dashboard, as far as queries go, or one as Grafana's API wraps it.
+// dashboard is a Grafana dashboard, as far as queries go, or one as Grafana's API wraps it. Those
+// of the second schema have elements in place of panels.
 type dashboard struct {
 	Dashboard  *dashboard `json:"dashboard"`
+	Spec       *dashboard `json:"spec"`
 	Panels     []panel    `json:"panels"`
 	Rows       []panel    `json:"rows"` // of old ones
 	Templating struct {
 		List []variable `json:"list"`
 	} `json:"templating"`
+
+	Elements  map[string]element `json:"elements"`
+	Layout    json.RawMessage    `json:"layout"`
+	Variables []variableElement  `json:"variables"`
 }
 
 // panel is a panel or a row of them.
@@ -147,6 +153,7 @@ type target struct {
 	Instant    bool            `json:"instant"`
 	Hide       bool            `json:"hide"`
 	Datasource json.RawMessage `json:"datasource"`
+	source     string          // its kind, in the second schema
 }
 
 // readDashboard reads the queries of a dashboard that are PromQL, hidden ones left out.
@@ -158,6 +165,10 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 	if d.Dashboard != nil {
 		d = *d.Dashboard
 	}
+	if d.Spec != nil {
+		d = *d.Spec
+	}
+	w.Notes = d.classic()
 	f := newFilling(d.Templating.List, o)
 	var read func(p panel)
 	read = func(p panel) {
@@ -185,7 +196,7 @@ func readDashboard(content []byte, o Options) (w Workload, err error) {
 
 // promQL says whether the target is not known to be of another kind of data source.
 func (t *target) promQL() bool {
-	var source struct{ Type string }
+	source := struct{ Type string }{t.source}
 	_ = json.Unmarshal(t.Datasource, &source) // old ones are names
 	return source.Type == "" || source.Type == "prometheus"
 }

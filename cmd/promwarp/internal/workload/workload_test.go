@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 	"time"
 
@@ -60,6 +61,40 @@ func TestVariables(t *testing.T) {
 			require.Equal(t, []Query{{Expr: want, From: "p"}}, w.Queries, w.Notes)
 		})
 	}
+}
+
+// TestSecondSchema: a dashboard with elements and a layout, as a resource, and its spec alone.
+func TestSecondSchema(t *testing.T) {
+	content, err := os.ReadFile("testdata/v2.json")
+	require.NoError(t, err)
+	var resource struct{ Spec json.RawMessage }
+	require.NoError(t, json.Unmarshal(content, &resource))
+	for name, content := range map[string][]byte{"resource": content, "spec": resource.Spec} {
+		t.Run(name, func(t *testing.T) {
+			w, err := Read("v2.json", content, Options{Step: time.Minute, Scrape: 15 * time.Second})
+			require.NoError(t, err)
+			require.Equal(t, []Query{
+				{"topk(5, node_load1)", true, "Now"},
+				{`sum(rate(http_requests_total{code=~"5..",job=~"(a|b)"}[1h]))`, false, "Errors"},
+				{`sum by (job) (rate(http_requests_total{job=~"(a|b)"}[1m15s]))`, false, "Requests"},
+			}, w.Queries)
+			require.Equal(t, []string{
+				"$__rate_interval is 1m15s", "$job is (a|b)", "$n is 5", "$window is 1h",
+				`left out: "Shared" is a library's panel, whose queries are not in the file`,
+			}, w.Notes)
+		})
+	}
+
+	// Its first form names the kind of data source as the query's kind; a panel may be in no layout.
+	w, err := Read("alpha.json", []byte(`{"kind":"Dashboard","spec":{"elements":{"p":{"kind":"Panel","spec":{"title":"p","data":{"spec":{"queries":[
+		{"spec":{"query":{"kind":"prometheus","spec":{"expr":"up"}}}},{"spec":{"query":{"kind":"loki","spec":{"expr":"down"}}}}]}}}}}}}`), Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Query{{"up", false, "p"}}, w.Queries)
+
+	// The first schema as a resource.
+	w, err = Read("v1.json", []byte(`{"apiVersion":"dashboard.grafana.app/v1","kind":"Dashboard","spec":{"panels":[{"title":"p","targets":[{"expr":"up"}]}]}}`), Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Query{{"up", false, "p"}}, w.Queries)
 }
 
 func TestLeftOut(t *testing.T) {
