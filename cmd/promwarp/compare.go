@@ -47,7 +47,7 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 `)
 	var o compareOptions
 	o.variables = map[string]string{}
-	cmd.Arg("file", "Files of queries: one a line; a list in YAML; rules; a Grafana dashboard's JSON. - is standard input, a query a line.").Required().StringsVar(&o.files)
+	cmd.Arg("file", "Files of queries: one a line; a list in YAML; rules; a Grafana dashboard's JSON, of either schema. - is standard input, a query a line.").Required().StringsVar(&o.files)
 	cmd.Flag("upstream", "Base URL of the Prometheus to compare with. Without it, promwarp is compared with Prometheus's engine inside it.").PlaceHolder("URL").StringVar(&o.upstream)
 	o.server.Add(cmd, "Without it, promwarp runs inside this process and reads from --upstream.")
 	cmd.Flag("start", "Start of the range.").Default("-1d").StringVar(&o.start)
