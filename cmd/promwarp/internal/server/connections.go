@@ -111,6 +111,28 @@ func (c *connections) look() {
 	})
 }
 
+// closeUnused closes connections on which nothing has been asked for a while, until ctx ends. When a
+// server shuts down it closes those that have been used, and would wait five seconds for the others:
+// clients open some to have them at hand.
+func (c *connections) closeUnused(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		least := time.Now().Add(-minQuiet)
+		c.quiet.Range(func(conn, since any) bool {
+			if since.(time.Time).Before(least) && c.quiet.CompareAndDelete(conn, since) {
+				go conn.(net.Conn).Close() // which may say goodbye to the client first
+			}
+			return true
+		})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // addressOf is whose a connection is: its remote address, of IPv6 the network of 64 bits, which
 // is what one client has.
 func addressOf(conn net.Conn) string {

@@ -145,3 +145,16 @@ func TestHeaders(t *testing.T) {
 	}
 	require.NoError(t, stop())
 }
+
+// TestUnusedConnections: shutting down does not wait for connections on which nothing was asked.
+func TestUnusedConnections(t *testing.T) {
+	s, stop := runServer(t, Config{Settings: quickSettings(), Upstream: counting{}})
+	for range 3 {
+		dial(t, s, "")
+	}
+	require.Eventually(t, func() bool { return s.connections.queue.Running() == 3 }, 20*time.Second, time.Millisecond)
+	began := time.Now()
+	require.NoError(t, stop())
+	require.Less(t, time.Since(began), 4*time.Second, "net/http waits for five")
+	require.Zero(t, s.connections.queue.Running())
+}

@@ -115,6 +115,9 @@ func (s *Server) drain(servers []*http.Server) {
 	s.notReady("shutting down")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
 	defer cancel()
+	drained, done := context.WithCancel(ctx)
+	defer done()
+	go s.connections.closeUnused(drained)
 	var wg sync.WaitGroup
 	for _, srv := range servers {
 		wg.Go(func() {
