@@ -101,7 +101,9 @@ test('the executor is chosen, and the plan says who evaluates what and why', asy
 });
 
 test('answers are compared with Prometheus’s to the bit', async () => {
-  page = await openPage(world, asked(rate, { compare: '1' }));
+  // Of a range in which no more samples arrive between the two requests.
+  const end = Date.now() - 600_000;
+  page = await openPage(world, asked(rate, { compare: '1', from: end - 3_600_000, to: end }));
   await page.getByText('Identical to the bit').waitFor();
   assert.match(await text(page.locator('.verdict')), /promwarp[\s\S]*Prometheus[\s\S]*4 series/);
   // One digit of one value is another.
@@ -231,6 +233,7 @@ test('status shows the settings, and a query that is cancelled', async () => {
   const form = new URLSearchParams({ query: slow, start: now - 7200, end: now, step: 2, executor: 'prometheus' });
   const answered = fetch(`${world.base}api/v1/query_range`, { method: 'POST', body: form });
   await page.getByText(slow).waitFor();
+  await page.getByText('evaluating', { exact: true }).waitFor();
   await page.getByRole('button', { name: /^Cancel query/ }).click();
   await page.getByRole('button', { name: 'Cancel it?' }).click();
   assert.equal((await (await answered).json()).errorType, 'canceled');

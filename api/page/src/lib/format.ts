@@ -30,6 +30,14 @@ export function bytes(n: number): string {
   return `${Math.round(n)} B`;
 }
 
+/** A size as settings write it, such as 5GiB303MiB766KiB920B, to three digits; other text as it is. */
+export function size(text: string): string {
+  if (!/^(\d+([KMGTPE]i)?B){2,}$/.test(text)) return text;
+  let n = 0;
+  for (const [, digits, unit] of text.matchAll(/(\d+)([KMGTPE]?)i?B/g)) n += Number(digits) * 1024 ** ' KMGTPE'.indexOf(unit || ' ');
+  return bytes(n);
+}
+
 /** A time in milliseconds, as it was taken. */
 export function milliseconds(ms: number): string {
   if (ms < 0.1) return `${Math.round(ms * 1e3)} µs`;

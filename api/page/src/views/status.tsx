@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask, base } from '../lib/api';
 import { door, isAdmin, metrics, total, useLive } from '../lib/live';
-import { bytes, count, duration, many, milliseconds, moment, percent } from '../lib/format';
+import { bytes, count, duration, many, milliseconds, moment, percent, size } from '../lib/format';
 import { Problem } from '../parts/answer';
 import { Confirm } from '../parts/confirm';
 
@@ -62,12 +62,18 @@ function Server() {
   return (
     <dl class="figures">
       {fact('promwarp', b?.applicationVersion ?? '…', `with the engine of Prometheus ${b?.version ?? '…'}`)}
-      {fact('Up for', r ? duration(Math.floor((Date.now() - Date.parse(r.startTime)) / 60000) * 60) : '…', r ? `since ${moment(Date.parse(r.startTime))}` : '')}
+      {fact('Up for', r ? upFor(Date.now() - Date.parse(r.startTime)) : '…', r ? `since ${moment(Date.parse(r.startTime))}` : '')}
       {fact('Memory', bytes(total(m.data, 'process_resident_memory_bytes')), r && r.GOMEMLIMIT < 2 ** 62 ? `of ${bytes(r.GOMEMLIMIT)}` : 'no limit')}
       {fact('Cores', r ? String(r.GOMAXPROCS) : '…', r ? many(r.goroutineCount, 'goroutine', 'goroutines') : '')}
       {fact('Requests', count(requests), `${count(failed)} failed on this side${requests ? `, ${percent(failed / requests)}` : ''}`)}
     </dl>
   );
+}
+
+/** How long the server has been up, in minutes once there are any. */
+function upFor(ms: number): string {
+  const seconds = Math.max(Math.floor(ms / 1000), 1);
+  return duration(seconds < 60 ? seconds : Math.floor(seconds / 60) * 60);
 }
 
 function Queries({ admin }: { admin: boolean }) {
@@ -147,7 +153,7 @@ function Settings({ flags }: { flags: Record<string, string> }) {
   return (
     <section class="panel sheet">
       <header><h2>Settings</h2><span class="spring" /><input type="search" placeholder="Filter" aria-label="Filter settings" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} /></header>
-      <table class="data pairs"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap">{v || '–'}</td></tr>)}</tbody></table>
+      <table class="data pairs"><tbody>{all.map(([k, v]) => <tr key={k}><td>--{k}</td><td class="wrap" title={v}>{size(v) || '–'}</td></tr>)}</tbody></table>
     </section>
   );
 }
