@@ -50,7 +50,11 @@ func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set 
 		same = same && row.Verdict == comparison.Same
 		rows = append(rows, row)
 	}
-	return same, comparison.Report(stdout, rows, 0, terminal.StyleOf(stdout))
+	if err := comparison.Report(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
+		return false, err
+	}
+	comparison.Summary(stdout, rows, terminal.StyleOf(stdout))
+	return same, nil
 }
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is

@@ -6,6 +6,7 @@ package comparison
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -34,6 +35,7 @@ type Row struct {
 	First      float64 `json:"first_ms"`      // of promwarp
 	Repeated   float64 `json:"repeated_ms"`   // of promwarp, median
 	Verdict    Verdict `json:"verdict"`
+	Empty      bool    `json:"empty,omitempty"` // Prometheus's answer has no series
 	Detail     string  `json:"detail,omitempty"`
 }
 
@@ -45,6 +47,7 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 	row.Verdict = Same
 	want, times, failure := ask(ctx, prometheus, n.Prometheus)
 	row.Prometheus = median(times)
+	row.Empty = failure == nil && isEmpty(want)
 	var repeated []float64
 	for i := range n.Repeated + 1 {
 		got, wrong := promwarp(ctx)
@@ -79,6 +82,12 @@ func ask(ctx context.Context, side Side, rounds int) (a *client.Answer, times []
 		times = append(times, milliseconds(a.Took))
 	}
 	return a, times, nil
+}
+
+// isEmpty reports whether an answer has no series.
+func isEmpty(a *client.Answer) bool {
+	var data struct{ Result []json.RawMessage }
+	return json.Unmarshal(a.Data, &data) == nil && len(data.Result) == 0
 }
 
 // failed is the verdict on a query that one side at least did not answer.

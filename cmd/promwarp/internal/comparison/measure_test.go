@@ -85,3 +85,24 @@ not compared: n
 promwarp is 4.0× as fast at first and 40.0× when asked again (geometric means).
 `, b.String())
 }
+
+// TestQuick: where answers are empty, or there was nothing to save, the summary says so.
+func TestQuick(t *testing.T) {
+	empty := func(context.Context) (*client.Answer, error) {
+		return &client.Answer{Data: json.RawMessage(`{"resultType":"matrix","result":[]}`), Took: time.Millisecond}, nil
+	}
+	row, err := Measure(t.Context(), empty, empty, Rounds{1, 1})
+	require.NoError(t, err)
+	require.True(t, row.Empty)
+	full, err := Measure(t.Context(), answers("1"), answers("1"), Rounds{1, 1})
+	require.NoError(t, err)
+	require.False(t, full.Empty)
+	var b bytes.Buffer
+	Summary(&b, []Row{row, {Prometheus: 1, First: 20, Repeated: 0.5, Verdict: Same}}, false)
+	require.Equal(t, `
+2 of 2 answers are the same to the bit.
+1 of them are empty, which says little: --start and --end set the time that is asked for.
+promwarp is 0.2× as fast at first and 1.4× when asked again (geometric means).
+Prometheus takes less than 10 ms for each of them: promwarp is for queries that take longer.
+`, b.String())
+}

@@ -36,13 +36,18 @@ func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 // Summary prints how many answers are the same, and the means of the speed-ups.
 func Summary(w io.Writer, rows []Row, style terminal.Style) {
 	count := map[Verdict]int{}
-	first, repeated, n := 0.0, 0.0, 0
+	first, repeated, slowest := 0.0, 0.0, 0.0
+	n, empty := 0, 0
 	for _, r := range rows {
 		count[r.Verdict]++
 		if r.Verdict == Same && r.Repeated > 0 && r.First > 0 && r.Prometheus > 0 {
 			first += math.Log(r.Prometheus / r.First)
 			repeated += math.Log(r.Prometheus / r.Repeated)
+			slowest = max(slowest, r.Prometheus)
 			n++
+		}
+		if r.Empty {
+			empty++
 		}
 	}
 	text := fmt.Sprintf("%d of %d answers are the same to the bit", count[Same], len(rows))
@@ -56,11 +61,20 @@ func Summary(w io.Writer, rows []Row, style terminal.Style) {
 		fmt.Fprintf(w, ", %d could not be compared", count[NotCompared])
 	}
 	fmt.Fprintln(w, ".")
+	if empty > 0 {
+		fmt.Fprintf(w, "%d of them are empty, which says little: --start and --end set the time that is asked for.\n", empty)
+	}
 	if n > 0 {
-		fmt.Fprintf(w, "promwarp is %.1f× as fast at first and %.1f× when asked again (geometric means).\n",
-			math.Exp(first/float64(n)), math.Exp(repeated/float64(n)))
+		fmt.Fprintf(w, "promwarp is %s as fast at first and %s when asked again (geometric means).\n",
+			times(math.Exp(first/float64(n)), 1), times(math.Exp(repeated/float64(n)), 1))
+	}
+	if n > 0 && slowest < quickQuery {
+		fmt.Fprintf(w, "Prometheus takes less than %.0f ms for each of them: promwarp is for queries that take longer.\n", quickQuery)
 	}
 }
+
+// quickQuery is a time in ms of which there is nothing to save.
+const quickQuery = 10.0
 
 func ms(f float64) string {
 	if f == 0 {
@@ -72,6 +86,9 @@ func ms(f float64) string {
 func times(a, b float64) string {
 	if a == 0 || b == 0 {
 		return "-"
+	}
+	if a/b < 0.1 {
+		return fmt.Sprintf("%.2g×", a/b)
 	}
 	return fmt.Sprintf("%.1f×", a/b)
 }
