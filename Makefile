@@ -25,7 +25,7 @@ UNVETTED  := -vet=off
 TEST      = $(GO) run $(GOTESTSUM) $(AGAIN) --packages
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: all build deploy check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first bench-cores gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
+.PHONY: all build deploy browser packagers check-chart check-dashboard check-deploy release demo test compiler unit race random soak fuzz e2e attack raceload vuln licences clients test-answers bench bench-duckdb bench-readers bench-first bench-cores gpubench kernels test-arm64 hostdriver asan lint fmt clean help scaling node page check-page test-page
 
 all: build
 
@@ -53,15 +53,17 @@ check-page: node ## check that the page which is committed is built from its sou
 	diff -r $(BUILD)/page $(PAGE)/dist || { echo "the page is not built from its sources: run make page"; exit 1; }
 
 CHROMIUM ?= chromium
-test-page: check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromium, in front of real servers; SHOTS=DIR keeps pictures of all views
+browser:
 	@command -v $(CHROMIUM) >/dev/null || { apt-get update -qq && apt-get install -qqy chromium; } || \
 		{ echo "the page is tested in Chromium: there is no $(CHROMIUM); install chromium or set CHROMIUM"; exit 1; }
+
+test-page: browser check-page $(BUILD)/libcuda-host.so ## the page in a headless Chromium, in front of real servers; SHOTS=DIR keeps pictures of all views
 	$(GO) build -o $(BUILD)/promwarp-page ./cmd/promwarp
 	cd $(PAGE) && PROMWARP=$(CURDIR)/$(BUILD)/promwarp-page CUDA=$(CURDIR)/$(BUILD)/libcuda-host.so CHROMIUM=$$(command -v $(CHROMIUM)) SHOTS=$(SHOTS) npm test
 
-# After lint two steps run at once: end-to-end tests wait for servers, and other steps for their
-# last package.
-test: lint compiler ## everything CI runs
+# After lint, and what is installed, two steps run at once: end-to-end tests wait for servers, and other
+# steps for their last package.
+test: lint compiler browser packagers ## everything CI runs
 	$(MAKE) -j2 --output-sync=line e2e unit race asan test-page deploy
 
 # The GPU's kernels are tested on the host, which takes a C++ compiler.
@@ -109,9 +111,11 @@ fuzz:           ## have every fuzzer of foreign bytes work for FUZZ (10s) each
 		done; \
 	done
 
-deploy: check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
+packagers:
 	@command -v systemd-analyze >/dev/null && command -v dpkg-deb >/dev/null && command -v groff >/dev/null || { apt-get update -qq && apt-get install -qqy systemd dpkg groff; } || \
 		{ echo "units, packages and the man page are checked by systemd-analyze, dpkg-deb and groff, which are not all here: install systemd, dpkg and groff"; exit 1; }
+
+deploy: packagers check-dashboard ## render and check what installs and watches promwarp: the mixin, units, packages
 	cd deploy && $(TEST) ./... -- $(UNVETTED)
 
 check-dashboard: ## hold the mixin's dashboard against Grafana's types; needs node and npm
