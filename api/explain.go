@@ -76,7 +76,9 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	did := active.StatsOf(ctx)
-	e.Cache = cacheWork(&did.Cache)
+	if e.Cache = cacheWork(&did.Cache); e.Cache != nil {
+		e.Cache.Timeline.Add(e.Ahead)
+	}
 	e.Upstreams = upstreamWork(&did.Upstreams)
 	e.Settings = a.o.Known()
 	if text {
@@ -125,15 +127,15 @@ func timeline(s *cache.QueryStats) *plan.Timeline {
 		return nil
 	}
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b selection.Request) int { return a.Sent.Compare(b.Sent) })
-	t := &plan.Timeline{Unlisted: more}
-	since := func(at time.Time) int64 { return at.Sub(all[0].Sent).Microseconds() }
+	t := plan.NewTimeline(all[0].Sent)
+	t.Unlisted = more
 	for _, r := range all {
 		first := r.FirstByte
 		if first.IsZero() {
 			first = r.Ended
 		}
 		t.Requests = append(t.Requests, plan.Request{
-			From: r.MinT, To: r.MaxT, Sent: since(r.Sent), FirstByte: since(first), Ended: since(r.Ended),
+			From: r.MinT, To: r.MaxT, Sent: t.Since(r.Sent), FirstByte: t.Since(first), Ended: t.Since(r.Ended),
 			Bytes: r.Bytes, Series: r.Series, Samples: r.Samples, Outcome: r.Outcome,
 		})
 		at := 0

@@ -91,6 +91,10 @@ type Job struct {
 	Results *results.Memory
 	Noted   func(leaf plan.Node, steps plan.KeptSteps)
 
+	// Ahead, if there is one, has what was evaluated before all samples had come. It is of the
+	// same node, grid and options.
+	Ahead *Ahead
+
 	Budget             *operator.Budget
 	MaxSamples         int  // Prometheus's limit on samples held at once; 0 means none
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
@@ -106,7 +110,7 @@ type Job struct {
 // data turned out to be something the executor cannot evaluate. The matrix is to be
 // released.
 func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error) {
-	if job.Results != nil {
+	if job.Results != nil || job.Ahead != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
 	job.repeated = repeatedIn(&job)

@@ -46,6 +46,9 @@ func (q *query) choose() error {
 		if err := q.plan(q.ctx); err != nil {
 			return err
 		}
+		if len(q.fetches.of) == 0 && len(q.parts) == 1 {
+			q.fetches.ahead = q.beginAhead(q.fetches.ctx, q.parts[0])
+		}
 		q.fetches.start(q.parts)
 		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
 			// What is kept says it, most often, before the newest samples have come.

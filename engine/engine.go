@@ -176,7 +176,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 			return nil, err
 		}
 	}
-	x.Root = query.root
+	x.Root, x.Ahead = query.root, query.tookAhead
 	if query.mode == Prometheus {
 		x.Root.Walk(func(d *plan.Decision) {
 			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"

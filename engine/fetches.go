@@ -31,6 +31,7 @@ type fetches struct {
 	ctx       context.Context // of the query
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
+	ahead     *ahead // or nil
 
 	mint, maxt int64 // of the querier, in ms, both included
 	of         map[posrange.PositionRange]*fetched
@@ -65,6 +66,7 @@ func openFetches(ctx context.Context, q storage.Queryable, mint, maxt int64) (*f
 // close ends what nobody waits for any more. Selections must not be read after it.
 func (f *fetches) close() {
 	f.cancel()
+	f.ahead.close()
 	f.running.Wait()
 	f.querier.Close()
 }
@@ -100,7 +102,7 @@ func (f *fetches) fetchFrom(q selection.Querier, at posrange.PositionRange, hint
 		defer close(got.ready)
 		ctx, span := tracing.Start(f.ctx, "fetch")
 		got.err = rescue.Do(func() (err error) {
-			got.sel, got.ws, err = q.SelectChunks(ctx, hints, ms...)
+			got.sel, got.ws, err = q.SelectChunks(f.ahead.watch(ctx, ms), hints, ms...)
 			return err
 		})
 		if span.IsRecording() {

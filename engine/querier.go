@@ -120,9 +120,13 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (m *plan.Matrix
 	}
 	if qr.q.remembers(p) {
 		job.Results = qr.q.e.results
-		job.Noted = func(n plan.Node, steps plan.KeptSteps) { p.Of[n].Remembered = &steps }
 	}
-	if m, err = qr.q.run(ctx, job); err != nil {
+	job.Noted = func(n plan.Node, steps plan.KeptSteps) {
+		if job.Results != nil || steps.Ahead > 0 {
+			p.Of[n].Remembered = &steps
+		}
+	}
+	if m, err = qr.q.run(ctx, p, job); err != nil {
 		var sel *cpuexec.SelectError
 		if errors.As(err, &sel) {
 			if err = sel.Err; !sel.Bare {

@@ -72,7 +72,9 @@ type query struct {
 	computed []*plan.Matrix   // of the parts
 	lease    *memory.Lease    // of what the query holds until it is closed
 	budget   *operator.Budget // of an attempt
-	peak     int              // samples that Prometheus's engine would have held in parts
+	// tookAhead is what was evaluated while samples were on their way.
+	tookAhead []plan.Ahead
+	peak      int // samples that Prometheus's engine would have held in parts
 }
 
 // makeQuery makes a query of an engine over a queryable. The context is that of making it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // Evaluations of many samples take turns on the cores, since each of them uses all: more
@@ -23,9 +24,12 @@ func newTurns() *semaphore.Weighted {
 }
 
 // run evaluates a part when its turn has come.
-func (q *query) run(ctx context.Context, job cpuexec.Job) (*plan.Matrix, error) {
+func (q *query) run(ctx context.Context, p *planner.Part, job cpuexec.Job) (*plan.Matrix, error) {
 	if q.e.opts.GPUs == nil { // which have a queue of their own
-		done, err := q.e.Turn(ctx, q.samplesOf(job.Node))
+		samples := q.samplesOf(job.Node)
+		// Before its turn, as what is evaluated ahead has turns of its own.
+		job.Ahead, q.tookAhead = q.fetches.ahead.end(p)
+		done, err := q.e.Turn(ctx, samples)
 		if err != nil {
 			return nil, err
 		}

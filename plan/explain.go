@@ -24,6 +24,8 @@ type Explanation struct {
 	// Settings say how the upstreams are set, a line each, and what is not known of that.
 	Settings []string  `json:"settings,omitempty"`
 	Root     *Decision `json:"plan"`
+	// Ahead is what was evaluated before all samples had come. The timeline has it.
+	Ahead []Ahead `json:"-"`
 }
 
 // UpstreamWork is what getting samples of one of several upstreams took.
@@ -80,6 +82,17 @@ type Decision struct {
 type KeptSteps struct {
 	Kept      int `json:"kept_steps"`
 	Evaluated int `json:"evaluated_steps"`
+	// Ahead are those of the evaluated steps that were before all samples had come.
+	Ahead int `json:"ahead_steps,omitempty"`
+}
+
+// String is the steps in words.
+func (k *KeptSteps) String() string {
+	s := fmt.Sprintf("%d steps kept from earlier queries, %d evaluated", k.Kept, k.Evaluated)
+	if k.Ahead > 0 {
+		s += fmt.Sprintf(", %d of them during the fetch", k.Ahead)
+	}
+	return s
 }
 
 // Executors, as explanations name them.
@@ -148,7 +161,7 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 		}
 	}
 	if k := d.Remembered; k != nil {
-		fmt.Fprintf(b, "  [%d steps kept from earlier queries, %d evaluated]", k.Kept, k.Evaluated)
+		fmt.Fprintf(b, "  [%s]", k)
 	}
 	if d.Repeated > 0 {
 		fmt.Fprintf(b, "  [%d times in the query, evaluated once]", d.Repeated)

@@ -67,7 +67,9 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 				if err != nil {
 					return err
 				}
-				parts[i], err = c.fetchPiece(gctx, q, all)
+				if parts[i], err = c.fetchPiece(gctx, q, all); err == nil {
+					selection.PartCame(ctx, selection.Part{Sel: parts[i], MinT: q.mint, MaxT: q.maxt})
+				}
 				return err
 			})
 		})

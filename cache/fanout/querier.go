@@ -49,6 +49,7 @@ func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection)
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	ctx = selection.OnPart(ctx, nil) // a part of one upstream's is none of what all have
 	answers := r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
 		a.sel, a.ws, a.err = q.(selection.Querier).SelectChunks(ctx, hints, matchers...)
 		return a

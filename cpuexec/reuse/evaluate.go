@@ -18,31 +18,45 @@ type Evaluate func(from, to int) (*results.Values, error)
 type Source struct {
 	Selection *selection.Selection // with a provenance
 	Evaluate  Evaluate
+	// Ahead are values that hold of the selection.
+	Ahead []Ahead
 	// Overlaps reports, after an evaluation, whether start timestamps overlap in some window.
 	// Prometheus's engine says at how many steps they do, so nothing of it is stored.
 	Overlaps func() bool
 }
 
-// Evaluate returns the leaf's rows at all steps of q, from what memory has of it and what is
-// evaluated, and stores what is settled.
+// Evaluate returns the leaf's rows at all steps of q, from what memory, which may be nil, has of
+// it, what is known ahead, and what is evaluated, and stores what is settled.
 func (l *Leaf) Evaluate(q *operator.Query, memory *results.Memory, s Source) ([]plan.Row, plan.KeptSteps, error) {
 	g, p, series := q.Grid, s.Selection.Provenance(), q.Matrix.Work.Series
-	var reach results.Reach
-	reach.Width, reach.Offset = l.Window.Reach()
-	key := results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase(g)}
-	known, from := memory.Lookup(key, reach, g, p)
-	v, reused, err := complete(q, s.Evaluate, known, from)
+	steps := known{steps: g.Steps}
+	var key results.Key
+	if memory != nil {
+		key = results.Key{Selector: p.Selector, Leaf: l.form, Interval: g.Interval, Phase: phase(g)}
+		found, from := memory.Lookup(key, l.reach(), g, p)
+		// Each evaluation goes over all series, so a few steps are not worth two.
+		if found != nil && found.To-found.From >= g.Steps/4 {
+			steps.add(found.From, found.To, from, found.Values)
+		}
+	}
+	reused := steps.count
+	for _, a := range s.Ahead {
+		steps.add(a.first, a.Values.Grid.Steps, a.at+a.first, a.Values)
+	}
+	v, err := steps.complete(q, s.Evaluate)
 	q.Matrix.Work.Series = series + s.Selection.NumSeries()
 	if err != nil {
 		return nil, plan.KeptSteps{}, err
 	}
-	if !s.Overlaps() {
-		memory.Store(key, reach, v, p)
+	if memory != nil && !s.Overlaps() {
+		memory.Store(key, l.reach(), v, p)
 	}
-	if l.Ordered && reused > 0 {
+	if l.Ordered && steps.count > 0 {
 		v.Order()
 	}
-	memory.Count(reused, g.Steps-reused)
+	if memory != nil {
+		memory.Count(reused, g.Steps-reused)
+	}
 	for k, all := range v.All {
 		q.Matrix.SamplesAtStep[k] += all
 		if k > 0 {
@@ -50,48 +64,17 @@ func (l *Leaf) Evaluate(q *operator.Query, memory *results.Memory, s Source) ([]
 		}
 		q.Matrix.NewSamplesAtStep[k] += all
 	}
-	return v.Rows, plan.KeptSteps{Kept: reused, Evaluated: g.Steps - reused}, nil
+	return v.Rows, plan.KeptSteps{Kept: reused, Evaluated: g.Steps - reused, Ahead: steps.count - reused}, nil
+}
+
+// reach is what a step reads.
+func (l *Leaf) reach() (r results.Reach) {
+	r.Width, r.Offset = l.Window.Reach()
+	return r
 }
 
 // phase is the time from a multiple of the interval to the next step in ms.
 func phase(g plan.Grid) int64 { return (g.Start%g.Interval + g.Interval) % g.Interval }
-
-// complete evaluates the steps that known, which starts at step from, lacks. It returns the
-// values at all steps and how many of these were known.
-func complete(q *operator.Query, evaluate Evaluate, known *results.StepRange, from int) (v *results.Values, reused int, err error) {
-	steps := q.Grid.Steps
-	if known != nil {
-		reused = known.To - known.From
-	}
-	// Each evaluation goes over all series, so a few steps are not worth two.
-	if reused < steps/4 || reused == 0 {
-		v, err = evaluate(0, steps)
-		return v, 0, err
-	}
-	var ranges []results.StepRange
-	evaluated := int64(0) // bytes
-	if from > 0 {
-		before, err := evaluate(0, from)
-		if err != nil {
-			return nil, 0, err
-		}
-		evaluated += operator.RowsBytes(before.Rows)
-		ranges = append(ranges, results.StepRange{Values: before, To: from})
-	}
-	ranges = append(ranges, *known)
-	if to := from + reused; to < steps {
-		// From one step earlier on, to know which samples are new at the first.
-		after, err := evaluate(to-1, steps)
-		if err != nil {
-			return nil, 0, err
-		}
-		evaluated += operator.RowsBytes(after.Rows)
-		ranges = append(ranges, results.StepRange{Values: after, From: 1, To: steps - to + 1})
-	}
-	v = results.Join(ranges...)
-	q.Charge(operator.RowsBytes(v.Rows) - evaluated)
-	return v, reused, q.Done()
-}
 
 // Fits reports whether the sample limit holds for the leaf whatever its
 // values: how many samples Prometheus's engine would hold is not remembered.

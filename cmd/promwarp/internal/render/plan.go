@@ -121,7 +121,7 @@ func details(d *plan.Decision) (lines []string) {
 		}
 	}
 	if k := d.Remembered; k != nil {
-		add("%d steps kept from earlier queries, %d evaluated", k.Kept, k.Evaluated)
+		add("%s", k)
 	}
 	return lines
 }
