@@ -45,12 +45,13 @@ GLOBL ·rest<>(SB), RODATA|NOPTR, $64
 // ROW decodes one sample of each chunk of e. K1 has the lanes whose sample is wanted and begins
 // within the chunk; others read nothing and stay where they are. Of a lane's first sample, where
 // R13 is 0, the bit at pos is not looked at: the distance is known. At value, Z23 begins with the
-// value's code at pos and shows 56 bits. At known, Z28 begins with the bits of the value, which
+// value's code at pos and shows Z30+1 bits. At known, Z28 begins with the bits of the value, which
 // end Z29+1 behind pos.
 #define ROW(e, at, pos, time, v, lead, sig, stale, change, value, beyond, known) \
 	VPCMPUQ $1, eight_wanted(e), Z19, K2; \
 	VPCMPUQ $2, eight_end(e), pos, K2, K1; \
 	WINDOW(e, pos, K1); \
+	VMOVDQA64 Z18, Z30; \
 	VPMOVQ2M Z23, K3; \
 	KMOVB K3, AX; \
 	TESTQ R13, AX; \
@@ -72,7 +73,7 @@ value: \
 	VPBLENDMQ Z17, Z16, K4, Z27; \
 	VPSLLVQ Z27, Z23, Z28; \
 	VPADDQ Z27, sig, Z29; \
-	VPCMPUQ $6, Z18, Z29, K3, K6; \
+	VPCMPUQ $6, Z30, Z29, K3, K6; \
 	KORTESTB K6, K6; \
 	JNZ beyond; \
 known: \
@@ -87,7 +88,8 @@ known: \
 	VMOVDQA64 v, (at+512)(R11)
 
 // CHANGE reads the codes of distances that change, in lanes K3, with which Z23 begins. Numbers of
-// 64 bits are left to decodeXOR. Of x bits x-1 has the sign: see signed.
+// 64 bits are left to decodeXOR. Of x bits x-1 has the sign: see signed. What Z23 shows behind the
+// codes is enough for most values, so it is not loaded again, which takes longer than all the rest.
 #define CHANGE(e, pos, value) \
 	VPXORQ Z20, Z23, Z24; \
 	VPLZCNTQ Z24, Z24; \
@@ -111,8 +113,9 @@ known: \
 	VPORQ Z24, Z28, K3, Z28; \
 	VMOVDQU64 Z28, eight_far(e); \
 	VPADDQ Z26, pos, K1, pos; \
-	VPCMPUQ $2, eight_end(e), pos, K1, K6; \
-	WINDOW(e, pos, K6); \
+	VPSLLVQ Z26, Z23, Z23; \
+	VPADDQ Z13, Z18, Z30; \
+	VPSUBQ Z26, Z30, Z30; \
 	JMP value
 
 // BEYOND reads the bits of values that Z23 does not show, in lanes K6, from Z27 behind pos on.

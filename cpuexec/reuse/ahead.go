@@ -50,4 +50,6 @@ func (l *Leaf) Keep(v *results.Values, from int, p selection.Part, took *plan.Ma
 }
 
 // HoldsOf reports whether the values are those over all of sel: it has the very same chunks.
-func (a *Ahead) HoldsOf(sel *selection.Selection) bool { return sel.SharesChunks(a.part, a.mint, a.maxt) }
+func (a *Ahead) HoldsOf(sel *selection.Selection) bool {
+	return sel.SharesChunks(a.part, a.mint, a.maxt)
+}
