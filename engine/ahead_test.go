@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,7 +113,13 @@ func aheadQuery(r *rand.Rand) string {
 	}
 	switch r.IntN(6) {
 	case 0:
-		return identicalQuery(r, 2)
+		// absent goes by the order of matchers, which Prometheus's own storage changes and a server
+		// that is asked over remote read leaves as it was.
+		for {
+			if qs := identicalQuery(r, 2); !strings.Contains(qs, "absent") {
+				return qs
+			}
+		}
 	case 1:
 		return closed(leaf()) + pick(" + ", " / ", " > ") + closed(leaf())
 	case 2:
