@@ -222,8 +222,8 @@ func TestAheadOfOthers(t *testing.T) {
 			e := New(Options{Prometheus: plainOpts(), Workers: 2})
 			var q *query
 			st := inParts{querierOf{queryable{func() (*selection.Selection, error) { return whole, nil }}}, test.part, func() {
-				if a := q.fetches.ahead; a != nil {
-					require.Eventually(t, func() bool { return a.idle() }, 10*time.Second, time.Millisecond)
+				if a := q.fetches.ahead; a.part != nil {
+					require.Eventually(t, a.Idle, 10*time.Second, time.Millisecond)
 				}
 			}}
 			answer := func(st storage.Queryable) string {
@@ -240,11 +240,4 @@ func TestAheadOfOthers(t *testing.T) {
 			require.Equal(t, test.ahead, (&piecemeal{last: q}).ahead())
 		})
 	}
-}
-
-// idle reports whether no part waits or is being evaluated.
-func (a *ahead) idle() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.running == nil
 }

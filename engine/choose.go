@@ -47,7 +47,7 @@ func (q *query) choose() error {
 			return err
 		}
 		if len(q.fetches.of) == 0 && len(q.parts) == 1 {
-			q.fetches.ahead = q.beginAhead(q.fetches.ctx, q.parts[0])
+			q.beginAhead(q.parts[0])
 		}
 		q.fetches.start(q.parts)
 		refused := q.refused(func(w *plan.Window, g plan.Grid) string {

@@ -31,7 +31,7 @@ type fetches struct {
 	ctx       context.Context // of the query
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
-	ahead     *ahead // or nil
+	ahead     aheadOf
 
 	mint, maxt int64 // of the querier, in ms, both included
 	of         map[posrange.PositionRange]*fetched
@@ -66,7 +66,8 @@ func openFetches(ctx context.Context, q storage.Queryable, mint, maxt int64) (*f
 // close ends what nobody waits for any more. Selections must not be read after it.
 func (f *fetches) close() {
 	f.cancel()
-	f.ahead.close()
+	f.ahead.End()
+	f.ahead.lease.Release()
 	f.running.Wait()
 	f.querier.Close()
 }
@@ -102,7 +103,7 @@ func (f *fetches) fetchFrom(q selection.Querier, at posrange.PositionRange, hint
 		defer close(got.ready)
 		ctx, span := tracing.Start(f.ctx, "fetch")
 		got.err = rescue.Do(func() (err error) {
-			got.sel, got.ws, err = q.SelectChunks(f.ahead.watch(ctx, ms), hints, ms...)
+			got.sel, got.ws, err = q.SelectChunks(f.ahead.Watch(ctx, ms), hints, ms...)
 			return err
 		})
 		if span.IsRecording() {

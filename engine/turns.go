@@ -25,10 +25,12 @@ func newTurns() *semaphore.Weighted {
 
 // run evaluates a part when its turn has come.
 func (q *query) run(ctx context.Context, p *planner.Part, job cpuexec.Job) (*plan.Matrix, error) {
-	if q.e.opts.GPUs == nil { // which have a queue of their own
-		samples := q.samplesOf(job.Node)
+	samples := q.samplesOf(job.Node)
+	if q.fetches.ahead.part == p {
 		// Before its turn, as what is evaluated ahead has turns of its own.
-		job.Ahead, q.tookAhead = q.fetches.ahead.end(p)
+		job.Ahead, q.tookAhead = q.fetches.ahead.End()
+	}
+	if q.e.opts.GPUs == nil { // which have a queue of their own
 		done, err := q.e.Turn(ctx, samples)
 		if err != nil {
 			return nil, err
