@@ -2,40 +2,23 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/stretchr/testify/require"
 )
 
 // TestManPage holds deploy/man/promwarp.1, which packages install, against the commands that there are.
 func TestManPage(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "/var/cache")
-	const file = "../../deploy/man/promwarp.1"
-	want := manPage()
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-	}
-	have, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, want, string(have), "deploy/man/promwarp.1 is stale: go test ./cmd/promwarp -run TestManPage -update")
+	requireFresh(t, "deploy/man/promwarp.1", manPage())
 }
 
 // manPage is the manual's page of all commands.
 func manPage() string {
 	var b strings.Builder
 	b.WriteString(manHead)
-	app, _ := application()
-	byName := map[string]*kingpin.CmdModel{}
-	for _, c := range app.Model().FlattenedCommands() {
-		byName[c.FullCommand] = c
-	}
-	serves := map[string]bool{}
-	for _, f := range byName["serve"].Flags {
-		serves[f.Name] = true
-	}
+	byName, serves := declared()
 	for _, g := range groups {
 		for _, name := range g.Commands {
 			manCommand(&b, byName[name], serves)

@@ -36,30 +36,38 @@ error where that is a terminal.
 `
 
 // TestCommandsPage holds docs/commands.md against the commands that there are.
-func TestCommandsPage(t *testing.T) {
-	const file = "../../docs/commands.md"
-	want := commandsPage()
+func TestCommandsPage(t *testing.T) { requireFresh(t, "docs/commands.md", commandsPage()) }
+
+// requireFresh holds a file of the repository that is made from the commands against what it is to be;
+// -update writes it.
+func requireFresh(t *testing.T, file, want string) {
+	path := "../../" + file
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
-	have, err := os.ReadFile(file)
+	have, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, want, string(have), "docs/commands.md is stale: go test ./cmd/promwarp -run TestCommandsPage -update")
+	require.Equal(t, want, string(have), "%s is stale: go test ./cmd/promwarp -run %s -update", file, t.Name())
+}
+
+// declared are all commands by name, and the flags that serve has.
+func declared() (byName map[string]*kingpin.CmdModel, serves map[string]bool) {
+	app, _ := application()
+	byName, serves = map[string]*kingpin.CmdModel{}, map[string]bool{}
+	for _, c := range app.Model().FlattenedCommands() {
+		byName[c.FullCommand] = c
+	}
+	for _, f := range byName["serve"].Flags {
+		serves[f.Name] = true
+	}
+	return byName, serves
 }
 
 // commandsPage is docs/commands.md.
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	app, _ := application()
-	byName := map[string]*kingpin.CmdModel{}
-	for _, c := range app.Model().FlattenedCommands() {
-		byName[c.FullCommand] = c
-	}
-	serves := map[string]bool{}
-	for _, f := range byName["serve"].Flags {
-		serves[f.Name] = true
-	}
+	byName, serves := declared()
 	for _, g := range groups {
 		for _, name := range g.Commands {
 			c := byName[name]
