@@ -120,9 +120,7 @@ func (a *Ahead) evaluate(ctx context.Context, n *plan.Aggregate, leaf reuse.Leaf
 		return found, false
 	}
 	r.Matrix.Work.Series = 0 // they are counted once
-	took := *r.Matrix
-	found = leaf.Keep(v, from, p, &plan.Matrix{Work: took.Work, Peak: took.Peak})
-	return found, true
+	return leaf.Keep(v, from, p, &plan.Matrix{Work: r.Matrix.Work, Peak: r.Matrix.Peak}), true
 }
 
 // of returns what was evaluated ahead of n and holds of sel, and adds to r what it took.

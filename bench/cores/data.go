@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/bench/peers"
+	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
@@ -76,18 +77,6 @@ func readJSON(file string, to any) error {
 	return nil
 }
 
-// writeJSON replaces a file at once, so that a run that is cut off leaves the one before.
-func writeJSON(file string, v any) error {
-	raw, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file+".part", append(raw, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file+".part", file)
-}
-
 func (b *bench) samples(jitter string) dataset.Options {
 	return dataset.Options{Start: (b.data.End - int64(b.hours)*3600) * 1000, End: b.data.End * 1000, Series: b.series, Seed: b.seed, Jitter: jitter}
 }
@@ -134,7 +123,7 @@ func (b *bench) generate(ctx context.Context, jitter string, feed bool) error {
 		}
 		b.data.Fed = true
 	}
-	return writeJSON(filepath.Join(b.dir, stateFile), b.data)
+	return report.WriteJSON(filepath.Join(b.dir, stateFile), b.data)
 }
 
 // feed sends all samples to a VictoriaMetrics, has it put them in order, and ends it.

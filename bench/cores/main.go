@@ -3,8 +3,8 @@
 //
 //	make bench-cores ARGS='-series 10000 -stages 16,2,8,4,1,gzip:16,gzip:2,jitter:16,prometheus:2'
 //
-// It generates a data set that ended an hour ago, so that promwarp need not fetch anything for a
-// query that it was asked before, and goes through the stages in their order:
+// It generates a data set that ended an hour ago, so that promwarp fetches nothing when a query is
+// asked again, and runs the stages one after the other, as -stages lists them:
 //
 //	N             promwarp and VictoriaMetrics on N cores, in turns, all queries
 //	prometheus:N  Prometheus on N cores, once a query, the fastest queries first
@@ -112,7 +112,6 @@ type bench struct {
 	begin    time.Time
 	programs [3]peers.Program // by the order of names
 	data     state
-	right    map[string]right // by query and data, what is known of right answers
 	result   result
 	running  []*peers.Process
 	print    io.Writer
@@ -123,7 +122,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, begin: time.Now(), print: out, right: map[string]right{}}
+	b := &bench{options: o, begin: time.Now(), print: out}
 	defer b.stop()
 	if b.dir == "" {
 		if b.dir, err = os.MkdirTemp("", "promwarp-cores-"); err != nil {
@@ -217,8 +216,8 @@ func (b *bench) stop() {
 	b.running = nil
 }
 
-// asked are the queries of the comparison whose names match.
-func (b *bench) asked(all []queries.Query) (qs []queries.Query) {
+// asked are the queries whose names match.
+func (b *bench) asked(all ...queries.Query) (qs []queries.Query) {
 	for _, q := range all {
 		if b.match.MatchString(q.Name) {
 			qs = append(qs, q)

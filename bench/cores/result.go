@@ -91,14 +91,14 @@ func (r *result) least(peer string) map[string]float64 {
 // write writes what there is: into the folder for a later run, and where it is wanted.
 func (b *bench) write() error {
 	b.result.Data = b.data.Made
-	if err := writeJSON(filepath.Join(b.dir, stateFile), b.data); err != nil {
+	if err := report.WriteJSON(filepath.Join(b.dir, stateFile), b.data); err != nil {
 		return err
 	}
 	for _, file := range []string{filepath.Join(b.dir, resultFile), b.out} {
 		if file == "" {
 			continue
 		}
-		if err := writeJSON(file, b.result); err != nil {
+		if err := report.WriteJSON(file, b.result); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,11 @@ var own = []queries.Query{
 	{Name: "avg-of-a-day", Expr: `sum(avg_over_time(node_memory_bytes[1d]))`, Range: 24 * time.Hour, Step: time.Minute},
 }
 
-// long are queries with long answers, for gzip. Of 10 000 series the first yields half a million points.
+// everything is what is asked on each number of cores.
+var everything = slices.Concat(queries.All, own)
+
+// long are queries with long answers, for gzip. Of 10 000 series the first yields half a million
+// points.
 var long = []queries.Query{
 	{Name: "half-a-job", Expr: `rate(http_requests_total{job="job-2", method="GET"}[5m])`, Range: 24 * time.Hour, Step: time.Minute},
 	{Name: "a-job", Expr: `rate(http_requests_total{job="job-1"}[5m])`, Range: 24 * time.Hour, Step: time.Minute},
@@ -75,7 +79,7 @@ var long = []queries.Query{
 type contender struct {
 	key    key // but for the query
 	url    string
-	ask    func(context.Context, string, url.Values, *bytes.Buffer) (answer.Answer, error)
+	ask    asking
 	jitter string // of its samples
 	source string // URL of the Prometheus with its samples
 }
@@ -105,7 +109,7 @@ func (b *bench) measure(ctx context.Context, s stage) error {
 		return err
 	}
 	defer b.peaks(cs)
-	return b.ask(ctx, append(b.asked(queries.All), b.asked(own)...), cs)
+	return b.ask(ctx, b.asked(everything...), cs)
 }
 
 // gzip has all three answer at length, as it is and compressed.
@@ -129,7 +133,7 @@ func (b *bench) gzip(ctx context.Context, cores int) error {
 		}
 		cs = append(cs, c)
 	}
-	return b.ask(ctx, b.asked(long), cs)
+	return b.ask(ctx, b.asked(long...), cs)
 }
 
 // jitter has promwarp answer from series with times of their own beside shared ones.
@@ -153,7 +157,7 @@ func (b *bench) jitter(ctx context.Context, cores int) error {
 		}
 		cs = append(cs, c)
 	}
-	return b.ask(ctx, append(b.asked(queries.All), b.asked(own)...), cs)
+	return b.ask(ctx, b.asked(everything...), cs)
 }
 
 // alone has Prometheus answer once a query, the fastest first.
@@ -162,7 +166,7 @@ func (b *bench) alone(ctx context.Context, cores int) error {
 	if err != nil {
 		return err
 	}
-	qs := append(b.asked(queries.All), b.asked(own)...)
+	qs := b.asked(everything...)
 	others := b.result.least(victoriaMetrics)
 	slices.SortStableFunc(qs, func(a, c queries.Query) int { return cmp.Compare(others[a.Name], others[c.Name]) })
 	return b.ask(ctx, qs, []contender{{key: key{Peer: prometheus, Cores: cores}, url: source, ask: answer.Ask}})

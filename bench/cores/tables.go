@@ -135,7 +135,7 @@ func (r *result) each(b *strings.Builder, cores []int) {
 	}
 	last := cores[len(cores)-1]
 	rows := [][]string{append(head, fmt.Sprintf("VM over promwarp, %d", last))}
-	for _, q := range append(slices.Clone(queries.All), own...) {
+	for _, q := range everything {
 		row := []string{"`" + q.Name + "`", fmt.Sprint(r.Queries[q.Name].Points)}
 		some := false
 		for _, peer := range []string{promwarp, victoriaMetrics} {
@@ -182,7 +182,7 @@ func (r *result) times(b *strings.Builder) {
 		fmt.Fprintf(b, "\nSeries with times of their own, %d cores: geometric mean %s ms, shared times %s ms; %s times as long, geometric mean of %d queries; most %s\n",
 			n, ms(x.base), ms(x.over), factor(x.mean), x.n, of(x.most, x.mostOf, x.n))
 		rows := [][]string{{"query", "shared", "own", "own over shared"}}
-		for _, q := range append(slices.Clone(queries.All), own...) {
+		for _, q := range everything {
 			shared, its := r.get(key{q.Name, promwarp, n, "shared"}), r.get(key{q.Name, promwarp, n, "own"})
 			if shared > 0 && its > 0 {
 				rows = append(rows, []string{"`" + q.Name + "`", ms(shared), ms(its), over(its, shared)})

@@ -139,9 +139,17 @@ func (r *Result) has(contender string) bool { return slices.Contains(r.Setup.Con
 
 // WriteJSON writes the result to a file.
 func (r *Result) WriteJSON(file string) error {
-	b, err := json.MarshalIndent(r, "", "  ")
+	return WriteJSON(file, r)
+}
+
+// WriteJSON replaces a file at once, so that a run that is cut off leaves the one before.
+func WriteJSON(file string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(b, '\n'), 0o644)
+	if err := os.WriteFile(file+".part", append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".part", file)
 }

@@ -94,11 +94,24 @@ func commandsPage() string {
 				fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n%s\n", strings.Join(rows, "\n"))
 			}
 			if len(also) > 0 {
-				fmt.Fprintf(&b, "\nWithout a server, these as for `serve`: %s.\n", strings.Join(also, ", "))
+				fmt.Fprintf(&b, "\n%s\n", wrapped("Without a server, these as for `serve`: "+strings.Join(also, ", ")+"."))
 			}
 		}
 	}
 	return b.String()
+}
+
+// wrapped breaks a paragraph into lines of at most 120 characters.
+func wrapped(text string) string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= 120 {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func flagText(f *kingpin.FlagModel) string {

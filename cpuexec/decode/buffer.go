@@ -1,10 +1,10 @@
 // Package decode turns chunks into samples.
 //
-// Chunks of a series, or of several, in the encodings XOR and XOR2, go into a Buffer; times in ms, values and,
-// where they are wanted, start timestamps (Starts) come out. Chunks are checked: what does not
-// decode, or lies outside the chunk's stated time range, is a *selection.CorruptError, whatever
-// the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples are
-// those of Prometheus's iterators.
+// Chunks of a series, or of several, in the encodings XOR and XOR2, go into a Buffer; times in ms,
+// values and, where they are wanted, start timestamps (Starts) come out. Chunks are checked: what
+// does not decode, or lies outside the chunk's stated time range, is a *selection.CorruptError,
+// whatever the bytes are, and nothing behind a chunk's bytes and their padding is read. The samples
+// are those of Prometheus's iterators.
 //
 // Start with Buffer.Read; the formats are in decodeXOR and decodeXOR2, and what decodes
 // several chunks at once in Buffer.decodePlaced.
@@ -98,7 +98,7 @@ func (c *Buffer) ReadAll(s *selection.Selection, parts []Part, dropStale bool) (
 				of = c.placed[done]
 			}
 			done++
-			if off, err = c.settle(&of, off, last, dropStale); err != nil {
+			if off, err = c.put(&of, off, last, dropStale); err != nil {
 				return r, &selection.CorruptError{Series: s.Labels(p.Series), MinT: ch.MinT, Err: err}
 			}
 			last = of.last
@@ -109,9 +109,9 @@ func (c *Buffer) ReadAll(s *selection.Selection, parts []Part, dropStale bool) (
 	return r, nil
 }
 
-// settle checks a decoded chunk, whose samples are to begin at off and be behind last, and moves
+// put checks a decoded chunk, whose samples are to begin at off and be behind last, and moves
 // them there. It returns where the samples end.
-func (c *Buffer) settle(of *placed, off int, last int64, dropStale bool) (int, error) {
+func (c *Buffer) put(of *placed, off int, last int64, dropStale bool) (int, error) {
 	if of.err != nil {
 		return off, of.err
 	}

@@ -12,10 +12,8 @@ func (q Queue) Of(s *Set) Queue { return Queue{Set: s, Context: q.Context, Strea
 // program's kernels, as CountUniqs does for the built-in ones; to.Fields has the program's fields. With
 // found, a float64 a run, the results of the states go there and no fields are written.
 func (q Queue) CustomRuns(b *Batch, k Buckets, to Runs, found, points cuda.Pointer) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
 	p := CustomRuns{RunsParameters: runsParameters(b, k), N: to.N, Fields: to.Fields, Cells: to.Cells, Found: found, Points: points}
-	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
 }
 
 // CustomFused puts decoding the chunks of a batch and making such states, or their results, in one on

@@ -16,6 +16,13 @@ type Buckets struct {
 	Since                int64        // ms; of differences, when samples begin
 }
 
+// grid is that of kernels of which a thread owns a series at PerThread buckets.
+func (k *Buckets) grid(b *Batch) cuda.Size {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
+	return grid
+}
+
 // Runs are states in device memory, a field after the other.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
@@ -28,24 +35,20 @@ type Runs struct {
 // bucket k, state (p/32*Count+k)*32+p%32. points has a uint32 a place, to which the number of runs
 // is added.
 func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
 	p := CountUniqs{
 		RunsParameters: runsParameters(b, k),
 		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
 	}
-	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
 }
 
 // CountKeys is CountUniqs and OrderKeys in one, for buckets that are apart.
 func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
 	p := CountKeys{
 		RunsParameters: runsParameters(b, k),
 		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points, Keys: o.Keys, Begins: o.Begins,
 	}
-	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
 }
 
 // FusedKeys is FusedRuns and OrderKeys in one.
@@ -91,10 +94,8 @@ type Order struct {
 
 // OrderKeys puts making the keys of a batch's samples, or of differences, on the queue.
 func (q Queue) OrderKeys(b *Batch, k Buckets, to Order) error {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
 	p := OrderKeys{RunsParameters: runsParameters(b, k), Keys: to.Keys, Begins: to.Begins}
-	return p.Launch(q, grid, cuda.Size{X: abi.WindowBlock})
+	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
 }
 
 // RunOrder puts order statistics of a batch's runs on the queue: quantiles has a float64 for each,

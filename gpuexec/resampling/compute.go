@@ -27,16 +27,15 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if len(s.ordered) == 0 {
 			continue
 		}
-		o := launch.Order{Keys: to.keys, Begins: to.begins}
 		if !k.Apart {
-			if err := q.OrderKeys(&b.Batch, k, o); err != nil {
+			if err := q.OrderKeys(&b.Batch, k, to.order()); err != nil {
 				return err
 			}
 		}
 		if merges(j.t) {
 			continue // until all batches are there
 		}
-		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, o, j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
+		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, to.order(), j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
 			return err
 		}
 	}
@@ -52,9 +51,9 @@ func (j *job) count(q launch.Queue, b *pipeline.Batch, s *source, k launch.Bucke
 	case s.custom != nil:
 		return q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points)
 	case len(s.ordered) > 0 && j.fuses:
-		return q.FusedKeys(&b.Batch, k, to.Runs, points, launch.Order{Keys: to.keys, Begins: to.begins}, report)
+		return q.FusedKeys(&b.Batch, k, to.Runs, points, to.order(), report)
 	case len(s.ordered) > 0 && k.Apart:
-		return q.CountKeys(&b.Batch, k, to.Runs, points, launch.Order{Keys: to.keys, Begins: to.begins})
+		return q.CountKeys(&b.Batch, k, to.Runs, points, to.order())
 	case j.fuses:
 		return q.FusedRuns(&b.Batch, k, to.Runs, points, report)
 	}

@@ -6,12 +6,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection"
-	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -23,17 +21,12 @@ func TestDistinct(t *testing.T) {
 		b := selection.NewBuilder(0)
 		for i := range 9 {
 			b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i), "job", fmt.Sprint(i%2)))
-			const samples = 8000
-			for at := 0; at < samples; at += 100 {
-				ts, vs := make([]int64, 100), make([]float64, 100)
-				for k := range ts {
-					ts[k], vs[k] = int64(1000*(at+k)), float64((at+k)*(i+1)%different)
-					if vs[k] == 0 {
-						vs[k] = []float64{0, math.Copysign(0, -1), math.NaN()}[(at+k)%3]
-					}
+			chunks(t, b, 8000, 1000, func(k int) float64 {
+				if v := k * (i + 1) % different; v != 0 {
+					return float64(v)
 				}
-				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[99], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
-			}
+				return []float64{0, math.Copysign(0, -1), math.NaN()}[k%3]
+			})
 		}
 		sel, err := b.Finish()
 		require.NoError(t, err)

@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection"
-	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -49,14 +47,7 @@ func TestGroupOrder(t *testing.T) {
 				if shape.series == 2 && i == 1 {
 					samples = 1
 				}
-				for at := 0; at < samples; at += 100 {
-					n := min(100, samples-at)
-					ts, vs := make([]int64, n), make([]float64, n)
-					for k := range ts {
-						ts[k], vs[k] = int64(100*(at+k)), v.of(i, at+k)
-					}
-					require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[n-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
-				}
+				chunks(t, b, samples, 100, func(k int) float64 { return v.of(i, k) })
 			}
 			sel, err := b.Finish()
 			require.NoError(t, err)

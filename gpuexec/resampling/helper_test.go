@@ -38,6 +38,18 @@ func on(t testing.TB, o pipeline.Options) *counting {
 	return &counting{Alone: Alone{Machine: m}}
 }
 
+// chunks adds n samples to a series, every so many ms from 0 on, in chunks of 100.
+func chunks(t testing.TB, b *selection.Builder, n int, every int64, value func(k int) float64) {
+	for at := 0; at < n; at += 100 {
+		size := min(100, n-at)
+		ts, vs := make([]int64, size), make([]float64, size)
+		for k := range ts {
+			ts[k], vs[k] = every*int64(at+k), value(at+k)
+		}
+		require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[size-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+	}
+}
+
 // boundOf is how many buffers for rows are free, or may still be taken.
 func boundOf(m *pipeline.Machine) int {
 	free, left, _ := m.Lender.Counts()

@@ -61,9 +61,9 @@ func sourcesOf(t *resample.Task, custom programs) (all []source) {
 var fusedLongest = 1.0
 
 // fuses reports whether runs are counted while chunks are decoded, without storing samples in
-// between, but for keys of their order: if nothing reads these again. Each run is counted by the thread that has the chunk in
-// which its bucket begins, so that buckets longer than chunks would leave most threads without
-// one. It does not change a bit of the answer.
+// between, but for keys of their order: if nothing reads these again. Each run is counted by the
+// thread that has the chunk in which its bucket begins, so that buckets longer than chunks would
+// leave most threads without one. It does not change a bit of the answer.
 func fuses(t *resample.Task, sources []source) bool {
 	if len(sources) != 1 || sources[0].Differences || !t.Grid.Apart() {
 		return false
@@ -79,6 +79,9 @@ type made struct {
 	again  cuda.Pointer // float64 a run: an aggregate that is aggregated again
 	found  cuda.Pointer // float64 a run for each ordered aggregate, or one for a custom one
 }
+
+// order is where what order statistics are made of goes.
+func (m *made) order() launch.Order { return launch.Order{Keys: m.keys, Begins: m.begins} }
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
 func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {

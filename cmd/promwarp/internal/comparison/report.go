@@ -73,7 +73,7 @@ func Summary(w io.Writer, rows []Row, style terminal.Style) {
 	}
 }
 
-// quickQuery is a time in ms of which there is nothing to save.
+// quickQuery is the time of a query in ms below which promwarp has nothing to save.
 const quickQuery = 10.0
 
 func ms(f float64) string {

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -21,21 +20,6 @@ type compareSettings struct {
 	// Timeout is the longest that one may take.
 	Timeout model.Duration `yaml:"timeout"`
 }
-
-// part is a number from 0 to 1.
-type part float64
-
-// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
-func (p *part) UnmarshalText(text []byte) error {
-	v, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(v >= 0 && v <= 1) {
-		return fmt.Errorf("not a part of the whole: %q; write a number from 0 to 1, such as 0.01", text)
-	}
-	*p = part(v)
-	return nil
-}
-
-func (p part) String() string { return strconv.FormatFloat(float64(p), 'g', -1, 64) }
 
 func defaultCompare() compareSettings {
 	return compareSettings{Concurrency: 1, Timeout: model.Duration(time.Minute)}

@@ -77,21 +77,6 @@ func (o *ordinals) UnmarshalYAML(unmarshal func(any) error) error {
 	return o.UnmarshalText([]byte(text))
 }
 
-// fraction is a number above 0 and at most 1.
-type fraction float64
-
-// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
-func (f *fraction) UnmarshalText(text []byte) error {
-	v, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(v > 0 && v <= 1) {
-		return fmt.Errorf("not a fraction: %q; write one above 0 and at most 1, such as 0.8", text)
-	}
-	*f = fraction(v)
-	return nil
-}
-
-func (f fraction) String() string { return strconv.FormatFloat(float64(f), 'g', -1, 64) }
-
 // defaultGPU are the settings where nothing else is said.
 func defaultGPU() GPUSettings {
 	return GPUSettings{Mode: GPUAuto, MemoryFraction: 0.8, Constants: placement.DefaultPath(), Library: device.Library}
