@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,12 +40,11 @@ const (
 //
 // A piece of 6 h is a multiple of 2 h, at which Prometheus cuts its blocks and
 // head chunks, so no chunk of a Prometheus lies in two pieces and none is
-// encoded again to fit. A day makes four pieces, one for each that may be in
-// flight, and a piece is long enough that labels, sent once for each, weigh
+// encoded again to fit. A day makes four pieces, one for each that may
+// always be in flight, and a piece is long enough that labels, sent once for each, weigh
 // little beside chunks. Of long ranges pieces are longer, see growPiece.
 const (
 	DefaultPiece         = 6 * time.Hour
-	DefaultConcurrency   = 4
 	DefaultMaxFrameBytes = 64 << 20 // bytes
 	DefaultMaxBytes      = 4 << 30  // bytes
 	DefaultRetries       = 3
@@ -54,6 +54,16 @@ const (
 	defaultRemoteTimeout = time.Minute // Prometheus's default of remote_timeout
 )
 
+// leastConcurrency and mostConcurrency enclose DefaultConcurrency. A Prometheus answers ten remote
+// reads at once by default, of all clients together; the others wait.
+const leastConcurrency, mostConcurrency = 4, 8
+
+// DefaultConcurrency is how many requests are in flight at once where nothing else is said: one for
+// two of the cores that promwarp has, which it keeps busy with what comes, within bounds.
+func DefaultConcurrency() int {
+	return min(max(runtime.GOMAXPROCS(0)/2, leastConcurrency), mostConcurrency)
+}
+
 // Options bound a client. A zero field means its default.
 type Options struct {
 	// Piece is the length of the pieces that a range is split into; they start
@@ -61,7 +71,7 @@ type Options struct {
 	// split into pieces of a multiple of it.
 	Piece time.Duration
 	// Concurrency is how many requests the client has in flight at once, over
-	// all its fetches together. Default DefaultConcurrency.
+	// all its fetches together. Default DefaultConcurrency().
 	Concurrency int
 	// MaxFrameBytes is the size, in bytes, of the largest frame of a streamed
 	// answer and of the largest answer of samples, decompressed, that is
@@ -99,7 +109,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Piece = DefaultPiece
 	}
 	if o.Concurrency == 0 {
-		o.Concurrency = DefaultConcurrency
+		o.Concurrency = DefaultConcurrency()
 	}
 	if o.MaxFrameBytes == 0 {
 		o.MaxFrameBytes = DefaultMaxFrameBytes

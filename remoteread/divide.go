@@ -30,9 +30,9 @@ const (
 	// partSeries is the fewest series that are likely in a part. A Prometheus takes 4 to
 	// 7 us for each, and less than 0.5 ms for a further request.
 	partSeries = 800
-	// maxParts is the most parts of a fetch. It is as many as a client has in flight by
-	// default.
-	maxParts = DefaultConcurrency
+	// maxParts is the most parts of a fetch. By default a client may always have as many in
+	// flight.
+	maxParts = leastConcurrency
 	// maxDivideBytes is the most bytes of the values in the requests of a fetch.
 	maxDivideBytes = 16 << 10
 	// maxDivideValues is the most values of a label that a fetch is divided by.

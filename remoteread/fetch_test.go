@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -352,6 +353,16 @@ promwarp_remote_read_requests_in_flight{upstream="store"} 0
 	// A second client shares the registerer.
 	cfg.Name = "other"
 	newClient(t, cfg, o)
+}
+
+// TestDefaultConcurrency: on many cores more is asked for at once, within bounds.
+func TestDefaultConcurrency(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for cores, want := range map[int]int{1: 4, 2: 4, 8: 4, 12: 6, 16: 8, 128: 8} {
+		runtime.GOMAXPROCS(cores)
+		require.Equal(t, want, DefaultConcurrency(), cores)
+		require.Equal(t, want, newClient(t, readConfig(t, "http://127.0.0.1:1"), Options{}).concurrency, cores)
+	}
 }
 
 // However many fetches and pieces there are, no more requests are in flight

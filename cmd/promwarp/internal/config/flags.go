@@ -125,7 +125,7 @@ func (f *Flags) AddSource(to flagger) {
 	f.parsed(to, remoteread.FlagMaxBytes, "4GiB", "Most bytes that fetching one selector may bring.", func(s *Settings) encoding.TextUnmarshaler { return &s.Upstream.MaxBytes })
 	f.parsed(to, remoteread.FlagMaxFrameBytes, "64MiB", "Most bytes that one frame of the upstream's answer may hold.", func(s *Settings) encoding.TextUnmarshaler { return &s.Upstream.MaxFrameBytes })
 	f.parsed(to, remoteread.FlagExternalLabels, "auto", "Labels that the upstream adds to the series it sends: auto takes off those of its configuration, name=value,... those, none takes off none, keep leaves them in answers.", func(s *Settings) encoding.TextUnmarshaler { return &s.Upstream.ExternalLabels })
-	f.number(to, "upstream.concurrency", "4", "Requests to the upstream in flight at once.", func(s *Settings) *int { return &s.Upstream.Concurrency })
+	f.number(to, "upstream.concurrency", "0", "Requests to the upstream in flight at once; 0 for half as many as there are cores, at least 4 and at most 8.", func(s *Settings) *int { return &s.Upstream.Concurrency })
 }
 
 // AddQuery declares the flags that bound queries, and those of the log.

@@ -52,7 +52,7 @@ type UpstreamSettings struct {
 	MaxBytes ByteSize `yaml:"max_bytes"`
 	// MaxFrameBytes is the most that one frame of an answer may hold.
 	MaxFrameBytes ByteSize `yaml:"max_frame_bytes"`
-	// Concurrency is the number of requests in flight at once.
+	// Concurrency is the number of requests in flight at once; 0 for remoteread's default.
 	Concurrency int `yaml:"concurrency"`
 	// Retention is how far back the server keeps its data; 0 means that it drops
 	// none.
@@ -132,7 +132,6 @@ func Default() Settings {
 		Upstream: UpstreamSettings{
 			MaxBytes:      remoteread.DefaultMaxBytes,
 			MaxFrameBytes: remoteread.DefaultMaxFrameBytes,
-			Concurrency:   remoteread.DefaultConcurrency,
 		},
 		Cache: CacheSettings{
 			HostBytes:    unset,
@@ -197,7 +196,7 @@ func (s *Settings) limits() error {
 		rule{s.Query.MaxConcurrency <= 0, "query.max_concurrency must be more than 0; the default is 20"},
 		rule{s.Upstream.MaxBytes <= 0, "upstream.max_bytes must be more than 0; the default is 4GiB"},
 		rule{s.Upstream.MaxFrameBytes <= 0, "upstream.max_frame_bytes must be more than 0; the default is 64MiB"},
-		rule{s.Upstream.Concurrency <= 0, "upstream.concurrency must be more than 0; the default is 4"},
+		rule{s.Upstream.Concurrency < 0, "upstream.concurrency must not be negative; 0 stands for half the cores, at least 4 and at most 8"},
 		rule{s.Cache.HostBytes < 0, "cache.host_bytes must not be negative; 0 keeps nothing"},
 		rule{s.Cache.HostBytes >= 0 && s.Cache.DecodedBytes > s.Cache.HostBytes, "cache.decoded_bytes must not be more than cache.host_bytes, of which it is a part; the default is half of it"},
 		rule{s.Cache.ResultsBytes < 0, "cache.results_bytes must not be negative; 0 keeps no results"},
