@@ -13,6 +13,7 @@ package column
 
 import (
 	"hash/maphash"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type Set struct {
 	bytes int64
 	ring  []account // all series admitted
 	hand  int       // where the search for one to go starts
+	swept uint64    // the collector's cycles before what is gone was last taken off
 	times map[uint64][]*SharedTimes
 	seed  maphash.Seed
 }
@@ -217,14 +219,27 @@ func (h *Set) drop(i int) {
 }
 
 // SizeBytes is the number of bytes that decoded columns take. Those whose selections
-// are gone are taken off first.
+// are gone are taken off first; since they go when the collector has been at work, and there may be
+// a hundred thousand, they are looked at once after each of its cycles.
 func (h *Set) SizeBytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	cycles := collections()
+	if cycles == h.swept {
+		return h.bytes
+	}
+	h.swept = cycles
 	for i := len(h.ring) - 1; i >= 0; i-- {
 		if s := h.ring[i].series.Value(); s == nil || h.ring[i].cols.Value() == nil {
 			h.drop(i)
 		}
 	}
 	return h.bytes
+}
+
+// collections is how many cycles the collector has ended.
+func collections() uint64 {
+	sample := [1]metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample[:])
+	return sample[0].Value.Uint64()
 }
