@@ -17,18 +17,23 @@ func Runs(present []uint64, n int) []plan.Run {
 		}
 		k += bits.TrailingZeros64(w)
 		first := k
-		for k < n {
-			w := ^(present[k>>6] >> (k & 63))
-			step := min(bits.TrailingZeros64(w), 64-k&63)
-			k += step
-			if k&63 != 0 || step == 0 {
-				break
-			}
-		}
-		k = min(k, n)
+		k = End(present, k, n)
 		out = append(out, plan.Run{First: int32(first), Len: int32(k - first)})
 	}
 	return out
+}
+
+// End returns the end of the set bits from the k-th on, among the first n of a bitmap: k if it is not set.
+func End(present []uint64, k, n int) int {
+	for k < n {
+		w := ^(present[k>>6] >> (k & 63))
+		set := min(bits.TrailingZeros64(w), 64-k&63)
+		k += set
+		if k&63 != 0 || set == 0 {
+			break
+		}
+	}
+	return min(k, n)
 }
 
 // AppendRun appends a run of later steps to runs, or to the last of them if there is no step

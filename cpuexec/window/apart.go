@@ -6,17 +6,34 @@ import "github.com/promwarp/promwarp/cpuexec/exact"
 // has the shape of another.
 
 // makeEach makes e for windows of which each may have a shape of its own, several at once.
-// First how long the first and the last sample come after the window's ends takes the place of
-// near and factor.
 func (e *extrapolation) makeEach(f *frame, seconds float64) {
 	e.of, e.each = f, seconds
 	e.points = f.mark(e.pairs, 2)
 	lo, hi := f.lo[f.from:f.to], f.hi[f.from:f.to]
-	firsts, lasts := e.near[f.from:f.to], e.factor[f.from:f.to]
+	nears, factors := e.near[f.from:f.to], e.factor[f.from:f.to]
+	if f.lead == nil {
+		e.makeFar(f, nears, factors)
+		return
+	}
+	lead, trail := f.lead[f.from:f.to], f.trail[f.from:f.to]
+	for k := shapes(factors, nears, lo, hi, lead, trail, f.span.Width, seconds); k < len(lo); k++ {
+		if n := int(hi[k] - lo[k]); n >= 2 {
+			lead, trail := int64(lead[k]), int64(trail[k])
+			sh := newShape(n, lead, trail, f.span.Width-lead-trail, seconds)
+			factors[k], nears[k] = sh.factor, sh.near()
+		}
+	}
+}
+
+// makeFar is makeEach of a frame whose windows were not found by what is nearest to their ends. First
+// how long the first and the last sample come after the window's ends takes the place of nears and
+// factors.
+func (e *extrapolation) makeFar(f *frame, nears, factors []float64) {
+	lo, hi := f.lo[f.from:f.to], f.hi[f.from:f.to]
 	width, end, interval := f.span.Width, f.span.Scan.Times(f.span.Grid.At(f.from)), f.span.Grid.Interval
 	if runs := f.span.useful(f.runs); len(runs.Even) > 0 {
-		runs.Since(lo, 0, end-width, interval, firsts)
-		runs.Since(hi, 1, end, interval, lasts)
+		runs.Since(lo, 0, end-width, interval, nears)
+		runs.Since(hi, 1, end, interval, factors)
 	} else {
 		if f.span.Scan.Fixed != nil {
 			interval = 0
@@ -24,20 +41,28 @@ func (e *extrapolation) makeEach(f *frame, seconds float64) {
 		ts := f.list()
 		for k, at := range hi {
 			if i := lo[k]; at-i >= 2 {
-				firsts[k], lasts[k] = float64(ts[i]-end+width), float64(ts[at-1]-end)
+				nears[k], factors[k] = float64(ts[i]-end+width), float64(ts[at-1]-end)
 			}
 			end += interval
 		}
 	}
 	for k := 0; k < len(lo); {
-		k += extrapolations(lasts[k:], firsts[k:], lo[k:], hi[k:], width, seconds)
+		k += extrapolations(factors[k:], nears[k:], lo[k:], hi[k:], width, e.each)
 		for stop := min(k+exact.Lanes, len(lo)); k < stop; k++ {
 			if n := int(hi[k] - lo[k]); n >= 2 {
-				lead, trail := int64(firsts[k]), -int64(lasts[k])
-				sh := newShape(n, lead, trail, width-lead-trail, seconds)
-				lasts[k], firsts[k] = sh.factor, sh.near()
+				lead, trail := int64(nears[k]), -int64(factors[k])
+				sh := newShape(n, lead, trail, width-lead-trail, e.each)
+				factors[k], nears[k] = sh.factor, sh.near()
 			}
 		}
+	}
+}
+
+// makeLast makes e for the last two samples of each window.
+func (e *extrapolation) makeLast(f *frame, kind difference) {
+	e.points = f.mark(e.pairs, 2)
+	if kind == counterLast {
+		f.runs.Apart(f.hi[f.from:f.to], e.factor[f.from:f.to])
 	}
 }
 

@@ -10,7 +10,13 @@ import (
 // bounds are the windows of all steps: the samples lo[k] to hi[k], the end
 // excluded.
 type bounds struct {
-	lo, hi   []int32
+	lo, hi []int32
+	// How many ms the first sample of a window comes after its start, and the last before its end;
+	// nil where windows were found otherwise. Of windows without samples, and outside from and to,
+	// they mean nothing.
+	lead, trail []int32
+	moments     column.Nearest // where all these are, or lo and hi alone
+
 	from, to int   // steps that enclose those with samples
 	total    int   // samples in all of them
 	least    int32 // samples in one of them between from and to, at least
@@ -22,35 +28,85 @@ type bounds struct {
 // the steps that have a sample. Of an instant selector the window is the newest
 // sample alone.
 func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
-	steps := s.Grid.Steps
-	if cap(b.lo) < steps {
-		b.lo, b.hi = make([]int32, steps), make([]int32, steps)
-	}
-	b.lo, b.hi = b.lo[:steps], b.hi[:steps]
 	runs := s.useful(t.runs)
 	if len(runs.Even) == 0 {
 		t.list()
 	}
 	b.from, b.to = s.stepsOf(t.at(0), t.at(t.n-1))
+	if !b.nearest(&runs, &s) {
+		b.search(t, &runs, &s)
+	}
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
-	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
-	end := s.Scan.Times(s.Grid.At(b.from))
-	if len(runs.Even) > 0 {
-		runs.NotAfter(end, s.Grid.Interval, hi)
-		runs.NotAfter(end-s.Width, s.Grid.Interval, lo)
-		if s.instant {
-			for k, j := range hi {
-				lo[k] = max(lo[k], j-1)
-			}
-		}
-	} else {
-		s.notAfter(t.list(), end, lo, hi)
-	}
-	for k := b.to; k < steps; k++ {
+	for k := b.to; k < len(b.lo); k++ {
 		b.lo[k], b.hi[k] = int32(t.n), int32(t.n)
 	}
 	return b.count(any)
+}
+
+// nearest finds the windows between from and to by what is nearest to their starts and ends. It
+// reports false where that cannot be said.
+func (b *bounds) nearest(runs *column.Runs, s *Span) bool {
+	if s.Width > column.Farthest || len(runs.Even) == 0 {
+		return false
+	}
+	steps, interval := s.Grid.Steps, s.Grid.Interval
+	width := steps // steps from a moment to that which is so many ms later
+	if n := s.Width / interval; n*interval == s.Width && n < int64(b.to-b.from) && !s.instant {
+		width = int(n)
+	}
+	m := &b.moments
+	for _, list := range []*[]int32{&m.Count, &m.Before, &m.After} {
+		if cap(*list) < 2*steps {
+			*list = make([]int32, 2*steps)
+		}
+		*list = (*list)[:2*steps]
+	}
+	end, ok := s.Scan.Times(s.Grid.At(b.from)), true
+	switch {
+	case width < steps: // most moments are the end of one window and the start of another
+		ok = runs.Nearest(end-s.Width, interval, m.Part(b.from, b.to+width))
+	case !s.instant:
+		ok = runs.Nearest(end-s.Width, interval, m.Part(b.from, b.to))
+		fallthrough
+	default:
+		ok = ok && runs.Nearest(end, interval, m.Part(width+b.from, width+b.to))
+	}
+	if !ok {
+		return false
+	}
+	b.lo, b.hi = m.Count[:steps], m.Count[width:width+steps]
+	b.lead, b.trail = m.After[:steps], m.Before[width:width+steps]
+	if s.instant {
+		hi := b.hi[b.from:b.to]
+		lo, trail, most := b.lo[b.from:b.to][:len(hi)], b.trail[b.from:b.to][:len(hi)], int32(s.Width)
+		for k, n := range hi { // one sample if it comes less than the width before
+			lo[k] = n - int32(uint32(trail[k]-most)>>31)
+		}
+	}
+	return true
+}
+
+// search finds the windows between from and to.
+func (b *bounds) search(t *times, runs *column.Runs, s *Span) {
+	if n := s.Grid.Steps; cap(b.moments.Count) < 2*n {
+		b.moments.Count = make([]int32, 2*n)
+	}
+	all, steps := b.moments.Count[:cap(b.moments.Count)], s.Grid.Steps
+	b.lo, b.hi, b.lead, b.trail = all[:steps], all[steps:2*steps], nil, nil
+	lo, hi := b.lo[b.from:b.to], b.hi[b.from:b.to]
+	end := s.Scan.Times(s.Grid.At(b.from))
+	if len(runs.Even) == 0 {
+		s.notAfter(t.list(), end, lo, hi)
+		return
+	}
+	runs.NotAfter(end, s.Grid.Interval, hi)
+	runs.NotAfter(end-s.Width, s.Grid.Interval, lo)
+	if s.instant {
+		for k, j := range hi {
+			lo[k] = max(lo[k], j-1)
+		}
+	}
 }
 
 // count counts the windows with samples, and these, and notes the former in any.

@@ -77,23 +77,33 @@ func TestEnds(t *testing.T) {
 // packedSamples reads so many series of the same samples, of which the first ones are
 // retained in packed columns.
 func packedSamples(t testing.TB, series int, ts []int64, vs []float64, known int) []column.Samples {
-	b, parts, until := selection.NewBuilder(0), []int{0, known, len(ts)}, int64(math.MaxInt64)
-	if known == len(ts) {
-		parts = parts[:2]
-	} else {
-		until = ts[known]
+	lists := make([][]int64, series)
+	for i := range lists {
+		lists[i] = ts
 	}
-	for i := range series {
+	return packedColumns(t, lists, vs, known)
+}
+
+// packedColumns is packedSamples of series with the given times.
+func packedColumns(t testing.TB, lists [][]int64, vs []float64, known int) []column.Samples {
+	b, until := selection.NewBuilder(0), int64(math.MaxInt64)
+	if known < len(vs) {
+		until = lists[0][known]
+	}
+	mint, maxt := int64(math.MaxInt64), int64(math.MinInt64)
+	for i, ts := range lists {
+		mint, maxt = min(mint, ts[0]), max(maxt, ts[len(ts)-1])
 		b.Series(labels.FromStrings("series", fmt.Sprintf("%05d", i)))
-		for k, hi := range parts[1:] {
-			ts, vs := ts[parts[k]:hi], vs[parts[k]:hi]
-			require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+		for _, part := range [][2]int{{0, known}, {known, len(vs)}} {
+			if ts, vs := ts[part[0]:part[1]], vs[part[0]:part[1]]; len(ts) > 0 {
+				require.NoError(t, b.Chunk(chunkenc.EncXOR, ts[0], ts[len(ts)-1], selectiontest.Chunk(t, chunkenc.EncXOR, nil, ts, vs)))
+			}
 		}
 	}
 	sel, err := b.Finish()
 	require.NoError(t, err)
-	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: ts[0], Maxt: ts[len(ts)-1], TakePacked: true}
-	all := make([]column.Samples, series)
+	q := &column.Request{Set: column.NewSet(math.MaxInt64), Tick: 1, Sel: sel.WithMemos(until), Mint: mint, Maxt: maxt, TakePacked: true}
+	all := make([]column.Samples, len(lists))
 	for i := range all {
 		all[i], err = new(column.Reader).Load(q, i)
 		require.NoError(t, err)

@@ -101,11 +101,15 @@ func (e *extrapolation) make(f *frame, kind difference) {
 	e.shapes = e.shapes[:0]
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
-	if kind != gaugeLast && kind != counterLast && (f.runs.Late != nil || len(f.span.useful(f.runs).Even) == 0) {
+	even, last := f.span.useful(f.runs).Even, 0
+	switch pairs := kind == gaugeLast || kind == counterLast; {
+	case !pairs && (f.runs.Late != nil || len(even) == 0):
 		e.makeEach(f, seconds)
 		return
+	case pairs && len(f.runs.Even) > 0:
+		e.makeLast(f, kind)
+		return
 	}
-	even, last := f.span.useful(f.runs).Even, 0
 	f.list()
 	for k, same := f.from, 1; k < f.to; k += same {
 		same = f.alike(k, &even, f.span.Grid.Interval)

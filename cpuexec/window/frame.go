@@ -44,12 +44,8 @@ func (f *frame) countSamples(sc StepCounts) {
 	if used == 0 {
 		return
 	}
-	if f.span.instant {
-		for k, hi := range f.hi {
-			n := used * int64(hi-f.lo[k]) // one sample or none
-			sc.All[k] += n
-			sc.Fresh[k] += n
-		}
+	if f.span.instant { // one sample or none, which no other step counts
+		addWindows(sc.All, sc.Fresh, f.lo, f.hi, f.lo, used)
 		return
 	}
 	if len(f.hi) == 0 {
@@ -57,7 +53,12 @@ func (f *frame) countSamples(sc StepCounts) {
 	}
 	sc.All[0] += used * int64(f.hi[0]-f.lo[0])
 	sc.Fresh[0] += used * int64(f.hi[0]-f.lo[0])
-	all, fresh, lo, hi, seen := sc.All[1:], sc.Fresh[1:], f.lo[1:], f.hi[1:], f.hi
+	addWindows(sc.All[1:], sc.Fresh[1:], f.lo[1:], f.hi[1:], f.hi, used)
+}
+
+// addWindows adds used times the samples of each window to all, and used times those behind
+// seen[k] to fresh.
+func addWindows(all, fresh []int64, lo, hi, seen []int32, used int64) {
 	for k := addSamples(all, fresh, lo, hi, seen, used); k < len(hi); k++ {
 		all[k] += used * int64(hi[k]-lo[k])
 		fresh[k] += used * int64(hi[k]-max(lo[k], seen[k]))

@@ -121,10 +121,10 @@ func (s *Evaluator) lastPairs(kind difference) (points int) {
 	fr, in, split, out := s.fr, &s.in, s.split, s.out
 	e := fr.extrapolation(kind)
 	copy(out.Present, e.pairs)
-	all := e.points == fr.to-fr.from // of these steps have a value
 	for k := fr.from; k < split; {
-		if kind == counterLast && all {
-			k += packedPairs(out.Values[k:split], &in.Packed, fr.hi[k:split], e.factor[k:split])
+		if kind == counterLast {
+			end := dense.End(e.pairs, k, split)
+			k += packedPairs(out.Values[k:end], &in.Packed, fr.hi[k:end], e.factor[k:end])
 		}
 		for end := min(k+exact.Lanes, split); k < end; k++ {
 			if hi := fr.hi[k]; hi-fr.lo[k] >= 2 {
