@@ -92,6 +92,9 @@ func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out de
 	if in.Times.Len() == 0 {
 		return nil
 	}
+	if fn.Func.Reads == Ends {
+		in.Prefetch(frames.span.Grid.Steps)
+	}
 	fr := frames.over(in.Times, &s.single, s.Steps)
 	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
 	err := s.evaluate(c)
