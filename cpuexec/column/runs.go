@@ -133,15 +133,25 @@ func (r Runs) At(k int, i int32) int64 {
 
 // append appends the times of samples lo to hi, the end excluded, to out.
 func (r Runs) append(out []int64, lo, hi int) []int64 {
-	out = slices.Grow(out, hi-lo)
+	n := len(out)
+	out = slices.Grow(out, hi-lo)[:n+hi-lo]
 	for k := range r.Even {
 		e := &r.Even[k]
 		from, to := max(e.From, int32(lo)), min(e.To, int32(hi))
-		t := e.at(from)
-		for i := from; i < to; i++ {
-			if out = append(out, t); r.Late != nil {
-				out[len(out)-1] += int64(r.Late[i])
+		if from >= to {
+			continue
+		}
+		t, part := e.at(from), out[n+int(from)-lo:n+int(to)-lo]
+		if r.Late == nil {
+			for i := range part {
+				part[i] = t
+				t += e.Every
 			}
+			continue
+		}
+		late := r.Late[from:to][:len(part)]
+		for i := range part {
+			part[i] = t + int64(late[i])
 			t += e.Every
 		}
 	}

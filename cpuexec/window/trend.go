@@ -38,40 +38,42 @@ func (f *frame) trends(predict bool) []trend {
 func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
 	var times int64
 	var high, low uint64 // sum of the squares, of which a window's fit into 128 bits
-	next := b.first()
-	first := next
+	begin := b.first()
+	first, next := begin, begin
 	base := ts[min(int(first), len(ts)-1)]
-	broken := first // the last sample that is not whole seconds after the one before
+	broken := begin // the last sample that is not whole seconds after the one before
 	narrow := 2*bits.Len(uint(b.most))+2*bits.Len64(uint64(width)) < 63
 	for k, hi := range b.hi {
 		lo := b.lo[k]
-		for ; next < hi; next++ {
-			t := ts[next] - base
-			if at := next; !l.predict && t > 0 {
-				if (ts[next]-ts[next-1])%1000 == 0 {
-					at = broken
+		if !l.predict { // of the samples that are new the last counts
+			for i := hi - 1; i >= next && i > begin; i-- {
+				if (ts[i]-ts[i-1])%1000 != 0 {
+					broken = i
+					break
 				}
-				broken = at
 			}
-			times += t
-			if narrow {
-				low += uint64(t * t)
-				continue
+		}
+		if narrow {
+			for ; next < hi; next++ {
+				t := ts[next] - base
+				times, low = times+t, low+uint64(t*t)
 			}
+			for ; first < lo; first++ {
+				t := ts[first] - base
+				times, low = times-t, low-uint64(t*t)
+			}
+		}
+		for ; next < hi; next++ {
+			t, carry := ts[next]-base, uint64(0)
 			h, l := bits.Mul64(uint64(t), uint64(t))
-			carry := uint64(0)
+			times += t
 			low, carry = bits.Add64(low, l, 0)
 			high += h + carry
 		}
 		for ; first < lo; first++ {
-			t := ts[first] - base
-			times -= t
-			if narrow {
-				low -= uint64(t * t)
-				continue
-			}
+			t, borrow := ts[first]-base, uint64(0)
 			h, l := bits.Mul64(uint64(t), uint64(t))
-			borrow := uint64(0)
+			times -= t
 			low, borrow = bits.Sub64(low, l, 0)
 			high -= h + borrow
 		}
@@ -96,11 +98,23 @@ func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
 		}
 		t.steepness = exact.Rounding * (float64(10*n*t.reach*t.reach*t.inverse) + 4)
 		t.deviations = 0
-		if since := end - start; !l.predict && broken <= lo && narrow && n*since*since <= exact.MaxInteger*1e6 {
-			from := ts[lo] - base
-			squares := int64(low) - 2*from*times + from*from*int64(hi-lo)
-			t.seconds = float64((times - int64(hi-lo)*from) / 1000)
-			t.deviations = float64(squares/1e6) - float64(t.seconds*t.seconds)/n
+		if since := end - start; !l.predict && broken <= lo && n*since*since <= exact.MaxInteger*1e6 {
+			from, samples := ts[lo]-base, int64(hi-lo)
+			t.seconds = float64((times - samples*from) / 1000)
+			t.deviations = float64(squaresSince(high, low, from, times, samples)) - float64(t.seconds*t.seconds)/n
 		}
 	}
+}
+
+// squaresSince is the sum of the squares of times, of which there are so many samples, since from,
+// where times and the squares, of which the high bits come first, add up to these since 0. It must
+// be less than 1e6<<64, and is divided by 1e6.
+func squaresSince(high, low uint64, from, times, samples int64) uint64 {
+	h, l := bits.Mul64(uint64(2*from), uint64(times))
+	low, borrow := bits.Sub64(low, l, 0)
+	high -= h + borrow
+	h, l = bits.Mul64(uint64(from), uint64(from*samples))
+	low, carry := bits.Add64(low, l, 0)
+	quotient, _ := bits.Div64(high+h+carry, low, 1e6)
+	return quotient
 }
