@@ -13,7 +13,15 @@ func shapes(factors, nears []float64, lo, hi, lead, trail []int32, width int64, 
 	}
 	_, _, _, _, _ = nears[n-1], lo[n-1], hi[n-1], lead[n-1], trail[n-1]
 	c := [8]float64{float64(width), 1000, 1.0 / 1000, 1.0999, seconds, 1, 1.1, 0.5}
-	shapesAVX2(&factors[0], &nears[0], &lo[0], &hi[0], &lead[0], &trail[0], n, &c, 1+slack, 1e-14)
+	done := 0
+	if cpu.X86.HasAVX512F {
+		if done = n &^ 7; done > 0 {
+			shapesAVX512(&factors[0], &nears[0], &lo[0], &hi[0], &lead[0], &trail[0], done, &c, 1+slack, 1e-14)
+		}
+	}
+	if done < n {
+		shapesAVX2(&factors[done], &nears[done], &lo[done], &hi[done], &lead[done], &trail[done], n-done, &c, 1+slack, 1e-14)
+	}
 	return n
 }
 
@@ -21,3 +29,8 @@ func shapes(factors, nears []float64, lo, hi, lead, trail []int32, width int64, 
 //
 //go:noescape
 func shapesAVX2(factors, nears *float64, lo, hi, lead, trail *int32, n int, c *[8]float64, times, plus float64)
+
+// shapesAVX512 is shapes for n windows, a positive multiple of 8.
+//
+//go:noescape
+func shapesAVX512(factors, nears *float64, lo, hi, lead, trail *int32, n int, c *[8]float64, times, plus float64)
