@@ -61,8 +61,18 @@ func (e *extrapolation) makeFar(f *frame, nears, factors []float64) {
 // makeLast makes e for the last two samples of each window.
 func (e *extrapolation) makeLast(f *frame, kind difference) {
 	e.points = f.mark(e.pairs, 2)
-	if kind == counterLast {
-		f.runs.Apart(f.hi[f.from:f.to], e.factor[f.from:f.to])
+	hi, factors := f.hi[f.from:f.to], e.factor[f.from:f.to]
+	switch {
+	case kind == gaugeLast:
+	case len(f.runs.Even) > 0:
+		f.runs.Apart(hi, factors)
+	default:
+		ts := f.list()
+		for k, n := range hi {
+			if n >= 2 {
+				factors[k] = float64(ts[n-1]-ts[n-2]) / 1000
+			}
+		}
 	}
 }
 

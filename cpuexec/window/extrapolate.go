@@ -102,15 +102,14 @@ func (e *extrapolation) make(f *frame, kind difference) {
 	e.pairs = slices.Grow(e.pairs[:0], len(f.any))[:len(f.any)]
 	clear(e.pairs)
 	even, last := f.span.useful(f.runs).Even, 0
-	switch pairs := kind == gaugeLast || kind == counterLast; {
-	case !pairs && (f.runs.Late != nil || len(even) == 0):
-		e.makeEach(f, seconds)
-		return
-	case pairs && len(f.runs.Even) > 0:
+	switch {
+	case kind == gaugeLast || kind == counterLast:
 		e.makeLast(f, kind)
 		return
+	case f.runs.Late != nil || len(even) == 0:
+		e.makeEach(f, seconds)
+		return
 	}
-	f.list()
 	for k, same := f.from, 1; k < f.to; k += same {
 		same = f.alike(k, &even, f.span.Grid.Interval)
 		n := int(f.hi[k] - f.lo[k])
@@ -119,15 +118,8 @@ func (e *extrapolation) make(f *frame, kind difference) {
 		}
 		dense.Row{Present: e.pairs}.Mark(k, same)
 		e.points += same
-		factor, near := 0.0, 0.0
-		switch kind {
-		case gaugeLast:
-		case counterLast:
-			factor = float64(f.ts[f.hi[k]-1]-f.ts[f.hi[k]-2]) / 1000
-		default:
-			last = e.shapeOf(f, k, n, last, seconds)
-			factor, near = e.shapes[last].factor, e.shapes[last].near()
-		}
+		last = e.shapeOf(f, k, even, last, seconds)
+		factor, near := e.shapes[last].factor, e.shapes[last].near()
 		factors, shapes, nears := e.factor[k:k+same], e.shape[k:k+same], e.near[k:k+same]
 		for i := range factors {
 			factors[i], shapes[i], nears[i] = factor, int32(last), near
@@ -138,11 +130,11 @@ func (e *extrapolation) make(f *frame, kind difference) {
 // secondsOf is so many ms in seconds, rounded as Prometheus's engine does.
 func secondsOf(ms int64) float64 { return (time.Duration(ms) * time.Millisecond).Seconds() }
 
-// shapeOf returns the index of the shape of step k, in whose window there are n
-// samples; guess is tried first.
-func (e *extrapolation) shapeOf(f *frame, k, n, guess int, seconds float64) int {
-	end := f.span.Scan.Times(f.span.Grid.At(k))
-	first, final := f.ts[f.lo[k]], f.ts[f.hi[k]-1]
+// shapeOf returns the index of the shape of step k, of whose samples even are the times; guess is
+// tried first.
+func (e *extrapolation) shapeOf(f *frame, k int, even column.EvenRuns, guess int, seconds float64) int {
+	end, n := f.span.Scan.Times(f.span.Grid.At(k)), int(f.hi[k]-f.lo[k])
+	first, final := even.At(f.lo[k]), even.At(f.hi[k]-1)
 	i := e.find(guess, n, first-(end-f.span.Width), end-final)
 	if i == len(e.shapes) {
 		sh := newShape(n, first-(end-f.span.Width), end-final, final-first, seconds)
