@@ -248,3 +248,76 @@ done:
 	VZEROUPPER
 	MOVQ AX, ret+64(FP)
 	RET
+
+// func packedDeltasAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+TEXT ·packedDeltasAVX2(SB), NOSPLIT, $0-72
+	PACKING(base+48(FP), unit+56(FP))
+	MOVQ out+0(FP), DI
+	MOVQ units+8(FP), SI
+	LEAQ -4(SI), DX
+	MOVQ lo+16(FP), R8
+	MOVQ hi+24(FP), R9
+	MOVQ factors+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+	VPCMPEQD X12, X12, X12
+	VPSRLD $31, X12, X12
+
+loop:
+	VMOVDQU (R8)(AX*4), X0
+	VMOVDQU (R9)(AX*4), X1
+	VPSUBD X0, X1, X2
+	VPCMPGTD X12, X2, X2
+	VMOVMSKPS X2, R11
+	CMPL R11, $15
+	JNE done
+	UNITS(R8, SI, X4)
+	UNITS(R9, DX, X5)
+	UNPACK(X4, Y4)
+	UNPACK(X5, Y5)
+	VSUBPD Y4, Y5, Y5
+	VMULPD (R10)(AX*8), Y5, Y5
+	VMOVUPD Y5, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+64(FP)
+	RET
+
+// func floatDeltasAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+TEXT ·floatDeltasAVX2(SB), NOSPLIT, $0-56
+	MOVQ out+0(FP), DI
+	MOVQ vs+8(FP), SI
+	LEAQ -8(SI), DX
+	MOVQ lo+16(FP), R8
+	MOVQ hi+24(FP), R9
+	MOVQ factors+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+	VPCMPEQD X12, X12, X12
+	VPSRLD $31, X12, X12
+
+loop:
+	VMOVDQU (R8)(AX*4), X0
+	VMOVDQU (R9)(AX*4), X1
+	VPSUBD X0, X1, X2
+	VPCMPGTD X12, X2, X2
+	VMOVMSKPS X2, R11
+	CMPL R11, $15
+	JNE done
+	FLOATS(R8, SI, X4, Y4)
+	FLOATS(R9, DX, X5, Y5)
+	VSUBPD Y4, Y5, Y5
+	VMULPD (R10)(AX*8), Y5, Y5
+	VMOVUPD Y5, (DI)(AX*8)
+	ADDQ $4, AX
+	CMPQ AX, CX
+	JL loop
+
+done:
+	VZEROUPPER
+	MOVQ AX, ret+48(FP)
+	RET

@@ -206,7 +206,9 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 // excluded, in whose windows there is no reset.
 func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind != gaugeDelta {
+		if kind == gaugeDelta {
+			k += floatDeltas(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
+		} else {
 			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
 		for end := min(k+exact.Lanes, to); k < end; k++ {
@@ -220,7 +222,9 @@ func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, ou
 // packedDifferences is differences for packed samples.
 func (e *extrapolation) packedDifferences(fr *frame, p *column.Packed, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind != gaugeDelta {
+		if kind == gaugeDelta {
+			k += packedDeltas(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
+		} else {
 			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
 		}
 		for end := min(k+exact.Lanes, to); k < end; k++ {
