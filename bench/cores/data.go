@@ -45,7 +45,7 @@ func (b *bench) resume() error {
 		Setup: setup{
 			Processor: processor(), Cores: len(cores), Order: cores, Go: runtime.Version(),
 			Prometheus: b.programs[1].Version, VictoriaMetrics: b.programs[2].Version,
-			Rounds: b.rounds, Date: time.Now().UTC().Format(time.DateOnly),
+			Rounds: b.rounds, Date: time.Now().UTC().Format(time.DateOnly), Work: b.work,
 		},
 		Queries: map[string]described{}, Peaks: map[string]int64{},
 	}
@@ -62,6 +62,9 @@ func (b *bench) resume() error {
 	err = readJSON(filepath.Join(b.dir, resultFile), &b.result)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
+	}
+	if err == nil && b.result.Setup.Work != b.work {
+		return fmt.Errorf("the results in %s are of another kind of time: -work=%t", b.dir, !b.work)
 	}
 	return err
 }

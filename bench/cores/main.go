@@ -14,7 +14,8 @@
 // Servers run on some cores only, those of one server at a time being asked; the program that asks,
 // and the Prometheus that promwarp fetches from, have all. promwarp remembers no results and
 // VictoriaMetrics is asked with nocache=1. Each answer of promwarp is compared with Prometheus's,
-// which is asked for parts of the range at once.
+// which is asked for parts of the range at once. With -work the time that a server has run on cores
+// takes the place of what passes, for machines that have other work.
 //
 // Results are written after each query, as JSON and as tables, and those of an earlier run in the
 // same folder -dir are kept: what a run did not get to another can add. With -promwarp, -prometheus
@@ -60,6 +61,7 @@ type options struct {
 	rounds        int
 	budget, limit time.Duration
 	match         *regexp.Regexp // names of queries
+	work          bool           // time on cores in place of what passes
 	decoded       string
 	binaries      [3]string // promwarp, Prometheus, VictoriaMetrics
 	out, markdown string
@@ -77,6 +79,7 @@ func parse(args []string, w io.Writer) (o options, err error) {
 	f.IntVar(&o.rounds, "rounds", 5, "how often to time each query")
 	f.DurationVar(&o.budget, "budget", 2*time.Second, "how long a query's rounds may take before no other begins")
 	f.DurationVar(&o.limit, "limit", 0, "how long the run may take; it ends in order with what it has; 0 for as long as it takes")
+	f.BoolVar(&o.work, "work", false, "take the time that servers run on cores in place of what passes")
 	match := f.String("queries", "", "regular expression of the names of the queries to ask; empty for all")
 	f.StringVar(&o.decoded, "decoded", "", "most memory that promwarp may keep decoded samples in; promwarp's default if empty")
 	for i, name := range names {

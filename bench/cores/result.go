@@ -30,6 +30,7 @@ type setup struct {
 	Prometheus      string `json:"prometheus"`
 	VictoriaMetrics string `json:"victoriametrics"`
 	Rounds          int    `json:"rounds"`
+	Work            bool   `json:"work,omitempty"` // times are those of servers on cores
 }
 
 // described is a query.

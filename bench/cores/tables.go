@@ -34,6 +34,9 @@ func (r *result) header(b *strings.Builder) {
 	s := r.Setup
 	fmt.Fprintf(b, "\n%s, %d cores (%s), %s, Prometheus %s, VictoriaMetrics %s, %s. Medians of at most %d rounds, ms.\n",
 		s.Processor, s.Cores, strings.Trim(fmt.Sprint(s.Order), "[]"), s.Date, s.Prometheus, s.VictoriaMetrics, s.Go, s.Rounds)
+	if s.Work {
+		b.WriteString("Times are those that the server asked has run on cores.\n")
+	}
 	for _, jitter := range slices.Sorted(maps.Keys(r.Data)) {
 		d := r.Data[jitter]
 		fmt.Fprintf(b, "Data, times differ: %s: %d series, %d samples.\n", jitter, d.Series, d.Samples)

@@ -83,9 +83,13 @@ func (b *bench) trial(ctx context.Context, q queries.Query, cs []contender, numb
 	for round := range rounds {
 		for k := range cs {
 			i := (k + round + number) % len(cs)
+			before := b.worked(cs[i])
 			a, err := cs[i].ask(ctx, cs[i].url, form, &buf)
 			if err == nil {
 				err = a.Err()
+			}
+			if b.work {
+				a.Took = b.worked(cs[i]) - before
 			}
 			if err != nil && cs[i].key.Peer == victoriaMetrics && ctx.Err() == nil {
 				b.say("VictoriaMetrics: %s", err)
@@ -104,6 +108,16 @@ func (b *bench) trial(ctx context.Context, q queries.Query, cs []contender, numb
 		}
 	}
 	return took, nil
+}
+
+// worked is how long the server of c has run on cores, with -work.
+func (b *bench) worked(c contender) (d time.Duration) {
+	for _, p := range b.running {
+		if b.work && p.URL == c.url {
+			d, _ = p.CPU() // what has ended answers nothing
+		}
+	}
+	return d
 }
 
 // peaks notes how much memory promwarp and VictoriaMetrics have had at most.
