@@ -1,11 +1,12 @@
 // Package compress compresses answers for clients that accept that: gzip on all cores, zstd,
 // deflate. Answers of less than a packet go as they are.
 //
-// Blocks of 128 KiB are compressed side by side, each with the end of the one before it as
-// its dictionary, and make one gzip stream. So the first bytes leave when a block is full,
-// and a client that reads slowly holds up the handler when a block for each core waits.
+// Blocks are compressed side by side and make one gzip stream: 128 KiB of what a handler writes,
+// or the pieces of a long query result, each on the core that encoded it. So the first bytes leave
+// when a block is full, and a client that reads slowly holds up the handler when a block for each
+// core waits.
 //
-// Start with Handler.
+// Start with Handler; blocked, in blocks.go, makes the stream.
 package compress
 
 import (
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/promwarp/promwarp/api/encode"
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
@@ -97,6 +99,17 @@ func (w *writer) Write(p []byte) (int, error) {
 		return w.ResponseWriter.Write(p)
 	}
 	return w.to.Write(p)
+}
+
+// Packer implements encode.Packs.
+func (w *writer) Packer() encode.Packer {
+	if !w.begun && w.begin(true) != nil {
+		return nil
+	}
+	if b, ok := w.to.(*blocked); ok {
+		return b
+	}
+	return nil
 }
 
 // FlushError is for http.ResponseController. It ends what is compressed so far in a way

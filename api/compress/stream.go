@@ -9,7 +9,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
-	"github.com/klauspost/pgzip"
 
 	"github.com/promwarp/promwarp/internal/memory"
 )
@@ -32,6 +31,7 @@ func blocks(ctx context.Context, lease *memory.Lease) int {
 		if lease.Grow(ctx, int64(n)*(state+3*block)) == nil {
 			break
 		}
+		lease.Release() // what was refused counts as taken
 	}
 	return n
 }
@@ -45,14 +45,7 @@ func newStream(c coding, w io.Writer, blocks int) stream {
 	case c == deflate:
 		return pooled(zlibStreams, w, func(z *zlib.Writer) stream { return z })
 	case blocks > 1:
-		z, err := pgzip.NewWriterLevel(w, level)
-		if err == nil {
-			err = z.SetConcurrency(block, blocks)
-		}
-		if err != nil {
-			panic(err) // the arguments are wrong
-		}
-		return z
+		return newBlocked(w, blocks)
 	}
 	return pooled(gzipStreams, w, func(z *gzip.Writer) stream { return z })
 }
