@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
+	"github.com/promwarp/promwarp/api/compress/points"
 	"github.com/promwarp/promwarp/internal/rescue"
 )
 
@@ -48,6 +49,7 @@ var (
 
 var (
 	buffers   = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	encoders  = sync.Pool{New: func() any { return new(points.Encoder) }}
 	deflaters = pool(func() (*flate.Writer, error) { return flate.NewWriter(nil, level) })
 )
 
@@ -147,6 +149,12 @@ func (s *blocked) compress(p []byte) (b packed) {
 	b.err = rescue.Do(func() error {
 		b.deflated = buffers.Get().(*bytes.Buffer)
 		b.sum, b.size = crc32.ChecksumIEEE(p), len(p)
+		if points.Suits(p) {
+			e := encoders.Get().(*points.Encoder)
+			b.deflated.Write(e.Append(b.deflated.AvailableBuffer(), p))
+			encoders.Put(e)
+			return nil
+		}
 		z := deflaters.Get().(*flate.Writer)
 		z.Reset(b.deflated)
 		if _, err := z.Write(p); err != nil {

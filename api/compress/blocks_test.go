@@ -24,7 +24,7 @@ import (
 // TestChecksum: blocks behind each other have the checksum of the whole, wherever it is cut.
 func TestChecksum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	whole := points(300_000)
+	whole := pointsJSON(300_000)
 	for range 100 {
 		var c checksum
 		for b := whole; len(b) > 0; {
@@ -50,7 +50,7 @@ func TestPack(t *testing.T) {
 		writes := make([]func() error, len(pieces))
 		var wg sync.WaitGroup
 		for i := range pieces {
-			pieces[i] = []byte("piece " + strconv.Itoa(i) + string(points(i*3000)))
+			pieces[i] = []byte("piece " + strconv.Itoa(i) + string(pointsJSON(i*3000)))
 			wg.Go(func() {
 				own := slices.Clone(pieces[i])
 				writes[i] = s.Pack(own)
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 		wg.Wait()
 		var want []byte
 		for i := range pieces {
-			between := points(i * 20)
+			between := pointsJSON(i * 20)
 			_, err := s.Write(between)
 			require.NoError(t, err)
 			if i%7 == 0 {
@@ -85,7 +85,7 @@ func TestPack(t *testing.T) {
 // TestPackGone: who packs for a client that has gone is told so.
 func TestPackGone(t *testing.T) {
 	s := newBlocked(failing{httptest.NewRecorder()}, 2)
-	require.Eventually(t, func() bool { return s.Pack(points(block))() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Pack(pointsJSON(block))() != nil }, time.Minute, time.Millisecond)
 	require.ErrorIs(t, s.Flush(), errGone)
 	require.ErrorIs(t, s.Close(), errGone)
 }

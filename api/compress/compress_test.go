@@ -23,8 +23,8 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 )
 
-// points is JSON like that of range queries, of so many bytes or a little more.
-func points(size int) []byte {
+// pointsJSON is JSON like that of range queries, of so many bytes or a little more.
+func pointsJSON(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := []byte(`{"metric":{"__name__":"m"},"values":[`)
 	for i := 0; len(b) < size; i++ {
@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 					if piece == 100 && size > block*2 {
 						continue
 					}
-					want := points(size)[:size]
+					want := pointsJSON(size)[:size]
 					h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 						w.Header().Set("Content-Type", "application/json")
 						for b := want; len(b) > 0; b = b[min(piece, len(b)):] {
@@ -114,7 +114,7 @@ func TestPreferred(t *testing.T) {
 
 // TestStatus: what has no body, or an encoding of its own, is left as it is.
 func TestStatus(t *testing.T) {
-	large := points(10_000)
+	large := pointsJSON(10_000)
 	for name, c := range map[string]struct {
 		method   string
 		handler  http.HandlerFunc
@@ -198,7 +198,7 @@ func TestBrokenOff(t *testing.T) {
 		for _, accept := range []string{"gzip", "deflate", "zstd"} {
 			pool := memory.New(memory.Options{Limit: 1 << 30})
 			srv := httptest.NewServer(Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = w.Write(points(size))
+				_, _ = w.Write(pointsJSON(size))
 				panic(http.ErrAbortHandler)
 			}), pool))
 			r, err := http.NewRequest(http.MethodGet, srv.URL, nil)
@@ -225,7 +225,7 @@ func (failing) Write([]byte) (int, error) { return 0, errGone }
 
 // TestGone: the handler of a client that has gone is told so, and ends.
 func TestGone(t *testing.T) {
-	b := points(1 << 20)
+	b := pointsJSON(1 << 20)
 	for _, accept := range []string{"gzip", "deflate", "zstd"} {
 		h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for {
@@ -256,7 +256,7 @@ func (s stalled) Write(p []byte) (int, error) {
 // bytes.
 func TestStalled(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	b := points(block)
+	b := pointsJSON(block)
 	for _, accept := range []string{"gzip", "zstd"} {
 		written, done := make(chan int, 1000), make(chan struct{})
 		may := make(chan struct{})
@@ -290,7 +290,7 @@ func TestLittleMemory(t *testing.T) {
 }
 
 func BenchmarkHandler(b *testing.B) {
-	body := points(16 << 20)
+	body := pointsJSON(16 << 20)
 	for _, accept := range []string{"", "gzip", "zstd", "deflate"} {
 		b.Run(strings.TrimPrefix(accept+" ", " "), func(b *testing.B) {
 			h := Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
