@@ -118,6 +118,7 @@ func TestResampleRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ name, path, code, field, hint string }{
 		{"no selector", with("metric=-"), resample.CodeMissingField, "match[]", "give a selector"},
+		{"an empty selector", with("match[]="), resample.CodeInvalidValue, "match[]", `{job="api"}`},
 		{"all series", with("match[]={a=~\".*\"}"), resample.CodeInvalidValue, "match[]", ""},
 		{"PromQL, too", with("query=m"), resample.CodeConflict, "query", "leave one"},
 		{"a name that is nearly one", with("agregates=sum"), resample.CodeUnknownField, "agregates", `did you mean "aggregates"?`},
@@ -177,7 +178,9 @@ func TestResampleRefused(t *testing.T) {
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got), w.Body)
 		require.Equal(t, []any{400, code}, []any{w.Code, got.Code}, "%s: %s", body, w.Body)
 	}
-	w := postBody(t, a, "/query", `{"metric":"`+strings.Repeat("m", 3000)+`"}`)
+	w := postBody(t, a, "/query", `{"match[]":[],"start":0,"every":"1m","aggregates":"count"}`)
+	require.Contains(t, w.Body.String(), "there is no selector in it")
+	w = postBody(t, a, "/query", `{"metric":"`+strings.Repeat("m", 3000)+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code, w.Body)
 }
 

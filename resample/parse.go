@@ -180,6 +180,9 @@ func (p *parsing) complete(given map[*field]string) error {
 }
 
 func (p *parsing) selectors(values []string) error {
+	if slices.Contains(values, "") {
+		return &Error{Code: CodeInvalidValue, Text: "there is no selector in it", Hint: `give one, such as up or {job="api"}, or a name as metric`}
+	}
 	sets, err := p.Parser.ParseMetricSelectors(values)
 	if err != nil {
 		return err
