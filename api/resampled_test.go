@@ -210,7 +210,7 @@ func TestResampleLimits(t *testing.T) {
 	require.Equal(t, 422, code)
 	code, got = ask(resample.Options{MaxMemory: 1000}, "&end=7200")
 	require.Equal(t, 422, code)
-	require.Contains(t, got.Error, "memory")
+	require.Contains(t, got.Error, "more than 1000 bytes of memory")
 	code, got = ask(resample.Options{Memory: pool, MaxSamples: 1e9}, "&fill=0&end=18000000")
 	require.Equal(t, 422, code, got.Error)
 	require.Contains(t, got.Error, "--memory.limit")

@@ -32,7 +32,7 @@ func NewBudget(ctx context.Context, max int64, lease *memory.Lease) *Budget {
 type MemoryError struct{ Max int64 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("query needs more than %d MiB of memory for its result and what leads to it, the limit that query.max-memory sets: ask for fewer series or steps, or raise the limit", e.Max>>20)
+	return fmt.Sprintf("query needs more than %s of memory for its result and what leads to it, the limit that query.max-memory sets: ask for fewer series or steps, or raise the limit", memory.Size(e.Max))
 }
 
 // Charge counts n more bytes, or less if n is negative. It fails with a *MemoryError if

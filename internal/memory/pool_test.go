@@ -48,6 +48,14 @@ func TestLease(t *testing.T) {
 	require.Zero(t, none.Used()+none.Limit())
 }
 
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1 KiB", mib - 1: "1023 KiB", mib: "1 MiB", 4096*mib + 5: "4096 MiB",
+	} {
+		require.Equal(t, want, Size(n))
+	}
+}
+
 // TestLeaseWaits: a lease that does not fit gets what others give back meanwhile, and
 // waits no longer than its context.
 func TestLeaseWaits(t *testing.T) {
