@@ -7,8 +7,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/selectiontest"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 const hour = int64(time.Hour / time.Millisecond)
@@ -311,6 +314,34 @@ func TestRepeatedFetch(t *testing.T) {
 	second := fetch(4*hour, isM)
 	require.NotSame(t, first, second)
 	require.Equal(t, every(0, 4*hour), times(t, second, 0, 4*hour)[second.Labels(0).String()])
+}
+
+// TestRepeatedIsCounted: the memory of what is retained is counted, all of it, until it is freed.
+func TestRepeatedIsCounted(t *testing.T) {
+	var counted atomic.Int64
+	slab.CountMemory(func(n int64) { counted.Add(n) })
+	defer slab.CountMemory(nil)
+	dir := t.TempDir()
+	db := openTSDB(t, dir, 0)
+	app := db.Appender(t.Context())
+	for i := range 1000 {
+		_, err := app.Append(0, labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)), 0, 1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, app.Commit())
+	require.NoError(t, db.Close())
+	d, err := Open(dir, nil)
+	require.NoError(t, err)
+	size := int64(0)
+	for _, which := range []string{".*", "1.*", "12.*", "123"} {
+		sel, _, err := d.Fetch(t.Context(), 0, hour, []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, "i", which)})
+		require.NoError(t, err)
+		size += sel.SizeBytes()
+	}
+	runtime.GC()
+	require.GreaterOrEqual(t, counted.Load(), size)
+	require.NoError(t, d.Close())
+	require.Eventually(t, func() bool { runtime.GC(); return counted.Load() == 0 }, 10*time.Second, time.Millisecond)
 }
 
 // TestRepeatedIsBounded: older selections make room, and one that is too large is not retained.

@@ -7,16 +7,18 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // repeatedBytes bounds the selections of a snapshot that are retained, in bytes.
 const repeatedBytes = 16 << 20
 
 // repeated are the selections that were fetched from a snapshot last. A snapshot does not change,
-// so who asks again for the newest samples, which the cache does not keep, gets what it got.
+// so who asks again for the newest samples, which the cache does not keep, gets what it got. All of
+// their memory is told to slab.CountMemory.
 type repeated struct {
 	mu    sync.Mutex
-	last  []fetched // the oldest first
+	last  []*fetched // the oldest first
 	bytes int64
 }
 
@@ -65,10 +67,12 @@ func (r *repeated) add(w wanted, sel *selection.Selection) {
 			return // another one was as fast
 		}
 	}
-	r.last, r.bytes = append(r.last, fetched{w, sel}), r.bytes+size
+	f := &fetched{w, sel}
+	slab.CountUntilFreed(f, sel.UncountedBytes())
+	r.last, r.bytes = append(r.last, f), r.bytes+size
 	for r.bytes > repeatedBytes {
 		r.bytes -= r.last[0].sel.SizeBytes()
-		r.last[0] = fetched{}
+		r.last[0] = nil
 		r.last = r.last[1:]
 	}
 }
