@@ -14,6 +14,7 @@ package encode
 
 import (
 	"io"
+	"runtime"
 
 	"github.com/prometheus/prometheus/promql"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
@@ -74,24 +75,32 @@ func newAnswer(resp *v1.Response, weight int) (*Answer, error) {
 	if a.head, a.tail, err = envelope(resp, d); err != nil {
 		return nil, err
 	}
-	a.cut(end, weight)
-	if few := weight / 4; a.weight >= minParallel && a.pieces() < fewPieces && few > 0 {
-		a.cut(end, few)
+	a.cut(end, func(int) int { return weight })
+	if cores := runtime.GOMAXPROCS(0); a.weight >= minParallel && cores > 1 && weight >= smaller {
+		whole := a.weight
+		a.cut(end, func(before int) int {
+			return min(weight, max(weight/smaller, (whole-before)/(rounds*cores)))
+		})
 	}
 	return a, nil
 }
 
-// fewPieces is how many pieces an answer has at least that is encoded on several cores, so that
-// each of them has some: smaller pieces have an answer of ten thousand points wait less.
-const fewPieces = 16
+// An answer that is encoded on several cores is cut so that each core has some pieces, and so that
+// all end at about the same time: towards the end pieces become smaller, down to 1/smaller, so that
+// each core has rounds more of them at any time.
+const (
+	rounds  = 3
+	smaller = 4
+)
 
-// cut cuts the rows before the given one into pieces of the given weight.
-func (a *Answer) cut(end, weight int) {
+// cut cuts the rows before the given one into pieces, each of the weight that weight returns for
+// what comes before it.
+func (a *Answer) cut(end int, weight func(before int) int) {
 	a.cuts, a.weight = a.cuts[:0], 0
 	for c := (cursor{}); c.row < end; {
 		a.cuts = append(a.cuts, c)
 		var w int
-		c, w = a.rows.next(c, weight)
+		c, w = a.rows.next(c, weight(a.weight))
 		a.weight += w
 	}
 	a.cuts = append(a.cuts, cursor{row: end})

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -144,6 +145,34 @@ func TestLargeAnswer(t *testing.T) {
 			equal(t, want, string(a.Bytes()), fmt.Sprint(k.name, " on ", a.cores))
 		}
 	}
+}
+
+// TestPieces: pieces become smaller towards the end, so that no core is the last for long.
+func TestPieces(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
+	a, err := New(respond(kinds[0].matrix(400, 1000)))
+	require.NoError(t, err)
+	weight := func(i int) int {
+		n := 0
+		for c := a.cuts[i]; c != a.cuts[i+1]; {
+			var w int
+			c, w = a.rows.next(c, 1)
+			n += w
+		}
+		return n
+	}
+	last := weight(0)
+	require.GreaterOrEqual(t, last, pieceWeight)
+	for i := 1; i < a.pieces()-1; i++ {
+		w := weight(i)
+		require.LessOrEqual(t, w, last+seriesWeight)
+		last = w
+	}
+	require.Less(t, last, pieceWeight/3)
+	runtime.GOMAXPROCS(1)
+	one, err := New(respond(kinds[0].matrix(400, 1000)))
+	require.NoError(t, err)
+	require.Less(t, one.pieces(), a.pieces())
 }
 
 // broken is a writer that fails after some bytes.
