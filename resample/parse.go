@@ -179,23 +179,6 @@ func (p *parsing) complete(given map[*field]string) error {
 	return nil
 }
 
-func (p *parsing) selectors(values []string) error {
-	if slices.Contains(values, "") {
-		return &Error{Code: CodeInvalidValue, Text: "there is no selector in it", Hint: `give one, such as up or {job="api"}, or a name as metric`}
-	}
-	sets, err := p.Parser.ParseMetricSelectors(values)
-	if err != nil {
-		return err
-	}
-	for i, ms := range sets {
-		if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches("") }) {
-			return fmt.Errorf("%.100q would match every series: it must have a matcher that does not match the empty string", values[i])
-		}
-	}
-	p.r.Selectors = append(p.r.Selectors, sets...)
-	return nil
-}
-
 func (p *parsing) metric(values []string) error {
 	if values[0] == "" {
 		return errors.New("it is empty")

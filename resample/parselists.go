@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/custom"
@@ -27,6 +28,23 @@ func list(values []string) (items []string) {
 		}
 	}
 	return items
+}
+
+func (p *parsing) selectors(values []string) error {
+	if slices.Contains(values, "") {
+		return &Error{Code: CodeInvalidValue, Text: "there is no selector in it", Hint: `give one, such as up or {job="api"}, or a name as metric`}
+	}
+	sets, err := p.Parser.ParseMetricSelectors(values)
+	if err != nil {
+		return err
+	}
+	for i, ms := range sets {
+		if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches("") }) {
+			return fmt.Errorf("%.100q would match every series: it must have a matcher that does not match the empty string", values[i])
+		}
+	}
+	p.r.Selectors = append(p.r.Selectors, sets...)
+	return nil
 }
 
 func (p *parsing) aggregates(values []string) error {
