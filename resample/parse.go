@@ -12,8 +12,6 @@ import (
 	"time"
 	_ "time/tzdata" // zones are known where the host has no table of them
 
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/resample/aggregate"
@@ -177,15 +175,6 @@ func (p *parsing) complete(given map[*field]string) error {
 		r.Grouping = &Grouping{} // all series
 	}
 	return nil
-}
-
-func (p *parsing) metric(values []string) error {
-	if values[0] == "" {
-		return errors.New("it is empty")
-	}
-	m, err := labels.NewMatcher(labels.MatchEqual, model.MetricNameLabel, values[0])
-	p.r.Selectors = append(p.r.Selectors, []*labels.Matcher{m})
-	return err
 }
 
 func (p *parsing) zone(values []string) (err error) {

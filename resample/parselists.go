@@ -47,6 +47,15 @@ func (p *parsing) selectors(values []string) error {
 	return nil
 }
 
+func (p *parsing) metric(values []string) error {
+	if values[0] == "" {
+		return errors.New("it is empty")
+	}
+	m, err := labels.NewMatcher(labels.MatchEqual, model.MetricNameLabel, values[0])
+	p.r.Selectors = append(p.r.Selectors, []*labels.Matcher{m})
+	return err
+}
+
 func (p *parsing) aggregates(values []string) error {
 	texts := list(values)
 	if len(texts) > maxAggregates {
