@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func sinceAVX2(out *float64, to *int32, late *uint16, n int, before int64, c *[6]float64)
-TEXT ·sinceAVX2(SB), NOSPLIT, $0-48
+// func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *[6]float64)
+TEXT ·sinceVector(SB), NOSPLIT, $0-48
 	MOVQ out+0(FP), DI
 	MOVQ to+8(FP), R8
 	MOVQ late+16(FP), SI

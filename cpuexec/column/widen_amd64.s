@@ -1,10 +1,10 @@
 #include "textflag.h"
 
-// func widenAVX2(to *float64, units *uint32, n int, base, unit float64)
+// func widenVector(to *float64, units *uint32, n int, base, unit float64)
 //
 // A 32-bit integer in the low bits of the float64 2^52 is that much more than
 // 2^52, exactly.
-TEXT ·widenAVX2(SB), NOSPLIT, $0-40
+TEXT ·widenVector(SB), NOSPLIT, $0-40
 	MOVQ to+0(FP), DI
 	MOVQ units+8(FP), SI
 	MOVQ n+16(FP), CX

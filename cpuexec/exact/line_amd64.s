@@ -1,9 +1,9 @@
 #include "textflag.h"
 
-// func momentsAVX2(ts *int64, vs *float64, n int, origin int64, thousand float64, out *[8]float64)
+// func momentsVector(ts *int64, vs *float64, n int, origin int64, thousand float64, out *[8]float64)
 //
 // Y5 are the sums of x, y, x·y and x², Y6 their compensations; see twoSum.
-TEXT ·momentsAVX2(SB), NOSPLIT, $0-48
+TEXT ·momentsVector(SB), NOSPLIT, $0-48
 	MOVQ ts+0(FP), SI
 	MOVQ vs+8(FP), DX
 	MOVQ n+16(FP), CX

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func rangeAVX2(units *uint32, n int) (low, high uint32)
-TEXT ·rangeAVX2(SB), NOSPLIT, $0-24
+// func rangeVector(units *uint32, n int) (low, high uint32)
+TEXT ·rangeVector(SB), NOSPLIT, $0-24
 	MOVQ units+0(FP), SI
 	MOVQ n+8(FP), CX
 	XORQ AX, AX

@@ -1,10 +1,10 @@
 #include "textflag.h"
 
-// func sumsAVX2(val, comp, in *float64, n int) int
+// func sumsVector(val, comp, in *float64, n int) int
 //
 // Four sums at a time; see cells.sums for what is computed. An error that is not
 // finite is the only one that is not 0 when taken from itself.
-TEXT ·sumsAVX2(SB), NOSPLIT, $0-40
+TEXT ·sumsVector(SB), NOSPLIT, $0-40
 	MOVQ val+0(FP), DI
 	MOVQ comp+8(FP), SI
 	MOVQ in+16(FP), DX

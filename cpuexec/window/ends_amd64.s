@@ -42,8 +42,8 @@
 	VMOVQ AX, X13; \
 	VPBROADCASTQ X13, Y13
 
-// func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
-TEXT ·packedIncreasesAVX2(SB), NOSPLIT, $0-88
+// func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+TEXT ·packedIncreasesVector(SB), NOSPLIT, $0-88
 	PACKING(base+56(FP), unit+64(FP))
 	VBROADCASTSD tiny+72(FP), Y11
 	MOVQ out+0(FP), DI
@@ -87,8 +87,8 @@ done:
 	MOVQ AX, ret+80(FP)
 	RET
 
-// func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
-TEXT ·floatIncreasesAVX2(SB), NOSPLIT, $0-72
+// func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
+TEXT ·floatIncreasesVector(SB), NOSPLIT, $0-72
 	VBROADCASTSD tiny+56(FP), Y11
 	MOVQ out+0(FP), DI
 	MOVQ vs+8(FP), SI
@@ -129,8 +129,8 @@ done:
 	MOVQ AX, ret+64(FP)
 	RET
 
-// func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
-TEXT ·packedLastAVX2(SB), NOSPLIT, $0-56
+// func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
+TEXT ·packedLastVector(SB), NOSPLIT, $0-56
 	PACKING(base+32(FP), unit+40(FP))
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
@@ -158,8 +158,8 @@ done:
 	MOVQ AX, ret+48(FP)
 	RET
 
-// func packedPairsAVX2(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
-TEXT ·packedPairsAVX2(SB), NOSPLIT, $0-64
+// func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
+TEXT ·packedPairsVector(SB), NOSPLIT, $0-64
 	PACKING(base+40(FP), unit+48(FP))
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
@@ -190,8 +190,8 @@ done:
 	MOVQ AX, ret+56(FP)
 	RET
 
-// func extrapolationsAVX2(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int
-TEXT ·extrapolationsAVX2(SB), NOSPLIT, $0-72
+// func extrapolationsVector(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int
+TEXT ·extrapolationsVector(SB), NOSPLIT, $0-72
 	MOVQ factors+0(FP), DI
 	MOVQ nears+8(FP), SI
 	MOVQ lo+16(FP), R8

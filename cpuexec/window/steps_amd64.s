@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func spreadAVX2(lo, hi *int32, n int) (least, most int32, total int64)
-TEXT ·spreadAVX2(SB), NOSPLIT, $0-40
+// func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
+TEXT ·spreadVector(SB), NOSPLIT, $0-40
 	MOVQ lo+0(FP), R8
 	MOVQ hi+8(FP), R9
 	MOVQ n+16(FP), CX
@@ -50,8 +50,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func countAVX2(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
-TEXT ·countAVX2(SB), NOSPLIT, $0-56
+// func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
+TEXT ·addSamplesVector(SB), NOSPLIT, $0-56
 	MOVQ all+0(FP), DI
 	MOVQ fresh+8(FP), SI
 	MOVQ lo+16(FP), R8

@@ -1,6 +1,9 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package column
+
+// hasVectors says whether what works on several values an instruction can be called.
+const hasVectors = false
 
 // widen fills to with base + units[i]*unit, which must be exact.
 func widen(to []float64, units []uint32, base, unit float64) { widenEach(to, units, base, unit) }

@@ -1,42 +1,40 @@
+//go:build amd64 || arm64
+
 package window
 
-import (
-	"golang.org/x/sys/cpu"
-
-	"github.com/promwarp/promwarp/cpuexec/column"
-)
+import "github.com/promwarp/promwarp/cpuexec/column"
 
 // packedIncreases fills out with the increases between packed samples lo[k] and
 // hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
 // first is beyond near[k] times the increase. It returns how many it has filled in.
 func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
+	if n == 0 || !hasVectors {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.Units[:hi[n-1]]
-	return packedIncreasesAVX2(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.Base, p.Unit, tiny)
+	return packedIncreasesVector(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.Base, p.Unit, tiny)
 }
 
 // floatIncreases is packedIncreases for samples that are not packed.
 func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
+	if n == 0 || !hasVectors {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
-	return floatIncreasesAVX2(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
+	return floatIncreasesVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
 }
 
 // packedLast fills out with packed samples hi[k]-1, four at a time, as long as there
 // are such. It returns how many it has filled in.
 func packedLast(out []float64, p *column.Packed, hi []int32) int {
 	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
+	if n == 0 || !hasVectors {
 		return 0
 	}
 	_, _ = hi[n-1], p.Units[:hi[n-1]]
-	return packedLastAVX2(&out[0], &p.Units[0], &hi[0], n, p.Base, p.Unit)
+	return packedLastVector(&out[0], &p.Units[0], &hi[0], n, p.Base, p.Unit)
 }
 
 // packedPairs fills out with the differences between packed samples hi[k]-2 and
@@ -44,11 +42,11 @@ func packedLast(out []float64, p *column.Packed, hi []int32) int {
 // as none is negative. It returns how many it has filled in.
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
+	if n == 0 || !hasVectors {
 		return 0
 	}
 	_, _, _ = hi[n-1], seconds[n-1], p.Units[hi[0]-2:hi[n-1]]
-	return packedPairsAVX2(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
+	return packedPairsVector(&out[0], &p.Units[0], &hi[0], &seconds[0], n, p.Base, p.Unit)
 }
 
 // extrapolations makes factors and nears of how many ms the last and the first sample of each
@@ -57,7 +55,7 @@ func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64)
 // returns how many it has made. seconds divides the factors; 0 stands for none.
 func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {
 	n := len(factors) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || width >= 1<<31 {
+	if n == 0 || !hasVectors || width >= 1<<31 {
 		return 0
 	}
 	if seconds == 0 {
@@ -65,22 +63,28 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 	}
 	_, _, _ = nears[n-1], lo[n-1], hi[n-1]
 	c := [6]float64{float64(width), 1000, 1.0 / 1000, 1.0999, seconds, 1}
-	return extrapolationsAVX2(&factors[0], &nears[0], &lo[0], &hi[0], n, &c, 1+slack, 1e-14)
+	return extrapolationsVector(&factors[0], &nears[0], &lo[0], &hi[0], n, &c, 1+slack, 1e-14)
 }
 
-// These do so for n steps, a positive multiple of 4.
+// spread returns the least and the most samples of the first n windows, and how many samples are
+// in all of them.
+func spread(lo, hi []int32) (least, most int32, total int64, n int) {
+	if n = len(hi) &^ 7; n == 0 || !hasVectors {
+		return 1<<31 - 1, 0, 0, 0
+	}
+	_ = lo[n-1]
+	least, most, total = spreadVector(&lo[0], &hi[0], n)
+	return least, most, total, n
+}
 
-//go:noescape
-func packedIncreasesAVX2(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
-
-//go:noescape
-func floatIncreasesAVX2(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
-
-//go:noescape
-func packedLastAVX2(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
-
-//go:noescape
-func packedPairsAVX2(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
-
-//go:noescape
-func extrapolationsAVX2(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int
+// addSamples adds used times the samples of each window to all, and used times those behind
+// seen[k] to fresh, four windows at a time. It returns how many windows' it has added.
+func addSamples(all, fresh []int64, lo, hi, seen []int32, used int64) int {
+	n := len(hi) &^ 3
+	if n == 0 || used >= 1<<31 || !hasVectors {
+		return 0
+	}
+	_, _, _, _ = all[n-1], fresh[n-1], lo[n-1], seen[n-1]
+	addSamplesVector(&all[0], &fresh[0], &lo[0], &hi[0], &seen[0], n, used)
+	return n
+}

@@ -1,8 +1,11 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package window
 
 import "github.com/promwarp/promwarp/cpuexec/column"
+
+// hasVectors says whether what works on several values an instruction can be called.
+const hasVectors = false
 
 // These fill in as many steps as they can at once: none.
 

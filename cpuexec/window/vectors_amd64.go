@@ -1,0 +1,33 @@
+package window
+
+import "golang.org/x/sys/cpu"
+
+// hasVectors says whether what works on several steps an instruction can be called.
+var hasVectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// These do so for n steps, a positive multiple of 4.
+
+//go:noescape
+func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+
+//go:noescape
+func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
+
+//go:noescape
+func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
+
+//go:noescape
+func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int
+
+//go:noescape
+func extrapolationsVector(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int
+
+// spreadVector is spread of n windows, a positive multiple of 8.
+//
+//go:noescape
+func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
+
+// addSamplesVector is addSamples of n windows, a positive multiple of 4, with used below 1<<31.
+//
+//go:noescape
+func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)

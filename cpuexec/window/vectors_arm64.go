@@ -1,0 +1,34 @@
+package window
+
+import "github.com/promwarp/promwarp/cpuexec/neon"
+
+// hasVectors says whether what works on several steps an instruction can be called.
+const hasVectors = true
+
+func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int {
+	return neon.PackedIncreases(out, units, lo, hi, factors, near, n, base, unit, tiny)
+}
+
+func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int {
+	return neon.FloatIncreases(out, vs, lo, hi, factors, near, n, tiny)
+}
+
+func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int {
+	return neon.PackedLast(out, units, hi, n, base, unit)
+}
+
+func packedPairsVector(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int {
+	return neon.PackedPairs(out, units, hi, seconds, n, base, unit)
+}
+
+func extrapolationsVector(factors, nears *float64, lo, hi *int32, n int, c *[6]float64, times, plus float64) int {
+	return neon.Extrapolations(factors, nears, lo, hi, n, c, times, plus)
+}
+
+func spreadVector(lo, hi *int32, n int) (least, most int32, total int64) {
+	return neon.Spread(lo, hi, n)
+}
+
+func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64) {
+	neon.AddSamples(all, fresh, lo, hi, seen, n, used)
+}
