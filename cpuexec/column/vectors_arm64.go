@@ -1,9 +1,13 @@
 package column
 
-import "github.com/promwarp/promwarp/cpuexec/neon"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/promwarp/promwarp/cpuexec/neon"
+)
 
 // hasVectors says whether what works on several values an instruction can be called.
-const hasVectors = true
+var hasVectors = cpu.ARM64.HasASIMD
 
 func widenVector(to *float64, units *uint32, n int, base, unit float64) {
 	neon.Widen(to, units, n, base, unit)

@@ -86,3 +86,24 @@ func TestSinceLate(t *testing.T) {
 	require.True(t, !hasVectors || made > 50_000, made)
 	require.Greater(t, refused, 300)
 }
+
+// BenchmarkVectors measures what is done several at once, where the processor can, on 1440 each.
+// GODEBUG=cpu.avx2=off, or cpu.asimd=off on arm64, has the plain forms.
+func BenchmarkVectors(b *testing.B) {
+	const n = 1440
+	units, to, late, out := make([]uint32, n), make([]int32, n), make([]uint16, n), make([]float64, n)
+	for k := range units {
+		units[k], to[k], late[k] = uint32(7*k), int32(k), uint16(k*7%13)
+	}
+	runs := Runs{Even: EvenRuns{{0, n, 0, 15_000, 12}}, Late: late}
+	b.Run("widen", func(b *testing.B) {
+		for b.Loop() {
+			widen(out, units, 1e6, 1)
+		}
+	})
+	b.Run("since", func(b *testing.B) {
+		for b.Loop() {
+			runs.Since(to, 0, 0, 15_000, out)
+		}
+	})
+}

@@ -1,9 +1,13 @@
 package exact
 
-import "github.com/promwarp/promwarp/cpuexec/neon"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/promwarp/promwarp/cpuexec/neon"
+)
 
 // hasVectors says whether what works on several values an instruction can be called.
-const hasVectors = true
+var hasVectors = cpu.ARM64.HasASIMD
 
 func rangeVector(units *uint32, n int) (low, high uint32) { return neon.Range(units, n) }
 

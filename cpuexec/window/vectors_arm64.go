@@ -1,9 +1,13 @@
 package window
 
-import "github.com/promwarp/promwarp/cpuexec/neon"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/promwarp/promwarp/cpuexec/neon"
+)
 
 // hasVectors says whether what works on several steps an instruction can be called.
-const hasVectors = true
+var hasVectors = cpu.ARM64.HasASIMD
 
 func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int {
 	return neon.PackedIncreases(out, units, lo, hi, factors, near, n, base, unit, tiny)
