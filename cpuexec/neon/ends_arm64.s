@@ -126,6 +126,76 @@ done:
 	MOVD R7, ret+64(FP)
 	RET
 
+// DELTAS stores the differences between V2 and V3, and V4 and V5, times factors.
+#define DELTAS \
+	FSUB2D(4, 2, 2); \
+	FSUB2D(5, 3, 3); \
+	FLDPQ.P 32(R4), (F0, F1); \
+	FMUL2D(0, 2, 2); \
+	FMUL2D(1, 3, 3); \
+	FSTPQ.P (F2, F3), 32(R0)
+
+// func PackedDeltas(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+TEXT ·PackedDeltas(SB), NOSPLIT, $0-72
+	PACKING(base+48(FP), unit+56(FP))
+	MOVD out+0(FP), R0
+	MOVD units+8(FP), R1
+	SUB $4, R1, R8
+	MOVD lo+16(FP), R2
+	MOVD hi+24(FP), R3
+	MOVD factors+32(FP), R4
+	MOVD n+40(FP), R6
+	MOVD $1, R7
+	VDUP R7, V28.S4
+	MOVD ZR, R7
+
+loop:
+	TWO
+	UNITS(R2, 1, 4, 6)
+	UNITS(R2, 1, 5, 7)
+	UNITS(R3, 8, 2, 6)
+	UNITS(R3, 8, 3, 7)
+	UNPACK(2)
+	UNPACK(3)
+	UNPACK(4)
+	UNPACK(5)
+	DELTAS
+	ADD $4, R7
+	CMP R6, R7
+	BLT loop
+
+done:
+	MOVD R7, ret+64(FP)
+	RET
+
+// func FloatDeltas(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+TEXT ·FloatDeltas(SB), NOSPLIT, $0-56
+	MOVD out+0(FP), R0
+	MOVD vs+8(FP), R1
+	SUB $8, R1, R8
+	MOVD lo+16(FP), R2
+	MOVD hi+24(FP), R3
+	MOVD factors+32(FP), R4
+	MOVD n+40(FP), R6
+	MOVD $1, R7
+	VDUP R7, V28.S4
+	MOVD ZR, R7
+
+loop:
+	TWO
+	FLOATS(R2, 1, 4, 6)
+	FLOATS(R2, 1, 5, 7)
+	FLOATS(R3, 8, 2, 6)
+	FLOATS(R3, 8, 3, 7)
+	DELTAS
+	ADD $4, R7
+	CMP R6, R7
+	BLT loop
+
+done:
+	MOVD R7, ret+48(FP)
+	RET
+
 // func PackedLast(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
 TEXT ·PackedLast(SB), NOSPLIT, $0-56
 	PACKING(base+32(FP), unit+40(FP))

@@ -15,6 +15,17 @@ func PackedIncreases(out *float64, units *uint32, lo, hi *int32, factors, near *
 //go:noescape
 func FloatIncreases(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
 
+// PackedDeltas fills out with the differences between packed samples lo[k] and hi[k]-1 times
+// factors[k], as long as there are two samples.
+//
+//go:noescape
+func PackedDeltas(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+
+// FloatDeltas is PackedDeltas for samples that are not packed.
+//
+//go:noescape
+func FloatDeltas(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+
 // PackedLast fills out with packed samples hi[k]-1, as long as there are such.
 //
 //go:noescape

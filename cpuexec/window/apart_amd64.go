@@ -1,10 +1,6 @@
 package window
 
-import (
-	"golang.org/x/sys/cpu"
-
-	"github.com/promwarp/promwarp/cpuexec/column"
-)
+import "golang.org/x/sys/cpu"
 
 // shapes makes factors and nears of windows, which have so many ms, of how long the first sample
 // comes after their start, and the last before their end, four windows at a time. Of windows of
@@ -28,36 +24,6 @@ func shapes(factors, nears []float64, lo, hi, lead, trail []int32, width int64, 
 	}
 	return n
 }
-
-// packedDeltas fills out with the differences between packed samples lo[k] and hi[k]-1 times
-// factors[k], four at a time, as long as there are two samples. It returns how many it has
-// filled in.
-func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int {
-	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
-		return 0
-	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], p.Units[:hi[n-1]]
-	return packedDeltasAVX2(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], n, p.Base, p.Unit)
-}
-
-// floatDeltas is packedDeltas for samples that are not packed.
-func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int {
-	n := len(out) &^ 3
-	if n == 0 || !cpu.X86.HasAVX2 {
-		return 0
-	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], vs[:hi[n-1]]
-	return floatDeltasAVX2(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], n)
-}
-
-// These do so for n steps, a positive multiple of 4.
-
-//go:noescape
-func packedDeltasAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
-
-//go:noescape
-func floatDeltasAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
 
 // shapesAVX2 is shapes for n windows, a positive multiple of 4.
 //

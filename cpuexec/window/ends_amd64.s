@@ -249,8 +249,8 @@ done:
 	MOVQ AX, ret+64(FP)
 	RET
 
-// func packedDeltasAVX2(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
-TEXT ·packedDeltasAVX2(SB), NOSPLIT, $0-72
+// func packedDeltasVector(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+TEXT ·packedDeltasVector(SB), NOSPLIT, $0-72
 	PACKING(base+48(FP), unit+56(FP))
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
@@ -287,8 +287,8 @@ done:
 	MOVQ AX, ret+64(FP)
 	RET
 
-// func floatDeltasAVX2(out, vs *float64, lo, hi *int32, factors *float64, n int) int
-TEXT ·floatDeltasAVX2(SB), NOSPLIT, $0-56
+// func floatDeltasVector(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+TEXT ·floatDeltasVector(SB), NOSPLIT, $0-56
 	MOVQ out+0(FP), DI
 	MOVQ vs+8(FP), SI
 	LEAQ -8(SI), DX

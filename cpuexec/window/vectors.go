@@ -26,6 +26,28 @@ func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) 
 	return floatIncreasesVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
 }
 
+// packedDeltas fills out with the differences between packed samples lo[k] and hi[k]-1 times
+// factors[k], four at a time, as long as there are two samples. It returns how many it has
+// filled in.
+func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int {
+	n := len(out) &^ 3
+	if n == 0 || !hasVectors {
+		return 0
+	}
+	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], p.Units[:hi[n-1]]
+	return packedDeltasVector(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], n, p.Base, p.Unit)
+}
+
+// floatDeltas is packedDeltas for samples that are not packed.
+func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int {
+	n := len(out) &^ 3
+	if n == 0 || !hasVectors {
+		return 0
+	}
+	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], vs[:hi[n-1]]
+	return floatDeltasVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], n)
+}
+
 // packedLast fills out with packed samples hi[k]-1, four at a time, as long as there
 // are such. It returns how many it has filled in.
 func packedLast(out []float64, p *column.Packed, hi []int32) int {

@@ -14,6 +14,12 @@ func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, 
 func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
 
 //go:noescape
+func packedDeltasVector(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
+
+//go:noescape
+func floatDeltasVector(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+
+//go:noescape
 func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
 
 //go:noescape

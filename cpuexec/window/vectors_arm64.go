@@ -17,6 +17,14 @@ func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float6
 	return neon.FloatIncreases(out, vs, lo, hi, factors, near, n, tiny)
 }
 
+func packedDeltasVector(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int {
+	return neon.PackedDeltas(out, units, lo, hi, factors, n, base, unit)
+}
+
+func floatDeltasVector(out, vs *float64, lo, hi *int32, factors *float64, n int) int {
+	return neon.FloatDeltas(out, vs, lo, hi, factors, n)
+}
+
 func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int {
 	return neon.PackedLast(out, units, hi, n, base, unit)
 }

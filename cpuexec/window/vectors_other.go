@@ -15,6 +15,10 @@ func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, n
 
 func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int { return 0 }
 
+func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int { return 0 }
+
+func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int { return 0 }
+
 func packedLast(out []float64, p *column.Packed, hi []int32) int { return 0 }
 
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int { return 0 }

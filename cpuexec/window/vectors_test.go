@@ -119,6 +119,29 @@ func TestIncreases(t *testing.T) {
 	floats.enough(t)
 }
 
+// TestDeltas: the same of differences.
+func TestDeltas(t *testing.T) {
+	var packed, floats done
+	eachDraw(7, func(_ *rand.Rand, n int, w *windows) {
+		for _, c := range []struct {
+			at   func(int32) float64
+			made func() int
+			done *done
+		}{
+			{w.packed.Value, func() int { return packedDeltas(w.out[:n], &w.packed, w.lo, w.hi, w.unit) }, &packed},
+			{func(i int32) float64 { return w.values[i] }, func() int { return floatDeltas(w.out[:n], w.values, w.lo, w.hi, w.unit) }, &floats},
+		} {
+			c.done.require(t, c.made(), n, w.out, func(k int) bool { return w.hi[k]-w.lo[k] < 2 },
+				func(k int) float64 { return float64((c.at(w.hi[k]-1) - c.at(w.lo[k])) * w.unit[k]) })
+			for k := range w.out {
+				w.out[k] = 0.5
+			}
+		}
+	})
+	packed.enough(t)
+	floats.enough(t)
+}
+
 // TestPackedLast: the same of the newest samples.
 func TestPackedLast(t *testing.T) {
 	var d done
