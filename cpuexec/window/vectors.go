@@ -9,7 +9,7 @@ import "github.com/promwarp/promwarp/cpuexec/column"
 // first is beyond near[k] times the increase. It returns how many it has filled in.
 func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.Units[:hi[n-1]]
@@ -19,7 +19,7 @@ func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, n
 // floatIncreases is packedIncreases for samples that are not packed.
 func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
@@ -31,7 +31,7 @@ func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) 
 // filled in.
 func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], p.Units[:hi[n-1]]
@@ -41,7 +41,7 @@ func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []flo
 // floatDeltas is packedDeltas for samples that are not packed.
 func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], vs[:hi[n-1]]
@@ -52,7 +52,7 @@ func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int {
 // are such. It returns how many it has filled in.
 func packedLast(out []float64, p *column.Packed, hi []int32) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _ = hi[n-1], p.Units[:hi[n-1]]
@@ -64,7 +64,7 @@ func packedLast(out []float64, p *column.Packed, hi []int32) int {
 // as none is negative. It returns how many it has filled in.
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
 	n := len(out) &^ 3
-	if n == 0 || !hasVectors {
+	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _ = hi[n-1], seconds[n-1], p.Units[hi[0]-2:hi[n-1]]
@@ -77,7 +77,7 @@ func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64)
 // returns how many it has made. seconds divides the factors; 0 stands for none.
 func extrapolations(factors, nears []float64, lo, hi []int32, width int64, seconds float64) int {
 	n := len(factors) &^ 3
-	if n == 0 || !hasVectors || width >= 1<<31 {
+	if n == 0 || !hasVectors() || width >= 1<<31 {
 		return 0
 	}
 	if seconds == 0 {
@@ -91,7 +91,7 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 // spread returns the least and the most samples of the first n windows, and how many samples are
 // in all of them.
 func spread(lo, hi []int32) (least, most int32, total int64, n int) {
-	if n = len(hi) &^ 7; n == 0 || !hasVectors {
+	if n = len(hi) &^ 7; n == 0 || !hasVectors() {
 		return 1<<31 - 1, 0, 0, 0
 	}
 	_ = lo[n-1]
@@ -103,7 +103,7 @@ func spread(lo, hi []int32) (least, most int32, total int64, n int) {
 // seen[k] to fresh, four windows at a time. It returns how many windows' it has added.
 func addSamples(all, fresh []int64, lo, hi, seen []int32, used int64) int {
 	n := len(hi) &^ 3
-	if n == 0 || used >= 1<<31 || !hasVectors {
+	if n == 0 || used >= 1<<31 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _ = all[n-1], fresh[n-1], lo[n-1], seen[n-1]

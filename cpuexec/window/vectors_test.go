@@ -71,7 +71,7 @@ func (d *done) require(t *testing.T, made, steps int, out []float64, bad func(k 
 		require.False(t, bad(k), "step %d", k)
 		require.Equal(t, math.Float64bits(want(k)), math.Float64bits(out[k]), "step %d: %v, %v", k, want(k), out[k])
 	}
-	if hasVectors && made+4 <= steps {
+	if hasVectors() && made+4 <= steps {
 		require.True(t, bad(made) || bad(made+1) || bad(made+2) || bad(made+3), "step %d", made)
 		d.ends++
 	}
@@ -82,7 +82,7 @@ func (d *done) require(t *testing.T, made, steps int, out []float64, bad func(k 
 }
 
 func (d *done) enough(t *testing.T) {
-	require.True(t, !hasVectors || d.steps > 15_000 && d.ends > 150, "%+v", d)
+	require.True(t, !hasVectors() || d.steps > 15_000 && d.ends > 150, "%+v", d)
 }
 
 func eachDraw(seed uint64, f func(r *rand.Rand, n int, w *windows)) {
@@ -230,7 +230,7 @@ func TestSpread(t *testing.T) {
 			w.lo[k] = min(w.lo[k], w.hi[k])
 		}
 		least, most, total, made := spread(w.lo, w.hi)
-		if !hasVectors {
+		if !hasVectors() {
 			n = 0
 		}
 		require.Equal(t, n&^7, made)
@@ -257,7 +257,7 @@ func TestAddSamples(t *testing.T) {
 		}
 		wantAll, wantFresh := append([]int64(nil), all...), append([]int64(nil), fresh...)
 		made := addSamples(all, fresh, w.lo, w.hi, seen, used)
-		if !hasVectors || used == 1<<31 {
+		if !hasVectors() || used == 1<<31 {
 			n = 0
 		}
 		require.Equal(t, n&^3, made)
