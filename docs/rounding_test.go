@@ -50,7 +50,7 @@ func TestRoundingInAssembly(t *testing.T) {
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 	printed, err := build.CombinedOutput()
 	require.NoError(t, err, string(printed))
-	printed, err = exec.Command("go", "tool", "objdump", "-gnu", "-s", `promwarp/cpuexec/neon\.`, program).CombinedOutput()
+	printed, err = exec.Command("go", "tool", "objdump", "-gnu", "-s", `promwarp/(cpuexec/neon|internal/spin)\.`, program).CombinedOutput()
 	require.NoError(t, err, string(printed))
 	text, functions := string(printed), 0
 	walk(t, func(file string) {

@@ -2,10 +2,11 @@ package window
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 
+	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // frame is the windows of all steps over one list of sample times: what a window
@@ -19,20 +20,24 @@ type frame struct {
 	any    []uint64     // bitmap of the steps with a sample
 	counts dense.Counts // of a function with a value wherever there is a sample
 
-	made   sync.Once
-	shared int // how many of the times are a shared list's
+	made   spin.Once
+	place  column.Place // of the times that are a shared list's
+	shared int          // how many these are
+	next   *frame       // in the chain of Frames
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
-	extraMade sync.Once
+	extraMade spin.Once
 	line      []trend // made when first needed
-	lineMade  sync.Once
+	lineMade  spin.Once
 	used      atomic.Int64 // series evaluated over it and not yet counted
 }
 
 // reset makes f the frame of s over its times.
 func (f *frame) reset(s Span) {
-	f.span, f.extraMade, f.lineMade = s, sync.Once{}, sync.Once{}
+	f.span = s
+	f.extraMade.Reset()
+	f.lineMade.Reset()
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)

@@ -1,24 +1,35 @@
 package window
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // Frames are the frames that come up while a window is evaluated over many
-// series. Several goroutines use them.
+// series. Several goroutines use them: whoever looks for a frame over times that series share
+// takes no lock, since all look for one with each series.
 type Frames struct {
 	span Span
 
-	mu        sync.Mutex
-	byPlace   map[column.Place][]*frame // over times that many series share
-	byContent map[timesKey]*frame       // over times that were decoded for one series
-	all       []*frame                  // those in the maps
-	hits      int                       // of byContent
+	byPlace [places]atomic.Pointer[frame] // over times that many series share, in chains by hash
+	mu      sync.Mutex                    // of what follows, and of who adds to a chain
+	all     []*frame                      // those that are kept
+	// Over times that were decoded for one series.
+	byContent map[timesKey]*frame
+	hits      int
 	misses    int
 }
+
+// places is the number of chains of frames.
+const places = 128
+
+// placeSeed is that of the hashes that chains go by.
+var placeSeed = maphash.MakeSeed()
 
 // timesKey tells lists of times apart quickly, if not for certain.
 type timesKey struct {
@@ -32,9 +43,7 @@ const maxFrameSteps = 1 << 20
 
 var framePool = sync.Pool{New: func() any { return new(frame) }}
 
-func NewFrames(s Span) *Frames {
-	return &Frames{span: s, byPlace: map[column.Place][]*frame{}, byContent: map[timesKey]*frame{}}
-}
+func NewFrames(s Span) *Frames { return &Frames{span: s, byContent: map[timesKey]*frame{}} }
 
 // over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have; what is
@@ -60,22 +69,38 @@ func (f *Frames) known(t column.Times) *frame {
 	if !t.Several() {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if t.Known == 0 {
+		spin.Lock(&f.mu)
+		defer f.mu.Unlock()
 		return f.decoded(t.Own)
 	}
-	for _, fr := range f.byPlace[t.Place()] {
-		if fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
-			return fr
-		}
+	chain := &f.byPlace[maphash.Comparable(placeSeed, t.Place())%places]
+	first := chain.Load()
+	if fr := find(first, nil, t); fr != nil {
+		return fr
+	}
+	spin.Lock(&f.mu)
+	defer f.mu.Unlock()
+	now := chain.Load()
+	if fr := find(now, first, t); fr != nil { // somebody else has just added it
+		return fr
 	}
 	fr := f.add()
 	if fr != nil {
-		fr.shared, fr.tail = t.Known, append(fr.tail[:0], t.Own...)
-		f.byPlace[t.Place()] = append(f.byPlace[t.Place()], fr)
+		fr.place, fr.shared, fr.tail, fr.next = t.Place(), t.Known, append(fr.tail[:0], t.Own...), now
+		chain.Store(fr)
 	}
 	return fr
+}
+
+// find returns the frame over times t between first, the first of a chain, and before.
+func find(first, before *frame, t column.Times) *frame {
+	for fr := first; fr != before; fr = fr.next {
+		if fr.place == t.Place() && fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
+			return fr
+		}
+	}
+	return nil
 }
 
 // decoded returns the frame over ts, which is scratch memory. It looks for
@@ -107,7 +132,7 @@ func (f *Frames) add() *frame {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
-	fr.made = sync.Once{}
+	fr.made.Reset()
 	f.all = append(f.all, fr)
 	return fr
 }
@@ -125,7 +150,9 @@ func (f *Frames) Release() {
 	for _, fr := range f.all {
 		fr.release()
 		fr.used.Store(0)
+		fr.place, fr.next = column.Place{}, nil
 		framePool.Put(fr)
 	}
-	f.all, f.byPlace, f.byContent = nil, nil, nil
+	f.all, f.byContent = nil, nil
+	clear(f.byPlace[:])
 }
