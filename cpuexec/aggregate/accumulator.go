@@ -21,41 +21,47 @@ type accumulator struct {
 	words int // of 64 steps
 	// The cells of many groups take long to allocate, so that is done as series
 	// come, some groups at a time.
-	slabs []atomic.Pointer[cells]
-	mu    sync.Mutex // of who makes a slab
-	each  int        // groups a slab
-	seen  []uint64   // bitmap, words a group
+	slabs []slab
+	each  int      // groups a slab
+	seen  []uint64 // bitmap, words a group
 	// offloaded are results that an accelerator computed, and then all there is: steps a
 	// group, Absent where there is no value.
 	offloaded []float64
 }
 
-// slabCells is the number of cells above which a slab has one group alone.
-const slabCells = 1 << 17
+// slab is the cells of some groups.
+type slab struct {
+	cells atomic.Pointer[cells]
+	mu    sync.Mutex // of who makes them
+}
+
+// slabCells is the number of cells above which a slab has one group alone: few, so that workers that
+// begin with a group each make its cells at the same time, in memory that the runtime has at hand.
+const slabCells = 1 << 12
 
 func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 	a := &accumulator{op: op, steps: steps, words: (steps + 63) / 64, each: min(max(1, slabCells/max(steps, 1)), max(groups, 1))}
 	a.seen = make([]uint64, groups*a.words)
-	a.slabs = make([]atomic.Pointer[cells], (groups+a.each-1)/a.each)
+	a.slabs = make([]slab, (groups+a.each-1)/a.each)
 	return a
 }
 
 // reserve makes room for a group. It must be called before add.
 func (a *accumulator) reserve(group int) {
-	slab := &a.slabs[group/a.each]
-	if slab.Load() != nil {
+	s := &a.slabs[group/a.each]
+	if s.cells.Load() != nil {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if slab.Load() == nil {
-		slab.Store(newCells(a.op, a.each*a.steps))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cells.Load() == nil {
+		s.cells.Store(newCells(a.op, a.each*a.steps))
 	}
 }
 
 // of returns the cells of a group and the index of the first of them.
 func (a *accumulator) of(group int) (c *cells, base int) {
-	return a.slabs[group/a.each].Load(), group % a.each * a.steps
+	return a.slabs[group/a.each].cells.Load(), group % a.each * a.steps
 }
 
 // accumulatorBytes is the memory of an accumulator and of the rows made of it.
