@@ -111,6 +111,9 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 			var point yield.Point
 			for {
 				point.Leave() // the client may be slow
+				if int(next.Load()) >= a.pieces() {
+					return // and need not be told
+				}
 				select {
 				case <-quit:
 					return
