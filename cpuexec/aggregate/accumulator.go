@@ -7,6 +7,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/spin"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -52,7 +53,7 @@ func (a *accumulator) reserve(group int) {
 	if s.cells.Load() != nil {
 		return
 	}
-	s.mu.Lock()
+	spin.Lock(&s.mu)
 	defer s.mu.Unlock()
 	if s.cells.Load() == nil {
 		s.cells.Store(newCells(a.op, a.each*a.steps))

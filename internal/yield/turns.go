@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // lost is how long a turn lasts whose holder neither passes a point nor leaves, since it waits
@@ -37,7 +39,7 @@ type turn struct {
 // next ends the turn with a number, 0 for none, and waits for another, which is to be started. Who
 // is to stop, as over is closed, gets none, 0, and waits for none.
 func (t *turns) next(number uint64, over <-chan struct{}) uint64 {
-	t.mu.Lock()
+	spin.Lock(&t.mu)
 	t.end(number)
 	t.handOut()
 	if len(t.had) < most() {
@@ -53,7 +55,7 @@ func (t *turns) next(number uint64, over <-chan struct{}) uint64 {
 		return number
 	case <-over:
 	}
-	t.mu.Lock()
+	spin.Lock(&t.mu)
 	defer t.mu.Unlock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -66,7 +68,7 @@ func (t *turns) next(number uint64, over <-chan struct{}) uint64 {
 
 // start says that the holder of a turn runs.
 func (t *turns) start(number uint64) {
-	t.mu.Lock()
+	spin.Lock(&t.mu)
 	defer t.mu.Unlock()
 	for i := range t.had {
 		if t.had[i].number == number {
@@ -77,7 +79,7 @@ func (t *turns) start(number uint64) {
 
 // leave ends a turn.
 func (t *turns) leave(number uint64) {
-	t.mu.Lock()
+	spin.Lock(&t.mu)
 	defer t.mu.Unlock()
 	t.end(number)
 	t.handOut()
@@ -112,7 +114,7 @@ func (t *turns) lookLater() {
 	}
 	t.due = true
 	time.AfterFunc(lost, func() {
-		t.mu.Lock()
+		spin.Lock(&t.mu)
 		defer t.mu.Unlock()
 		t.due = false
 		if t.handOut(); len(t.waiting) > 0 {
