@@ -57,7 +57,7 @@ func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 		return single
 	}
 	fr.made.Do(func() {
-		fr.set(t, fr.tail, true)
+		fr.set(t, fr.own, true)
 		fr.reset(f.span)
 	})
 	return fr
@@ -87,7 +87,7 @@ func (f *Frames) known(t column.Times) *frame {
 	}
 	fr := f.add()
 	if fr != nil {
-		fr.place, fr.shared, fr.tail, fr.next = t.Place(), t.Known, append(fr.tail[:0], t.Own...), now
+		fr.place, fr.shared, fr.own, fr.next = t.Place(), t.Known, append(fr.own[:0], t.Own...), now
 		chain.Store(fr)
 	}
 	return fr
@@ -96,7 +96,7 @@ func (f *Frames) known(t column.Times) *frame {
 // find returns the frame over times t between first, the first of a chain, and before.
 func find(first, before *frame, t column.Times) *frame {
 	for fr := first; fr != before; fr = fr.next {
-		if fr.place == t.Place() && fr.shared == t.Known && slices.Equal(fr.tail, t.Own) {
+		if fr.place == t.Place() && fr.shared == t.Known && slices.Equal(fr.own, t.Own) {
 			return fr
 		}
 	}
@@ -111,7 +111,7 @@ func (f *Frames) decoded(ts []int64) *frame {
 	}
 	key := timesKey{len(ts), ts[0], ts[len(ts)/2], ts[len(ts)-1]}
 	fr, ok := f.byContent[key]
-	if ok && slices.Equal(fr.tail, ts) {
+	if ok && slices.Equal(fr.own, ts) {
 		f.hits++
 		return fr
 	}
@@ -120,7 +120,7 @@ func (f *Frames) decoded(ts []int64) *frame {
 		return nil
 	}
 	if fr = f.add(); fr != nil {
-		fr.shared, fr.tail = 0, append(fr.tail[:0], ts...)
+		fr.shared, fr.own = 0, append(fr.own[:0], ts...)
 		f.byContent[key] = fr
 	}
 	return fr
