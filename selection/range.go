@@ -5,20 +5,34 @@ import "sort"
 // Overlapping returns the chunks of series i that overlap mint to maxt (ms, both
 // included). The slice must not be changed.
 func (s *Selection) Overlapping(i int, mint, maxt int64) []Chunk {
+	var memory []Chunk
+	return s.OverlappingIn(&memory, i, mint, maxt)
+}
+
+// OverlappingIn is Overlapping for who asks for one series after another: the slice may be in
+// memory, which the next call writes to again.
+func (s *Selection) OverlappingIn(memory *[]Chunk, i int, mint, maxt int64) []Chunk {
 	cs := overlapping(s.inTable(i), mint, maxt)
 	if s.behind == nil {
 		return cs
 	}
-	return concat(cs, overlapping(s.behind.of(i), mint, maxt))
+	newest := overlapping(s.behind.of(i), mint, maxt)
+	if len(cs) == 0 || len(newest) == 0 {
+		return concat(cs, newest)
+	}
+	*memory = append(append((*memory)[:0], cs...), newest...)
+	return *memory
 }
 
+// overlapping returns those of a series' chunks. Mostly these are all, or all but a few.
 func overlapping(cs []Chunk, mint, maxt int64) []Chunk {
-	lo := sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint })
-	hi := lo
-	for hi < len(cs) && cs[hi].MinT <= maxt {
-		hi++
+	if len(cs) > 0 && cs[0].MaxT < mint {
+		cs = cs[sort.Search(len(cs), func(k int) bool { return cs[k].MaxT >= mint }):]
 	}
-	return cs[lo:hi]
+	if n := len(cs); n > 0 && cs[n-1].MinT > maxt {
+		cs = cs[:sort.Search(n, func(k int) bool { return cs[k].MinT > maxt })]
+	}
+	return cs
 }
 
 // countedSeries is of how many series SamplesAbout adds up the chunks.

@@ -80,6 +80,9 @@ func accumulatorBytes(op *plan.AggregateFunc, groups, steps int) int64 {
 	return int64(groups)*int64(steps)*cell + int64(groups)*operator.RowBytes(0)
 }
 
+// fewValues is how many values are as soon added one by one.
+const fewValues = 4
+
 // add adds the steps of words [w0, w1) of one series to its group.
 func (a *accumulator) add(group int, r dense.Row, w0, w1 int) {
 	cells, base := a.of(group)
@@ -93,16 +96,21 @@ func (a *accumulator) add(group int, r dense.Row, w0, w1 int) {
 		}
 		p, old := r.Present[w], seen[w]
 		seen[w] |= p
-		lo := w << 6
 		for p != 0 {
 			b := bits.TrailingZeros64(p)
-			p &= p - 1
-			k := lo + b
-			if old>>b&1 == 0 {
+			n, k := bits.TrailingZeros64(^((p & old) >> b)), w<<6+b // so many that are not the first
+			switch {
+			case n == 0:
 				cells.first(base+k, r.Values[k])
-			} else {
-				cells.next(base+k, r.Values[k])
+				n = 1
+			case n < fewValues:
+				for i := range n {
+					cells.next(base+k+i, r.Values[k+i])
+				}
+			default:
+				cells.full(base, k, k+n, r.Values)
 			}
+			p &^= (1<<n - 1) << b
 		}
 	}
 }

@@ -13,6 +13,7 @@ type Reader struct {
 	buf    decode.Buffer
 	joined []float64     // values of a column and those after it
 	starts decode.Starts // of a column and the samples behind it
+	chunks []selection.Chunk
 	needed []selection.Chunk
 	Stats  decode.Stats
 }
@@ -41,7 +42,7 @@ func (s *Reader) Reset(wantStarts bool) { s.Stats, s.buf.WantStarts = decode.Sta
 // them.
 func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	h, sel := q.Set, q.Sel
-	cs := sel.Overlapping(i, q.Mint, q.Maxt)
+	cs := sel.OverlappingIn(&s.chunks, i, q.Mint, q.Maxt)
 	if len(cs) == 0 {
 		return Samples{}, nil
 	}
