@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -41,21 +42,21 @@ func Quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, in []plan.Row,
 	present := make([]uint64, len(g.Labels)*words)
 	at := starts(in)
 
-	scratch := make([][64][]float64, q.Workers)
+	scratch := make([]lists, q.Workers)
 	parallel.While(q.WorkersFor(len(in)*steps), words, func(worker, w int) bool {
 		if q.Context.Err() != nil {
 			return false
 		}
 		lists := &scratch[worker]
 		for k, rows := range members {
+			lists.reset(len(rows))
 			for _, i := range rows {
-				gather(&in[i], at[i], int32(w*64), lists)
+				lists.gather(&in[i], at[i], int32(w*64))
 			}
-			for b := range lists {
-				if len(lists[b]) > 0 {
-					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), lists[b])
+			for b := range lists.end {
+				if list := lists.of(b); len(list) > 0 {
+					vals[k*steps+w*64+b] = exact.Quantile(p.at(w*64+b), list)
 					present[k*words+w] |= 1 << b
-					lists[b] = lists[b][:0]
 				}
 			}
 		}
@@ -145,16 +146,36 @@ func starts(in []plan.Row) [][]int32 {
 	return at
 }
 
-// gather appends the values of a row at the 64 steps from first on to a list
-// for each of them.
-func gather(in *plan.Row, at []int32, first int32, lists *[64][]float64) {
-	end := first + 64
+// lists are the values of a group at each of 64 steps.
+type lists struct {
+	values []float64
+	room   int     // of a list
+	end    [64]int // where in values each ends
+}
+
+// reset makes the lists empty, with room for so many values each. They are not a power of two apart,
+// so that the ends of all are in a core's cache at once.
+func (l *lists) reset(most int) {
+	l.room = (most+7)&^7 + 8
+	l.values = slices.Grow(l.values[:0], 64*l.room)[:64*l.room]
+	for b := range l.end {
+		l.end[b] = b * l.room
+	}
+}
+
+// of is the list of step b.
+func (l *lists) of(b int) []float64 { return l.values[b*l.room : l.end[b]] }
+
+// gather appends the values of a row at the 64 steps from first on.
+func (l *lists) gather(in *plan.Row, at []int32, first int32) {
 	k := sort.Search(len(in.Runs), func(k int) bool { return in.Runs[k].First+in.Runs[k].Len > first })
-	for ; k < len(in.Runs) && in.Runs[k].First < end; k++ {
+	for ; k < len(in.Runs) && in.Runs[k].First < first+64; k++ {
 		run := in.Runs[k]
-		for step := max(run.First, first); step < min(run.First+run.Len, end); step++ {
-			b := step - first
-			lists[b] = append(lists[b], in.Values[at[k]+step-run.First])
+		from, to := max(run.First, first), min(run.First+run.Len, first+64)
+		end := l.end[from-first : to-first]
+		for i, v := range in.Values[at[k]+from-run.First:][:len(end)] {
+			l.values[end[i]] = v
+			end[i]++
 		}
 	}
 }
