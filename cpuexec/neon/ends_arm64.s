@@ -41,6 +41,25 @@
 	CMGE4S(1, 28, 1); \
 	STOP(1)
 
+// PACKED makes V4 and V5 the packed samples at the next indices at R2, and V2 and V3 those before the
+// ones at R3.
+#define PACKED \
+	UNITS(R2, 1, 4, 6); \
+	UNITS(R2, 1, 5, 7); \
+	UNITS(R3, 8, 2, 6); \
+	UNITS(R3, 8, 3, 7); \
+	UNPACK(2); \
+	UNPACK(3); \
+	UNPACK(4); \
+	UNPACK(5)
+
+// PLAIN does so for values.
+#define PLAIN \
+	FLOATS(R2, 1, 4, 6); \
+	FLOATS(R2, 1, 5, 7); \
+	FLOATS(R3, 8, 2, 6); \
+	FLOATS(R3, 8, 3, 7)
+
 // INCREASES stores what V2 and V3, V4 and V5, the last samples and the first, come to. V29 is tiny.
 #define INCREASES \
 	FSUB2D(4, 2, 2); \
@@ -78,14 +97,7 @@ TEXT ·PackedIncreases(SB), NOSPLIT, $0-88
 
 loop:
 	TWO
-	UNITS(R2, 1, 4, 6)
-	UNITS(R2, 1, 5, 7)
-	UNITS(R3, 8, 2, 6)
-	UNITS(R3, 8, 3, 7)
-	UNPACK(2)
-	UNPACK(3)
-	UNPACK(4)
-	UNPACK(5)
+	PACKED
 	INCREASES
 	ADD $4, R7
 	CMP R6, R7
@@ -113,10 +125,7 @@ TEXT ·FloatIncreases(SB), NOSPLIT, $0-72
 
 loop:
 	TWO
-	FLOATS(R2, 1, 4, 6)
-	FLOATS(R2, 1, 5, 7)
-	FLOATS(R3, 8, 2, 6)
-	FLOATS(R3, 8, 3, 7)
+	PLAIN
 	INCREASES
 	ADD $4, R7
 	CMP R6, R7
@@ -151,14 +160,7 @@ TEXT ·PackedDeltas(SB), NOSPLIT, $0-72
 
 loop:
 	TWO
-	UNITS(R2, 1, 4, 6)
-	UNITS(R2, 1, 5, 7)
-	UNITS(R3, 8, 2, 6)
-	UNITS(R3, 8, 3, 7)
-	UNPACK(2)
-	UNPACK(3)
-	UNPACK(4)
-	UNPACK(5)
+	PACKED
 	DELTAS
 	ADD $4, R7
 	CMP R6, R7
@@ -183,10 +185,7 @@ TEXT ·FloatDeltas(SB), NOSPLIT, $0-56
 
 loop:
 	TWO
-	FLOATS(R2, 1, 4, 6)
-	FLOATS(R2, 1, 5, 7)
-	FLOATS(R3, 8, 2, 6)
-	FLOATS(R3, 8, 3, 7)
+	PLAIN
 	DELTAS
 	ADD $4, R7
 	CMP R6, R7
@@ -238,14 +237,7 @@ TEXT ·PackedPairs(SB), NOSPLIT, $0-64
 	MOVD ZR, R7
 
 loop:
-	UNITS(R2, 1, 4, 6)
-	UNITS(R2, 1, 5, 7)
-	UNITS(R3, 8, 2, 6)
-	UNITS(R3, 8, 3, 7)
-	UNPACK(2)
-	UNPACK(3)
-	UNPACK(4)
-	UNPACK(5)
+	PACKED
 	FCMGT2D(2, 4, 0)
 	FCMGT2D(3, 5, 1)
 	VORR V0.B16, V1.B16, V0.B16

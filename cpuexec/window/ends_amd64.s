@@ -42,6 +42,40 @@
 	VMOVQ AX, X13; \
 	VPBROADCASTQ X13, Y13
 
+// TWO goes to done if one of the next four windows has less than two samples: X12 are ones.
+#define TWO \
+	VMOVDQU (R8)(AX*4), X0; \
+	VMOVDQU (R9)(AX*4), X1; \
+	VPSUBD X0, X1, X2; \
+	VPCMPGTD X12, X2, X2; \
+	VMOVMSKPS X2, R11; \
+	CMPL R11, $15; \
+	JNE done
+
+// VALUES makes Y4 the packed samples at the indices at idx, and Y5 those before the ones at R9.
+#define VALUES(idx) \
+	UNITS(idx, SI, X4); \
+	UNITS(R9, DX, X5); \
+	UNPACK(X4, Y4); \
+	UNPACK(X5, Y5)
+
+// INCREASES stores what Y5, the last samples, and Y4, the first, come to. Y11 is tiny.
+#define INCREASES \
+	VSUBPD Y4, Y5, Y5; \
+	VMULPD (R15)(AX*8), Y5, Y6; \
+	VADDPD Y11, Y6, Y6; \
+	VCMPPD $2, Y6, Y4, Y6; \
+	VPTEST Y6, Y6; \
+	JNZ done; \
+	VMULPD (R10)(AX*8), Y5, Y5; \
+	VMOVUPD Y5, (DI)(AX*8)
+
+// DELTAS stores the differences between Y5 and Y4, times factors.
+#define DELTAS \
+	VSUBPD Y4, Y5, Y5; \
+	VMULPD (R10)(AX*8), Y5, Y5; \
+	VMOVUPD Y5, (DI)(AX*8)
+
 // func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
 TEXT ·packedIncreasesVector(SB), NOSPLIT, $0-88
 	PACKING(base+56(FP), unit+64(FP))
@@ -59,25 +93,9 @@ TEXT ·packedIncreasesVector(SB), NOSPLIT, $0-88
 	VPSRLD $31, X12, X12
 
 loop:
-	VMOVDQU (R8)(AX*4), X0
-	VMOVDQU (R9)(AX*4), X1
-	VPSUBD X0, X1, X2
-	VPCMPGTD X12, X2, X2
-	VMOVMSKPS X2, R11
-	CMPL R11, $15
-	JNE done
-	UNITS(R8, SI, X4)
-	UNITS(R9, DX, X5)
-	UNPACK(X4, Y4)
-	UNPACK(X5, Y5)
-	VSUBPD Y4, Y5, Y5
-	VMULPD (R15)(AX*8), Y5, Y6
-	VADDPD Y11, Y6, Y6
-	VCMPPD $2, Y6, Y4, Y6
-	VPTEST Y6, Y6
-	JNZ done
-	VMULPD (R10)(AX*8), Y5, Y5
-	VMOVUPD Y5, (DI)(AX*8)
+	TWO
+	VALUES(R8)
+	INCREASES
 	ADDQ $4, AX
 	CMPQ AX, CX
 	JL loop
@@ -103,23 +121,10 @@ TEXT ·floatIncreasesVector(SB), NOSPLIT, $0-72
 	VPSRLD $31, X12, X12
 
 loop:
-	VMOVDQU (R8)(AX*4), X0
-	VMOVDQU (R9)(AX*4), X1
-	VPSUBD X0, X1, X2
-	VPCMPGTD X12, X2, X2
-	VMOVMSKPS X2, R11
-	CMPL R11, $15
-	JNE done
+	TWO
 	FLOATS(R8, SI, X4, Y4)
 	FLOATS(R9, DX, X5, Y5)
-	VSUBPD Y4, Y5, Y5
-	VMULPD (R15)(AX*8), Y5, Y6
-	VADDPD Y11, Y6, Y6
-	VCMPPD $2, Y6, Y4, Y6
-	VPTEST Y6, Y6
-	JNZ done
-	VMULPD (R10)(AX*8), Y5, Y5
-	VMOVUPD Y5, (DI)(AX*8)
+	INCREASES
 	ADDQ $4, AX
 	CMPQ AX, CX
 	JL loop
@@ -171,10 +176,7 @@ TEXT ·packedPairsVector(SB), NOSPLIT, $0-64
 	XORQ AX, AX
 
 loop:
-	UNITS(R9, SI, X4)
-	UNITS(R9, DX, X5)
-	UNPACK(X4, Y4)
-	UNPACK(X5, Y5)
+	VALUES(R9)
 	VCMPPD $1, Y4, Y5, Y6
 	VPTEST Y6, Y6
 	JNZ done
@@ -264,20 +266,9 @@ TEXT ·packedDeltasVector(SB), NOSPLIT, $0-72
 	VPSRLD $31, X12, X12
 
 loop:
-	VMOVDQU (R8)(AX*4), X0
-	VMOVDQU (R9)(AX*4), X1
-	VPSUBD X0, X1, X2
-	VPCMPGTD X12, X2, X2
-	VMOVMSKPS X2, R11
-	CMPL R11, $15
-	JNE done
-	UNITS(R8, SI, X4)
-	UNITS(R9, DX, X5)
-	UNPACK(X4, Y4)
-	UNPACK(X5, Y5)
-	VSUBPD Y4, Y5, Y5
-	VMULPD (R10)(AX*8), Y5, Y5
-	VMOVUPD Y5, (DI)(AX*8)
+	TWO
+	VALUES(R8)
+	DELTAS
 	ADDQ $4, AX
 	CMPQ AX, CX
 	JL loop
@@ -301,18 +292,10 @@ TEXT ·floatDeltasVector(SB), NOSPLIT, $0-56
 	VPSRLD $31, X12, X12
 
 loop:
-	VMOVDQU (R8)(AX*4), X0
-	VMOVDQU (R9)(AX*4), X1
-	VPSUBD X0, X1, X2
-	VPCMPGTD X12, X2, X2
-	VMOVMSKPS X2, R11
-	CMPL R11, $15
-	JNE done
+	TWO
 	FLOATS(R8, SI, X4, Y4)
 	FLOATS(R9, DX, X5, Y5)
-	VSUBPD Y4, Y5, Y5
-	VMULPD (R10)(AX*8), Y5, Y5
-	VMOVUPD Y5, (DI)(AX*8)
+	DELTAS
 	ADDQ $4, AX
 	CMPQ AX, CX
 	JL loop
