@@ -67,11 +67,13 @@ func (w *writer) put(c code) {
 }
 
 // flush writes all whole bytes.
-func (w *writer) flush() {
-	binary.LittleEndian.PutUint64(w.out[w.n:], w.acc)
-	w.n += int(w.have >> 3)
-	w.acc >>= w.have & 56
-	w.have &= 7
+func (w *writer) flush() { w.n, w.acc, w.have = drain(w.out, w.n, w.acc, w.have) }
+
+// drain writes the whole bytes of acc, which has so many bits, to out[n:], and returns where they
+// end and what is left of acc.
+func drain(out []byte, n int, acc uint64, have uint) (int, uint64, uint) {
+	binary.LittleEndian.PutUint64(out[n:], acc)
+	return n + int(have>>3), acc >> (have & 56), have & 7
 }
 
 // count counts the symbols of eight matches in 32. Since it does not see all, each symbol counts
@@ -156,10 +158,7 @@ func (w *writer) body(text []byte, matches []match) {
 					acc, have = add(acc, have, w.literal[c])
 				}
 			}
-			binary.LittleEndian.PutUint64(out[n:], acc)
-			n += int(have >> 3)
-			acc >>= have & 56
-			have &= 7
+			n, acc, have = drain(out, n, acc, have)
 		}
 		if at+4 <= len(text) {
 			// Up to three literals are left. A branch for how many would be mispredicted: a pair
@@ -179,10 +178,7 @@ func (w *writer) body(text []byte, matches []match) {
 			acc, have = add(acc, have, w.literal[text[at]])
 		}
 		if m.length > 0 {
-			binary.LittleEndian.PutUint64(out[n:], acc)
-			n += int(have >> 3)
-			acc >>= have & 56
-			have &= 7
+			n, acc, have = drain(out, n, acc, have)
 			acc, have = add(acc, have, w.length[m.length])
 			s := distanceSymbol(m.distance)
 			acc, have = add(acc, have, w.distance[s])
@@ -192,10 +188,7 @@ func (w *writer) body(text []byte, matches []match) {
 			}
 			at += int(m.length)
 		}
-		binary.LittleEndian.PutUint64(out[n:], acc)
-		n += int(have >> 3)
-		acc >>= have & 56
-		have &= 7
+		n, acc, have = drain(out, n, acc, have)
 	}
 	w.n, w.acc, w.have = n, acc, have
 }
