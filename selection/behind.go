@@ -29,15 +29,16 @@ func (s *Selection) inTable(i int) []Chunk {
 func (b *behind) of(i int) []Chunk { return b.chunks[b.first[i]:b.first[i+1]] }
 
 // concat returns the chunks of a and b, one of them itself if there are none in the
-// other.
-func concat(a, b []Chunk) []Chunk {
+// other, and otherwise in memory.
+func concat(memory *[]Chunk, a, b []Chunk) []Chunk {
 	switch {
 	case len(a) == 0:
 		return b
 	case len(b) == 0:
 		return a
 	}
-	return slices.Concat(a, b)
+	*memory = append(append(slices.Grow((*memory)[:0], len(a)+len(b)), a...), b...)
+	return *memory
 }
 
 // flat returns s with all chunks in the table.

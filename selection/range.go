@@ -5,8 +5,7 @@ import "sort"
 // Overlapping returns the chunks of series i that overlap mint to maxt (ms, both
 // included). The slice must not be changed.
 func (s *Selection) Overlapping(i int, mint, maxt int64) []Chunk {
-	var memory []Chunk
-	return s.OverlappingIn(&memory, i, mint, maxt)
+	return s.OverlappingIn(new([]Chunk), i, mint, maxt)
 }
 
 // OverlappingIn is Overlapping for who asks for one series after another: the slice may be in
@@ -16,12 +15,7 @@ func (s *Selection) OverlappingIn(memory *[]Chunk, i int, mint, maxt int64) []Ch
 	if s.behind == nil {
 		return cs
 	}
-	newest := overlapping(s.behind.of(i), mint, maxt)
-	if len(cs) == 0 || len(newest) == 0 {
-		return concat(cs, newest)
-	}
-	*memory = append(append((*memory)[:0], cs...), newest...)
-	return *memory
+	return concat(memory, cs, overlapping(s.behind.of(i), mint, maxt))
 }
 
 // overlapping returns those of a series' chunks. Mostly these are all, or all but a few.

@@ -84,7 +84,7 @@ func (s *Selection) Chunks(i int) []Chunk {
 	if s.behind == nil {
 		return s.chunks[s.first[i]:s.first[i+1]]
 	}
-	return concat(s.inTable(i), s.behind.of(i))
+	return concat(new([]Chunk), s.inTable(i), s.behind.of(i))
 }
 
 // ends returns the first and the last chunk of series i.

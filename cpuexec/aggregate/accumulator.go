@@ -2,8 +2,6 @@ package aggregate
 
 import (
 	"math/bits"
-	"sync"
-	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
@@ -32,8 +30,8 @@ type accumulator struct {
 
 // slab is the cells of some groups.
 type slab struct {
-	cells atomic.Pointer[cells]
-	mu    sync.Mutex // of who makes them
+	made  spin.Once
+	cells *cells
 }
 
 // slabCells is the number of cells above which a slab has one group alone: few, so that workers that
@@ -50,19 +48,12 @@ func newAccumulator(op *plan.AggregateFunc, groups, steps int) *accumulator {
 // reserve makes room for a group. It must be called before add.
 func (a *accumulator) reserve(group int) {
 	s := &a.slabs[group/a.each]
-	if s.cells.Load() != nil {
-		return
-	}
-	spin.Lock(&s.mu)
-	defer s.mu.Unlock()
-	if s.cells.Load() == nil {
-		s.cells.Store(newCells(a.op, a.each*a.steps))
-	}
+	s.made.Do(func() { s.cells = newCells(a.op, a.each*a.steps) })
 }
 
 // of returns the cells of a group and the index of the first of them.
 func (a *accumulator) of(group int) (c *cells, base int) {
-	return a.slabs[group/a.each].cells.Load(), group % a.each * a.steps
+	return a.slabs[group/a.each].cells, group % a.each * a.steps
 }
 
 // accumulatorBytes is the memory of an accumulator and of the rows made of it.

@@ -31,8 +31,8 @@ func FloatDeltas(out, vs *float64, lo, hi *int32, factors *float64, n int) int
 //go:noescape
 func PackedLast(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
 
-// PackedPairs fills out with the differences between packed samples hi[k]-2 and hi[k]-1, of which
-// there must be two, divided by seconds[k], as long as none is negative.
+// PackedPairs fills out with the differences between packed samples hi[k]-2 and hi[k]-1, divided by
+// seconds[k], as long as none is negative. Each hi[k] must be 2 or more.
 //
 //go:noescape
 func PackedPairs(out *float64, units *uint32, hi *int32, seconds *float64, n int, base, unit float64) int

@@ -18,9 +18,7 @@ func (e *extrapolation) makeEach(f *frame, seconds float64) {
 	lead, trail := f.lead[f.from:f.to], f.trail[f.from:f.to]
 	for k := shapes(factors, nears, lo, hi, lead, trail, f.span.Width, seconds); k < len(lo); k++ {
 		if n := int(hi[k] - lo[k]); n >= 2 {
-			lead, trail := int64(lead[k]), int64(trail[k])
-			sh := newShape(n, lead, trail, f.span.Width-lead-trail, seconds)
-			factors[k], nears[k] = sh.factor, sh.near()
+			factors[k], nears[k] = e.alone(n, int64(lead[k]), int64(trail[k]))
 		}
 	}
 }
@@ -50,12 +48,17 @@ func (e *extrapolation) makeFar(f *frame, nears, factors []float64) {
 		k += extrapolations(factors[k:], nears[k:], lo[k:], hi[k:], width, e.each)
 		for stop := min(k+exact.Lanes, len(lo)); k < stop; k++ {
 			if n := int(hi[k] - lo[k]); n >= 2 {
-				lead, trail := int64(nears[k]), -int64(factors[k])
-				sh := newShape(n, lead, trail, width-lead-trail, e.each)
-				factors[k], nears[k] = sh.factor, sh.near()
+				factors[k], nears[k] = e.alone(n, int64(nears[k]), -int64(factors[k]))
 			}
 		}
 	}
+}
+
+// alone is what makeEach makes of one window of n samples: the first comes lead ms after the
+// window's start, the last trail ms before its end.
+func (e *extrapolation) alone(n int, lead, trail int64) (factor, near float64) {
+	sh := newShape(n, lead, trail, e.of.span.Width-lead-trail, e.each)
+	return sh.factor, sh.near()
 }
 
 // makeLast makes e for the last two samples of each window.

@@ -73,6 +73,9 @@ func (w *Window) copied() []float64 {
 	return w.scratch
 }
 
+// table has the definitions as Go makes them, by file and line. Kernels' numbers of them go by that,
+// so no definition may need a variable of this package that is made as the program starts: Go would
+// make those first that need none.
 var table definitions.Table[plan.WindowFunc, Function]
 
 // define adds a function of range vectors to the table.

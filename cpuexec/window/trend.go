@@ -106,9 +106,9 @@ func makeTrends(out []trend, ts []int64, b *bounds, width int64, l *line) {
 	}
 }
 
-// squaresSince is the sum of the squares of times, of which there are so many samples, since from,
-// where times and the squares, of which the high bits come first, add up to these since 0. It must
-// be less than 1e6<<64, and is divided by 1e6.
+// squaresSince is the sum of the squares of the times of so many samples since from, divided by 1e6.
+// Since 0 the times add up to times, and their squares to high and low. It must be less than
+// 1e6<<64 before it is divided.
 func squaresSince(high, low uint64, from, times, samples int64) uint64 {
 	h, l := bits.Mul64(uint64(2*from), uint64(times))
 	low, borrow := bits.Sub64(low, l, 0)

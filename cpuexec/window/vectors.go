@@ -60,8 +60,8 @@ func packedLast(out []float64, p *column.Packed, hi []int32) int {
 }
 
 // packedPairs fills out with the differences between packed samples hi[k]-2 and
-// hi[k]-1, of which there must be two, divided by seconds[k], four at a time, as long
-// as none is negative. It returns how many it has filled in.
+// hi[k]-1, divided by seconds[k], four at a time, as long as none is negative. Each
+// hi[k] must be 2 or more. It returns how many it has filled in.
 func packedPairs(out []float64, p *column.Packed, hi []int32, seconds []float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !hasVectors() {

@@ -2,8 +2,7 @@ package window
 
 import "golang.org/x/sys/cpu"
 
-// hasVectors says whether what works on several steps an instruction can be called. It is no
-// variable: definitions would depend on it, and with it made first no longer be in their order.
+// hasVectors says whether what works on several steps an instruction can be called.
 func hasVectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
 // These do so for n steps, a positive multiple of 4.

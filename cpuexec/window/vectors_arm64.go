@@ -6,8 +6,7 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/neon"
 )
 
-// hasVectors says whether what works on several steps an instruction can be called. It is no
-// variable: definitions would depend on it, and with it made first no longer be in their order.
+// hasVectors says whether what works on several steps an instruction can be called.
 func hasVectors() bool { return cpu.ARM64.HasASIMD }
 
 func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int {

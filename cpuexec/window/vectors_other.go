@@ -4,8 +4,7 @@ package window
 
 import "github.com/promwarp/promwarp/cpuexec/column"
 
-// hasVectors says whether what works on several values an instruction can be called. It is no
-// variable: definitions would depend on it, and with it made first no longer be in their order.
+// hasVectors says whether what works on several values an instruction can be called.
 func hasVectors() bool { return false }
 
 // These fill in as many steps as they can at once: none.

@@ -25,8 +25,8 @@ const (
 // several is whether others can run meanwhile.
 var several = runtime.NumCPU() > 1
 
-// Until looks whether something is so until it is, and reports false if it was not for long.
-func Until(so func() bool) bool {
+// until looks whether something is so until it is, and reports false if it was not for long.
+func until(so func() bool) bool {
 	for range looks {
 		if so() {
 			return true
@@ -41,7 +41,7 @@ func Until(so func() bool) bool {
 
 // Lock locks mu, which is held for microseconds at most.
 func Lock(mu *sync.Mutex) {
-	if !Until(mu.TryLock) {
+	if !until(mu.TryLock) {
 		mu.Lock()
 	}
 }
