@@ -29,8 +29,7 @@ type turns struct {
 	all   []dense.Counts // of each series
 	parts int            // of the steps of a group
 	turn  []turn         // parts a group
-	free  chan int32
-	stop  chan struct{} // closed once a worker has given up
+	free  *freeRows
 	once  sync.Once
 }
 
@@ -65,7 +64,7 @@ func newTurns(a GroupSink, of []int32, first, workers int, b *Batch, all []dense
 	n, rows := len(of), len(b.Counts)
 	t := &turns{
 		sink: a, b: b, first: first, of: of, next: make([]int32, n), rows: make([]atomic.Int32, n), left: make([]atomic.Int32, rows), all: all,
-		parts: stepParts(workers, b.Words, slices.Max(sizes), n), free: make(chan int32, rows), stop: make(chan struct{}),
+		parts: stepParts(workers, b.Words, slices.Max(sizes), n), free: newFreeRows(workers, rows, workers),
 	}
 	t.turn = make([]turn, len(sizes)*t.parts)
 	for k := range t.turn {
@@ -78,29 +77,11 @@ func newTurns(a GroupSink, of []int32, first, workers int, b *Batch, all []dense
 			group[k].series.Store(int32(i))
 		}
 	}
-	for row := workers; row < rows; row++ {
-		t.free <- int32(row)
-	}
 	return t
 }
 
 // giveUp lets nobody wait any more.
-func (t *turns) giveUp() { t.once.Do(func() { close(t.stop) }) }
-
-// row returns a free row, or -1 once a worker has given up.
-func (t *turns) row() int32 {
-	select {
-	case row := <-t.free:
-		return row
-	default:
-	}
-	select {
-	case row := <-t.free:
-		return row
-	case <-t.stop:
-		return -1
-	}
-}
+func (t *turns) giveUp() { t.once.Do(func() { close(t.free.stop) }) }
 
 // filled has series i added, which is in a row, now or when its turn has come. Each worker begins
 // with another part. It reports whether the row is still the caller's.
@@ -133,7 +114,7 @@ func (t *turns) add(part, i int) (own bool) {
 			case int(at) == i:
 				own = true
 			default:
-				t.free <- r
+				t.free.put(r)
 			}
 		}
 		g.taken.Store(false)
@@ -169,7 +150,7 @@ func (l *Loop) inTurn(a GroupSink, of []int32, b *Batch, workers int) error {
 				return false
 			}
 			if !t.filled(k, i, rows[k]) { // who has no series waits, and nobody waits for whom
-				rows[k] = t.row()
+				rows[k] = t.free.take(k)
 			}
 			done = rows[k] >= 0
 			return done

@@ -5,7 +5,7 @@
 // a lock is held for less than that, it is cheaper to look again and again, for as long as it would
 // have taken to be woken, before that is left to the mutex.
 //
-// Start with Lock and Once.
+// Start with Lock, Once and Until.
 package spin
 
 import (
@@ -25,8 +25,8 @@ const (
 // several is whether others can run meanwhile.
 var several = runtime.NumCPU() > 1
 
-// until looks whether something is so until it is, and reports false if it was not for long.
-func until(so func() bool) bool {
+// Until looks whether something is so until it is, and reports false if it was not for long.
+func Until(so func() bool) bool {
 	for range looks {
 		if so() {
 			return true
@@ -41,7 +41,7 @@ func until(so func() bool) bool {
 
 // Lock locks mu, which is held for microseconds at most.
 func Lock(mu *sync.Mutex) {
-	if !until(mu.TryLock) {
+	if !Until(mu.TryLock) {
 		mu.Lock()
 	}
 }

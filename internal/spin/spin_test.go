@@ -70,9 +70,9 @@ func TestOncePanics(t *testing.T) {
 // TestUntil: until looks often, but not for ever.
 func TestUntil(t *testing.T) {
 	n := 0
-	require.True(t, until(func() bool { n++; return n == 2 || !several }))
+	require.True(t, Until(func() bool { n++; return n == 2 || !several }))
 	n = 0
-	require.False(t, until(func() bool { n++; return false }))
+	require.False(t, Until(func() bool { n++; return false }))
 	require.LessOrEqual(t, n, looks)
 	require.Positive(t, n)
 }
