@@ -11,18 +11,18 @@
 package aggregate
 
 import (
-	"context"
 	"math/bits"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
+	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // Adder is the sink of an aggregation that adds value to value: sum, avg, min, max, count,
 // group, stddev and stdvar.
 type Adder struct {
-	ctx      context.Context
+	query    *operator.Query
 	node     *plan.Aggregate
 	Groups   operator.Groups
 	state    *accumulator
@@ -35,7 +35,7 @@ type Adder struct {
 // NewAdder makes the sink of node. With ordered, it notes at each step which series of a
 // group was the first with a value.
 func NewAdder(node *plan.Aggregate, q *operator.Query, in *operator.Series, ordered bool) *Adder {
-	a := &Adder{ctx: q.Context, node: node, steps: q.Grid.Steps, Groups: in.GroupsOf(node)}
+	a := &Adder{query: q, node: node, steps: q.Grid.Steps, Groups: in.GroupsOf(node)}
 	a.first = newFirst(len(a.Groups.Labels))
 	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)
@@ -110,12 +110,14 @@ func (a *Adder) Order() []int { return byFirst(a.first) }
 func (a *Adder) Rows() []plan.Row {
 	order := a.Order()
 	out := make([]plan.Row, len(order))
-	for i, g := range order {
-		if a.ctx.Err() != nil {
-			return nil
-		}
+	parallel.While(a.query.WorkersFor(len(order)*a.steps), len(order), func(_, i int) bool {
+		g := order[i]
 		vals, rs := a.state.group(g)
 		out[i] = plan.Row{Labels: a.Groups.Labels[g], Values: vals, Runs: rs}
+		return a.query.Context.Err() == nil
+	})
+	if a.query.Context.Err() != nil {
+		return nil
 	}
 	return out
 }
