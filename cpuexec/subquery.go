@@ -87,6 +87,9 @@ func (o *subquery) onCores() error {
 		return column.NewSamples(s.times, o.in[i].Values), nil
 	})
 	for _, s := range o.scratch {
+		if !s.Steps.Counted {
+			continue
+		}
 		for k, n := range s.Steps.All {
 			r.Matrix.SamplesAtStep[k] += n
 		}

@@ -111,7 +111,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	frames.CountSamples(e.scratch[0].Steps)
+	frames.CountSamples(&e.scratch[0].Steps)
 	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
 	e.warnOverlaps()
 	for _, s := range e.scratch {
@@ -217,7 +217,9 @@ func (s *selected) onCores() (err error) {
 		return err
 	}
 	for _, k := range s.scratch {
-		r.countSteps(k.Steps.All, k.Steps.Fresh)
+		if k.Steps.Counted {
+			r.countSteps(k.Steps.All, k.Steps.Fresh)
+		}
 	}
 	return nil
 }

@@ -72,17 +72,11 @@ type series struct {
 func (s *Evaluator) Reset(steps int) {
 	s.noted, s.Overlaps = nil, 0
 	s.single.used.Store(0)
-	for _, c := range []*[]int64{&s.Steps.All, &s.Steps.Fresh} {
-		if cap(*c) < steps {
-			*c = make([]int64, steps)
-		}
-		*c = (*c)[:steps]
-		clear(*c)
-	}
+	s.Steps.reset(steps)
 }
 
 // CountSamples adds the samples of the series evaluated by themselves to those per step.
-func (s *Evaluator) CountSamples() { s.single.countSamples(s.Steps) }
+func (s *Evaluator) CountSamples() { s.single.countSamples(&s.Steps) }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
 // and says in c what limits and statistics need of them. Its error is that of Prometheus's
@@ -95,7 +89,7 @@ func (s *Evaluator) Evaluate(frames *Frames, fn *Call, in column.Samples, out de
 	if fn.Func.Reads == Ends {
 		in.Prefetch(frames.span.Grid.Steps)
 	}
-	fr := frames.over(in.Times, &s.single, s.Steps)
+	fr := frames.over(in.Times, &s.single, &s.Steps)
 	s.series = series{call: fn, fr: fr, in: in, split: fr.from, out: out}
 	err := s.evaluate(c)
 	s.series = series{}

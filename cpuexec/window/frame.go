@@ -16,9 +16,11 @@ import (
 type frame struct {
 	times
 	span   Span
-	bounds              // of the windows
-	any    []uint64     // bitmap of the steps with a sample
-	counts dense.Counts // of a function with a value wherever there is a sample
+	bounds          // of the windows
+	any    []uint64 // bitmap of the steps with a sample
+	// How many samples windows have, if that changes seldom and many series share the frame.
+	changes []change
+	counts  dense.Counts // of a function with a value wherever there is a sample
 
 	// What Frames finds it by, before it is made and after.
 	place  column.Place // of the times that are a shared list's
@@ -32,7 +34,10 @@ type frame struct {
 	extraMade spin.Once
 	line      []trend // made when first needed
 	lineMade  spin.Once
-	used      atomic.Int64 // series evaluated over it and not yet counted
+
+	_    [64]byte     // to another cache line: each series changes what follows, and reads the above
+	used atomic.Int64 // series evaluated over it and not yet counted
+	_    [64]byte
 }
 
 // reset makes f the frame of s over its times.
@@ -43,31 +48,4 @@ func (f *frame) reset(s Span) {
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)
-}
-
-// countSamples adds the samples of the series evaluated over f to sc.
-func (f *frame) countSamples(sc StepCounts) {
-	used := f.used.Swap(0)
-	if used == 0 {
-		return
-	}
-	if f.span.instant { // one sample or none, which no other step counts
-		addWindows(sc.All, sc.Fresh, f.lo, f.hi, f.lo, used)
-		return
-	}
-	if len(f.hi) == 0 {
-		return
-	}
-	sc.All[0] += used * int64(f.hi[0]-f.lo[0])
-	sc.Fresh[0] += used * int64(f.hi[0]-f.lo[0])
-	addWindows(sc.All[1:], sc.Fresh[1:], f.lo[1:], f.hi[1:], f.hi, used)
-}
-
-// addWindows adds used times the samples of each window to all, and used times those behind
-// seen[k] to fresh.
-func addWindows(all, fresh []int64, lo, hi, seen []int32, used int64) {
-	for k := addSamples(all, fresh, lo, hi, seen, used); k < len(hi); k++ {
-		all[k] += used * int64(hi[k]-lo[k])
-		fresh[k] += used * int64(hi[k]-max(lo[k], seen[k]))
-	}
 }

@@ -48,7 +48,7 @@ func NewFrames(s Span) *Frames { return &Frames{span: s, byContent: map[timesKey
 // over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have; what is
 // in it is counted first.
-func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
+func (f *Frames) over(t column.Times, single *frame, sc *StepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
 		single.countSamples(sc)
@@ -59,6 +59,7 @@ func (f *Frames) over(t column.Times, single *frame, sc StepCounts) *frame {
 	fr.made.Do(func() {
 		fr.set(t, fr.own, true)
 		fr.reset(f.span)
+		fr.noteChanges()
 	})
 	return fr
 }
@@ -138,10 +139,11 @@ func (f *Frames) add() *frame {
 }
 
 // CountSamples adds the samples of all series evaluated to the statistics.
-func (f *Frames) CountSamples(sc StepCounts) {
+func (f *Frames) CountSamples(sc *StepCounts) {
 	for _, fr := range f.all {
 		fr.countSamples(sc)
 	}
+	sc.sum()
 }
 
 // Release gives back what the frames have borrowed, and them. None may be used any

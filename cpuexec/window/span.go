@@ -80,8 +80,3 @@ func after(ts []int64, from, stride int, t int64) (int, int) {
 	}
 	return i, i - from
 }
-
-// StepCounts add up samples per step over the series of one goroutine.
-type StepCounts struct {
-	All, Fresh []int64 // samples in the step's window; those no earlier step had
-}

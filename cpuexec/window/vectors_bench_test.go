@@ -47,7 +47,8 @@ func BenchmarkVectors(b *testing.B) {
 		{"last two", func() { s.lastPairs(counterLast) }},
 		{"newest", func() { s.newest() }},
 		{"windows counted", func() { fr.count(make([]uint64, len(bitmap))) }},
-		{"samples counted", func() { fr.used.Store(1); fr.countSamples(counts) }},
+		{"changes noted", func() { fr.from, fr.to = 0, steps; fr.noteChanges(); fr.changes = nil }},
+		{"samples counted", func() { fr.used.Store(1); fr.countSamples(&counts) }},
 		{"rate, late samples", func() {
 			frames, w, c := NewFrames(sp), &Evaluator{}, dense.Counts{}
 			w.Reset(steps)
