@@ -81,7 +81,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	ahead := 2 * workers
 	// A worker takes a ticket, then the next piece. Pieces are written in
 	// order and a ticket comes back with each, so piece i+ahead is not begun
-	// before piece i is written, and both can use the same channel.
+	// before piece i is taken to be written, and both can use the same channel.
 	tickets := make(chan struct{}, ahead)
 	done := make([]chan encoded, ahead)
 	for i := range done {
@@ -128,11 +128,17 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 			}
 		})
 	}
-	for i := range a.pieces() {
+	for i := 0; i < a.pieces(); {
 		e := <-done[i%ahead]
 		if e.panicked != nil {
 			e.buf.release()
 			panic(e.panicked)
+		}
+		i++
+		tickets <- struct{}{}
+		for i < a.pieces() && len(e.buf.b) < together && e.join(done[i%ahead]) {
+			i++
+			tickets <- struct{}{}
 		}
 		n, err := e.writeTo(w)
 		e.buf.release()
@@ -140,9 +146,31 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 		if err != nil {
 			return written, err
 		}
-		tickets <- struct{}{}
 	}
 	return written, nil
+}
+
+// together is how many bytes are written at once where so many are encoded: each write takes two
+// calls of the kernel, and small pieces take longer to be written than to be encoded.
+const together = 256 << 10
+
+// join appends the next piece to e, if there is one and it is as it is to be written.
+func (e *encoded) join(done chan encoded) bool {
+	if e.write != nil {
+		return false
+	}
+	select {
+	case next := <-done:
+		if next.panicked != nil || next.write != nil {
+			done <- next // to be taken by itself
+			return false
+		}
+		e.buf.b = append(e.buf.b, next.buf.b...)
+		next.buf.release()
+		return true
+	default:
+		return false
+	}
 }
 
 // encode encodes a piece, and packs it where there is a packer. A panic must reach the goroutine
