@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -76,9 +77,15 @@ func (w *Writer) claim(c slab.Chunk, n int) error {
 	if err := w.Claim(&c, n); err != nil {
 		return fmt.Errorf("series %s: %w", w.labels, err)
 	}
+	if n := len(w.Chunks); n == cap(w.Chunks) {
+		w.Chunks = slices.Grow(w.Chunks, max(n, fewChunks)) // append would grow a large table by a quarter
+	}
 	w.Chunks = append(w.Chunks, c)
 	return nil
 }
+
+// fewChunks is the least number of chunks that there is room for.
+const fewChunks = 16
 
 // samplesPerChunk is the most samples of a chunk made here, as many as a Prometheus
 // puts into the chunks that it makes of samples.
