@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -16,6 +17,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // prometheus is what Prometheus's encoder writes.
@@ -236,4 +239,26 @@ func TestMalformedHistogram(t *testing.T) {
 	ok, err := New(respond(kinds[0].matrix(1, 1)))
 	require.NoError(t, err)
 	require.False(t, ok.Histograms())
+}
+
+// TestSlotsOf: slots are those of the grid asked for, whichever was asked for before.
+func TestSlotsOf(t *testing.T) {
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				g := plan.Grid{Start: int64(i%3) * 1000, Interval: int64(1 + (i+worker)%2), Steps: i % 5}
+				slots := slotsOf(g)
+				if len(slots) != g.Steps {
+					t.Errorf("%d slots of %d steps", len(slots), g.Steps)
+				}
+				for k, s := range slots {
+					if s != slotFor(g.At(k)) {
+						t.Errorf("step %d of %v: %q", k, g, s)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

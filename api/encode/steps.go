@@ -2,6 +2,7 @@ package encode
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -18,12 +19,34 @@ type steps struct {
 func newSteps(m *plan.Matrix) *steps {
 	s := &steps{rows: m.Rows}
 	if len(m.Rows) > 0 {
-		s.slots = make([]slot, m.Grid.Steps)
-	}
-	for k := range s.slots {
-		s.slots[k] = slotFor(m.Grid.At(k))
+		s.slots = slotsOf(m.Grid)
 	}
 	return s
+}
+
+// lastGrid has the slots of the grid that was asked for last, if they are not many: the panels of a
+// dashboard have the same.
+var lastGrid atomic.Pointer[gridSlots]
+
+// gridSlots are the slots of a grid's steps, which nobody changes.
+type gridSlots struct {
+	grid  plan.Grid
+	slots []slot
+}
+
+// slotsOf returns the slots of a grid's steps, which are not to be changed.
+func slotsOf(g plan.Grid) []slot {
+	if l := lastGrid.Load(); l != nil && l.grid == g {
+		return l.slots
+	}
+	l := &gridSlots{g, make([]slot, g.Steps)}
+	for k := range l.slots {
+		l.slots[k] = slotFor(g.At(k))
+	}
+	if g.Steps <= maxGrid {
+		lastGrid.Store(l)
+	}
+	return l.slots
 }
 
 func (s *steps) labels(i int) labels.Labels     { return s.rows[i].Labels }
