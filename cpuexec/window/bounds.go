@@ -38,10 +38,19 @@ func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	}
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
-	for k := b.to; k < len(b.lo); k++ {
-		b.lo[k], b.hi[k] = int32(t.n), int32(t.n)
-	}
+	fill(b.lo[b.to:], int32(t.n))
+	fill(b.hi[b.to:], int32(t.n))
 	return b.count(any)
+}
+
+// fill makes all of list v.
+func fill(list []int32, v int32) {
+	if len(list) > 0 {
+		list[0] = v
+	}
+	for n := 1; n < len(list); n *= 2 {
+		copy(list[n:], list[:n])
+	}
 }
 
 // nearest finds the windows between from and to by what is nearest to their starts and ends. It

@@ -1,6 +1,9 @@
 package window
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // StepCounts add up samples per step over the series of one goroutine.
 type StepCounts struct {
@@ -26,7 +29,7 @@ func (c *StepCounts) reset(steps int) {
 		}
 		*of = (*of)[:steps]
 	}
-	c.Counted = false
+	c.Counted, c.more = false, c.more[:0]
 }
 
 // change says that from a step on windows have other numbers of samples than before it.
@@ -38,6 +41,10 @@ type change struct{ step, all, fresh int32 }
 // written, and this is done by many.
 func (f *frame) noteChanges() {
 	f.changes = f.changes[:0]
+	if f.span.instant { // one sample or none
+		f.noteSteps()
+		return
+	}
 	even := f.span.useful(f.runs).Even
 	regular := f.runs.Late == nil && len(even) > 0
 	last, next, now := int32(0), int32(0), change{} // next is how many samples come between steps
@@ -46,9 +53,7 @@ func (f *frame) noteChanges() {
 		all := hi - f.lo[k]
 		next = hi - last
 		fresh := min(all, next)
-		if last = hi; f.span.instant {
-			fresh = all
-		}
+		last = hi
 		if all != now.all || fresh != now.fresh {
 			now = change{int32(k), all, fresh}
 			f.changes = append(f.changes, now)
@@ -76,6 +81,24 @@ func (f *frame) noteChanges() {
 	}
 	if f.to < len(f.hi) {
 		f.changes = append(f.changes, change{step: int32(f.to)})
+	}
+}
+
+// noteSteps notes the same of the one sample of each step that has one.
+func (f *frame) noteSteps() {
+	had := uint64(0) // whether the step before has one
+	for w, now := range f.any {
+		for differ := now ^ (now<<1 | had); differ != 0; differ &= differ - 1 {
+			k := bits.TrailingZeros64(differ)
+			one := int32(now >> k & 1)
+			if step := w<<6 + k; step < len(f.hi) {
+				f.changes = append(f.changes, change{int32(step), one, one})
+			}
+		}
+		had = now >> 63
+	}
+	if len(f.changes) > len(f.hi)/8 {
+		f.changes = f.changes[:0]
 	}
 }
 

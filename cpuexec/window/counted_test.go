@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -70,4 +71,44 @@ func TestCountSamples(t *testing.T) {
 		}
 	}
 	require.Greater(t, changing, 100)
+}
+
+// TestCountSamplesAlone: series that share no frame are counted, one query after another, those
+// that fail included.
+func TestCountSamplesAlone(t *testing.T) {
+	w := &Evaluator{}
+	for i, instant := range []bool{true, false, true, true, false} {
+		g := plan.Grid{Start: 1_000_000, Interval: 60_000, Steps: 100}
+		sp := Span{Grid: g, Scan: &plan.Scan{}, Width: 300_000, instant: instant}
+		f, each := Of(Named("sum_over_time")), int64(20)
+		if instant {
+			f, each = Of(Last), 1
+		}
+		w.Reset(g.Steps)
+		frames := NewFrames(sp)
+		frames.misses = 1000 // so that no more are looked for
+		for target := range 3 {
+			var ts []int64
+			for at := int64(600_000 + 100*i + 10*target); at < 4_000_000; at += 15_000 {
+				ts = append(ts, at)
+			}
+			var c dense.Counts
+			in := column.NewSamples(ts, make([]float64, len(ts)))
+			require.NoError(t, w.Evaluate(frames, &Call{Func: f}, in, dense.New(g.Steps), &c))
+		}
+		require.Empty(t, frames.all)
+		if i == 2 {
+			continue // as where the query fails
+		}
+		w.CountSamples()
+		end := 0
+		for k, n := range w.Steps.All {
+			if g.At(k) <= 4_000_000 {
+				require.Equal(t, 3*each, n, "step %d", k)
+				end++
+			}
+		}
+		require.Equal(t, 51, end)
+		require.Zero(t, w.Steps.All[g.Steps-1])
+	}
 }

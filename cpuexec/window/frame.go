@@ -48,4 +48,5 @@ func (f *frame) reset(s Span) {
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)
+	f.changes = f.changes[:0]
 }

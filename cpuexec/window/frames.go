@@ -54,6 +54,9 @@ func (f *Frames) over(t column.Times, single *frame, sc *StepCounts) *frame {
 		single.countSamples(sc)
 		single.set(t, t.Own, false)
 		single.reset(f.span)
+		if f.span.instant { // else it takes longer than adding up
+			single.noteChanges()
+		}
 		return single
 	}
 	fr.made.Do(func() {
