@@ -145,11 +145,16 @@ func (b *bounds) mark(bitmap []uint64, samples int32) (points int) {
 	}
 	for k := b.from; k < b.to; {
 		w, end := k>>6, min(b.to, (k>>6+1)<<6)
-		word, bit := uint64(0), uint64(1)<<(k&63)
-		lo := b.lo[k:end]
-		for i, hi := range b.hi[k:end] {
-			word |= bit & -uint64(uint32(samples-1-hi+lo[i])>>31)
-			bit <<= 1
+		word, all := uint64(0), false
+		if end-k == 64 {
+			word, all = filled((*[64]int32)(b.lo[k:]), (*[64]int32)(b.hi[k:]), samples)
+		}
+		if !all {
+			bit, lo := uint64(1)<<(k&63), b.lo[k:end]
+			for i, hi := range b.hi[k:end] {
+				word |= bit & -uint64(uint32(samples-1-hi+lo[i])>>31)
+				bit <<= 1
+			}
 		}
 		bitmap[w] |= word
 		points += bits.OnesCount64(word)

@@ -37,3 +37,14 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 //
 //go:noescape
 func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
+
+// filled tells which of 64 windows have so many samples or more; ok is false where it cannot.
+func filled(lo, hi *[64]int32, samples int32) (word uint64, ok bool) {
+	if !hasVectors() {
+		return 0, false
+	}
+	return filledVector(&lo[0], &hi[0], samples), true
+}
+
+//go:noescape
+func filledVector(lo, hi *int32, samples int32) uint64

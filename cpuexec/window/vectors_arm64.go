@@ -44,3 +44,6 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64) {
 func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64) {
 	neon.AddSamples(all, fresh, lo, hi, seen, n, used)
 }
+
+// filled tells nothing.
+func filled(_, _ *[64]int32, _ int32) (word uint64, ok bool) { return 0, false }

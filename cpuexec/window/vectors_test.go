@@ -269,3 +269,26 @@ func TestAddSamples(t *testing.T) {
 		require.Equal(t, wantFresh, fresh)
 	})
 }
+
+// TestMark: the steps are marked whose windows have so many samples.
+func TestMark(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 500 {
+		steps := 1 + r.IntN(300)
+		b := bounds{lo: make([]int32, steps), hi: make([]int32, steps), from: r.IntN(steps + 1), least: math.MinInt32}
+		b.to = b.from + r.IntN(steps+1-b.from)
+		samples := int32(1 + r.IntN(3))
+		want, points := make([]uint64, (steps+63)/64), 0
+		for k := range steps {
+			b.lo[k] = int32(r.IntN(1000))
+			b.hi[k] = b.lo[k] + int32(r.IntN(5))
+			if k >= b.from && k < b.to && b.hi[k]-b.lo[k] >= samples {
+				want[k>>6] |= 1 << (k & 63)
+				points++
+			}
+		}
+		got := make([]uint64, len(want))
+		require.Equal(t, points, b.mark(got, samples))
+		require.Equal(t, want, got)
+	}
+}
