@@ -21,22 +21,23 @@ func TestFreeRows(t *testing.T) {
 		for worker := range workers {
 			wg.Go(func() {
 				held := []int32{}
-				for i := range 2000 {
+				for i := range 20_000 {
 					row := f.take(worker)
 					if row < workers || holders[row].Add(1) != 1 {
 						t.Errorf("row %d is not free", row)
 						return
 					}
 					held = append(held, row)
-					if n == workers+1 && i%500 == 0 {
+					if n == workers+1 && i%5000 == 0 {
 						time.Sleep(time.Millisecond) // the others are put to sleep meanwhile
 					}
 					for len(held) > 0 && (i%7 != 0 || len(held) > (n-workers)/workers-1) {
 						row := held[0]
 						held = held[1:]
 						holders[row].Add(-1)
-						f.put(row)
-						runtime.Gosched()
+						if f.put(row); i%16 == 0 {
+							runtime.Gosched()
+						}
 					}
 				}
 				for _, row := range held {
