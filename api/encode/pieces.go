@@ -154,14 +154,14 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 // calls of the kernel, and small pieces take longer to be written than to be encoded.
 const together = 256 << 10
 
-// join appends the next piece to e, if there is one and it is as it is to be written.
+// join appends the next piece to e, if it is encoded and pieces are not packed.
 func (e *encoded) join(done chan encoded) bool {
 	if e.write != nil {
 		return false
 	}
 	select {
 	case next := <-done:
-		if next.panicked != nil || next.write != nil {
+		if next.panicked != nil {
 			done <- next // to be taken by itself
 			return false
 		}

@@ -4,6 +4,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
+
+	"github.com/promwarp/promwarp/internal/fill"
 )
 
 // longCells and wideCells are how many cells a batch has at most, 8 bytes each, unless one row has
@@ -40,11 +42,7 @@ func (c *codes) fill(end int) {
 		return
 	}
 	c.index = c.index[:end]
-	of := c.index[first:]
-	of[0] = max(c.last, 0)
-	for n := 1; n < len(of); n *= 2 {
-		copy(of[n:], of[:n])
-	}
+	fill.With(c.index[first:], max(c.last, 0))
 	c.set(first, end, c.last < 0)
 }
 

@@ -2,8 +2,11 @@
 
 package dense
 
-// These compare as many values as can be compared at once: none.
+// hasVectors says whether what works on several values an instruction can be called.
+const hasVectors = false
 
-func equalSome(_, _ []float64) (word uint64, n int)   { return 0, 0 }
-func greaterSome(_, _ []float64) (word uint64, n int) { return 0, 0 }
-func atLeastSome(_, _ []float64) (word uint64, n int) { return 0, 0 }
+// These are never called.
+
+func equalVector(_, _ *float64, _ int) uint64   { return 0 }
+func greaterVector(_, _ *float64, _ int) uint64 { return 0 }
+func atLeastVector(_, _ *float64, _ int) uint64 { return 0 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/spin"
@@ -15,6 +16,7 @@ type freeRows struct {
 	waiting atomic.Int32  // workers that are put to sleep, or will be
 	wake    chan struct{} // for each of them
 	stop    chan struct{} // closed once nobody is to wait any more
+	once    sync.Once
 }
 
 // freeWord has a bit for each of 64 rows that is free.
@@ -57,12 +59,12 @@ func (f *freeRows) put(row int32) {
 // take returns a free row, or -1 once nobody is to wait.
 func (f *freeRows) take(worker int) (row int32) {
 	found := func() bool { row = f.find(worker); return row >= 0 }
-	if found() || spin.Until(found) {
+	if spin.Until(found) {
 		return row
 	}
 	f.waiting.Add(1)
 	defer f.waiting.Add(-1)
-	for !found() { // nor since put would have seen who waits
+	for !found() { // again, as a row put back before waiting was set wakes nobody
 		select {
 		case <-f.wake:
 		case <-f.stop:
@@ -71,6 +73,9 @@ func (f *freeRows) take(worker int) (row int32) {
 	}
 	return row
 }
+
+// giveUp lets nobody wait any more.
+func (f *freeRows) giveUp() { f.once.Do(func() { close(f.stop) }) }
 
 // find takes a row if one is free, and returns -1 if none is.
 func (f *freeRows) find(worker int) int32 {

@@ -64,7 +64,7 @@ func TestFreeRowsStop(t *testing.T) {
 		go func() { got <- f.take(worker) }()
 	}
 	require.Eventually(t, func() bool { return f.waiting.Load() == 2 }, 10*time.Second, time.Millisecond)
-	close(f.stop)
+	f.giveUp()
 	require.EqualValues(t, -1, <-got)
 	require.EqualValues(t, -1, <-got)
 }

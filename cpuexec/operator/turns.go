@@ -2,7 +2,6 @@ package operator
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -30,7 +29,6 @@ type turns struct {
 	parts int            // of the steps of a group
 	turn  []turn         // parts a group
 	free  *freeRows
-	once  sync.Once
 }
 
 // turn is whose turn it is in a part of a group.
@@ -79,9 +77,6 @@ func newTurns(a GroupSink, of []int32, first, workers int, b *Batch, all []dense
 	}
 	return t
 }
-
-// giveUp lets nobody wait any more.
-func (t *turns) giveUp() { t.once.Do(func() { close(t.free.stop) }) }
 
 // filled has series i added, which is in a row, now or when its turn has come. Each worker begins
 // with another part. It reports whether the row is still the caller's.
@@ -141,7 +136,7 @@ func (l *Loop) inTurn(a GroupSink, of []int32, b *Batch, workers int) error {
 			done := false
 			defer func() {
 				if !done { // or it panicked
-					t.giveUp()
+					t.free.giveUp()
 				}
 			}()
 			out := b.Row(int(rows[k]))

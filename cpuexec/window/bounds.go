@@ -5,6 +5,7 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/fill"
 )
 
 // bounds are the windows of all steps: the samples lo[k] to hi[k], the end
@@ -38,19 +39,9 @@ func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	}
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
-	fill(b.lo[b.to:], int32(t.n))
-	fill(b.hi[b.to:], int32(t.n))
+	fill.With(b.lo[b.to:], int32(t.n))
+	fill.With(b.hi[b.to:], int32(t.n))
 	return b.count(any)
-}
-
-// fill makes all of list v.
-func fill(list []int32, v int32) {
-	if len(list) > 0 {
-		list[0] = v
-	}
-	for n := 1; n < len(list); n *= 2 {
-		copy(list[n:], list[:n])
-	}
 }
 
 // nearest finds the windows between from and to by what is nearest to their starts and ends. It
@@ -145,22 +136,22 @@ func (b *bounds) mark(bitmap []uint64, samples int32) (points int) {
 	}
 	for k := b.from; k < b.to; {
 		w, end := k>>6, min(b.to, (k>>6+1)<<6)
-		word, all := uint64(0), false
-		if end-k == 64 {
-			word, all = filled((*[64]int32)(b.lo[k:]), (*[64]int32)(b.hi[k:]), samples)
-		}
-		if !all {
-			bit, lo := uint64(1)<<(k&63), b.lo[k:end]
-			for i, hi := range b.hi[k:end] {
-				word |= bit & -uint64(uint32(samples-1-hi+lo[i])>>31)
-				bit <<= 1
-			}
-		}
+		word := filled(b.lo[k:end], b.hi[k:end], samples) << (k & 63)
 		bitmap[w] |= word
 		points += bits.OnesCount64(word)
 		k = end
 	}
 	return points
+}
+
+// filledEach is filled, one window after the other.
+func filledEach(lo, hi []int32, samples int32) (word uint64) {
+	bit := uint64(1)
+	for k, hi := range hi {
+		word |= bit & -uint64(uint32(samples-1-hi+lo[k])>>31)
+		bit <<= 1
+	}
+	return word
 }
 
 // alike returns how many steps from k on have windows like its: with as many samples,

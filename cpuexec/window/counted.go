@@ -38,9 +38,8 @@ type change struct{ step, all, fresh int32 }
 // noteChanges notes in f.changes how many samples windows have, in place of countSamples, if that
 // changes seldom, as it does where samples are as far from each other as they should be. To count
 // the samples of many frames takes long for whoever does that alone, in memory that others have
-// written, and this is done by many.
+// written, and this is done by many. It comes right after reset.
 func (f *frame) noteChanges() {
-	f.changes = f.changes[:0]
 	if f.span.instant { // one sample or none
 		f.noteSteps()
 		return

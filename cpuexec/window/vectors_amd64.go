@@ -38,13 +38,16 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 //go:noescape
 func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
 
-// filled tells which of 64 windows have so many samples or more; ok is false where it cannot.
-func filled(lo, hi *[64]int32, samples int32) (word uint64, ok bool) {
-	if !hasVectors() {
-		return 0, false
+// filled tells which of up to 64 windows have so many samples or more.
+func filled(lo, hi []int32, samples int32) uint64 {
+	if len(hi) < 64 || !hasVectors() {
+		return filledEach(lo, hi, samples)
 	}
-	return filledVector(&lo[0], &hi[0], samples), true
+	_ = lo[63]
+	return filledVector(&lo[0], &hi[0], samples)
 }
 
+// filledVector is filled of 64 windows.
+//
 //go:noescape
 func filledVector(lo, hi *int32, samples int32) uint64

@@ -45,5 +45,5 @@ func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
 	neon.AddSamples(all, fresh, lo, hi, seen, n, used)
 }
 
-// filled tells nothing.
-func filled(_, _ *[64]int32, _ int32) (word uint64, ok bool) { return 0, false }
+// filled tells which of up to 64 windows have so many samples or more.
+func filled(lo, hi []int32, samples int32) uint64 { return filledEach(lo, hi, samples) }

@@ -77,8 +77,8 @@ func (w *Writer) claim(c slab.Chunk, n int) error {
 	if err := w.Claim(&c, n); err != nil {
 		return fmt.Errorf("series %s: %w", w.labels, err)
 	}
-	if n := len(w.Chunks); n == cap(w.Chunks) {
-		w.Chunks = slices.Grow(w.Chunks, max(n, fewChunks)) // append would grow a large table by a quarter
+	if len(w.Chunks) == cap(w.Chunks) { // append would grow a large table by a quarter
+		w.Chunks = slices.Grow(w.Chunks, max(len(w.Chunks), fewChunks))
 	}
 	w.Chunks = append(w.Chunks, c)
 	return nil
