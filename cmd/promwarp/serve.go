@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -9,6 +10,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
+	"github.com/promwarp/promwarp/internal/rouse"
 )
 
 func init() { commands = append(commands, serveCommand) }
@@ -37,6 +39,11 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 			return err
 		}
 		go footprint.PaceCollector(ctx)
+		stop, err := rouse.Start(runtime.GOMAXPROCS(0))
+		if err != nil {
+			logger.Debug("cores are woken one after the other", "err", err)
+		}
+		defer stop()
 		return srv.Run(ctx)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/internal/rouse"
 	"github.com/promwarp/promwarp/internal/yield"
 )
 
@@ -37,6 +38,7 @@ func While(workers, n int, f func(worker, i int) bool) {
 	var next atomic.Int64
 	var panics rescue.Catcher
 	var wg sync.WaitGroup
+	rouse.Cores(workers)
 	for worker := range workers {
 		wg.Go(func() {
 			defer panics.Catch()
