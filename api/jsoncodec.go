@@ -7,8 +7,8 @@ import (
 	"github.com/promwarp/promwarp/internal/tracing"
 )
 
-// minStreamed is from how many points on an answer is streamed, about 250 KB.
-const minStreamed = 1 << 13
+// minStreamed is from how many points on an answer is streamed, about 30 KB.
+const minStreamed = 1 << 10
 
 // jsonCodec stands in for Prometheus's v1.JSONCodec and writes the same bytes,
 // faster. Of a large answer it encodes only the beginning; the request's stream

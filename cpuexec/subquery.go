@@ -86,11 +86,8 @@ func (o *subquery) onCores() error {
 		s.times = times(s.times[:0], o.n.Inner, o.in[i].Runs)
 		return column.NewSamples(s.times, o.in[i].Values), nil
 	})
-	for _, s := range o.scratch {
-		if !s.Steps.Counted {
-			continue
-		}
-		for k, n := range s.Steps.All {
+	if steps := &o.scratch[0].Steps; err == nil && steps.Counted {
+		for k, n := range steps.All {
 			r.Matrix.SamplesAtStep[k] += n
 		}
 	}

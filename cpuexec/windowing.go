@@ -87,7 +87,8 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	return nil
 }
 
-// evaluate evaluates the series that were not consumed yet, whose samples load gets.
+// evaluate evaluates the series that were not consumed yet, whose samples load gets. The first of
+// the scratch memories has the samples of each step then.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.told = progress.Of(r.Context)
@@ -111,16 +112,20 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	frames.CountSamples(&e.scratch[0].Steps)
+	steps := &e.scratch[0].Steps
+	frames.CountSamples(steps)
 	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
 	e.warnOverlaps()
-	for _, s := range e.scratch {
+	for i, s := range e.scratch {
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
-		s.CountSamples()
+		if s.CountSamples(); i > 0 {
+			steps.Take(&s.Steps)
+		}
 	}
+	steps.Sum()
 	return nil
 }
 
@@ -216,10 +221,8 @@ func (s *selected) onCores() (err error) {
 	if err := s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
 		return err
 	}
-	for _, k := range s.scratch {
-		if k.Steps.Counted {
-			r.countSteps(k.Steps.All, k.Steps.Fresh)
-		}
+	if steps := &s.scratch[0].Steps; steps.Counted {
+		r.countSteps(steps.All, steps.Fresh)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -30,35 +29,81 @@ const batchBytes = 1 << 20
 // back. What is in its rows and counts is left from others.
 func newBatch(series, steps, workers int) (b *Batch, release func()) {
 	n := batchRows(series, steps, workers)
-	b = batchPool.Get().(*Batch)
+	b = spare.take()
 	b.Lo, b.Steps, b.Words, b.Each = 0, steps, (steps+63)/64, n
 	if len(b.Values) == 0 {
 		b.Values = make([][]float64, 1)
 	}
-	b.Values[0] = slices.Grow(b.Values[0][:0], n*steps)[:n*steps]
-	b.Present = slices.Grow(b.Present[:0], n*b.Words)[:n*b.Words]
-	b.Counts = slices.Grow(b.Counts[:0], n)[:n]
-	return b, func() { batchPool.Put(b) }
+	b.Values[0] = sized(b.Values[0], n*steps)
+	b.Present = sized(b.Present, n*b.Words)
+	b.Counts = sized(b.Counts, n)
+	return b, func() {
+		if 8*cap(b.Values[0]) <= uncharged(workers) {
+			spare.put(b)
+		}
+	}
 }
 
-var batchPool = sync.Pool{New: func() any { return new(Batch) }}
+// sized is s, or fresh memory, of length n.
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// spares are batches that nobody has. A sync.Pool keeps one for each core, where no other core
+// finds it, and drops what was not used for two of the collector's cycles: on 16 cores most
+// queries made and cleared 8 MB, or had some that were in no core's cache.
+type spares struct {
+	mu      sync.Mutex
+	batches []*Batch // the last is what was used last
+}
+
+var spare spares
+
+// mostSpare bounds the batches that are kept.
+const mostSpare = 4
+
+func (s *spares) take() *Batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.batches) - 1
+	if n < 0 {
+		return new(Batch)
+	}
+	b := s.batches[n]
+	s.batches[n], s.batches = nil, s.batches[:n]
+	return b
+}
+
+func (s *spares) put(b *Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.batches) < mostSpare {
+		s.batches = append(s.batches, b)
+	}
+}
 
 // NewBatch returns a batch for some of so many series; release gives its memory back. What is
 // in its rows and counts is left from others. Only large batches, those of many steps, are
 // charged to the query.
 func (q *Query) NewBatch(series, workers int) (b *Batch, release func(), err error) {
 	steps := q.Grid.Steps
-	n := int64(8 * steps * batchRows(series, steps, workers))
-	if n <= int64(max(workers, 2)*batchBytes) {
+	n := 8 * steps * batchRows(series, steps, workers)
+	if n <= uncharged(workers) {
 		b, release = newBatch(series, steps, workers)
 		return b, release, nil
 	}
-	if err := q.Budget.Charge(n); err != nil {
+	if err := q.Budget.Charge(int64(n)); err != nil {
 		return nil, nil, err
 	}
 	b, free := newBatch(series, steps, workers)
-	return b, func() { free(); q.Charge(-n) }, nil
+	return b, func() { free(); q.Charge(int64(-n)) }, nil
 }
+
+// uncharged is up to how many bytes of values a batch for so many workers is no query's memory.
+func uncharged(workers int) int { return max(workers, 2) * batchBytes }
 
 // batchRows is how many of so many series a batch holds.
 func batchRows(series, steps, workers int) int {

@@ -5,14 +5,17 @@ import (
 	"slices"
 )
 
-// StepCounts add up samples per step over the series of one goroutine.
+// StepCounts add up samples per step over the series of one goroutine, and then over all.
 type StepCounts struct {
 	All, Fresh []int64 // samples in the step's window; those no earlier step had
-	// Counted is whether there are any. Most goroutines have none: samples of series that share
-	// a frame are counted with it.
+	// Counted is whether there are any in All and Fresh. Most goroutines have none: samples of
+	// series that share a frame are counted with it.
 	Counted bool
 
-	more []windowSamples // by step, what its windows have more than those of the step before
+	// What is not in All and Fresh yet, as what steps have more than those before them: in any
+	// order, while that is little for another core to read; and by step.
+	few  []change
+	more []windowSamples
 }
 
 // windowSamples are samples in windows, or differences of such.
@@ -29,7 +32,7 @@ func (c *StepCounts) reset(steps int) {
 		}
 		*of = (*of)[:steps]
 	}
-	c.Counted, c.more = false, c.more[:0]
+	c.Counted, c.few, c.more = false, c.few[:0], c.more[:0]
 }
 
 // change says that from a step on windows have other numbers of samples than before it.
@@ -115,11 +118,11 @@ func (f *frame) countSamples(sc *StepCounts) {
 	if used == 0 {
 		return
 	}
-	sc.Counted = true
 	if len(f.changes) > 0 {
 		sc.add(f.changes, used)
 		return
 	}
+	sc.Counted = true
 	if f.span.instant { // one sample or none, which no other step counts
 		addWindows(sc.All, sc.Fresh, f.lo, f.hi, f.lo, used)
 		return
@@ -141,23 +144,82 @@ func addWindows(all, fresh []int64, lo, hi, seen []int32, used int64) {
 	}
 }
 
-// add adds used times what windows have after each change. It counts once sum was called.
+// add adds used times what windows have after each change.
 func (c *StepCounts) add(changes []change, used int64) {
-	if n := len(c.All); len(c.more) < n {
-		c.more = slices.Grow(c.more[:0], n)[:n]
-		clear(c.more)
-	}
 	last := change{}
+	if used == 1 && c.fewer(len(changes)) {
+		for _, now := range changes {
+			c.few = append(c.few, change{now.step, now.all - last.all, now.fresh - last.fresh})
+			last = now
+		}
+		return
+	}
+	more := c.byStep()
 	for _, now := range changes {
-		m := &c.more[now.step]
+		m := &more[now.step]
 		m.all += used * int64(now.all-last.all)
 		m.fresh += used * int64(now.fresh-last.fresh)
 		last = now
 	}
 }
 
-// sum adds up what was added.
-func (c *StepCounts) sum() {
+// none takes back the sample that a step was said to have.
+func (c *StepCounts) none(step int) {
+	if !c.fewer(2) {
+		c.Counted = true
+		c.All[step]--
+		c.Fresh[step]--
+		return
+	}
+	c.few = append(c.few, change{int32(step), -1, -1})
+	if step++; step < len(c.All) {
+		c.few = append(c.few, change{int32(step), 1, 1})
+	}
+}
+
+// fewer reports whether so many more are still few.
+func (c *StepCounts) fewer(n int) bool { return len(c.few)+n <= len(c.All) }
+
+// byStep are the differences by step.
+func (c *StepCounts) byStep() []windowSamples {
+	if n := len(c.All); len(c.more) < n {
+		c.more = slices.Grow(c.more[:0], n)[:n]
+		clear(c.more)
+	}
+	return c.more
+}
+
+// Take adds what another goroutine has counted at as many steps.
+func (c *StepCounts) Take(from *StepCounts) {
+	if len(from.few) > 0 {
+		more := c.byStep()
+		for _, d := range from.few {
+			more[d.step].all += int64(d.all)
+			more[d.step].fresh += int64(d.fresh)
+		}
+	}
+	if len(from.more) > 0 {
+		for k, m := range c.byStep() {
+			c.more[k] = windowSamples{m.all + from.more[k].all, m.fresh + from.more[k].fresh}
+		}
+	}
+	if from.Counted {
+		c.Counted = true
+		for k := range c.All {
+			c.All[k] += from.All[k]
+			c.Fresh[k] += from.Fresh[k]
+		}
+	}
+}
+
+// Sum completes All and Fresh.
+func (c *StepCounts) Sum() {
+	if len(c.few) > 0 {
+		few := c.few
+		c.few = c.few[:0]
+		c.Take(&StepCounts{few: few})
+	}
+	c.Counted = c.Counted || len(c.more) > 0
 	var now windowSamples
 	for k, m := range c.more {
 		now.all += m.all

@@ -62,7 +62,14 @@ func TestCountSamples(t *testing.T) {
 					last = hi
 				}
 			}
-			frames.CountSamples(&counts)
+			if r.IntN(2) == 0 {
+				var other StepCounts
+				other.reset(g.Steps)
+				frames.CountSamples(&other)
+				counts.Take(&other)
+			}
+			frames.CountSamples(&counts) // what is left
+			counts.Sum()
 			require.Equal(t, all, counts.All)
 			require.Equal(t, fresh, counts.Fresh)
 			frames.Release()
@@ -101,6 +108,7 @@ func TestCountSamplesAlone(t *testing.T) {
 			continue // as where the query fails
 		}
 		w.CountSamples()
+		w.Steps.Sum()
 		end := 0
 		for k, n := range w.Steps.All {
 			if g.At(k) <= 4_000_000 {
@@ -110,5 +118,24 @@ func TestCountSamplesAlone(t *testing.T) {
 		}
 		require.Equal(t, 51, end)
 		require.Zero(t, w.Steps.All[g.Steps-1])
+	}
+}
+
+// TestNone: samples that turn out to be none are taken back, however many they are.
+func TestNone(t *testing.T) {
+	var counts, other StepCounts
+	for range 2 {
+		counts.reset(3)
+		other.reset(3)
+		for range 4 {
+			other.add([]change{{0, 1, 1}}, 2)
+			other.none(1)
+			other.none(2)
+		}
+		counts.Take(&other)
+		counts.Sum()
+		require.True(t, counts.Counted)
+		require.Equal(t, []int64{8, 4, 4}, counts.All)
+		require.Equal(t, counts.All, counts.Fresh)
 	}
 }

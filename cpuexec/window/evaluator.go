@@ -76,10 +76,7 @@ func (s *Evaluator) Reset(steps int) {
 }
 
 // CountSamples adds the samples of the series evaluated by themselves to those per step.
-func (s *Evaluator) CountSamples() {
-	s.single.countSamples(&s.Steps)
-	s.Steps.sum()
-}
+func (s *Evaluator) CountSamples() { s.single.countSamples(&s.Steps) }
 
 // Evaluate fills out, which has no values yet, with what is called over the windows of in,
 // and says in c what limits and statistics need of them. Its error is that of Prometheus's

@@ -146,7 +146,6 @@ func (f *Frames) CountSamples(sc *StepCounts) {
 	for _, fr := range f.all {
 		fr.countSamples(sc)
 	}
-	sc.sum()
 }
 
 // Release gives back what the frames have borrowed, and them. None may be used any

@@ -90,9 +90,7 @@ func (s *Evaluator) newest() (points int) {
 				continue
 			}
 			out.Present[k>>6] &^= 1 << (k & 63)
-			s.Steps.Counted = true
-			s.Steps.All[k]--
-			s.Steps.Fresh[k]--
+			s.Steps.none(k)
 			points--
 		}
 	}
