@@ -88,7 +88,7 @@ func (l *Loop) Run() error {
 		}
 		b.N = min(len(b.Counts), l.N-b.Lo)
 		clear(b.Present)
-		if err := l.each(workers, b.N, func(k, i int) bool { return l.fill(k, b.Lo+i, b.Row(i), &b.Counts[i]) }); err != nil {
+		if err := l.fillAll(b, workers); err != nil {
 			return err
 		}
 		if err := l.consume(b); err != nil {
@@ -96,6 +96,24 @@ func (l *Loop) Run() error {
 		}
 	}
 	return nil
+}
+
+// neighbours is how many of so many series, one after the other, a worker fills at once. Most often
+// they have the same times, and what is known of these is found out by one worker while others wait
+// for it. There are enough for the workers to end at about the same time.
+func neighbours(workers, series int) int { return max(1, min(8, series/(8*workers))) }
+
+// fillAll has workers fill all series of a batch.
+func (l *Loop) fillAll(b *Batch, workers int) error {
+	each := neighbours(workers, b.N)
+	return l.each(workers, (b.N+each-1)/each, func(k, n int) bool {
+		for i := n * each; i < min((n+1)*each, b.N); i++ {
+			if !l.fill(k, b.Lo+i, b.Row(i), &b.Counts[i]) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // byGroup has a worker fill all series of a group, in order, and add each to the group

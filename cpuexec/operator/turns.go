@@ -61,10 +61,10 @@ func stepParts(workers, words, largest, series int) int {
 }
 
 // runLength is how many of so many series a run has, for which a batch has so many rows: as many
-// as bring little with them from another core, fit its cache, leave the workers rooms to go on in,
-// and do not keep them waiting for the last one at the end.
+// as bring little with them from another core, fit its cache, and leave the workers rooms to go on
+// in.
 func runLength(workers, series, rows int) int {
-	return max(1, min(8, series/(32*workers), rows/(4*workers)))
+	return max(1, min(neighbours(workers, series), rows/(4*workers)))
 }
 
 // newTurns returns the turns of the series from first on; groups has their groups. Each worker has
