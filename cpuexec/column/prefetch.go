@@ -1,6 +1,10 @@
 package column
 
-import "github.com/promwarp/promwarp/internal/prefetch"
+import (
+	"unsafe"
+
+	"github.com/promwarp/promwarp/cpuexec/decode"
+)
 
 const (
 	// A step that looks at a few samples of so many, or more, leaves cache lines out.
@@ -20,15 +24,17 @@ func (in *Samples) Prefetch(steps int) {
 	}
 	n = min(n, mostPrefetched)
 	if late := c.runs.Late; late != nil && !in.Times.Several() { // which are looked at once
-		prefetch.List(upTo(late[in.Times.at:], n))
+		prefetch(&late[in.Times.at], n)
 	}
 	switch {
 	case in.Units != nil:
-		prefetch.List(upTo(in.Units, n))
+		prefetch(&in.Units[0], n)
 	case c.Units == nil:
-		prefetch.List(upTo(in.Values, n))
+		prefetch(&in.Values[0], n)
 	}
 }
 
-// upTo is the beginning of a list, at most n long.
-func upTo[T any](list []T, n int) []T { return list[:min(n, len(list))] }
+// prefetch prefetches n values from first on.
+func prefetch[V any](first *V, n int) {
+	decode.Prefetch((*byte)(unsafe.Pointer(first)), n*int(unsafe.Sizeof(*first)))
+}

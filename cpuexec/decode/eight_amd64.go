@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"golang.org/x/sys/cpu"
 
-	"github.com/promwarp/promwarp/internal/prefetch"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -51,6 +50,11 @@ func decodeEight(e *eight)
 //go:noescape
 func decodeSixteen(e *[2]eight)
 
+// prefetch has n bytes, above 0, brought into the first cache.
+//
+//go:noescape
+func prefetch(b *byte, n int)
+
 // prefetchAll has memory bring the bytes of chunks while others are decoded: of so many streams that
 // begin at once a core foresees few.
 func prefetchAll(s *selection.Selection, ps []placed) {
@@ -58,7 +62,9 @@ func prefetchAll(s *selection.Selection, ps []placed) {
 		return
 	}
 	for i := range ps {
-		prefetch.List(s.Bytes(ps[i].Chunk))
+		if b := s.Bytes(ps[i].Chunk); len(b) > 0 {
+			prefetch(&b[0], len(b))
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/internal/prefetch"
 )
 
 // turns has series added to their groups in order, by the workers that fill them. A worker takes a
@@ -147,14 +146,9 @@ func (t *turns) add(part, i int) (own bool) {
 		for t.waits(g) {
 			at := g.run.Load()
 			room, r := t.rooms[at].Load()-1, &t.runs[at]
-			series := t.of[r.lo:r.hi]
-			for k, s := range series {
-				row := t.row(room, k)
-				if k+1 < len(series) && t.parts > 1 { // which most often another core has filled
-					prefetch.List(t.row(room, k+1).Values[w0<<6 : min(w1<<6, t.b.Steps)])
-				}
-				if t.all[s].Mapped > 0 {
-					t.sink.AddSteps(int32(t.first)+s, row, w0, w1)
+			for k, series := range t.of[r.lo:r.hi] {
+				if t.all[series].Mapped > 0 {
+					t.sink.AddSteps(int32(t.first)+series, t.row(room, k), w0, w1)
 				}
 			}
 			g.run.Store(r.next)
