@@ -138,7 +138,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 		}
 		i++
 		tickets <- struct{}{}
-		for i < a.pieces() && len(e.buf.b) < together && e.join(done[i%ahead], len(e.buf.b) < least) {
+		for i < a.pieces() && len(e.buf.b) < together && e.join(done[i%ahead]) {
 			i++
 			tickets <- struct{}{}
 		}
@@ -152,37 +152,27 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	return written, nil
 }
 
-// together is how many bytes are written at once where so many are encoded, and least how many are
-// waited for: each write takes two calls of the kernel, and small pieces take longer to be written
-// than to be encoded.
-const (
-	together = 256 << 10
-	least    = 128 << 10
-)
+// together is how many bytes are written at once where so many are encoded: each write takes two
+// calls of the kernel, and small pieces take longer to be written than to be encoded.
+const together = 256 << 10
 
-// join appends the next piece to e, if pieces are not packed and it is encoded, or has it waited
-// for.
-func (e *encoded) join(done chan encoded, wait bool) bool {
+// join appends the next piece to e, if it is encoded and pieces are not packed.
+func (e *encoded) join(done chan encoded) bool {
 	if e.write != nil {
 		return false
 	}
-	var next encoded
-	if wait {
-		next = <-done
-	} else {
-		select {
-		case next = <-done:
-		default:
+	select {
+	case next := <-done:
+		if next.panicked != nil {
+			done <- next // to be taken by itself
 			return false
 		}
-	}
-	if next.panicked != nil {
-		done <- next // to be taken by itself
+		e.buf.b = append(e.buf.b, next.buf.b...)
+		next.buf.release()
+		return true
+	default:
 		return false
 	}
-	e.buf.b = append(e.buf.b, next.buf.b...)
-	next.buf.release()
-	return true
 }
 
 // encode encodes a piece, and packs it where there is a packer. A panic must reach the goroutine
