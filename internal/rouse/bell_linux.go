@@ -13,9 +13,9 @@ import (
 // bell is an eventfd that sleepers wait for, each with a descriptor of its own.
 type bell struct {
 	file     *os.File
-	sleepers sync.WaitGroup
-	count    int32        // of sleepers
-	deaf     atomic.Int32 // sleepers that have not heard the last ring yet
+	sleepers int
+	running  sync.WaitGroup // sleepers
+	deaf     atomic.Int32   // sleepers that have not heard the last ring yet
 	over     atomic.Bool
 }
 
@@ -50,9 +50,9 @@ func (b *bell) sleep(fd int) error {
 		f.Close()
 		return err
 	}
-	b.count++
+	b.sleepers++
 	b.deaf.Add(1)
-	b.sleepers.Go(func() {
+	b.running.Go(func() {
 		defer f.Close()
 		// Nobody reads what rings have added: each is an event for those who wait.
 		_ = c.Read(func(uintptr) bool {
@@ -69,7 +69,7 @@ var one = binary.NativeEndian.AppendUint64(nil, 1)
 // ring wakes the sleepers, if all have heard the last ring: where all cores are at work, those that
 // have not are behind other goroutines.
 func (b *bell) ring() {
-	if b.asleep() && b.deaf.CompareAndSwap(0, b.count) {
+	if b.asleep() && b.deaf.CompareAndSwap(0, int32(b.sleepers)) {
 		_, _ = b.file.Write(one)
 	}
 }
@@ -81,6 +81,6 @@ func (b *bell) asleep() bool { return b.deaf.Load() == 0 }
 func (b *bell) end() {
 	b.over.Store(true)
 	_, _ = b.file.Write(one)
-	b.sleepers.Wait()
+	b.running.Wait()
 	b.file.Close()
 }

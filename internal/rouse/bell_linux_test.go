@@ -12,12 +12,19 @@ import (
 // TestRing: each sleeper hears each ring.
 func TestRing(t *testing.T) {
 	b := start(t, 16)
-	heard := func() bool { return b.asleep() }
 	for range 200 {
-		require.Eventually(t, heard, 10*time.Second, 50*time.Microsecond)
+		require.Eventually(t, b.asleep, 10*time.Second, 50*time.Microsecond)
 		Cores(16)
 	}
-	require.Eventually(t, heard, 10*time.Second, 50*time.Microsecond)
+	require.Eventually(t, b.asleep, 10*time.Second, 50*time.Microsecond)
+}
+
+// TestFewGoroutines: for few goroutines nobody is woken.
+func TestFewGoroutines(t *testing.T) {
+	b := start(t, 16)
+	require.Eventually(t, b.asleep, 10*time.Second, 50*time.Microsecond)
+	Cores(3)
+	require.True(t, b.asleep())
 }
 
 // TestRings: rings at once, and a stop between them, lose no sleeper.

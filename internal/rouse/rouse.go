@@ -31,15 +31,12 @@ func Start(cores int) (stop func(), err error) {
 }
 
 // Cores wakes the cores, for so many goroutines that are started right after. Before Start, and for
-// few, it does nothing.
+// less than one in four cores, it does nothing: few are as soon woken in turn.
 func Cores(goroutines int) {
-	if goroutines < fewest {
-		return
-	}
-	if b := hung.Load(); b != nil {
+	if b := hung.Load(); b != nil && 4*goroutines > b.sleepers {
 		b.ring()
 	}
 }
 
-// fewest is for how many goroutines all cores are woken: fewer are as soon woken in turn.
+// fewest is from how many cores on they are woken at once.
 const fewest = 4
