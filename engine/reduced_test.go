@@ -142,7 +142,7 @@ func (r *readers) sent(path, sent string) (n float64) {
 
 // promised reports whether docs/readers.md says that readers may ask it: extended ranges are
 // none of it, nor are selectors in a subquery that are offset by anything but multiples of its
-// step.
+// step, nor those with @ in a subquery with @ in another.
 func promised(query string) bool {
 	expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
 	if err != nil {
@@ -155,8 +155,11 @@ func promised(query string) bool {
 			return nil
 		}
 		step := time.Duration(1)
-		for _, above := range path {
+		for i, above := range path {
 			if s, is := above.(*parser.SubqueryExpr); is {
+				if v.Timestamp != nil && s.Timestamp != nil && inSubquery(path[:i]) {
+					ok = false
+				}
 				if step = s.Step; step == 0 {
 					step = 30 * time.Second
 				}
@@ -166,6 +169,11 @@ func promised(query string) bool {
 		return nil
 	})
 	return ok
+}
+
+// inSubquery reports whether one of the nodes is a subquery.
+func inSubquery(path []parser.Node) bool {
+	return slices.ContainsFunc(path, func(n parser.Node) bool { _, is := n.(*parser.SubqueryExpr); return is })
 }
 
 // drawn makes up a question. Its grid is aligned, mostly.
