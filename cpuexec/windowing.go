@@ -122,7 +122,7 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
 		if s.CountSamples(); i > 0 {
-			steps.Take(&s.Steps)
+			steps.Merge(&s.Steps)
 		}
 	}
 	steps.Sum()

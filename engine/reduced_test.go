@@ -155,11 +155,11 @@ func promised(query string) bool {
 			return nil
 		}
 		step := time.Duration(1)
-		for i, above := range path {
+		nested := false
+		for _, above := range path {
 			if s, is := above.(*parser.SubqueryExpr); is {
-				if v.Timestamp != nil && s.Timestamp != nil && inSubquery(path[:i]) {
-					ok = false
-				}
+				ok = ok && !(nested && v.Timestamp != nil && s.Timestamp != nil)
+				nested = true
 				if step = s.Step; step == 0 {
 					step = 30 * time.Second
 				}
@@ -169,11 +169,6 @@ func promised(query string) bool {
 		return nil
 	})
 	return ok
-}
-
-// inSubquery reports whether one of the nodes is a subquery.
-func inSubquery(path []parser.Node) bool {
-	return slices.ContainsFunc(path, func(n parser.Node) bool { _, is := n.(*parser.SubqueryExpr); return is })
 }
 
 // drawn makes up a question. Its grid is aligned, mostly.

@@ -29,7 +29,7 @@ const batchBytes = 1 << 20
 // back. What is in its rows and counts is left from others.
 func newBatch(series, steps, workers int) (b *Batch, release func()) {
 	n := batchRows(series, steps, workers)
-	b = spare.take()
+	b = spare.get()
 	b.Lo, b.Steps, b.Words, b.Each = 0, steps, (steps+63)/64, n
 	if len(b.Values) == 0 {
 		b.Values = make([][]float64, 1)
@@ -52,9 +52,9 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// spares are batches that nobody has. A sync.Pool keeps one for each core, where no other core
-// finds it, and drops what was not used for two of the collector's cycles: on 16 cores most
-// queries made and cleared 8 MB, or had some that were in no core's cache.
+// spares are batches that no query has. They are shared by all cores, and the one that was used
+// last is used next, as it is in the caches most likely. A sync.Pool has one a core, which other
+// cores do not find.
 type spares struct {
 	mu      sync.Mutex
 	batches []*Batch // the last is what was used last
@@ -65,7 +65,7 @@ var spare spares
 // mostSpare bounds the batches that are kept.
 const mostSpare = 4
 
-func (s *spares) take() *Batch {
+func (s *spares) get() *Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.batches) - 1

@@ -8,9 +8,9 @@ import (
 	"github.com/promwarp/promwarp/internal/spin"
 )
 
-// freeRows are the rows of a batch, or rooms of some rows each, that nobody uses. A worker takes and
-// gives back one for each run of series, many times in the microseconds that a lock takes to change
-// hands, so they are bits that each worker looks for in a word of its own first.
+// freeRows are the row sets of a batch that no worker uses; here each is a row. A worker takes and
+// gives back one for each bundle of series, many times in the microseconds that a lock takes to
+// change hands, so they are bits that each worker looks for in a word of its own first.
 type freeRows struct {
 	words   []freeWord
 	waiting atomic.Int32  // workers that are put to sleep, or will be

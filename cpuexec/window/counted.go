@@ -147,7 +147,7 @@ func addWindows(all, fresh []int64, lo, hi, seen []int32, used int64) {
 // add adds used times what windows have after each change.
 func (c *StepCounts) add(changes []change, used int64) {
 	last := change{}
-	if used == 1 && c.fewer(len(changes)) {
+	if used == 1 && len(c.few)+len(changes) <= len(c.All) {
 		for _, now := range changes {
 			c.few = append(c.few, change{now.step, now.all - last.all, now.fresh - last.fresh})
 			last = now
@@ -163,22 +163,11 @@ func (c *StepCounts) add(changes []change, used int64) {
 	}
 }
 
-// none takes back the sample that a step was said to have.
+// none subtracts the sample that a step was said to have.
 func (c *StepCounts) none(step int) {
-	if !c.fewer(2) {
-		c.Counted = true
-		c.All[step]--
-		c.Fresh[step]--
-		return
-	}
-	c.few = append(c.few, change{int32(step), -1, -1})
-	if step++; step < len(c.All) {
-		c.few = append(c.few, change{int32(step), 1, 1})
-	}
+	less := [...]change{{int32(step), -1, -1}, {step: int32(step + 1)}}
+	c.add(less[:min(2, len(c.All)-step)], 1)
 }
-
-// fewer reports whether so many more are still few.
-func (c *StepCounts) fewer(n int) bool { return len(c.few)+n <= len(c.All) }
 
 // byStep are the differences by step.
 func (c *StepCounts) byStep() []windowSamples {
@@ -189,36 +178,39 @@ func (c *StepCounts) byStep() []windowSamples {
 	return c.more
 }
 
-// Take adds what another goroutine has counted at as many steps.
-func (c *StepCounts) Take(from *StepCounts) {
-	if len(from.few) > 0 {
-		more := c.byStep()
-		for _, d := range from.few {
-			more[d.step].all += int64(d.all)
-			more[d.step].fresh += int64(d.fresh)
-		}
+// addFew adds differences in any order.
+func (c *StepCounts) addFew(few []change) {
+	if len(few) == 0 {
+		return
 	}
-	if len(from.more) > 0 {
+	more := c.byStep()
+	for _, d := range few {
+		more[d.step].all += int64(d.all)
+		more[d.step].fresh += int64(d.fresh)
+	}
+}
+
+// Merge adds what another goroutine has counted at as many steps.
+func (c *StepCounts) Merge(other *StepCounts) {
+	c.addFew(other.few)
+	if len(other.more) > 0 {
 		for k, m := range c.byStep() {
-			c.more[k] = windowSamples{m.all + from.more[k].all, m.fresh + from.more[k].fresh}
+			c.more[k] = windowSamples{m.all + other.more[k].all, m.fresh + other.more[k].fresh}
 		}
 	}
-	if from.Counted {
+	if other.Counted {
 		c.Counted = true
 		for k := range c.All {
-			c.All[k] += from.All[k]
-			c.Fresh[k] += from.Fresh[k]
+			c.All[k] += other.All[k]
+			c.Fresh[k] += other.Fresh[k]
 		}
 	}
 }
 
 // Sum completes All and Fresh.
 func (c *StepCounts) Sum() {
-	if len(c.few) > 0 {
-		few := c.few
-		c.few = c.few[:0]
-		c.Take(&StepCounts{few: few})
-	}
+	c.addFew(c.few)
+	c.few = c.few[:0]
 	c.Counted = c.Counted || len(c.more) > 0
 	var now windowSamples
 	for k, m := range c.more {

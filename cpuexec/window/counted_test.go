@@ -66,7 +66,7 @@ func TestCountSamples(t *testing.T) {
 				var other StepCounts
 				other.reset(g.Steps)
 				frames.CountSamples(&other)
-				counts.Take(&other)
+				counts.Merge(&other)
 			}
 			frames.CountSamples(&counts) // what is left
 			counts.Sum()
@@ -121,7 +121,7 @@ func TestCountSamplesAlone(t *testing.T) {
 	}
 }
 
-// TestNone: samples that turn out to be none are taken back, however many they are.
+// TestNone: samples that turn out to be none are subtracted, however many they are.
 func TestNone(t *testing.T) {
 	var counts, other StepCounts
 	for range 2 {
@@ -132,7 +132,7 @@ func TestNone(t *testing.T) {
 			other.none(1)
 			other.none(2)
 		}
-		counts.Take(&other)
+		counts.Merge(&other)
 		counts.Sum()
 		require.True(t, counts.Counted)
 		require.Equal(t, []int64{8, 4, 4}, counts.All)

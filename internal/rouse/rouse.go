@@ -1,11 +1,15 @@
 // Package rouse wakes all cores at once.
 //
-// Where cores are idle the runtime wakes one for work that is ready, and that one wakes the next
-// once it runs. An idle core takes 20 to 150 us to wake, so of sixteen the last begins a
-// millisecond after the first: as long as many a query takes on all of them. But where the network
-// has news for many goroutines at once, the runtime wakes a core for each of them. So a goroutine
-// a core waits for a bell: an eventfd that each knows by a descriptor of its own. It has nothing to
-// do when the bell rings, and its core looks for other work, of which there is some by then.
+// The Go runtime wakes idle cores one after the other: it wakes one core for work that is ready, and
+// that core wakes the next once it runs. Each takes 20 to 150 us, so the last of sixteen cores begins
+// a millisecond after the first. When the network poller reports many goroutines at once, however,
+// the runtime wakes a core for each of them.
+//
+// So one goroutine a core waits for a bell, an eventfd of which each has a descriptor of its own.
+// Cores rings the bell: every core wakes, and runs the caller's goroutines once its own has gone
+// back to wait.
+//
+// Start with Start and Cores.
 package rouse
 
 import "sync/atomic"
