@@ -18,7 +18,7 @@ func (a *API) newRead() (map[string]http.Handler, error) {
 		SampleLimit:       max(a.o.ReadSamples, 0),
 		StreamSampleLimit: a.o.ReadStreamSamples,
 		MaxQueries:        max(a.o.ReadQueries, 0),
-		CheckRegexps:      a.o.Limits.CheckRegexps,
+		Limits:            a.o.Limits,
 		Queue:             a.o.ReadQueue,
 		Client:            a.gate.Client,
 		FrameBytes:        a.o.ReadFrameBytes,

@@ -14,6 +14,7 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/api/openapi"
 	"github.com/promwarp/promwarp/api/page"
+	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/cache/fanout"
 )
@@ -183,6 +184,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 	if pattern {
 		name += "}"
 	}
+	bounded := params.Bounded(a.o.Limits, h)
 	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openapi.Path
 	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -194,7 +196,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 			w.Header().Set("Allow", allow)
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		default:
-			h.ServeHTTP(w, r)
+			bounded.ServeHTTP(w, r)
 		}
 	})))
 }

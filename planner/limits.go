@@ -18,14 +18,25 @@ type Limits struct {
 	// RegexpSize is the most instructions that the regular expressions of a query may
 	// compile to, taken together; one takes 40 bytes.
 	RegexpSize int
+	// Selectors is the most selectors of a request, in a query, in lists of selectors or as
+	// queries of a remote read.
+	Selectors int
+	// Items is the most matchers of a selector, labels of a grouping or of a matching, and
+	// items of any other list of a request.
+	Items int
 }
 
 // The defaults of Limits. Prometheus's own parser and engine take time that grows with the
 // square of the depth: a second or two for the worst query of 2500 levels.
+//
+// The largest expression of the mixins has 24 selectors, and the longest list 11 labels: see
+// TestDefaultsAreAmple in engine/.
 const (
 	DefaultDepth      = 2500
 	DefaultLength     = 1 << 20
 	DefaultRegexpSize = 1 << 19
+	DefaultSelectors  = 1000
+	DefaultItems      = 200
 )
 
 // LimitError is the error of a query that is beyond a limit.
@@ -57,9 +68,43 @@ func (l Limits) Check(query string) error {
 	return err
 }
 
+// CheckSelectors returns a *LimitError if n selectors are more than a request may have.
+func (l Limits) CheckSelectors(n int) error {
+	if most := of(l.Selectors, DefaultSelectors); n > most {
+		return &LimitError{"query.max-selectors", most, fmt.Sprintf("the request has %d selectors or more", n)}
+	}
+	return nil
+}
+
+// CheckItems returns a *LimitError if n items are more than a list of a request may have. What
+// names the items, as "labels of a grouping".
+func (l Limits) CheckItems(n int, what string) error {
+	if most := of(l.Items, DefaultItems); n > most {
+		return &LimitError{"query.max-items", most, fmt.Sprintf("the request has a list of %d %s or more", n, what)}
+	}
+	return nil
+}
+
+// CheckParameters returns a *LimitError if a form has more parameters than one whose lists are within
+// the limits, whatever they are.
+func (l Limits) CheckParameters(n int) error {
+	if most := 2 * l.MostValues(); most > 0 && n > most {
+		return &LimitError{"query.max-selectors", of(l.Selectors, DefaultSelectors), fmt.Sprintf("the request has %d parameters", n)}
+	}
+	return nil
+}
+
+// MostValues is the most values that a list of a request may have, whatever it lists.
+func (l Limits) MostValues() int {
+	return max(of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems))
+}
+
 // CheckAll checks selectors that belong to one request, whose regular expressions count
 // together.
 func (l Limits) CheckAll(selectors []string) error {
+	if err := l.CheckSelectors(len(selectors)); err != nil {
+		return err
+	}
 	total := 0
 	for _, s := range selectors {
 		m, err := l.measure(s)
@@ -89,22 +134,44 @@ func (l Limits) measure(query string) (measured, error) {
 	if most := of(l.Length, DefaultLength); len(query) > most {
 		return measured{}, &LimitError{"query.max-length", most, fmt.Sprintf("the query is %d bytes long", len(query))}
 	}
-	most := of(l.Depth, DefaultDepth)
-	if len(query) < most && len(query) <= of(l.RegexpSize, DefaultRegexpSize) && !repeats(query) {
-		// A level takes a byte at least.
+	// A level, a selector and an item each take a byte at least.
+	if len(query) < l.Least() && !repeats(query) {
 		if !strings.Contains(query, "~") {
 			return measured{}, nil
 		}
 		return measured{regexps: len(query)}, nil
 	}
-	m := measure(query, most, of(l.RegexpSize, DefaultRegexpSize))
+	most := of(l.Depth, DefaultDepth)
+	m := measure(query, l)
 	switch {
 	case m.depth > most:
 		return m, &LimitError{"query.max-depth", most, fmt.Sprintf("the query is nested %d levels deep or more, operators in a row included", m.depth)}
 	case m.regexps > of(l.RegexpSize, DefaultRegexpSize):
 		return m, l.regexpError(m.regexps)
 	}
-	return m, nil
+	if err := l.CheckSelectors(m.selectors); err != nil {
+		return m, err
+	}
+	return m, l.CheckItems(m.items, "matchers or labels")
+}
+
+// checkTree returns a *LimitError if a tree has too many selectors. Their tokens are not always
+// told from operators: a metric may be called "or".
+func (l Limits) checkTree(e parser.Expr) error {
+	selectors := 0
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		if _, ok := n.(*parser.VectorSelector); ok {
+			selectors++
+		}
+		return nil
+	})
+	return l.CheckSelectors(selectors)
+}
+
+// Least is the smallest of the limits on what a text lists or nests: one of fewer bytes is within all
+// of them.
+func (l Limits) Least() int {
+	return min(of(l.Depth, DefaultDepth), of(l.RegexpSize, DefaultRegexpSize), of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems))
 }
 
 // repeats reports whether a regular expression in a query may compile to more than a few
@@ -144,7 +211,10 @@ func (p limited) ParseExpr(input string) (parser.Expr, error) {
 		return nil, err
 	}
 	e, err := p.Parser.ParseExpr(input)
-	return e, bounded(err, input)
+	if err != nil {
+		return e, bounded(err, input)
+	}
+	return e, p.limits.checkTree(e)
 }
 
 func (p limited) ParseMetric(input string) (labels.Labels, error) {

@@ -41,7 +41,7 @@ func TestDepth(t *testing.T) {
 	} {
 		expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
 		require.NoError(t, err, query)
-		got := measure(query, 100, 100).depth
+		got := measure(query, Limits{Depth: 100, RegexpSize: 100}).depth
 		require.Equal(t, want, got, query)
 		require.LessOrEqual(t, treeDepth(expr), got, query)
 		require.NoError(t, Limits{Depth: want}.Check(query))
@@ -76,6 +76,52 @@ func TestLimitsAreLinear(t *testing.T) {
 	}
 }
 
+// TestSelectorsAndItems: selectors are counted as the parser finds them, and so is the longest list.
+func TestSelectorsAndItems(t *testing.T) {
+	for query, want := range map[string][2]int{
+		`1`: {}, `x`: {1, 0}, `x{a="b"}`: {1, 0}, `{__name__="x",a="b"}`: {1, 2}, `x{a="b",c="d",e="f"}`: {1, 3},
+		`a or b{c="d"} or {e="f"}`: {3, 0}, `sum(x)`: {1, 0}, `rate(x[5m]) / rate(y[5m])`: {2, 0}, `{"my metric"}`: {1, 0},
+		`sum by (a, b, c) (x{a="b"})`: {1, 3}, `a * on (b, c) group_left (d, e, f, g) h`: {2, 4}, `sum(x) without (a, b)`: {1, 2},
+		`a:b:c + time()`: {1, 0}, `label_replace(x, "a", "b", "c", "d")`: {1, 0}, `max_over_time(rate(x[5m])[1h:1m] offset 5m)`: {1, 0},
+		"x # y z\n": {1, 0}, `x @ end() + y @ 17`: {2, 0},
+	} {
+		expr, err := parser.NewParser(promqltest.TestParserOpts).ParseExpr(query)
+		require.NoError(t, err, query)
+		m := measure(query, Limits{})
+		require.Equal(t, want, [2]int{m.selectors, m.items}, query)
+		require.NoError(t, Limits{Selectors: max(want[0], 1)}.checkTree(expr), query)
+		if want[0] > 1 {
+			require.ErrorContains(t, Limits{Selectors: want[0] - 1}.checkTree(expr), "query.max-selectors", query)
+		}
+	}
+}
+
+// TestListsAreBounded: what has too many selectors, or too long a list, is refused wherever it stands,
+// and soon.
+func TestListsAreBounded(t *testing.T) {
+	many := func(n int, one, between string) string {
+		return strings.TrimSuffix(strings.Repeat(one+between, n), between)
+	}
+	start := time.Now()
+	for name, c := range map[string]struct{ query, flag string }{
+		"names":             {many(20_000, "up", "+"), "max-selectors"},
+		"braces":            {many(20_000, `{a="b"}`, " or "), "max-selectors"},
+		"in a call":         {"scalar(" + many(1500, "up", ")+scalar(") + ")", "max-selectors"},
+		"called like words": {"(" + many(300, "(or or or) or (by or by) or (sum or sum)", ") or (") + ")", "max-selectors"},
+		"matchers":          {"x{" + many(10_000, `a="b"`, ",") + "}", "max-items"},
+		"by":                {"sum by (" + many(100_000, `a`, ",") + ") (x)", "max-items"},
+		"on":                {"a + on (" + many(10_000, `a`, ",") + ") b", "max-items"},
+		"group_left":        {"a + on () group_left (" + many(10_000, `a`, ",") + ") b", "max-items"},
+	} {
+		_, err := Limits{Depth: -1}.Parser(parser.NewParser(promqltest.TestParserOpts)).ParseExpr(c.query)
+		require.ErrorContains(t, err, "--query."+c.flag, name)
+	}
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.ErrorContains(t, Limits{}.CheckAll(make([]string, 1_000_000)), "the request has 1000000 selectors or more; the most that --query.max-selectors allows is 1000")
+	require.NoError(t, Limits{}.Check(many(1000, "up", "+")))
+	require.NoError(t, Limits{Selectors: -1, Depth: -1}.Check(many(20_000, "up", "+")))
+}
+
 // TestShortQueriesPass: what is not measured could not be beyond a limit.
 func TestShortQueriesPass(t *testing.T) {
 	for query, want := range map[string]bool{
@@ -84,7 +130,7 @@ func TestShortQueriesPass(t *testing.T) {
 		require.Equal(t, want, repeats(query), query)
 	}
 	for _, query := range []string{strings.Repeat("(", 99), strings.Repeat("-", 99), strings.Repeat("[", 99), strings.Repeat("{", 99), "1" + strings.Repeat("+1", 49)} {
-		require.LessOrEqual(t, measure(query, 100, 100).depth, 100)
+		require.LessOrEqual(t, measure(query, Limits{Depth: 100, RegexpSize: 100}).depth, 100)
 	}
 }
 
@@ -159,7 +205,7 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		if expr, err := p.ParseExpr(query); err == nil {
-			require.LessOrEqual(t, treeDepth(expr), measure(query, 200, 10_000).depth)
+			require.LessOrEqual(t, treeDepth(expr), measure(query, Limits{Depth: 200, RegexpSize: 10_000}).depth)
 		}
 	})
 }

@@ -7,8 +7,10 @@ import (
 
 // measured is what a query's tokens say of it.
 type measured struct {
-	depth   int // an upper bound of the levels of its syntax tree
-	regexps int // about how many instructions its regular expressions compile to
+	depth     int // an upper bound of the levels of its syntax tree
+	regexps   int // about how many instructions its regular expressions compile to
+	selectors int
+	items     int // of its longest list of matchers or labels
 }
 
 // level is what is between two brackets.
@@ -20,6 +22,7 @@ type level struct {
 	argument  int // the current one
 	replaces  bool
 	pattern   bool // strings in the current argument are regular expressions
+	lists     bool // it holds matchers or the labels of a grouping or of a matching
 }
 
 // depth is an upper bound of the depth of the tree of what is in the brackets. Each operator
@@ -39,17 +42,31 @@ const patternArgument = 4
 // measure reads the tokens of a query until its end, an error, or something is beyond a
 // limit. The depth that it computes is an upper bound: an operator counts for all of the
 // argument that it stands in, as in a + b + c and - - - a.
-func measure(query string, mostDepth, mostRegexps int) (m measured) {
+func measure(query string, l Limits) (m measured) {
+	mostDepth, mostRegexps := of(l.Depth, DefaultDepth), of(l.RegexpSize, DefaultRegexpSize)
+	mostSelectors, mostItems := of(l.Selectors, DefaultSelectors), of(l.Items, DefaultItems)
 	lex := parser.Lex(query)
 	levels := make([]level, 1, 16)
+	var before parser.Item
 	replaces, matches := false, false // of the token before
-	for m.regexps <= mostRegexps {
+	named := false                    // whether the token before is a selector's metric name
+	for m.regexps <= mostRegexps && m.selectors <= mostSelectors && m.items <= mostItems {
 		var item parser.Item
 		lex.NextItem(&item)
 		if item.Typ == parser.COMMENT {
 			continue
 		}
 		here := &levels[len(levels)-1]
+		switch {
+		case named && item.Typ == parser.LEFT_PAREN:
+			m.selectors-- // it was a function's name
+		case !named && item.Typ == parser.LEFT_BRACE:
+			m.selectors++
+		}
+		named = !here.lists && (item.Typ == parser.IDENTIFIER || item.Typ == parser.METRIC_IDENTIFIER)
+		if named {
+			m.selectors++
+		}
 		switch typ := item.Typ; {
 		case typ == parser.EOF || typ == parser.ERROR:
 			m.depth = closed(levels)
@@ -58,6 +75,7 @@ func measure(query string, mostDepth, mostRegexps int) (m measured) {
 			levels = append(levels, level{
 				open: typ, replaces: typ == parser.LEFT_PAREN && replaces,
 				pattern: here.pattern || here.replaces && here.argument == patternArgument,
+				lists:   typ == parser.LEFT_BRACE || typ == parser.LEFT_PAREN && beforeLabels(before.Typ),
 			})
 		case typ == parser.RIGHT_PAREN || typ == parser.RIGHT_BRACE || typ == parser.RIGHT_BRACKET:
 			if len(levels) == 1 {
@@ -75,6 +93,9 @@ func measure(query string, mostDepth, mostRegexps int) (m measured) {
 			levels = levels[:len(levels)-1]
 		case typ == parser.COMMA:
 			here.next()
+			if here.lists {
+				m.items = max(m.items, here.argument+1)
+			}
 		case typ == parser.STRING:
 			if matches || here.pattern || here.replaces && here.argument == patternArgument {
 				m.regexps += sizeOf(item.Val, mostRegexps)
@@ -82,14 +103,24 @@ func measure(query string, mostDepth, mostRegexps int) (m measured) {
 		case typ.IsOperator():
 			here.operators++
 		}
-		if len(levels) > mostDepth+1 || levels[len(levels)-1].operators > mostDepth {
+		if len(levels)-1 > mostDepth || levels[len(levels)-1].operators > mostDepth {
 			break
 		}
 		replaces = item.Typ == parser.IDENTIFIER && item.Val == "label_replace"
 		matches = item.Typ == parser.EQL_REGEX || item.Typ == parser.NEQ_REGEX
+		before = item
 	}
 	m.depth = closed(levels)
 	return m
+}
+
+// beforeLabels reports whether brackets that follow a token hold names of labels.
+func beforeLabels(typ parser.ItemType) bool {
+	switch typ {
+	case parser.BY, parser.WITHOUT, parser.ON, parser.IGNORING, parser.GROUP_LEFT, parser.GROUP_RIGHT:
+		return true
+	}
+	return false
 }
 
 // closed is the depth of what levels are open, if all of them ended here.

@@ -125,7 +125,7 @@ func TestDefine(t *testing.T) {
 	body := `{"metric": "m", "start": 0, "end": 60, "every": "1m", "by": [], "aggregates": ["first_plus", "rate:top", "max"], "define": [
 		{"name": "first_plus", "state": {"x": 0}, "add": {"x": "first ? v : x + 1"}, "result": "x"},
 		{"name": "top", "state": {"x": "-inf", "seen": "false"}, "add": {"x": "max(x, v)", "seen": true}, "merge": {"x": "max(a.x, b.x)", "seen": "a.seen or b.seen"}, "result": "seen ? x : nan"}]}`
-	f, err := FormOf(strings.NewReader(body))
+	f, err := FormOf(strings.NewReader(body), 1000)
 	require.NoError(t, err)
 	p, err := planned(f)
 	require.NoError(t, err)

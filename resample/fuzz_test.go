@@ -66,7 +66,7 @@ func FuzzJSON(f *testing.F) {
 	f.Add(`[[[[{"":1}]]]]`)
 	f.Add("{\"a\":\"\\ud800\",\"\\u0000\":-0e-999}")
 	f.Fuzz(func(t *testing.T, body string) {
-		form, err := FormOf(strings.NewReader(body))
+		form, err := FormOf(strings.NewReader(body), 1000)
 		if err != nil {
 			var wrong *Error
 			require.True(t, errors.As(err, &wrong), err)

@@ -10,9 +10,9 @@ import (
 )
 
 // FormOf reads a JSON object as the form that says the same: a text, a number or a truth value is
-// one value, an array of them several. null is a field that is not there. What is wrong with the
-// object is an *Error; errors of reading come as they are.
-func FormOf(body io.Reader) (url.Values, error) {
+// one value, an array of them several, at most so many. null is a field that is not there. What is
+// wrong with the object is an *Error; errors of reading come as they are.
+func FormOf(body io.Reader, mostValues int) (url.Values, error) {
 	d := json.NewDecoder(body)
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -28,13 +28,9 @@ func FormOf(body io.Reader) (url.Values, error) {
 		if _, twice := form[name]; twice {
 			return nil, &Error{CodeRepeatedField, clip(name), "it is there twice", "leave one of them out"}
 		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil, badJSON(err, "")
-		}
-		values, err := valuesOf(raw, name == "define")
+		values, err := valuesOf(d, name, mostValues)
 		if err != nil {
-			return nil, &Error{CodeInvalidValue, clip(name), err.Error(), ""}
+			return nil, err
 		}
 		if values != nil {
 			form[name] = values
@@ -63,41 +59,91 @@ func badJSON(err error, text string) error {
 	return &Error{Code: CodeBadJSON, Text: text}
 }
 
-// valuesOf are the values of a field. An empty list is one empty value: the field is there. Objects,
-// where they may be values, stay JSON.
-func valuesOf(raw json.RawMessage, objects bool) ([]string, error) {
-	if string(raw) == "null" {
+// valuesOf reads the values of a field. An empty list is one empty value: the field is there. A list
+// is read to its limit, whatever follows.
+func valuesOf(d *json.Decoder, name string, most int) ([]string, error) {
+	t, err := d.Token()
+	switch {
+	case err != nil:
+		return nil, badJSON(err, "")
+	case t == nil:
 		return nil, nil
+	case t == json.Delim('{') && name == "define":
+		text, err := objectOf(d)
+		return []string{text}, err
+	case t != json.Delim('['):
+		text, err := textOf(name, t)
+		return []string{text}, err
 	}
-	var items []json.RawMessage
-	if json.Unmarshal(raw, &items) != nil {
-		items = []json.RawMessage{raw}
-	}
-	values := make([]string, 0, len(items))
-	for _, item := range items {
-		if objects && item[0] == '{' {
-			values = append(values, string(item))
+	values := []string{}
+	for d.More() {
+		if len(values) == most {
+			return nil, &Error{CodeOutOfRange, clip(name), fmt.Sprintf("it lists more than %d items, which is more than --query.max-selectors and --query.max-items allow", most), "ask for less at once"}
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, badJSON(err, "")
+		}
+		if name == "define" && raw[0] == '{' {
+			values = append(values, string(raw)) // it stays JSON
 			continue
 		}
-		d := json.NewDecoder(bytes.NewReader(item))
-		d.UseNumber()
-		var v any
-		if err := d.Decode(&v); err != nil {
+		item := json.NewDecoder(bytes.NewReader(raw))
+		item.UseNumber()
+		t, _ := item.Token() // it was decoded once
+		text, err := textOf(name, t)
+		if err != nil {
 			return nil, err
 		}
-		switch x := v.(type) {
-		case string:
-			values = append(values, x)
-		case json.Number:
-			values = append(values, x.String())
-		case bool:
-			values = append(values, fmt.Sprint(x))
-		default:
-			return nil, errors.New("it is neither a text, a number, true, false nor a list of these")
-		}
+		values = append(values, text)
+	}
+	if _, err := d.Token(); err != nil { // the closing bracket
+		return nil, badJSON(err, "")
 	}
 	if len(values) == 0 {
 		values = append(values, "")
 	}
 	return values, nil
+}
+
+// textOf is the text of a token that is a value.
+func textOf(name string, t json.Token) (string, error) {
+	switch x := t.(type) {
+	case string:
+		return x, nil
+	case json.Number:
+		return x.String(), nil
+	case bool:
+		return fmt.Sprint(x), nil
+	}
+	return "", &Error{CodeInvalidValue, clip(name), "it is neither a text, a number, true, false nor a list of these", ""}
+}
+
+// objectOf is the text of the object whose opening brace was read.
+func objectOf(d *json.Decoder) (string, error) {
+	text := []byte{'{'}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return "", badJSON(err, "")
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return "", badJSON(err, "")
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		quoted, err := json.Marshal(key)
+		if err != nil {
+			return "", err
+		}
+		text = append(append(text, quoted...), ':')
+		text = append(text, value...)
+	}
+	_, err := d.Token() // the closing brace
+	if err != nil {
+		return "", badJSON(err, "")
+	}
+	return string(append(text, '}')), nil
 }

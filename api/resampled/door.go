@@ -35,13 +35,14 @@ type Door struct {
 }
 
 // Form gives a request with a JSON body the form that says the same, with the parameters of its
-// URL. Other requests stay as they are. What is wrong with the object is a *resample.Error.
-func Form(r *http.Request) error {
+// URL. Other requests stay as they are. What is wrong with the object is a *resample.Error, such as
+// a list of more than mostValues.
+func Form(r *http.Request, mostValues int) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || r.Method != http.MethodPost {
 		return nil
 	}
-	form, err := resample.FormOf(r.Body)
+	form, err := resample.FormOf(r.Body, mostValues)
 	if err != nil {
 		return err
 	}

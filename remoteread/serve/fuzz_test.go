@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/planner"
 )
 
 // readRequests are bodies to begin with, not compressed.
@@ -139,8 +140,9 @@ func FuzzRequest(f *testing.F) {
 	for _, data := range readRequests(f) {
 		f.Add(data)
 	}
+	h := &Handler{o: Options{MaxQueries: fuzzQueries}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		req, err := decodeRequest(snappy.Encode(nil, data), fuzzQueries)
+		req, err := h.decodeRequest(snappy.Encode(nil, data))
 		if err != nil {
 			require.ErrorAs(t, err, new(*fault))
 			return
@@ -148,9 +150,9 @@ func FuzzRequest(f *testing.F) {
 		require.LessOrEqual(t, len(req.Queries), fuzzQueries)
 		require.LessOrEqual(t, len(req.AcceptedResponseTypes), maxTypes)
 		for _, q := range req.Queries {
-			require.LessOrEqual(t, len(q.Matchers), maxMatchers)
+			require.LessOrEqual(t, len(q.Matchers), planner.DefaultItems)
 			if h := hintsOf(q.Hints); h != nil {
-				require.LessOrEqual(t, len(h.Grouping), maxMatchers)
+				require.LessOrEqual(t, len(h.Grouping), planner.DefaultItems)
 			}
 			if ms, err := matchersOf(q.Matchers, labels.EmptyLabels()); err == nil {
 				require.Len(t, ms, len(q.Matchers))

@@ -57,14 +57,14 @@ func decodedSize(compressed []byte) (int, error) {
 	return n, nil
 }
 
-// decodeRequest returns what a body of an allowed size asks for. maxQueries bounds its
-// queries; 0 does not. What is wrong is said in Prometheus's words where it has some.
-func decodeRequest(compressed []byte, maxQueries int) (*prompb.ReadRequest, error) {
+// decodeRequest returns what a body of an allowed size asks for. What is wrong is said in
+// Prometheus's words where it has some.
+func (h *Handler) decodeRequest(compressed []byte) (*prompb.ReadRequest, error) {
 	body, err := snappy.Decode(nil, compressed)
 	if err != nil {
 		return nil, refuse("%w", err)
 	}
-	if err := checkSize(body, maxQueries); err != nil {
+	if err := h.checkSize(body); err != nil {
 		return nil, err
 	}
 	var req prompb.ReadRequest
@@ -86,26 +86,31 @@ const (
 // checkSize counts what body, an encoded ReadRequest, has of things that take more memory
 // than bytes, before memory is taken for them. What is no protobuf is left to whoever
 // decodes it.
-func checkSize(body []byte, maxQueries int) error {
+func (h *Handler) checkSize(body []byte) error {
+	maxQueries := h.o.MaxQueries
 	queries, matchers, types := 0, 0, 0
+	longest := 0 // list of matchers, or of labels to group by
 	eachField(body, func(n protowire.Number, field []byte) {
 		switch n {
 		case fieldTypes:
 			types += len(field)
 		case fieldQueries:
 			queries++
+			asked, grouping := 0, 0
 			eachField(field, func(n protowire.Number, field []byte) {
 				switch n {
 				case fieldMatchers:
-					matchers++
+					asked++
 				case fieldHints:
 					eachField(field, func(n protowire.Number, _ []byte) {
 						if n == fieldGrouping {
-							matchers++
+							grouping++
 						}
 					})
 				}
 			})
+			matchers += asked + grouping
+			longest = max(longest, asked, grouping)
 		}
 	})
 	switch {
@@ -115,6 +120,9 @@ func checkSize(body []byte, maxQueries int) error {
 		return refuse("the request has %d queries; the limit is %d, which --storage.remote.read-max-queries sets", queries, maxQueries)
 	case matchers > maxMatchers:
 		return refuse("the request has %d matchers and labels to group by; the limit is %d", matchers, maxMatchers)
+	}
+	if err := h.o.Limits.CheckItems(longest, "matchers or labels to group by"); err != nil {
+		return refuse("%w", err)
 	}
 	return nil
 }
@@ -142,9 +150,6 @@ func eachField(b []byte, f func(n protowire.Number, field []byte)) {
 
 // checkRegexps refuses a request whose regular expressions compile to too much.
 func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
-	if h.o.CheckRegexps == nil {
-		return nil
-	}
 	var patterns []string
 	for _, q := range req.Queries {
 		for _, m := range q.Matchers {
@@ -153,7 +158,7 @@ func (h *Handler) checkRegexps(req *prompb.ReadRequest) error {
 			}
 		}
 	}
-	if err := h.o.CheckRegexps(patterns); err != nil {
+	if err := h.o.Limits.CheckRegexps(patterns); err != nil {
 		return refuse("%w", err)
 	}
 	return nil

@@ -29,6 +29,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/planner"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -58,9 +59,9 @@ type Options struct {
 	StreamSampleLimit int64
 	// MaxQueries is the most queries of a request.
 	MaxQueries int
-	// CheckRegexps refuses regular expressions of one request that would compile to too
-	// much; its error is the answer. nil allows all.
-	CheckRegexps func(patterns []string) error
+	// Limits bound the regular expressions of a request, and the matchers and the grouping of a
+	// query of it. The zero value has the defaults.
+	Limits planner.Limits
 	// Queue bounds how many requests are answered at once, and how many wait; nil does not.
 	Queue *queue.Queue
 	// Client says whose request it is, for whose turn it is in the queue. nil means that
@@ -167,7 +168,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 			return failure(ctx, err)
 		}
 	}
-	req, err := decodeRequest(body, h.o.MaxQueries)
+	req, err := h.decodeRequest(body)
 	if err != nil {
 		return failure(ctx, err)
 	}

@@ -98,7 +98,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, ByteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, ByteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9}, true}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9, 10, 11}, true}, s.Query)
 	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",

@@ -1,0 +1,114 @@
+package params
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/planner"
+	"github.com/promwarp/promwarp/resample"
+)
+
+// Bounded has h answer the requests whose lists are within the limits, and refuses the others before
+// anything is made of what they list. Which endpoint is asked does not matter: a selector, wherever
+// it is listed, costs whoever answers. The body stays readable for h, which may forward it.
+func Bounded(limits planner.Limits, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := formBody(r)
+		if err != nil {
+			FormError(w, err)
+			return
+		}
+		if name, err := checkLists(limits, r.URL.RawQuery, string(body)); err != nil {
+			BeyondLimits(w, name, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// formBody reads the body of a request that sends a form in one part, and leaves the same bytes to
+// be read again.
+func formBody(r *http.Request) ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" || r.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{bytes.NewReader(body), r.Body}
+	return body, nil
+}
+
+// checkLists returns the error of the first parameter, and its name, that is beyond a limit. What is
+// wrong with a form otherwise is for its reader to say.
+func checkLists(limits planner.Limits, forms ...string) (name string, err error) {
+	parameters, bytes := len(forms), 0
+	for _, form := range forms {
+		parameters += strings.Count(form, "&")
+		bytes += len(form)
+	}
+	if bytes < limits.Least() {
+		return "", nil
+	}
+	// Before the text is split: a form may be nothing but separators.
+	if err := limits.CheckParameters(parameters); err != nil {
+		return "match[]", err
+	}
+	for _, form := range forms {
+		values, _ := url.ParseQuery(form)
+		if name, err := CheckForm(limits, values); err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// commaLists are the parameters whose values are lists with commas.
+var commaLists = []string{"by", "groupby", "without", "aggregates", "aggregation"}
+
+// CheckForm returns the error of the first parameter, and its name, that lists more than the limits
+// allow.
+func CheckForm(limits planner.Limits, form url.Values) (name string, err error) {
+	for name, values := range form {
+		switch {
+		case name == "match[]" || name == "match":
+			err = limits.CheckAll(values)
+		case name == "query":
+			for _, q := range values {
+				err = errors.Join(err, limits.Check(q))
+			}
+		default:
+			items := len(values)
+			if slices.Contains(commaLists, name) {
+				for _, v := range values {
+					items += strings.Count(v, ",")
+				}
+			}
+			err = limits.CheckItems(items, "values")
+		}
+		if err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// BeyondLimits refuses a request for the error of a parameter that lists too much, in Prometheus's
+// words.
+func BeyondLimits(w http.ResponseWriter, name string, err error) {
+	respond.Wrong(w, respond.Mistake{Code: resample.CodeOutOfRange, Field: name, Hint: "ask for less at once, or have the limit raised"},
+		fmt.Sprintf("invalid parameter %q: %v", name, err))
+}
