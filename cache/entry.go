@@ -207,7 +207,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		c.metrics.refused.add(tile.Spans{fresh}.Tiles(c.tile))
 		return nil
 	}
-	if !f.files {
+	if !f.restored {
 		c.saver.Save(e.key, e)
 	}
 	return nil

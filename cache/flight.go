@@ -41,12 +41,13 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has    tile.Coverage // when old and young were fetched
-	young  tile.Span     // what comes behind old and is kept, too; see young.go
-	narrow bool          // whether it is of nothing but what is newer than what is young already
-	sel    *selection.Selection
-	ws     annotations.Annotations
-	err    error
+	restored bool          // whether it is from files
+	has      tile.Coverage // when old and young were fetched
+	young    tile.Span     // what comes behind old and is kept, too; see young.go
+	narrow   bool          // whether it is of nothing but what is newer than what is young already
+	sel      *selection.Selection
+	ws       annotations.Annotations
+	err      error
 }
 
 // kept is what of f is kept.
@@ -91,7 +92,6 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 // fly fetches and keeps what f is for. Queries see its tiles either under way
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
-	defer c.enter()()
 	defer c.flying.Add(-1)
 	late := func() {} // what queries need not wait for
 	defer func() { late() }()
@@ -106,7 +106,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
-	if !c.restore(ctx, f) && !c.subsume(ctx, f, matchers, qs) {
+	if f.err = c.restore(ctx, f); f.err != nil {
+		return
+	}
+	if !f.restored && !c.subsume(ctx, f, matchers, qs) {
 		if f.err = ctx.Err(); f.err != nil {
 			return
 		}

@@ -80,7 +80,6 @@ func registerDisk(r prometheus.Registerer, c *Cache) {
 	}
 	gauge("bytes", "Size of all files, in bytes.", func(s disk.Stats) int64 { return s.Bytes })
 	gauge("limit_bytes", "Most bytes of files.", func(s disk.Stats) int64 { return s.Limit })
-	gauge("mapped_bytes", "Bytes of files that are mapped into memory.", func(s disk.Stats) int64 { return s.Mapped })
 	gauge("files", "Files.", func(s disk.Stats) int64 { return int64(s.Files) })
 	gauge("entries", "Selectors of which there are files.", func(s disk.Stats) int64 { return int64(s.Selectors) })
 	auto.GaugeOf("promwarp_cache_disk_failing", "Whether the last write failed, so that samples are kept in memory only.", func() float64 {
