@@ -13,6 +13,10 @@ var sampleKinds = []Kind{
 	compressed("compression that is damaged", "cannot be decompressed", []byte{0x20, 1, 2, 3}),
 	compressed("snappy that claims gigabytes", "exceeds the limit", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
 	compressed("snappy of a hundred megabytes of nothing", "exceeds the limit", snappyBomb(100<<20)),
+	{Name: "zeros in place of samples, without end", Fails: true, Endless: true, Says: "goes on behind the 0 bytes", answer: func(x *exchange) {
+		for x.compressed(make([]byte, 1<<20)); x.write(make([]byte, 1<<20)); {
+		}
+	}},
 	compressed("garbage in samples", "not valid protobuf", snappy.Encode(nil, []byte{0x0a, 2, 0x0a, 0x50})),
 	compressed("no result", "the answer holds 0 results", snappy.Encode(nil, nil)),
 	{Name: "a result too many", Fails: true, Says: "results", answer: func(x *exchange) {
