@@ -28,6 +28,7 @@ type entry struct {
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
 	held     []*tile.Span         // what running queries hold
+	empty    tile.Coverage        // what fetches found empty, and when first: see empty.go
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
 	parent *entry // of a wider selector which content was taken from; nil for none

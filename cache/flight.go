@@ -42,6 +42,7 @@ type flight struct {
 
 	// The result, to be read when it has landed.
 	restored bool          // whether it is from files
+	doubted  bool          // whether it is empty and not believed yet
 	has      tile.Coverage // when old and young were fetched
 	young    tile.Span     // what comes behind old and is kept, too; see young.go
 	narrow   bool          // whether it is of nothing but what is newer than what is young already
@@ -123,12 +124,13 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		if qs != nil {
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
+		c.doubt(f)
 	}
 	c.keepYoung(f)
 	f.has = f.has.Revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	switch {
-	case f.kept().Empty() || len(f.ws) > 0:
+	case f.kept().Empty() || len(f.ws) > 0 || f.doubted:
 	case f.narrow:
 		late = func() {
 			select {

@@ -52,6 +52,7 @@ type File struct {
 	Seq     uint64
 	Covered []Stretch
 	Size    int64
+	Empty   bool // whether there are no samples in it
 }
 
 // Files lists what there is of a selector, oldest first.
@@ -60,7 +61,7 @@ func (s *Store) Files(key string) (out []File) {
 	defer s.mu.Unlock()
 	if e := s.entries[key]; e != nil {
 		for _, f := range e.files {
-			out = append(out, File{f.seq, f.covered, int64(f.size)})
+			out = append(out, File{f.seq, f.covered, int64(f.size), len(f.slabs) == 0})
 		}
 	}
 	return out
