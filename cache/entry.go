@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"unsafe"
@@ -210,6 +211,9 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	}
 	if !f.restored {
 		c.saver.Save(e.key, e)
+	}
+	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
+		f.replaced = func() { c.correct(e.key, base, brought, old) }
 	}
 	return nil
 }

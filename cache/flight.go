@@ -46,6 +46,7 @@ type flight struct {
 	has      tile.Coverage // when old and young were fetched
 	young    tile.Span     // what comes behind old and is kept, too; see young.go
 	narrow   bool          // whether it is of nothing but what is newer than what is young already
+	replaced func()        // compares it with what it has replaced; nil if that is nothing
 	sel      *selection.Selection
 	ws       annotations.Annotations
 	err      error
@@ -142,6 +143,9 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		}
 	default:
 		c.keepOrDiscard(ctx, f)
+		if f.replaced != nil {
+			late = f.replaced
+		}
 	}
 }
 
