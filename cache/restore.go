@@ -13,7 +13,7 @@ import (
 
 // onDisk lists what of the missing stretches files have. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
-	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
+	if c.disk == nil || len(missing) == 0 || c.saver.Dropping(e.key) || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
 		return nil
 	}
 	m := c.moment()

@@ -29,7 +29,7 @@ var chunkKinds = []Kind{
 	late("a sample twice", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t, t+Step, t+Step, t+2*Step)
+		*c = chunk(0, t, t+5*Step, t+5*Step, t+6*Step)
 	}),
 	altered("more samples counted than there are", "more than fit into", func(x *exchange) { counts(x, math.MaxUint16) }),
 	late("a few more samples counted than there are", "", func(x *exchange) {
