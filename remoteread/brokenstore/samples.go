@@ -2,6 +2,7 @@ package brokenstore
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
@@ -27,6 +28,27 @@ var sampleKinds = []Kind{
 		t := x.first().MinTimeMs
 		return x.floats(t, t+2*Step, t+Step)
 	}),
+	sampled("a sample twice among samples", "comes after one at", func(x *exchange) *prompb.TimeSeries {
+		t := x.first().MinTimeMs
+		return x.floats(t, t+Step, t+Step)
+	}),
+	sampled("samples without labels", "does not match", func(x *exchange) *prompb.TimeSeries {
+		ts := x.floats(x.first().MinTimeMs)
+		ts.Labels = nil
+		return ts
+	}),
+	{Name: "samples of series that are not sorted", answer: func(x *exchange) {
+		var r prompb.QueryResult
+		for i := range slices.Backward(x.series) {
+			c := x.series[i].Chunks
+			var times []int64
+			for t := c[0].MinTimeMs; t <= c[len(c)-1].MaxTimeMs; t += Step {
+				times = append(times, t)
+			}
+			r.Timeseries = append(r.Timeseries, x.floatsOf(i, times...))
+		}
+		x.samples(&r)
+	}},
 	sampled("samples of another series", "does not match", func(x *exchange) *prompb.TimeSeries {
 		relabelled("job", "another")(x)
 		return x.floats(x.first().MinTimeMs)
