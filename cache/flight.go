@@ -84,7 +84,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	x.Ahead = f.ahead
 	ctx = selection.Expect(ctx, x)
 	if qs != nil {
-		ctx = selection.OnRequest(ctx, qs.requests.add)
+		ctx = selection.OnRequest(ctx, qs.requests.Add)
 	}
 	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)

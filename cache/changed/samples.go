@@ -1,4 +1,6 @@
-package cache
+// Package changed finds out what a store answers otherwise than before: other samples than those
+// that were kept (Samples), or none where there were some (Empty).
+package changed
 
 import (
 	"fmt"
@@ -13,13 +15,9 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// correct compares samples that were kept with what a fetch of the same spans has brought in their
-// place, counts the series in which they differ, and says so in the log once for all of them. A
-// store may have lost or gained samples, or have sent wrong ones before.
-func (c *Cache) correct(key string, was, is *selection.Selection, spans tile.Spans) {
-	defer c.rescue(func(error) {})
-	var first string // what is different in the first of the series
-	var series int64
+// Samples compares samples that were kept with what a fetch of the same spans has brought in their
+// place. It returns the number of series in which they differ, and where the first of them does.
+func Samples(was, is *selection.Selection, spans tile.Spans) (series int, first string) {
 	for i, k := 0, 0; i < was.NumSeries() || k < is.NumSeries(); {
 		order := 0 // of the next series in was, beside that in is
 		switch {
@@ -48,10 +46,7 @@ func (c *Cache) correct(key string, was, is *selection.Selection, spans tile.Spa
 			}
 		}
 	}
-	if series > 0 {
-		c.metrics.corrected.add(series)
-		c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", key, "series", series, "first", first)
-	}
+	return series, first
 }
 
 // ofSeries is one series of a selection; number -1 is none.
