@@ -263,7 +263,7 @@ func New(o Options) (*API, error) {
 		Metrics: o.Metrics, Logger: o.Logger, Memory: o.Memory, MaxBodyBytes: o.MaxBodyBytes,
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
-	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader}
+	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader, Memory: o.Memory}
 	a.resampled = &resampled.Door{
 		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},

@@ -72,12 +72,26 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	}
 	began := time.Now()
 	r := exec(ctx)
+	if errors.As(r.Err, new(*memory.BusyError)) && a.alone(ctx) {
+		r.Err = &memory.TooLargeError{Limit: a.o.Memory.Limit()}
+	}
 	a.logQuery(ctx, q, time.Since(began), r.Err)
-	if r.Err == nil {
+	var large *memory.TooLargeError
+	switch {
+	case r.Err == nil:
 		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
+	case errors.As(r.Err, &large):
+		admit.NeededTooMuch(ctx, large)
 	}
 	admit.EvaluationEnded(ctx)
 	return r
+}
+
+// alone reports whether the memory that requests hold is mostly that of the request which has ctx.
+func (a *API) alone(ctx context.Context) bool {
+	parts := a.o.Memory.Parts()
+	least := max(a.o.Memory.Limit()/16, 1) // encoded and without tables it is a fraction of what it takes
+	return a.o.ReadQueue.Running() == 0 && a.active.Mostly(ctx, least, parts[string(memory.Answers)]+parts[string(memory.Requests)])
 }
 
 func (t translated) Exec(ctx context.Context) *promql.Result {

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/api/admit"
+	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
@@ -90,4 +94,90 @@ func TestSmallQueries(t *testing.T) {
 	}
 	later("large", 0) // it was large, though it no longer blocks
 	require.Eventually(t, func() bool { return large.Waiting() == 1 }, time.Minute, time.Millisecond)
+}
+
+// hungry is an engine whose queries fetch some bytes and then find no memory.
+type hungry struct {
+	Engine
+	asked atomic.Int64
+	bytes map[string]int64         // by query
+	wait  map[string]chan struct{} // that a query waits for once it has fetched; nil waits for nothing
+}
+
+func (h *hungry) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, qs string, ts time.Time) (promql.Query, error) {
+	query, err := h.Engine.NewInstantQuery(ctx, q, opts, qs, ts)
+	return hungryQuery{query, h, qs}, err
+}
+
+type hungryQuery struct {
+	promql.Query
+	h    *hungry
+	text string
+}
+
+func (q hungryQuery) Exec(ctx context.Context) *promql.Result {
+	q.h.asked.Add(1)
+	progress.Of(ctx).Arrive(q.h.bytes[q.text])
+	if wait := q.h.wait[q.text]; wait != nil {
+		<-wait
+	}
+	progress.Of(ctx).Arrive(-q.h.bytes[q.text]) // as of a fetch that fails
+	return &promql.Result{Err: &memory.BusyError{Limit: 1 << 30}}
+}
+
+// TestTooLargeAlone: a query that finds no memory though hardly anybody else holds any is at fault
+// itself, and the next try is refused before it is evaluated.
+func TestTooLargeAlone(t *testing.T) {
+	wait := make(chan struct{})
+	h := &hungry{
+		Engine: newEngine(t, nil),
+		bytes:  map[string]int64{"count(up)": 700 << 20, "sum(up)": 600 << 20, "up": 1 << 20, "max(up)": 600 << 20},
+		wait:   map[string]chan struct{}{"up": wait, "max(up)": wait},
+	}
+	pool := memory.New(memory.Options{Limit: 1 << 30})
+	a := newTestAPI(t, func(o *Options) {
+		q := queue.New(queue.Limits{Slots: 4}, nil)
+		o.Engine, o.Queue, o.Small, o.Memory = h, q, admit.NewSmall(q), pool
+	})
+	now := time.Now().Unix()
+	ask := func(query string, at int64) (status int, body string, evaluated bool) {
+		before := h.asked.Load()
+		r := askFrom(a, "10.0.0.1:1", "/api/v1/query?query="+url.QueryEscape(query)+"&time="+strconv.FormatInt(at, 10))
+		return r.Code, r.Body.String(), h.asked.Load() > before
+	}
+	answers := make(chan int, 2)
+	later := func(query string) {
+		before := h.asked.Load()
+		go func() {
+			status, _, _ := ask(query, now)
+			answers <- status
+		}()
+		require.Eventually(t, func() bool { return h.asked.Load() > before }, time.Minute, time.Millisecond)
+	}
+
+	later("up") // which holds little
+	status, body, evaluated := ask("count(up)", now)
+	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	require.Contains(t, body, "--memory.limit=1024 MiB")
+	require.Contains(t, body, `"errorType":"execution"`)
+	require.True(t, evaluated)
+	status, body, evaluated = ask("count(up)", now+15)
+	require.Equal(t, http.StatusUnprocessableEntity, status, body)
+	require.Contains(t, body, "--memory.limit=1024 MiB")
+	require.Contains(t, body, "not tried again")
+	require.False(t, evaluated)
+	_, _, evaluated = ask("count(up)", now-86400)
+	require.True(t, evaluated, "another time may have fewer series")
+	pool.SetLimit(2 << 30)
+	_, _, evaluated = ask("count(up)", now-86400)
+	require.True(t, evaluated, "there is more memory now")
+
+	later("max(up)") // which holds much
+	for range 2 {
+		status, body, evaluated = ask("sum(up)", now)
+		require.Equal(t, http.StatusServiceUnavailable, status, body)
+		require.True(t, evaluated)
+	}
+	close(wait)
+	require.ElementsMatch(t, []int{http.StatusServiceUnavailable, http.StatusUnprocessableEntity}, []int{<-answers, <-answers})
 }

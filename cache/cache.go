@@ -123,14 +123,6 @@ func (c *Cache) Close() error {
 	return c.disk.Close()
 }
 
-// enter begins something that reads what was kept; leave ends it.
-func (c *Cache) enter() (leave func()) {
-	if c.disk == nil {
-		return func() {}
-	}
-	return c.disk.Enter()
-}
-
 // Clear forgets everything that is kept. Fetches in progress finish for the
 // queries that wait for them, but what they bring is not kept.
 func (c *Cache) Clear() {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -275,6 +277,130 @@ func TestCorruptChunkOnDisk(t *testing.T) {
 	corrupt = false
 	require.NoError(t, ask())
 	require.Len(t, up.asked(), 1)
+}
+
+// spoiling is a directory whose files do what they should not once they are open.
+type spoiling struct {
+	disk.OS
+	spoil func(disk.ReadAtCloser) disk.ReadAtCloser
+}
+
+func (d *spoiling) Open(name string) (disk.ReadAtCloser, int64, error) {
+	f, size, err := d.OS.Open(name)
+	if err == nil && d.spoil != nil {
+		f = d.spoil(f)
+	}
+	return f, size, err
+}
+
+// unreadable is a file on a disk that returns read errors.
+type unreadable struct{ disk.ReadAtCloser }
+
+func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+// A file that is cut, or that the disk does not give back, at whatever time, costs a fetch.
+func TestFilesFail(t *testing.T) {
+	const from, to = 60 * hour, 90 * hour
+	cut := func(t *testing.T, path string) {
+		names, err := filepath.Glob(filepath.Join(path, "*.tiles"))
+		require.NoError(t, err)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			require.NoError(t, os.Truncate(name, 100))
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, d *spoiling)
+		held  bool // whether a query has read the file before, and still uses what it got
+	}{
+		{"cut while a query uses what was read of it", func(t *testing.T, d *spoiling) { cut(t, string(d.OS)) }, true},
+		{"cut before it is read", func(t *testing.T, d *spoiling) { cut(t, string(d.OS)) }, false},
+		{"cut while it is read", func(t *testing.T, d *spoiling) {
+			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { cut(t, string(d.OS)); return f }
+		}, false},
+		{"read errors", func(_ *testing.T, d *spoiling) {
+			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { return unreadable{f} }
+		}, false},
+		{"read errors while a query uses what was read of it", func(_ *testing.T, d *spoiling) {
+			d.spoil = func(f disk.ReadAtCloser) disk.ReadAtCloser { return unreadable{f} }
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := &spoiling{OS: disk.OS(t.TempDir())}
+			up := newMinutely(t, 100)
+			c := cacheIn(t, up, d, time.Hour)
+			query(t, c, from, to-1, "m")
+			require.NoError(t, c.Close())
+			c = cacheIn(t, up, d, time.Hour)
+			defer func() { require.NoError(t, c.Close()) }()
+			up.asked()
+			q, err := c.Querier(from, from+10*hour-1)
+			require.NoError(t, err)
+			defer q.Close()
+			held := func() map[string][]sample {
+				got, _ := read(t, q.Select(t.Context(), true, nil, named("m")...))
+				return got
+			}
+			if test.held {
+				requireMinutely(t, held(), 100, from, from+10*hour-1)
+			}
+			test.spoil(t, d)
+			if test.held {
+				requireMinutely(t, held(), 100, from, from+10*hour-1)
+				require.Empty(t, up.asked())
+			}
+			requireMinutely(t, query(t, c, from, to-1, "m"), 100, from, to-1)
+			require.NotEmpty(t, up.asked())
+			require.EqualValues(t, 1, c.disk.Stats().Bad)
+			d.spoil = nil
+			require.Eventually(t, func() bool { return c.disk.Stats().Files == 1 }, 10*time.Second, time.Millisecond)
+			requireMinutely(t, query(t, c, from, to-1, "m"), 100, from, to-1)
+			require.Empty(t, up.asked())
+		})
+	}
+}
+
+// A process without memory for what is on disk neither reads it nor drops it, and says so.
+func TestRestoreWithoutMemory(t *testing.T) {
+	path := t.TempDir()
+	up := newMinutely(t, 100)
+	c := onDisk(t, up, path, Options{})
+	query(t, c, 60*hour, 90*hour-1, "m")
+	require.NoError(t, c.Close())
+	up.asked()
+	pool := memory.New(memory.Options{Limit: 64 << 20, Wait: time.Millisecond})
+	store, err := disk.Open(disk.Options{Path: path, Limit: 1 << 30, Memory: pool})
+	require.NoError(t, err)
+	c = New(up, Options{HostBytes: DefaultHostBytes, Tile: testTile, Disk: store, Now: at(now)})
+	defer func() { require.NoError(t, c.Close()) }()
+	pool.Count(memory.Evaluation, 60<<20)
+	_, _, err = c.get(t.Context(), 60*hour, 90*hour-1, named("m"))
+	require.True(t, memory.Exhausted(err), err)
+	require.Empty(t, up.asked())
+	pool.Count(memory.Evaluation, -60<<20)
+	requireMinutely(t, query(t, c, 60*hour, 90*hour-1, "m"), 100, 60*hour, 90*hour-1)
+	require.Empty(t, up.asked())
+	require.Zero(t, c.disk.Stats().Bad)
+}
+
+// Of a large file a query keeps in memory what it asked for.
+func TestRestorePart(t *testing.T) {
+	path := t.TempDir()
+	up := newMinutely(t, 300)
+	c := onDisk(t, up, path, Options{})
+	query(t, c, 0, 90*hour-1, "m")
+	whole := c.Stats().Bytes
+	require.NoError(t, c.Close())
+	c = onDisk(t, up, path, Options{})
+	up.asked()
+	for from := int64(0); from < 90*hour; from += 30 * hour {
+		requireMinutely(t, query(t, c, from+5*hour, from+6*hour-1, "m"), 300, from+5*hour, from+6*hour-1)
+	}
+	require.Less(t, c.Stats().Bytes, whole/5)
+	requireMinutely(t, query(t, c, 0, 90*hour-1, "m"), 300, 0, 90*hour-1)
+	require.Empty(t, up.asked())
+	require.Less(t, c.Stats().Bytes, whole*5/4)
 }
 
 // Queries that come while the disk is read wait for it, or for their context.

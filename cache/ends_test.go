@@ -23,8 +23,8 @@ type hanging struct {
 	disk.Directory
 	created chan struct{} // gets one element for each file that is created; nil for none
 	create  chan struct{} // Create waits until it is closed
-	read    chan struct{} // Mapped waits until it is closed; nil does not
-	mapped  atomic.Int64
+	read    chan struct{} // Open waits until it is closed; nil does not
+	opened  atomic.Int64  // how often Open waited
 }
 
 func (h *hanging) Create(name string) (io.WriteCloser, error) {
@@ -35,12 +35,12 @@ func (h *hanging) Create(name string) (io.WriteCloser, error) {
 	return h.Directory.Create(name)
 }
 
-func (h *hanging) Mapped(name string) ([]byte, error) {
-	h.mapped.Add(1)
+func (h *hanging) Open(name string) (disk.ReadAtCloser, int64, error) {
 	if h.read != nil {
+		h.opened.Add(1)
 		<-h.read
 	}
-	return h.Directory.Mapped(name)
+	return h.Directory.Open(name)
 }
 
 // cacheIn returns a cache with files in d.
@@ -98,8 +98,9 @@ func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 	require.NoError(t, c.Close())
 	up.asked()
 
-	d := &hanging{Directory: disk.OS(path), read: make(chan struct{})}
+	d := &hanging{Directory: disk.OS(path)}
 	c = cacheIn(t, up, d, time.Hour)
+	d.read = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 3 {
@@ -109,7 +110,7 @@ func TestSlowDiskHoldsUpNoQuery(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	all.Wait() // although the disk hangs
 	close(d.read)
@@ -127,15 +128,17 @@ func TestLoadEnds(t *testing.T) {
 	landed(t, c)
 	require.NoError(t, c.Close())
 
-	d := &hanging{Directory: disk.OS(path), read: make(chan struct{})}
+	d := &hanging{Directory: disk.OS(path)}
 	c = cacheIn(t, newMinutely(t, 3), d, time.Hour)
+	d.read = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	loaded := make(chan error)
 	go func() {
-		_, err := c.disk.Load(ctx, matching.Key(named("m")))
+		key := matching.Key(named("m"))
+		_, err := c.disk.Load(ctx, key, c.disk.Files(key)[0].Seq, 80*hour, 82*hour)
 		loaded <- err
 	}()
-	require.Eventually(t, func() bool { return d.mapped.Load() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.opened.Load() == 1 }, 10*time.Second, time.Millisecond)
 	cancel()
 	close(d.read)
 	require.ErrorIs(t, <-loaded, context.Canceled)

@@ -41,12 +41,15 @@ type flight struct {
 	void    bool // what it brings was dropped meanwhile and is not to be kept
 
 	// The result, to be read when it has landed.
-	has    tile.Coverage // when old and young were fetched
-	young  tile.Span     // what comes behind old and is kept, too; see young.go
-	narrow bool          // whether it is of nothing but what is newer than what is young already
-	sel    *selection.Selection
-	ws     annotations.Annotations
-	err    error
+	restored bool          // whether it is from files
+	doubted  bool          // whether it is empty and not believed yet
+	has      tile.Coverage // when old and young were fetched
+	young    tile.Span     // what comes behind old and is kept, too; see young.go
+	narrow   bool          // whether it is of nothing but what is newer than what is young already
+	replaced func()        // compares it with what it has replaced; nil if that is nothing
+	sel      *selection.Selection
+	ws       annotations.Annotations
+	err      error
 }
 
 // kept is what of f is kept.
@@ -81,7 +84,7 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	x.Ahead = f.ahead
 	ctx = selection.Expect(ctx, x)
 	if qs != nil {
-		ctx = selection.OnRequest(ctx, qs.requests.add)
+		ctx = selection.OnRequest(ctx, qs.requests.Add)
 	}
 	c.flying.Add(1)
 	go c.fly(ctx, f, slices.Clone(matchers), qs)
@@ -91,7 +94,6 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 // fly fetches and keeps what f is for. Queries see its tiles either under way
 // or kept, never neither.
 func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
-	defer c.enter()()
 	defer c.flying.Add(-1)
 	late := func() {} // what queries need not wait for
 	defer func() { late() }()
@@ -106,7 +108,10 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
-	if !c.restore(ctx, f) && !c.subsume(ctx, f, matchers, qs) {
+	if f.err = c.restore(ctx, f); f.err != nil {
+		return
+	}
+	if !f.restored && !c.subsume(ctx, f, matchers, qs) {
 		if f.err = ctx.Err(); f.err != nil {
 			return
 		}
@@ -120,12 +125,13 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		if qs != nil {
 			qs.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
+		c.doubt(f)
 	}
 	c.keepYoung(f)
 	f.has = f.has.Revised(f.revision)
 	f.sel.SetDiscard(func() { c.discard(f.entry) })
 	switch {
-	case f.kept().Empty() || len(f.ws) > 0:
+	case f.kept().Empty() || len(f.ws) > 0 || f.doubted:
 	case f.narrow:
 		late = func() {
 			select {
@@ -137,6 +143,9 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 		}
 	default:
 		c.keepOrDiscard(ctx, f)
+		if f.replaced != nil {
+			late = f.replaced
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // metrics are the cache's counters, kept here and shown to Prometheus.
 type metrics struct {
-	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved *counter
+	hits, misses, fetches, shared, bytes, failures, evictions, discards, dropped, subsumed, evicted, refused, prefetches, prefetched, restored, saved, unsaved, corrected *counter
 
 	seconds prometheus.Histogram
 }
@@ -53,6 +53,7 @@ func newMetrics(r prometheus.Registerer, c *Cache) *metrics {
 		subsumed:   count("subsumed_tiles_total", "Tiles answered from those of a wider selector."),
 		prefetches: count("prefetches_total", "Requests to the upstream ahead of queries."),
 		prefetched: count("prefetched_bytes_total", "Bytes of encoded chunks and labels that they brought."),
+		corrected:  count("corrected_series_total", "Series of which the upstream had other samples when they were fetched again, as they had reached the greatest age, than were kept until then."),
 		restored:   &counter{},
 		saved:      &counter{},
 		unsaved:    &counter{},
@@ -80,7 +81,6 @@ func registerDisk(r prometheus.Registerer, c *Cache) {
 	}
 	gauge("bytes", "Size of all files, in bytes.", func(s disk.Stats) int64 { return s.Bytes })
 	gauge("limit_bytes", "Most bytes of files.", func(s disk.Stats) int64 { return s.Limit })
-	gauge("mapped_bytes", "Bytes of files that are mapped into memory.", func(s disk.Stats) int64 { return s.Mapped })
 	gauge("files", "Files.", func(s disk.Stats) int64 { return int64(s.Files) })
 	gauge("entries", "Selectors of which there are files.", func(s disk.Stats) int64 { return int64(s.Selectors) })
 	auto.GaugeOf("promwarp_cache_disk_failing", "Whether the last write failed, so that samples are kept in memory only.", func() float64 {

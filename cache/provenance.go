@@ -28,7 +28,7 @@ func (l *lookup) untouched() tile.Coverage {
 
 // brought is what a flight's own selection has of what is kept of it.
 func (f *flight) brought() tile.Coverage {
-	if len(f.ws) > 0 {
+	if len(f.ws) > 0 || f.doubted {
 		return nil // nothing is
 	}
 	return f.has.Within(f.kept(), math.MinInt64)

@@ -45,12 +45,11 @@ func (c *Cache) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 type reader struct {
 	c          *Cache
 	mint, maxt int64
-	leave      func()
 	holds      *holds
 }
 
 func (c *Cache) reader(mint, maxt int64) *reader {
-	return &reader{c: c, mint: mint, maxt: maxt, leave: c.enter(), holds: &holds{}}
+	return &reader{c: c, mint: mint, maxt: maxt, holds: &holds{}}
 }
 
 // SelectChunks implements selection.Querier.
@@ -89,10 +88,8 @@ func (r *reader) LabelNames(ctx context.Context, hints *storage.LabelHints, matc
 	return nil, nil, ErrNoLabels
 }
 
-// Close implements storage.LabelQuerier. What was selected must not be read
-// after it: it may be in files.
+// Close implements storage.LabelQuerier. What was selected may be evicted after it.
 func (r *reader) Close() error {
 	r.c.release(r.holds)
-	r.leave()
 	return nil
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// onDisk lists the stretches that files have something of and e has not, as far as
-// what is missing needs them. The cache's mutex must be held.
+// onDisk lists what of the missing stretches files have. The cache's mutex must be held.
 func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
-	if c.disk == nil || len(missing) == 0 || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
+	if c.disk == nil || len(missing) == 0 || c.saver.Dropping(e.key) || !c.disk.Touch(e.key, missing[0].From, missing[len(missing)-1].To) {
 		return nil
 	}
 	m := c.moment()
@@ -23,66 +23,59 @@ func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
 			there = there.With(s.Span, s.At)
 		}
 	}
-	for _, f := range e.flights {
-		there = there.Without(f.old)
-	}
-	for _, s := range tile.Without(there, e.covered.Usable(m).All()).All() {
-		if slices.ContainsFunc(missing, func(m tile.Span) bool { return m.From < s.To && s.From < m.To }) {
-			out = append(out, s)
-		}
+	for _, s := range missing {
+		out = append(out, there.Within(s, math.MinInt64).All()...)
 	}
 	return out
 }
 
-// restore answers f from files, if they have all of it.
-func (c *Cache) restore(ctx context.Context, f *flight) bool {
+// restore answers f from files, if they have all of it. It fails if there is no memory for it.
+func (c *Cache) restore(ctx context.Context, f *flight) error {
 	if !f.files {
-		return false
+		return nil
 	}
 	c.files.RLock()
 	defer c.files.RUnlock()
-	sel, covered, err := c.read(ctx, f.entry.key)
-	if ctx.Err() != nil {
-		return false
-	}
-	if err != nil {
+	sel, covered, err := c.read(ctx, f.entry.key, f.whole)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case memory.Exhausted(err):
+		return err
+	case err != nil:
 		// It has been dropped already; see selection.Selection.Discard.
 		c.log.Warn("Could not use what is on disk of a selector; it is fetched again", "err", err)
-		return false
+	case sel != nil && len(covered.All().Missing(f.whole)) == 0:
+		f.sel, f.has, f.restored = sel, covered, true
+		c.metrics.restored.add(covered.All().Tiles(c.tile))
 	}
-	has := covered.Within(f.whole, math.MinInt64)
-	if sel == nil || len(has.All().Missing(f.whole)) > 0 {
-		return false
-	}
-	if f.sel, err = tile.Restrict(ctx, sel, covered.All(), has.All()); err != nil {
-		return false
-	}
-	f.has = has
-	c.metrics.restored.add(has.All().Tiles(c.tile))
-	return true
+	return nil
 }
 
-// read puts together what the files of a selector have that may still be used.
+// read puts together what the files of a selector have of s that may still be used.
 // It returns nil if there is nothing.
-func (c *Cache) read(ctx context.Context, key string) (*selection.Selection, tile.Coverage, error) {
+func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.Selection, tile.Coverage, error) {
 	var parts []tile.Input
 	var covered tile.Coverage
-	files, err := c.disk.Load(ctx, key)
-	if err != nil {
-		return nil, nil, err
-	}
 	m := c.moment()
-	for _, f := range slices.Backward(files) { // the newest first: it is right
+	for _, f := range slices.Backward(c.disk.Files(key)) { // the newest first: it is right
 		has := saving.CoverageOf(f.Covered)
-		use := has.Within(m.Settled, m.Oldest)
+		use := has.Within(m.Settled, m.Oldest).Within(s, math.MinInt64)
 		for _, s := range covered {
 			use = use.Without(s.Span)
 		}
 		if len(use) == 0 {
 			continue
 		}
-		f.Selection.SetDiscard(func() { c.forget(key) })
-		cut, err := tile.Restrict(ctx, f.Selection, has.All(), use.All())
+		sel, err := c.disk.Load(ctx, key, f.Seq, use[0].From, use[len(use)-1].To)
+		if err != nil {
+			return nil, nil, err
+		}
+		if sel == nil {
+			continue
+		}
+		sel.SetDiscard(func() { c.forget(key) })
+		cut, err := tile.Restrict(ctx, sel, has.All(), use.All())
 		if err != nil {
 			return nil, nil, err
 		}

@@ -21,6 +21,8 @@ import (
 //	cache tile=30m …   begins with a cache; also fresh, recheck, outoforder, maxage, retention
 //	at 100:35:30               the time: hours, minutes, seconds since the epoch
 //	look 96:00..now            a query, both ends included, whose answer must be right
+//	ask 96:00..now             a query whose answer may lack samples
+//	upstream empty             it answers without series from now on; or, as at first, whole
 //	shared 10s                 queries from now on share fetches for so long
 //	expect none                what was asked for since the last such line:
 //	expect 96:00..99:59:59.999 99:00..100:00
@@ -82,6 +84,12 @@ func (s *script) run(word string, args []string) {
 		mint, maxt := s.time(from), s.time(to)
 		requireMinutely(s.t, queryIn(s.ctx, s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
 		landed(s.t, s.c)
+	case "ask":
+		from, to, _ := strings.Cut(args[0], "..")
+		queryIn(s.ctx, s.t, s.c, s.time(from), s.time(to), "m")
+		landed(s.t, s.c)
+	case "upstream":
+		s.up.fetch = map[string]*fake{"whole": newMinutely(s.t, 3), "empty": newMinutely(s.t, 0)}[args[0]].fetch
 	case "expect":
 		got := []string{}
 		for _, r := range sorted(s.up.asked()) {

@@ -22,7 +22,7 @@ import (
 
 // TestSoak has dashboards, ad-hoc queries, drops, faults and cancelled queries go
 // on for PROMWARP_SOAK (a duration), in which a minute of the cache's time passes
-// each 50 ms. Memory, goroutines and mapped files must not grow.
+// each 50 ms. Memory and goroutines must not grow.
 func TestSoak(t *testing.T) {
 	duration := os.Getenv("PROMWARP_SOAK")
 	if duration == "" {
@@ -95,7 +95,7 @@ func TestSoak(t *testing.T) {
 			}
 		})
 	}
-	type measure struct{ heap, mapped, goroutines int64 }
+	type measure struct{ heap, goroutines int64 }
 	var seen []measure
 	for ctx.Err() == nil {
 		time.Sleep(min(long/100, 5*time.Second))
@@ -105,7 +105,7 @@ func TestSoak(t *testing.T) {
 		s := c.Stats()
 		require.LessOrEqual(t, s.Bytes, s.Limit)
 		require.LessOrEqual(t, c.disk.Stats().Bytes, c.disk.Stats().Limit)
-		seen = append(seen, measure{int64(m.HeapAlloc), c.disk.Stats().Mapped, int64(runtime.NumGoroutine())})
+		seen = append(seen, measure{int64(m.HeapAlloc), int64(runtime.NumGoroutine())})
 	}
 	all.Wait()
 	require.NoError(t, c.Close())
@@ -118,7 +118,7 @@ func TestSoak(t *testing.T) {
 	require.LessOrEqual(t, int64(still.HeapAlloc), 2*c.Stats().Bytes+(8<<20), "when nothing runs")
 	most := func(of []measure) (most measure) {
 		for _, m := range of {
-			most = measure{max(most.heap, m.heap), max(most.mapped, m.mapped), max(most.goroutines, m.goroutines)}
+			most = measure{max(most.heap, m.heap), max(most.goroutines, m.goroutines)}
 		}
 		return most
 	}
@@ -126,7 +126,6 @@ func TestSoak(t *testing.T) {
 	early, late := most(seen[n/5:n*3/5]), most(seen[n*3/5:])
 	t.Logf("%d queries, %d hours of the cache's time; at most %+v, then %+v, when nothing runs %d; %+v", queries.Load(), (clock.Load()-now)/hour, early, late, still.HeapAlloc, c.Stats())
 	require.LessOrEqual(t, float64(late.heap), 1.15*float64(early.heap))
-	require.LessOrEqual(t, float64(late.mapped), 1.5*float64(early.mapped)+(8<<20))
 	require.LessOrEqual(t, late.goroutines, early.goroutines+20)
 }
 

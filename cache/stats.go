@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/promwarp/promwarp/selection"
 )
 
 // Stats is a snapshot of what the cache holds and has done since it was made.
@@ -60,7 +62,7 @@ type QueryStats struct {
 	Samples       atomic.Int64 // about how many samples the selections had in the time asked for
 	FetchNanos    atomic.Int64 // time spent waiting for requests, own and shared, in ns
 
-	requests requests
+	requests selection.Requests
 }
 
 type statsKey struct{}
@@ -74,3 +76,7 @@ func statsFrom(ctx context.Context) *QueryStats {
 	s, _ := ctx.Value(statsKey{}).(*QueryStats)
 	return s
 }
+
+// Requests returns the requests to the upstream that the query started and that have ended, in the
+// order in which they did, and how many there were besides.
+func (s *QueryStats) Requests() (all []selection.Request, more int) { return s.requests.List() }

@@ -28,7 +28,6 @@ func newSaver(c *Cache, retry, grace time.Duration) *saving.Saver[*entry] {
 func (c *Cache) write(ctx context.Context, e *entry) (wrote bool, err error) {
 	c.files.RLock()
 	defer c.files.RUnlock()
-	defer c.enter()() // what is kept may be in files
 	c.mu.Lock()
 	sel, covered := e.sel, e.covered
 	c.mu.Unlock()

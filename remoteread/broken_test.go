@@ -86,7 +86,7 @@ func TestBrokenStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long under the race detector; make unit runs it")
 	}
-	require.GreaterOrEqual(t, len(brokenstore.Kinds()), 46)
+	require.GreaterOrEqual(t, len(brokenstore.Kinds()), 75)
 	store, c, base := brokenClient(t)
 	for _, k := range brokenstore.Kinds() {
 		t.Run(k.Name, func(t *testing.T) {

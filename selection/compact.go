@@ -7,9 +7,9 @@ import (
 )
 
 // Compact returns a selection of the same chunks in which every slab is used to at
-// least the given share: the chunks of others are copied into slabs that fit. Those
-// in mapped files stay where they are. It is s itself if nothing is to be copied and its chunks are in one table;
-// a copy calls what s calls on Discard.
+// least the given share: the chunks of others are copied into slabs that fit. It is s
+// itself if nothing is to be copied and its chunks are in one table; a copy calls what s calls on
+// Discard.
 func (s *Selection) Compact(share float64) *Selection {
 	s = s.flat()
 	used := make([]int64, len(s.slabs))
@@ -21,7 +21,7 @@ func (s *Selection) Compact(share float64) *Selection {
 	number := make([]int, len(s.slabs)) // of those that stay, in out; -1 for others
 	for k, l := range s.slabs {
 		number[k] = -1
-		if l.Mapped() || float64(used[k]+slab.Pad) >= share*float64(cap(l.Bytes())) {
+		if float64(used[k]+slab.Pad) >= share*float64(cap(l.Bytes())) {
 			number[k] = len(out.slabs)
 			out.slabs = append(out.slabs, l)
 		}

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -29,4 +30,33 @@ func RequestEnded(ctx context.Context, r Request) {
 	if f, ok := ctx.Value(requestKey{}).(func(Request)); ok {
 		f(r)
 	}
+}
+
+// mostRequests is how many requests Requests lists.
+const mostRequests = 64
+
+// Requests lists requests that have ended, in the order in which they did. It is safe for concurrent
+// use.
+type Requests struct {
+	mu   sync.Mutex
+	all  []Request
+	more int // further ones
+}
+
+// Add adds one.
+func (r *Requests) Add(one Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.all) == mostRequests {
+		r.more++
+		return
+	}
+	r.all = append(r.all, one)
+}
+
+// List returns the first requests, and how many there were besides.
+func (r *Requests) List() (all []Request, more int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all, r.more
 }

@@ -115,8 +115,7 @@ func (s *Selection) OnlyFloats() bool {
 }
 
 // SizeBytes is the memory that the selection holds on to, in bytes: slabs,
-// chunk table and labels. Slabs shared with other selections count in full,
-// those in mapped files not at all.
+// chunk table and labels. Slabs shared with other selections count in full.
 func (s *Selection) SizeBytes() int64 { return s.size }
 
 // TableBytes is the part of SizeBytes that is not slabs.

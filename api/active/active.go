@@ -153,22 +153,48 @@ func (l *List) Requests() []Request {
 	defer l.mu.Unlock()
 	out := make([]Request, 0, len(l.running))
 	for _, q := range l.running {
-		s := Request{
-			ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
-			Waiting: !q.running.Load(), Stage: q.stats.progress.Stage(), SamplesEvaluated: q.stats.progress.Evaluated(),
-		}
-		if s.Waiting {
-			s.Stage = waiting
-		}
-		s.add(&q.stats.Cache)
-		for _, u := range q.stats.Upstreams.Upstreams() {
-			s.add(&u.Cache)
-		}
-		s.FetchedBytes = max(s.FetchedBytes, q.stats.progress.Arrived())
-		out = append(out, s)
+		out = append(out, q.show())
 	}
 	slices.SortFunc(out, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	return out
+}
+
+// show is what is shown of q.
+func (q *request) show() Request {
+	s := Request{
+		ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
+		Waiting: !q.running.Load(), Stage: q.stats.progress.Stage(), SamplesEvaluated: q.stats.progress.Evaluated(),
+	}
+	if s.Waiting {
+		s.Stage = waiting
+	}
+	s.add(&q.stats.Cache)
+	for _, u := range q.stats.Upstreams.Upstreams() {
+		s.add(&u.Cache)
+	}
+	s.FetchedBytes = max(s.FetchedBytes, q.stats.progress.Arrived())
+	return s
+}
+
+// bytesOfSample is about what a sample takes in memory, compressed.
+const bytesOfSample = 2
+
+// Mostly reports whether what the requests under way hold in memory, and other bytes, is mostly what
+// the request that has ctx holds: seven eighths of it, by what they have fetched and selected, and
+// at least so many bytes.
+func (l *List) Mostly(ctx context.Context, least, other int64) bool {
+	mine, _ := ctx.Value(key{}).(*request)
+	own, all := int64(0), other
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.running {
+		s := q.show()
+		n := max(q.stats.progress.MostArrived(), s.FetchedBytes, bytesOfSample*s.Samples)
+		if all += n; q == mine {
+			own = n
+		}
+	}
+	return own >= max(least, all-all/8)
 }
 
 // add adds what a cache has done.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -32,6 +33,8 @@ type Gate struct {
 	// TenantHeader is the header that says whose a request is; requests without it, and all if
 	// it is empty, are the remote address's.
 	TenantHeader string
+	// Memory is that of the process; nil has no limit.
+	Memory *memory.Pool
 }
 
 // Refuse answers a request that got no slot, for the reason err.
@@ -50,6 +53,7 @@ type admitted struct {
 	*queue.Slot
 	small *Small // if it has a key there
 	key   uint64
+	start time.Time // of the query's range
 	since time.Time
 }
 
@@ -70,8 +74,13 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
 		defer cancel()
 		in, a := q.queue, &admitted{}
-		if key, ok := q.small.keyOf(r); ok {
-			if a.small, a.key = q.small, key; a.small.is(key) {
+		if key, start, ok := q.small.keyOf(r); ok {
+			a.small, a.key, a.start = q.small, key, start
+			if err := a.small.tooLarge(key, start, g.Memory.Limit()); err != nil {
+				refuse(w, r, err)
+				return
+			}
+			if a.small.is(key) {
 				in = a.small.queue
 			}
 		}

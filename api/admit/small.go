@@ -30,23 +30,25 @@ type Small struct {
 	queue *queue.Queue
 	seed  maphash.Seed
 	known *lru.Cache[uint64, struct{}]
+	large *lru.Cache[uint64, large]
 }
 
 // NewSmall returns a Small that knows of no query yet.
 func NewSmall(q *queue.Queue) *Small {
 	known, _ := lru.New[uint64, struct{}](maxSmall) // fails for no positive size
-	return &Small{q, maphash.MakeSeed(), known}
+	tooLarge, _ := lru.New[uint64, large](maxLarge)
+	return &Small{q, maphash.MakeSeed(), known, tooLarge}
 }
 
-// keyOf is the same for requests for one query over ranges of one length; ok is false where the
-// request has no query.
-func (s *Small) keyOf(r *http.Request) (key uint64, ok bool) {
+// keyOf is the same for requests for one query over ranges of one length, which begin at start; ok
+// is false where the request has no query.
+func (s *Small) keyOf(r *http.Request) (key uint64, start time.Time, ok bool) {
 	if s == nil || r.Form.Get("query") == "" {
-		return 0, false
+		return 0, time.Time{}, false
 	}
-	e, err := params.Parse(r, time.Time{})
+	e, err := params.Parse(r, time.Now())
 	if err != nil {
-		return 0, false
+		return 0, time.Time{}, false
 	}
 	var h maphash.Hash
 	h.SetSeed(s.seed)
@@ -54,7 +56,7 @@ func (s *Small) keyOf(r *http.Request) (key uint64, ok bool) {
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(0)
 	}
-	return h.Sum64(), true
+	return h.Sum64(), e.Start, true
 }
 
 // is reports whether the query with a key is small.

@@ -140,20 +140,23 @@ func (w *writer) begin(more bool) error {
 	h, held := w.Header(), w.held
 	w.held = nil
 	bodiless := w.code == http.StatusNoContent || w.code == http.StatusNotModified
-	if (more || len(held) >= least) && !bodiless && h.Get("Content-Encoding") == "" && !compact[h.Get("Content-Type")] {
+	packs := (more || len(held) >= least) && !bodiless && h.Get("Content-Encoding") == "" && !compact[h.Get("Content-Type")]
+	if packs {
 		h.Set("Content-Encoding", string(w.coding))
 		h.Del("Content-Length")
 		if h.Get("Content-Type") == "" {
 			h.Set("Content-Type", http.DetectContentType(held))
 		}
+	}
+	if w.code != 0 {
+		w.ResponseWriter.WriteHeader(w.code) // first, as a stream may write from a goroutine of its own
+	}
+	if packs {
 		blocks := 1
 		if more && w.coding == gzipped {
 			blocks = w.blocks()
 		}
 		w.to = newStream(w.coding, (*sink)(w), blocks)
-	}
-	if w.code != 0 {
-		w.ResponseWriter.WriteHeader(w.code)
 	}
 	if len(held) == 0 {
 		return nil

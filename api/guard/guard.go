@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,7 +88,8 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 	inFlight := g.Metrics.inFlight.WithLabelValues(door)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		r, span := tracing.Receive(rw, r, door)
-		w := newRecorder(rw, r, g.WriteTimeout)
+		w := newRecorder(rw, r, g.WriteTimeout, g.Memory)
+		defer func() { w.writingEnded() }()
 		start := time.Now()
 		inFlight.Inc()
 		defer func() {
@@ -149,11 +151,16 @@ type recorder struct {
 	err      error // of a write
 	body     *timedBody
 	deadline writeDeadline
+
+	memory       *memory.Pool
+	large        bool         // whether more than a piece was written
+	writingEnded func()       // ends what asks for giveWay
+	blocked      atomic.Int64 // since when a piece is being written, ns since the epoch; 0 when none is
 }
 
-func newRecorder(w http.ResponseWriter, r *http.Request, timeout time.Duration) *recorder {
+func newRecorder(w http.ResponseWriter, r *http.Request, timeout time.Duration, pool *memory.Pool) *recorder {
 	body, _ := r.Body.(*timedBody)
-	return &recorder{ResponseWriter: w, body: body, deadline: writeDeadline{
+	return &recorder{ResponseWriter: w, body: body, memory: pool, writingEnded: func() {}, deadline: writeDeadline{
 		c: http.NewResponseController(w), timeout: timeout, stream: r.ProtoMajor >= 2,
 	}}
 }
@@ -185,14 +192,38 @@ func (w *recorder) Write(b []byte) (int, error) {
 	defer w.deadline.written()
 	for written := 0; ; {
 		piece := b[written:min(len(b), written+writePiece)]
+		if !w.large && w.bytes >= writePiece {
+			w.large, w.writingEnded = true, w.memory.OnShortage(reclaimStalled, w.giveWay)
+		}
 		w.deadline.move()
+		w.blocked.Store(time.Now().UnixNano())
 		n, err := w.ResponseWriter.Write(piece)
+		w.blocked.Store(0)
 		written += n
 		w.bytes += int64(n)
 		if w.err = err; err != nil || written >= len(b) {
 			return written, err
 		}
 	}
+}
+
+const (
+	// reclaimStalled is the rank of memory that answers hold whose clients read nothing: it comes
+	// after what costs no client its answer.
+	reclaimStalled = 100
+	// patience is for how long a client may read nothing while there is no memory for others.
+	patience = time.Second
+)
+
+// giveWay cuts off the client if it has read nothing for a while, so that what the handler holds for
+// the rest of the answer is free. Nobody knows how many bytes that is: it says as many as are asked for.
+func (w *recorder) giveWay(bytes int64) int64 {
+	since := w.blocked.Load()
+	if since == 0 || time.Since(time.Unix(0, since)) < patience {
+		return 0
+	}
+	_ = w.deadline.c.SetWriteDeadline(time.Unix(1, 0))
+	return bytes
 }
 
 // Flush implements http.Flusher, which remote read asks for.

@@ -32,22 +32,11 @@ func (d *oneFile) Remove(string) error {
 	return nil
 }
 
-func (d *oneFile) Tail(_ string, n int64) (int64, []byte, error) {
-	return int64(len(d.content)), bytes.Clone(d.content[len(d.content)-min(int(n), len(d.content)):]), nil
-}
-
-// Mapped returns memory that is mapped, as it is unmapped later.
-func (d *oneFile) Mapped(string) ([]byte, error) {
-	f, err := os.CreateTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	defer os.Remove(f.Name())
-	if _, err := f.Write(d.content); err != nil || len(d.content) == 0 {
-		return nil, err
-	}
-	return mapFile(f, int64(len(d.content)))
+func (d *oneFile) Open(string) (ReadAtCloser, int64, error) {
+	return struct {
+		io.ReaderAt
+		io.Closer
+	}{bytes.NewReader(d.content), io.NopCloser(nil)}, int64(len(d.content)), nil
 }
 
 // FuzzFile opens any bytes as a file, as they are and with the checksums that they ought to
@@ -71,7 +60,6 @@ func FuzzFile(f *testing.F) {
 		s, err := Open(Options{Limit: math.MaxInt64, Files: d})
 		require.NoError(t, err)
 		defer s.Close()
-		defer s.Enter()()
 		for _, key := range s.Keys() {
 			for _, p := range loaded(t, s, key) {
 				for set := p.Selection.SeriesSet(math.MinInt64, math.MaxInt64, nil); set.Next(); {

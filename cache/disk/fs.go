@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,11 +13,15 @@ type Directory interface {
 	Create(name string) (io.WriteCloser, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// Tail returns the size of a file in bytes and its last n bytes, or all if
-	// there are fewer.
-	Tail(name string, n int64) (size int64, b []byte, err error)
-	// Mapped returns the content of a file, mapped into memory as OS does.
-	Mapped(name string) ([]byte, error)
+	// Open opens a file for reading, and returns its size in bytes. What is not a regular file is
+	// an error.
+	Open(name string) (f ReadAtCloser, size int64, err error)
+}
+
+// ReadAtCloser is a file that is read.
+type ReadAtCloser interface {
+	io.ReaderAt
+	io.Closer
 }
 
 // OS is a directory of the operating system.
@@ -45,32 +50,15 @@ func (d OS) Rename(from, to string) error { return os.Rename(d.path(from), d.pat
 // Remove removes a file.
 func (d OS) Remove(name string) error { return os.Remove(d.path(name)) }
 
-// Tail reads the end of a file.
-func (d OS) Tail(name string, n int64) (int64, []byte, error) {
+// Open opens a file for reading.
+func (d OS) Open(name string) (ReadAtCloser, int64, error) {
+	info, err := os.Lstat(d.path(name)) // first, since opening a FIFO waits for who writes to it
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("it is not a regular file")
+	}
 	f, err := os.Open(d.path(name))
-	if err != nil {
-		return 0, nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, nil, err
-	}
-	b := make([]byte, min(n, info.Size()))
-	_, err = f.ReadAt(b, info.Size()-int64(len(b)))
-	return info.Size(), b, err
-}
-
-// Mapped maps a file.
-func (d OS) Mapped(name string) ([]byte, error) {
-	f, err := os.Open(d.path(name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return nil, err
-	}
-	return mapFile(f, info.Size())
+	return f, info.Size(), err
 }

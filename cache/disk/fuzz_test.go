@@ -26,5 +26,15 @@ func FuzzHead(f *testing.F) {
 func FuzzSeries(f *testing.F) {
 	f.Add([]byte{1, 1, 1, 1, 'a', 1, 'b', 0})
 	f.Add([]byte{0, 0})
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseSeries(t.Context(), b, nil, nil) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sizes := []uint64{64, 64}
+		read := table{from: 0, to: 1000, sizes: sizes, needs: func(k, _ int, need []byteRange) {
+			for _, n := range need {
+				if n.from < 0 || n.to < n.from || uint64(n.to) > sizes[k] {
+					t.Fatal(k, need)
+				}
+			}
+		}}
+		_ = read.parse(t.Context(), b)
+	})
 }

@@ -1,12 +1,13 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -21,7 +22,13 @@ import (
 // readHead reads the end of a file, whatever it is needed for.
 func readHead(d Directory, name string) (f footer, h head, err error) {
 	const guess = 4 << 10 // bytes that mostly have the footer and the head
-	size, b, err := d.Tail(name, guess)
+	r, size, err := d.Open(name)
+	if err != nil {
+		return f, h, err
+	}
+	defer r.Close()
+	tail := func(n int64) ([]byte, error) { return readAt(r, size-n, nil, uint64(n)) }
+	b, err := tail(min(guess, size))
 	if err != nil {
 		return f, h, err
 	}
@@ -36,7 +43,7 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 		return f, h, errors.New("its head is longer than the file")
 	}
 	if need > int64(len(b)) {
-		if _, b, err = d.Tail(name, need); err != nil {
+		if b, err = tail(need); err != nil {
 			return f, h, err
 		}
 	}
@@ -48,7 +55,7 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 		return f, h, err
 	}
 	total := uint64(need)
-	for _, n := range append([]uint64{f.seriesLen}, sizes(h.slabs)...) {
+	for _, n := range append([]uint64{f.seriesLen}, h.sizes()...) {
 		if n > uint64(size)-total {
 			return f, h, errors.New("its parts are longer than the file")
 		}
@@ -60,78 +67,126 @@ func readHead(d Directory, name string) (f footer, h head, err error) {
 	return f, h, nil
 }
 
-func sizes(slabs []slabHead) (out []uint64) {
-	for _, s := range slabs {
+// sizes are the sizes of the slabs, in bytes.
+func (h *head) sizes() (out []uint64) {
+	for _, s := range h.slabs {
 		out = append(out, s.size)
 	}
 	return out
 }
 
-// parse makes a selection of a file's content b, which stays mapped as long as
-// owner is reachable. All of it is checked against its checksums, until ctx ends.
-func parse(ctx context.Context, b []byte, owner any, f footer, h head) (*selection.Selection, error) {
-	if f.size != uint64(len(b)) {
-		return nil, fmt.Errorf("it has %d bytes instead of %d", len(b), f.size)
+// readAt reads n bytes of r from an offset on, into b if they fit.
+func readAt(r io.ReaderAt, at int64, b []byte, n uint64) ([]byte, error) {
+	if uint64(cap(b)) < n {
+		b = make([]byte, n)
 	}
-	at := 0
-	parts := make([][]byte, len(h.slabs))
-	for i, s := range h.slabs {
-		parts[i] = b[at : at+int(s.size)] // with the rest of the file behind it
-		at += int(s.size)
+	_, err := r.ReadAt(b[:n], at)
+	return b[:n], err
+}
+
+// load reads the chunks of a file that have something from from to to (ms, not included). Only
+// slabs with such chunks are read, and compared with their checksums. Of a slab no more than those
+// chunks stays in memory. room is asked before each slab whether there is memory for it.
+func (f *file) load(ctx context.Context, r io.ReaderAt, from, to int64, room func() error) (*selection.Selection, error) {
+	starts, end := make([]int64, len(f.slabs)), int64(0)
+	for i, s := range f.slabs {
+		starts[i] = end
+		end += int64(s.size)
 	}
-	series := b[at : at+int(f.seriesLen)]
+	series, err := readAt(r, end, nil, f.seriesLen)
+	if err != nil {
+		return nil, err
+	}
 	if checksum(series) != f.seriesSum {
 		return nil, errors.New("its series do not match their checksum")
 	}
-	verified := make(chan error, 1)
-	go func() { verified <- rescue.Do(func() error { return verify(ctx, parts, h.slabs) }) }()
-	// Labels may refer to what they are read from.
-	sel, err := parseSeries(ctx, bytes.Clone(series), parts, slab.Map(parts, owner))
-	if bad := <-verified; bad != nil {
-		return nil, bad
+	var buffers sync.Pool // of *[]byte, with the content of a slab
+	buffers.New = func() any { return new([]byte) }
+	readSlab := func(k int, need []byteRange) (*slab.Slab, error) {
+		if err := errors.Join(ctx.Err(), room()); err != nil {
+			return nil, err
+		}
+		b := buffers.Get().(*[]byte)
+		defer buffers.Put(b)
+		var err error
+		if *b, err = readAt(r, starts[k], *b, f.slabs[k].size); err != nil {
+			return nil, err
+		}
+		if checksum(*b) != f.slabs[k].sum {
+			return nil, fmt.Errorf("its slab %d does not match its checksum", k)
+		}
+		size := slab.Pad
+		for _, n := range need {
+			size += n.to - n.from
+		}
+		l := slab.New(size)
+		for _, n := range need {
+			l.Add((*b)[n.from:n.to])
+		}
+		return l, nil
 	}
-	return sel, err
-}
-
-// verify compares slabs with their checksums. It ends with ctx, between slabs.
-func verify(ctx context.Context, parts [][]byte, want []slabHead) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range parts {
+	slabs := make(slab.Slabs, len(f.slabs))
+	t := table{from: from, to: to, sizes: f.sizes(), needs: func(k, number int, need []byteRange) {
 		g.Go(func() error {
-			return rescue.Do(func() error {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				if checksum(p) != want[i].sum {
-					return fmt.Errorf("its slab %d does not match its checksum", i)
-				}
-				return nil
-			})
+			return rescue.Do(func() (err error) { slabs[number], err = readSlab(k, need); return err })
 		})
+	}}
+	err = t.parse(ctx, series)
+	if bad := g.Wait(); bad != nil {
+		return nil, bad
 	}
-	return g.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return selection.Assemble(t.series, t.first, t.chunks, slabs[:t.slabs])
 }
 
-// parseSeries makes a selection of the series at b and the slabs.
-func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs slab.Slabs) (*selection.Selection, error) {
+// byteRange is a part of a slab: that with the bytes from from to to, not included.
+type byteRange struct{ from, to int }
+
+// table is what of the series of a file has chunks in a stretch of time.
+type table struct {
+	from, to int64    // ms, the latter not included
+	sizes    []uint64 // bytes of the slabs of the file
+	// needs is told of each slab of the file that has such chunks, by its number there, where
+	// they lie. number is that of the slab that these parts make, one behind the other.
+	needs func(slab, number int, need []byteRange)
+
+	series []labels.Labels
+	first  []uint32
+	chunks []selection.Chunk
+	slabs  int // slabs that the chunks lie in
+}
+
+// parse reads the series at b.
+func (t *table) parse(ctx context.Context, b []byte) error {
 	r := reader{b: b}
 	n := r.count(2)
-	series := make([]labels.Labels, 0, n)
-	first := make([]uint32, 1, n+1)
-	chunks := make([]selection.Chunk, 0, r.count(5))
+	t.series = make([]labels.Labels, 0, n)
+	t.first = make([]uint32, 1, n+1)
+	t.chunks = make([]selection.Chunk, 0, r.count(5))
 	var builder labels.ScratchBuilder
-	k, off := 0, 0
+	k, off := 0, 0       // where the next chunk is in the file
+	var need []byteRange // of slab k
+	size := 0            // their bytes
+	finish := func() {
+		if size > 0 {
+			t.needs(k, t.slabs, need)
+			t.slabs++
+		}
+		k, off, need, size = k+1, 0, nil, 0
+	}
 	for i := range n {
 		if i%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		builder.Reset()
 		for range r.count(2) {
 			name, value := r.bytes(), r.bytes()
 			builder.Add(text(name), text(value))
 		}
-		series = append(series, builder.Labels())
 		last := int64(0)
 		for range r.count(5) {
 			c := selection.Chunk{MinT: last + r.varint()}
@@ -140,25 +195,38 @@ func parseSeries(ctx context.Context, b []byte, parts [][]byte, slabs slab.Slabs
 			c.Enc = chunkenc.Encoding(r.byte())
 			last = c.MaxT
 			if r.fail || length > math.MaxInt32 || samples > math.MaxUint16 {
-				return nil, errors.New("its series are malformed")
+				return errors.New("its series are malformed")
 			}
 			c.Len, c.Samples = uint32(length), uint16(samples)
-			if k < len(parts) && off+slab.Footprint(c.Len) > len(parts[k]) {
-				k, off = k+1, 0
+			n := slab.Footprint(c.Len)
+			if k < len(t.sizes) && off+n > int(t.sizes[k]) {
+				finish()
 			}
-			c.Slab, c.Off = uint32(k), uint32(off)
-			off += slab.Footprint(c.Len)
-			chunks = append(chunks, c)
+			if k >= len(t.sizes) || off+n > int(t.sizes[k]) {
+				return errors.New("a chunk lies outside of the slabs")
+			}
+			if c.MinT < t.to && c.MaxT >= t.from {
+				if i := len(need) - 1; i >= 0 && need[i].to == off {
+					need[i].to += n
+				} else {
+					need = append(need, byteRange{off, off + n})
+				}
+				c.Slab, c.Off = uint32(t.slabs), uint32(size)
+				size += n
+				t.chunks = append(t.chunks, c)
+			}
+			off += n
 		}
-		if len(chunks) > math.MaxUint32 {
-			return nil, errors.New("it has too many chunks")
+		if len(t.chunks) > math.MaxUint32 {
+			return errors.New("it has too many chunks")
 		}
-		first = append(first, uint32(len(chunks)))
+		if end := uint32(len(t.chunks)); end > t.first[len(t.first)-1] {
+			t.series = append(t.series, builder.Labels())
+			t.first = append(t.first, end)
+		}
 	}
-	if err := r.end(); err != nil {
-		return nil, err
-	}
-	return selection.Assemble(series, first, chunks, slabs)
+	finish()
+	return r.end()
 }
 
 // text is b as a string that shares its memory.

@@ -25,6 +25,8 @@ import (
 	"syscall"
 
 	"github.com/prometheus/prometheus/tsdb/fileutil"
+
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 // Options configure a Store.
@@ -40,6 +42,8 @@ type Options struct {
 	// Logger is told of files that are removed because of what is in them; nil
 	// means none.
 	Logger *slog.Logger
+	// Memory is asked for room for what is read; nil means that there is no limit.
+	Memory *memory.Pool
 
 	// Files is how files are reached; nil means those of the operating system at
 	// Path. It is for tests, in which operations fail.
@@ -53,7 +57,7 @@ type Store struct {
 	identity [16]byte
 	log      *slog.Logger
 	lock     fileutil.Releaser
-	maps     *mappings
+	memory   *memory.Pool
 	bad      atomic.Int64 // files removed because of what was in them
 	evicted  atomic.Int64 // files removed to stay within the limit
 
@@ -104,7 +108,7 @@ var ErrLocked = errors.New("another process has it open")
 
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
-	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, maps: newMappings(), entries: map[string]*entry{}, left: map[string]bool{}}
+	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, memory: o.Memory, entries: map[string]*entry{}, left: map[string]bool{}}
 	sum := sha256.Sum256([]byte(o.Identity))
 	copy(s.identity[:], sum[:])
 	if s.log == nil {
@@ -268,7 +272,7 @@ func (s *Store) remove(name string) {
 	}
 }
 
-// Close gives the directory free. Selections that were loaded stay readable.
+// Close gives the directory free.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

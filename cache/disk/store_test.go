@@ -10,10 +10,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -66,11 +65,22 @@ func content(t testing.TB, s *selection.Selection) string {
 	return out.String()
 }
 
-// loaded is what a store has of a selector.
-func loaded(t testing.TB, s *Store, key string) []Content {
+// Content is what a file has.
+type Content struct {
+	Covered   []Stretch
+	Selection *selection.Selection
+}
+
+// loaded is what a store has of a selector, oldest first.
+func loaded(t testing.TB, s *Store, key string) (parts []Content) {
 	t.Helper()
-	parts, err := s.Load(t.Context(), key)
-	require.NoError(t, err)
+	for _, f := range s.Files(key) {
+		sel, err := s.Load(t.Context(), key, f.Seq, math.MinInt64, math.MaxInt64)
+		require.NoError(t, err)
+		if sel != nil {
+			parts = append(parts, Content{f.Covered, sel})
+		}
+	}
 	return parts
 }
 
@@ -128,9 +138,7 @@ func TestPutAndLoad(t *testing.T) {
 		require.Positive(t, stats.Bytes)
 		require.Zero(t, stats.Bad)
 
-		// What was read is not on the heap.
 		sel := loaded(t, s, "k")[1].Selection
-		require.Less(t, sel.SizeBytes(), two.SizeBytes()-two.PayloadBytes()/2)
 
 		// The next process has it, too; a second at one time is refused.
 		_, err := Open(Options{Path: dir})
@@ -281,6 +289,30 @@ func TestDamage(t *testing.T) {
 	require.NoError(t, os.Truncate(name, 10))
 	require.Empty(t, loaded(t, s, "k"))
 	require.Contains(t, log.String(), "Dropped a file")
+
+	// What is no file, at the start and later.
+	for what, instead := range map[string]func() error{
+		"a FIFO":      func() error { return syscall.Mkfifo(name, 0o600) },
+		"a directory": func() error { return os.Mkdir(name, 0o700) },
+		"a link":      func() error { return os.Symlink("/dev/zero", name) },
+	} {
+		for _, late := range []bool{false, true} {
+			require.NoError(t, s.Close())
+			require.NoError(t, os.WriteFile(name, whole, 0o600))
+			if late {
+				s, log = open(t, Options{Path: dir})
+			}
+			require.NoError(t, os.Remove(name))
+			require.NoError(t, instead())
+			if !late {
+				s, log = open(t, Options{Path: dir})
+			}
+			require.Empty(t, loaded(t, s, "k"), what)
+			require.Contains(t, log.String(), "Dropped a file", what)
+			require.EqualValues(t, 1, s.Stats().Bad, what)
+			require.Empty(t, files(t, dir), what)
+		}
+	}
 
 	// A file under another's name, and those of other programs.
 	require.NoError(t, s.Close())
@@ -437,39 +469,6 @@ func TestFailure(t *testing.T) {
 			return
 		}
 	}
-}
-
-// Files are unmapped when nobody can read them any more, and not before.
-func TestUnmap(t *testing.T) {
-	s, _ := open(t, Options{Path: t.TempDir()})
-	require.NoError(t, s.Put(t.Context(), "a", nil, some(t, 100, 0, 100_000, 0), nil))
-	early := s.Enter()
-	sel := loaded(t, s, "a")[0].Selection
-	raw := sel.Bytes(sel.Chunks(0)[0])
-	want := bytes.Clone(raw)
-	require.Positive(t, s.Stats().Mapped)
-	settle := func() {
-		for range 20 {
-			runtime.GC()
-			time.Sleep(time.Millisecond)
-		}
-	}
-	settle()
-	require.Positive(t, s.Stats().Mapped)
-	runtime.KeepAlive(sel)
-	late := s.Enter()
-	settle() // the selection is gone, but a reader has its bytes
-	require.Positive(t, s.Stats().Mapped)
-	require.Equal(t, want, raw)
-	after := s.Enter()
-	defer after()
-	late()
-	late()
-	settle()
-	require.Positive(t, s.Stats().Mapped, "of the readers at that time one is left")
-	require.Equal(t, want, raw)
-	early()
-	require.Eventually(t, func() bool { settle(); return s.Stats().Mapped == 0 }, 10*time.Second, time.Millisecond)
 }
 
 // BenchmarkLoad opens a directory with 1 GB and reads all of it: 24 h of 72 000

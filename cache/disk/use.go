@@ -7,21 +7,15 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Content is that of one file: what a selector matched over the stretches
-// that it covers, and nothing else.
-type Content struct {
-	Covered   []Stretch
-	Selection *selection.Selection
-}
-
 // Stats is what a store holds and has done.
 type Stats struct {
-	Bytes, Limit, Mapped int64 // of files, the most of them, those mapped at present
-	Files, Selectors     int
-	Evicted, Bad         int64 // files removed for want of room, and for what was in them
+	Bytes, Limit     int64 // of files, the most of them
+	Files, Selectors int
+	Evicted, Bad     int64 // files removed for want of room, and for what was in them
 }
 
 // Stats returns the state of the store.
@@ -29,14 +23,10 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{
-		Bytes: s.bytes, Limit: s.limit, Mapped: s.maps.bytes.Load(), Files: s.count, Selectors: len(s.entries),
+		Bytes: s.bytes, Limit: s.limit, Files: s.count, Selectors: len(s.entries),
 		Evicted: s.evicted.Load(), Bad: s.bad.Load(),
 	}
 }
-
-// Enter begins reading; leave ends it. Bytes of loaded selections may be read
-// only in between.
-func (s *Store) Enter() (leave func()) { return s.maps.enter() }
 
 // Touch marks what there is of a selector from from to to (ms), the latter not
 // included, as used and reports whether there is anything.
@@ -62,6 +52,7 @@ type File struct {
 	Seq     uint64
 	Covered []Stretch
 	Size    int64
+	Empty   bool // whether there are no samples in it
 }
 
 // Files lists what there is of a selector, oldest first.
@@ -70,50 +61,58 @@ func (s *Store) Files(key string) (out []File) {
 	defer s.mu.Unlock()
 	if e := s.entries[key]; e != nil {
 		for _, f := range e.files {
-			out = append(out, File{f.seq, f.covered, int64(f.size)})
+			out = append(out, File{f.seq, f.covered, int64(f.size), len(f.slabs) == 0})
 		}
 	}
 	return out
 }
 
-// Load returns what there is of a selector, oldest first; where they overlap the
-// later is right. Files that are damaged are removed. It fails with ctx's error when that
-// ends, once what is being read of a file, some MiB, has come.
-func (s *Store) Load(ctx context.Context, key string) (contents []Content, err error) {
+// Load returns of a file of a selector the chunks that have something from from to to (ms, the
+// latter not included), or nil where the file is gone. A file that is damaged or cannot be read is
+// removed. It fails with ctx's error when that ends, once what is being read, some MiB, has come,
+// and with the error of memory that is not to be had.
+func (s *Store) Load(ctx context.Context, key string, seq uint64, from, to int64) (*selection.Selection, error) {
 	s.mu.Lock()
-	var files []*file
+	var found *file
 	if e := s.entries[key]; e != nil && !s.closed {
-		files = append(files, e.files...)
+		if i := slices.IndexFunc(e.files, func(f *file) bool { return f.seq == seq }); i >= 0 {
+			found = e.files[i]
+		}
 	}
 	s.mu.Unlock()
-	for _, f := range files {
-		sel, err := s.load(ctx, f)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			s.mu.Lock()
-			if len(s.forget(key, func(o *file) bool { return o == f })) > 0 { // else it was replaced or removed meanwhile
-				s.drop(f.name, err)
-			}
-			s.mu.Unlock()
-			continue
-		}
-		contents = append(contents, Content{f.covered, sel})
+	if found == nil {
+		return nil, ctx.Err()
 	}
-	return contents, nil
+	sel, err := s.load(ctx, found, from, to)
+	switch {
+	case err == nil:
+		return sel, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case memory.Exhausted(err):
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.forget(key, func(o *file) bool { return o == found })) > 0 { // else it was replaced or removed meanwhile
+		s.drop(found.name, err)
+	}
+	return nil, nil
 }
 
-func (s *Store) load(ctx context.Context, f *file) (*selection.Selection, error) {
+func (s *Store) load(ctx context.Context, f *file, from, to int64) (*selection.Selection, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	defer s.Enter()()
-	b, err := s.dir.Mapped(f.name)
+	r, size, err := s.dir.Open(f.name)
 	if err != nil {
 		return nil, err
 	}
-	return parse(ctx, b, s.maps.add(b), f.footer, f.head)
+	defer r.Close()
+	if f.size != uint64(size) {
+		return nil, fmt.Errorf("it has %d bytes instead of %d", size, f.size)
+	}
+	return f.load(ctx, r, from, to, func() error { return s.memory.Room(ctx, memory.Fetched) })
 }
 
 // ErrTooLarge is the error of Put when a file would be larger than all files
@@ -146,7 +145,6 @@ func (s *Store) Put(ctx context.Context, key string, covered []Stretch, sel *sel
 	if err != nil {
 		return err
 	}
-	defer s.Enter()() // sel may be of mapped files
 	if err = errors.Join(writeFile(ctx, w, sel, &f.head, &f.footer), w.Close()); err == nil {
 		err = s.commit(f, tmp)
 	}

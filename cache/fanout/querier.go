@@ -114,8 +114,7 @@ func (r *reader) list(ctx context.Context, hints *storage.LabelHints, ask func(c
 	return all, ws, nil
 }
 
-// Close implements storage.LabelQuerier. What was selected must not be read
-// after it.
+// Close implements storage.LabelQuerier.
 func (r *reader) Close() error {
 	var errs []error
 	for _, q := range r.in {

@@ -42,9 +42,10 @@ type Saver[E any] struct {
 	// grace that it was made with no more is begun, and what is being written is left.
 	Close func()
 
-	mu      sync.Mutex
-	dirty   map[string]E        // to be written, by key
-	useless map[string]struct{} // keys to be removed
+	mu       sync.Mutex
+	dirty    map[string]E        // to be written, by key
+	useless  map[string]struct{} // keys to be removed
+	removing string              // the key that is being removed; empty for none
 }
 
 // New returns a saver, which must be closed.
@@ -77,6 +78,14 @@ func (s *Saver[E]) Drop(key string) {
 	if s != nil {
 		s.change(func() { s.useless[key] = struct{}{} })
 	}
+}
+
+// Dropping reports whether what is on disk of a key is still to be removed: it must not be used.
+func (s *Saver[E]) Dropping(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, waits := s.useless[key]
+	return waits || s.removing == key
 }
 
 func (s *Saver[E]) change(f func()) {
@@ -122,8 +131,10 @@ func (s *Saver[E]) run() {
 func (s *Saver[E]) take() (useless, key string, e E, some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.removing = ""
 	for key := range s.useless {
 		delete(s.useless, key)
+		s.removing = key
 		return key, "", e, true
 	}
 	for key, e = range s.dirty {

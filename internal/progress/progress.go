@@ -25,6 +25,7 @@ const (
 type Request struct {
 	fetches   atomic.Int64 // that it waits for
 	arrived   atomic.Int64
+	most      atomic.Int64 // that arrived ever was
 	evaluated atomic.Int64
 	ended     atomic.Bool
 }
@@ -53,8 +54,11 @@ func (r *Request) Fetch() (done func()) {
 
 // Arrive says that so many bytes have arrived; fewer than none take back what is thrown away.
 func (r *Request) Arrive(bytes int64) {
-	if r != nil {
-		r.arrived.Add(bytes)
+	if r == nil {
+		return
+	}
+	now := r.arrived.Add(bytes)
+	for most := r.most.Load(); now > most && !r.most.CompareAndSwap(most, now); most = r.most.Load() {
 	}
 }
 
@@ -85,6 +89,9 @@ func (r *Request) Stage() Stage {
 
 // Arrived is the number of bytes of chunks and labels that have arrived.
 func (r *Request) Arrived() int64 { return r.arrived.Load() }
+
+// MostArrived is the most that Arrived ever was: what a fetch brought that failed is among it.
+func (r *Request) MostArrived() int64 { return r.most.Load() }
 
 // Evaluated is the number of samples whose windows executors have evaluated on cores.
 func (r *Request) Evaluated() int64 { return r.evaluated.Load() }

@@ -86,8 +86,11 @@ func (q *Queue) Limits() Limits {
 	return q.limits
 }
 
-// Running is how many are in.
+// Running is how many are in; 0 of a nil Queue.
 func (q *Queue) Running() int {
+	if q == nil {
+		return 0
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.running

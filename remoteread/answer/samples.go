@@ -105,7 +105,8 @@ func (s *samplesReader) release() {
 	samplesReaders.Put(s)
 }
 
-// read reads the answer and decompresses it, if neither makes more than most bytes.
+// read reads the answer and decompresses it, if neither makes more than most bytes. It reads no more
+// than the length which comes first allows.
 func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 	b := slices.Grow(s.compressed[:0], 64<<10)
 	for {
@@ -114,6 +115,10 @@ func (s *samplesReader) read(r io.Reader, most int64) ([]byte, error) {
 		s.compressed = b
 		if int64(len(b)) > most {
 			return nil, &TooLargeError{fmt.Sprintf("more than %d", most)}
+		}
+		// Where there is no length yet, or a wrong one, more is read and the reason given below.
+		if n, err := snappy.DecodedLen(b); err == nil && int64(n) <= most && len(b) > snappy.MaxEncodedLen(n) {
+			return nil, &wire.CorruptError{Text: fmt.Sprintf("the answer cannot be decompressed: it goes on behind the %d bytes that it says it holds", n)}
 		}
 		if errors.Is(err, io.EOF) {
 			break

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"errors"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/remoteread/external"
@@ -36,13 +38,15 @@ type walker struct {
 	testified bool // whether the witness came as it should
 }
 
-// frame goes through a prompb.ChunkedReadResponse.
+// frame goes through a prompb.ChunkedReadResponse. One without a series is an error, as an answer
+// of such frames might never end: zeros are frames of no bytes whose checksum is right.
 func (w *walker) frame(b []byte) error {
 	if w.view != nil && (len(w.view.Open) > 0 || w.view.Witness != nil) {
 		if first, err := w.others(b); !first || err != nil {
 			return err
 		}
 	}
+	some := false
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -51,6 +55,7 @@ func (w *walker) frame(b []byte) error {
 		b = b[n:]
 		switch {
 		case num == 1 && typ == protowire.BytesType: // chunked_series
+			some = true
 			v, n := protowire.ConsumeBytes(b)
 			if n < 0 {
 				return wire.Malformed("a series", n)
@@ -78,8 +83,13 @@ func (w *walker) frame(b []byte) error {
 			b = b[n:]
 		}
 	}
+	if !some {
+		return errNoSeries
+	}
 	return nil
 }
+
+var errNoSeries = errors.New("a frame without a series")
 
 // others goes through a prompb.ChunkedReadResponse that may answer another query than the
 // first, and reports whether it answers the first. Series of others are a clash, but for
@@ -111,15 +121,15 @@ func (w *walker) others(b []byte) (first bool, err error) {
 	switch {
 	case query == 0:
 		return true, nil
+	case len(series) == 0:
+		return false, errNoSeries
 	case query == w.view.WitnessIndex():
 		for _, s := range series {
 			w.testified = w.testified || w.view.Testifies(s)
 		}
 		return false, nil
-	case len(series) > 0:
-		return false, w.view.Clash(query)
 	}
-	return false, nil
+	return false, w.view.Clash(query)
 }
 
 // strippedSeries begins a series that has external labels.

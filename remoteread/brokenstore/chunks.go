@@ -29,8 +29,20 @@ var chunkKinds = []Kind{
 	late("a sample twice", "", func(x *exchange) {
 		c := x.first()
 		t := c.MinTimeMs
-		*c = chunk(0, t, t+Step, t+Step, t+2*Step)
+		*c = chunk(0, t, t+5*Step, t+5*Step, t+6*Step)
 	}),
+	late("samples of one time", "", func(x *exchange) {
+		c := x.first()
+		t := c.MinTimeMs
+		*c = chunk(0, t, t+6*Step, t+6*Step, t+6*Step, t+6*Step)
+	}),
+	late("times that go backwards", "", func(x *exchange) {
+		c := x.first()
+		t := c.MinTimeMs
+		*c = chunk(0, t+6*Step, t+4*Step, t+2*Step, t)
+	}),
+	altered("a chunk whose bounds are zero", "lies outside its stated time range", func(x *exchange) { x.first().MinTimeMs, x.first().MaxTimeMs = 0, 0 }),
+	altered("a chunk of zeros", "never take as many", func(x *exchange) { clear(x.first().Data) }),
 	altered("more samples counted than there are", "more than fit into", func(x *exchange) { counts(x, math.MaxUint16) }),
 	late("a few more samples counted than there are", "", func(x *exchange) {
 		counts(x, binary.BigEndian.Uint16(x.first().Data)+40)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -58,14 +59,19 @@ var http1 = []Kind{
 	{Name: "headers a line at a time", Fails: true, Endless: true, answer: func(x *exchange) { x.headers(50 * time.Millisecond) }},
 	{Name: "not HTTP", Fails: true, Says: "no answer", answer: func(x *exchange) { x.raw("\x16\x03\x01 this is not HTTP\r\n\r\n") }},
 	{Name: "gzip that nobody asked for", Fails: true, Says: "attempts", answer: func(x *exchange) {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = z.Write(make([]byte, 64<<20)) // into memory
-		_ = z.Close()
 		x.Header().Set("Content-Encoding", "gzip")
-		x.stream(b.Bytes())
+		x.stream(gzipBomb())
 	}},
 }
+
+// gzipBomb is a good deal of zeros as gzip has them.
+var gzipBomb = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(make([]byte, 64<<20)) // into memory
+	_ = z.Close()
+	return b.Bytes()
+})
 
 func status(code int, text, says string) Kind {
 	return Kind{Name: fmt.Sprintf("status %d", code), Fails: true, Says: says, answer: func(x *exchange) {

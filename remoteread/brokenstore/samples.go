@@ -2,6 +2,7 @@ package brokenstore
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/prompb"
@@ -13,6 +14,10 @@ var sampleKinds = []Kind{
 	compressed("compression that is damaged", "cannot be decompressed", []byte{0x20, 1, 2, 3}),
 	compressed("snappy that claims gigabytes", "exceeds the limit", []byte{0xff, 0xff, 0xff, 0xff, 0x0f}),
 	compressed("snappy of a hundred megabytes of nothing", "exceeds the limit", snappyBomb(100<<20)),
+	{Name: "zeros in place of samples, without end", Fails: true, Endless: true, Says: "goes on behind the 0 bytes", answer: func(x *exchange) {
+		for x.compressed(make([]byte, 1<<20)); x.write(make([]byte, 1<<20)); {
+		}
+	}},
 	compressed("garbage in samples", "not valid protobuf", snappy.Encode(nil, []byte{0x0a, 2, 0x0a, 0x50})),
 	compressed("no result", "the answer holds 0 results", snappy.Encode(nil, nil)),
 	{Name: "a result too many", Fails: true, Says: "results", answer: func(x *exchange) {
@@ -23,6 +28,27 @@ var sampleKinds = []Kind{
 		t := x.first().MinTimeMs
 		return x.floats(t, t+2*Step, t+Step)
 	}),
+	sampled("a sample twice among samples", "comes after one at", func(x *exchange) *prompb.TimeSeries {
+		t := x.first().MinTimeMs
+		return x.floats(t, t+Step, t+Step)
+	}),
+	sampled("samples without labels", "does not match", func(x *exchange) *prompb.TimeSeries {
+		ts := x.floats(x.first().MinTimeMs)
+		ts.Labels = nil
+		return ts
+	}),
+	{Name: "samples of series that are not sorted", answer: func(x *exchange) {
+		var r prompb.QueryResult
+		for i := range slices.Backward(x.series) {
+			c := x.series[i].Chunks
+			var times []int64
+			for t := c[0].MinTimeMs; t <= c[len(c)-1].MaxTimeMs; t += Step {
+				times = append(times, t)
+			}
+			r.Timeseries = append(r.Timeseries, x.floatsOf(i, times...))
+		}
+		x.samples(&r)
+	}},
 	sampled("samples of another series", "does not match", func(x *exchange) *prompb.TimeSeries {
 		relabelled("job", "another")(x)
 		return x.floats(x.first().MinTimeMs)

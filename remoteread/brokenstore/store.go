@@ -176,10 +176,13 @@ func (x *exchange) compressed(b []byte) {
 }
 
 // floats is the first series of the answer as samples at the given times.
-func (x *exchange) floats(times ...int64) *prompb.TimeSeries {
-	ts := &prompb.TimeSeries{Labels: x.series[0].Labels}
+func (x *exchange) floats(times ...int64) *prompb.TimeSeries { return x.floatsOf(0, times...) }
+
+// floatsOf is the same of series i, where the answer has all series.
+func (x *exchange) floatsOf(i int, times ...int64) *prompb.TimeSeries {
+	ts := &prompb.TimeSeries{Labels: x.series[i].Labels}
 	for _, t := range times {
-		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: value(0, t)})
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: value(i, t)})
 	}
 	return ts
 }

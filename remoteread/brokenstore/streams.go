@@ -1,6 +1,7 @@
 package brokenstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -38,13 +39,10 @@ var streams = []Kind{
 	body("an error's text behind the frames", "the disk is gone", func(x *exchange) []byte {
 		return append(frames(x.series...), "expanding series: the disk is gone\n"...)
 	}),
-	{Name: "empty frames without end", Fails: true, Endless: true, Says: "exceeds its byte limit", answer: func(x *exchange) {
-		var b []byte
-		for range 10_000 {
-			b = append(b, frame(nil)...)
-		}
-		x.endless(func(int) []byte { return b })
-	}},
+	endless("zeros without end", "a frame without a series", func(*exchange) []byte { return make([]byte, 1<<20) }),
+	endless("frames without series, without end", "a frame without a series", func(*exchange) []byte {
+		return bytes.Repeat(frame([]byte{0x10, 0}), 10_000)
+	}),
 	{Name: "series without end", Fails: true, Endless: true, Says: "exceeds its byte limit", answer: func(x *exchange) {
 		x.endless(func(n int) []byte {
 			var b []byte
@@ -56,19 +54,23 @@ var streams = []Kind{
 			return b
 		})
 	}},
-	{Name: "one series without end", Fails: true, Endless: true, Says: "exceeds its byte limit", answer: func(x *exchange) {
-		b := frames(x.series[0])
-		x.endless(func(int) []byte { return b })
-	}},
-	{Name: "chunks of nothing without end", Fails: true, Endless: true, Says: "exceeds its byte limit", answer: func(x *exchange) {
+	endless("one series without end", "exceeds its byte limit", func(x *exchange) []byte { return frames(x.series[0]) }),
+	endless("chunks of nothing without end", "exceeds its byte limit", func(x *exchange) []byte {
 		s := *x.series[0]
 		s.Chunks = nil
 		for range 10_000 {
 			s.Chunks = append(s.Chunks, prompb.Chunk{Type: prompb.Chunk_XOR, Data: []byte{0, 0}})
 		}
-		b := frames(&s)
+		return frames(&s)
+	}),
+}
+
+// endless is a kind that streams the same bytes again and again.
+func endless(name, says string, of func(*exchange) []byte) Kind {
+	return Kind{Name: name, Fails: true, Endless: true, Says: says, answer: func(x *exchange) {
+		b := of(x)
 		x.endless(func(int) []byte { return b })
-	}},
+	}}
 }
 
 // body is a kind that answers with a stream of bytes.

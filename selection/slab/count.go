@@ -9,8 +9,7 @@ var counter atomic.Pointer[func(bytes int64)]
 
 // CountMemory has count told of the memory that selections take from now on, in bytes:
 // slabs, chunk tables, and the labels that no other selection has. What the collector has
-// freed is told as a negative number, from a goroutine of its own. Slabs in mapped files
-// are not counted. A nil count ends it.
+// freed is told as a negative number, from a goroutine of its own. A nil count ends it.
 func CountMemory(count func(bytes int64)) {
 	if count == nil {
 		counter.Store(nil)

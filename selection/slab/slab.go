@@ -1,7 +1,7 @@
-// Package slab holds encoded chunks: where they lie, and in whose memory.
+// Package slab holds encoded chunks: where they lie, and what memory they take.
 //
 // Chunks lie in slabs, large byte arrays that are never reallocated, and an entry of a table, a
-// Chunk, addresses each by slab and offset. A Writer makes slabs; Map makes them of a file.
+// Chunk, addresses each by slab and offset. A Writer makes slabs.
 // Once a writer is done with a slab its bytes stay as they are, so any number of goroutines
 // and of selections may share it.
 //
@@ -17,7 +17,6 @@ import (
 type Slab struct {
 	b      []byte
 	locked bool
-	mapped any // keeps a mapped file open; nil for memory of the program's own
 }
 
 // New makes a slab with room for size bytes.
@@ -36,16 +35,6 @@ func New(size int) *Slab {
 	return l
 }
 
-// Map returns slabs over parts of a mapped file, each of which has a capacity of Pad bytes
-// more. owner is what the mapping must outlive: it is reachable as long as any of the slabs is.
-func Map(parts [][]byte, owner any) Slabs {
-	slabs := make(Slabs, len(parts))
-	for i, b := range parts {
-		slabs[i] = &Slab{b: b, mapped: owner}
-	}
-	return slabs
-}
-
 // Add copies a chunk behind those in the slab, which has room for it, and returns where it is.
 func (l *Slab) Add(data []byte) (off uint32) {
 	off = uint32(len(l.b))
@@ -56,21 +45,11 @@ func (l *Slab) Add(data []byte) (off uint32) {
 // Bytes returns the bytes of the slab. They must not be changed.
 func (l *Slab) Bytes() []byte { return l.b }
 
-// PageLocked reports whether the slab's memory is page-locked, as PageLock says. Slabs in
-// mapped files never are.
+// PageLocked reports whether the slab's memory is page-locked, as PageLock says.
 func (l *Slab) PageLocked() bool { return l.locked }
 
-// Mapped reports whether the slab is in a mapped file.
-func (l *Slab) Mapped() bool { return l.mapped != nil }
-
-// SizeBytes is the memory that the slab takes, in bytes: none if it is in a
-// mapped file.
-func (l *Slab) SizeBytes() int64 {
-	if l.mapped != nil {
-		return 0
-	}
-	return int64(cap(l.b))
-}
+// SizeBytes is the memory that the slab takes, in bytes.
+func (l *Slab) SizeBytes() int64 { return int64(cap(l.b)) }
 
 // leastLocked is the size in bytes of the least slab that is worth page-locking.
 const leastLocked = 256 << 10

@@ -58,7 +58,6 @@ local p = import 'panels.libsonnet';
       p.lines('Disk', 'bytes', [
         p.query(total('promwarp_cache_disk_bytes'), 'files'),
         p.query(total('promwarp_cache_disk_limit_bytes'), 'limit'),
-        p.query(total('promwarp_cache_disk_mapped_bytes'), 'mapped'),
       ], 'With cache.path.'),
     ]),
     p.row('Upstreams', [

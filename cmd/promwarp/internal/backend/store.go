@@ -112,7 +112,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	if fresh == 0 {
 		fresh = -1 // none, where the cache takes 0 for its default
 	}
-	files, err := openFiles(k, st.Follower, o.Prev, logger.With("component", "cache"))
+	files, err := openFiles(k, st.Follower, o, logger.With("component", "cache"))
 	if err != nil {
 		st.Release()
 		return nil, err
@@ -152,7 +152,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 // openFiles opens cache.path, if there is one. If one of prev has the same, that
 // writes what it still has to write, and goes on in memory alone for the requests
 // that it has to answer.
-func openFiles(k StoreKey, f *follower, prev []*Store, logger *slog.Logger) (*disk.Store, error) {
+func openFiles(k StoreKey, f *follower, o Options, logger *slog.Logger) (*disk.Store, error) {
 	if k.cache.Path == "" {
 		return nil, nil
 	}
@@ -166,7 +166,7 @@ func openFiles(k StoreKey, f *follower, prev []*Store, logger *slog.Logger) (*di
 		return nil, nil
 	}
 	identity += cache.DefaultTile.String() + labelled
-	for _, p := range prev {
+	for _, p := range o.Prev {
 		if p.Key.cache.Path != k.cache.Path {
 			continue
 		}
@@ -178,6 +178,7 @@ func openFiles(k StoreKey, f *follower, prev []*Store, logger *slog.Logger) (*di
 		Path:     k.cache.Path,
 		Limit:    int64(k.cache.DiskBytes),
 		Identity: identity,
+		Memory:   o.Memory,
 		Logger:   logger,
 	})
 	switch {

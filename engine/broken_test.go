@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	config_util "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/disk"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/remoteread/brokenstore"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// TestBrokenStores asks stores that are broken in every way for eight kinds of query, by range and
+// at an instant, through a cache with a disk and without: what comes is an error, which names the
+// series and the time where samples are at fault, or the right answer. When the store is mended the
+// answer is right, and with a disk it is so after a restart, too.
+func TestBrokenStores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long under the race detector; make unit runs it")
+	}
+	store := &brokenstore.Store{}
+	s := httptest.NewUnstartedServer(store)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Start()
+	t.Cleanup(s.Close)
+	u, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	cfg := config.DefaultRemoteReadConfig
+	cfg.URL, cfg.RemoteTimeout = &config_util.URL{URL: u}, model.Duration(10*time.Second)
+	client, err := remoteread.NewClient(&cfg, remoteread.Options{
+		MaxBytes: 1 << 20, MaxFrameBytes: 4 << 20, Retries: 1, MinBackoff: time.Millisecond, MaxBackoff: 2 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdle)
+	e := New(Options{Prometheus: plainOpts()})
+
+	start := time.UnixMilli(100 * 3_600_000)
+	queries := []string{
+		"%s", "rate(%s[5m])", "sum(%s)", "sum by (instance) (rate(%s[5m]))", "count(%s)", "topk(1, %s)", "max_over_time(rate(%s[5m])[10m:1m])",
+		"%[1]s / on (instance) %[1]s",
+	}
+	ask := func(c storage.Queryable, query string, instant bool, limit time.Duration) *promql.Result {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		text := fmt.Sprintf(query, brokenstore.Metric+`{job="test"}`)
+		first := start.Add(5 * time.Minute) // whose windows begin with what is fetched
+		if strings.Contains(text, ":") {
+			first = start.Add(15 * time.Minute)
+		}
+		q, err := e.NewRangeQuery(ctx, c, nil, text, first, start.Add(50*time.Minute), time.Minute)
+		if instant {
+			q, err = e.NewInstantQuery(ctx, c, nil, text, first)
+		}
+		require.NoError(t, err)
+		defer q.Close()
+		return q.Exec(ctx)
+	}
+	open := func(path string) *cache.Cache {
+		o := cache.Options{HostBytes: 64 << 20}
+		if path != "" {
+			var err error
+			o.Disk, err = disk.Open(disk.Options{Path: path, Limit: 64 << 20})
+			require.NoError(t, err)
+		}
+		return cache.New(client, o)
+	}
+
+	want := map[string]*promql.Result{}
+	name := func(query string, instant bool) string { return fmt.Sprint(query, " instant ", instant) }
+	for _, query := range queries {
+		for _, instant := range []bool{false, true} {
+			res := ask(open(""), query, instant, time.Minute)
+			require.NoError(t, res.Err)
+			require.NotEmpty(t, res.String())
+			want[name(query, instant)] = res
+		}
+	}
+	for _, k := range brokenstore.Kinds() {
+		t.Run(k.Name, func(t *testing.T) {
+			kinds, limit := queries, 20*time.Second
+			if k.Endless { // it takes its time, and what is asked does not matter
+				kinds = queries[:1]
+			}
+			if k.Endless && k.Says == "" {
+				limit = 300 * time.Millisecond
+			}
+			for _, query := range kinds {
+				for _, instant := range []bool{false, true} {
+					for _, path := range []string{"", t.TempDir()} {
+						c := open(path)
+						store.Break(k)
+						res := ask(c, query, instant, limit)
+						store.Mend()
+						what := name(query, instant) + " disk " + path
+						right := want[name(query, instant)]
+						var corrupt *selection.CorruptError
+						switch {
+						case k.Late:
+							require.ErrorAs(t, res.Err, &corrupt, what)
+							require.ErrorContains(t, res.Err, brokenstore.Labels(0).String(), what)
+							require.ErrorContains(t, res.Err, " at 36", what)
+						case k.Fails:
+							require.Error(t, res.Err, what)
+							require.ErrorContains(t, res.Err, k.Says, what)
+						default:
+							require.NoError(t, res.Err, what)
+							require.Equal(t, right.String(), res.String(), what)
+						}
+						res = ask(c, query, instant, time.Minute)
+						require.NoError(t, res.Err, what)
+						require.Equal(t, right.String(), res.String(), what)
+						require.NoError(t, c.Close())
+						if path != "" {
+							c = open(path)
+							res = ask(c, query, instant, time.Minute)
+							require.NoError(t, res.Err, what)
+							require.Equal(t, right.String(), res.String(), what)
+							require.NoError(t, c.Close())
+						}
+					}
+				}
+			}
+		})
+	}
+}
