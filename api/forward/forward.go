@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -58,6 +59,13 @@ var errMissing = errors.New("the upstream does not have it")
 var forwardedHeaders = []string{
 	"Accept", "Accept-Encoding", "Content-Type", "Content-Length", "If-Modified-Since", "If-None-Match",
 	"Traceparent", "Tracestate", "User-Agent",
+}
+
+// answered are the media types of a Prometheus's answers. Others are not passed on: a browser would
+// show HTML, and run what is in it, as promwarp's own.
+var answered = map[string]bool{
+	"application/json": true, "application/x-ndjson": true, "text/plain": true,
+	"application/openmetrics-text": true, "application/vnd.google.protobuf": true,
 }
 
 // Options are what a Forwarder is made from.
@@ -151,8 +159,12 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			if otherwise != nil && resp.StatusCode == http.StatusNotFound {
 				return errMissing
 			}
+			if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); !answered[media] && resp.ContentLength != 0 && resp.StatusCode != http.StatusNotModified {
+				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+				return fmt.Errorf("it answers with status %s and content of type %q, which no Prometheus does: it is another server, or a page of a proxy", resp.Status, media)
+			}
 			for k := range resp.Header {
-				if k == "Set-Cookie" || strings.HasPrefix(k, "Access-Control-") {
+				if k == "Set-Cookie" || k == "X-Content-Type-Options" || strings.HasPrefix(k, "Access-Control-") {
 					delete(resp.Header, k)
 				}
 			}
