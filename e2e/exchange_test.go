@@ -170,7 +170,9 @@ func (e exchange) check(t *testing.T, prometheus, promwarp string) {
 	require.NoError(t, err, "Prometheus")
 	got, err := e.send(promwarp)
 	require.NoError(t, err, "promwarp")
-	require.Equal(t, []string{"nosniff"}, got.header.Values("X-Content-Type-Options"), "%s: on all of promwarp's answers", e.request)
+	if e.request != "OPTIONS *" { // which net/http answers itself, with nothing
+		require.Equal(t, []string{"nosniff"}, got.header.Values("X-Content-Type-Options"), "%s: on all of promwarp's answers", e.request)
+	}
 	found := want.compare(got)
 	for aspect, what := range found {
 		if _, ok := e.differs[aspect]; !ok {
