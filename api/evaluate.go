@@ -72,6 +72,7 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	}
 	began := time.Now()
 	r := exec(ctx)
+	r.Err = respond.Plain(r.Err)
 	a.logQuery(ctx, q, time.Since(began), r.Err)
 	if r.Err == nil {
 		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)

@@ -258,7 +258,7 @@ func TestBadAnswers(t *testing.T) {
 		},
 		{
 			name: "frame over Prometheus's limit", handler: answerStream(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
-			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit"},
+			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit of the entry in remote_read"},
 		},
 		{
 			name: "frame of exabytes", handler: answerStream(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
@@ -442,7 +442,7 @@ func TestUpstreamDown(t *testing.T) {
 	cfg := readConfig(t, "http://user:hidden@"+addr+"/api/v1/read?token=hidden")
 	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.EqualError(t, err, "remote read from http://"+addr+"/api/v1/read: connecting: dial tcp "+addr+": connect: connection refused"+
+	require.EqualError(t, err, "cannot reach http://"+addr+": connection refused; remote read from http://"+addr+"/api/v1/read failed"+
 		" (after 4 attempts); check that the store is running and listens on "+addr)
 }
 

@@ -35,7 +35,12 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
+	var first *UnreachableError
+	if errors.As(e.Err, &first) {
+		fmt.Fprintf(&b, "%v; remote read from %s failed", first, e.Upstream)
+	} else {
+		fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
+	}
 	if e.attempts > 1 {
 		fmt.Fprintf(&b, " (after %d attempts)", e.attempts)
 	}
@@ -122,8 +127,11 @@ func (c *Client) connection(err error) *Error {
 		cert   *tls.CertificateVerificationError
 		record tls.RecordHeaderError
 		op     *net.OpError
+		first  *UnreachableError
 	)
 	switch {
+	case errors.As(err, &first) && first.token:
+		return c.fail(outcomeConnection, true, err, "check that this server runs, and token_url, client_id and the client's secret")
 	case errors.As(err, &cert):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check ca_file and server_name in tls_config")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):

@@ -26,6 +26,7 @@ import (
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/remoteread"
 )
 
 // Prefix is where Prometheus's API is, here and at the servers.
@@ -197,6 +198,10 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, 
 		respond.Error(w, http.StatusServiceUnavailable, respond.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.o.Timeout))
 	default:
 		f.o.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
-		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstream %s does not answer: %v; check that it runs and that promwarp's configuration names it rightly", name, err))
+		text := fmt.Sprintf("the upstream %s does not answer: %v", name, err)
+		if errors.As(err, new(*remoteread.UnreachableError)) {
+			text = fmt.Sprintf("%v; the upstream %s was asked for %s", err, name, r.URL.Path)
+		}
+		respond.Error(w, http.StatusBadGateway, respond.Unavailable, text+"; check that it runs and that promwarp's configuration names it rightly")
 	}
 }

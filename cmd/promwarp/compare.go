@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	commonconfig "github.com/prometheus/common/config"
-	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/comparison"
@@ -179,7 +178,7 @@ func (o *compareOptions) embed(ctx context.Context, from *client.Client, stderr 
 	set := config.Default()
 	set.Log.Level = "warn"
 	set.Divide()
-	remote := promconfig.DefaultRemoteReadConfig
+	remote := config.DefaultRemoteRead()
 	remote.URL = &commonconfig.URL{URL: from.URL(config.ReadPath)}
 	var err error
 	if remote.HTTPClientConfig, err = o.server.HTTPConfig(); err != nil {

@@ -50,7 +50,7 @@ func (s *Settings) Sources() ([]Source, error) {
 		}
 	}
 	if len(s.RemoteRead) == 0 {
-		c := promconfig.DefaultRemoteReadConfig
+		c := DefaultRemoteRead()
 		c.URL = &commonconfig.URL{URL: base.JoinPath(ReadPath)}
 		return []Source{{Remote: &c, Base: base}}, nil
 	}
