@@ -536,7 +536,7 @@ func TestLocalListings(t *testing.T) {
 func TestOperating(t *testing.T) {
 	var notReady, bad error
 	a := newTestAPI(t, func(o *Options) {
-		o.Ready = func() error { return notReady }
+		o.Ready = func() ([]string, error) { return []string{"one upstream is away"}, notReady }
 		o.Reload, o.Lifecycle = func() error { return bad }, true
 		o.Pprof = true
 	})
@@ -552,6 +552,7 @@ func TestOperating(t *testing.T) {
 	code, body := text(http.MethodGet, "/-/ready")
 	require.Equal(t, 503, code)
 	require.Contains(t, body, "shutting down")
+	require.Contains(t, body, "one upstream is away")
 	code, _ = text(http.MethodHead, "/-/healthy")
 	require.Equal(t, 200, code)
 

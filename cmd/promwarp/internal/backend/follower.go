@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -18,12 +19,17 @@ import (
 // for it to answer a probe.
 const startTimeout = 5 * time.Second
 
+// probeEvery is how often an upstream is probed that was not read yet, or is away.
+const probeEvery = 2 * time.Second
+
 // follower follows how a store's upstream is set. A nil one has nothing to follow.
 type follower struct {
 	*upstream.Watcher
 	client *remoteread.Client
 	name   string
 	labels config.ExternalLabels
+	stop   context.CancelFunc // ends probing
+	done   sync.WaitGroup
 
 	mu    sync.Mutex
 	last  upstream.Facts // when something changed last
@@ -45,6 +51,9 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 		Logger: logger.With("component", "upstream"),
 	})
 	c.SetExternal(f.Watcher)
+	probing, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	f.done.Go(func() { f.probeAgain(probing) })
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	f.Start(ctx)
@@ -54,9 +63,29 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 // Close ends following.
 func (f *follower) Close() {
 	if f != nil {
+		f.stop()
+		f.done.Wait()
 		f.Watcher.Close()
 	}
 }
+
+// probeAgain probes the upstream while it was not read or is away, so that this ends without queries.
+func (f *follower) probeAgain(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(probeEvery):
+		case <-ctx.Done():
+			return
+		}
+		if read, since, _ := f.client.Reach(); !read || !since.IsZero() {
+			ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+			_ = f.client.Probe(ctx) // what came of it is noted
+			cancel()
+		}
+	}
+}
+
+var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
 
 // clears says how to forget what is cached.
 func (f *follower) clears(clear func()) {
@@ -100,7 +129,7 @@ func (f *follower) identity() (string, bool) {
 // probe reads a little by remote read. That there is none is an error; that nothing
 // answers is not, since it may before long.
 func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
 	defer cancel()
 	err := c.Probe(ctx)
 	switch {
@@ -146,6 +175,41 @@ func (b *Backend) ExternalLabels() labels.Labels {
 		all = l
 	}
 	return all
+}
+
+// Ready is an error as long as an upstream that queries need was not read yet, or with present, is away:
+// each of those without on_failure: warn, and one at least where all have that. notes say since when
+// upstreams are away, a line each.
+func (b *Backend) Ready(present bool) (notes []string, err error) {
+	lacking := 0
+	for i, st := range b.Stores {
+		if st.Follower == nil {
+			continue
+		}
+		read, since, why := st.Follower.client.Reach()
+		if why == nil && !read {
+			why = errNoAnswer
+		}
+		note := fmt.Errorf("%s was not read yet: %w", st.name, why)
+		if read && since.IsZero() {
+			continue
+		} else if read {
+			note = fmt.Errorf("%s is away since %s: %w", st.name, since.UTC().Format(time.RFC3339), why)
+		}
+		lacks := !read || present
+		if lacks {
+			lacking++
+		}
+		if lacks && !b.optional[i] {
+			err = errors.Join(err, note)
+		} else {
+			notes = append(notes, note.Error())
+		}
+	}
+	if err == nil && lacking > 0 && lacking == len(b.Stores) {
+		err = errors.New("none of the upstreams can be read")
+	}
+	return notes, err
 }
 
 // Known says how the upstreams are set, a line each, and what is not known of them.

@@ -69,6 +69,7 @@ web:
   enable_pprof: true
   enable_lifecycle: true
   enable_admin_api: true
+  ready_needs_upstream: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
   upstream_url: https://prometheus.example/
@@ -101,7 +102,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9}, true}, s.Query)
 	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
+	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{Level: "debug", Format: "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor", model.Duration(6 * time.Second)}, s.Storage)

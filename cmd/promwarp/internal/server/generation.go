@@ -105,7 +105,6 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Examples:       s.cfg.Examples,
 		GPUs:           s.gpus.Report,
 		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
-		Ready:          s.ready,
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,
@@ -121,6 +120,12 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Memory:         s.memory,
 		Registerer:     g.reg,
 		Gatherer:       prometheus.GathererFunc(s.gather),
+	}
+	o.Ready = func() ([]string, error) {
+		if err := s.ready(); err != nil {
+			return nil, err
+		}
+		return g.reads.Ready(set.Web.ReadyNeedsUpstream)
 	}
 	reducer := reduce.New(reduce.Options{
 		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
