@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	commonconfig "github.com/prometheus/common/config"
@@ -31,39 +31,26 @@ func (e *UnreachableError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// described returns err, of a request to the store, as an UnreachableError if it is one.
-func described(store *url.URL, err error) error {
-	var (
-		e       = &UnreachableError{Err: err}
-		what    = urltext.Of(&url.URL{Scheme: store.Scheme, Host: store.Host})
-		refused *oauth2.RetrieveError
-		asked   *url.Error // below http.Client only requests for tokens have one
-		dns     *net.DNSError
-		op      *net.OpError
-		errno   syscall.Errno
-	)
-	switch {
-	case errors.As(err, &refused):
-		e.token, e.text = true, fmt.Sprintf("%s, oauth2's token_url, answers with status %s", urltext.Of(refused.Response.Request.URL), refused.Response.Status)
-		return e
-	case errors.As(err, &asked):
-		e.token, e.Err, what = true, asked.Err, urltext.Setting(asked.URL)+", oauth2's token_url"
+// described returns err, of a request to a server, as an UnreachableError if it is one.
+func described(server *url.URL, err error) error {
+	what := server.Scheme + "://" + server.Host
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) {
+		return &UnreachableError{err, fmt.Sprintf("%s, oauth2's token_url, answers with status %s", urltext.Of(refused.Response.Request.URL), refused.Response.Status), true}
 	}
-	dialled := errors.As(e.Err, &op) && op.Op == "dial"
-	switch {
-	case dialled && errors.As(op, &dns):
-		e.text = dns.Err
-	case dialled && errors.As(op, &errno):
-		e.text = errno.Error()
-	case dialled:
-		e.text = op.Err.Error()
-	case e.token:
-		e.text = e.Err.Error()
-	default:
-		return err
+	var asked *url.Error // below http.Client only requests for tokens have one
+	token := errors.As(err, &asked)
+	if token {
+		err, what = asked.Err, urltext.Setting(asked.URL)+", oauth2's token_url"
 	}
-	e.text = "cannot reach " + what + ": " + e.text
-	return e
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return &UnreachableError{err, "cannot reach " + what + ": " + strings.TrimPrefix(op.Err.Error(), "connect: "), token}
+	case token:
+		return &UnreachableError{err, "cannot reach " + what + ": " + err.Error(), token}
+	}
+	return err
 }
 
 // reach is what requests have shown of the store. It is safe for concurrent use.
@@ -75,57 +62,48 @@ type reach struct {
 }
 
 // note notes how a request ended. Requests that their senders gave up show nothing.
-func (r *reach) note(ctx context.Context, store *url.URL, resp *http.Response, err error) {
-	cause := context.Cause(ctx)
+func (r *reach) note(req *http.Request, resp *http.Response, err error) {
+	cause := context.Cause(req.Context())
 	if err != nil && (errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err == nil && resp.StatusCode/100 == 2:
-		r.read, r.since, r.why = true, time.Time{}, nil
-		return
-	case err == nil:
-		err = fmt.Errorf("%s answers with status %s", urltext.Of(store), resp.Status)
-		if resp.StatusCode < http.StatusBadGateway || resp.StatusCode > http.StatusGatewayTimeout {
-			if r.since = (time.Time{}); !r.read {
-				r.why = err
-			}
-			return
+	since := time.Time{}
+	if err != nil || resp.StatusCode >= http.StatusBadGateway && resp.StatusCode <= http.StatusGatewayTimeout {
+		if since = r.since; since.IsZero() {
+			since = time.Now()
 		}
-	case !errors.As(err, new(*UnreachableError)):
-		err = fmt.Errorf("%s does not answer: %w", urltext.Of(store), err)
 	}
-	r.why = err
-	if r.since.IsZero() {
-		r.since = time.Now()
+	switch r.since = since; {
+	case err == nil && resp.StatusCode/100 == 2:
+		r.read, r.why = true, nil
+	case err == nil:
+		r.why = fmt.Errorf("%s answers with status %s", urltext.Of(req.URL), resp.Status)
+	default:
+		r.why = err
 	}
 }
 
 // Reach reports whether the store has answered with success since the client was made, and since
-// when and why it is away: it cannot be reached, or a gateway in front of it says so. since is zero
-// while it is not away; why is also what was last wrong with a store that was not read yet.
+// when it is away: it cannot be reached, or a gateway in front of it says so. since is zero while it
+// is not. why is what was wrong with the last request that failed since one succeeded.
 func (c *Client) Reach() (read bool, since time.Time, why error) {
-	r := &c.reach
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.read, r.since, r.why
+	c.reach.mu.Lock()
+	defer c.reach.mu.Unlock()
+	return c.reach.read, c.reach.since, c.reach.why
 }
 
 // checkRequest has a request go as far as its connection, which is not made: files and headers that
 // no request can have fail before that.
 func checkRequest(cfg *config.RemoteReadConfig) error {
 	far := errors.New("far enough")
-	t, err := commonconfig.NewRoundTripperFromConfig(cfg.HTTPClientConfig, "promwarp_check",
-		commonconfig.WithDialContextFunc(func(context.Context, string, string) (net.Conn, error) { return nil, far }))
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, far }
+	t, err := commonconfig.NewRoundTripperFromConfig(cfg.HTTPClientConfig, "promwarp_check", commonconfig.WithDialContextFunc(dial))
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequest(http.MethodPost, cfg.URL.String(), nil)
-	if err != nil {
-		return err
-	}
+	req := &http.Request{Method: http.MethodPost, URL: cfg.URL.URL, Header: http.Header{}}
 	for k, v := range cfg.Headers {
 		req.Header.Set(k, v)
 	}

@@ -71,7 +71,7 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		err = described(req.URL, err)
 	}
-	h.reach.note(req.Context(), req.URL, resp, err)
+	h.reach.note(req, resp, err)
 	return resp, err
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/internal/memory"
-	"github.com/promwarp/promwarp/remoteread"
 )
 
 // Prefix is where Prometheus's API is, here and at the servers.
@@ -150,19 +149,19 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 				// Not the client's credentials were refused, so it must not be asked for others.
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-				return fmt.Errorf("it refused promwarp's credentials with status %s; check those in the configuration", resp.Status)
+				return fmt.Errorf("%s refused promwarp's credentials with status %s; check those in the configuration", remote.Name, resp.Status)
 			}
 			if redirects(resp.StatusCode) {
 				// Where it leads is known to promwarp's network alone.
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-				return fmt.Errorf("it redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", resp.Status)
+				return fmt.Errorf("%s redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", remote.Name, resp.Status)
 			}
 			if otherwise != nil && resp.StatusCode == http.StatusNotFound {
 				return errMissing
 			}
 			if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); !answered[media] && resp.ContentLength != 0 && resp.StatusCode != http.StatusNotModified {
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-				return fmt.Errorf("it answers with status %s and content of type %q, which no Prometheus does: it is another server, or a page of a proxy", resp.Status, media)
+				return fmt.Errorf("%s answers with status %s and content of type %q, which no Prometheus does: it is another server, or a page of a proxy", remote.Name, resp.Status, media)
 			}
 			for k := range resp.Header {
 				if k == "Set-Cookie" || k == "X-Content-Type-Options" || strings.HasPrefix(k, "Access-Control-") {
@@ -198,10 +197,6 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, 
 		respond.Error(w, http.StatusServiceUnavailable, respond.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.o.Timeout))
 	default:
 		f.o.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
-		text := fmt.Sprintf("the upstream %s does not answer: %v", name, err)
-		if errors.As(err, new(*remoteread.UnreachableError)) {
-			text = fmt.Sprintf("%v; the upstream %s was asked for %s", err, name, r.URL.Path)
-		}
-		respond.Error(w, http.StatusBadGateway, respond.Unavailable, text+"; check that it runs and that promwarp's configuration names it rightly")
+		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("%v; the upstream %s was asked for %s; check that it runs and that promwarp's configuration names it rightly", err, name, r.URL.Path))
 	}
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,17 +20,12 @@ import (
 // for it to answer a probe.
 const startTimeout = 5 * time.Second
 
-// probeEvery is how often an upstream is probed that was not read yet, or is away.
-const probeEvery = 2 * time.Second
-
 // follower follows how a store's upstream is set. A nil one has nothing to follow.
 type follower struct {
 	*upstream.Watcher
 	client *remoteread.Client
 	name   string
 	labels config.ExternalLabels
-	stop   context.CancelFunc // ends probing
-	done   sync.WaitGroup
 
 	mu    sync.Mutex
 	last  upstream.Facts // when something changed last
@@ -48,12 +44,10 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 				changed()
 			}
 		},
+		Away:   f.away,
 		Logger: logger.With("component", "upstream"),
 	})
 	c.SetExternal(f.Watcher)
-	probing, stop := context.WithCancel(context.Background())
-	f.stop = stop
-	f.done.Go(func() { f.probeAgain(probing) })
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	f.Start(ctx)
@@ -63,26 +57,18 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 // Close ends following.
 func (f *follower) Close() {
 	if f != nil {
-		f.stop()
-		f.done.Wait()
 		f.Watcher.Close()
 	}
 }
 
-// probeAgain probes the upstream while it was not read or is away, so that this ends without queries.
-func (f *follower) probeAgain(ctx context.Context) {
-	for {
-		select {
-		case <-time.After(probeEvery):
-		case <-ctx.Done():
-			return
-		}
-		if read, since, _ := f.client.Reach(); !read || !since.IsZero() {
-			ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
-			_ = f.client.Probe(ctx) // what came of it is noted
-			cancel()
-		}
+// away probes the upstream if it was not read or is away, and reports whether that is still so.
+func (f *follower) away(ctx context.Context) bool {
+	if read, since, _ := f.client.Reach(); read && since.IsZero() {
+		return false
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+	defer cancel()
+	return f.client.Probe(ctx) != nil
 }
 
 var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
@@ -187,24 +173,22 @@ func (b *Backend) Ready(present bool) (notes []string, err error) {
 			continue
 		}
 		read, since, why := st.Follower.client.Reach()
-		if why == nil && !read {
-			why = errNoAnswer
-		}
-		note := fmt.Errorf("%s was not read yet: %w", st.name, why)
 		if read && since.IsZero() {
 			continue
-		} else if read {
-			note = fmt.Errorf("%s is away since %s: %w", st.name, since.UTC().Format(time.RFC3339), why)
 		}
-		lacks := !read || present
-		if lacks {
+		st.Follower.Nudge() // to notice soon that it is back
+		note := fmt.Sprintf("%s is away since %s: %v", st.name, since.UTC().Format(time.RFC3339), why)
+		if !read {
+			note = fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer))
+		}
+		if !read || present {
 			lacking++
+			if !b.optional[i] {
+				err = errors.Join(err, errors.New(note))
+				continue
+			}
 		}
-		if lacks && !b.optional[i] {
-			err = errors.Join(err, note)
-		} else {
-			notes = append(notes, note.Error())
-		}
+		notes = append(notes, note)
 	}
 	if err == nil && lacking > 0 && lacking == len(b.Stores) {
 		err = errors.New("none of the upstreams can be read")

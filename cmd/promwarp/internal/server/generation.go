@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -60,18 +61,10 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, backend.Watching{Comparer: s.comparer, Active: s.active}, s.logger)
 	}
 
-	origin, err := set.Web.OriginRegexp()
-	if err != nil {
-		g.Release()
-		return nil, config.Usage(err)
-	}
-	library, err := set.Library()
-	if err != nil {
-		g.Release()
-		return nil, config.Usage(err)
-	}
-	pages, err := set.Web.PagesURL()
-	if err != nil {
+	origin, wrongOrigin := set.Web.OriginRegexp()
+	library, wrongLibrary := set.Library()
+	pages, wrongPages := set.Web.PagesURL()
+	if err := errors.Join(wrongOrigin, wrongLibrary, wrongPages); err != nil {
 		g.Release()
 		return nil, config.Usage(err)
 	}

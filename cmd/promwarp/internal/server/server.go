@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -124,6 +125,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, config.Usage(err)
 	}
+	if cfg.Settings.Replaced != "" {
+		s.logger.Warn(cfg.Settings.Replaced)
+	}
 	if err := s.listen(); err != nil {
 		s.traces.Close()
 		return nil, err
@@ -143,8 +147,32 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Check names all that is wrong with settings, as far as that is known before anything is opened.
-func Check(set config.Settings) error { return errors.Join(set.Validate(), checkWebFile(set)) }
+// Check names all that New would refuse, but for addresses that others use and upstreams without
+// remote read. It changes nothing.
+func Check(set config.Settings) error {
+	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(set.Web.ListenAddress), traces.Check(set.Tracing), backend.Check(set))
+}
+
+// checkAddresses checks that all addresses can be listened on at once. One that stands for all of the
+// machine's addresses, as 0.0.0.0 does, leaves its port to no other.
+func checkAddresses(all []string) (wrong error) {
+	var before []*net.TCPAddr
+	everywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	for i, text := range all {
+		a, err := net.ResolveTCPAddr("tcp", text)
+		if err == nil && a.Port != 0 && slices.ContainsFunc(before, func(b *net.TCPAddr) bool {
+			return a.Port == b.Port && (a.IP.Equal(b.IP) || everywhere(a.IP) || everywhere(b.IP))
+		}) {
+			err = errors.New("an entry before has this address")
+		}
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("web.listen_address: entry %d: %s: %w; write another, such as 127.0.0.1:9201", i+1, text, err))
+			continue
+		}
+		before = append(before, a)
+	}
+	return wrong
+}
 
 // checkWebFile checks the file that turns on TLS or authentication.
 func checkWebFile(set config.Settings) error {
@@ -153,7 +181,7 @@ func checkWebFile(set config.Settings) error {
 		return nil
 	}
 	if err := web.Validate(file); err != nil {
-		return fmt.Errorf("web.config.file %s: %w", file, err)
+		return fmt.Errorf("web.config_file %s: %w", file, err)
 	}
 	return nil
 }
@@ -190,6 +218,9 @@ func (s *Server) listen() error {
 	if s.cfg.Listener != nil {
 		s.listeners = []net.Listener{s.cfg.Listener}
 		return nil
+	}
+	if err := checkAddresses(s.cfg.Settings.Web.ListenAddress); err != nil {
+		return config.Usage(err)
 	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
