@@ -61,8 +61,11 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 	}
 }
 
-// errDifferent makes the exit code tell that answers differ.
-var errDifferent = errors.New("answers differ")
+// errDifferent makes the exit code tell that answers differ, errNothing that there were none to compare.
+var (
+	errDifferent = errors.New("answers differ")
+	errNothing   = errors.New("nothing could be compared: no query has an answer with samples on both sides")
+)
 
 // runCompare compares all queries of all files.
 func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -101,7 +104,7 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 		if err != nil {
 			break // interrupted
 		}
-		row.Query, row.From = q.Expr, q.From
+		row.Query, row.From, row.Remembered = q.Expr, q.From, row.Compared() && comparison.Remembers(ctx, promwarp.Client, form)
 		rows = append(rows, row)
 	}
 	p.Clear()
@@ -197,7 +200,7 @@ func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, quer
 	different, same := false, false
 	for _, r := range rows {
 		different = different || r.Verdict == comparison.Different
-		same = same || r.Verdict == comparison.Same
+		same = same || r.Compared()
 	}
 	var err error
 	if o.format == "json" {
@@ -220,7 +223,7 @@ func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, quer
 	case different:
 		return errDifferent
 	case !same:
-		return errors.New("nothing could be compared")
+		return errNothing
 	}
 	return nil
 }
