@@ -63,13 +63,15 @@ func startSettable(t *testing.T) *settable {
 		data(w, map[string]string{"enable-feature": *s.features.Load(), "query.lookback-delta": "7m"})
 	})
 	mux.HandleFunc("/api/v1/status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { data(w, map[string]string{"version": "3.15.0"}) })
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {
 			http.Error(w, "down for a test", http.StatusServiceUnavailable)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	}))
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
+	srv.Start()
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
 	return s
