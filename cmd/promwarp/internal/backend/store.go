@@ -77,7 +77,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 			return nil, config.Usage(err)
 		}
 	}
-	if c, ok := up.(*remoteread.Client); ok {
+	if c, ok := up.(*remoteread.Client); ok && o.Upstream == nil {
 		st.Follower = follow(c, k, st.name, o.Changed, logger)
 		st.close = func() {
 			st.Follower.Close()

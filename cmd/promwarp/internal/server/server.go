@@ -103,11 +103,7 @@ func New(cfg Config) (*Server, error) {
 	s.notReady("starting")
 	s.cfg.Settings.Divide()
 	cfg = s.cfg
-	check := cfg.Settings.Validate
-	if cfg.Upstream != nil {
-		check = cfg.Settings.ValidateLimits
-	}
-	if err := errors.Join(check(), checkWebFile(cfg.Settings)); err != nil {
+	if err := errors.Join(s.validate(cfg.Settings), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
 	if file := cfg.Settings.Web.ConfigFile; file != "" {
@@ -145,6 +141,14 @@ func New(cfg Config) (*Server, error) {
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
+}
+
+// validate checks settings, but for the source where one is given.
+func (s *Server) validate(set config.Settings) error {
+	if s.cfg.Upstream != nil {
+		return set.ValidateLimits()
+	}
+	return set.Validate()
 }
 
 // Check names all that New would refuse, but for addresses that others use and upstreams without
