@@ -444,7 +444,7 @@ func TestUpstreamDown(t *testing.T) {
 	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.EqualError(t, err, "cannot reach http://"+addr+": connection refused; remote read from http://"+addr+"/api/v1/read failed"+
-		" (after 4 attempts); check that the store is running and listens there")
+		" (after 4 attempts); check that it is running and is the one that the configuration means")
 }
 
 func TestUpstreamTLS(t *testing.T) {
@@ -468,7 +468,7 @@ func TestUnknownHost(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{})
 	u := &url.URL{Scheme: "http", Host: "x"}
 	e := c.connection(described(u, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}))
-	require.EqualError(t, e, "cannot reach http://x: lookup x: no such host; remote read from http://x failed; check that the store is running and listens there")
+	require.EqualError(t, e, "cannot reach http://x: lookup x: no such host; remote read from http://x failed; check that it is running and is the one that the configuration means")
 	require.True(t, e.Retryable)
 }
 

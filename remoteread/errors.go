@@ -121,14 +121,12 @@ func (c *Client) connection(err error) *Error {
 		first  *UnreachableError
 	)
 	switch {
-	case errors.As(err, &first) && first.token:
-		return c.fail(outcomeConnection, true, err, "check that this server runs, and token_url, client_id and the client's secret")
 	case errors.As(err, &cert):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check ca_file and server_name in tls_config")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check whether the URL should start with http or https")
-	case first != nil:
-		return c.fail(outcomeConnection, true, err, "check that the store is running and listens there")
+	case errors.As(err, &first):
+		return c.fail(outcomeConnection, true, err, "check that it is running and is the one that the configuration means")
 	default:
 		return c.fail(outcomeConnection, true, c.clean("no answer", err), "check that the store is running and its log")
 	}

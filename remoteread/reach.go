@@ -20,9 +20,8 @@ import (
 
 // UnreachableError says that the store, or the server that gives out its tokens, cannot be reached.
 type UnreachableError struct {
-	Err   error  // of net/http
-	text  string // without credentials
-	token bool   // it is the server of tokens
+	Err  error  // of net/http
+	text string // without credentials
 }
 
 // Error implements error: "cannot reach http://prometheus:9090: connection refused".
@@ -36,21 +35,21 @@ func described(server *url.URL, err error) error {
 	what := server.Scheme + "://" + server.Host
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
-		return &UnreachableError{err, fmt.Sprintf("%s, oauth2's token_url, answers with status %s", urltext.Of(refused.Response.Request.URL), refused.Response.Status), true}
+		return &UnreachableError{err, fmt.Sprintf("%s, oauth2's token_url, answers with status %s", urltext.Of(refused.Response.Request.URL), refused.Response.Status)}
 	}
 	var asked *url.Error // below http.Client only requests for tokens have one
 	token := errors.As(err, &asked)
 	if token {
 		err, what = asked.Err, urltext.Setting(asked.URL)+", oauth2's token_url"
 	}
+	why := err
 	var op *net.OpError
-	switch {
-	case errors.As(err, &op) && op.Op == "dial":
-		return &UnreachableError{err, "cannot reach " + what + ": " + strings.TrimPrefix(op.Err.Error(), "connect: "), token}
-	case token:
-		return &UnreachableError{err, "cannot reach " + what + ": " + err.Error(), token}
+	if errors.As(err, &op) && op.Op == "dial" {
+		why = op.Err
+	} else if !token {
+		return err
 	}
-	return err
+	return &UnreachableError{err, "cannot reach " + what + ": " + strings.TrimPrefix(why.Error(), "connect: ")}
 }
 
 // reach is what requests have shown of the store. It is safe for concurrent use.
@@ -104,10 +103,7 @@ func checkRequest(cfg *config.RemoteReadConfig) error {
 		return err
 	}
 	req := &http.Request{Method: http.MethodPost, URL: cfg.URL.URL, Header: http.Header{}}
-	for k, v := range cfg.Headers {
-		req.Header.Set(k, v)
-	}
-	if _, err = t.RoundTrip(req); errors.Is(err, far) {
+	if _, err = (&headers{next: t, set: cfg.Headers, reach: &reach{}}).RoundTrip(req); errors.Is(err, far) {
 		return nil
 	}
 	return err

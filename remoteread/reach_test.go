@@ -27,7 +27,7 @@ func TestTokenServer(t *testing.T) {
 		cfg.HTTPClientConfig.OAuth2 = &commonconfig.OAuth2{ClientID: "me", ClientSecret: "hidden-secret", TokenURL: url}
 		c := newClient(t, cfg, quick())
 		_, _, err := c.Fetch(t.Context(), 0, 1, anything)
-		require.EqualError(t, err, want+" (after 4 attempts); check that this server runs, and token_url, client_id and the client's secret")
+		require.EqualError(t, err, want+" (after 4 attempts); check that it is running and is the one that the configuration means")
 		read, since, why := c.Reach()
 		require.False(t, read)
 		require.False(t, since.IsZero())
