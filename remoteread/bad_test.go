@@ -467,7 +467,7 @@ func TestUpstreamTLS(t *testing.T) {
 func TestUnknownHost(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{})
 	u := &url.URL{Scheme: "http", Host: "x"}
-	e := c.connection(described(u, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}))
+	e := c.connection(unreachable(u, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}))
 	require.EqualError(t, e, "cannot reach http://x: lookup x: no such host; remote read from http://x failed; check that it is running and is the one that the configuration means")
 	require.True(t, e.Retryable)
 }

@@ -30,8 +30,8 @@ func (e *UnreachableError) Error() string { return e.text }
 // Unwrap returns the error of net/http.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// described returns err, of a request to a server, as an UnreachableError if it is one.
-func described(server *url.URL, err error) error {
+// unreachable returns err, of a request to a server, as an UnreachableError if it is one.
+func unreachable(server *url.URL, err error) error {
 	what := server.Scheme + "://" + server.Host
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
@@ -96,14 +96,14 @@ func (c *Client) Reach() (read bool, since time.Time, why error) {
 // checkRequest has a request go as far as its connection, which is not made: files and headers that
 // no request can have fail before that.
 func checkRequest(cfg *config.RemoteReadConfig) error {
-	far := errors.New("far enough")
-	dial := func(context.Context, string, string) (net.Conn, error) { return nil, far }
+	errNoDial := errors.New("no connection is made")
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errNoDial }
 	t, err := commonconfig.NewRoundTripperFromConfig(cfg.HTTPClientConfig, "promwarp_check", commonconfig.WithDialContextFunc(dial))
 	if err != nil {
 		return err
 	}
 	req := &http.Request{Method: http.MethodPost, URL: cfg.URL.URL, Header: http.Header{}}
-	if _, err = (&headers{next: t, set: cfg.Headers, reach: &reach{}}).RoundTrip(req); errors.Is(err, far) {
+	if _, err = (&headers{next: t, set: cfg.Headers, reach: &reach{}}).RoundTrip(req); errors.Is(err, errNoDial) {
 		return nil
 	}
 	return err

@@ -69,7 +69,7 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := h.next.RoundTrip(req)
 	if err != nil {
-		err = described(req.URL, err)
+		err = unreachable(req.URL, err)
 	}
 	h.reach.note(req, resp, err)
 	return resp, err

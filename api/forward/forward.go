@@ -62,9 +62,9 @@ var forwardedHeaders = []string{
 	"Traceparent", "Tracestate", "User-Agent",
 }
 
-// answered are the media types of a Prometheus's answers. Others are not passed on: a browser would
+// answerTypes are the media types of a Prometheus's answers. Others are not passed on: a browser would
 // show HTML, and run what is in it, as promwarp's own.
-var answered = []string{"application/json", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
+var answerTypes = []string{"application/json", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
 
 // Options are what a Forwarder is made from.
 type Options struct {
@@ -157,7 +157,7 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			if otherwise != nil && resp.StatusCode == http.StatusNotFound {
 				return errMissing
 			}
-			if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); !slices.Contains(answered, media) && resp.ContentLength != 0 && resp.StatusCode != http.StatusNotModified {
+			if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); !slices.Contains(answerTypes, media) && resp.ContentLength != 0 && resp.StatusCode != http.StatusNotModified {
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
 				return fmt.Errorf("%s answers with status %s and content of type %q, which no Prometheus does: it is another server, or a page of a proxy", remote.Name, resp.Status, media)
 			}

@@ -248,6 +248,20 @@ func TestSettingsErrors(t *testing.T) {
 	}
 }
 
+// TestFrameLimit: an entry of remote_read bounds frames only if it says so.
+func TestFrameLimit(t *testing.T) {
+	for args, want := range map[string]uint64{
+		"--upstream.url=http://p": 0,
+		"--config.file=" + testfiles.Config(t, "remote_read: [{url: http://p}]"):                               0,
+		"--config.file=" + testfiles.Config(t, "remote_read: [{url: http://p, chunked_read_limit: 50000000}]"): 50_000_000,
+	} {
+		s := load(t, args)
+		src, err := onlySource(&s)
+		require.NoError(t, err)
+		require.Equal(t, want, src.Remote.ChunkedReadLimit, args)
+	}
+}
+
 func TestSource(t *testing.T) {
 	for given, want := range map[string][2]string{ // remote read, base
 		"http://p:9090":                    {"http://p:9090/api/v1/read", "http://p:9090"},

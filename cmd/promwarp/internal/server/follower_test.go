@@ -209,6 +209,22 @@ func TestReadiness(t *testing.T) {
 	turns(strict, 200)
 }
 
+// TestUnreachable: of an upstream that is down each endpoint says first that it cannot be reached.
+func TestUnreachable(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	set := quickSettings()
+	set.Upstream.URL = "127.0.0.1:1"
+	s, _ := runServer(t, Config{Settings: set})
+	for _, path := range []string{
+		"/api/v1/query?query=sum(x)", "/api/v1/query_range?query=rate(x[5m])&start=0&end=60&step=15", "/query?query=x&format=csv",
+		"/query?metric=x&start=0&end=60&every=1m&aggregates=mean", "/explain?analyze=true&query=x", "/api/v1/labels", "/api/v1/series?match[]=x",
+	} {
+		code, body := fetch(t, "GET", s.URL()+path)
+		require.Equal(t, 502, code, path)
+		require.Contains(t, body, `"error":"cannot reach http://127.0.0.1:1: connection refused; `, path)
+	}
+}
+
 // TestReadinessOfSeveral: each upstream must have been read without which queries fail, and one at least.
 func TestReadinessOfSeveral(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
