@@ -60,10 +60,12 @@ type reach struct {
 	why   error     // it is away, or was not read
 }
 
-// note notes how a request ended. Requests that their senders gave up show nothing.
+// note notes how a request ended. Requests that their senders gave up show nothing, nor do those
+// whose body comes from a client: that may have failed.
 func (r *reach) note(req *http.Request, resp *http.Response, err error) {
 	cause := context.Cause(req.Context())
-	if err != nil && (errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
+	foreign := req.Body != nil && req.GetBody == nil && !errors.As(err, new(*UnreachableError))
+	if err != nil && (foreign || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
 		return
 	}
 	r.mu.Lock()

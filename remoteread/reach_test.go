@@ -1,11 +1,15 @@
 package remoteread
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/prometheus/config"
@@ -78,6 +82,12 @@ func TestReach(t *testing.T) {
 	fetch()
 	_, since, _ = c.Reach()
 	require.True(t, since.IsZero(), "it is there")
+
+	code = http.StatusOK
+	_, err := c.HTTPClient().Post(s.URL, "", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("the client has gone"))))
+	require.ErrorContains(t, err, "the client has gone")
+	_, since, _ = c.Reach()
+	require.True(t, since.IsZero(), "the client is to blame")
 
 	s.Close()
 	fetch() // perhaps on a connection that is still open
