@@ -60,29 +60,30 @@ type reach struct {
 	why   error     // it is away, or was not read
 }
 
-// note notes how a request ended. Requests that their senders gave up show nothing, nor do those
-// whose body comes from a client: that may have failed.
+// note notes how a request ended. Requests that their senders gave up show nothing, nor do those of
+// clients that fail otherwise than for want of a connection: their bodies or questions may be to
+// blame. Only what promwarp itself reads with has a body that can be sent again.
 func (r *reach) note(req *http.Request, resp *http.Response, err error) {
 	cause := context.Cause(req.Context())
-	foreign := req.Body != nil && req.GetBody == nil && !errors.As(err, new(*UnreachableError))
-	if err != nil && (foreign || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
+	away := err != nil || resp.StatusCode >= http.StatusBadGateway && resp.StatusCode <= http.StatusGatewayTimeout
+	clients := req.GetBody == nil && (err == nil || req.Body != nil) && !errors.As(err, new(*UnreachableError))
+	if away && (clients || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded)) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := time.Time{}
-	if err != nil || resp.StatusCode >= http.StatusBadGateway && resp.StatusCode <= http.StatusGatewayTimeout {
-		if since = r.since; since.IsZero() {
-			since = time.Now()
-		}
-	}
-	switch r.since = since; {
+	switch {
 	case err == nil && resp.StatusCode/100 == 2:
 		r.read, r.why = true, nil
 	case err == nil:
 		r.why = fmt.Errorf("%s answers with status %s", urltext.Of(req.URL), resp.Status)
 	default:
 		r.why = err
+	}
+	if !away {
+		r.since = time.Time{}
+	} else if r.since.IsZero() {
+		r.since = time.Now()
 	}
 }
 

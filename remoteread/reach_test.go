@@ -88,6 +88,19 @@ func TestReach(t *testing.T) {
 	require.ErrorContains(t, err, "the client has gone")
 	_, since, _ = c.Reach()
 	require.True(t, since.IsZero(), "the client is to blame")
+	code = http.StatusServiceUnavailable
+	resp, err := c.HTTPClient().Get(s.URL)
+	require.NoError(t, err)
+	resp.Body.Close()
+	_, since, _ = c.Reach()
+	require.True(t, since.IsZero(), "the client may have asked for too much")
+	fetch()
+	_, since, _ = c.Reach()
+	require.False(t, since.IsZero(), "a gateway says so")
+	code = http.StatusOK
+	fetch()
+	_, since, _ = c.Reach()
+	require.True(t, since.IsZero())
 
 	s.Close()
 	fetch() // perhaps on a connection that is still open
