@@ -89,9 +89,9 @@ type Options struct {
 	// not known of that, a line each; may be nil.
 	Known func() []string
 
-	// Ready says why the server is not ready, or nil. A nil Ready is always
-	// ready.
-	Ready func() error
+	// Ready says why the server is not ready, or nil, and what is to be known although it is, a line
+	// each. A nil Ready is always ready.
+	Ready func() (notes []string, err error)
 	// Lifecycle opens /-/reload.
 	Lifecycle bool
 	// Reload reads the configuration again. nil when there is none.
@@ -231,7 +231,7 @@ func New(o Options) (*API, error) {
 		o.RuntimeInfo = func() (v1.RuntimeInfo, error) { return RuntimeInfo(start), nil }
 	}
 	if o.Ready == nil {
-		o.Ready = func() error { return nil }
+		o.Ready = func() ([]string, error) { return nil, nil }
 	}
 	if o.CORSOrigin == nil {
 		o.CORSOrigin = anyOrigin

@@ -322,6 +322,66 @@ func TestBodyTooLarge(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, code, door)
 		require.Contains(t, got.Error, "100 bytes")
 	}
+	w := do(t, a, httptest.NewRequest(http.MethodPost, "/api/v1/read", strings.NewReader(strings.Repeat("m", 200))))
+	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+	require.Contains(t, w.Body.String(), "100 bytes")
+	// One that says so is refused before any of it has come.
+	for _, door := range []string{"/api/v1/read", "/api/v1/query", "/api/v1/labels", "/api/v1/admin/queries/cancel"} {
+		inBubble(t, newTestAPI(t, func(o *Options) { o.MaxBodyBytes, o.Cancel, o.Remotes = 100, true, a.o.Remotes }), func(t *testing.T, p *pipes) {
+			c := p.dial()
+			defer c.Close()
+			start := time.Now()
+			resp := answerTo(t, c, fmt.Sprintf(formHeader, door, 200))
+			require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode, door)
+			require.Zero(t, time.Since(start), door)
+			_, err := io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// TestOtherOrigins: a page of another origin cannot use what changes something, be it on or off;
+// programs, which name no origin, and promwarp's own page can.
+func TestOtherOrigins(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) {
+		o.Dropper, o.Cancel, o.Lifecycle, o.Reload = &dropper{}, true, true, func() error { return nil }
+	})
+	for path, code := range map[string]int{
+		"/api/v1/admin/cache/drop?all=true": 200, "/api/v1/admin/queries/cancel?id=1": 404, "/-/reload": 200, "/-/quit": 403,
+	} {
+		for from, h := range map[string]http.Header{
+			"a program":                 {},
+			"its own page":              {"Sec-Fetch-Site": {"same-origin"}, "Origin": {"http://example.com"}},
+			"an older browser, own":     {"Origin": {"http://example.com"}},
+			"another page":              {"Sec-Fetch-Site": {"cross-site"}, "Origin": {"http://evil"}},
+			"a sibling's page":          {"Sec-Fetch-Site": {"same-site"}},
+			"an older browser, another": {"Origin": {"http://evil"}},
+		} {
+			for _, method := range []string{http.MethodPost, http.MethodPut} {
+				r := httptest.NewRequest(method, path, strings.NewReader("x"))
+				r.Header = h.Clone()
+				r.Header.Set("Content-Type", "text/plain")
+				w := do(t, a, r)
+				if strings.Contains(from, "nother") || strings.Contains(from, "sibling") {
+					require.Equal(t, 403, w.Code, "%s %s from %s", method, path, from)
+					require.Contains(t, w.Body.String(), "cross-origin", "%s %s from %s", method, path, from)
+				} else {
+					require.Equal(t, code, w.Code, "%s %s from %s", method, path, from)
+				}
+			}
+		}
+	}
+}
+
+// TestNoSniffing: each answer is what it says it is, errors and redirects among them.
+func TestNoSniffing(t *testing.T) {
+	a := newTestAPI(t, nil)
+	for _, path := range []string{
+		"/", "/query?query=1", "/api/v1/query?query=1", "/api/v1/query?query=1&x=;", "/query?query=1&format=csv", "/metrics", "/-/ready", "/nothing", "/API/v1/query",
+		"//query", "/graph", "/federate?match[]=up", "/version", "/openapi.json", "/api/v1/status/tsdb", "/api/v1/admin/cache/drop",
+	} {
+		require.Equal(t, []string{"nosniff"}, do(t, a, httptest.NewRequest(http.MethodGet, path, nil)).Header().Values("X-Content-Type-Options"), path)
+	}
 }
 
 // panicking is an engine with a bug.
@@ -476,7 +536,7 @@ func TestLocalListings(t *testing.T) {
 func TestOperating(t *testing.T) {
 	var notReady, bad error
 	a := newTestAPI(t, func(o *Options) {
-		o.Ready = func() error { return notReady }
+		o.Ready = func() ([]string, error) { return []string{"one upstream is away"}, notReady }
 		o.Reload, o.Lifecycle = func() error { return bad }, true
 		o.Pprof = true
 	})
@@ -492,6 +552,7 @@ func TestOperating(t *testing.T) {
 	code, body := text(http.MethodGet, "/-/ready")
 	require.Equal(t, 503, code)
 	require.Contains(t, body, "shutting down")
+	require.Contains(t, body, "one upstream is away")
 	code, _ = text(http.MethodHead, "/-/healthy")
 	require.Equal(t, 200, code)
 

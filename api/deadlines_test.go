@@ -120,7 +120,7 @@ func TestSlowBodies(t *testing.T) {
 			require.GreaterOrEqual(t, resp.StatusCode, 300, path)
 			body, _ := io.ReadAll(resp.Body)
 			switch path {
-			case "/api/v1/query", "/explain", "/api/v1/labels":
+			case "/api/v1/query", "/explain", "/api/v1/labels", "/api/v1/read":
 				require.Equal(t, http.StatusRequestTimeout, resp.StatusCode, path)
 				require.Contains(t, string(body), "did not arrive in time", path)
 			}

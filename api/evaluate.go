@@ -75,6 +75,7 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	if errors.As(r.Err, new(*memory.BusyError)) && a.alone(ctx) {
 		r.Err = &memory.TooLargeError{Limit: a.o.Memory.Limit()}
 	}
+	r.Err = respond.Plain(r.Err)
 	a.logQuery(ctx, q, time.Since(began), r.Err)
 	var large *memory.TooLargeError
 	switch {

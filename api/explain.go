@@ -65,7 +65,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	e, err := a.o.Engine.Explain(ctx, a.o.Queryable, promql.NewPrometheusQueryOpts(false, p.Lookback), p.Query, p.Start, p.End, p.Step, analyze)
 	admit.EvaluationEnded(ctx)
-	if err != nil {
+	if err = respond.Plain(err); err != nil {
 		a.guard.NotePanic(err)
 		code, typ := respond.Classify(err)
 		if typ == respond.BadData || (typ == respond.Execution && !analyze) {

@@ -105,6 +105,34 @@ func TestForwarding(t *testing.T) {
 	require.Nil(t, u.got)
 }
 
+// TestForwardedPages: what no Prometheus answers is not passed on, least of all HTML.
+func TestForwardedPages(t *testing.T) {
+	for _, c := range []struct {
+		typ  string
+		code int
+		want int
+	}{
+		{"application/json", 200, 200}, {"application/json; charset=utf-8", 400, 400}, {"application/x-ndjson; charset=utf-8", 200, 200}, {"text/plain; charset=utf-8", 404, 404},
+		{"text/html", 200, 502}, {"TEXT/HTML; charset=utf-8", 502, 502}, {"application/xhtml+xml", 200, 502}, {"image/svg+xml", 200, 502}, {"", 200, 502}, {"?", 200, 502},
+	} {
+		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Content-Type"] = []string{c.typ}
+			w.Header().Set("X-Content-Type-Options", "none")
+			w.WriteHeader(c.code)
+			_, _ = io.WriteString(w, `{"status":"success","data":["<script>"]}`)
+		})
+		for _, path := range []string{"/api/v1/labels", "/api/v1/status/tsdb"} {
+			w := do(t, u.api(t, nil), httptest.NewRequest(http.MethodGet, path, nil))
+			require.Equal(t, c.want, w.Code, "%+v", c)
+			require.Equal(t, []string{"nosniff"}, w.Header().Values("X-Content-Type-Options"))
+			if c.want == 502 {
+				require.NotContains(t, w.Body.String(), "script", "%+v", c)
+				require.Contains(t, w.Body.String(), "content of type", "%+v", c)
+			}
+		}
+	}
+}
+
 func TestForwardingWithCredentialsInTheURL(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	u.base.User = url.UserPassword("me", "pass")

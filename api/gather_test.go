@@ -130,8 +130,8 @@ func TestFailuresOfListsOfSeveralUpstreams(t *testing.T) {
 		"bad request":        {`400:{"status":"error","errorType":"bad_data","error":"unknown"}`, ok, 400, "unknown"},
 		"breaks off":         {"cut", ok, 502, "broke off"},
 		"optional breaks":    {ok, "cut", 200, "broke off"},
-		"no Prometheus":      {"503:<html>", ok, 502, "not that of a Prometheus"},
-		"no Prometheus, too": {ok, "503:<html>", 200, "not that of a Prometheus"},
+		"no Prometheus":      {"503:<html>", ok, 502, "which no Prometheus does"},
+		"no Prometheus, too": {ok, "503:<html>", 200, "which no Prometheus does"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, servers := severalUpstreams(t, map[string]string{"/labels": c.required}, map[string]string{"/labels": c.optional})

@@ -109,7 +109,7 @@ func TestKeptLabelsOfAFailingUpstream(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"status":"error","errorType":"unavailable","error":"too busy"}`))
 		}, http.StatusServiceUnavailable, "too busy"},
-		"no API": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, http.StatusBadGateway, "not that of a Prometheus"},
+		"no API": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, http.StatusBadGateway, "which no Prometheus does"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fault = c.fault

@@ -15,15 +15,15 @@ func (a *API) healthy(w http.ResponseWriter, _ *http.Request) {
 
 // ready says whether requests should be sent here.
 func (a *API) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := a.o.Ready(); err != nil {
-		respond.Text(w, http.StatusServiceUnavailable, fmt.Sprintf("promwarp is not ready: %v\n", err))
-		return
+	notes, err := a.o.Ready()
+	code, text := http.StatusOK, "promwarp is ready.\n"
+	if err != nil {
+		code, text = http.StatusServiceUnavailable, fmt.Sprintf("promwarp is not ready: %v\n", err)
 	}
-	text := "promwarp is ready.\n"
-	for _, line := range a.o.Known() {
+	for _, line := range append(notes, a.o.Known()...) {
 		text += line + "\n"
 	}
-	respond.Text(w, http.StatusOK, text)
+	respond.Text(w, code, text)
 }
 
 // reload reads the configuration again.

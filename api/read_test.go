@@ -107,7 +107,7 @@ func TestRemoteReadOptions(t *testing.T) {
 		"too many streamed": {change: func(o *Options) { o.ReadStreamSamples = 21 }, types: []prompb.ReadRequest_ResponseType{chunks}, code: 400,
 			want: "exceeded sample limit (21) of streamed answers, which --storage.remote.read-stream-sample-limit sets\n"},
 		"unknown encodings": {url: "?chunks=all", code: 400, want: "parameter chunks: unknown chunk encodings \"all\"; there are auto, xor and as-is\n"},
-		"large":             {change: func(o *Options) { o.MaxBodyBytes = 3 }, code: 400, want: "http: request body too large\n"},
+		"large":             {change: func(o *Options) { o.MaxBodyBytes = 3 }, code: 413, want: "the request is larger than the 3 bytes that promwarp takes\n"},
 	} {
 		w := postRead(t, newTestAPI(t, c.change), "/api/v1/read"+c.url, c.types...)
 		require.Equal(t, c.code, w.Code, "%s: %s", name, w.Body)

@@ -138,7 +138,7 @@ func (a *API) routes() *mux.Router {
 	}
 
 	a.door(m, prefix+"/admin/cache/drop", postPut, http.HandlerFunc(a.drop))
-	a.door(m, prefix+"/admin/queries/cancel", postPut, http.NewCrossOriginProtection().Handler(http.HandlerFunc(a.cancel)))
+	a.door(m, prefix+"/admin/queries/cancel", postPut, http.HandlerFunc(a.cancel))
 	a.door(m, prefix+"/status/queries", get, a.compressed(http.HandlerFunc(a.queryStatus)))
 	a.door(m, prefix+"/status/cache", get, a.compressed(http.HandlerFunc(a.cacheStatus)))
 	a.door(m, prefix+"/status/gpus", get, a.compressed(http.HandlerFunc(a.gpuStatus)))
@@ -175,7 +175,9 @@ func (a *API) evaluation(door string, h http.Handler) http.Handler {
 	return a.withExecutor(a.active.Watch(door, a.gate.Query(active.Begun(h), a.respondNotAdmitted)))
 }
 
-// door opens path for the given methods, and OPTIONS.
+// door opens path for the given methods, and OPTIONS. Endpoints that change something take PUT, and
+// refuse what a browser sends for a page of another origin: otherwise any page that an operator
+// visits could use them. Clients that are no browsers send neither Origin nor Sec-Fetch-Site.
 func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler) {
 	allowed := append(slices.Clone(methods), http.MethodOptions)
 	slices.Sort(allowed)
@@ -183,6 +185,9 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 	name, _, pattern := strings.Cut(path, ":")
 	if pattern {
 		name += "}"
+	}
+	if slices.Contains(methods, http.MethodPut) {
+		h = http.NewCrossOriginProtection().Handler(h)
 	}
 	bounded := params.Bounded(a.o.Limits, h)
 	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openapi.Path

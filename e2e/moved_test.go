@@ -98,7 +98,7 @@ func TestMovedDashboard(t *testing.T) {
 		addr := mustFreeAddr(t)
 		pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, via)...)
 		require.NoError(t, err)
-		defer pw.kill()
+		defer func() { pw.kill(); pw.log.check(t, pw.name) }()
 		require.NoError(t, pw.waitReady())
 		for i := range looks + 1 {
 			until := begin.Add(time.Duration(i) * time.Minute)

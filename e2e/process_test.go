@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,13 @@ type output struct{ *programs.Output }
 
 // tail is the end of the output.
 func (o output) tail() string { return o.Tail() }
+
+// check fails a test in which promwarp wrote a second status to an answer: some of it had gone out.
+func (o output) check(t *testing.T, name string) {
+	if name == "promwarp" && strings.Contains(o.String(), "superfluous") {
+		t.Errorf("promwarp answered twice:\n%s", o.tail())
+	}
+}
 
 // start runs a program that will serve HTTP on addr.
 func start(name, addr, bin string, args ...string) (*process, error) {
@@ -64,6 +72,7 @@ func runServer(t *testing.T, name, addr, bin string, args ...string) *process {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.kill()
+		p.log.check(t, name)
 		if t.Failed() {
 			t.Logf("the end of %s's output:\n%s", p.name, p.log.tail())
 		}

@@ -43,7 +43,7 @@ func TestTiming(t *testing.T) {
 			addr := mustFreeAddr(t)
 			pw, err := start("promwarp", addr, promwarpBin, promwarpArgs(addr, up.url)...)
 			require.NoError(t, err)
-			defer pw.kill()
+			defer func() { pw.kill(); pw.log.check(t, pw.name) }()
 			require.NoError(t, pw.waitReady())
 			a, d := timed(pw)
 			requireSame(t, want, a, false, "first")

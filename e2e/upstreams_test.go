@@ -68,7 +68,7 @@ func TestSeveralUpstreams(t *testing.T) {
 	r, err := a.parse()
 	require.NoError(t, err)
 	require.Len(t, r.Warnings, 1)
-	require.Contains(t, r.Warnings[0], "partial answer, without anything of the upstream recent: remote read from "+recent.url)
+	require.Contains(t, r.Warnings[0], "partial answer, without anything of the upstream recent: cannot reach "+recent.url)
 	want, err := ask(t, old.url, rangePath, form).parse()
 	require.NoError(t, err)
 	require.NoError(t, sameSeries(want.Data.Result, r.Data.Result, true))

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -44,7 +45,7 @@ func newPiecemeal(t *testing.T, e *Engine, st storage.Storage, r *rand.Rand) *pi
 	p.broken.Store(-1)
 	h := remote.NewReadHandler(nil, nil, st, func() config.Config { return config.Config{} }, 0, 100, 1<<20)
 	var mu sync.Mutex
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		late, luck := time.Duration(r.IntN(6))*time.Millisecond, r.IntN(12)
 		mu.Unlock()
@@ -58,6 +59,8 @@ func newPiecemeal(t *testing.T, e *Engine, st storage.Storage, r *rand.Rand) *pi
 			h.ServeHTTP(w, req)
 		}
 	}))
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
+	srv.Start()
 	t.Cleanup(srv.Close)
 	u, err := url.Parse(srv.URL)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -54,7 +55,7 @@ func newRemotes(t testing.TB, n int, optional []bool, required bool) *remotes {
 		db := teststorage.New(t)
 		s.dbs = append(s.dbs, db)
 		h := remote.NewReadHandler(nil, nil, db, func() config.Config { return config.Config{} }, 0, 100, 1<<20)
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.reads[i].Add(1)
 			if flaky := s.flaky[i].Load(); s.allow[i].Add(-1) < 0 || flaky > 0 && rand.Int64N(flaky) == 0 {
 				http.Error(w, "down for a test", http.StatusServiceUnavailable)
@@ -62,6 +63,8 @@ func newRemotes(t testing.TB, n int, optional []bool, required bool) *remotes {
 			}
 			h.ServeHTTP(w, r)
 		}))
+		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
+		srv.Start()
 		t.Cleanup(srv.Close)
 		u, err := url.Parse(srv.URL)
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"testing"
@@ -43,7 +44,9 @@ func newOverHTTP(t testing.TB, fetches *int) storage.Storage {
 		o.EnableHistogramSTEncoding = true
 	})
 	h := remote.NewReadHandler(nil, nil, st, func() config.Config { return config.Config{} }, 0, 100, 1<<20)
-	srv := httptest.NewServer(h)
+	srv := httptest.NewUnstartedServer(h)
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
+	srv.Start()
 	t.Cleanup(srv.Close)
 	u, err := url.Parse(srv.URL)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -258,7 +259,7 @@ func TestBadAnswers(t *testing.T) {
 		},
 		{
 			name: "frame over Prometheus's limit", handler: answerStream(goodFrame), config: func(c *config.RemoteReadConfig) { c.ChunkedReadLimit = 60 }, status: 200, requests: 1,
-			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit"},
+			want: []string{"exceeds the limit of 60 bytes; raise chunked_read_limit of the entry in remote_read"},
 		},
 		{
 			name: "frame of exabytes", handler: answerStream(append(binary.AppendUvarint(nil, math.MaxUint64), 1, 2, 3, 4, 5)), status: 200, requests: 1,
@@ -442,8 +443,8 @@ func TestUpstreamDown(t *testing.T) {
 	cfg := readConfig(t, "http://user:hidden@"+addr+"/api/v1/read?token=hidden")
 	_, _, err = newClient(t, cfg, quick()).Fetch(t.Context(), 0, 1, anything)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.EqualError(t, err, "remote read from http://"+addr+"/api/v1/read: connecting: dial tcp "+addr+": connect: connection refused"+
-		" (after 4 attempts); check that the store is running and listens on "+addr)
+	require.EqualError(t, err, "cannot reach http://"+addr+": connection refused; remote read from http://"+addr+"/api/v1/read failed"+
+		" (after 4 attempts); check that it is running and is the one that the configuration means")
 }
 
 func TestUpstreamTLS(t *testing.T) {
@@ -465,9 +466,9 @@ func TestUpstreamTLS(t *testing.T) {
 
 func TestUnknownHost(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://x"), Options{})
-	e := c.connection(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}})
-	require.ErrorContains(t, e, "resolving the host name")
-	require.ErrorContains(t, e, "check the host name in the URL")
+	u := &url.URL{Scheme: "http", Host: "x"}
+	e := c.connection(unreachable(u, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}}))
+	require.EqualError(t, e, "cannot reach http://x: lookup x: no such host; remote read from http://x failed; check that it is running and is the one that the configuration means")
 	require.True(t, e.Retryable)
 }
 

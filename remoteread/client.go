@@ -151,6 +151,7 @@ type Client struct {
 	url      string // with credentials, for requests
 	upstream string // without, for messages
 	http     *http.Client
+	reach    reach
 	secrets  *redactor
 	required model.LabelSet
 
@@ -197,6 +198,9 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("remote read: URL %q: write an http or https URL such as http://prometheus:9090/api/v1/read", urltext.Of(u))
 	}
+	if err := checkRequest(cfg); err != nil {
+		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w; correct it, or let promwarp's user read the file", urltext.Of(u), urltext.Err(err))
+	}
 	h, err := commonconfig.NewClientFromConfig(cfg.HTTPClientConfig, "promwarp_remote_read", commonconfig.WithUserAgent(version.ComponentUserAgent("promwarp")))
 	if err != nil {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
@@ -208,7 +212,6 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote read from %s: HTTP client configuration: %w", urltext.Of(u), urltext.Err(err))
 	}
-	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers}
 	c := &Client{
 		name:          cfg.Name,
 		url:           u.String(),
@@ -230,12 +233,13 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		keepExternal:  o.KeepExternal,
 		log:           o.Logger,
 	}
+	h.Transport = &headers{next: h.Transport, foreign: foreign, set: cfg.Headers, reach: &c.reach}
 	c.background, c.stop = context.WithCancel(context.Background())
 	if c.timeout <= 0 {
 		c.timeout = defaultRemoteTimeout
 	}
 	if l := cfg.ChunkedReadLimit; l > 0 && l < uint64(c.answers.MaxFrame) {
-		c.answers.MaxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit"
+		c.answers.MaxFrame, c.maxFrameSetBy = int64(l), "chunked_read_limit of the entry in remote_read"
 	}
 	if c.name == "" {
 		c.name = c.upstream

@@ -5,11 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/promwarp/promwarp/remoteread/answer"
@@ -35,7 +32,12 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
+	var first *UnreachableError
+	if errors.As(e.Err, &first) {
+		fmt.Fprintf(&b, "%v; remote read from %s failed", first, e.Upstream)
+	} else {
+		fmt.Fprintf(&b, "remote read from %s: %v", e.Upstream, e.Err)
+	}
 	if e.attempts > 1 {
 		fmt.Fprintf(&b, " (after %d attempts)", e.attempts)
 	}
@@ -113,27 +115,18 @@ func (c *Client) connection(err error) *Error {
 	// http.Client wraps errors together with the URL, which is named already,
 	// and which may hold a token.
 	err = urltext.Err(err)
-	host := c.upstream
-	if u, e := url.Parse(c.upstream); e == nil {
-		host = u.Host
-	}
 	var (
-		dns    *net.DNSError
 		cert   *tls.CertificateVerificationError
 		record tls.RecordHeaderError
-		op     *net.OpError
+		first  *UnreachableError
 	)
 	switch {
 	case errors.As(err, &cert):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check ca_file and server_name in tls_config")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return c.fail(outcomeConnection, false, c.clean("TLS", err), "check whether the URL should start with http or https")
-	case errors.As(err, &dns):
-		return c.fail(outcomeConnection, true, c.clean("resolving the host name", err), "check the host name in the URL")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return c.fail(outcomeConnection, true, c.clean("connecting", err), "check that the store is running and listens on "+host)
-	case errors.As(err, &op):
-		return c.fail(outcomeConnection, true, c.clean("connection failed", err), "check that the store is running and can be reached at "+host)
+	case errors.As(err, &first):
+		return c.fail(outcomeConnection, true, err, "check that it is running and is the one that the configuration means")
 	default:
 		return c.fail(outcomeConnection, true, c.clean("no answer", err), "check that the store is running and its log")
 	}

@@ -457,7 +457,7 @@ func TestOptions(t *testing.T) {
 	c := newClient(t, readConfig(t, "http://user:pw@x/api/v1/read?key=1"), Options{})
 	require.Equal(t, "http://x/api/v1/read", c.Name())
 	require.EqualValues(t, config50MB, c.answers.MaxFrame)
-	require.Equal(t, "chunked_read_limit", c.maxFrameSetBy)
+	require.Equal(t, "chunked_read_limit of the entry in remote_read", c.maxFrameSetBy)
 	require.Equal(t, 6*hour, c.piece)
 	require.Equal(t, 3, c.retries)
 }

@@ -3,6 +3,7 @@ package remoteread
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -55,9 +56,12 @@ func newClient(t testing.TB, cfg *config.RemoteReadConfig, o Options) *Client {
 // server counts the requests that h answers. h gets their number, from 1.
 func server(t testing.TB, h func(w http.ResponseWriter, r *http.Request, n int64)) (base string, requests *atomic.Int64) {
 	requests = &atomic.Int64{}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h(w, r, requests.Add(1))
 	}))
+	// Prometheus's handler answers a client that went away in the middle with a second status.
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL + "/api/v1/read", requests
 }

@@ -41,6 +41,7 @@ type headers struct {
 	next    http.RoundTripper // which has credentials
 	foreign http.RoundTripper // which has none
 	set     map[string]string
+	reach   *reach
 }
 
 // RoundTrip implements http.RoundTripper. A request that a redirect has sent to another host or
@@ -53,20 +54,25 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 		home = home && before.URL.Host == r.URL.Host && (before.URL.Scheme == r.URL.Scheme || r.URL.Scheme == "https")
 		r = before
 	}
-	if home && len(h.set) == 0 && tracing.ID(req.Context()) == "" {
-		return h.next.RoundTrip(req)
-	}
-	req = req.Clone(req.Context())
 	if !home {
+		req = req.Clone(req.Context())
 		req.Header.Del("Authorization") // of a user in the URL
 		req.Header.Del("Cookie")
 		return h.foreign.RoundTrip(req)
 	}
-	tracing.Inject(req.Context(), req.Header)
-	for k, v := range h.set {
-		req.Header.Set(k, v)
+	if len(h.set) > 0 || tracing.ID(req.Context()) != "" {
+		req = req.Clone(req.Context())
+		tracing.Inject(req.Context(), req.Header)
+		for k, v := range h.set {
+			req.Header.Set(k, v)
+		}
 	}
-	return h.next.RoundTrip(req)
+	resp, err := h.next.RoundTrip(req)
+	if err != nil {
+		err = unreachable(req.URL, err)
+	}
+	h.reach.note(req, resp, err)
+	return resp, err
 }
 
 // CloseIdleConnections makes http.Client.CloseIdleConnections reach the

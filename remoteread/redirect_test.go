@@ -31,7 +31,7 @@ func TestRedirects(t *testing.T) {
 		{302, elsewhere.URL + "/read?token=hidden", "HTTP status 302 Found to " + elsewhere.URL + "/read; set the URL"},
 		{303, elsewhere.URL + "/read", "HTTP status 303 See Other to"},
 		{307, "", "stopped after 10 redirects"},
-		{307, "http://u:hidden@127.0.0.1:1/?token=hidden", "connecting"},
+		{307, "http://u:hidden@127.0.0.1:1/?token=hidden", "no answer"},
 	} {
 		got = nil
 		base, requests := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {

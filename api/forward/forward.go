@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +61,10 @@ var forwardedHeaders = []string{
 	"Accept", "Accept-Encoding", "Content-Type", "Content-Length", "If-Modified-Since", "If-None-Match",
 	"Traceparent", "Tracestate", "User-Agent",
 }
+
+// answerTypes are the media types of a Prometheus's answers. Others are not passed on: a browser would
+// show HTML, and run what is in it, as promwarp's own.
+var answerTypes = []string{"application/json", "application/x-ndjson", "text/plain", "application/openmetrics-text", "application/vnd.google.protobuf"}
 
 // Options are what a Forwarder is made from.
 type Options struct {
@@ -141,18 +147,22 @@ func (f *Forwarder) To(remote *Remote, otherwise http.Handler) http.Handler {
 			case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 				// Not the client's credentials were refused, so it must not be asked for others.
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-				return fmt.Errorf("it refused promwarp's credentials with status %s; check those in the configuration", resp.Status)
+				return fmt.Errorf("%s refused promwarp's credentials with status %s; check those in the configuration", remote.Name, resp.Status)
 			}
 			if redirects(resp.StatusCode) {
 				// Where it leads is known to promwarp's network alone.
 				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
-				return fmt.Errorf("it redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", resp.Status)
+				return fmt.Errorf("%s redirects the request with status %s, which cannot be followed; set the URL in the configuration to where that leads", remote.Name, resp.Status)
 			}
 			if otherwise != nil && resp.StatusCode == http.StatusNotFound {
 				return errMissing
 			}
+			if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); !slices.Contains(answerTypes, media) && resp.ContentLength != 0 && resp.StatusCode != http.StatusNotModified {
+				_, _ = io.CopyN(io.Discard, resp.Body, 4<<10)
+				return fmt.Errorf("%s answers with status %s and content of type %q, which no Prometheus does: it is another server, or a page of a proxy", remote.Name, resp.Status, media)
+			}
 			for k := range resp.Header {
-				if k == "Set-Cookie" || strings.HasPrefix(k, "Access-Control-") {
+				if k == "Set-Cookie" || k == "X-Content-Type-Options" || strings.HasPrefix(k, "Access-Control-") {
 					delete(resp.Header, k)
 				}
 			}
@@ -185,6 +195,6 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, name string, 
 		respond.Error(w, http.StatusServiceUnavailable, respond.Timeout, fmt.Sprintf("the upstream %s did not answer %s within %s", name, r.URL.Path, f.o.Timeout))
 	default:
 		f.o.Logger.Warn("forwarding to the upstream failed", "upstream", name, "path", r.URL.Path, "err", err)
-		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("the upstream %s does not answer: %v; check that it runs and that promwarp's configuration names it rightly", name, err))
+		respond.Error(w, http.StatusBadGateway, respond.Unavailable, fmt.Sprintf("%v; the upstream %s was asked for %s; check that it runs and that promwarp's configuration names it rightly", err, name, r.URL.Path))
 	}
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"io"
+	"net/http"
 
 	"github.com/promwarp/promwarp/internal/memory"
 )
@@ -11,9 +12,11 @@ import (
 // it, and some more for what it makes of it.
 type leasedBody struct {
 	io.ReadCloser
-	ctx   context.Context
-	lease *memory.Lease
-	read  int64 // bytes
+	ctx      context.Context
+	lease    *memory.Lease
+	read     int64               // bytes
+	tooLarge *http.MaxBytesError // by its Content-Length, else nil
+	header   http.Header         // of the answer
 }
 
 const (
@@ -24,8 +27,14 @@ const (
 	bodyCost = 3
 )
 
-// Read implements io.Reader. It fails with an error of package memory where there is none.
+// Read implements io.Reader. It fails with an error of package memory where there is none, and at
+// once where the whole body would be too large: net/http then closes the connection instead of
+// waiting for the rest.
 func (b *leasedBody) Read(p []byte) (int, error) {
+	if b.tooLarge != nil {
+		b.header.Set("Connection", "close")
+		return 0, b.tooLarge
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	if b.read > smallBody && n > 0 {

@@ -65,9 +65,10 @@ type Guard struct {
 const maxHeaderFields = 1000
 
 // Arrived refuses requests whose header has too many fields, and has h answer the others,
-// whose bodies must come in time.
+// whose bodies must come in time. Browsers take no answer for another type than it says.
 func (g *Guard) Arrived(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		n := 0
 		for _, values := range r.Header {
 			n += len(values)
@@ -127,7 +128,11 @@ func (g *Guard) Door(door string, h http.Handler) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			lease := g.Memory.Lease(memory.Requests)
 			defer lease.Release()
-			r.Body = &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, g.MaxBodyBytes), ctx: r.Context(), lease: lease}
+			body := &leasedBody{ReadCloser: http.MaxBytesReader(w, r.Body, g.MaxBodyBytes), ctx: r.Context(), lease: lease, header: w.Header()}
+			if r.ContentLength > g.MaxBodyBytes {
+				body.tooLarge = &http.MaxBytesError{Limit: g.MaxBodyBytes}
+			}
+			r.Body = body
 		}
 		h.ServeHTTP(w, r)
 	})

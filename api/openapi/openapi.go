@@ -89,7 +89,7 @@ func paths() object {
 		}),
 		"/version": object{"get": object{"operationId": "version", "summary": "Whose engine it runs", "responses": text("JSON")}},
 		"/api/v1/admin/cache/drop": each(postPut, func(m string) object {
-			o := done(m+"CacheDrop", "Forgets cached samples, as after a deletion or a backfill upstream; needs --web.enable-admin-api", "400", "503")
+			o := done(m+"CacheDrop", "Forgets cached samples, as after a deletion or a backfill upstream; needs --web.enable-admin-api", "400", "403", "503")
 			o["parameters"] = parameters(dropping)
 			return o
 		}),

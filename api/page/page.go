@@ -86,7 +86,6 @@ var media = map[string]string{
 
 // answer answers with a file of dist.
 func answer(w http.ResponseWriter, r *http.Request, name, keep string) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	content, err := dist.ReadFile("dist/" + name)
 	if err != nil {
 		http.NotFound(w, r)

@@ -56,7 +56,6 @@ func TestIndex(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.Code, a[1])
 		require.NotEmpty(t, got.Header().Get("Content-Type"))
 		require.Contains(t, got.Header().Get("Cache-Control"), "immutable")
-		require.Equal(t, "nosniff", got.Header().Get("X-Content-Type-Options"))
 	}
 	require.NotContains(t, w.Body.String(), "<style")
 	require.NotRegexp(t, `<script[^>]*>[^<]`, w.Body.String())

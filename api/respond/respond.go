@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -58,8 +59,9 @@ const (
 // StatusClientClosed is nginx's status for a request whose client went away.
 const StatusClientClosed = 499
 
-// ErrSlowBody is the error of reading a request's body that does not come.
-var ErrSlowBody = errors.New("the request's body did not arrive in time")
+// ErrSlowBody is the error of reading a request's body that does not come. It is an
+// os.ErrDeadlineExceeded.
+var ErrSlowBody = fmt.Errorf("the request's body did not arrive in time: %w", os.ErrDeadlineExceeded)
 
 // Error writes an error of the given type in Prometheus's form.
 func Error(w http.ResponseWriter, code int, typ, message string) {

@@ -25,7 +25,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	_ = CSV(os.Stdout, t)
+	write, _, err := prepareCSV(t, false)
+	if err != nil {
+		panic(err)
+	}
+	_ = write(os.Stdout)
 	// Output:
 	// job,timestamp,value
 	// a,0,1

@@ -33,17 +33,8 @@ func (t *Table) times() []string {
 // timesBytes is about what they take.
 func (t *Table) timesBytes() int64 { return textBytes + 32*int64(len(t.Times)) }
 
-// CSV writes a table as CSV: a column for each label, then timestamp (seconds since the epoch),
-// then the columns of values; a line for each row. A cell without a value is empty. Warnings have
-// no place in it. Errors are a *resample.Error before anything is written, or the writer's.
-func CSV(w io.Writer, t *Table) error {
-	write, _, err := prepareCSV(t, false)
-	if err != nil {
-		return err
-	}
-	return write(w)
-}
-
+// prepareCSV prepares CSV: a column for each label, then timestamp (seconds since the epoch), then the
+// columns of values; a line for each row. A cell without a value is empty. Warnings have no place in it.
 func prepareCSV(t *Table, _ bool) (func(io.Writer) error, int64, error) {
 	names, others := t.names(), append([]string{"timestamp"}, t.Columns...)
 	if err := checkColumns(slices.Concat(names, others)); err != nil {

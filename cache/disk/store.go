@@ -15,6 +15,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -106,6 +107,18 @@ func nameOf(seq uint64) string { return fmt.Sprintf("%016x%s", seq, extension) }
 // ErrLocked is the error of Open when another process has the directory open.
 var ErrLocked = errors.New("another process has it open")
 
+// Check says why Open would fail at path, but for a lock. It leaves nothing behind.
+func Check(path string) error {
+	for _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist); _, err = os.Stat(path) {
+		path = filepath.Dir(path) // in which it would be made
+	}
+	f, err := os.CreateTemp(path, "*"+temporary)
+	if err != nil {
+		return fmt.Errorf("%w; name a directory that promwarp's user may write to", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // Open opens the directory and looks at the files in it.
 func Open(o Options) (*Store, error) {
 	s := &Store{dir: o.Files, limit: o.Limit, log: o.Logger, memory: o.Memory, entries: map[string]*entry{}, left: map[string]bool{}}
@@ -116,10 +129,13 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.dir == nil {
 		s.dir = OS(o.Path)
-		if err := os.MkdirAll(o.Path, 0o700); err != nil {
+		err := Check(o.Path)
+		if err == nil {
+			err = os.MkdirAll(o.Path, 0o700)
+		}
+		if err != nil {
 			return nil, err
 		}
-		var err error
 		s.lock, _, err = fileutil.Flock(filepath.Join(o.Path, lockName))
 		switch {
 		case errors.Is(err, syscall.EWOULDBLOCK):

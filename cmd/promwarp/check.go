@@ -69,7 +69,7 @@ func runCheck(file string, stdout io.Writer) error {
 		err = server.Check(set)
 	}
 	if err != nil {
-		return errors.New(err.Error()) // no UsageError
+		return errors.New(f.Locate(err).Error()) // no UsageError
 	}
 	sources, err := set.Sources()
 	if err != nil {

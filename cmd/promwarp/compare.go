@@ -14,7 +14,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	commonconfig "github.com/prometheus/common/config"
-	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/comparison"
@@ -62,8 +61,11 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 	}
 }
 
-// errDifferent makes the exit code tell that answers differ.
-var errDifferent = errors.New("answers differ")
+// errDifferent makes the exit code tell that answers differ, errNothing that there were none to compare.
+var (
+	errDifferent = errors.New("answers differ")
+	errNothing   = errors.New("nothing could be compared: no query has an answer with samples on both sides")
+)
 
 // runCompare compares all queries of all files.
 func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -102,7 +104,7 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 		if err != nil {
 			break // interrupted
 		}
-		row.Query, row.From = q.Expr, q.From
+		row.Query, row.From, row.Remembered = q.Expr, q.From, row.Compared() && comparison.Remembers(ctx, promwarp.Client, form)
 		rows = append(rows, row)
 	}
 	p.Clear()
@@ -179,7 +181,7 @@ func (o *compareOptions) embed(ctx context.Context, from *client.Client, stderr 
 	set := config.Default()
 	set.Log.Level = "warn"
 	set.Divide()
-	remote := promconfig.DefaultRemoteReadConfig
+	remote := config.DefaultRemoteRead()
 	remote.URL = &commonconfig.URL{URL: from.URL(config.ReadPath)}
 	var err error
 	if remote.HTTPClientConfig, err = o.server.HTTPConfig(); err != nil {
@@ -198,7 +200,7 @@ func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, quer
 	different, same := false, false
 	for _, r := range rows {
 		different = different || r.Verdict == comparison.Different
-		same = same || r.Verdict == comparison.Same
+		same = same || r.Compared()
 	}
 	var err error
 	if o.format == "json" {
@@ -221,7 +223,7 @@ func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, quer
 	case different:
 		return errDifferent
 	case !same:
-		return errors.New("nothing could be compared")
+		return errNothing
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set 
 		},
 		func(ctx context.Context) (*client.Answer, error) { return promwarp.Ask(ctx, client.Ranged, form) },
 		comparison.Rounds{Prometheus: 1, Repeated: 3})
-	row.Query = query
+	row.Query, row.Remembered = query, err == nil && comparison.Remembers(ctx, promwarp, form)
 	return row, err
 }
 

@@ -56,7 +56,8 @@ func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) *demo
 	}
 	router := route.New().WithPrefix("/api/v1")
 	p.newAPI(l.Addr().String(), logger).Register(router)
-	p.server = &http.Server{Handler: router, ReadHeaderTimeout: time.Minute}
+	// Prometheus's remote read answers a client that went away in the middle with a second status.
+	p.server = &http.Server{Handler: router, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	go func() {
 		defer close(p.done)
 		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

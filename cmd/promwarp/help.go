@@ -19,7 +19,7 @@ var groups = []struct {
 }
 
 // exitCodes are told by help and by docs/commands.md.
-const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line or the configuration is wrong."
+const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line or the configuration is wrong; 3 compare had nothing to compare."
 
 // helpFuncs are what helpTemplate calls.
 var helpFuncs = template.FuncMap{

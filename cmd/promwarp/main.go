@@ -23,6 +23,7 @@ const (
 	exitOK    = 0 // done
 	exitError = 1 // the command was understood but failed
 	exitUsage = 2 // the command line or the configuration is wrong
+	exitEmpty = 3 // promwarp compare had nothing to compare
 )
 
 // commands holds one function for each command of the program. An init
@@ -40,6 +41,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, errNothing):
+		return exitEmpty
 	}
 	return exitError
 }

@@ -28,6 +28,7 @@ server: a promwarp, or for what Prometheus has a Prometheus.
 | 0 | done; answers agree; GPUs are usable |
 | 1 | it failed, or answers differ, or a file is wrong |
 | 2 | the command line, or the configuration that it names, is wrong |
+| 3 | promwarp compare had nothing to compare: no query has an answer with samples on both sides |
 
 Tables are cut to the width of the terminal; a pipe gets all of them. What takes more than a second says so on standard
 error where that is a terminal.

@@ -36,7 +36,7 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 		logger.Info("starting promwarp", "version", version.Info(), "build", version.BuildContext())
 		srv, err := server.New(cfg)
 		if err != nil {
-			return err
+			return f.Locate(err)
 		}
 		go footprint.PaceCollector(ctx)
 		stop, err := rouse.Start(runtime.GOMAXPROCS(0))

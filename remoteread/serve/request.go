@@ -2,8 +2,10 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/gogo/protobuf/proto"
 	"github.com/golang/snappy"
@@ -11,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/promwarp/promwarp/internal/memory"
 )
 
 const (
@@ -33,12 +37,17 @@ const (
 
 // readBody reads what r sends, compressed.
 func readBody(r *http.Request) ([]byte, error) {
-	compressed, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes+1))
-	if err != nil {
+	compressed, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRequestBytes))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, &fault{status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the request is larger than the %d bytes that promwarp takes", large.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &fault{status: http.StatusRequestTimeout, text: err.Error()}
+	case memory.Exhausted(err) || r.Context().Err() != nil:
+		return nil, failure(r.Context(), err)
+	case err != nil:
 		return nil, refuse("%w", err)
-	}
-	if len(compressed) > maxRequestBytes {
-		return nil, refuse("the request is larger than %d bytes", maxRequestBytes)
 	}
 	return compressed, nil
 }

@@ -299,7 +299,7 @@ func TestSlowRequest(t *testing.T) {
 	require.NoError(t, err)
 	status, err := bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "HTTP/1.1 503 Service Unavailable\r\n", status)
+	require.Equal(t, "HTTP/1.1 408 Request Timeout\r\n", status)
 
 	resp, err := srv.Client().Post(srv.URL, "", bytes.NewReader(compressed(t, &prompb.ReadRequest{Queries: []*prompb.Query{query(0, 1)}})))
 	require.NoError(t, err)

@@ -150,7 +150,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	// Whoever sends a request slowly holds no slot meanwhile.
 	body, err := readBody(r)
 	if err != nil {
-		return failure(ctx, err)
+		return err
 	}
 	w.allRead()
 	slot, err := h.o.Queue.Enter(ctx, h.o.Client(r))

@@ -69,7 +69,7 @@ func Open(path string, logger *slog.Logger) (*Dir, error) {
 func isDataDir(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("opening the Prometheus data directory: %w", err)
+		return fmt.Errorf("opening the Prometheus data directory: %w; give what Prometheus's --storage.tsdb.path names", err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s is not a Prometheus data directory: it is a file", path)

@@ -39,7 +39,7 @@ type source struct {
 
 // get asks for a path below /api/v1 and returns the body of the answer.
 func (s *source) get(ctx context.Context, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, fmt.Errorf("no answer within %s", readTimeout))
 	defer cancel()
 	u := s.base.JoinPath("/api/v1", path)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)

@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultEvery is how often everything is read again.
 	DefaultEvery = time.Minute
-	// unknownEvery is how often it is while the server has not answered yet.
+	// unknownEvery is how often it is while the server has not answered yet, or is away.
 	unknownEvery = 2 * time.Second
 	// dearBytes is the size of a configuration that is read for every fetch. A Prometheus
 	// takes some 10 ms to show one of that size; a larger one is read for at most a
@@ -37,6 +37,8 @@ type Options struct {
 	Every time.Duration
 	// Name is the server in messages.
 	Name string
+	// Away, if not nil, probes the store where it is away, and reports whether it still is.
+	Away func(context.Context) bool
 	// Changed, if not nil, is called from a goroutine of its own when facts have changed.
 	Changed func()
 	Logger  *slog.Logger
@@ -117,7 +119,7 @@ func (w *Watcher) Nudge() {
 func (w *Watcher) run() {
 	for {
 		every := w.o.Every
-		if w.source != nil && !w.settled() {
+		if w.source != nil && !w.settled() || w.o.Away != nil && w.o.Away(w.ctx) {
 			every = min(every, unknownEvery)
 		}
 		timer := time.NewTimer(every)

@@ -7,6 +7,7 @@ package urltext
 import (
 	"errors"
 	"net/url"
+	"strings"
 )
 
 // Of returns u as it may be shown.
@@ -17,13 +18,21 @@ func Bare(u *url.URL) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 }
 
+// Parse reads the text of a setting that is to be a URL. host:port stands for http://host:port.
+func Parse(text string) (*url.URL, error) {
+	if strings.Contains(text, ":") && !strings.Contains(text, "//") && !strings.Contains(text, "@") {
+		text = "http://" + text
+	}
+	return url.Parse(text)
+}
+
 // Setting returns the text of a setting that is to be a URL as it may be shown. What is no
 // URL is not shown at all: it may be one with a typing error.
 func Setting(text string) string {
 	if text == "" {
 		return ""
 	}
-	u, err := url.Parse(text)
+	u, err := Parse(text)
 	if err != nil || u.Host == "" {
 		return "(not a URL)"
 	}

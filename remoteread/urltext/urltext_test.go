@@ -29,7 +29,10 @@ func TestSetting(t *testing.T) {
 	require.Empty(t, Setting(""))
 	require.Equal(t, "http://p/x", Setting("http://u:hidden@p/x?y=hidden"))
 	require.Equal(t, "(not a URL)", Setting("http://u:hid%zz@p"))
-	require.Equal(t, "(not a URL)", Setting("hidden"))
+	require.Equal(t, "http://p:9090", Setting("p:9090"))
+	for _, text := range []string{"hidden", "u:hidden@p", "http:/u:hidden@p", "htp//u:hidden@p/", "p:hidden"} {
+		require.Equal(t, "(not a URL)", Setting(text))
+	}
 }
 
 func ExampleErr() {

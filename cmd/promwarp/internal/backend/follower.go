@@ -1,7 +1,9 @@
 package backend
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -42,6 +44,7 @@ func follow(c *remoteread.Client, k StoreKey, name string, changed func(), logge
 				changed()
 			}
 		},
+		Away:   f.away,
 		Logger: logger.With("component", "upstream"),
 	})
 	c.SetExternal(f.Watcher)
@@ -57,6 +60,18 @@ func (f *follower) Close() {
 		f.Watcher.Close()
 	}
 }
+
+// away probes the upstream if it was not read or is away, and reports whether that is still so.
+func (f *follower) away(ctx context.Context) bool {
+	if read, since, _ := f.client.Reach(); read && since.IsZero() {
+		return false
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+	defer cancel()
+	return f.client.Probe(ctx) != nil
+}
+
+var errNoAnswer = fmt.Errorf("no answer within %s", startTimeout)
 
 // clears says how to forget what is cached.
 func (f *follower) clears(clear func()) {
@@ -100,7 +115,7 @@ func (f *follower) identity() (string, bool) {
 // probe reads a little by remote read. That there is none is an error; that nothing
 // answers is not, since it may before long.
 func (f *follower) probe(c *remoteread.Client, logger *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, errNoAnswer)
 	defer cancel()
 	err := c.Probe(ctx)
 	switch {
@@ -146,6 +161,39 @@ func (b *Backend) ExternalLabels() labels.Labels {
 		all = l
 	}
 	return all
+}
+
+// Ready is an error as long as an upstream that queries need was not read yet, or with present, is away:
+// each of those without on_failure: warn, and one at least where all have that. notes say since when
+// upstreams are away, a line each.
+func (b *Backend) Ready(present bool) (notes []string, err error) {
+	lacking := 0
+	for i, st := range b.Stores {
+		if st.Follower == nil {
+			continue
+		}
+		read, since, why := st.Follower.client.Reach()
+		if read && since.IsZero() {
+			continue
+		}
+		st.Follower.Nudge() // to notice soon that it is back
+		note := fmt.Sprintf("%s is away since %s: %v", st.name, since.UTC().Format(time.RFC3339), why)
+		if !read {
+			note = fmt.Sprintf("%s was not read yet: %v", st.name, cmp.Or(why, errNoAnswer))
+		}
+		if !read || present {
+			lacking++
+			if !b.optional[i] {
+				err = errors.Join(err, errors.New(note))
+				continue
+			}
+		}
+		notes = append(notes, note)
+	}
+	if err == nil && lacking > 0 && lacking == len(b.Stores) {
+		err = errors.New("none of the upstreams can be read")
+	}
+	return notes, err
 }
 
 // Known says how the upstreams are set, a line each, and what is not known of them.

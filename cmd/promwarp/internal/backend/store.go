@@ -71,22 +71,13 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	up, logger := o.Upstream, o.Logger
 	st := &Store{Key: k, name: cmp.Or(k.name, k.From.String()), Reg: prometheus.NewRegistry(), close: func() {}}
 	st.Count = refcount.New(func() { st.close() })
-	switch {
-	case up != nil:
-	case k.From.Remote != nil:
-		c, err := remoteread.NewClient(k.From.Remote, remoteread.Options{
-			Concurrency:   k.fetch.Concurrency,
-			KeepExternal:  k.fetch.ExternalLabels.Keep,
-			MaxFrameBytes: int64(k.fetch.MaxFrameBytes),
-			MaxBytes:      int64(k.fetch.MaxBytes),
-			Memory:        o.Memory,
-			Logger:        logger.With("component", "remote read"),
-			Registerer:    st.Reg,
-		})
-		if err != nil {
+	if up == nil {
+		var err error
+		if up, st.close, err = openSource(k, o, st.Reg); err != nil {
 			return nil, config.Usage(err)
 		}
-		up = c
+	}
+	if c, ok := up.(*remoteread.Client); ok && o.Upstream == nil {
 		st.Follower = follow(c, k, st.name, o.Changed, logger)
 		st.close = func() {
 			st.Follower.Close()
@@ -100,13 +91,6 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		if k.fetch.ExternalLabels.Keep {
 			st.remote.Kept = func() labels.Labels { return st.Follower.Facts().ExternalLabels }
 		}
-	default:
-		d, err := tsdbdir.Open(k.From.Dir, logger.With("component", "data directory"))
-		if err != nil {
-			return nil, config.Usage(err)
-		}
-		up = d
-		st.close = func() { _ = d.Close() }
 	}
 	fresh := time.Duration(k.cache.Fresh)
 	if fresh == 0 {
@@ -147,6 +131,49 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		st.close()
 	})
 	return st, nil
+}
+
+// openSource opens what a store reads from. Nothing is asked of a server yet. Errors begin with the
+// setting that is wrong.
+func openSource(k StoreKey, o Options, reg prometheus.Registerer) (up Fetcher, closed func(), err error) {
+	if k.From.Remote == nil {
+		d, err := tsdbdir.Open(k.From.Dir, o.Logger.With("component", "data directory"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", k.From.Setting, err)
+		}
+		return d, func() { _ = d.Close() }, nil
+	}
+	c, err := remoteread.NewClient(k.From.Remote, remoteread.Options{
+		Concurrency:   k.fetch.Concurrency,
+		KeepExternal:  k.fetch.ExternalLabels.Keep,
+		MaxFrameBytes: int64(k.fetch.MaxFrameBytes),
+		MaxBytes:      int64(k.fetch.MaxBytes),
+		Memory:        o.Memory,
+		Logger:        o.Logger.With("component", "remote read"),
+		Registerer:    reg,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", k.From.Setting, err)
+	}
+	return c, c.CloseIdle, nil
+}
+
+// Check names all that Open would not open, and changes nothing.
+func Check(s config.Settings) error {
+	keys, _, _ := storeKeys(s, nil) // config.Settings.Validate says what is wrong with them
+	var all []error
+	for _, k := range keys {
+		_, closed, err := openSource(k, Options{Logger: slog.New(slog.DiscardHandler)}, nil)
+		if all = append(all, err); err == nil {
+			closed()
+		}
+	}
+	if s.Cache.Path != "" {
+		if err := disk.Check(s.Cache.Path); err != nil && !errors.Is(err, syscall.EROFS) {
+			all = append(all, fmt.Errorf("cache.path %s: %w", s.Cache.Path, err))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // openFiles opens cache.path, if there is one. If one of prev has the same, that

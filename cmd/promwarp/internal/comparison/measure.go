@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"net/url"
+	"regexp"
 	"slices"
 	"time"
 
@@ -31,9 +34,10 @@ const (
 type Row struct {
 	Query      string  `json:"query"`
 	From       string  `json:"from,omitempty"`
-	Prometheus float64 `json:"prometheus_ms"` // median
-	First      float64 `json:"first_ms"`      // of promwarp
-	Repeated   float64 `json:"repeated_ms"`   // of promwarp, median
+	Prometheus float64 `json:"prometheus_ms"`        // median
+	First      float64 `json:"first_ms"`             // of promwarp
+	Repeated   float64 `json:"repeated_ms"`          // of promwarp, median
+	Remembered bool    `json:"remembered,omitempty"` // Repeated is of results of earlier queries
 	Verdict    Verdict `json:"verdict"`
 	Empty      bool    `json:"empty,omitempty"` // Prometheus's answer has no series
 	Detail     string  `json:"detail,omitempty"`
@@ -71,6 +75,20 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 	}
 	row.Repeated = median(repeated)
 	return row, nil
+}
+
+// Compared reports whether answers with samples were compared.
+func (r *Row) Compared() bool { return r.Verdict == Same && r.First > 0 && !r.Empty }
+
+// rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
+var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)
+
+// Remembers reports whether a promwarp that was asked for a query answers it from remembered results.
+func Remembers(ctx context.Context, promwarp *client.Client, form url.Values) bool {
+	form = maps.Clone(form)
+	form.Set("analyze", "true")
+	a, err := promwarp.Ask(ctx, "/explain", form)
+	return err == nil && rememberedSteps.Match(a.Data)
 }
 
 // ask asks so often, and returns the last answer and the times in ms.

@@ -66,14 +66,16 @@ func TestReport(t *testing.T) {
 		{Query: "sum(\n  m)", Prometheus: 40, First: 10, Repeated: 1, Verdict: Same},
 		{Query: "m", Prometheus: 10, First: 10, Repeated: 1, Verdict: Different, Detail: "a bit"},
 		{Query: "n", Verdict: NotCompared, Detail: "Prometheus: timeout"},
+		{Query: "o", Prometheus: 10, First: 5, Repeated: 0.1, Verdict: Same, Remembered: true},
 	}
 	var b bytes.Buffer
 	require.NoError(t, Report(&b, rows, 80, false))
 	Summary(&b, rows, false)
-	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP     ANSWER        QUERY
-40.0        10.0   1.0       4.0×, 40.0×  same          sum( m)
-10.0        10.0   1.0       1.0×, 10.0×  DIFFERENT     m
--           -      -         -, -         not compared  n
+	require.Equal(t, `PROMETHEUS  FIRST  REPEATED  SPEED-UP          ANSWER        QUERY
+40.0        10.0   1.0       4.0×, 40.0×       same          sum( m)
+10.0        10.0   1.0       1.0×, 10.0×       DIFFERENT     m
+-           -      -         -, -              not compared  n
+10.0        5.0    0.1       2.0×, remembered  same          o
 
 DIFFERENT: m
   a bit
@@ -81,8 +83,9 @@ DIFFERENT: m
 not compared: n
   Prometheus: timeout
 
-1 of 3 answers are the same to the bit, 1 differ, 1 could not be compared.
-promwarp is 4.0× as fast at first and 40.0× when asked again (geometric means).
+2 of 4 answers are the same to the bit, 1 differ, 1 could not be compared.
+promwarp is 2.8× as fast at first and 40.0× when asked again (geometric means).
+Remembered results answer 1 of them when asked again: that time is no speed-up of evaluating. --cache.results-bytes=0 remembers none.
 `, b.String())
 }
 

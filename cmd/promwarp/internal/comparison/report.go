@@ -14,8 +14,12 @@ import (
 func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "SPEED-UP", "ANSWER", "QUERY"}}
 	for _, r := range rows {
+		again := times(r.Prometheus, r.Repeated)
+		if r.Remembered {
+			again = "remembered"
+		}
 		cells = append(cells, []string{
-			ms(r.Prometheus), ms(r.First), ms(r.Repeated), times(r.Prometheus, r.First) + ", " + times(r.Prometheus, r.Repeated),
+			ms(r.Prometheus), ms(r.First), ms(r.Repeated), times(r.Prometheus, r.First) + ", " + again,
 			string(r.Verdict), strings.Join(strings.Fields(r.Query), " "),
 		})
 	}
@@ -37,12 +41,17 @@ func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 func Summary(w io.Writer, rows []Row, style terminal.Style) {
 	count := map[Verdict]int{}
 	first, repeated, slowest := 0.0, 0.0, 0.0
-	n, empty := 0, 0
+	n, again, remembered, empty := 0, 0, 0, 0
 	for _, r := range rows {
 		count[r.Verdict]++
 		if r.Verdict == Same && r.Repeated > 0 && r.First > 0 && r.Prometheus > 0 {
 			first += math.Log(r.Prometheus / r.First)
-			repeated += math.Log(r.Prometheus / r.Repeated)
+			if r.Remembered {
+				remembered++
+			} else {
+				repeated += math.Log(r.Prometheus / r.Repeated)
+				again++
+			}
 			slowest = max(slowest, r.Prometheus)
 			n++
 		}
@@ -65,8 +74,14 @@ func Summary(w io.Writer, rows []Row, style terminal.Style) {
 		fmt.Fprintf(w, "%d of them are empty, which says little: --start and --end set the time that is asked for.\n", empty)
 	}
 	if n > 0 {
-		fmt.Fprintf(w, "promwarp is %s as fast at first and %s when asked again (geometric means).\n",
-			times(math.Exp(first/float64(n)), 1), times(math.Exp(repeated/float64(n)), 1))
+		fmt.Fprintf(w, "promwarp is %s as fast at first", times(math.Exp(first/float64(n)), 1))
+		if again > 0 {
+			fmt.Fprintf(w, " and %s when asked again", times(math.Exp(repeated/float64(again)), 1))
+		}
+		fmt.Fprintln(w, " (geometric means).")
+	}
+	if remembered > 0 {
+		fmt.Fprintf(w, "Remembered results answer %d of them when asked again: that time is no speed-up of evaluating. --cache.results-bytes=0 remembers none.\n", remembered)
 	}
 	if n > 0 && slowest < quickQuery {
 		fmt.Fprintf(w, "Prometheus takes less than %.0f ms for each of them: promwarp is for queries that take longer.\n", quickQuery)

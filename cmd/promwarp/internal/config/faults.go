@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +47,33 @@ func faults(text []byte, err error) error {
 		all = append(all, errors.New(f.String()))
 	}
 	return errors.Join(all...)
+}
+
+// Locate puts before each line of err, of settings that Load returned, the file and the line of the
+// setting with which it begins. Of settings that flags give as well nothing is said.
+func (f *Flags) Locate(err error) error {
+	text, _ := os.ReadFile(f.File)
+	var document yamlnode.Node
+	if err == nil || len(f.given) > 0 || yamlnode.Unmarshal(text, &document) != nil || len(document.Content) == 0 || strings.HasPrefix(err.Error(), f.File) {
+		return err
+	}
+	d := &dissection{names: map[*yamlnode.Node]string{}}
+	d.name(document.Content[0], "")
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		line, setting := "", ""
+		for n, name := range d.names {
+			if strings.HasPrefix(l, name) && len(name) > len(setting) {
+				line, setting = fmt.Sprintf("line %d: ", n.Line), name
+			}
+		}
+		lines[i] = f.File + ": " + line + l
+	}
+	located := errors.New(strings.Join(lines, "\n"))
+	if errors.As(err, new(UsageError)) {
+		return Usage(located)
+	}
+	return located
 }
 
 // fault is what is wrong with one value.

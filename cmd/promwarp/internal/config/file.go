@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	commonconfig "github.com/prometheus/common/config"
 	"go.yaml.in/yaml/v2"
+	yamlnode "go.yaml.in/yaml/v3"
 )
 
 // readSettings reads a configuration file over the defaults. Relative paths in
@@ -22,6 +24,10 @@ func readSettings(file string) (Settings, error) {
 	s := Default()
 	if err := yaml.UnmarshalStrict(b, &s); err != nil {
 		return Settings{}, Usagef("%w", inFile(file, faults(b, err)))
+	}
+	var first, second yamlnode.Node
+	if d := yamlnode.NewDecoder(bytes.NewReader(b)); d.Decode(&first) == nil && d.Decode(&second) == nil {
+		return Settings{}, Usagef("%s: line %d: a second document begins, of which nothing would be read: put its settings into the first", file, second.Line)
 	}
 	dir := filepath.Dir(file)
 	for i, r := range s.RemoteRead {

@@ -188,6 +188,9 @@ func (f *Flags) Load() (Settings, error) {
 		apply(&flags)
 	}
 	if flags.Upstream.URL != "" || flags.TSDB.Path != "" {
+		if s.Upstream.URL != "" || s.TSDB.Path != "" || len(s.RemoteRead) > 0 {
+			s.Replaced = "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of " + f.File
+		}
 		s.Upstream.URL, s.TSDB.Path, s.RemoteRead = "", "", nil
 	}
 	for _, apply := range f.given {

@@ -2,10 +2,13 @@ package config
 
 import (
 	"encoding"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/promwarp/promwarp/internal/queue"
 )
@@ -32,6 +35,7 @@ func (s *QueueSettings) validate() error {
 	return broken(
 		rule{s.MaxLists < 0, "query.max_lists must not be negative; 0 sets no limit, the default is 4"},
 		rule{s.MaxQueue < 0, "query.max_queue must not be negative; 0 lets no query wait, the default is 1000"},
+		rule{s.TenantHeader != "" && (!httpguts.ValidHeaderFieldName(s.TenantHeader) || strings.EqualFold(s.TenantHeader, "Host")), fmt.Sprintf("query.tenant_header: no request can have a header %q; write one such as X-Scope-OrgID", s.TenantHeader)},
 		rule{s.MaxQueueTime <= 0, "query.max_queue_time must be more than 0; the default is 10s"},
 	)
 }

@@ -18,6 +18,14 @@ type remoteReadSettings struct {
 	RemoteReadExtras
 }
 
+// DefaultRemoteRead is an entry of which nothing is given, as in Prometheus but for the size of a
+// frame, which upstream.max_frame_bytes bounds unless chunked_read_limit is given.
+func DefaultRemoteRead() promconfig.RemoteReadConfig {
+	c := promconfig.DefaultRemoteReadConfig
+	c.ChunkedReadLimit = 0
+	return c
+}
+
 // ReadFrom has s read from one server.
 func (s *Settings) ReadFrom(r promconfig.RemoteReadConfig) {
 	s.RemoteRead = []*remoteReadSettings{{RemoteReadConfig: r}}
@@ -69,7 +77,7 @@ func (r *remoteReadSettings) UnmarshalYAML(unmarshal func(any) error) error {
 		remoteRead       `yaml:",inline"`
 		RemoteReadExtras `yaml:",inline"`
 	}
-	all := entry{remoteRead: remoteRead(promconfig.DefaultRemoteReadConfig)}
+	all := entry{remoteRead: remoteRead(DefaultRemoteRead())}
 	if err := unmarshal(&all); err != nil {
 		return urltext.Err(err) // it may quote a URL with its password
 	}

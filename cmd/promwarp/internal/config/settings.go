@@ -41,6 +41,9 @@ type Settings struct {
 	Log     logSettings              `yaml:"log"`
 	// EnableFeature are the features of Prometheus that queries may use.
 	EnableFeature featureList `yaml:"enable_feature"`
+
+	// Replaced says what of the file does not count because of a flag; empty for nothing.
+	Replaced string `yaml:"-"`
 }
 
 // UpstreamSettings name the Prometheus-compatible server that is read from, and

@@ -69,6 +69,7 @@ web:
   enable_pprof: true
   enable_lifecycle: true
   enable_admin_api: true
+  ready_needs_upstream: true
   shutdown_timeout: 3s
   cors_origin: https?://dash
   upstream_url: https://prometheus.example/
@@ -101,7 +102,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9, 10, 11}, true}, s.Query)
 	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
-	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
+	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{Level: "debug", Format: "json"}, s.Log)
 	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor", model.Duration(6 * time.Second)}, s.Storage)
@@ -151,12 +152,15 @@ func TestCommandLineWins(t *testing.T) {
 	s = load(t, "--config.file="+file, "--tsdb.path=d")
 	src, err := onlySource(&s)
 	require.NoError(t, err)
-	require.Equal(t, Source{Dir: "d"}, src)
+	require.Equal(t, Source{Dir: "d", Setting: "tsdb.path"}, src)
 	s = load(t, "--config.file="+file, "--upstream.url=http://other")
 	src, err = onlySource(&s)
 	require.NoError(t, err)
 	require.Equal(t, "http://other/api/v1/read", src.Remote.URL.String())
 	require.Equal(t, "http://other", src.Base.String())
+	require.Equal(t, "what the command line says to read from counts, and not upstream.url, tsdb.path and remote_read of "+file, s.Replaced)
+	require.Empty(t, load(t, "--config.file="+file).Replaced)
+	require.Empty(t, load(t, "--config.file="+testfiles.Config(t, "log: {level: info}"), "--upstream.url=http://other").Replaced)
 }
 
 func TestSettingsErrors(t *testing.T) {
@@ -193,7 +197,12 @@ func TestSettingsErrors(t *testing.T) {
 		"bad API URL":         {file: "remote_read: [{url: http://p, api_url: p}]\n", want: []string{"entry 1", "api_url"}},
 		"bad retention":       {file: "remote_read: [{url: http://p, retention: -1s}]\n", want: []string{`"-1s"`}},
 		"their checks":        {file: "remote_read: [{url: http://p, on_failure: warn, headers: {Authorization: x}}]\n", want: []string{"authorization header must be changed"}},
-		"no scheme":           {args: []string{"--upstream.url=prometheus:9090"}, want: []string{"http://prometheus:9090"}},
+		"no scheme":           {args: []string{"--upstream.url=prometheus"}, want: []string{"http://prometheus:9090"}},
+		"another scheme":      {args: []string{"--upstream.url=ftp://p:9090"}, want: []string{"http://prometheus:9090"}},
+		"no scheme, a user":   {args: []string{"--upstream.url=me:secret@p:9090"}, want: []string{`"(not a URL)"`}},
+		"half a scheme":       {args: []string{"--upstream.url=htp//me:secret@p:9090"}, want: []string{`"(not a URL)"`}},
+		"a tenant's header":   {args: []string{"--upstream.url=http://p", "--query.tenant-header=X Tenant"}, want: []string{"query.tenant_header", "X-Scope-OrgID"}},
+		"two documents":       {file: "upstream: {url: http://p}\n---\nlog: {level: debug}\n", want: []string{"promwarp.yml: line 2: a second document"}},
 		"timeout 0":           {args: []string{"--upstream.url=http://p", "--query.timeout=0s"}, want: []string{"query.timeout"}},
 		"concurrency 0":       {args: []string{"--upstream.url=http://p", "--query.max-concurrency=0"}, want: []string{"query.max_concurrency"}},
 		"queue":               {args: []string{"--upstream.url=http://p", "--query.max-queue=-1"}, want: []string{"query.max_queue", "0 lets"}},
@@ -219,7 +228,7 @@ func TestSettingsErrors(t *testing.T) {
 		"read frames":         {args: []string{"--upstream.url=http://p", "--storage.remote.read-max-bytes-in-frame=0"}, want: []string{"storage.remote_read_max_bytes_in_frame"}},
 		"read chunks":         {file: "storage: {remote_read_chunks: all}\n", want: []string{`"all"`, "auto, xor and as-is"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},
-		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p:9090"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
+		"pages":               {args: []string{"--upstream.url=http://p", "--web.upstream-url=p"}, want: []string{"web.upstream_url", "http://prometheus:9090"}},
 		"no file":             {args: []string{"--config.file=/none/at/all.yml"}, want: []string{"/none/at/all.yml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,9 +248,25 @@ func TestSettingsErrors(t *testing.T) {
 	}
 }
 
+// TestFrameLimit: an entry of remote_read bounds frames only if it says so.
+func TestFrameLimit(t *testing.T) {
+	for args, want := range map[string]uint64{
+		"--upstream.url=http://p": 0,
+		"--config.file=" + testfiles.Config(t, "remote_read: [{url: http://p}]"):                               0,
+		"--config.file=" + testfiles.Config(t, "remote_read: [{url: http://p, chunked_read_limit: 50000000}]"): 50_000_000,
+	} {
+		s := load(t, args)
+		src, err := onlySource(&s)
+		require.NoError(t, err)
+		require.Equal(t, want, src.Remote.ChunkedReadLimit, args)
+	}
+}
+
 func TestSource(t *testing.T) {
 	for given, want := range map[string][2]string{ // remote read, base
 		"http://p:9090":                    {"http://p:9090/api/v1/read", "http://p:9090"},
+		"p:9090":                           {"http://p:9090/api/v1/read", "http://p:9090"},
+		"localhost:9590/prom":              {"http://localhost:9590/prom/api/v1/read", "http://localhost:9590/prom"},
 		"http://p:9090/":                   {"http://p:9090/api/v1/read", "http://p:9090"},
 		"https://p/tenant/prom/":           {"https://p/tenant/prom/api/v1/read", "https://p/tenant/prom"},
 		"http://p:9090/prefix/api/v1/read": {"http://p:9090/prefix/api/v1/read", "http://p:9090/prefix"},

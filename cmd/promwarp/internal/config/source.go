@@ -25,6 +25,8 @@ type Source struct {
 	Base *url.URL
 	// Dir is a local Prometheus data directory.
 	Dir string
+	// Setting names it in errors: tsdb.path, upstream.url, or remote_read: entry 1.
+	Setting string
 }
 
 // Sources works out where samples come from: one source, or several servers. The
@@ -39,7 +41,7 @@ func (s *Settings) Sources() ([]Source, error) {
 	case len(s.RemoteRead) > 1 && s.Upstream.URL != "":
 		return nil, fmt.Errorf("remote_read has %d entries, of which upstream.url cannot be the HTTP API: give each entry whose url does not end in %s an api_url instead", len(s.RemoteRead), ReadPath)
 	case s.TSDB.Path != "":
-		return []Source{{Dir: s.TSDB.Path}}, nil
+		return []Source{{Dir: s.TSDB.Path, Setting: "tsdb.path"}}, nil
 	}
 
 	var base *url.URL
@@ -50,9 +52,9 @@ func (s *Settings) Sources() ([]Source, error) {
 		}
 	}
 	if len(s.RemoteRead) == 0 {
-		c := promconfig.DefaultRemoteReadConfig
+		c := DefaultRemoteRead()
 		c.URL = &commonconfig.URL{URL: base.JoinPath(ReadPath)}
-		return []Source{{Remote: &c, Base: base}}, nil
+		return []Source{{Remote: &c, Base: base, Setting: "upstream.url"}}, nil
 	}
 	var all []Source
 	names := map[string]bool{}
@@ -60,7 +62,7 @@ func (s *Settings) Sources() ([]Source, error) {
 		if r == nil || r.URL == nil || r.URL.URL == nil {
 			return nil, fmt.Errorf("remote_read: entry %d has no url", i+1)
 		}
-		src := Source{Remote: &r.RemoteReadConfig, Base: base}
+		src := Source{Remote: &r.RemoteReadConfig, Base: base, Setting: fmt.Sprintf("remote_read: entry %d", i+1)}
 		switch {
 		case r.APIURL != "":
 			var err error
@@ -81,7 +83,7 @@ func (s *Settings) Sources() ([]Source, error) {
 
 // parseBase reads the base URL of a server that the setting of that name has.
 func parseBase(setting, text string) (*url.URL, error) {
-	u, err := url.Parse(text)
+	u, err := urltext.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, urltext.Err(err))
 	}
@@ -108,8 +110,11 @@ func baseOf(read *url.URL) *url.URL {
 	return &u
 }
 
-// Same reports whether both read from the same place in the same way.
-func (s Source) Same(t Source) bool { return reflect.DeepEqual(s, t) }
+// Same reports whether both read from the same place in the same way, wherever they are listed.
+func (s Source) Same(t Source) bool {
+	s.Setting = t.Setting
+	return reflect.DeepEqual(s, t)
+}
 
 // String names the source in messages, without credentials.
 func (s Source) String() string {

@@ -18,11 +18,14 @@ import (
 
 // webSettings are those of the HTTP server.
 type webSettings struct {
-	ListenAddress   Addresses      `yaml:"listen_address"`
-	ConfigFile      string         `yaml:"config_file"`
-	EnablePprof     bool           `yaml:"enable_pprof"`
-	EnableLifecycle bool           `yaml:"enable_lifecycle"`
-	EnableAdminAPI  bool           `yaml:"enable_admin_api"`
+	ListenAddress   Addresses `yaml:"listen_address"`
+	ConfigFile      string    `yaml:"config_file"`
+	EnablePprof     bool      `yaml:"enable_pprof"`
+	EnableLifecycle bool      `yaml:"enable_lifecycle"`
+	EnableAdminAPI  bool      `yaml:"enable_admin_api"`
+	// ReadyNeedsUpstream has /-/ready answer 503 while an upstream is away that queries need.
+	ReadyNeedsUpstream bool `yaml:"ready_needs_upstream"`
+
 	ShutdownTimeout model.Duration `yaml:"shutdown_timeout"`
 	CORSOrigin      string         `yaml:"cors_origin"`
 	// UpstreamURL is the base URL at which browsers reach the upstream's pages; empty
@@ -84,6 +87,7 @@ func (f *Flags) addWeb(to flagger) {
 	f.onOff(to, "web.enable-pprof", "Serve profiles under /debug/pprof.", func(s *Settings) *bool { return &s.Web.EnablePprof })
 	f.onOff(to, "web.enable-lifecycle", "Serve /-/reload, which reads the configuration again, as SIGHUP does.", func(s *Settings) *bool { return &s.Web.EnableLifecycle })
 	f.onOff(to, "web.enable-admin-api", "Serve /api/v1/admin/cache/drop, which has the cache forget samples, and /api/v1/admin/queries/cancel.", func(s *Settings) *bool { return &s.Web.EnableAdminAPI })
+	f.onOff(to, "web.ready-needs-upstream", "Have /-/ready answer 503 while an upstream that queries need cannot be reached, for a load balancer that has others to send them to. Without it only until that was read once.", func(s *Settings) *bool { return &s.Web.ReadyNeedsUpstream })
 	f.parsed(to, "web.shutdown-timeout", "30s", "How long to wait on SIGTERM for requests under way.", func(s *Settings) encoding.TextUnmarshaler { return &s.Web.ShutdownTimeout })
 	f.text(to, "web.cors.origin", ".*", "Regular expression, matched whole, of the origins of browser requests to allow.", func(s *Settings) *string { return &s.Web.CORSOrigin })
 	f.text(to, "web.upstream-url", "URL", "Base URL at which browsers reach the upstream, where /graph and other links to Prometheus's pages lead. By default the one that promwarp reaches it at.", func(s *Settings) *string { return &s.Web.UpstreamURL })
@@ -97,19 +101,20 @@ func (f *Flags) addWeb(to flagger) {
 // values lists the settings by the names of their flags.
 func (s *webSettings) values() map[string]string {
 	return map[string]string{
-		"web.listen-address":   strings.Join(s.ListenAddress, ","),
-		"web.config.file":      s.ConfigFile,
-		"web.enable-pprof":     strconv.FormatBool(s.EnablePprof),
-		"web.enable-lifecycle": strconv.FormatBool(s.EnableLifecycle),
-		"web.enable-admin-api": strconv.FormatBool(s.EnableAdminAPI),
-		"web.shutdown-timeout": s.ShutdownTimeout.String(),
-		"web.cors.origin":      s.CORSOrigin,
-		"web.upstream-url":     urltext.Setting(s.UpstreamURL),
-		"web.read-timeout":     s.ReadTimeout.String(),
-		"web.write-timeout":    s.WriteTimeout.String(),
-		"web.max-connections":  strconv.Itoa(s.MaxConnections),
-		"web.max-header-bytes": s.MaxHeaderBytes.String(),
-		"web.max-body-bytes":   s.MaxBodyBytes.String(),
+		"web.listen-address":       strings.Join(s.ListenAddress, ","),
+		"web.config.file":          s.ConfigFile,
+		"web.enable-pprof":         strconv.FormatBool(s.EnablePprof),
+		"web.enable-lifecycle":     strconv.FormatBool(s.EnableLifecycle),
+		"web.enable-admin-api":     strconv.FormatBool(s.EnableAdminAPI),
+		"web.ready-needs-upstream": strconv.FormatBool(s.ReadyNeedsUpstream),
+		"web.shutdown-timeout":     s.ShutdownTimeout.String(),
+		"web.cors.origin":          s.CORSOrigin,
+		"web.upstream-url":         urltext.Setting(s.UpstreamURL),
+		"web.read-timeout":         s.ReadTimeout.String(),
+		"web.write-timeout":        s.WriteTimeout.String(),
+		"web.max-connections":      strconv.Itoa(s.MaxConnections),
+		"web.max-header-bytes":     s.MaxHeaderBytes.String(),
+		"web.max-body-bytes":       s.MaxBodyBytes.String(),
 	}
 }
 

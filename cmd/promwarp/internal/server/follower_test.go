@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // settable is a Prometheus as promwarp sees it, whose settings can be changed.
@@ -62,13 +63,15 @@ func startSettable(t *testing.T) *settable {
 		data(w, map[string]string{"enable-feature": *s.features.Load(), "query.lookback-delta": "7m"})
 	})
 	mux.HandleFunc("/api/v1/status/buildinfo", func(w http.ResponseWriter, _ *http.Request) { data(w, map[string]string{"version": "3.15.0"}) })
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {
 			http.Error(w, "down for a test", http.StatusServiceUnavailable)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	}))
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of statuses that Prometheus's handler writes in the middle
+	srv.Start()
 	t.Cleanup(srv.Close)
 	s.url = srv.URL
 	return s
@@ -160,6 +163,94 @@ func TestUpstreamComesLater(t *testing.T) {
 	}, 10*time.Second, 50*time.Millisecond)
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
 	require.NoError(t, stop())
+}
+
+// TestReadiness: a server is ready once its upstream was read, which takes no query, and stays so when
+// that goes away, but says since when; if asked to, it is not ready meanwhile.
+func TestReadiness(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.EmptyLabels(), "15s", "")
+	up.down.Store(true)
+	set := quickSettings()
+	set.Upstream.URL, set.Upstream.ExternalLabels = up.url, config.ExternalLabels{Given: "{}"}
+	s, _ := runServer(t, Config{Settings: set})
+	set.Web.ReadyNeedsUpstream = true
+	strict, _ := runServer(t, Config{Settings: set})
+	ready := func(s *Server) (int, string) { return fetch(t, "GET", s.URL()+"/-/ready") }
+	turns := func(s *Server, want int) {
+		t.Helper()
+		require.Eventually(t, func() bool { code, _ := ready(s); return code == want }, 20*time.Second, 10*time.Millisecond)
+	}
+	for _, s := range []*Server{s, strict} {
+		code, body := ready(s)
+		require.Equal(t, 503, code)
+		require.Contains(t, body, "promwarp is not ready: "+up.url+"/api/v1/read was not read yet: "+up.url+"/api/v1/read answers with status 503")
+		code, _ = fetch(t, "GET", s.URL()+"/-/healthy")
+		require.Equal(t, 200, code)
+	}
+	up.down.Store(false)
+	turns(s, 200)
+	turns(strict, 200)
+	_, body := ready(s)
+	require.NotContains(t, body, "away")
+
+	up.down.Store(true)
+	for _, s := range []*Server{s, strict} {
+		require.Contains(t, answerOf(t, s, "x"), `"error"`)
+	}
+	code, body := ready(s)
+	require.Equal(t, 200, code)
+	require.Regexp(t, `(?m)^\S+/api/v1/read is away since \d{4}-\S+Z: \S+ answers with status 503 Service Unavailable$`, body)
+	code, body = ready(strict)
+	require.Equal(t, 503, code)
+	require.Contains(t, body, "is away since")
+	up.down.Store(false)
+	turns(strict, 200)
+}
+
+// TestUnreachable: of an upstream that is down each endpoint says first that it cannot be reached.
+func TestUnreachable(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	set := quickSettings()
+	set.Upstream.URL = "127.0.0.1:1"
+	s, _ := runServer(t, Config{Settings: set})
+	for _, path := range []string{
+		"/api/v1/query?query=sum(x)", "/api/v1/query_range?query=rate(x[5m])&start=0&end=60&step=15", "/query?query=x&format=csv",
+		"/query?metric=x&start=0&end=60&every=1m&aggregates=mean", "/explain?analyze=true&query=x", "/api/v1/labels", "/api/v1/series?match[]=x",
+	} {
+		code, body := fetch(t, "GET", s.URL()+path)
+		require.Equal(t, 502, code, path)
+		require.Contains(t, body, `"error":"cannot reach http://127.0.0.1:1: connection refused; `, path)
+	}
+}
+
+// TestReadinessOfSeveral: each upstream must have been read without which queries fail, and one at least.
+func TestReadinessOfSeveral(t *testing.T) {
+	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
+	up := startSettable(t)
+	up.set(labels.EmptyLabels(), "15s", "")
+	here, gone := "\n- url: "+up.url+"/api/v1/read", "\n- url: http://127.0.0.1:1/api/v1/read"
+	const optional, refused = "\n  on_failure: warn", "http://127.0.0.1:1/api/v1/read was not read yet: cannot reach http://127.0.0.1:1: connection refused"
+	for entries, c := range map[string]struct {
+		code int
+		want string
+	}{
+		here:                              {200, "promwarp is ready"},
+		gone:                              {503, "promwarp is not ready: " + refused},
+		here + gone:                       {503, "promwarp is not ready: " + refused},
+		here + gone + optional:            {200, "promwarp is ready.\n" + refused},
+		gone + here + optional:            {503, "promwarp is not ready: " + refused},
+		gone + optional:                   {503, "none of the upstreams can be read\n" + refused},
+		here + optional + gone + optional: {200, "promwarp is ready.\n" + refused},
+	} {
+		set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--config.file="+testfiles.Config(t, "remote_read:"+entries+"\n"))
+		s, stop := runServer(t, Config{Settings: set})
+		code, body := fetch(t, "GET", s.URL()+"/-/ready")
+		require.Equal(t, c.code, code, entries)
+		require.Contains(t, body, c.want, entries)
+		require.NoError(t, stop())
+	}
 }
 
 // TestKeptLabelsAreForgotten: where external labels are kept, what was cached with others

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -60,18 +61,10 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, backend.Watching{Comparer: s.comparer, Active: s.active}, s.logger)
 	}
 
-	origin, err := set.Web.OriginRegexp()
-	if err != nil {
-		g.Release()
-		return nil, config.Usage(err)
-	}
-	library, err := set.Library()
-	if err != nil {
-		g.Release()
-		return nil, config.Usage(err)
-	}
-	pages, err := set.Web.PagesURL()
-	if err != nil {
+	origin, wrongOrigin := set.Web.OriginRegexp()
+	library, wrongLibrary := set.Library()
+	pages, wrongPages := set.Web.PagesURL()
+	if err := errors.Join(wrongOrigin, wrongLibrary, wrongPages); err != nil {
 		g.Release()
 		return nil, config.Usage(err)
 	}
@@ -105,7 +98,6 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Examples:       s.cfg.Examples,
 		GPUs:           s.gpus.Report,
 		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
-		Ready:          s.ready,
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,
@@ -121,6 +113,12 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		Memory:         s.memory,
 		Registerer:     g.reg,
 		Gatherer:       prometheus.GathererFunc(s.gather),
+	}
+	o.Ready = func() ([]string, error) {
+		if err := s.ready(); err != nil {
+			return nil, err
+		}
+		return g.reads.Ready(set.Web.ReadyNeedsUpstream)
 	}
 	reducer := reduce.New(reduce.Options{
 		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,

@@ -25,11 +25,7 @@ func (s *Server) Reload() (err error) {
 		return err
 	}
 	next.Divide()
-	check := next.Validate
-	if s.cfg.Upstream != nil {
-		check = next.ValidateLimits
-	}
-	if err := check(); err != nil {
+	if err := s.validate(next); err != nil {
 		return err
 	}
 

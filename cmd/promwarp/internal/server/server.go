@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,10 +19,8 @@ import (
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
-	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/prometheus/storage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
-	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/guard"
@@ -102,11 +99,7 @@ func New(cfg Config) (*Server, error) {
 	s.notReady("starting")
 	s.cfg.Settings.Divide()
 	cfg = s.cfg
-	check := cfg.Settings.Validate
-	if cfg.Upstream != nil {
-		check = cfg.Settings.ValidateLimits
-	}
-	if err := errors.Join(check(), checkWebFile(cfg.Settings)); err != nil {
+	if err := errors.Join(s.validate(cfg.Settings), checkWebFile(cfg.Settings)); err != nil {
 		return nil, config.Usage(err)
 	}
 	if file := cfg.Settings.Web.ConfigFile; file != "" {
@@ -123,6 +116,9 @@ func New(cfg Config) (*Server, error) {
 	err := s.traces.Apply(cfg.Settings.Tracing)
 	if err != nil {
 		return nil, config.Usage(err)
+	}
+	if cfg.Settings.Replaced != "" {
+		s.logger.Warn(cfg.Settings.Replaced)
 	}
 	if err := s.listen(); err != nil {
 		s.traces.Close()
@@ -141,21 +137,6 @@ func New(cfg Config) (*Server, error) {
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
-}
-
-// Check names all that is wrong with settings, as far as that is known before anything is opened.
-func Check(set config.Settings) error { return errors.Join(set.Validate(), checkWebFile(set)) }
-
-// checkWebFile checks the file that turns on TLS or authentication.
-func checkWebFile(set config.Settings) error {
-	file := set.Web.ConfigFile
-	if file == "" {
-		return nil
-	}
-	if err := web.Validate(file); err != nil {
-		return fmt.Errorf("web.config.file %s: %w", file, err)
-	}
-	return nil
 }
 
 // registerMetrics makes and registers what outlives a reload.
@@ -190,6 +171,9 @@ func (s *Server) listen() error {
 	if s.cfg.Listener != nil {
 		s.listeners = []net.Listener{s.cfg.Listener}
 		return nil
+	}
+	if err := checkAddresses(s.cfg.Settings.Web.ListenAddress); err != nil {
+		return config.Usage(err)
 	}
 	for _, a := range s.cfg.Settings.Web.ListenAddress {
 		l, err := net.Listen("tcp", a)
@@ -285,15 +269,4 @@ func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
 	defer s.reloadInfo.Unlock()
 	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
 	return i, nil
-}
-
-// schemeOf is https if an exporter-toolkit configuration file turns on TLS.
-func schemeOf(file string) string {
-	var c struct {
-		TLS map[string]any `yaml:"tls_server_config"`
-	}
-	if b, err := os.ReadFile(file); err == nil && yaml.Unmarshal(b, &c) == nil && len(c.TLS) > 0 {
-		return "https"
-	}
-	return "http"
 }

@@ -53,9 +53,6 @@ func (s Style) wrap(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Bold is for what to look at first.
-func (s Style) Bold(text string) string { return s.wrap("1", text) }
-
 // Dim is for what may be skipped.
 func (s Style) Dim(text string) string { return s.wrap("2", text) }
 

@@ -74,6 +74,12 @@ func New(logger *slog.Logger) *Sender {
 	return &Sender{logger: logger}
 }
 
+// Check says why Apply would fail.
+func Check(c promconfig.TracingConfig) error {
+	_, err := clientOf(c)
+	return err
+}
+
 // Apply sends traces as c says; none if it names no endpoint. The endpoint need not be there. What
 // was to be sent by the configuration before is sent in the background. After an error all is as it
 // was.
@@ -88,7 +94,7 @@ func (s *Sender) Apply(c promconfig.TracingConfig) error {
 	if c.Endpoint != "" {
 		client, err := clientOf(c)
 		if err != nil {
-			return fmt.Errorf("tracing: %w", err)
+			return err
 		}
 		exporter, err := otlptrace.New(context.Background(), client) // which connects later
 		if err != nil {
@@ -138,7 +144,7 @@ func (s *Sender) Close() {
 func clientOf(c promconfig.TracingConfig) (otlptrace.Client, error) {
 	tls, err := commonconfig.NewTLSConfig(&c.TLSConfig)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tracing: %w; correct it, or let promwarp's user read the file", err)
 	}
 	if c.ClientType == promconfig.TracingClientHTTP {
 		options := []otlptracehttp.Option{otlptracehttp.WithEndpoint(c.Endpoint), otlptracehttp.WithHeaders(c.Headers)}
