@@ -168,7 +168,15 @@ func TestExecutorParameter(t *testing.T) {
 		code, got = postForm(t, a, door, url.Values{"query": {"m"}, "strict": {"perhaps"}})
 		require.Equal(t, 400, code, door)
 		require.Contains(t, got.Error, "perhaps")
+		code, got = getJSON(t, a, door+"?query=m&exact=digits")
+		require.Equal(t, 400, code, door)
+		require.Equal(t, `invalid parameter "exact": unknown exactness "digits": use 1e-12 or bits`, got.Error)
+		code, _ = getJSON(t, a, door+"?query=m&start=0&end=60&step=60&exact=bits")
+		require.Equal(t, 200, code, door)
 	}
+	code, got := getJSON(t, a, "/explain?query=deriv(m[5m])&exact=bits")
+	require.Equal(t, 200, code)
+	require.Contains(t, string(got.Data), `"exact":"bits"`)
 }
 
 // failing is a storage whose every read fails.

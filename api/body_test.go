@@ -44,7 +44,7 @@ func TestBodyMemory(t *testing.T) {
 // TestLongParameters: what an error would repeat may not be long.
 func TestLongParameters(t *testing.T) {
 	a := newTestAPI(t, func(*Options) {})
-	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "executor", "strict", "stats"} {
+	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "executor", "strict", "exact", "stats"} {
 		r := httptest.NewRequest("GET", "/api/v1/query?query=up&"+name+"="+strings.Repeat("x", 5000), nil)
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, r)

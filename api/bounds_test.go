@@ -69,7 +69,7 @@ func TestFormFiles(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	a := newTestAPI(t, nil)
 	garbage := strings.Repeat("<x>\r\n\x00", 100_000)
-	for _, parameter := range []string{"executor", "strict"} {
+	for _, parameter := range []string{"executor", "strict", "exact"} {
 		code, got := postForm(t, a, "/api/v1/query", url.Values{"query": {"1"}, parameter: {garbage}})
 		require.Equal(t, 400, code)
 		require.Less(t, len(got.Error), 1000, parameter)

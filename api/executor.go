@@ -10,10 +10,11 @@ import (
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
 	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/plan"
 )
 
-// withExecutor reads the parameters executor and strict, which say who is to
-// evaluate the request's query, into its context, and whether it asks for statistics.
+// withExecutor reads the parameters executor, strict and exact, which say who is to evaluate the
+// request's query and how exactly, into its context, and whether it asks for statistics.
 func (a *API) withExecutor(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := params.ReadForm(r, a.o.MaxBodyBytes)
@@ -44,7 +45,13 @@ func (a *API) withExecutor(h http.Handler) http.Handler {
 				return
 			}
 		}
-		ctx := engine.WithMode(r.Context(), mode, strict)
+		var exact plan.Exact
+		if err := exact.UnmarshalText([]byte(r.FormValue("exact"))); err != nil {
+			httputil.SetCORS(w, a.o.CORSOrigin, r)
+			respond.Invalid(w, "exact", err)
+			return
+		}
+		ctx := engine.WithExact(engine.WithMode(r.Context(), mode, strict), exact)
 		if r.FormValue("stats") != "" {
 			ctx = engine.WithStatistics(ctx)
 		}

@@ -89,6 +89,6 @@ func (a *API) index(w http.ResponseWriter, r *http.Request) {
 /api/v1/admin/queries/cancel  POST: cancel a query (--web.enable-admin-api)
 /api/v1/status/queries, cache, gpus  what is under way, kept, and measured
 
-executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it.
+executor=auto|cpu|gpu|prometheus and strict=true on a query choose who evaluates it, exact=bits asks for Prometheus's bits.
 `)
 }

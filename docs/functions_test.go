@@ -74,7 +74,8 @@ it is defined: `+"`TestPlain`"+` in `+"`cpuexec/window`"+` holds all forms again
 ## Windows
 
 *Fast* is a form for all steps at once: it slides, or looks at the ends of windows alone; without one the plain form
-computes each window. *Bits* are those of Prometheus's engine, or within 1e-12 of its values, relative.
+computes each window. *Bits* are those of Prometheus's engine, or within 1e-12 of its values, relative;
+such a function has a second row, which takes its place with `+"`exact=bits`"+`.
 
 | function | bits | name | fast | extended windows | start timestamps | kernels | strategies |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -24,6 +24,7 @@ func (q *query) plan(ctx context.Context) (err error) {
 		Excluded:               q.excluded,
 		Merging:                q.merging,
 		MergingAll:             len(q.merging) > mostMerging,
+		Bits:                   q.exact == plan.Bits,
 		Refused:                q.abandoned,
 	})
 	return err

@@ -130,7 +130,10 @@ func (c *comparison) count(r *promql.Result) {
 // bits are not its own to say, or whether the query has a function whose answer
 // may differ in its last bits.
 func (c *comparison) unsure(t testing.TB, st storage.Queryable, ask question, want, got string) bool {
-	if ask.allowed == 0 && inexact(t, ask.query) {
+	switch {
+	case c.ours.opts.Exact == plan.Bits:
+		ask.allowed = 0
+	case ask.allowed == 0 && inexact(t, ask.query):
 		ask.allowed = 1e-12
 	}
 	if ask.allowed > 0 && near(got, want, ask.allowed, 0) {

@@ -43,6 +43,8 @@ type Options struct {
 	// Memory is the process's memory, of which queries take leases until they are
 	// closed; nil means that there is no limit.
 	Memory *memory.Pool
+	// Exact holds for queries that do not say it themselves; see WithExact.
+	Exact plan.Exact
 	// Limits bound the text of queries; the zero value has the defaults.
 	Limits planner.Limits
 	// GPUs evaluate what they are expected to be faster at; nil means none are
@@ -161,7 +163,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 	defer query.Close()
 	query.explained = true
 	x := &plan.Explanation{
-		Query: qs, Executor: string(query.mode), Analyzed: analyze,
+		Query: qs, Executor: string(query.mode), Exact: query.exact, Analyzed: analyze,
 		Start: start.UnixMilli(), End: end.UnixMilli(), Interval: interval.Milliseconds(),
 	}
 	if analyze {
@@ -177,6 +179,7 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		}
 	}
 	x.Root, x.Ahead = query.root, query.tookAhead
+	x.Tolerance, _ = query.tolerance()
 	if query.mode == Prometheus {
 		x.Root.Walk(func(d *plan.Decision) {
 			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"

@@ -115,6 +115,8 @@ func TestGPUForced(t *testing.T) {
 		{with, "sum(temp) + quantile(0.5, temp) + count_values(\"v\", odd)", nil},
 		{with, "topk(2, exp(temp)) + on (job, instance) stdvar(deriv(temp[5m]))", nil},
 		{with, "max(abs(temp)) + sum(timestamp(temp)) + absent_over_time(odd[5m])", nil},
+		{New(Options{Prometheus: plainOpts(), GPUs: gpus, Exact: plan.Bits}), "max(avg_over_time(temp[30m])) + sum(temp)",
+			[]string{"avg_over_time(temp[30m]): the function avg_over_time is not on the GPU: exact=bits has the cores make Prometheus's operations in their order"}},
 		{with, "max(mad_over_time(temp[30m])) + count(temp)", []string{"max(mad_over_time(temp[30m])): windows of more than 64 samples are not sorted on the GPU yet"}},
 		{with, "timestamp(temp @ 600.000 offset 5m)", []string{"timestamp(temp @ 600.000 offset 5m): timestamp of a selector with @ and an offset", "temp @ 600.000 offset 5m: "}},
 		{without, "sum(temp)", []string{"sum(temp): " + reasonNoGPUs}},

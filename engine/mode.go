@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Mode says which executor a request wants.
@@ -45,20 +47,31 @@ type modeKey struct{}
 type modeValue struct {
 	mode   Mode
 	strict bool
+	exact  plan.Exact
 }
 
 // WithMode returns a context whose queries run in the given mode. With strict,
 // a query of which a forced executor cannot take all is an error rather than a
 // warning.
 func WithMode(ctx context.Context, m Mode, strict bool) context.Context {
-	return context.WithValue(ctx, modeKey{}, modeValue{m, strict})
+	v := modeOf(ctx)
+	v.mode, v.strict = m, strict
+	return context.WithValue(ctx, modeKey{}, v)
 }
 
-func modeOf(ctx context.Context) (Mode, bool) {
+// WithExact returns a context whose queries have answers as exact as that; empty means as exact as the
+// engine's options say.
+func WithExact(ctx context.Context, e plan.Exact) context.Context {
+	v := modeOf(ctx)
+	v.exact = e
+	return context.WithValue(ctx, modeKey{}, v)
+}
+
+func modeOf(ctx context.Context) modeValue {
 	if v, ok := ctx.Value(modeKey{}).(modeValue); ok {
-		return v.mode, v.strict
+		return v
 	}
-	return Auto, false
+	return modeValue{mode: Auto}
 }
 
 type planKey struct{}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type query struct {
 	q      storage.Queryable
 	mode   Mode
 	strict bool
+	exact  plan.Exact
 	stats  bool // whether its statistics are asked for
 	// explained says that the plan is to be shown.
 	explained bool
@@ -82,8 +84,9 @@ type makeQuery func(context.Context, *promql.Engine, storage.Queryable) (promql.
 
 // newQuery makes a query by calling again with the wrapper of q.
 func (e *Engine) newQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, again makeQuery) (*query, error) {
-	mode, strict := modeOf(ctx)
-	wq := &query{e: e, q: q, mode: mode, strict: strict, again: again, excluded: map[posrange.PositionRange]string{}, merging: map[posrange.PositionRange]bool{}}
+	m := modeOf(ctx)
+	wq := &query{e: e, q: q, mode: m.mode, strict: m.strict, again: again, excluded: map[posrange.PositionRange]string{}, merging: map[posrange.PositionRange]bool{}}
+	wq.exact = cmp.Or(m.exact, e.opts.Exact, plan.WithinTolerance)
 	wq.lease = e.opts.Memory.Lease(memory.Evaluation)
 	wq.stats = statisticsAsked(ctx) || opts != nil && opts.EnablePerStepStats()
 	return wq, wq.prepare(ctx)

@@ -209,7 +209,7 @@ func (q *query) tolerance() (tolerance float64, magnified bool) {
 		if !ok {
 			return nil
 		}
-		if w := window.Named(call.Func.Name); w == nil || w.Exactness == plan.BitIdentical {
+		if w := window.Named(call.Func.Name); w == nil || w.Exactness == plan.BitIdentical || q.exact == plan.Bits {
 			return nil
 		}
 		tolerance = plan.Tolerance

@@ -252,6 +252,21 @@ func TestRememberedNotFor(t *testing.T) {
 	}
 }
 
+// With exact=bits what functions within 1e-12 come to is remembered, and is nothing for requests without.
+func TestRememberedBits(t *testing.T) {
+	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m", "i", "1"), lineOf(30, 90, "__name__", "m", "i", "2"))
+	a := newAsking(50_000_000)
+	bits := WithExact(context.Background(), plan.Bits)
+	for _, c := range []struct {
+		ctx  context.Context
+		kept int
+	}{{bits, 0}, {context.Background(), 0}, {bits, 181}, {context.Background(), 0}} {
+		a.ctx = c.ctx
+		_, kept := a.ask(t, sel, "sum(avg_over_time(m[5m]))", 10, 190)
+		require.Equal(t, c.kept, kept)
+	}
+}
+
 // The sample limit is Prometheus's, with results remembered or not.
 func TestRememberedSampleLimit(t *testing.T) {
 	sel := settledLines(t, 200, 1, lineOf(0, 240, "__name__", "m_total", "i", "1"), lineOf(30, 90, "__name__", "m_total", "i", "2"))

@@ -12,11 +12,14 @@ import (
 type Explanation struct {
 	Query    string `json:"query"`
 	Executor string `json:"executor"` // the mode asked for
-	Start    int64  `json:"start"`    // ms since the epoch
-	End      int64  `json:"end"`
-	Interval int64  `json:"interval"` // ms, 0 for an instant query
-	Analyzed bool   `json:"analyzed"` // whether the query was run
-	Total    int64  `json:"total_us,omitempty"`
+	Exact    Exact  `json:"exact"`
+	// Tolerance is how far values of some function of the query may be from Prometheus's, relative.
+	Tolerance float64 `json:"tolerance,omitempty"`
+	Start     int64   `json:"start"` // ms since the epoch
+	End       int64   `json:"end"`
+	Interval  int64   `json:"interval"` // ms, 0 for an instant query
+	Analyzed  bool    `json:"analyzed"` // whether the query was run
+	Total     int64   `json:"total_us,omitempty"`
 	// Cache is what getting the samples took; nil when none were asked of a cache.
 	Cache *CacheWork `json:"cache,omitempty"`
 	// Upstreams says the same of each upstream where there are several.
@@ -106,6 +109,9 @@ const (
 func (e *Explanation) Tree() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "query     %s\nexecutor  %s\n", e.Query, e.Executor)
+	if e.Exact == Bits {
+		fmt.Fprintf(&b, "exact     %s\n", e.Exact)
+	}
 	if e.Analyzed {
 		fmt.Fprintf(&b, "total     %s\n", time.Duration(e.Total)*time.Microsecond)
 	}

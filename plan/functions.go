@@ -1,5 +1,7 @@
 package plan
 
+import "fmt"
+
 // Exactness says how close to Prometheus's own an executor's answer must be.
 type Exactness int
 
@@ -14,11 +16,21 @@ const (
 // Tolerance is how far values of Compensated functions may be from Prometheus's, relative.
 const Tolerance = 1e-12
 
-func (e Exactness) String() string {
-	if e == Compensated {
-		return "within 1e-12 relative"
+// Exact says how exact answers are to be.
+type Exact string
+
+// The values of Exact; empty means whatever is the default.
+const (
+	WithinTolerance Exact = "1e-12" // as the Exactness of functions says
+	Bits            Exact = "bits"  // Prometheus's, at the cost of windows that are added up anew
+)
+
+// UnmarshalText reads one of the values, or the empty text.
+func (e *Exact) UnmarshalText(text []byte) error {
+	if *e = Exact(text); *e != "" && *e != WithinTolerance && *e != Bits {
+		return fmt.Errorf("unknown exactness %.100q: use %s or %s", text, WithinTolerance, Bits)
 	}
-	return "bit-identical"
+	return nil
 }
 
 // WindowFunc describes a function over the samples in a window.

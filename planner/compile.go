@@ -135,6 +135,9 @@ func (w *walker) call(e *parser.Call, sc scope) (plan.Node, string) {
 
 // window compiles a function of a range selector or a subquery.
 func (w *walker) window(f *plan.WindowFunc, e *parser.Call, sc scope) (plan.Node, string) {
+	if w.env.Bits {
+		f = window.Bits(f)
+	}
 	if sc.labels && f.Exactness != plan.BitIdentical {
 		return nil, fmt.Sprintf("count_values makes labels of values, and those of %s may differ in their last bits", f.Name)
 	}

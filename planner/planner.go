@@ -32,6 +32,8 @@ type Env struct {
 	Merging map[posrange.PositionRange]bool
 	// MergingAll says that Merging holds all expressions.
 	MergingAll bool
+	// Bits says that all values are to have Prometheus's bits.
+	Bits bool
 	// Refused is why all of the query stays with Prometheus's engine, if it does.
 	Refused string
 }

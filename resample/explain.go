@@ -48,7 +48,7 @@ func (p *Plan) Explain() *Explanation {
 	n := p.Grid.N()
 	x := &Explanation{
 		Executor: "auto", Reason: "a GPU or cores, whichever is expected to be faster over the samples", Buckets: n,
-		First: p.Grid.Starts[0], Last: p.Grid.Ends[n-1], Every: p.Layout.Every.String(), Period: p.Layout.Every.String(),
+		First: p.Grid.Opens(0), Last: p.Grid.Closes(int32(n - 1)), Every: p.Layout.Every.String(), Period: p.Layout.Every.String(),
 		Reads: [2]int64{p.from, p.to},
 	}
 	if p.ran != nil {

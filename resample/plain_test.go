@@ -20,7 +20,7 @@ import (
 type sample struct {
 	t    int64
 	v    float64
-	next int64 // when the next sample of the series in the bucket is, or the bucket's end
+	next int64 // when the next sample of the series in the bucket is, or the window's end
 }
 
 // plainAggregate makes an aggregate of a bucket's samples by its definition in words.
@@ -83,12 +83,7 @@ func plainAggregate(name string, q float64, in []sample) float64 {
 		}
 		return float64(len(seen)) + nan
 	case "time_weighted_mean":
-		area, lap := 0.0, 0.0
-		for _, s := range in {
-			area += s.v * float64(s.next-s.t)
-			lap += float64(s.next - s.t)
-		}
-		return area / lap
+		return exactMean(in)
 	}
 	panic(name)
 }
@@ -164,6 +159,9 @@ func plain(p *Plan, series []samples) map[string][][]point {
 							these[n-1].next = x.t
 						}
 						x.next = p.Grid.Ends[k]
+						if p.Layout.ClosedRight { // (a, b] has the samples of [a+1, b+1)
+							x.next--
+						}
 						these = append(these, x)
 					}
 				}
@@ -191,7 +189,11 @@ func plain(p *Plan, series []samples) map[string][][]point {
 				if p.Reaggregate != nil {
 					name = p.Reaggregate.Name
 				}
-				rows[a] = append(rows[a], point{k, plainAggregate(name, of.Q, these)})
+				v := plainAggregate(name, of.Q, these)
+				if sums := name == "sum" || name == "mean"; sums && (p.Grouping != nil || p.Reaggregate != nil) {
+					v = exactSumOf(name, these) // only the sum of one series is Prometheus's
+				}
+				rows[a] = append(rows[a], point{k, v})
 			}
 			any = any || len(rows[a]) > 0
 		}

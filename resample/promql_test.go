@@ -2,6 +2,7 @@ package resample
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -33,7 +34,11 @@ func TestPromQL(t *testing.T) {
 		every, period := 60*(1+r.Int64N(5)), 20*(1+r.Int64N(30))
 		start := 1_700_000_000/every*every + every*r.Int64N(1000)
 		end := start + every*(5+r.Int64N(30))
-		huge, ordinary := store(t, randomSeries(r, start*1000, end*1000, true)), store(t, randomSeries(r, start*1000, end*1000, false))
+		zeros := randomSeries(r, start*1000, end*1000, true)
+		for i := range zeros[0].vs {
+			zeros[0].vs[i] = []float64{0, math.Copysign(0, -1), 1}[r.IntN(3)]
+		}
+		huge, ordinary := store(t, zeros), store(t, randomSeries(r, start*1000, end*1000, false))
 		for name, f := range functions {
 			st := huge
 			if f.within > 0 { // the squares of the largest numbers are no numbers
@@ -58,6 +63,7 @@ func TestPromQL(t *testing.T) {
 				require.Equal(t, len(s.Floats), len(row.Values), "seed %d: %s", seed, name)
 				for k, want := range s.Floats {
 					require.Equal(t, want.T, p.Grid.Labels[row.Buckets[k]])
+					require.True(t, f.within > 0 || want.F != 0 || math.Signbit(want.F) == math.Signbit(row.Values[k]), "seed %d: the other zero for %s of %s", seed, name, s.Metric)
 					require.True(t, alike(want.F, row.Values[k], f.within), "seed %d: %s of %s at %d: %v is not %v", seed, name, s.Metric, want.T, row.Values[k], want.F)
 				}
 			}

@@ -118,7 +118,6 @@ const runBlock = 64
 // rows makes the rows of a group that has one series. It returns the number of runs.
 func (w *worker) rows(c *computing, it *item) (n int, err error) {
 	rows := make([]Row, len(c.Aggregates))
-	any := false
 	for i := range c.sources {
 		s := &c.sources[i]
 		w.cut(c, i)
@@ -126,7 +125,6 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		if len(runs) == 0 {
 			continue
 		}
-		any = true
 		n += len(runs)
 		if err := c.make(&w.slab, rows, s.outputs, len(runs)); err != nil {
 			return n, err
@@ -142,13 +140,16 @@ func (w *worker) rows(c *computing, it *item) (n int, err error) {
 		for at := 0; at < len(runs) && c.ctx.Err() == nil; at += runBlock {
 			block.Runs = runs[at:min(at+runBlock, len(runs))]
 			w.states = s.contents.Make(w.states, block, &w.memory)
+			if len(c.groups.labels) < len(c.groups.members) { // a group of one series among others
+				s.contents.Begin(w.states)
+			}
 			for _, a := range s.outputs {
 				of := &c.Aggregates[a]
 				of.Results(w.states, of.Q, rows[a].Values[at:])
 			}
 		}
 	}
-	if any {
+	if n > 0 {
 		c.result.Series[it.group] = Series{c.groups.labels[it.group], rows}
 	}
 	return n, nil

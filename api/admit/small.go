@@ -52,7 +52,7 @@ func (s *Small) keyOf(r *http.Request) (key uint64, start time.Time, ok bool) {
 	}
 	var h maphash.Hash
 	h.SetSeed(s.seed)
-	for _, text := range []string{e.Query, e.End.Sub(e.Start).String(), e.Step.String(), e.Lookback.String(), r.Form.Get("executor")} {
+	for _, text := range []string{e.Query, e.End.Sub(e.Start).String(), e.Step.String(), e.Lookback.String(), r.Form.Get("executor"), r.Form.Get("exact")} {
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(0)
 	}

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -30,6 +31,7 @@ func (f field) schema() object {
 
 var (
 	executor = field{text: "who computes; resample requests know auto, cpu and gpu", enum: []string{"auto", "cpu", "gpu", "prometheus"}}
+	exact    = field{text: "bits: Prometheus's very bits, at the cost of long windows; 1e-12: five functions may differ by that, relative", enum: []string{string(plan.WithinTolerance), string(plan.Bits)}}
 	strict   = field{text: "true: an error where the executor cannot compute it, in place of another executor"}
 	analyze  = field{text: "true, of /explain: computes the request, and says what that took"}
 	timeout  = field{text: "the longest that the request may take, its time in the queue included"}
@@ -44,7 +46,7 @@ var (
 var promQL = map[string]field{
 	"query": {text: "PromQL"}, "time": {text: "of an instant query; defaults to now"}, "start": start, "end": end,
 	"step":           {text: "with start and end: seconds, or a duration such as 5m; makes it a range query"},
-	"lookback_delta": {text: "how old samples may be; a duration"}, "stats": {text: "adds statistics to JSON"},
+	"lookback_delta": {text: "how old samples may be; a duration"}, "stats": {text: "adds statistics to JSON"}, "exact": exact,
 	"timeout": timeout, "limit": limit, "executor": executor, "strict": strict, "analyze": analyze, "format": format, "layout": layout,
 }
 

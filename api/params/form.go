@@ -16,7 +16,7 @@ const maxParameter = 1000
 
 // Long finds a parameter that is longer than numbers, times and words are; the error says so.
 func Long(form url.Values) (name string, err error) {
-	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "format", "layout", "analyze"} {
+	for _, name := range []string{"time", "start", "end", "step", "timeout", "limit", "lookback_delta", "stats", "executor", "strict", "exact", "format", "layout", "analyze"} {
 		if n := len(form.Get(name)); n > maxParameter {
 			return name, fmt.Errorf("it is %d bytes long, and can be %d at most", n, maxParameter)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
+	"github.com/promwarp/promwarp/plan"
 )
 
 func init() { commands = append(commands, compareCommand) }
@@ -34,6 +35,7 @@ type compareOptions struct {
 	scrape     time.Duration
 	variables  map[string]string
 	rounds     int
+	exact      string
 	format     string
 }
 
@@ -55,6 +57,7 @@ func compareCommand(app *kingpin.Application) (string, func(context.Context) err
 	cmd.Flag("scrape-interval", "Scrape interval, from which $__rate_interval is made.").Default("15s").DurationVar(&o.scrape)
 	cmd.Flag("var", "Value of a dashboard's variable; may be repeated. Without it, the one that the dashboard was saved with.").PlaceHolder("NAME=VALUE").StringMapVar(&o.variables)
 	cmd.Flag("rounds", "How often each side is asked; promwarp once more before.").Default("3").IntVar(&o.rounds)
+	cmd.Flag("exact", "How exact promwarp's answers are: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&o.exact, "1e-12", "bits")
 	cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").EnumVar(&o.format, "table", "json")
 	return cmd.FullCommand(), func(ctx context.Context) error {
 		return runCompare(ctx, o, os.Stdin, os.Stdout, os.Stderr)
@@ -105,6 +108,9 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 			break // interrupted
 		}
 		row.Query, row.From, row.Remembered = q.Expr, q.From, row.Compared() && comparison.Remembers(ctx, promwarp.Client, form)
+		if row.Verdict == comparison.Different && o.exact != string(plan.Bits) {
+			row.Hint = comparison.HintOf(q.Expr)
+		}
 		rows = append(rows, row)
 	}
 	p.Clear()
@@ -166,6 +172,9 @@ func (o *compareOptions) sides(ctx context.Context, stderr io.Writer) (prometheu
 	}
 	if o.upstream == "" {
 		prometheus = side{promwarp.Client, url.Values{"executor": {"prometheus"}}}
+	}
+	if o.exact != "" {
+		promwarp.extra = url.Values{"exact": {o.exact}}
 	}
 	for _, s := range []side{prometheus, promwarp} {
 		if _, err := s.Ask(ctx, client.Instant, url.Values{"query": {"1"}}); err != nil {

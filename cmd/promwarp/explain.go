@@ -49,7 +49,7 @@ func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	a.form.Set("executor", o.executor)
+	o.choose(a.form)
 	a.form.Set("analyze", strconv.FormatBool(o.analyze))
 	c, closed, err := o.open(ctx, stderr)
 	if err != nil {

@@ -59,7 +59,7 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	a.form.Set("executor", o.executor)
+	o.choose(a.form)
 	kind := mediaTypes[o.format]
 	switch {
 	case o.plot && a.over.Step == 0 && !a.resampled():

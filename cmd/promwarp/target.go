@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/alecthomas/units"
@@ -20,6 +21,7 @@ type target struct {
 	server   client.Flags
 	settings config.Flags
 	executor string
+	exact    string
 	progress bool
 }
 
@@ -27,6 +29,7 @@ type target struct {
 func (t *target) add(cmd *kingpin.CmdClause) {
 	t.server.Add(cmd, "")
 	cmd.Flag("executor", "Who evaluates: auto, cpu, gpu or prometheus. Inside this process a GPU is used for gpu and with --gpu=require alone, as it takes longer to start than most queries to evaluate.").Default("auto").EnumVar(&t.executor, "auto", "cpu", "gpu", "prometheus")
+	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
 	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
 	t.settings.Quiet = true
 	t.settings.AddSource(cmd)
@@ -71,6 +74,14 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	}
 	c.Waiting = func() func() { return p.Clear }
 	return c, closed, nil
+}
+
+// choose puts who evaluates, and how exactly, into a request's form.
+func (t *target) choose(form url.Values) {
+	form.Set("executor", t.executor)
+	if t.exact != "" {
+		form.Set("exact", t.exact)
+	}
 }
 
 // notes prints what an answer has beside its value.

@@ -104,6 +104,18 @@ func ordinary(vs []float64) bool {
 	return true
 }
 
+// MixedZeros reports whether there are zeros of both signs, whose order among themselves depends on how
+// values are sorted.
+func MixedZeros(vs []float64) bool {
+	var zeros [2]bool
+	for _, v := range vs {
+		if v == 0 {
+			zeros[math.Float64bits(v)>>63] = true
+		}
+	}
+	return zeros[0] && zeros[1]
+}
+
 // largest fills best with the largest values of vs, in order. There are that many.
 func largest(vs, best []float64) []float64 {
 	for n, v := range vs {

@@ -69,7 +69,8 @@ func leafOf(n *plan.Aggregate, ordered bool) (Leaf, bool) {
 	bottom, above := vector.Under(n.Input)
 	w, ok := bottom.(*plan.Window)
 	// The last bits of functions that are not exact depend on how much else is
-	// evaluated.
+	// evaluated. So what is known of a function's name has Prometheus's bits, whether a query
+	// asks for these or not.
 	if !ok || w.Func.Exactness != plan.BitIdentical || w.Scan.Fixed != nil || !plainParams(n, w) {
 		return Leaf{}, false
 	}

@@ -21,6 +21,8 @@ type Function struct {
 	// ends of windows only. It returns the number of steps with a value, or false where Plain
 	// is to be used. Nil where there is nothing to gain.
 	Fast func(s *Evaluator) (points int, ok bool)
+	// FastBits is Fast with the bits of Plain, for a Compensated function; nil for none.
+	FastBits func(s *Evaluator) (points int, ok bool)
 	// Started is Fast for samples of which some have start timestamps, if the function reads them.
 	Started func(s *Evaluator) (points int)
 	// Extended computes the function of windows that are anchored or smoothed.
@@ -36,6 +38,8 @@ type Function struct {
 
 	GPU   abi.Policy // how kernels compute the function, or
 	NoGPU string     // why they do not
+
+	bits *plan.WindowFunc // of a Compensated function; see Bits
 }
 
 // Reads says which samples of a packed column a function unpacks.
@@ -78,8 +82,25 @@ func (w *Window) copied() []float64 {
 // make those first that need none.
 var table definitions.Table[plan.WindowFunc, Function]
 
-// define adds a function of range vectors to the table.
-func define(f *Function) *plan.WindowFunc { return table.Add(f.Name, &f.WindowFunc, f) }
+// define adds a function of range vectors to the table, and of a Compensated one the twin with
+// Prometheus's bits.
+func define(f *Function) *plan.WindowFunc {
+	if f.Exactness == plan.Compensated {
+		twin := *f
+		twin.Exactness, twin.Fast, twin.Reads = plan.BitIdentical, f.FastBits, Unpacked
+		twin.GPU, twin.NoGPU = abi.Policy{}, "exact=bits has the cores make Prometheus's operations in their order"
+		f.bits = table.AddUnnamed(&twin.WindowFunc, &twin)
+	}
+	return table.Add(f.Name, &f.WindowFunc, f)
+}
+
+// Bits is the function with f's name whose values have Prometheus's bits: f, or its twin.
+func Bits(f *plan.WindowFunc) *plan.WindowFunc {
+	if bits := Of(f).bits; bits != nil {
+		return bits
+	}
+	return f
+}
 
 // defineUnnamed adds a function that the planner does not look up by its name.
 func defineUnnamed(f *Function) *plan.WindowFunc { return table.AddUnnamed(&f.WindowFunc, f) }

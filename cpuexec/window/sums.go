@@ -23,8 +23,12 @@ var (
 		WindowFunc: plan.WindowFunc{Name: "avg_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
 		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true), true },
-		Reads:      Integers,
-		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
+		FastBits: func(s *Evaluator) (int, bool) {
+			sums(s.in.Values, &s.bounds, true, s.out)
+			return s.fr.counts.Points, true
+		},
+		Reads: Integers,
+		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
 	})
 )
 

@@ -39,7 +39,7 @@ func (q Queue) CustomMerge(from Runs, buckets uint32, p Parts, values cuda.Point
 func (q Queue) CustomValues(of Runs, k Buckets, out cuda.Pointer) error {
 	p := CustomValues{
 		N: of.N, Fields: of.Fields, Cells: of.Cells, Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd,
-		Every: k.Every, Buckets: k.Count, Out: out,
+		Every: k.Every, Later: k.Later, Buckets: k.Count, Out: out,
 	}
 	grid := cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
 	return p.Launch(q, grid, cuda.Size{X: abi.ResultBlock})

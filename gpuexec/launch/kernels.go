@@ -557,6 +557,7 @@ type RunsParameters struct {
 	FirstStart  int64
 	FirstEnd    int64
 	Every       int64
+	Later       int64
 	Buckets     uint32
 	Length      uint32
 	Apart       bool
@@ -578,7 +579,7 @@ type CountKeys struct {
 
 // Launch puts the kernel on a queue.
 func (p *CountKeys) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CountKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Keys), uint64(p.Begins))
+	return q.launch(CountKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Keys), uint64(p.Begins))
 }
 
 // CountUniqs has the parameters of the kernel count_uniqs: see kernels/resample/count_uniqs.cu.
@@ -593,7 +594,7 @@ type CountUniqs struct {
 
 // Launch puts the kernel on a queue.
 func (p *CountUniqs) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+	return q.launch(CountUniqsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
 // FusedRunsParameters are those that several kernels have.
@@ -612,6 +613,7 @@ type FusedRunsParameters struct {
 	FirstStart int64
 	FirstEnd   int64
 	Every      int64
+	Later      int64
 	Buckets    uint32
 	Parts      uint32
 	N          cuda.Pointer // u32*
@@ -630,7 +632,7 @@ type FusedKeys struct {
 
 // Launch puts the kernel on a queue.
 func (p *FusedKeys) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
+	return q.launch(FusedKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
 }
 
 // FusedKeysMixed has the parameters of the kernel fused_keys_mixed: see kernels/resample/fused_keys_mixed.cu.
@@ -643,7 +645,7 @@ type FusedKeysMixed struct {
 
 // Launch puts the kernel on a queue.
 func (p *FusedKeysMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedKeysMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
+	return q.launch(FusedKeysMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
 }
 
 // FusedRuns has the parameters of the kernel fused_runs: see kernels/resample/fused_runs.cu.
@@ -653,7 +655,7 @@ type FusedRuns struct {
 
 // Launch puts the kernel on a queue.
 func (p *FusedRuns) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+	return q.launch(FusedRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
 // FusedRunsMixed has the parameters of the kernel fused_runs_mixed: see kernels/resample/fused_runs_mixed.cu.
@@ -663,7 +665,7 @@ type FusedRunsMixed struct {
 
 // Launch puts the kernel on a queue.
 func (p *FusedRunsMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
+	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
 // GroupDistinct has the parameters of the kernel group_distinct: see kernels/resample/group_distinct.cu.
@@ -753,7 +755,7 @@ type OrderKeys struct {
 
 // Launch puts the kernel on a queue.
 func (p *OrderKeys) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(OrderKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Keys), uint64(p.Begins))
+	return q.launch(OrderKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.Keys), uint64(p.Begins))
 }
 
 // RunOrder has the parameters of the kernel run_order: see kernels/resample/run_order.cu.
@@ -851,7 +853,7 @@ type CustomFused struct {
 
 // Launch puts the kernel on a queue.
 func (p *CustomFused) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CustomFusedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
+	return q.launch(CustomFusedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
 }
 
 // CustomFusedMixed has the parameters of the kernel custom_fused_mixed: see kernels/custom/custom_fused_mixed.cu.
@@ -862,7 +864,7 @@ type CustomFusedMixed struct {
 
 // Launch puts the kernel on a queue.
 func (p *CustomFusedMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CustomFusedMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
+	return q.launch(CustomFusedMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
 }
 
 // CustomMerge has the parameters of the kernel custom_merge: see kernels/custom/custom_merge.cu.
@@ -897,7 +899,7 @@ type CustomRuns struct {
 
 // Launch puts the kernel on a queue.
 func (p *CustomRuns) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CustomRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Found), uint64(p.Points))
+	return q.launch(CustomRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Rows), uint64(p.Chunks), uint64(p.Times), uint64(p.Values), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Length), bit(p.Apart), bit(p.Differences), uint64(p.Since), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Found), uint64(p.Points))
 }
 
 // CustomValues has the parameters of the kernel custom_values: see kernels/custom/custom_values.cu.
@@ -910,13 +912,14 @@ type CustomValues struct {
 	FirstStart int64
 	FirstEnd   int64
 	Every      int64
+	Later      int64
 	Buckets    uint32
 	Out        cuda.Pointer // double*
 }
 
 // Launch puts the kernel on a queue.
 func (p *CustomValues) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CustomValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Buckets), uint64(p.Out))
+	return q.launch(CustomValuesKernel, grid, block, uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Out))
 }
 
 // Check has the parameters of the kernel check: see kernels/probe/check.cu.

@@ -10,6 +10,7 @@ type Buckets struct {
 	Starts, Ends         cuda.Pointer // int64 a bucket, ms; of no use where Every is not 0
 	FirstStart, FirstEnd int64        // ms
 	Every                int64        // ms between neighbours, or 0
+	Later                int64        // see bucket.Grid
 	Count, PerThread     uint32       // of all; and those that one thread computes
 	Apart                bool         // no two overlap
 	Differences          bool         // runs are of differences between samples
@@ -75,7 +76,7 @@ func fusedRunsParameters(b *Batch, k Buckets, to Runs, points cuda.Pointer, repo
 	return FusedRunsParameters{
 		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
 		Fault: report.Fault, FaultBase: report.Base,
-		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every, Buckets: k.Count,
+		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every, Later: k.Later, Buckets: k.Count,
 		Parts: to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
 	}
 }
@@ -173,7 +174,7 @@ func runsParameters(b *Batch, k Buckets) RunsParameters {
 	return RunsParameters{
 		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
 		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every,
-		Buckets: k.Count, Length: k.PerThread, Apart: k.Apart, Differences: k.Differences, Since: k.Since,
+		Later: k.Later, Buckets: k.Count, Length: k.PerThread, Apart: k.Apart, Differences: k.Differences, Since: k.Since,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -144,6 +145,62 @@ func TestLongRuns(t *testing.T) {
 	require.NoError(t, err)
 	_, err = over(t, t.Context(), &a.Alone, sel, fmt.Sprintf("metric=m&every=10y&start=%d&end=%d&aggregates=median", synthetic.Start/1000-3600*24*365*20, synthetic.Start/1000+3600*24*365))
 	require.EqualError(t, err, "not on the GPU: runs of more than 2048 samples are not sorted on the GPU")
+}
+
+// TestMixedZeros: an order statistic of a series that depends on how zeros of both signs are sorted is
+// unsuited; all else has the cores' bits.
+func TestMixedZeros(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 64 << 20})
+	zeros := func(value func(k int) float64) *selection.Selection {
+		b := selection.NewBuilder(0)
+		for i := range 40 {
+			b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%02d", i), "job", fmt.Sprint(i%3)))
+			chunks(t, b, 700, 5000, func(k int) float64 { return value(k + i) })
+		}
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		return sel
+	}
+	minus := math.Copysign(0, -1)
+	mixed := zeros(func(k int) float64 { return []float64{0, minus, 1, minus, 0}[k%5] })
+	for _, c := range []struct {
+		name, fields string
+		sel          *selection.Selection
+	}{
+		{"groups", "median,nunique,95pct,sum,time_weighted_mean&by=job", mixed},
+		{"not of order", "sum,mean,min,max,first,last,time_weighted_mean,nunique", mixed},
+		{"a quantile that is no zero", "100pct", mixed},
+		{"zeros of one sign", "median,20pct", zeros(func(k int) float64 { return []float64{minus, -1, 1, 2}[k%4] })},
+	} {
+		check(t, a, synthetic.Storage{Selection: c.sel}, someHours+c.fields, c.name)
+	}
+	require.Zero(t, a.declined)
+	for _, fields := range []string{"median", "20pct&by=job&reaggregate=max"} {
+		_, err := over(t, t.Context(), &a.Alone, mixed, someHours+fields)
+		require.EqualError(t, err, "not on the GPU: a quantile depends on how zeros of either sign are sorted")
+	}
+}
+
+// TestOverflows: sums of groups and means by time whose partial sums overflow have the cores' bits.
+func TestOverflows(t *testing.T) {
+	a := on(t, pipeline.Options{Memory: 64 << 20})
+	defer func() { fusedLongest = 1 }()
+	for round := range 30 {
+		r := rand.New(rand.NewPCG(41, uint64(round)))
+		kinds := []float64{math.MaxFloat64, -math.MaxFloat64, 1.7e308, 1, 9e307, math.Inf(1), math.Inf(-1)}
+		kinds = kinds[:3+r.IntN(len(kinds)-2)]
+		b := selection.NewBuilder(0)
+		for i := range 40 {
+			b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprintf("%02d", i), "job", fmt.Sprint(i%3)))
+			chunks(t, b, 300, 60_000, func(int) float64 { return kinds[r.IntN(len(kinds))] })
+		}
+		sel, err := b.Finish()
+		require.NoError(t, err)
+		fusedLongest = []float64{0, 1e9}[r.IntN(2)]
+		fields := "sum,mean,std,time_weighted_mean,rate:time_weighted_mean" + []string{"", "&by=job"}[r.IntN(2)] + []string{"", "&closed=right"}[r.IntN(2)] + []string{"", "&period=8m"}[r.IntN(2)]
+		check(t, a, synthetic.Storage{Selection: sel}, someHours+fields, fmt.Sprintf("round %d: %s", round, fields))
+	}
+	require.Zero(t, a.declined)
 }
 
 // TestCancelled: a request that ends stops, with its own error, and the next one is answered.

@@ -107,7 +107,7 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custo
 	o.Stages.Fused = j.fuses
 	g := t.Grid
 	j.buckets = launch.Buckets{
-		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Count: uint32(g.N()), Apart: g.Apart(), Since: from,
+		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: from,
 	}
 	j.product = &groups{}
 	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {

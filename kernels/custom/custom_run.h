@@ -44,7 +44,7 @@ struct CustomRun {
 
   DEVICE void end(u32 k, u64 cell) const {
     if (out.found) {
-      out.found[cell] = custom_result(buckets.start(k), buckets.end(k));
+      out.found[cell] = custom_result(buckets.opens(k), buckets.closes(k));
     } else {
       custom_store(out.fields + cell, out.cells);
     }

@@ -64,6 +64,7 @@ NOINLINE RunState merge_each(RunState s, RunsAt runs, u32 from, u32 end) {
     if ((mine & kSumPart) && runs.before.fields) runs.before.store(runs.cell(from), s.n, s.sum, s.lost);
     if (s.n == 0) {
       s = o;
+      if (!is_finite(s.sum)) s.set_sum(s.lost, s.n);  // only the sum of a run is Prometheus's
     } else {
       merge(s, o, mine);
     }

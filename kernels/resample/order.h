@@ -1,5 +1,6 @@
 // Order statistics of runs: keys in the order of values, and what lies where among sorted ones.
 #pragma once
+#include "../abi/series.h"
 #include "../values/order.h"
 
 // An integer of the same order as the value, as package resample/aggregate sorts: NaN first, and
@@ -38,10 +39,28 @@ struct SortedKeys {
     return found;
   }
 
-  // A quantile of 0 to 1, or if that is negative the number of different values.
-  DEVICE double statistic(double quantile) const {
+  // The first key that is not less.
+  DEVICE u32 find(u64 key) const {
+    u32 lo = 0, hi = n;
+    while (lo < hi) {
+      u32 mid = (lo + hi) / 2;
+      if ((*this)[mid] < key) {
+        lo = mid + 1;
+      } else {
+        hi = mid;
+      }
+    }
+    return lo;
+  }
+
+  // A quantile of 0 to 1, or if that is negative the number of different values. Lowers *fault to
+  // kMixedZeros where a zero depends on how zeros of either sign are sorted.
+  DEVICE double statistic(double quantile, u64* __restrict__ fault) const {
     if (quantile < 0) return distinct();
     Position p = position_of(quantile, n);
-    return between(of_sort_key((*this)[p.lower]), of_sort_key((*this)[p.upper]), p.weight);
+    double v = between(of_sort_key((*this)[p.lower]), of_sort_key((*this)[p.upper]), p.weight);
+    const u64 zero = 1ull << 63;  // -0 is before it
+    if (v == 0 && find(zero - 1) < find(zero) && find(zero) < find(zero + 1)) atomic_min(fault, kMixedZeros);
+    return v;
   }
 };

@@ -9,10 +9,15 @@ struct Buckets {
   const i64* __restrict__ ends;
   i64 first_start, first_end;
   i64 every;
+  i64 later;  // ms from a window (a, b] to the samples that it has, [a+1, b+1): 1, else 0
   u32 count;
 
   DEVICE i64 start(u32 k) const { return every > 0 ? first_start + (i64)k * every : starts[k]; }
   DEVICE i64 end(u32 k) const { return every > 0 ? first_end + (i64)k * every : ends[k]; }
+
+  // The edges of the window of bucket k as the request means it: of (a, b] a and b.
+  DEVICE i64 opens(u32 k) const { return start(k) - later; }
+  DEVICE i64 closes(u32 k) const { return end(k) - later; }
 
   // The first bucket that ends behind time t, `count` if there is none: t's own if it has one.
   DEVICE u32 round_timestamp(i64 t) const { return passed(t, first_end, ends); }

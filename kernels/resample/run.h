@@ -13,13 +13,13 @@
 #define RUNS_PARAMETERS                                                                                            \
   const u32 *__restrict__ first, u32 tiles, const u64 *__restrict__ rows, const Decoded *__restrict__ chunks,      \
       const i64 *__restrict__ times, const double *__restrict__ values, const i64 *__restrict__ starts,            \
-      const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every, u32 buckets, u32 length, Flag apart, \
+      const i64 *__restrict__ ends, i64 first_start, i64 first_end, i64 every, i64 later, u32 buckets, u32 length, Flag apart, \
       Flag differences, i64 since
 
 // The job of this thread, made of its parameters.
 #define RUNS_JOB                                                                                                 \
   RunsJob {                                                                                                      \
-    Columns{rows, chunks, times, values}, first, Buckets{starts, ends, first_start, first_end, every, buckets},  \
+    Columns{rows, chunks, times, values}, first, Buckets{starts, ends, first_start, first_end, every, later, buckets},  \
         my_steps(buckets, length), apart != 0, differences != 0, since                                           \
   }
 
@@ -95,32 +95,52 @@ DEVICE void add_finite(double v, double& sum, double& lost) {
   sum = t;
 }
 
-// A sum, and what it lacks or, where it is not finite, the mean: for where the sum overflows or has
-// values that are not finite.
-struct SumOrMean {
+// So that no area of finite values overflows: 2^-64.
+const double kAreaScale = 1.0 / 4294967296.0 / 4294967296.0;
+
+// The sums of a run of which one overflows or has values that are not finite: the sum with the mean, and
+// the area times kAreaScale. The whole area is not finite where the state says so.
+struct SureSums {
   double sum, lost;
   State mean;
+  double area, area_lost, last;
+  i64 last_at;
 
-  DEVICE void begin() { *this = SumOrMean{0, 0, State{0, 0, 0, 0}}; }
+  DEVICE void begin() { *this = SureSums{0, 0, State{0, 0, 0, 0}, 0, 0, 0, 0}; }
 
-  DEVICE void add(double v) {
+  DEVICE void add(i64 t, double v) {
+    if (mean.n > 0) held(t);
     add_compensated(v, sum, lost);
     add_value<kAvg>(mean, v);
+    last = v;
+    last_at = t;
   }
 
-  DEVICE void give(RunState& s) const {
+  DEVICE void held(i64 until) {
+    if (until > last_at) add_compensated(last * kAreaScale * (double)(until - last_at), area, area_lost);
+  }
+
+  // Gives the sums to s, whose window ends at `until`.
+  DEVICE void give(RunState& s, i64 until) {
     s.sum = sum;
     s.lost = is_finite(sum) ? lost : result<kAvg>(mean);
+    if (is_finite(s.area)) return;
+    held(until);
+    double weighted = (area + area_lost) / s.span / kAreaScale;
+    s.area_lost = s.span < 0 ? s.area : is_finite(area) ? bounded(weighted) : weighted;
   }
 };
 
-// Makes the sum of bucket k anew, sample by sample.
+// Makes the sums of bucket k anew, sample by sample.
 template <bool differences>
-NOINLINE SumOrMean sum_again(RunsJob job, u32 k) {
+NOINLINE SureSums sums_again(RunsJob job, u32 k) {
   Source s = source_from<differences>(job, job.buckets.start(k));
-  SumOrMean all;
+  SureSums all;
   all.begin();
-  for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) all.add(s.value<differences>(value_at(s.at, job.c)));
+  for (i64 end = job.buckets.end(k); s.at.t < end; next(s.at, job.c)) {
+    i64 t = s.at.t;
+    all.add(t, s.value<differences>(value_at(s.at, job.c)));
+  }
   return all;
 }
 
@@ -142,7 +162,7 @@ struct Run {
   }
 
   DEVICE void held(i64 until) {
-    add_compensated(s.last * (double)(until - s.last_at), s.area, s.area_lost);
+    if (until > s.last_at) add_compensated(s.last * (double)(until - s.last_at), s.area, s.area_lost);
   }
 
   DEVICE void flush() {
@@ -174,15 +194,20 @@ struct Run {
     }
   }
 
-  // Ends a run of at least one sample, whose bucket ends at `until`, but for its squares.
+  // Ends a run of at least one sample, whose window ends at `until`, but for its squares. One sample at
+  // the end of its window holds for no time: its area is that value, and its span -1.
   DEVICE void end(i64 until) {
     if (!(made & kWeightedPart)) return;
     held(until);
     s.span = (double)(until - s.first_at);
+    if (s.span == 0) {
+      s.area = s.last;
+      s.span = -1;
+    }
   }
 
-  // Whether the sum is that of finite values and does not overflow.
-  DEVICE bool sure() const { return is_finite(s.sum) && is_finite(s.lost); }
+  // Whether the sums are of finite values and do not overflow.
+  DEVICE bool sure() const { return is_finite(s.sum) && is_finite(s.lost) && is_finite(s.area); }
 
   // Makes the squared distances, once the sum is right.
   DEVICE void square() {

@@ -3,7 +3,7 @@
 // Computes, of the n values v(0) <= v(1) ... of a run, NaN first: v(r)*(1-w) + v(r+1)*w, where
 //   r + w = quantile*(n-1), for each of some quantiles; or the number of different values, where
 //   the quantile is negative: out[s*cells+(tile*buckets+k)*32+lane]. A run of more than 2048
-//   values lowers *fault to kLongRun.
+//   values lowers *fault to kLongRun, a zero of zeros of either sign to kMixedZeros.
 // Grid: x tiles of 32 series, a block of 32 threads; y ranges of `length` buckets.
 // A thread owns one series at `length` buckets, and sorts up to 64 values of a run in shared
 //   memory, 512 bytes a thread. Longer runs the block sorts one after the other, by a bitonic network:
@@ -11,7 +11,6 @@
 // Bytes per sample: reads 8, once. Reads 8 a run, writes 8 a statistic.
 // Operations per sample: 20, and 4 for each of half of the values that are moved; of long runs 5
 //   for each of log2(n)*(log2(n)+1)/2 stages.
-#include "../abi/series.h"
 #include "order.h"
 
 const u32 kAlone = 64;        // values that a thread sorts
@@ -99,7 +98,7 @@ KERNEL MAX_THREADS(32) run_order(const u32* __restrict__ n, const u32* __restric
           if (i + j < count) s.insert(ahead[j]);
         }
       }
-      for (u32 i = 0; i < statistics; i++) out[i * cells + cell + me] = s.statistic(quantiles[i]);
+      for (u32 i = 0; i < statistics; i++) out[i * cells + cell + me] = s.statistic(quantiles[i], fault);
     }
     barrier();
     for (u32 lane = 0; lane < 32; lane++) {
@@ -123,7 +122,7 @@ KERNEL MAX_THREADS(32) run_order(const u32* __restrict__ n, const u32* __restric
         sort_together(sorted, size);
       }
       SortedKeys s{sorted, 1, many};
-      for (u32 i = me; i < statistics; i += 32) out[i * cells + cell + lane] = s.statistic(quantiles[i]);
+      for (u32 i = me; i < statistics; i += 32) out[i * cells + cell + lane] = s.statistic(quantiles[i], fault);
     }
   }
 }

@@ -14,11 +14,23 @@ struct RunState {
   double first, last;
   i64 first_at, last_at;
   double squares;                // squared distances from the mean, added up
-  double area, area_lost, span;  // values times the ms that they held, and those ms
+  // Values times the ms that they held, what that lacks or, where it is not finite, the mean, and those
+  // ms; see Run::end.
+  double area, area_lost, span;
 
   DEVICE double mean() const {
     if (!is_finite(sum)) return lost;
     return sum / n + lost / n;
+  }
+  // Makes the sum that of n values with the given mean.
+  DEVICE void set_sum(double mean, double n) {
+    sum = mean * n;
+    lost = is_finite(sum) ? 0 : mean;
+  }
+  // The mean by the time that values held.
+  DEVICE double weighted_mean() const {
+    if (!is_finite(area)) return area_lost;
+    return (area + area_lost) / __builtin_fabs(span);
   }
   // The mean as a sum of two numbers.
   DEVICE void long_mean(double& hi, double& lo) const {
@@ -166,7 +178,33 @@ DEVICE RunState state_of(double v) {
 // Adds the sum o, which lacks o_lost, to sum.
 DEVICE void merge_sums(double o, double o_lost, double& sum, double& lost) {
   add_compensated(o, sum, lost);
-  if (!infinite(sum)) lost += o_lost;
+  lost += o_lost;
+}
+
+// v, or the largest number of its sign if v is infinite by rounding.
+DEVICE double bounded(double v) {
+  const double largest = 0x1.fffffffffffffp1023;
+  return v > largest ? largest : v < -largest ? -largest : v;
+}
+
+// The mean of two means of weights a and b. Of finite ones it is finite.
+DEVICE double mean_of_two(double x, double a, double y, double b) {
+  double mean = x * (a / (a + b)) + y * (b / (a + b));
+  return is_finite(x) && is_finite(y) ? bounded(mean) : mean;
+}
+
+// Merges areas of runs. What holds for no time counts only where nothing else is.
+DEVICE void merge_areas(RunState& s, const RunState& o) {
+  if ((s.span > 0) != (o.span > 0)) {
+    if (o.span > 0) s.area = o.area, s.area_lost = o.area_lost, s.span = o.span;
+    return;
+  }
+  double area = s.area, lost = s.area_lost;
+  merge_sums(o.area, o.area_lost, area, lost);
+  if (!is_finite(area)) lost = mean_of_two(s.weighted_mean(), s.span, o.weighted_mean(), o.span);
+  s.area = area;
+  s.area_lost = lost;
+  s.span += o.span;
 }
 
 // What merging o into s adds to the squared distances from the mean of s: those of o, and what the
@@ -185,12 +223,13 @@ DEVICE void merge(RunState& s, const RunState& o, Parts parts) {
   if (parts & kSumPart) {
     double sum = s.sum, lost = s.lost;
     merge_sums(o.sum, o.lost, sum, lost);
-    if (!is_finite(sum)) {
-      double a = s.n, b = o.n, n = a + b;
-      lost = s.mean() * (a / n) + o.mean() * (b / n);
+    if (is_finite(sum)) {
+      s.sum = sum;
+      s.lost = lost;
+    } else {  // the mean says what the sum is: partial sums may have overflowed to either side
+      double a = s.n, b = o.n;
+      s.set_sum(mean_of_two(s.mean(), a, o.mean(), b), a + b);
     }
-    s.sum = sum;
-    s.lost = lost;
   }
   if (parts & kExtremesPart) {
     if (o.min < s.min || s.min != s.min) s.min = o.min;
@@ -200,10 +239,7 @@ DEVICE void merge(RunState& s, const RunState& o, Parts parts) {
     if (o.first_at < s.first_at) s.first = o.first, s.first_at = o.first_at;
     if (o.last_at > s.last_at) s.last = o.last, s.last_at = o.last_at;
   }
-  if (parts & kWeightedPart) {
-    merge_sums(o.area, o.area_lost, s.area, s.area_lost);
-    s.span += o.span;
-  }
+  if (parts & kWeightedPart) merge_areas(s, o);
   s.n += o.n;
 }
 
@@ -236,7 +272,7 @@ DEVICE double result_of(Aggregate a, const RunState& s) {
     case kVarianceOf: return s.squares / s.n;
     case kFirstOf: return s.first;
     case kLastOf: return s.last;
-    case kWeightedMeanOf: return infinite(s.area) ? s.area : (s.area + s.area_lost) / s.span;
+    case kWeightedMeanOf: return s.weighted_mean();
     default: return s.n;
   }
 }

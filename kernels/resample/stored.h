@@ -16,8 +16,8 @@ struct StoredRun {
   DEVICE void add(i64 t, double v, u64) { run.add(t, v); }
 
   DEVICE void end(u32 k, u64 cell) {
-    run.end(job.buckets.end(k));
-    if (!run.sure()) sum_again<differences>(job, k).give(run.s);
+    run.end(job.buckets.closes(k));
+    if (!run.sure()) sums_again<differences>(job, k).give(run.s, job.buckets.closes(k));
     run.square();
     out.store(cell, run.s, out.parts);
   }

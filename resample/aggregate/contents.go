@@ -78,7 +78,7 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 			}
 			if rest != 0 {
 				run := in.Runs[i]
-				m.run = Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Ends[run.Bucket]}
+				m.run = Samples{in.Times[run.First:run.End], in.Values[run.First:run.End], in.Grid.Closes(run.Bucket)}
 				rest.Of(&states[i], &m.run)
 			}
 		}
@@ -89,7 +89,7 @@ func (c *Contents) Make(states []State, in *Runs, m *Memory) []State {
 			break
 		}
 		s, end := &states[k], at+int(in.Runs[k].End-in.Runs[k].First)
-		if s.sorted = false; c.Parts&Values != 0 {
+		if s.sorted, s.grouped = false, false; c.Parts&Values != 0 {
 			s.Values = m.Values[at:end:end]
 		}
 		if c.Parts&Times != 0 {
@@ -132,9 +132,28 @@ func (c *Contents) Merge(s, o *State) {
 	}
 }
 
-// Keep puts a copy of o into s, with what it refers to. own has room for its numbers.
+// Begin makes the states of runs those of groups with one run so far.
+func (c *Contents) Begin(states []State) {
+	for k := range states {
+		c.begin(&states[k])
+	}
+}
+
+// begin is Begin of one state. Only Prometheus's sum of a run is infinite or NaN where partial sums
+// overflowed.
+func (c *Contents) begin(s *State) {
+	if s.grouped = true; c.Parts&Sum == 0 || finite(s.Sum) {
+		return
+	}
+	if s.setSum(s.C, s.N); c.Parts&Mean != 0 {
+		s.Mean = s.mean()
+	}
+}
+
+// Keep begins a group in s with a copy of o, and of what o refers to. own has room for its numbers.
 func (c *Contents) Keep(s, o *State, own []float64) {
 	*s = *o
+	c.begin(s)
 	s.Values, s.Times, s.Own = slices.Clone(o.Values), slices.Clone(o.Times), own
 	copy(own, o.Own)
 }

@@ -130,12 +130,17 @@ var Definitions = []*Definition{
 		}},
 }
 
-// order is the values in order, NaN first.
+// order is the values in order, NaN first. Zeros of both signs are where Prometheus's sort leaves
+// them, which depends on the order of the samples; in groups -0 is before 0.
 func (s *State) order() []float64 {
 	if s.sorted || len(s.Values) == 0 {
 		return s.Values
 	}
 	s.sorted = true
+	if !s.grouped && exact.MixedZeros(s.Values) {
+		slices.Sort(s.Values)
+		return s.Values
+	}
 	// As integers of the same order, which compare in a third of the time.
 	keys := unsafe.Slice((*uint64)(unsafe.Pointer(&s.Values[0])), len(s.Values))
 	for i, v := range s.Values {
@@ -161,13 +166,6 @@ func (s *State) order() []float64 {
 		}
 	}
 	return s.Values
-}
-
-func (s *State) weightedMean() float64 {
-	if math.IsInf(s.Area, 0) {
-		return s.Area
-	}
-	return (s.Area + s.AreaC) / s.Lap
 }
 
 // distinct counts the values that differ; all NaN are one, and so are both zeros.

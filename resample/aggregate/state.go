@@ -22,30 +22,29 @@ import (
 	"math/bits"
 
 	"github.com/prometheus/prometheus/util/kahansum"
-
-	"github.com/promwarp/promwarp/cpuexec/exact"
 )
 
 // Samples are a run: samples in time order, at least one, none a stale marker.
 type Samples struct {
 	Times  []int64 // ms
 	Values []float64
-	End    int64 // of the bucket's window, ms: the first time behind it
+	End    int64 // of the bucket's window, ms: until when the last value holds
 }
 
 // State is what is known of the samples of a bucket. Only the fields of the parts that it was
 // made with mean something.
 type State struct {
 	N                int64   // Count
-	Sum, C           float64 // Sum: Kahan and Neumaier's, the sum and what it lacks
+	Sum, C           float64 // Sum: Kahan and Neumaier's, the sum and what it lacks; of one that is not finite, the mean
 	Mean             float64 // Mean
 	Min, Max         float64 // Extremes: NaN where all values are
 	First, Last      float64 // Ends
 	FirstAt, LastAt  int64   // Ends: ms
 	Squares          float64 // Squares: squared distances from the mean, added up
-	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms
+	Area, AreaC, Lap float64 // Weighted: values times the ms that they held, and those ms; see areaOf
 	Values           []float64
 	sorted           bool      // Values are in order, NaN first
+	grouped          bool      // see Contents.Begin
 	Times            []int64   // Times: ms, of each of Values
 	Own              []float64 // see Own
 }
@@ -81,7 +80,7 @@ type partForm struct {
 var partForms = []partForm{
 	{Squares, "squares", Sum | Mean | Count, squaresOf, mergeSquares},
 	{Mean, "mean", Sum | Count, meanOf, mergeMeans},
-	{Sum, "sum", 0, sumOf, mergeSums},
+	{Sum, "sum", Count, sumOf, mergeSums},
 	{Count, "count", 0, func(s *State, r *Samples) { s.N = int64(len(r.Values)) }, func(s, o *State) { s.N += o.N }},
 	{Extremes, "extremes", 0, extremesOf, mergeExtremes},
 	{Ends, "ends", 0, endsOf, mergeEnds},
@@ -142,13 +141,51 @@ func (p Parts) Merge(s, o *State) {
 	}
 }
 
-func mergeSums(s, o *State) {
-	sum, c := kahansum.Inc(o.Sum, s.Sum, s.C)
-	if !math.IsInf(sum, 0) {
-		c += o.C
-	}
-	s.Sum, s.C = sum, c
+// addSums adds the compensated sum of another run to s's.
+func addSums(o, oC, s, sC float64) (sum, c float64) {
+	sum, c = kahansum.Inc(o, s, sC)
+	return sum, c + oC
 }
+
+// mergeSums merges before the counts do. Where adding overflows, or something is not finite already,
+// the mean of all says what the sum is: partial sums may have overflowed to either side.
+func mergeSums(s, o *State) {
+	sum, c := addSums(o.Sum, o.C, s.Sum, s.C)
+	if finite(sum) {
+		s.Sum, s.C = sum, c
+		return
+	}
+	s.setSum(meanOfTwo(s.mean(), float64(s.N), o.mean(), float64(o.N)), s.N+o.N)
+}
+
+// setSum makes the sum that of n values with the given mean.
+func (s *State) setSum(mean float64, n int64) {
+	s.Sum, s.C = float64(mean*float64(n)), 0
+	if !finite(s.Sum) {
+		s.C = mean
+	}
+}
+
+// mean is the mean of a state that has Sum.
+func (s *State) mean() float64 {
+	if !finite(s.Sum) {
+		return s.C
+	}
+	n := float64(s.N)
+	return float64(s.Sum/n) + float64(s.C/n)
+}
+
+// meanOfTwo is the mean of two means of weights a and b. Of finite ones it is finite.
+func meanOfTwo(x, a, y, b float64) float64 {
+	mean := float64(x*(a/(a+b))) + float64(y*(b/(a+b)))
+	if finite(x) && finite(y) {
+		return bounded(mean)
+	}
+	return mean
+}
+
+// bounded is v, or the largest number of its sign if v is infinite by rounding.
+func bounded(v float64) float64 { return max(-math.MaxFloat64, min(v, math.MaxFloat64)) }
 
 // total is Prometheus's sum.
 func (s *State) total() float64 {
@@ -161,25 +198,14 @@ func (s *State) total() float64 {
 // finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return v-v == 0 }
 
-func meanOf(s *State, r *Samples) {
-	if !finite(s.Sum) {
-		s.Mean = exact.Mean(r.Values)
-		return
-	}
-	n := float64(len(r.Values))
-	s.Mean = float64(s.Sum/n) + float64(s.C/n)
-}
+func meanOf(s *State, _ *Samples) { s.Mean = s.mean() }
 
-// mergeMeans merges before the sums and counts do. Where the sum overflows, the means are weighted.
+// mergeMeans merges before the sums and counts do.
 func mergeMeans(s, o *State) {
-	a, b := float64(s.N), float64(o.N)
-	t := State{Sum: s.Sum, C: s.C}
-	mergeSums(&t, o)
-	if !finite(t.Sum) {
-		s.Mean = float64(s.Mean*(a/(a+b))) + float64(o.Mean*(b/(a+b)))
-		return
-	}
-	s.Mean = float64(t.Sum/(a+b)) + float64(t.C/(a+b))
+	all := State{N: s.N, Sum: s.Sum, C: s.C}
+	mergeSums(&all, o)
+	all.N += o.N
+	s.Mean = all.mean()
 }
 
 // mergeSquares is Chan, Golub and LeVeque's; it merges before the means do. The distance of the two
@@ -195,7 +221,7 @@ func mergeSquares(s, o *State) {
 // longMean is the mean as a sum of two numbers.
 func (s *State) longMean() (hi, lo float64) {
 	if !finite(s.Sum) {
-		return s.Mean, 0
+		return s.C, 0
 	}
 	n := float64(s.N)
 	hi = s.Sum / n
@@ -225,28 +251,6 @@ func mergeEnds(s, o *State) {
 	if o.LastAt > s.LastAt {
 		s.Last, s.LastAt = o.Last, o.LastAt
 	}
-}
-
-// areaOf has each value hold until the next sample, the last one until the window ends.
-func areaOf(s *State, r *Samples) {
-	var area, c float64
-	ts := r.Times
-	for i, v := range r.Values {
-		next := r.End
-		if i+1 < len(ts) {
-			next = ts[i+1]
-		}
-		area, c = kahansum.Inc(float64(v*float64(next-ts[i])), area, c)
-	}
-	s.Area, s.AreaC, s.Lap = area, c, float64(r.End-ts[0])
-}
-
-func mergeAreas(s, o *State) {
-	area, c := kahansum.Inc(o.Area, s.Area, s.AreaC)
-	if !math.IsInf(area, 0) {
-		c += o.AreaC
-	}
-	s.Area, s.AreaC, s.Lap = area, c, s.Lap+o.Lap
 }
 
 func valuesOf(s *State, r *Samples) { s.Values = r.Values }

@@ -117,7 +117,7 @@ func TestVisit(t *testing.T) {
 
 // TestOrder: values are sorted with NaN first and the zero below zero before the other.
 func TestOrder(t *testing.T) {
-	s := State{Values: []float64{2, math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1), -3, math.Inf(1), -math.NaN(), 2}}
+	s := State{grouped: true, Values: []float64{2, math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1), -3, math.Inf(1), -math.NaN(), 2}}
 	got := s.order()
 	require.True(t, math.IsNaN(got[0]) && math.IsNaN(got[1]))
 	require.Equal(t, []float64{math.Inf(-1), -3, 0, 0, 2, 2, math.Inf(1)}, got[2:])

@@ -1,6 +1,10 @@
 package aggregate
 
-import "github.com/prometheus/prometheus/util/kahansum"
+import (
+	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/promwarp/promwarp/cpuexec/exact"
+)
 
 // This file is the loops over a run's values. Each part has one of its own; visit makes several
 // parts at once, with the same bits, for little more than the time of one: the sum's additions
@@ -67,6 +71,9 @@ func sumOf(s *State, r *Samples) {
 		sum, c = 0, 0
 		for _, v := range r.Values {
 			sum, c = kahansum.Inc(v, sum, c)
+		}
+		if !finite(sum) {
+			c = exact.Mean(r.Values)
 		}
 	}
 	s.Sum, s.C = sum, c

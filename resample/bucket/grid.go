@@ -56,6 +56,7 @@ type Grid struct {
 	Labels       []int64 // the times that buckets are labelled with
 	apart        bool    // no two windows overlap
 	every        int64   // between the Starts, where all are as far apart; or 0
+	later        int64   // ms from a window (a, b] to the samples that it has, [a+1, b+1): 1, else 0
 }
 
 // N is the number of buckets.
@@ -63,6 +64,14 @@ func (g *Grid) N() int { return len(g.Starts) }
 
 // Every is the distance in ms between neighbouring Starts, and Ends, or 0 where they differ.
 func (g *Grid) Every() int64 { return g.every }
+
+// Opens and Closes are the edges in ms of the window of bucket k as the request means it: of (a, b]
+// a and b, where Starts and Ends have a+1 and b+1.
+func (g *Grid) Opens(k int32) int64  { return g.Starts[k] - g.later }
+func (g *Grid) Closes(k int32) int64 { return g.Ends[k] - g.later }
+
+// Later is the distance in ms from those edges to Starts and Ends.
+func (g *Grid) Later() int64 { return g.later }
 
 // Longest is the length in ms of the longest window.
 func (g *Grid) Longest() (ms int64) {
@@ -104,7 +113,7 @@ func (l Layout) grid(start, end, later int64) (*Grid, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Grid{apart: l.Period == l.Every}
+	g := &Grid{apart: l.Period == l.Every, later: later}
 	if l.Every.Unit == Millisecond {
 		g.every = l.Every.N
 		g.apart = l.Period.N <= l.Every.N

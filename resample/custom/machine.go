@@ -89,7 +89,7 @@ func (p *program) Make(states []aggregate.State, in *aggregate.Runs) {
 
 // setWindow puts the start and the end of a run's window into own.
 func setWindow(own []float64, in *aggregate.Runs, run *bucket.Run) {
-	own[0], own[1] = float64(in.Grid.Starts[run.Bucket]), float64(in.Grid.Ends[run.Bucket])
+	own[0], own[1] = float64(in.Grid.Opens(run.Bucket)), float64(in.Grid.Closes(run.Bucket))
 }
 
 // fill puts samples lo to hi, hi excluded, of runs that follow one another into the inputs.

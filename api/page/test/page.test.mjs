@@ -118,6 +118,29 @@ test('answers are compared with Prometheus’s to the bit', async () => {
   await page.getByRole('button', { name: 'Refresh' }).click();
   await page.getByText('The answers differ').waitFor();
   assert.match(await text(page.locator('.verdict')), /in 1 place[\s\S]*\{job="job-2"\} at \d+/);
+  await page.getByRole('button', { name: 'Measure' }).or(page.getByRole('button', { name: 'Again' })).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Ask with exact=bits' }).count(), 0, 'rate has Prometheus’s bits');
+});
+
+test('where a function stays within 1e-12, differing answers are asked for again with Prometheus’s bits', async () => {
+  const end = Date.now() - 600_000;
+  let bits = false;
+  page = await openPage(world, at('query'));
+  await page.route('**/api/v1/query_range', async (route) => {
+    const sent = route.request().postData();
+    bits ||= sent.includes('exact=bits');
+    if (bits || !sent.includes('executor=prometheus')) return route.continue();
+    const response = await route.fetch();
+    const body = await response.json();
+    body.data.result[0].values[5][1] += '1';
+    await route.fulfill({ response, json: body });
+  });
+  await page.goto(asked('avg(avg_over_time(http_requests_total[10m]))', { compare: '1', from: end - 3_600_000, to: end }));
+  await page.getByRole('button', { name: 'Ask with exact=bits' }).click();
+  await page.getByText('Identical to the bit').waitFor();
+  assert.ok(bits);
+  assert.match(page.url(), /exact=bits/);
+  assert.ok(await page.getByLabel('Bits').isChecked());
 });
 
 test('an error is said in words, and can be tried again', async () => {

@@ -51,6 +51,8 @@ export interface Decision {
 
 export interface Explanation {
   executor: string;
+  /** How far values of some function may be from Prometheus's, relative. */
+  tolerance?: number;
   analyzed: boolean;
   total_us?: number;
   cache?: CacheWork;

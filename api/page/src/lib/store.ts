@@ -19,6 +19,8 @@ export interface State {
   step: string;
   executor: string;
   compare: boolean;
+  /** How exact answers are: bits, or empty for as the server is set. */
+  exact: string;
   panels: Panel[];
   /** Fields of the form of resample requests. */
   resample: Record<string, string>;
@@ -47,6 +49,7 @@ export function read(hash: string): State {
     step: p.get('step') ?? '',
     executor: p.get('executor') ?? 'auto',
     compare: p.get('compare') === '1',
+    exact: p.get('exact') === 'bits' ? 'bits' : '',
     panels: panels.length ? panels : [newPanel()],
     resample,
   };
@@ -61,6 +64,7 @@ export function write(s: State): string {
   put('step', s.step, '');
   put('executor', s.executor, 'auto');
   put('compare', s.compare ? '1' : '', '');
+  put('exact', s.exact, '');
   if (s.panels.length > 1 || s.panels[0]?.expr) {
     for (const panel of s.panels) {
       p.append('e', panel.expr);

@@ -59,7 +59,7 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
     controller.current = c;
     void perform(asked(s, panel), s, c.signal, setResult, setStage, setReceived);
     return () => c.abort();
-  }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, runs]);
+  }, [panel.expr, panel.mode, s.from, s.to, s.step, s.executor, s.compare, s.exact, runs]);
 
   const submit = (expr: string) => {
     if (expr.trim()) record(expr);
@@ -107,14 +107,14 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
             <button key={m} role="radio" aria-checked={panel.mode === m} tabIndex={panel.mode === m ? 0 : -1} onClick={() => changePanel(panel.id, { mode: m })}>{m === 'range' ? 'Range' : 'Instant'}</button>
           ))}
         </div>
-        <Summary result={result} stage={stage} received={received} executor={s.executor} />
+        <Summary result={result} stage={stage} received={received} executor={s.executor} exact={s.exact} />
       </div>}
       {result && (
         <div class={`body ${result.error !== undefined && !result.plan ? 'alone' : ''}`}>
           <div class="main">
             {result.error !== undefined && <Problem error={result.error} retry={run} />}
             {answer && <Notes warnings={answer.warnings} infos={answer.infos} />}
-            {result.theirs && <Comparison ours={answer!.took} theirs={result.theirs} />}
+            {result.theirs && <Comparison ours={answer!.took} theirs={result.theirs} tolerance={result.plan?.tolerance} />}
             {answer && view === 'chart' && (drawable && seriesOf(answer.data).length > 0 ? (
               <Chart series={seriesOf(answer.data)} start={result.asked.start} end={result.asked.end} step={result.asked.step}
                 onZoom={(a, b) => change(absolute(a * 1000, b * 1000))} onZoomOut={() => history.back()} />
@@ -138,6 +138,9 @@ export function Panel({ panel, index, alone }: { panel: PanelState; index: numbe
   );
 }
 
+/** Who evaluates, and how exactly. */
+const chosen = (s: State): Fields => ({ executor: s.executor, ...(s.exact && { exact: s.exact }) });
+
 /** Asks for the answer, for Prometheus's where they are compared, and for the plan. */
 async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result) => void, stage: (text: string) => void, received: (n: number) => void) {
   let result: Result = { asked: a };
@@ -150,7 +153,7 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
     received(0);
     let answer: Answer<QueryData>;
     try {
-      answer = await ask<QueryData>(a.path, { ...a.fields, executor: s.executor }, signal, received);
+      answer = await ask<QueryData>(a.path, { ...a.fields, ...chosen(s) }, signal, received);
     } catch (error) {
       if (aborted(error)) throw error;
       put({ error });
@@ -180,7 +183,7 @@ async function perform(a: Asked, s: State, signal: AbortSignal, show: (r: Result
 
 async function explain(r: Result, analyze: boolean, s: State, signal: AbortSignal, show: (r: Result) => void) {
   try {
-    const e = await ask<Explanation>('/explain', { ...r.asked.fields, executor: s.executor, analyze: String(analyze) }, signal);
+    const e = await ask<Explanation>('/explain', { ...r.asked.fields, ...chosen(s), analyze: String(analyze) }, signal);
     if (!signal.aborted) show({ ...r, plan: e.data, planError: undefined });
   } catch (planError) {
     // An error that the query has, too, need not be shown twice.
@@ -188,7 +191,7 @@ async function explain(r: Result, analyze: boolean, s: State, signal: AbortSigna
   }
 }
 
-function Summary({ result, stage, received, executor }: { result: Result | null; stage: string; received: number; executor: string }) {
+function Summary({ result, stage, received, executor, exact }: { result: Result | null; stage: string; received: number; executor: string; exact: string }) {
   const [elapsed, setElapsed] = useState(0);
   useEffect(() => {
     if (!stage) return;
@@ -210,13 +213,14 @@ function Summary({ result, stage, received, executor }: { result: Result | null;
             <span>{bytes(answer.bytes)}</span>
             {result.asked.path.endsWith('range') && <span>step {duration(result.asked.step)}</span>}
             {executor !== 'auto' && <span>{executor}</span>}
+            {exact && <span>exact={exact}</span>}
           </>
         )}
     </p>
   );
 }
 
-function Comparison({ ours, theirs }: { ours: number; theirs: NonNullable<Result['theirs']> }) {
+function Comparison({ ours, theirs, tolerance }: { ours: number; theirs: NonNullable<Result['theirs']>; tolerance: number | undefined }) {
   const scale = Math.max(ours, theirs.took);
   const v = theirs.verdict;
   const ratio = theirs.took / ours;
@@ -233,6 +237,9 @@ function Comparison({ ours, theirs }: { ours: number; theirs: NonNullable<Result
       {v && !v.same && (
         <>
           <p><strong>The answers differ</strong> in {many(v.count, 'place', 'places')}. Samples that arrived between the two requests can be why; ask again with a range that ends earlier.</p>
+          {tolerance && (
+            <p>A function in it stays within {tolerance} of Prometheus’s values, which what is made of them may magnify. <button class="link" onClick={() => change({ exact: 'bits' })}>Ask with exact=bits</button></p>
+          )}
           <ul>{v.differences.map((d) => <li key={d}>{d}</li>)}</ul>
         </>
       )}

@@ -136,6 +136,12 @@ export function Controls(props: { step?: boolean; compare?: boolean; executors: 
           <span>Compare</span>
         </label>
       )}
+      {props.compare && (
+        <label class="switch" title="Prometheus's very bits, also of functions that may differ by 1e-12: exact=bits">
+          <input type="checkbox" checked={s.exact === 'bits'} onChange={(e) => change({ exact: e.currentTarget.checked ? 'bits' : '' })} />
+          <span>Bits</span>
+        </label>
+      )}
       <button onClick={run} title="Ask everything again ( r )">Refresh</button>
     </>
   );

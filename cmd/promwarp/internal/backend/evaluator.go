@@ -49,7 +49,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	}
 	limits.Features.Engine(&opts)
 	e := engine.New(engine.Options{
-		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Comparer: w.Comparer, Prometheus: opts,
+		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Comparer: w.Comparer, Prometheus: opts,
 	})
 	unwatch := pool.Watch("decoded", e.DecodedBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
+	"github.com/promwarp/promwarp/cpuexec/window"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // Difference says how promwarp's answer to PromQL differs from Prometheus's, nil if it does not: in
@@ -45,6 +50,27 @@ func Difference(prometheus, promwarp *client.Answer) error {
 		return fmt.Errorf("promwarp has %q, Prometheus %q", got.(*model.String).Value, s.Value)
 	}
 	return nil
+}
+
+// toleranced finds a call of a function whose values may be off by plan.Tolerance.
+var toleranced = sync.OnceValue(func() *regexp.Regexp {
+	var names []string
+	for _, name := range window.Names() {
+		if window.Named(name).Exactness == plan.Compensated {
+			names = append(names, name)
+		}
+	}
+	return regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\s*\(`)
+})
+
+// HintOf says what to try where answers to a query differ that may do so by plan.Tolerance; empty of
+// others.
+func HintOf(query string) string {
+	call := toleranced().FindStringSubmatch(query)
+	if call == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s stays within 1e-12 of Prometheus's value, which what is made of it may magnify: --exact=bits asks for Prometheus's bits", call[1])
 }
 
 // streams are the series of an answer, those of a vector with a sample each. A scalar is one without

@@ -41,6 +41,7 @@ type Row struct {
 	Verdict    Verdict `json:"verdict"`
 	Empty      bool    `json:"empty,omitempty"` // Prometheus's answer has no series
 	Detail     string  `json:"detail,omitempty"`
+	Hint       string  `json:"hint,omitempty"` // what to try where answers differ
 }
 
 // Rounds are how often each side is asked; promwarp once more before, at first.

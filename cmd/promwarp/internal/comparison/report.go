@@ -30,6 +30,9 @@ func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 		switch {
 		case r.Verdict == Different:
 			fmt.Fprintf(w, "\n%s: %s\n  %s\n", style.Bad(string(r.Verdict)), r.Query, r.Detail)
+			if r.Hint != "" {
+				fmt.Fprintf(w, "  %s\n", style.Note(r.Hint))
+			}
 		case r.Detail != "":
 			fmt.Fprintf(w, "\n%s: %s\n  %s\n", style.Note(string(r.Verdict)), r.Query, r.Detail)
 		}

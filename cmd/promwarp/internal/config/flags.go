@@ -137,6 +137,7 @@ func (f *Flags) AddQuery(to flagger) {
 	f.addText(to)
 	f.parsed(to, "query.lookback-delta", "auto", "How far back an instant selector looks for a sample; auto is what the upstream has, or 5m.", func(s *Settings) encoding.TextUnmarshaler { return &s.Query.LookbackDelta })
 	f.parsed(to, "query.evaluation-interval", "auto", "Step of a subquery that has none, in Prometheus its global evaluation_interval; auto is what the upstream has, or 1m.", func(s *Settings) encoding.TextUnmarshaler { return &s.Query.EvaluationInterval })
+	f.parsed(to, "query.exact", "1e-12", "How exact answers are where requests do not say it: 1e-12 lets avg_over_time, stddev_over_time, stdvar_over_time, deriv and predict_linear differ from Prometheus by that, relative; bits has Prometheus's very bits, which takes longer over long windows.", func(s *Settings) encoding.TextUnmarshaler { return &s.Query.Exact })
 	f.parsed(to, "enable-feature", "auto", "Features of Prometheus that queries may use, by its names and with commas between them; auto is what the upstream has on, none is none.", func(s *Settings) encoding.TextUnmarshaler { return &s.EnableFeature })
 	f.text(to, "log.level", f.level(), "Least severe messages to log: debug, info, warn or error.", func(s *Settings) *string { return &s.Log.Level })
 	f.text(to, "log.format", "logfmt", "Form of the log: logfmt or json.", func(s *Settings) *string { return &s.Log.Format })
@@ -215,6 +216,7 @@ func (s *Settings) Values() map[string]string {
 		"query.max-concurrency":       strconv.Itoa(s.Query.MaxConcurrency),
 		"query.custom-aggregates":     strconv.FormatBool(s.Query.CustomAggregates),
 		"query.lookback-delta":        s.Query.LookbackDelta.String(),
+		"query.exact":                 string(s.Query.Exact),
 		"query.evaluation-interval":   s.Query.EvaluationInterval.String(),
 		"enable-feature":              s.EnableFeature.String(),
 		remoteread.FlagExternalLabels: s.Upstream.ExternalLabels.String(),

@@ -15,6 +15,7 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/resample/custom"
 )
@@ -79,7 +80,9 @@ type querySettings struct {
 	LookbackDelta  AutoDuration `yaml:"lookback_delta"`
 	// EvaluationInterval is the step of a subquery that has none.
 	EvaluationInterval AutoDuration `yaml:"evaluation_interval"`
-	QueueSettings      `yaml:",inline"`
+	// Exact says how exact answers are where requests do not say it.
+	Exact         plan.Exact `yaml:"exact"`
+	QueueSettings `yaml:",inline"`
 
 	TextSettings `yaml:",inline"`
 	// CustomAggregates says that requests may define aggregates.
@@ -129,6 +132,7 @@ func Default() Settings {
 			MaxSamples:     50_000_000,
 			MaxMemory:      unset,
 			MaxConcurrency: 20,
+			Exact:          plan.WithinTolerance,
 			QueueSettings:  defaultQueue(),
 			TextSettings:   defaultText(),
 		},

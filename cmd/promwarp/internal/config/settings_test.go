@@ -16,6 +16,7 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
+	"github.com/promwarp/promwarp/plan"
 )
 
 // parseFlags gives args to a command with all settings.
@@ -60,7 +61,7 @@ remote_read:
     basic_auth:
       username: me
       password_file: secrets/password
-query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, lookback_delta: 1m, evaluation_interval: 15s, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID, custom_aggregates: true}
+query: {timeout: 10s, max_samples: 5, max_memory: 1MiB, max_concurrency: 6, max_depth: 7, max_length: 8, max_regexp_size: 9, max_selectors: 10, max_items: 11, lookback_delta: 1m, evaluation_interval: 15s, exact: bits, max_lists: 5, max_queue: 7, max_queue_time: 8s, tenant_header: X-Scope-OrgID, custom_aggregates: true}
 aggregates: [{name: total, state: {s: 0}, add: {s: s + v}, result: s}]
 cache: {host_bytes: 4GiB, decoded_bytes: 1GiB, results_bytes: 1MiB, path: kept, disk_bytes: 5GiB, fresh: 1h, recheck: 4m, out_of_order_window: 2h, max_age: 3h, prefetch_requests: 2, prefetch_bytes: 3MiB, prefetch_concurrency: 4}
 web:
@@ -99,7 +100,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, ByteSize(1<<30), s.Upstream.MaxBytes)
 	require.Equal(t, ByteSize(1<<20), s.Upstream.MaxFrameBytes)
 	require.Equal(t, 7, s.Upstream.Concurrency)
-	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9, 10, 11}, true}, s.Query)
+	require.Equal(t, querySettings{model.Duration(10 * time.Second), 5, 1 << 20, 6, AutoDuration(time.Minute), AutoDuration(15 * time.Second), plan.Bits, QueueSettings{5, 7, model.Duration(8 * time.Second), "X-Scope-OrgID"}, TextSettings{7, 8, 9, 10, 11}, true}, s.Query)
 	require.Equal(t, CacheSettings{4 << 30, 1 << 30, 1 << 20, filepath.Join(dir, "kept"), 5 << 30, model.Duration(time.Hour), model.Duration(4 * time.Minute), model.Duration(2 * time.Hour), model.Duration(3 * time.Hour), 2, 3 << 20, 4}, s.Cache)
 	require.Equal(t, model.Duration(15*24*time.Hour), s.Upstream.Retention)
 	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",

@@ -31,6 +31,9 @@ func Plan(w io.Writer, e *plan.Explanation, width int, style terminal.Style) {
 	if e.Analyzed {
 		fmt.Fprintf(w, "took      %s\n", micros(e.Total))
 	}
+	if e.Exact == plan.Bits {
+		fmt.Fprintf(w, "exact     %s\n", e.Exact)
+	}
 	if e.Cache != nil {
 		fmt.Fprintf(w, "cache     %s\n", e.Cache)
 	}
