@@ -51,7 +51,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		stays--
 	}
 	e, before := h.use(sel.Memo(i), q.Tick)
-	if e == nil || stays == 0 {
+	if e == nil || stays == 0 || before == never && (q.Every > q.Width || !h.makeRoom(usualSize(stays, int(CountSamples(cs[:stays]))), never)) {
 		return s.decode(q, i, cs)
 	}
 	cols, known := e.cols.Load(), 0
