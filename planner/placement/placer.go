@@ -30,7 +30,7 @@ import (
 )
 
 // Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
-// CPU and Opened.
+// CPU, Opened and Loaded.
 type Options struct {
 	device.Options
 	// Workers is the number of cores that evaluate a query; 0 means all.
@@ -51,6 +51,7 @@ type Placer struct {
 	gpus     func() (all []gpu, none string)
 	declined *prometheus.CounterVec
 	model    atomic.Pointer[model] // nil until a GPU is open
+	partial  atomic.Bool           // the model lacks what resample requests take
 }
 
 // gpu is what the choice goes by: a *device.Device.
@@ -61,7 +62,7 @@ type gpu interface {
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
-	Compiles(t *resample.Task) bool
+	Compiles(t *resample.Task) time.Duration
 	Compile(t *resample.Task)
 	Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (resampling.Outcome, error)
 }
@@ -75,7 +76,7 @@ func Open(o Options) (*Placer, error) {
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
-	o.CPU, o.Opened = p.cpu, p.calibrate
+	o.CPU, o.Opened, o.Loaded = p.cpu, p.calibrate, p.calibrateResampling
 	devices, err := device.Open(o.Options)
 	if err != nil {
 		return nil, err
