@@ -55,8 +55,8 @@ func (d *Device) ResidentShare(sel *selection.Selection) float64 {
 // Leaves is the number of leaves that the device computes, or that wait for it.
 func (d *Device) Leaves() int64 { return d.leaves.Load() }
 
-// Wait is how long a leaf is expected to wait for the device.
-func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load()) }
+// Wait is how long a leaf is expected to wait for the device, which computes two at once.
+func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load() / 2) }
 
 func (d *Device) label() string { return strconv.Itoa(d.info.Ordinal) }
 

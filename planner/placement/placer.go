@@ -51,6 +51,7 @@ type Placer struct {
 	gpus     func() (all []gpu, none string)
 	declined *prometheus.CounterVec
 	model    atomic.Pointer[model] // nil until a GPU is open
+	serving  atomic.Int64          // queries that are being evaluated
 	partial  atomic.Bool           // the model lacks what resample requests take
 }
 
@@ -105,6 +106,12 @@ func (p *Placer) Constants() (c Constants) {
 
 // Forget frees the GPUs' memory for a selection's chunks, unless a leaf under way uses them.
 func (p *Placer) Forget(sel *selection.Selection) { p.devices.Forget(sel) }
+
+// Serve counts a query as being evaluated until done is called.
+func (p *Placer) Serve() (done func()) {
+	p.serving.Add(1)
+	return func() { p.serving.Add(-1) }
+}
 
 // Close waits for the leaves under way and closes the GPUs.
 func (p *Placer) Close() { p.devices.Close() }
