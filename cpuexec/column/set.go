@@ -25,9 +25,9 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Set retains the decoded columns of series, within a limit in bytes. They hang on the series' memos, so that they go with
-// the selections they belong to; the set only counts them and decides who has to
-// go.
+// Set retains the decoded columns of series, within a limit in bytes. They hang on the
+// series' memos, so that they go with the selections they belong to; the set only
+// counts them and decides who has to go.
 //
 // A series is admitted while there is room, and otherwise only in place of one
 // that was last used before the newcomer's own last use but one. So what is
@@ -144,12 +144,6 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 // at least.
 func leastSize(chunks, samples int) int64 {
 	return int64(unsafe.Sizeof(account{})+unsafe.Sizeof(retained{})) + int64(chunks)*int64(unsafe.Sizeof(selection.Origin{})) + 4*int64(samples)
-}
-
-// usualSize is the memory in bytes that columns of so many chunks and samples rarely exceed: values
-// and times that are neither packed nor shared.
-func usualSize(chunks, samples int) int64 {
-	return leastSize(chunks, 4*(samples+spareSamples))
 }
 
 // newTimes returns ts as what may be shared. It still lies in memory of the caller's.

@@ -203,7 +203,7 @@ func TestFirstKernels(t *testing.T) {
 	o.Require = false
 	begun, going, loaded := make(chan struct{}), make(chan struct{}), make(chan string, 1)
 	o.Opened = func(context.Context, Opened) error {
-		require.Equal(t, len(launch.First()), h.Calls(loads))
+		require.Equal(t, len(launch.First), h.Calls(loads))
 		close(begun)
 		<-going
 		return nil
@@ -227,7 +227,7 @@ func TestFirstKernels(t *testing.T) {
 		}
 		return n
 	}
-	require.Less(t, bytes(launch.First()), bytes(launch.Queries())*2/5)
+	require.Less(t, bytes(launch.First), bytes(launch.Queries())*2/5)
 }
 
 // TestMemoryBytes: no more of a device's memory is allocated than was said.

@@ -30,16 +30,13 @@ func (k Kernel) String() string { return names[k] }
 // Queries returns the kernels that queries need.
 func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Resample) }
 
-// First returns those of Queries that a device is used with. The others, which decode and compute
-// in one or resample, are most of what the driver has to compile at the first start on a machine.
-func First() []Kernel {
-	return slices.DeleteFunc(slices.Concat(Decode, Window, Values, Group), func(k Kernel) bool { return slices.Contains(Fused(), k) })
-}
-
-// Fused returns the kernels that decode and compute windows in one.
-func Fused() []Kernel {
-	return slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(k.String(), "fused_") })
-}
+// Fused are the kernels that decode and compute windows in one. First are those of Queries that a
+// device begins with: neither Fused nor Resample, which are most of what the driver has to compile
+// at the first start on a machine.
+var (
+	Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(k.String(), "fused_") })
+	First = slices.DeleteFunc(slices.Concat(Decode, Window, Values, Group), func(k Kernel) bool { return slices.Contains(Fused, k) })
+)
 
 // Set holds kernels of one device. Each is compiled and loaded once: by Load, or when it is
 // launched first. It is safe for concurrent use.
@@ -127,18 +124,13 @@ func (s *Set) function(c *cuda.Context, k Kernel) (cuda.Function, error) {
 	return f, err
 }
 
-// Unload gives the kernels back.
+// Unload gives the kernels back, for good.
 func (s *Set) Unload(c *cuda.Context) error {
 	var errs []error
 	for k := range s.all {
-		of := &s.all[k]
-		of.loading.Lock()
-		if of.module != 0 {
-			errs = append(errs, c.Unload(of.module))
+		if m := s.all[k].module; m != 0 {
+			errs = append(errs, c.Unload(m))
 		}
-		of.in, of.module = false, 0
-		of.function.Store(0)
-		of.loading.Unlock()
 	}
 	return errors.Join(errs...)
 }

@@ -107,7 +107,7 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	first := launch.Queries()
 	if o.LoadLater {
-		first = launch.First()
+		first = launch.First
 	}
 	m.Kernels = launch.New(dev, launch.Queries()...)
 	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), first...)
