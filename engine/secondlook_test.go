@@ -35,12 +35,14 @@ func TestSecondLook(t *testing.T) {
 		now           int64
 		results, room int64
 		most          float64 // share of the first look's samples that the second may decode
+		least         float64 // samples that the first does not decode, of all; 0 for any
 	}{
 		"windows that touch":            {query: "avg(avg_over_time(m_total[1h]))", step: time.Hour, now: end + 24*hour, room: 1 << 30},
 		"windows that overlap":          {query: "sum(stddev_over_time(m_total[30m]))", step: time.Minute, now: end + 24*hour, room: 1 << 30},
 		"up to now":                     {query: "sum(stddev_over_time(m_total[30m]))", step: time.Minute, now: end, room: 1 << 30, most: 0.1},
 		"added up":                      {query: "sum by (job) (rate(m_total[5m]))", step: time.Minute, now: end + 24*hour, results: 1 << 20},
 		"added up beside what is there": {query: "sum by (job) (rate(m_total[5m]))", step: time.Minute, before: 2 * hour, now: end, results: 1 << 20, most: 0.1},
+		"windows far apart":             {query: "sum(rate(m_total[1m])) + sum(rate(m_total[2m]))", step: time.Hour, now: end + 24*hour, room: 1 << 30, most: 4, least: 0.4},
 		"no room":                       {query: "avg(avg_over_time(m_total[1h]))", step: time.Hour, now: end + 24*hour, room: 1 << 10, most: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +65,7 @@ func TestSecondLook(t *testing.T) {
 			}
 			first := decoded(hour)
 			require.Positive(t, first)
+			require.LessOrEqual(t, first, 2*(1-c.least)*8*7*240, "samples of all series in seven hours, for two windows at most")
 			require.LessOrEqual(t, decoded(hour), c.most*first)
 		})
 	}

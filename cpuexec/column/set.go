@@ -36,7 +36,7 @@ import (
 // counts as used firstUse ticks earlier than it was, so that it is evicted first.
 type Set struct {
 	limit int64        // bytes
-	clock atomic.Int64 // ticks with every window evaluated
+	clock atomic.Int64 // ticks with every query evaluated
 
 	mu    sync.Mutex
 	bytes int64
@@ -47,7 +47,7 @@ type Set struct {
 	seed  maphash.Seed
 }
 
-// Tick begins the evaluation of a window and returns its number.
+// Tick begins the evaluation of a query and returns its number.
 func (h *Set) Tick() int64 { return h.clock.Add(1) }
 
 // account is the set's of a series: what it holds, and the times it
@@ -67,8 +67,9 @@ func NewSet(limit int64) *Set {
 
 // entry is what a memo holds.
 type entry struct {
-	used atomic.Int64 // tick of the last use
-	cols atomic.Pointer[retained]
+	used  atomic.Int64 // tick of the last use
+	first atomic.Int64 // tick of the first
+	cols  atomic.Pointer[retained]
 }
 
 // use returns what memo m holds and the tick of the use before this one, which may be
@@ -85,7 +86,11 @@ func (h *Set) use(m *selection.Memo, now int64) (s *entry, before int64) {
 		s = m.Load().(*entry)
 	}
 	if before = s.used.Swap(now); before == never {
-		s.used.CompareAndSwap(now, now-firstUse)
+		s.first.Store(now)
+	}
+	if s.first.Load() == now {
+		s.used.Store(now - firstUse)
+		return s, never
 	}
 	return s, before
 }
