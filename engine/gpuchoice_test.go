@@ -3,10 +3,12 @@ package engine
 import (
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/plan"
@@ -174,4 +176,43 @@ func TestGPULimits(t *testing.T) {
 	require.Greater(t, struck, 30)
 	require.Zero(t, metric(t, reg, "promwarp_gpu_faults_total"))
 	require.Greater(t, metric(t, reg, "promwarp_gpu_jobs_total"), 100.0)
+}
+
+// during is a storage that calls f when a query first reads from it.
+type during struct {
+	storage.Storage
+	f func()
+}
+
+func (d during) Querier(mint, maxt int64) (storage.Querier, error) {
+	d.f()
+	return d.Storage.Querier(mint, maxt)
+}
+
+func (d during) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	d.f()
+	return d.Storage.ChunkQuerier(mint, maxt)
+}
+
+// TestGPUChoiceUnderLoad: a leaf is expected to take the cores longer while other queries are being
+// evaluated, with which it shares them.
+func TestGPUChoiceUnderLoad(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
+	start, end := time.UnixMilli(600_000), time.UnixMilli(3_000_000)
+	const qs = "sum by (job) (rate(reqs_total[5m]))"
+	slow := someConstants
+	slow.Cores.Sample = 1e6
+	estimate := func(e *Engine, st storage.Storage) float64 {
+		x, err := e.Explain(t.Context(), st, nil, qs, start, end, time.Minute, true)
+		require.NoError(t, err)
+		return float64(find(x.Root, qs).Choice.CPU)
+	}
+	fresh := func() *Engine {
+		gpus, _ := testGPUs(t, func(o *placement.Options) { o.Constants = &slow })
+		return New(Options{Prometheus: plainOpts(), GPUs: gpus})
+	}
+	alone, beside := estimate(fresh(), st), 0.0
+	e := fresh()
+	estimate(e, during{st, sync.OnceFunc(func() { beside = estimate(e, st) })})
+	require.InEpsilon(t, 2*alone, beside, 0.01)
 }

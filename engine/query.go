@@ -136,6 +136,9 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	q.cancel = cancel
 	q.mu.Unlock()
 	q.ctx = ctx
+	if q.e.opts.GPUs != nil {
+		defer q.e.opts.GPUs.Serve()()
+	}
 	q.chooseRecheck()
 	defer func() {
 		if q.recheck == nil {

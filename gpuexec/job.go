@@ -70,7 +70,7 @@ func newJob(x *Executor, s *pipeline.Workspace, t task) *job {
 		j.maps = append(j.maps, d)
 	}
 	j.panes = j.f.panes(j.steps)
-	j.fuses = j.panes == nil && j.f.fuses(l, j.steps)
+	j.fuses = j.panes == nil && j.f.fuses(l, j.steps) && x.Kernels.Loaded(launch.Fused...)
 	j.Stages.Fused = j.fuses
 	return j
 }

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -53,8 +55,8 @@ func (d *Device) ResidentShare(sel *selection.Selection) float64 {
 // Leaves is the number of leaves that the device computes, or that wait for it.
 func (d *Device) Leaves() int64 { return d.leaves.Load() }
 
-// Wait is how long a leaf is expected to wait for the device.
-func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load()) }
+// Wait is how long a leaf is expected to wait for the device, which computes two at once.
+func (d *Device) Wait() time.Duration { return time.Duration(d.leaves.Load() * d.typical.Load() / 2) }
 
 func (d *Device) label() string { return strconv.Itoa(d.info.Ordinal) }
 
@@ -80,13 +82,12 @@ func (d *Device) open() (err error) {
 	if most := uint64(s.o.MemoryBytes); most > 0 {
 		memory = min(memory, most)
 	}
-	x, err := gpuexec.New(dev, s.o.CPU, gpuexec.Options{Memory: memory})
+	x, err := gpuexec.New(dev, s.o.CPU, gpuexec.Options{Memory: memory, LoadLater: true})
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
 	if s.o.Opened != nil {
-		err := s.o.Opened(s.ctx, Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Executor: x})
-		if err != nil {
+		if err := s.o.Opened(s.ctx, d.describe(x)); err != nil {
 			return errors.Join(fmt.Errorf("measuring GPU %d: %w", d.info.Ordinal, err), x.Close(), dev.Close())
 		}
 	}
@@ -94,6 +95,40 @@ func (d *Device) open() (err error) {
 	pinned.PageLockSlabs(dev)
 	s.log.Info("a GPU is ready", "gpu", d.info.Ordinal, "name", d.info.Name, "memory_bytes", memory, "took", time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// start opens the device. The kernels that are not needed to begin with come later, in the
+// background unless the Set waits for its devices.
+func (d *Device) start() error {
+	if err := d.open(); err != nil {
+		return err
+	}
+	if d.set.o.Require {
+		d.loadRest()
+	} else {
+		d.set.tasks.Go(d.loadRest)
+	}
+	return nil
+}
+
+func (d *Device) loadRest() {
+	s, start := d.set, time.Now()
+	err := d.opened(func() error {
+		// The other cores are left to queries.
+		if err := d.x.Kernels.Load(s.ctx, max(1, runtime.GOMAXPROCS(0)/2), launch.Queries()...); err != nil || s.o.Loaded == nil {
+			return err
+		}
+		return s.o.Loaded(s.ctx, d.describe(d.x))
+	})
+	if err != nil && s.ctx.Err() == nil {
+		s.log.Warn("loading the other kernels of a GPU failed", "gpu", d.info.Ordinal, "err", err)
+	} else if err == nil {
+		s.log.Info("a GPU has all kernels", "gpu", d.info.Ordinal, "took", time.Since(start).Round(time.Millisecond))
+	}
+}
+
+func (d *Device) describe(x *gpuexec.Executor) Opened {
+	return Opened{Name: d.info.Name, Driver: cuda.Release(), CUDA: d.driver.Version(), Executor: x}
 }
 
 func freeMemory(dev *cuda.Device) (free uint64, err error) {
@@ -128,7 +163,7 @@ func (d *Device) reopen() {
 			return
 		case <-time.After(delay):
 		}
-		if err := d.open(); err == nil || d.isLost() {
+		if err := d.start(); err == nil || d.isLost() {
 			return
 		}
 	}

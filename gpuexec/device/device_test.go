@@ -21,6 +21,8 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/kernels/ptx"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -102,7 +104,7 @@ func TestEvaluate(t *testing.T) {
 	require.Equal(t, float64(got.Work.Samples), testutil.ToFloat64(d.set.metrics.samples))
 	require.Zero(t, d.Wait())
 	require.True(t, d.begin())
-	require.Equal(t, got.Stages.Total-got.Stages.Waited, d.Wait())
+	require.Equal(t, (got.Stages.Total-got.Stages.Waited)/2, d.Wait())
 	require.EqualValues(t, 1, d.Leaves())
 	d.end(nil, false)
 }
@@ -189,6 +191,43 @@ func TestOpened(t *testing.T) {
 	_, err = Open(o)
 	require.EqualError(t, err, "measuring GPU 0: too slow")
 	require.Zero(t, h.Held())
+}
+
+// TestFirstKernels: a device is used once the kernels are loaded that most leaves need, which leave
+// out the larger part of what a driver compiles; whoever opens a Set hears when it has all.
+func TestFirstKernels(t *testing.T) {
+	h := cudatest.Control(t)
+	o, _ := options(t)
+	const loads = "cuModuleLoadDataEx"
+	var s *Set
+	o.Require = false
+	begun, going, loaded := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	o.Opened = func(context.Context, Opened) error {
+		require.Equal(t, len(launch.First), h.Calls(loads))
+		close(begun)
+		<-going
+		return nil
+	}
+	o.Loaded = func(_ context.Context, d Opened) error {
+		require.Equal(t, len(launch.Queries()), h.Calls(loads))
+		require.True(t, d.Executor.Kernels.Loaded(launch.Queries()...))
+		all, _ := s.Devices()
+		loaded <- all[0].Unusable(time.Now())
+		return nil
+	}
+	s, err := Open(o)
+	require.NoError(t, err)
+	defer s.Close()
+	<-begun
+	close(going)
+	require.Empty(t, <-loaded, "it is usable before")
+	bytes := func(ks []launch.Kernel) (n int) {
+		for _, k := range ks {
+			n += len(ptx.Of(k.String()))
+		}
+		return n
+	}
+	require.Less(t, bytes(launch.First), bytes(launch.Queries())*2/5)
 }
 
 // TestMemoryBytes: no more of a device's memory is allocated than was said.

@@ -52,6 +52,8 @@ type Options struct {
 	// Opened, if it is set, is called with each device that was opened, before leaves go
 	// to it. An error means that the device cannot be used.
 	Opened func(context.Context, Opened) error
+	// Loaded, if it is set, is called with each such device once it has all kernels.
+	Loaded func(context.Context, Opened) error
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -174,7 +176,7 @@ func (s *Set) start() (err error) {
 	s.devices = devices
 	s.mu.Unlock()
 	for _, d := range devices {
-		if err := d.open(); err != nil && s.o.Require {
+		if err := d.start(); err != nil && s.o.Require {
 			return err
 		} else if err != nil {
 			s.log.Warn("a GPU cannot be used at present; it is tried again later", "gpu", d.Number(), "err", err)

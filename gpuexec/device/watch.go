@@ -40,12 +40,15 @@ func (d *Device) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	return o, err
 }
 
-// Compiles reports whether the device lacks kernels that a resample request needs. It does not if
-// it is closed.
-func (d *Device) Compiles(t *resample.Task) bool {
+// Compiles is about how long compiling the kernels takes that a resample request needs and the
+// device lacks; 0 if it lacks none, or is closed.
+func (d *Device) Compiles(t *resample.Task) time.Duration {
 	d.use.RLock()
 	defer d.use.RUnlock()
-	return d.x != nil && resampling.Compiles(d.x.Machine, t)
+	if d.x == nil {
+		return 0
+	}
+	return resampling.Compiles(d.x.Machine, t)
 }
 
 // Compile has the device load such kernels in the background, unless it is loading some.

@@ -3,13 +3,18 @@
 // In goes a device, then for each launch a struct of the kernel's name with its parameters;
 // out comes work on a stream. A kernel's parameters are declared in its source alone:
 // kernels/build generates kernels.go here from them, so that a launch with other parameters
-// than the kernel's does not compile. Start reading at Load, then at any type of kernels.go.
+// than the kernel's does not compile. Start reading at Set, then at any type of kernels.go.
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/internal/parallel"
@@ -25,44 +30,107 @@ func (k Kernel) String() string { return names[k] }
 // Queries returns the kernels that queries need.
 func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Resample) }
 
-// Set holds kernels loaded on one device.
+// Fused are the kernels that decode and compute windows in one. First are those of Queries that a
+// device begins with: neither Fused nor Resample, which are most of what the driver has to compile
+// at the first start on a machine.
+var (
+	Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(k.String(), "fused_") })
+	First = slices.DeleteFunc(slices.Concat(Decode, Window, Values, Group), func(k Kernel) bool { return slices.Contains(Fused, k) })
+)
+
+// Set holds kernels of one device. Each is compiled and loaded once: by Load, or when it is
+// launched first. It is safe for concurrent use.
 type Set struct {
-	modules   []cuda.Module
-	functions [numKernels]cuda.Function
+	dev *cuda.Device
+	of  func(Kernel) []byte // PTX
+	all [numKernels]struct {
+		loading  sync.Mutex
+		in       bool // the set
+		module   cuda.Module
+		function atomic.Uintptr // a cuda.Function, 0 until it is loaded
+	}
 }
 
-// Load compiles and loads kernels, beside each other. The driver keeps what it compiled, so
-// only the first start on a machine takes more than some ms.
+// New returns a set of kernels none of which is loaded.
+func New(dev *cuda.Device, which ...Kernel) *Set {
+	return newSet(dev, which, func(k Kernel) []byte { return ptx.Of(k.String()) })
+}
+
+func newSet(dev *cuda.Device, which []Kernel, of func(Kernel) []byte) *Set {
+	s := &Set{dev: dev, of: of}
+	for _, k := range which {
+		s.all[k].in = true
+	}
+	return s
+}
+
+// Load returns a set of kernels, all of them loaded.
 func Load(dev *cuda.Device, which ...Kernel) (*Set, error) {
-	return load(dev, which, func(i int) []byte { return ptx.Of(which[i].String()) })
+	return New(dev, which...).loaded(which)
 }
 
-// load loads kernels, of which number i has the PTX of(i).
-func load(dev *cuda.Device, which []Kernel, of func(i int) []byte) (*Set, error) {
-	s := &Set{}
-	modules, errs := make([]cuda.Module, len(which)), make([]error, len(which))
-	parallel.For(len(which), func(i int) {
-		k := which[i]
-		errs[i] = dev.Do(func(c *cuda.Context) (err error) {
-			if modules[i], err = c.Load(of(i)); err != nil {
-				return fmt.Errorf("kernel %s: %w", k, err)
-			}
-			s.functions[k], err = c.Function(modules[i], k.String())
-			return err
-		})
-	})
-	s.modules = slices.DeleteFunc(modules, func(m cuda.Module) bool { return m == 0 })
-	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, dev.Do(s.Unload))
+func (s *Set) loaded(which []Kernel) (*Set, error) {
+	if err := s.Load(context.Background(), runtime.GOMAXPROCS(0), which...); err != nil {
+		return nil, errors.Join(err, s.dev.Do(s.Unload))
 	}
 	return s, nil
 }
 
-// Unload gives the kernels back.
+// Load compiles and loads kernels of the set, so many beside each other, until ctx ends. The driver
+// keeps what it compiled, so only the first start on a machine takes more than some ms.
+func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
+	which, errs := slices.Clone(which), make([]error, len(which))
+	var size [numKernels]int
+	for _, k := range which {
+		size[k] = len(ptx.Of(k.String()))
+	}
+	slices.SortFunc(which, func(a, b Kernel) int { return size[b] - size[a] }) // what takes longest first
+	parallel.While(workers, len(which), func(_, i int) bool {
+		errs[i] = s.dev.Do(func(c *cuda.Context) error {
+			_, err := s.function(c, which[i])
+			return err
+		})
+		return ctx.Err() == nil
+	})
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// Loaded reports whether all of the kernels are loaded.
+func (s *Set) Loaded(which ...Kernel) bool {
+	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k].function.Load() == 0 })
+}
+
+// function returns a kernel, loaded.
+func (s *Set) function(c *cuda.Context, k Kernel) (cuda.Function, error) {
+	of := &s.all[k]
+	if f := of.function.Load(); f != 0 {
+		return cuda.Function(f), nil
+	}
+	of.loading.Lock()
+	defer of.loading.Unlock()
+	if f := of.function.Load(); f != 0 {
+		return cuda.Function(f), nil
+	}
+	if !of.in {
+		return 0, fmt.Errorf("kernel %s is not loaded", k)
+	}
+	m, err := c.Load(s.of(k))
+	if err != nil {
+		return 0, fmt.Errorf("kernel %s: %w", k, err)
+	}
+	of.module = m
+	f, err := c.Function(m, k.String())
+	of.function.Store(uintptr(f))
+	return f, err
+}
+
+// Unload gives the kernels back, for good.
 func (s *Set) Unload(c *cuda.Context) error {
 	var errs []error
-	for _, m := range s.modules {
-		errs = append(errs, c.Unload(m))
+	for k := range s.all {
+		if m := s.all[k].module; m != 0 {
+			errs = append(errs, c.Unload(m))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -76,9 +144,9 @@ type Queue struct {
 
 // launch puts a kernel with its parameters on the queue.
 func (q Queue) launch(k Kernel, grid, block cuda.Size, params ...uint64) error {
-	f := q.Set.functions[k]
-	if f == 0 {
-		return fmt.Errorf("kernel %s is not loaded", k)
+	f, err := q.Set.function(q.Context, k)
+	if err != nil {
+		return err
 	}
 	return q.Context.Launch(f, grid, block, q.Stream, params...)
 }

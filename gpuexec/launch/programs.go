@@ -58,7 +58,8 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 		l = &loaded{}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			return load(p.Device, t.Kernels, func(i int) []byte { return t.Translate(ptx.Of(t.Kernels[i].String())) })
+			of := func(k Kernel) []byte { return t.Translate(ptx.Of(k.String())) }
+			return newSet(p.Device, t.Kernels, of).loaded(t.Kernels)
 		})
 		if p.all == nil {
 			p.all = map[key]*loaded{}

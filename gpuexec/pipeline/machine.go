@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -53,6 +54,8 @@ type Options struct {
 	// needed. 0 means 1 GiB. Values that there is no room for are copied once more, as
 	// all are where it is negative.
 	Rows int64
+	// LoadLater has New load the kernels of launch.First alone.
+	LoadLater bool
 }
 
 // Machine is what jobs run on: one device, on which a large job runs at a time, and small ones
@@ -102,8 +105,15 @@ func New(dev *cuda.Device, o Options) (*Machine, error) {
 		ThreadGoal: uint32(dev.Multiprocessors) * 4096, GoodBatch: goodBatch,
 	}
 	m.Large.turn, m.Small.turn = make(chan struct{}, 1), make(chan struct{}, 1)
-	var err error
-	if m.Kernels, err = launch.Load(dev, launch.Queries()...); err == nil {
+	first := launch.Queries()
+	if o.LoadLater {
+		first = launch.First
+	}
+	m.Kernels = launch.New(dev, launch.Queries()...)
+	err := m.Kernels.Load(context.Background(), runtime.GOMAXPROCS(0), first...)
+	if err != nil {
+		err = errors.Join(err, dev.Do(m.Kernels.Unload))
+	} else {
 		err = dev.Do(func(c *cuda.Context) error {
 			err := m.take(c, o)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
@@ -113,12 +114,16 @@ func Load(m *pipeline.Machine, t *resample.Task) error {
 	return all.release(m)
 }
 
-// Compiles reports whether a machine lacks some kernels that a task needs.
-func Compiles(m *pipeline.Machine, t *resample.Task) bool {
+// Compiles is about how long a driver takes to compile the kernels that a task needs and a machine
+// lacks; 0 if it lacks none.
+func Compiles(m *pipeline.Machine, t *resample.Task) time.Duration {
+	if !m.Kernels.Loaded(launch.Resample...) {
+		return 10 * time.Second
+	}
 	for _, of := range programsOf(t) {
 		if !m.Programs.Loaded(&of.launched) {
-			return true
+			return 300 * time.Millisecond
 		}
 	}
-	return false
+	return 0
 }

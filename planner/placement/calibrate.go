@@ -26,9 +26,8 @@ func (p *Placer) calibrate(ctx context.Context, d device.Opened) error {
 		p.model.Store(newModel(*p.o.Constants))
 		return nil
 	}
-	path, machine := p.o.ConstantsFile, p.machine(d)
-	if path != "" {
-		c, err := read(path, machine, time.Now())
+	if path := p.o.ConstantsFile; path != "" {
+		c, err := read(path, p.machine(d), time.Now())
 		if err == nil {
 			p.model.Store(newModel(c))
 			return nil
@@ -38,18 +37,35 @@ func (p *Placer) calibrate(ctx context.Context, d device.Opened) error {
 		}
 	}
 	start := time.Now()
-	c, err := measure(ctx, d.Executor, p.cpu, p.workers())
+	c, err := measure(ctx, d.Executor, p.cpu)
 	if err != nil {
 		return err
 	}
 	p.log.Info("measured what the GPU and the cores do", "took", time.Since(start).Round(time.Millisecond),
 		"gpu_leaf", c.Device.Fixed, "copy", c.Copy, "link_bytes_per_second", int64(c.Link), "gpu_samples_per_second", int64(1e9/c.Device.Sample),
-		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "gpu_resampled_per_second", int64(1e9/c.ResampleDevice.Sample), "cores_resampled_per_second", int64(1e9/c.ResampleCores.Sample), "cores", p.workers())
+		"cores_samples_per_second", int64(1e9/c.Cores.Sample), "cores", p.workers())
+	p.partial.Store(true)
 	p.model.Store(newModel(c))
-	if path == "" {
+	return nil
+}
+
+// calibrateResampling adds to the model, if it was measured, what resample requests take, and
+// stores it.
+func (p *Placer) calibrateResampling(ctx context.Context, d device.Opened) error {
+	if !p.partial.CompareAndSwap(true, false) {
 		return nil
 	}
-	if err := write(path, machine, time.Now(), c); err != nil {
+	c := p.model.Load().c
+	if err := measureResampling(ctx, d.Executor, p.workers(), &c); err != nil {
+		return err
+	}
+	p.log.Info("measured what resample requests take", "gpu_resampled_per_second", int64(1e9/c.ResampleDevice.Sample),
+		"cores_resampled_per_second", int64(1e9/c.ResampleCores.Sample))
+	p.model.Store(newModel(c))
+	if p.o.ConstantsFile == "" {
+		return nil
+	}
+	if err := write(p.o.ConstantsFile, p.machine(d), time.Now(), c); err != nil {
 		p.log.Warn("what was measured cannot be kept and is measured again at the next start", "err", err)
 	}
 	return nil

@@ -83,12 +83,15 @@ func (p *Placer) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpu
 	return o, nil
 }
 
-// estimate is how long each executor is expected to take for work of that size, of whose bytes
-// some are on the GPU. It says why the cores are to do it, if they are.
+// estimate is when each executor is expected to be done with work of that size, of whose bytes some
+// are on the GPU: behind what waits for the GPU, and on cores that all queries share. For a leaf on
+// the cores delays what GPUs do, too, whose every query needs cores. It says why the cores are to
+// do the work, if they are.
 func (p *Placer) estimate(size *Size, sel *selection.Selection, g gpu, forced bool) (e Estimate, reason string) {
 	size.Missing = int64(float64(size.Missing) * (1 - g.ResidentShare(sel)))
 	e = p.model.Load().estimate(*size)
 	e[Device] += g.Wait()
+	e[Cores] *= time.Duration(max(1, p.serving.Load()))
 	if !forced && e.cheaper() == Cores {
 		reason = fmt.Sprintf("%s: %s against %s", reasonCheaper, short(e[Cores]), short(e[Device]))
 	}

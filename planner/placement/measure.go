@@ -44,15 +44,19 @@ const busyTime = 15 * time.Millisecond
 // and not noise, is the difference.
 const clearlyMore = 3
 
-// measure finds the constants by timing whole leaves on both executors. It takes under a
-// second.
-func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, workers int) (c Constants, err error) {
-	m := &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
-	c = Constants{
-		Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)),
-		ResampleCores: m.costs(resampledBy(resample.New(resample.Options{Workers: workers}))),
-		Link:          x.Link(), Copy: m.copying(x),
-	}
+// measure finds the constants of leaves by timing whole leaves on both executors. Those of resample
+// requests are the same until measureResampling finds them. It takes under a second.
+func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor) (c Constants, err error) {
+	m := newMeasuring(ctx)
+	c = Constants{Device: m.costs(rates(x.Run)), Cores: m.costs(rates(cpu.Run)), Link: x.Link(), Copy: m.copying(x)}
+	c.ResampleCores, c.ResampleDevice = c.Cores, c.Device
+	return c, m.check(&c)
+}
+
+// measureResampling finds the constants of resample requests.
+func measureResampling(ctx context.Context, x *gpuexec.Executor, workers int, c *Constants) error {
+	m := newMeasuring(ctx)
+	c.ResampleCores = m.costs(resampledBy(resample.New(resample.Options{Workers: workers})))
 	if m.err == nil {
 		c.ResampleDevice = m.costs(resampledOn(x.Machine))
 		if unsuited := (*gpuexec.Unsuited)(nil); errors.As(m.err, &unsuited) {
@@ -60,10 +64,7 @@ func measure(ctx context.Context, x *gpuexec.Executor, cpu *cpuexec.Executor, wo
 			c.ResampleDevice, m.err = c.Device, nil
 		}
 	}
-	if m.err == nil && !c.sound() {
-		m.err = fmt.Errorf("the times cannot be: %+v", c)
-	}
-	return c, m.err
+	return m.check(c)
 }
 
 // evaluator does what is measured over a selection, at the steps of a grid.
@@ -74,6 +75,18 @@ type measuring struct {
 	ctx  context.Context
 	made map[[2]int]*selection.Selection // by series, and samples of each
 	err  error
+}
+
+func newMeasuring(ctx context.Context) *measuring {
+	return &measuring{ctx: ctx, made: map[[2]int]*selection.Selection{}}
+}
+
+// check says what is wrong with what was measured.
+func (m *measuring) check(c *Constants) error {
+	if m.err == nil && !c.sound() {
+		m.err = fmt.Errorf("the times cannot be: %+v", *c)
+	}
+	return m.err
 }
 
 // costs measures what an executor takes.

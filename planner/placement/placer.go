@@ -30,7 +30,7 @@ import (
 )
 
 // Options configure a Placer. Its GPUs are those of the embedded Options, of which Open sets
-// CPU and Opened.
+// CPU, Opened and Loaded.
 type Options struct {
 	device.Options
 	// Workers is the number of cores that evaluate a query; 0 means all.
@@ -51,6 +51,8 @@ type Placer struct {
 	gpus     func() (all []gpu, none string)
 	declined *prometheus.CounterVec
 	model    atomic.Pointer[model] // nil until a GPU is open
+	serving  atomic.Int64          // queries that are being evaluated
+	partial  atomic.Bool           // the model lacks what resample requests take
 }
 
 // gpu is what the choice goes by: a *device.Device.
@@ -61,7 +63,7 @@ type gpu interface {
 	Leaves() int64
 	Wait() time.Duration
 	Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(cpuexec.Rows) error) (gpuexec.Outcome, error)
-	Compiles(t *resample.Task) bool
+	Compiles(t *resample.Task) time.Duration
 	Compile(t *resample.Task)
 	Resample(ctx context.Context, t *resample.Task, consume func(*resample.Cells) error) (resampling.Outcome, error)
 }
@@ -75,7 +77,7 @@ func Open(o Options) (*Placer, error) {
 		o: o, log: o.Logger, cpu: cpuexec.New(cpuexec.Options{Workers: o.Workers}),
 		declined: instrument.With(o.Registerer).Counters("promwarp_gpu_declined_total", "Windows, with what aggregates them, that were left to the cores, by reason.", "reason"),
 	}
-	o.CPU, o.Opened = p.cpu, p.calibrate
+	o.CPU, o.Opened, o.Loaded = p.cpu, p.calibrate, p.calibrateResampling
 	devices, err := device.Open(o.Options)
 	if err != nil {
 		return nil, err
@@ -104,6 +106,12 @@ func (p *Placer) Constants() (c Constants) {
 
 // Forget frees the GPUs' memory for a selection's chunks, unless a leaf under way uses them.
 func (p *Placer) Forget(sel *selection.Selection) { p.devices.Forget(sel) }
+
+// Serve counts a query as being evaluated until done is called.
+func (p *Placer) Serve() (done func()) {
+	p.serving.Add(1)
+	return func() { p.serving.Add(-1) }
+}
 
 // Close waits for the leaves under way and closes the GPUs.
 func (p *Placer) Close() { p.devices.Close() }

@@ -34,9 +34,11 @@ func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	}
 	size := SizeOfTask(t)
 	e, reason := p.estimate(&size, t.Selection, g, forced)
-	if reason == "" && !forced && e[Device]+compiling >= e[Cores] && g.Compiles(t) {
-		g.Compile(t)
-		reason = reasonCompiling
+	if reason == "" && !forced {
+		if wait := g.Compiles(t); wait > 0 && e[Device]+wait >= e[Cores] {
+			g.Compile(t)
+			reason = reasonCompiling
+		}
 	}
 	if reason != "" {
 		return p.declineTask(reason)
@@ -57,11 +59,8 @@ func (p *Placer) Resample(ctx context.Context, t *resample.Task, consume func(*r
 	return o, nil
 }
 
-// compiling is about as long as a driver takes to compile the kernels of a custom aggregate.
-const compiling = 300 * time.Millisecond
-
 // reasonCompiling is why cores compute a request that would take them less long than compiling.
-const reasonCompiling = "a custom aggregate is being compiled for the GPU"
+const reasonCompiling = "its kernels are being compiled for the GPU"
 
 // declineTask is the outcome of a request that the cores compute.
 func (p *Placer) declineTask(reason string) (resample.Outcome, error) {
