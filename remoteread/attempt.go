@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/tracing"
+	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -25,27 +27,6 @@ const (
 	// text to an error that is certain.
 	errorBodyTimeout = 2 * time.Second
 )
-
-// attempt sends one request and reads its answer to the end. Once it returns
-// the body is closed and nothing goes on.
-func (c *Client) attempt(ctx context.Context, q question, sh *share) (*selection.Selection, error) {
-	place, err := c.lanes.enter(ctx, q)
-	if err != nil {
-		return nil, c.canceled(ctx)
-	}
-	defer c.lanes.leave(place)
-	c.metrics.inFlight.Inc()
-	start := time.Now()
-	sel, err := c.send(ctx, q, sh)
-	selection.RequestEnded(ctx, sh.request(q, start, sel, err))
-	c.metrics.inFlight.Dec()
-	c.metrics.seconds.Observe(time.Since(start).Seconds())
-	c.metrics.requests.WithLabelValues(string(outcomeOf(err))).Inc()
-	if err == nil {
-		c.metrics.series.Add(float64(sh.series))
-	}
-	return sel, err
-}
 
 func outcomeOf(err error) outcome {
 	var e *Error
@@ -59,7 +40,9 @@ func outcomeOf(err error) outcome {
 	}
 }
 
-func (c *Client) send(parent context.Context, q question, sh *share) (sel *selection.Selection, err error) {
+// send sends a request for all rides, which get what came of each, and reads its answer to the end.
+// An error is that of the rides that have got nothing.
+func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	parent, span := tracing.Start(parent, "remote read", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String("upstream", c.name))
@@ -82,9 +65,13 @@ func (c *Client) send(parent context.Context, q question, sh *share) (sel *selec
 		return nil
 	}
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(q.body))
+	data, err := encode(rides)
 	if err != nil {
-		return nil, c.connection(err)
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(data))
+	if err != nil {
+		return c.connection(err)
 	}
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("Accept-Encoding", "snappy")
@@ -96,14 +83,16 @@ func (c *Client) send(parent context.Context, q question, sh *share) (sel *selec
 	dog.rest()
 	if err != nil {
 		if e := stopped("answer"); e != nil {
-			return nil, e
+			return e
 		}
-		return nil, c.connection(err)
+		return c.connection(err)
 	}
 	defer resp.Body.Close()
 	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
 	defer func() {
-		sh.wire, sh.firstByte = in.bytes, in.first
+		for _, r := range rides {
+			r.came(in.bytes, in.first)
+		}
 		c.metrics.bytes.Add(float64(in.bytes))
 	}()
 
@@ -114,43 +103,48 @@ func (c *Client) send(parent context.Context, q question, sh *share) (sel *selec
 		// An error of the body only shortens the message.
 		text, _ := io.ReadAll(io.LimitReader(in, maxErrorBody))
 		if parent.Err() != nil {
-			return nil, c.canceled(parent)
+			return c.canceled(parent)
 		}
 		if resp.StatusCode != http.StatusOK {
-			return nil, c.status(resp, text)
+			return c.status(resp, text)
 		}
-		return nil, c.contentType(resp, text)
+		return c.contentType(resp, text)
 	}
 
+	view := rides[0].q.view // the same labels and witness for all
 	var labelled <-chan confirmed
-	if q.view != nil && q.view.Witness == nil {
+	if view != nil && view.Witness == nil {
 		labelled = c.confirm(ctx)
 	}
-	var testified bool
-	if streamed {
-		sel, testified, err = c.answers.Stream(ctx, in, q.to(sh))
-	} else {
-		sel, testified, err = c.answers.Samples(ctx, in, q.to(sh))
+	parts := make([]*answer.Part, len(rides))
+	for i, r := range rides {
+		parts[i] = r.part()
 	}
-	if err == nil && q.view != nil && !testified {
+	testified, err := c.answers.Read(ctx, in, streamed, parts)
+	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
 		gone := labelled == nil
 		if gone {
 			labelled = c.confirm(ctx)
 		}
-		if err = check(ctx, q.view, labelled); err == nil && gone {
+		if unlike := check(ctx, view, labelled); unlike != nil {
+			parts, err = nil, unlike // what came may have been stripped of the wrong labels
+		} else if gone {
 			c.witness.series.Store(nil) // it is no more
 		}
 	}
+	for i, p := range parts {
+		rides[i].sel = p.Sel
+	}
 	if err != nil {
 		if e := stopped("further bytes of the answer"); e != nil {
-			return nil, e
+			return e
 		}
 		if memory.Exhausted(err) {
-			return nil, err // the store is not to blame
+			return err // the store is not to blame
 		}
-		return nil, c.content(err)
+		return c.content(err)
 	}
-	return sel, nil
+	return nil
 }
 
 // Content types of answers.

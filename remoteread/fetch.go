@@ -62,13 +62,9 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		p.span = spans[i]
 		p := p
 		g.Go(func() error {
-			return rescue.Do(func() error {
-				q, err := ask(p, false)
-				if err != nil {
-					return err
-				}
-				if parts[i], err = c.fetchPiece(gctx, q, all); err == nil {
-					selection.PartCame(ctx, selection.Part{Sel: parts[i], MinT: q.mint, MaxT: q.maxt})
+			return rescue.Do(func() (err error) {
+				if parts[i], err = c.fetchPiece(gctx, question{piece: p}, all); err == nil {
+					selection.PartCame(ctx, selection.Part{Sel: parts[i], MinT: p.mint, MaxT: p.maxt})
 				}
 				return err
 			})

@@ -388,7 +388,7 @@ func TestConcurrency(t *testing.T) {
 	for range 3 {
 		require.NoError(t, <-errs)
 	}
-	require.EqualValues(t, 30, requests.Load())
+	require.LessOrEqual(t, requests.Load(), int64(30), "some go together")
 	require.EqualValues(t, 3, most.Load())
 }
 

@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func asking(length time.Duration) question {
-	return question{piece: piece{span: span{mint: 0, maxt: length.Milliseconds()}}}
+func asking(length time.Duration) *ride {
+	return &ride{q: question{alone: true, piece: piece{span: span{mint: 0, maxt: length.Milliseconds()}}}}
 }
 
 // TestLanes: small requests go before large ones that came before them, and large ones now
 // and then.
 func TestLanes(t *testing.T) {
-	l := &lanes{}
+	l := newLanes(1)
+	l.free = [places]int{}
 	waiting := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.small) + len(l.large) }
 	gone := make(chan string)
 	start := func(name string, length time.Duration) {
@@ -52,13 +53,13 @@ func TestPlacesForSmall(t *testing.T) {
 	for range 4 {
 		p, err := l.enter(t.Context(), asking(24*time.Hour))
 		require.NoError(t, err)
-		require.Equal(t, shared, p)
+		require.Equal(t, shared, p.place)
 	}
 	large := make(chan place)
 	go func() {
 		p, err := l.enter(context.Background(), asking(24*time.Hour))
 		if err == nil {
-			large <- p
+			large <- p.place
 		}
 	}()
 	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.large) == 1 }, 20*time.Second, time.Millisecond)
@@ -67,8 +68,8 @@ func TestPlacesForSmall(t *testing.T) {
 		for range 2 {
 			p, err := l.enter(t.Context(), asking(5*time.Minute))
 			require.NoError(t, err)
-			require.Equal(t, smallOnly, p)
-			held = append(held, p)
+			require.Equal(t, smallOnly, p.place)
+			held = append(held, p.place)
 		}
 		for _, p := range held {
 			l.leave(p)
@@ -89,7 +90,7 @@ func TestLanesAreLeft(t *testing.T) {
 			defer cancel()
 			if p, err := l.enter(ctx, asking(time.Duration(i%2)*time.Hour)); err == nil {
 				time.Sleep(50 * time.Microsecond)
-				l.leave(p)
+				l.leave(p.place)
 			}
 		})
 	}

@@ -15,11 +15,8 @@ import (
 func (c *Client) Probe(ctx context.Context) error {
 	now := time.Now().UnixMilli()
 	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
-	q, err := ask(piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}, false)
-	if err != nil {
-		return err
-	}
-	_, err = c.attempt(ctx, q, &share{of: c.tally(ctx, 1)})
+	q := question{alone: true, piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
+	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx, 1)})
 	return err
 }
 

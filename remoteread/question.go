@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
-	"github.com/promwarp/promwarp/remoteread/answer"
 	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -33,10 +32,10 @@ const (
 	sampleBytes = 18
 )
 
-// question is a request for one piece.
+// question is a request for one piece, or a part of a request.
 type question struct {
-	body    []byte // compressed
-	samples bool   // whether samples are preferred to chunks
+	samples bool // whether samples are preferred to chunks
+	alone   bool // whether it must not share a request
 	piece
 }
 
@@ -49,30 +48,34 @@ type piece struct {
 	part     int                    // number of the part of a fetch that it is for
 }
 
-// to says what an answer is to that counts in sh.
-func (q *question) to(sh *share) answer.Question {
-	return answer.Question{Asked: q.matchers, View: q.view, Part: q.part, Exact: q.samples, Count: sh.set}
+// goesWith reports whether two questions may be asked in one request: both want the same kind of
+// answer, and are seen with the same external labels and the same witness.
+func (q *question) goesWith(o *question) bool {
+	return !q.alone && !o.alone && q.samples == o.samples && q.view.Alike(o.view)
 }
 
-// ask makes a question. Of its queries the first alone is to have an answer: which series
-// belong to which query would otherwise have to be sorted out again.
-func ask(p piece, samples bool) (question, error) {
+// encode encodes a request, compressed. Of the queries of a question the first alone is to have an
+// answer: which series belong to which query would otherwise have to be sorted out again. The
+// witness that all questions have in common comes last.
+func encode(rides []*ride) ([]byte, error) {
 	types := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES}
-	if samples {
+	if rides[0].q.samples {
 		types[0], types[1] = types[1], types[0]
 	}
 	req := &prompb.ReadRequest{AcceptedResponseTypes: types}
-	for _, ms := range p.view.Queries(p.ms) {
-		req.Queries = append(req.Queries, &prompb.Query{StartTimestampMs: p.mint, EndTimestampMs: p.maxt, Matchers: ms})
+	for _, r := range rides {
+		for _, ms := range r.q.view.Queries(r.q.ms) {
+			req.Queries = append(req.Queries, &prompb.Query{StartTimestampMs: r.q.mint, EndTimestampMs: r.q.maxt, Matchers: ms})
+		}
 	}
-	if p.view.WitnessIndex() > 0 {
-		req.Queries = append(req.Queries, p.view.WitnessQuery())
+	if v := rides[0].q.view; v.WitnessIndex() > 0 {
+		req.Queries = append(req.Queries, v.WitnessQuery())
 	}
 	data, err := proto.Marshal(req)
 	if err != nil {
-		return question{}, fmt.Errorf("remote read: encoding the request: %w", err)
+		return nil, fmt.Errorf("remote read: encoding the request: %w", err)
 	}
-	return question{body: snappy.Encode(nil, data), samples: samples, piece: p}, nil
+	return snappy.Encode(nil, data), nil
 }
 
 // prefersSamples reports whether what is expected had better come as samples, if that is
@@ -93,11 +96,7 @@ func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection
 	if c.prefersSamples(selection.Expected(ctx)) {
 		key := selectorKey(p.ms)
 		if _, only := c.onlyChunks.get(key); !only {
-			q, err := ask(p, true)
-			if err != nil {
-				return nil, err
-			}
-			sel, err := c.fetchPiece(ctx, q, all)
+			sel, err := c.fetchPiece(ctx, question{samples: true, piece: p}, all)
 			if !chunksMayDo(err) {
 				return sel, err
 			}
@@ -105,11 +104,7 @@ func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection
 			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 		}
 	}
-	q, err := ask(p, false)
-	if err != nil {
-		return nil, err
-	}
-	return c.fetchPiece(ctx, q, all)
+	return c.fetchPiece(ctx, question{piece: p}, all)
 }
 
 // chunksMayDo reports whether err, of a question that preferred samples, may not be that

@@ -1,10 +1,14 @@
 package answer
 
 import (
+	"context"
+	"io"
 	"testing"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/promwarp/promwarp/selection"
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/remoteread/wire/wiretest"
@@ -31,4 +35,11 @@ func sameString(a, b labels.Labels) bool {
 func within(limit int64) *Reader { return &Reader{MaxFrame: limit, MaxAnswer: limit, MaxBytes: limit} }
 
 // uncounted is a question that nobody counts the answer of.
-func uncounted() Question { return Question{Count: func(int64, int64) error { return nil }} }
+func uncounted() *Part { return &Part{Count: func(int64, int64) error { return nil }} }
+
+// readOne reads an answer to the one question p, asked in ctx.
+func (a *Reader) readOne(ctx context.Context, r io.Reader, streamed bool, p *Part) (*selection.Selection, error) {
+	p.Ctx = ctx
+	_, err := a.Read(ctx, r, streamed, []*Part{p})
+	return p.Sel, err
+}

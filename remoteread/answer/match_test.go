@@ -101,7 +101,7 @@ func BenchmarkCheckSeries(b *testing.B) {
 			for b.Loop() {
 				q := uncounted()
 				q.Asked = ms
-				s, _, err := r.Stream(b.Context(), bytes.NewReader(data), q)
+				s, err := r.readOne(b.Context(), bytes.NewReader(data), true, q)
 				if err != nil || s.NumSeries() != 100_000 {
 					b.Fatal(err)
 				}

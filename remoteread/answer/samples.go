@@ -17,39 +17,57 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Samples reads an answer to q of samples and encodes them into chunks. Where chunks
-// could have been had, it fails with ErrUnfit on one that does not say all that they
-// would. It reports whether the witness testified.
-func (a *Reader) Samples(ctx context.Context, r io.Reader, q Question) (sel *selection.Selection, testified bool, err error) {
+// samples reads an answer of samples and encodes them into chunks. Where chunks could have been had,
+// it fails with ErrUnfit on one that does not say all that they would.
+func (a *Reader) samples(ctx context.Context, r io.Reader, parts []*Part) (testified bool, err error) {
 	s := samplesReaders.Get().(*samplesReader)
 	defer s.release()
 	data, err := s.read(r, a.MaxAnswer)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	result, testified, err := firstResult(data, q.View)
+	results, testified, err := resultsOf(data, parts)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	e := selection.Expected(ctx)
-	s.expected.expect(e.Series, q.Part, &a.orders)
-	s.exact, s.signed, s.view, s.asked = q.Exact, e.Signed, q.View, q.selector()
-	b := selection.NewBuilder(a.MaxBytes).Within(ctx)
+	for i, p := range parts {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if err := s.part(a, results[i], p); err != nil && p.Ctx.Err() == nil {
+			return testified, err
+		}
+	}
+	return testified, nil
+}
+
+// part makes the selection of p from its prompb.QueryResult.
+func (s *samplesReader) part(a *Reader, result []byte, p *Part) (err error) {
+	e := selection.Expected(p.Ctx)
+	s.begin()
+	s.expected.expect(e.Series, p.Number, &a.orders)
+	s.exact, s.signed, s.view, s.asked = p.Exact, e.Signed, p.View, p.selector()
+	b := selection.NewBuilder(a.MaxBytes).Within(p.Ctx)
 	b.Grow(len(s.expected.series))
 	for n := 0; len(result) > 0; n++ {
-		if n%1024 == 0 && ctx.Err() != nil {
-			return nil, false, ctx.Err()
+		if n%1024 == 0 && p.Ctx.Err() != nil {
+			return p.Ctx.Err()
 		}
 		if result, err = s.next(result, b); err != nil {
-			return nil, false, err
+			return err
 		}
 	}
 	a.orders.keep(&s.expected)
 	s.arrange(b)
-	if sel, err = b.Finish(); err != nil {
-		return nil, false, err
+	sel, err := b.Finish()
+	if err != nil {
+		return err
 	}
-	return sel, testified, q.Count(b.Bytes()+s.labelBytes, int64(sel.NumSeries()))
+	if err := p.Count(b.Bytes()+s.labelBytes, int64(sel.NumSeries())); err != nil {
+		return err
+	}
+	p.Sel = sel
+	return nil
 }
 
 // ErrUnfit is for an answer of samples of which chunks would say more: samples of
@@ -98,11 +116,16 @@ func (s *samplesReader) release() {
 	if cap(s.compressed) > keepSamples || cap(s.data) > keepSamples {
 		return
 	}
+	s.begin()
+	samplesReaders.Put(s)
+}
+
+// begin forgets the part that was read before.
+func (s *samplesReader) begin() {
 	clear(s.came)
 	s.came, s.labelBytes, s.current, s.view = s.came[:0], 0, labels.Labels{}, nil
 	s.asked = selector{}
 	s.expected.reset()
-	samplesReaders.Put(s)
 }
 
 // read reads the answer and decompresses it, if neither makes more than most bytes. It reads no more

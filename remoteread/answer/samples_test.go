@@ -76,8 +76,7 @@ func (*seriesList) Warnings() annotations.Annotations { return nil }
 func readData(c *Reader, ctx context.Context, data []byte, chunksToo bool) (*selection.Selection, error) {
 	q := uncounted()
 	q.Exact = chunksToo
-	sel, _, err := c.Samples(ctx, bytes.NewReader(snappy.Encode(nil, data)), q)
-	return sel, err
+	return c.readOne(ctx, bytes.NewReader(snappy.Encode(nil, data)), false, q)
 }
 
 // requireLikePrometheus checks that an answer of samples, which need not make sense, is
@@ -238,11 +237,11 @@ func TestSamplesOfExpectedSeries(t *testing.T) {
 		data := sampledAnswer(300, 5, shuffled)
 		read := func(ctx context.Context) *selection.Selection {
 			var gotBytes, gotSeries int64
-			q := Question{Exact: true, Count: func(bytes, series int64) error {
+			q := &Part{Exact: true, Count: func(bytes, series int64) error {
 				gotBytes, gotSeries = bytes, series
 				return nil
 			}}
-			s, _, err := c.Samples(ctx, bytes.NewReader(data), q)
+			s, err := c.readOne(ctx, bytes.NewReader(data), false, q)
 			require.NoError(t, err)
 			require.EqualValues(t, 300, gotSeries)
 			require.EqualValues(t, s.PayloadBytes(), gotBytes)

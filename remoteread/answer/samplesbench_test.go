@@ -45,7 +45,7 @@ func BenchmarkSamples(b *testing.B) {
 			data := sampledAnswer(shape.series, shape.samples, shuffled)
 			r := within(1 << 40)
 			read := func(b *testing.B, ctx context.Context) *selection.Selection {
-				s, _, err := r.Samples(ctx, bytes.NewReader(data), uncounted())
+				s, err := r.readOne(ctx, bytes.NewReader(data), false, uncounted())
 				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
 					b.Fatal(s, err)
 				}

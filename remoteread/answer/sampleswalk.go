@@ -12,21 +12,22 @@ import (
 	"github.com/prometheus/prometheus/storage/remote"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/wire"
 	"github.com/promwarp/promwarp/selection"
 )
 
-// firstResult finds the prompb.QueryResult of the first query in a prompb.ReadResponse.
-// Those of further ones must be empty, but for that of the witness, of which it reports
-// whether it testified.
-func firstResult(b []byte, of *external.View) (result []byte, testified bool, err error) {
-	results, queries := 0, 1
-	if of != nil {
-		queries += len(of.Open)
-		if of.Witness != nil {
-			queries++
-		}
+// resultsOf finds the prompb.QueryResult of each part's first query in a prompb.ReadResponse. Those
+// of further ones must be empty, but for that of the witness, which comes last and of which it
+// reports whether it testified.
+func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err error) {
+	var results [][]byte
+	count, queries := int64(0), int64(0)
+	for _, p := range parts {
+		queries += p.queries
+	}
+	last := parts[len(parts)-1].View
+	if last.WitnessIndex() > 0 {
+		queries++
 	}
 	for len(b) > 0 {
 		num, v, n, err := wire.NextField(b, "an answer", 1)
@@ -37,23 +38,26 @@ func firstResult(b []byte, of *external.View) (result []byte, testified bool, er
 		if num != 1 {
 			continue
 		}
-		switch {
-		case results == 0:
-			result = v
-		case int64(results) == of.WitnessIndex():
-			testified = of.Testified(v)
-		case len(v) > 0 && results < queries:
-			return nil, false, of.Clash(int64(results))
+		if count++; count <= queries {
+			results = append(results, v)
 		}
-		results++
 	}
-	if results != queries {
-		if queries == 1 {
-			return nil, false, fmt.Errorf("the answer holds %d results for one query", results)
+	switch {
+	case count != queries && queries == 1:
+		return nil, false, fmt.Errorf("the answer holds %d results for one query", count)
+	case count != queries:
+		return nil, false, fmt.Errorf("the answer holds %d results for %d queries", count, queries)
+	}
+	for _, p := range parts {
+		firsts = append(firsts, results[0])
+		for i, other := range results[1:p.queries] {
+			if len(other) > 0 {
+				return nil, false, p.View.Clash(int64(i + 1))
+			}
 		}
-		return nil, false, fmt.Errorf("the answer holds %d results for %d queries", results, queries)
+		results = results[p.queries:]
 	}
-	return result, testified, nil
+	return firsts, len(results) > 0 && last.Testified(results[0]), nil
 }
 
 // next adds to b the series that the prompb.QueryResult starts with, and returns the

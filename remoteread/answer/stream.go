@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,32 +14,65 @@ import (
 	"github.com/promwarp/promwarp/selection/encoding"
 )
 
-// Stream reads a streamed answer to q: frames that hold series and their
-// encoded chunks. It reports whether the witness testified.
-func (a *Reader) Stream(ctx context.Context, r io.Reader, q Question) (sel *selection.Selection, testified bool, err error) {
+// stream reads a streamed answer: frames that hold series and their encoded chunks, those of a
+// query before those of the next.
+func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) {
 	f := wire.NewFrameReader(r, a.MaxFrame)
 	defer f.Release()
-	d := newStreamBuilder(a.MaxBytes)
-	d.b.Within(ctx)
-	d.asked = q.selector()
-	d.expected.expect(selection.Expected(ctx).Series, 0, nil)
-	w := walker{sink: d, view: q.View}
+	first := int64(0) // query of the current part
+	i, w := 0, a.begin(parts[0])
+	end := func() error {
+		if w.gone() {
+			return nil
+		}
+		var err error
+		parts[i].Sel, err = w.sink.(*streamBuilder).b.Finish()
+		return err
+	}
 	for {
 		frame, err := f.Next()
 		if errors.Is(err, io.EOF) {
-			sel, err := d.b.Finish()
-			return sel, w.testified, err
+			break
 		}
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		if err := w.frame(frame); err != nil {
-			return nil, false, err
+		query := queryOf(frame)
+		for i+1 < len(parts) && query >= first+parts[i].queries {
+			if err := end(); err != nil {
+				return false, err
+			}
+			first += parts[i].queries
+			i++
+			w = a.begin(parts[i])
 		}
-		if err := q.Count(d.b.Bytes()+d.labelBytes, d.series); err != nil {
-			return nil, false, err
+		if w.gone() {
+			continue
+		}
+		err = w.frame(frame, query-first)
+		if d := w.sink.(*streamBuilder); err == nil {
+			err = parts[i].Count(d.b.Bytes()+d.labelBytes, d.series)
+		}
+		if err != nil && !w.gone() {
+			return false, err
 		}
 	}
+	for {
+		if err := end(); err != nil || i+1 == len(parts) {
+			return w.testified, err
+		}
+		i++
+		w = a.begin(parts[i])
+	}
+}
+
+// begin begins with what is for p.
+func (a *Reader) begin(p *Part) *walker {
+	d := newStreamBuilder(a.MaxBytes)
+	d.b.Within(p.Ctx)
+	d.asked = p.selector()
+	d.expected.expect(selection.Expected(p.Ctx).Series, 0, nil)
+	return &walker{sink: d, part: p, view: p.View}
 }
 
 // streamBuilder puts the series of frames into a selection.
@@ -58,14 +90,6 @@ type streamBuilder struct {
 
 func newStreamBuilder(limit int64) *streamBuilder {
 	return &streamBuilder{b: selection.NewBuilder(limit), maker: wire.NewLabelMaker()}
-}
-
-// queryIndex implements frameSink. Only the first query has an answer.
-func (d *streamBuilder) queryIndex(i int64) error {
-	if i != 0 {
-		return fmt.Errorf("the answer is for query %d of a request with one query", i)
-	}
-	return nil
 }
 
 // match implements frameSink. A series whose chunks did not fit into one frame goes on

@@ -45,11 +45,6 @@ func TestEncodingNumbers(t *testing.T) {
 // recorder builds the message that a walker went through.
 type recorder struct{ m prompb.ChunkedReadResponse }
 
-func (r *recorder) queryIndex(i int64) error {
-	r.m.QueryIndex = i
-	return nil
-}
-
 func (*recorder) match([]byte) int { return 0 }
 func (*recorder) startMatched()    {}
 
@@ -114,7 +109,8 @@ func FuzzFrame(f *testing.F) {
 
 		var got recorder
 		w := walker{sink: &got}
-		if err := w.frame(data); err == nil {
+		if err := w.frame(data, 0); err == nil {
+			got.m.QueryIndex = queryOf(data)
 			require.NoError(t, wantErr)
 			require.Equal(t, canonical(&want), canonical(&got.m))
 		}
@@ -122,13 +118,14 @@ func FuzzFrame(f *testing.F) {
 			b := canonical(&want)
 			var again recorder
 			w.sink = &again
-			require.NoError(t, w.frame(b))
+			require.NoError(t, w.frame(b, 0))
+			again.m.QueryIndex = queryOf(b)
 			require.Equal(t, b, canonical(&again.m))
 		}
 
 		d := newStreamBuilder(1 << 20)
 		w.sink = d
-		if err := w.frame(data); err != nil {
+		if err := w.frame(data, queryOf(data)); err != nil {
 			return
 		}
 		s, err := d.b.Finish()
@@ -138,7 +135,7 @@ func FuzzFrame(f *testing.F) {
 		again := newStreamBuilder(1 << 20)
 		again.expected.expect(s.Series(), 0, nil)
 		w.sink = again
-		require.NoError(t, w.frame(data))
+		require.NoError(t, w.frame(data, 0))
 		known, err := again.b.Finish()
 		require.NoError(t, err)
 		require.Equal(t, chunksOf(s), chunksOf(known))
@@ -252,7 +249,7 @@ func BenchmarkStream(b *testing.B) {
 		data, samples := stream(shape.series, shape.chunks)
 		r := within(1 << 40)
 		read := func(b *testing.B, ctx context.Context) *selection.Selection {
-			s, _, err := r.Stream(ctx, bytes.NewReader(data), uncounted())
+			s, err := r.readOne(ctx, bytes.NewReader(data), true, uncounted())
 			if err != nil || s.NumSamples() != samples {
 				b.Fatal(s, err)
 			}

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -25,26 +26,28 @@ type frameSink interface {
 	startMatched()
 	startSeries([]wire.Label) error
 	chunk(wireChunk) error
-	queryIndex(int64) error
 }
 
 // walker goes through frames, by hand and not with prompb, which would copy
 // every chunk into an object of its own first.
 type walker struct {
 	sink   frameSink
+	part   *Part
 	view   *external.View // or nil
 	labels []wire.Label   // for reuse
 
 	testified bool // whether the witness came as it should
 }
 
-// frame goes through a prompb.ChunkedReadResponse. One without a series is an error, as an answer
-// of such frames might never end: zeros are frames of no bytes whose checksum is right.
-func (w *walker) frame(b []byte) error {
-	if w.view != nil && (len(w.view.Open) > 0 || w.view.Witness != nil) {
-		if first, err := w.others(b); !first || err != nil {
-			return err
-		}
+// gone reports whether nobody waits for the part any more.
+func (w *walker) gone() bool { return w.part.Ctx.Err() != nil }
+
+// frame goes through a prompb.ChunkedReadResponse that answers the given query, counted from the
+// first of the part. One without a series is an error, as an answer of such frames might never end:
+// zeros are frames of no bytes whose checksum is right.
+func (w *walker) frame(b []byte, query int64) error {
+	if query != 0 {
+		return w.other(b, query)
 	}
 	some := false
 	for len(b) > 0 {
@@ -65,14 +68,11 @@ func (w *walker) frame(b []byte) error {
 				return err
 			}
 		case num == 2 && typ == protowire.VarintType: // query_index
-			v, n := protowire.ConsumeVarint(b)
+			_, n := protowire.ConsumeVarint(b)
 			if n < 0 {
 				return wire.Malformed("the index of a query", n)
 			}
 			b = b[n:]
-			if err := w.sink.queryIndex(int64(v)); err != nil {
-				return err
-			}
 		case num <= 2:
 			return wire.WrongType("a frame", num, typ)
 		default:
@@ -91,16 +91,47 @@ func (w *walker) frame(b []byte) error {
 
 var errNoSeries = errors.New("a frame without a series")
 
-// others goes through a prompb.ChunkedReadResponse that may answer another query than the
-// first, and reports whether it answers the first. Series of others are a clash, but for
-// the witness. Which query a frame answers comes last in it.
-func (w *walker) others(b []byte) (first bool, err error) {
-	query := int64(0)
+// other goes through a prompb.ChunkedReadResponse that answers another query of a part than the
+// first. Its series are a clash, but for the witness.
+func (w *walker) other(b []byte, query int64) error {
 	var series [][]byte
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return false, wire.Malformed("a frame", n)
+			return wire.Malformed("a frame", n)
+		}
+		b = b[n:]
+		if num == 1 && typ == protowire.BytesType {
+			if v, n := protowire.ConsumeBytes(b); n > 0 {
+				series = append(series, v)
+			}
+		}
+		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+			return wire.Malformed("a frame", n)
+		}
+		b = b[n:]
+	}
+	switch {
+	case w.view == nil:
+		return fmt.Errorf("the answer is for query %d of a request with one query", query)
+	case len(series) == 0:
+		return errNoSeries
+	case query == w.view.WitnessIndex():
+		for _, s := range series {
+			w.testified = w.testified || w.view.Testifies(s)
+		}
+		return nil
+	}
+	return w.view.Clash(query)
+}
+
+// queryOf is the number of the query that a prompb.ChunkedReadResponse answers, which comes last in
+// it. What is wrong with it is for the walker to say.
+func queryOf(b []byte) (query int64) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return query
 		}
 		b = b[n:]
 		if num == 2 && typ == protowire.VarintType {
@@ -108,28 +139,12 @@ func (w *walker) others(b []byte) (first bool, err error) {
 				query = int64(v)
 			}
 		}
-		if num == 1 && typ == protowire.BytesType {
-			if v, n := protowire.ConsumeBytes(b); n > 0 {
-				series = append(series, v)
-			}
-		}
 		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-			return false, wire.Malformed("a frame", n)
+			return query
 		}
 		b = b[n:]
 	}
-	switch {
-	case query == 0:
-		return true, nil
-	case len(series) == 0:
-		return false, errNoSeries
-	case query == w.view.WitnessIndex():
-		for _, s := range series {
-			w.testified = w.testified || w.view.Testifies(s)
-		}
-		return false, nil
-	}
-	return false, w.view.Clash(query)
+	return query
 }
 
 // strippedSeries begins a series that has external labels.

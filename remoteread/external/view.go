@@ -139,9 +139,26 @@ func (v *View) Queries(ms []*prompb.LabelMatcher) [][]*prompb.LabelMatcher {
 	return out
 }
 
+// NumQueries is how many queries Queries returns.
+func (v *View) NumQueries() int64 {
+	if !v.Adds() {
+		return 1
+	}
+	return int64(1 + len(v.Open))
+}
+
 // having returns ms and matchers for series that have an open label of their own.
 func (v *View) having(name string, ms []*prompb.LabelMatcher) []*prompb.LabelMatcher {
 	return With(append(slices.Clip(ms), v.own[name]...), prompb.LabelMatcher_NEQ, name, "")
+}
+
+// Alike reports whether two views, which may be nil, are of the same external labels and witness: one
+// request may be for both.
+func (v *View) Alike(o *View) bool {
+	if v == nil || o == nil {
+		return v == o
+	}
+	return v.Witness == o.Witness && labels.Equal(v.all, o.all)
 }
 
 // Split returns the views on the series that lack an open label and on those that have

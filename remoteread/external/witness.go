@@ -37,15 +37,12 @@ func (v *View) WitnessQuery() *prompb.Query {
 	return &prompb.Query{StartTimestampMs: now - WitnessRange, EndTimestampMs: now, Matchers: ms}
 }
 
-// WitnessIndex is the number of the query for the witness, or -1.
+// WitnessIndex is the number of the query for the witness, behind those of the view, or -1.
 func (v *View) WitnessIndex() int64 {
 	if v == nil || v.Witness == nil {
 		return -1
 	}
-	if !v.Adds() {
-		return 1
-	}
-	return int64(1 + len(v.Open))
+	return v.NumQueries()
 }
 
 // Testifies reports whether a series, a prompb.TimeSeries or prompb.ChunkedSeries, is the
