@@ -63,14 +63,14 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
-	byName  map[string]map[*entry]struct{} // by the metric name that they fix; see fixedName
-	uses    uint64                         // queries so far
-	bytes   int64                          // of all entries, without notes
-	slabs   map[*selection.Slab]int        // by how many entries each is used
-	text    atomic.Int64                   // bytes of the labels of all entries' selections
-	noted   atomic.Int64                   // bytes of the notes on all entries' selections
-	kept    int                            // entries that hold something
-	tiles   int64                          // of all entries
+	index   matching.Index[*entry]  // of all entries
+	uses    uint64                  // queries so far
+	bytes   int64                   // of all entries, without notes
+	slabs   map[*selection.Slab]int // by how many entries each is used
+	text    atomic.Int64            // bytes of the labels of all entries' selections
+	noted   atomic.Int64            // bytes of the notes on all entries' selections
+	kept    int                     // entries that hold something
+	tiles   int64                   // of all entries
 
 	ghosts *ghosts.Ghosts // what selectors are worth of which nothing is kept
 
@@ -97,7 +97,7 @@ func New(up Upstream, o Options) *Cache {
 		now:       o.Now,
 		log:       o.Logger,
 		entries:   map[string]*entry{},
-		byName:    map[string]map[*entry]struct{}{},
+		index:     matching.Index[*entry]{},
 		slabs:     map[*selection.Slab]int{},
 		ghosts:    ghosts.New(o.HostBytes / ghostShare),
 	}
@@ -178,7 +178,7 @@ func (c *Cache) discard(e *entry) {
 	for e != nil {
 		from := e.parent
 		e.parent = nil
-		c.forget(e.key)
+		c.saver.Drop(e.key) // what is on disk is unusable, too
 		if !e.removed {
 			c.remove(e)
 			c.metrics.discards.add(1)
@@ -187,9 +187,6 @@ func (c *Cache) discard(e *entry) {
 		e = from
 	}
 }
-
-// forget has what is on disk of a selector removed, as it is unusable.
-func (c *Cache) forget(key string) { c.saver.Drop(key) }
 
 // fetch asks the upstream for s.
 func (c *Cache) fetch(ctx context.Context, s tile.Span, matchers []*labels.Matcher) (sel *selection.Selection, ws annotations.Annotations, err error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cache/changed"
-	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -72,11 +71,7 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	if !ok {
 		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.ghosts.Remove(key)}
 		c.entries[key] = e
-		name := matching.FixedName(matchers)
-		if c.byName[name] == nil {
-			c.byName[name] = map[*entry]struct{}{}
-		}
-		c.byName[name][e] = struct{}{}
+		c.index.Add(e, e.matchers)
 	}
 	c.uses++
 	e.asked = c.uses
@@ -86,21 +81,18 @@ func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 // set replaces what e holds; a nil selection means nothing. The cache's mutex
 // must be held.
 func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
-	if e.sel != nil {
-		c.kept--
-	}
 	c.bytes -= e.size
-	c.text.Add(labelBytes(sel) - labelBytes(e.sel))
 	if sel != nil {
 		c.useSlabs(sel, 1) // first, as it may share them with the former
+		c.text.Add(sel.TextBytes())
 	}
 	if e.sel != nil {
 		c.useSlabs(e.sel, -1)
+		c.text.Add(-e.sel.TextBytes())
+		e.sel.Notes().CountIn(nil)
+		c.kept--
 	}
 	c.tiles += covered.All().Tiles(c.tile) - e.covered.All().Tiles(c.tile)
-	if e.sel != nil {
-		e.sel.Notes().CountIn(nil)
-	}
 	e.sel, e.covered, e.size = sel, covered, 0
 	if sel != nil {
 		sel.Notes().CountIn(&c.noted)
@@ -108,14 +100,6 @@ func (c *Cache) set(e *entry, sel *selection.Selection, covered tile.Coverage) {
 		c.bytes += e.size
 		c.kept++
 	}
-}
-
-// labelBytes is the memory in bytes that the labels of sel take, which may be nil.
-func labelBytes(sel *selection.Selection) int64 {
-	if sel == nil {
-		return 0
-	}
-	return sel.TextBytes()
 }
 
 // LabelBytes is the memory in bytes that the labels of all that is kept take. Strings that
@@ -147,10 +131,7 @@ func (c *Cache) remove(e *entry) {
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
 	c.ghosts.Add(e.key, e.used)
-	name := matching.FixedName(e.matchers)
-	if delete(c.byName[name], e); len(c.byName[name]) == 0 {
-		delete(c.byName, name)
-	}
+	c.index.Remove(e, e.matchers)
 	e.removed = true
 }
 

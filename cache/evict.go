@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"iter"
 	"math"
 	"slices"
 
@@ -70,19 +71,15 @@ func (c *Cache) growth(e *entry, sel *selection.Selection, covered tile.Coverage
 			n += l.SizeBytes()
 		}
 	}
-	for k := range numSlabs(e.sel) {
+	if e.sel == nil {
+		return n
+	}
+	for k := range e.sel.NumSlabs() {
 		if l := e.sel.Slab(k); !mine[l] && c.slabs[l] == 1 {
 			n -= l.SizeBytes()
 		}
 	}
 	return n
-}
-
-func numSlabs(sel *selection.Selection) int {
-	if sel == nil {
-		return 0
-	}
-	return sel.NumSlabs()
 }
 
 // departure is what is to leave of an entry.
@@ -120,17 +117,38 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 		}
 	}
 	add(e, covered, sizeOf(e.key, sel, covered))
-	for _, v := range c.entries {
-		if v != e && v.sel != nil {
+	for v := range c.sample(maxSample) {
+		if v != e {
 			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.capacity/64)) // more, so that it is not done every time
-	if lacks > float64(c.capacity/64) {
+	out, lacks := c.choose(found, float64(over+c.capacity/64)*c.sampled()) // more, so that it is not done every time
+	if lacks > float64(c.capacity/64)*c.sampled() {
 		return nil
 	}
 	return out
 }
+
+// maxSample is the most entries that are looked at for what leaves. Each takes 1 to 3 µs with
+// the cache's mutex held, which queries wait for.
+const maxSample = 256
+
+// sample returns the entries that hold something among at most so many, from a random one on.
+// The cache's mutex must be held.
+func (c *Cache) sample(most int) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		left := most
+		for _, e := range c.entries {
+			if left--; left < 0 || e.sel != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// sampled is the share of all entries that are in a sample for what leaves, 1 for all. This share
+// of what is to leave is chosen in each sample, so that what is worth most in one stays.
+func (c *Cache) sampled() float64 { return min(1, maxSample/float64(max(1, len(c.entries)))) }
 
 // choose takes of found, the least worth first, what comes to want bytes, and returns how
 // many bytes that lacks.

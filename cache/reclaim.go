@@ -35,8 +35,8 @@ func (c *Cache) givingWay(bytes int64) []departure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []candidate
-	for _, e := range c.entries {
-		if e.sel == nil || len(e.held) > 0 {
+	for e := range c.sample(maxSample) {
+		if len(e.held) > 0 {
 			continue
 		}
 		tiles := e.covered.All().Tiles(c.tile)
@@ -45,7 +45,8 @@ func (c *Cache) givingWay(bytes int64) []departure {
 			found = append(found, candidate{k, e, perTile, float64(tiles)})
 		}
 	}
-	out, _ := c.choose(found, float64(bytes))
+	// Of a sample leaves its share; Reclaim asks for the rest again.
+	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.capacity/64))*c.sampled()))
 	for i, d := range out {
 		all := d.entry.covered.All()
 		share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))

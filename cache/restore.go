@@ -74,7 +74,7 @@ func (c *Cache) read(ctx context.Context, key string, s tile.Span) (*selection.S
 		if sel == nil {
 			continue
 		}
-		sel.SetDiscard(func() { c.forget(key) })
+		sel.SetDiscard(func() { c.saver.Drop(key) })
 		cut, err := tile.Restrict(ctx, sel, has.All(), use.All())
 		if err != nil {
 			return nil, nil, err

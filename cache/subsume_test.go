@@ -101,7 +101,7 @@ func TestSubsumed(t *testing.T) {
 		{`a`, `a{job!="none"}`, false}, // job might be external: all have one
 		{`a`, `a{job=~"x"}`, false},
 		{`{job=~"x|y"}`, `{job="x"}`, false},
-		{`a`, `{__name__=~"a"}`, false}, // only selectors of a fixed name are looked for among those
+		{`a`, `{__name__=~"a"}`, true},
 		{`{__name__=~"a|b"}`, `a{code="200"}`, true},
 		{`{__name__=~".*",job="x"}`, `b{job="x"}`, true},
 		{`{code=~"|200"}`, `{code="200"}`, true},
@@ -240,7 +240,7 @@ func TestCorruptChunkSubsumed(t *testing.T) {
 	require.NoError(t, err)
 	sel.Discard()
 	require.Empty(t, c.entries)
-	require.Empty(t, c.byName)
+	require.Empty(t, c.index)
 	require.Empty(t, c.slabs)
 	require.Equal(t, c.ghosts.Bytes(), c.Stats().Bytes)
 }

@@ -1,0 +1,150 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/tile"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// newConstant returns a fake that answers with one series of one sample. Making no chunks anew
+// makes a cache of many entries quick to fill.
+func newConstant(t testing.TB) *fake {
+	one := minutely(t, 1, 20*hour, 20*hour)
+	return &fake{fetch: func(context.Context, int64, int64) (*selection.Selection, annotations.Annotations, error) {
+		return one, nil, nil
+	}}
+}
+
+// many returns n selectors that differ in a number, in the given form.
+func many(t testing.TB, n int, form string) (out [][]*labels.Matcher) {
+	for i := range n {
+		out = append(out, matchersIn(t, fmt.Sprintf(form, i)))
+	}
+	return out
+}
+
+// ask asks for one tile of each selector.
+func ask(t testing.TB, c *Cache, selectors ...[]*labels.Matcher) {
+	for _, ms := range selectors {
+		_, _, err := c.get(t.Context(), 20*hour, 22*hour-1, ms)
+		require.NoError(t, err)
+	}
+}
+
+// TestWiderOfMany: among 20 000 entries of one metric name the wider ones are found, and few
+// entries are looked at for that.
+func TestWiderOfMany(t *testing.T) {
+	c, _ := ticking(t, newConstant(t), 1<<40)
+	for _, form := range []string{`up{target="%d"}`, `up{zone=~"%d.*"}`, `up{zone!="%d"}`, `up{target=~"1%d"}`, `{target="%d"}`} {
+		ask(t, c, many(t, 4000, form)...)
+	}
+	for _, test := range []struct {
+		name, wide, narrow string
+		most               int // entries that are looked at
+	}{
+		{"equality, wide by name", `up`, `up{target="17"}`, 6},
+		{"equality, wide by label", `up{job="x"}`, `up{target="17",job="x"}`, 7},
+		{"regexp, wide by name", `up`, `up{zone=~"17.*"}`, maxWider},
+		{"regexp, wide by label", `up{job="x"}`, `up{zone=~"17.*",job="x"}`, maxWider},
+		{"regexp with one value", `up`, `up{target=~"17"}`, 6},
+		{"negative", `up{job="x"}`, `up{zone!="17",job="x"}`, maxWider},
+		{"another label", `up{job=~"x|y"}`, `up{job="x"}`, 6},
+		{"without a name", `{job=~"x|y"}`, `up{job="x"}`, 6},
+		{"name by a regexp", `{__name__=~"u.*"}`, `up{target="17",job="x"}`, 8},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			narrow, wide := matchersIn(t, test.narrow), matchersIn(t, test.wide)
+			ask(t, c, wide)
+			found := c.index.Wider(narrow, maxWider)
+			require.LessOrEqual(t, len(found), test.most)
+			require.True(t, slices.Contains(found, c.entries[matching.Key(wide)]))
+		})
+	}
+	before := c.Stats().Subsumed
+	ask(t, c, matchersIn(t, `up{zone=~"new.*",i="000000"}`))
+	require.Equal(t, before+1, c.Stats().Subsumed)
+}
+
+// TestManyMakeRoom: of many entries only some are looked at for what leaves, and a newcomer
+// larger than these find room; it does not where all are worth more.
+func TestManyMakeRoom(t *testing.T) {
+	c, clock := ticking(t, newConstant(t), 1<<40)
+	ask(t, c, many(t, 8*maxSample, `up{target="%d"}`)...)
+	n := 0
+	for range c.sample(maxSample) {
+		n++
+	}
+	require.Equal(t, maxSample, n)
+	n = 0
+	for range c.sample(maxLacking) {
+		n++
+	}
+	require.LessOrEqual(t, n, maxLacking)
+
+	*clock += hour
+	held := c.Stats().Bytes
+	c.limit, c.capacity = held, held
+	put := func(worth int64) (bool, *entry) {
+		large := minutely(t, 400, 20*hour, 22*hour-1)
+		require.Greater(t, large.SizeBytes(), held/8, "more than one sample has")
+		require.Less(t, large.SizeBytes(), held/2)
+		c.mu.Lock()
+		e := c.use("large", named("large"))
+		c.mu.Unlock()
+		e.merging.Lock()
+		defer e.merging.Unlock()
+		fresh := tile.Span{From: 20 * hour, To: 22 * hour}
+		kept, err := c.put(e, large, tile.Coverage(nil).With(fresh, *clock), tile.Spans{fresh}, worth)
+		require.NoError(t, err)
+		return kept, e
+	}
+	kept, _ := put(0)
+	require.False(t, kept, "all are worth more")
+	require.Equal(t, held, c.Stats().Bytes)
+	kept, _ = put(*clock + hour)
+	require.True(t, kept)
+	require.LessOrEqual(t, c.Stats().Bytes, held)
+	require.Greater(t, c.Stats().Bytes, held*7/8, "little more has left than had to")
+
+	freed := c.Reclaim(held / 3) // more than a sample has
+	require.GreaterOrEqual(t, freed, held/3)
+	require.Less(t, freed, held/2)
+}
+
+// BenchmarkLook looks for wider selectors of one metric name of which the cache has 20 000.
+func BenchmarkLook(b *testing.B) {
+	c, _ := ticking(b, newConstant(b), 1<<40)
+	ask(b, c, many(b, 20_000, `up{target="%d"}`)...)
+	for _, s := range []string{`up{target="17"}`, `up{target="17",job="x"}`, `up{target=~"1.*"}`} {
+		b.Run(s, func(b *testing.B) {
+			e := &entry{matchers: matchersIn(b, s)}
+			for b.Loop() {
+				c.mu.Lock()
+				c.superset(e, tile.Spans{{From: 30 * hour, To: 32 * hour}}, c.moment())
+				c.mu.Unlock()
+			}
+		})
+	}
+	b.Run("lacks", func(b *testing.B) {
+		for b.Loop() {
+			c.lacks("i")
+		}
+	})
+	b.Run("leaving", func(b *testing.B) {
+		e := &entry{}
+		for b.Loop() {
+			c.mu.Lock()
+			c.leaving(e, selection.Empty(), nil, nil, now, 1<<12)
+			c.mu.Unlock()
+		}
+	})
+}
