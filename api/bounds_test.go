@@ -47,6 +47,30 @@ func distinctKeys(size int) string {
 	return b.String()
 }
 
+// Lists are bounded in a form of several parts, too.
+func TestListsInParts(t *testing.T) {
+	a := newTestAPI(t, func(o *Options) { o.Limits.Items, o.Limits.Selectors = 10, 20 })
+	for name, c := range map[string]struct {
+		field, value string
+		n            int
+		want         string
+	}{
+		"labels":         {"by", "l", 11, "query.max-items"},
+		"labels, commas": {"by", strings.Repeat("l,", 10) + "l", 1, "query.max-items"},
+		"selectors":      {"match[]", "up", 21, "query.max-selectors"},
+		"a query":        {"query", strings.Repeat("up+", 20) + "up", 1, "query.max-selectors"},
+	} {
+		part := fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", c.field, c.value)
+		for _, path := range []string{"/query", "/explain"} {
+			r := httptest.NewRequest(http.MethodPost, path+"?metric=up&start=-1h&every=1m&aggregates=max", strings.NewReader(strings.Repeat(part, c.n)+"--x--\r\n"))
+			r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+			w := do(t, a, r)
+			require.Equal(t, http.StatusBadRequest, w.Code, name)
+			require.Contains(t, w.Body.String(), c.want, name)
+		}
+	}
+}
+
 // Files of a form leave nothing behind.
 func TestFormFiles(t *testing.T) {
 	a := newTestAPI(t, nil)

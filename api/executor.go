@@ -26,6 +26,13 @@ func (a *API) withExecutor(h http.Handler) http.Handler {
 			params.FormError(w, err)
 			return
 		}
+		if r.MultipartForm != nil { // params.Bounded has read no form of several parts
+			if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
+				httputil.SetCORS(w, a.o.CORSOrigin, r)
+				params.BeyondLimits(w, name, err)
+				return
+			}
+		}
 		if name, err := params.Long(r.Form); err != nil {
 			httputil.SetCORS(w, a.o.CORSOrigin, r)
 			respond.Invalid(w, name, err)

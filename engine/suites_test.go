@@ -27,6 +27,20 @@ var suiteTimes = times{start: 600_000, end: 3_300_000, step: 60_000}
 // TestTemplates runs the queries of a suite of templates, of which executors must take
 // nearly all, as TestMixins does.
 func TestTemplates(t *testing.T) {
+	queries, load := templateQueries(t)
+	st := loadedBlocks(t, load)
+	c, delayed := newComparison(false, 2), newComparison(true, 2)
+	var s suiteTally
+	for _, query := range queries {
+		s.add(t, c, delayed, st, "templates", query)
+	}
+	s.require(t, c, delayed, len(queries), 0.97)
+	requireInDoc(t, "../docs/coverage.md", "templates", s.table(), "TestTemplates")
+}
+
+// templateQueries are the queries of the templates, and the data that they are asked of.
+func templateQueries(t *testing.T) (queries []string, load string) {
+	t.Helper()
 	text, err := os.ReadFile("testdata/suites/templates.yaml")
 	require.NoError(t, err)
 	var suite struct {
@@ -35,19 +49,11 @@ func TestTemplates(t *testing.T) {
 		Templates []string
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &suite))
-	var queries []string
 	for _, template := range suite.Templates {
 		queries = append(queries, expandTemplate(template, suite.Values)...)
 	}
 	require.Greater(t, len(queries), 500)
-	st := loadedBlocks(t, suite.Load)
-	c, delayed := newComparison(false, 2), newComparison(true, 2)
-	var s suiteTally
-	for _, query := range queries {
-		s.add(t, c, delayed, st, "templates", query)
-	}
-	s.require(t, c, delayed, len(queries), 0.97)
-	requireInDoc(t, "../docs/coverage.md", "templates", s.table(), "TestTemplates")
+	return queries, suite.Load
 }
 
 // expandTemplate replaces the names in braces in a template by each of their values.

@@ -29,8 +29,8 @@ type Limits struct {
 // The defaults of Limits. Prometheus's own parser and engine take time that grows with the
 // square of the depth: a second or two for the worst query of 2500 levels.
 //
-// The largest expression of the mixins has 24 selectors, and the longest list 11 labels: see
-// TestDefaultsAreAmple in engine/.
+// The largest expression of the mixins and templates in engine/testdata has 8 selectors, and the
+// longest list 7 labels or matchers: see TestDefaultsAreAmple in engine/.
 const (
 	DefaultDepth      = 2500
 	DefaultLength     = 1 << 20

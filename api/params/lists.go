@@ -37,8 +37,9 @@ func Bounded(limits planner.Limits, h http.Handler) http.Handler {
 // formBody reads the body of a request that sends a form in one part, and leaves the same bytes to
 // be read again.
 func formBody(r *http.Request) ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" || r.Body == nil {
+	// As net/http reads the type: a wrong parameter leaves it one.
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "application/x-www-form-urlencoded" || r.Body == nil {
 		return nil, nil
 	}
 	body, err := io.ReadAll(r.Body)
