@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -122,11 +121,11 @@ func TestCustomWays(t *testing.T) {
 
 // TestDefine: requests that define aggregates, as JSON and in a form, and what is wrong with some.
 func TestDefine(t *testing.T) {
-	body := `{"metric": "m", "start": 0, "end": 60, "every": "1m", "by": [], "aggregates": ["first_plus", "rate:top", "max"], "define": [
-		{"name": "first_plus", "state": {"x": 0}, "add": {"x": "first ? v : x + 1"}, "result": "x"},
-		{"name": "top", "state": {"x": "-inf", "seen": "false"}, "add": {"x": "max(x, v)", "seen": true}, "merge": {"x": "max(a.x, b.x)", "seen": "a.seen or b.seen"}, "result": "seen ? x : nan"}]}`
-	f, err := FormOf(strings.NewReader(body), 1000)
-	require.NoError(t, err)
+	f := form("metric=m&start=0&end=60&every=1m&by=&aggregates=first_plus,rate:top,max")
+	f["define"] = []string{
+		`{"name": "first_plus", "state": {"x": 0}, "add": {"x": "first ? v : x + 1"}, "result": "x"}`,
+		`{"name": "top", "state": {"x": "-inf", "seen": "false"}, "add": {"x": "max(x, v)", "seen": true}, "merge": {"x": "max(a.x, b.x)", "seen": "a.seen or b.seen"}, "result": "seen ? x : nan"}`,
+	}
 	p, err := planned(f)
 	require.NoError(t, err)
 	got, err := New(Options{Workers: 2}).Run(t.Context(), examplesData(t), p)

@@ -59,28 +59,6 @@ func FuzzForm(f *testing.F) {
 	})
 }
 
-// FuzzJSON reads any body.
-func FuzzJSON(f *testing.F) {
-	f.Add(`{"metric":"m","start":"-1h","every":"5m","aggregates":["sum","rate:95pct"],"by":[],"explain":true,"limit":3,"fill":null}`)
-	f.Add(`{"match[]":["a{b=\"c\"}"],"start":1.5e9,"every":60,"aggregates":"mean"} `)
-	f.Add(`[[[[{"":1}]]]]`)
-	f.Add("{\"a\":\"\\ud800\",\"\\u0000\":-0e-999}")
-	f.Fuzz(func(t *testing.T, body string) {
-		form, err := FormOf(strings.NewReader(body), 1000)
-		if err != nil {
-			var wrong *Error
-			require.True(t, errors.As(err, &wrong), err)
-			return
-		}
-		for _, values := range form {
-			require.NotEmpty(t, values)
-		}
-		if quick(form) {
-			check(t, form)
-		}
-	})
-}
-
 // TestRelativeTimes: what times mean, in a zone where a day had 23 hours.
 func TestRelativeTimes(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")

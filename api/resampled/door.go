@@ -42,7 +42,7 @@ func Form(r *http.Request, mostValues int) error {
 	if err != nil || kind != "application/json" || r.Method != http.MethodPost {
 		return nil
 	}
-	form, err := resample.FormOf(r.Body, mostValues)
+	form, err := formOf(r.Body, mostValues)
 	if err != nil {
 		return err
 	}

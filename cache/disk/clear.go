@@ -24,3 +24,17 @@ func Clear(path string) error {
 	}
 	return errors.Join(err, lock.Release())
 }
+
+// Close gives the directory free.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.lock != nil {
+		return s.lock.Release()
+	}
+	return nil
+}

@@ -287,17 +287,3 @@ func (s *Store) remove(name string) {
 		s.log.Error("Could not remove a file of the cache", "file", name, "err", err)
 	}
 }
-
-// Close gives the directory free.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if s.lock != nil {
-		return s.lock.Release()
-	}
-	return nil
-}

@@ -1,4 +1,4 @@
-package resample
+package resampled
 
 import (
 	"bytes"
@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+
+	"github.com/promwarp/promwarp/resample"
 )
 
-// FormOf reads a JSON object as the form that says the same: a text, a number or a truth value is
+// formOf reads a JSON object as the form that says the same: a text, a number or a truth value is
 // one value, an array of them several, at most so many. null is a field that is not there. What is
-// wrong with the object is an *Error; errors of reading come as they are.
-func FormOf(body io.Reader, mostValues int) (url.Values, error) {
+// wrong with the object is a *resample.Error; errors of reading come as they are.
+func formOf(body io.Reader, mostValues int) (url.Values, error) {
 	d := json.NewDecoder(body)
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -26,7 +28,7 @@ func FormOf(body io.Reader, mostValues int) (url.Values, error) {
 		}
 		name, _ := t.(string) // a key always is
 		if _, twice := form[name]; twice {
-			return nil, &Error{CodeRepeatedField, clip(name), "it is there twice", "leave one of them out"}
+			return nil, &resample.Error{Code: resample.CodeRepeatedField, Field: clipped(name), Text: "it is there twice", Hint: "leave one of them out"}
 		}
 		values, err := valuesOf(d, name, mostValues)
 		if err != nil {
@@ -50,13 +52,13 @@ func badJSON(err error, text string) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return &Error{Code: CodeBadJSON, Text: fmt.Sprintf("the body is no JSON: %v at byte %d", err, syntax.Offset)}
+		return &resample.Error{Code: resample.CodeBadJSON, Text: fmt.Sprintf("the body is no JSON: %v at byte %d", err, syntax.Offset)}
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return &Error{Code: CodeBadJSON, Text: "the body ends before its JSON does"}
+		return &resample.Error{Code: resample.CodeBadJSON, Text: "the body ends before its JSON does"}
 	case err != nil:
 		return err
 	}
-	return &Error{Code: CodeBadJSON, Text: text}
+	return &resample.Error{Code: resample.CodeBadJSON, Text: text}
 }
 
 // valuesOf reads the values of a field. An empty list is one empty value: the field is there. A list
@@ -78,7 +80,7 @@ func valuesOf(d *json.Decoder, name string, most int) ([]string, error) {
 	values := []string{}
 	for d.More() {
 		if len(values) == most {
-			return nil, &Error{CodeOutOfRange, clip(name), fmt.Sprintf("it lists more than %d items, which is more than --query.max-selectors and --query.max-items allow", most), "ask for less at once"}
+			return nil, &resample.Error{Code: resample.CodeOutOfRange, Field: clipped(name), Text: fmt.Sprintf("it lists more than %d items, which is more than --query.max-selectors and --query.max-items allow", most), Hint: "ask for less at once"}
 		}
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
@@ -116,7 +118,7 @@ func textOf(name string, t json.Token) (string, error) {
 	case bool:
 		return fmt.Sprint(x), nil
 	}
-	return "", &Error{CodeInvalidValue, clip(name), "it is neither a text, a number, true, false nor a list of these", ""}
+	return "", &resample.Error{Code: resample.CodeInvalidValue, Field: clipped(name), Text: "it is neither a text, a number, true, false nor a list of these"}
 }
 
 // objectOf is the text of the object whose opening brace was read.
@@ -147,3 +149,6 @@ func objectOf(d *json.Decoder) (string, error) {
 	}
 	return string(append(text, '}')), nil
 }
+
+// clipped is the beginning of a name that may be very long.
+func clipped(name string) string { return fmt.Sprintf("%.100s", name) }
