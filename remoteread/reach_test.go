@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -43,10 +44,11 @@ func TestTokenServer(t *testing.T) {
 // TestReach: the store counts as read once it has answered with success, and as away from the first
 // request that did not reach it until one does.
 func TestReach(t *testing.T) {
-	code := http.StatusServiceUnavailable
+	var code atomic.Int64
+	code.Store(http.StatusServiceUnavailable)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if code != 200 {
-			http.Error(w, "", code)
+		if n := int(code.Load()); n != 200 {
+			http.Error(w, "", n)
 			return
 		}
 		streamed(w, nil)
@@ -66,29 +68,29 @@ func TestReach(t *testing.T) {
 	require.False(t, read)
 	require.False(t, since.IsZero())
 	require.EqualError(t, why, s.URL+"/api/v1/read answers with status 503 Service Unavailable")
-	code = http.StatusUnauthorized
+	code.Store(http.StatusUnauthorized)
 	fetch()
 	read, since, why = c.Reach()
 	require.False(t, read)
 	require.True(t, since.IsZero(), "it is there")
 	require.ErrorContains(t, why, "401")
-	code = http.StatusOK
+	code.Store(http.StatusOK)
 	fetch()
 	read, since, why = c.Reach()
 	require.True(t, read)
 	require.True(t, since.IsZero())
 	require.NoError(t, why)
-	code = http.StatusInternalServerError
+	code.Store(http.StatusInternalServerError)
 	fetch()
 	_, since, _ = c.Reach()
 	require.True(t, since.IsZero(), "it is there")
 
-	code = http.StatusOK
+	code.Store(http.StatusOK)
 	_, err := c.HTTPClient().Post(s.URL, "", io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("the client has gone"))))
 	require.ErrorContains(t, err, "the client has gone")
 	_, since, _ = c.Reach()
 	require.True(t, since.IsZero(), "the client is to blame")
-	code = http.StatusServiceUnavailable
+	code.Store(http.StatusServiceUnavailable)
 	resp, err := c.HTTPClient().Get(s.URL)
 	require.NoError(t, err)
 	resp.Body.Close()
@@ -97,7 +99,7 @@ func TestReach(t *testing.T) {
 	fetch()
 	_, since, _ = c.Reach()
 	require.False(t, since.IsZero(), "a gateway says so")
-	code = http.StatusOK
+	code.Store(http.StatusOK)
 	fetch()
 	_, since, _ = c.Reach()
 	require.True(t, since.IsZero())
