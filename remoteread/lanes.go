@@ -45,6 +45,9 @@ const (
 	smallSeries = 10_000
 	// mostInRow is how many small requests go before a large one.
 	mostInRow = 8
+	// manyWaiting is how many must wait for each place before some go together: a store answers the
+	// questions of one request on one core, one after the other, and few wait better for their own.
+	manyWaiting = 8
 	// mostTogether is the most questions of one request. Each may make several queries of it.
 	mostTogether = 128
 )
@@ -116,7 +119,10 @@ func (l *lanes) next(p place) {
 // in flight as much to do. So a request that waits is never behind more than would have been asked
 // before it anyway, and hundreds of selectors make some twenty requests.
 func (l *lanes) share(lead *ride, waiting []*ride) (left, mates []*ride) {
-	n := min(len(waiting)/l.concurrency, mostTogether-1)
+	n := 0
+	if len(waiting) >= manyWaiting*l.concurrency {
+		n = min(len(waiting)/l.concurrency, mostTogether-1)
+	}
 	for i, r := range waiting {
 		if len(mates) >= n {
 			return append(left, waiting[i:]...), mates
