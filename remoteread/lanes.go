@@ -46,7 +46,7 @@ const (
 	// mostInRow is how many small requests go before a large one.
 	mostInRow = 8
 	// manyWaiting is how many must wait for each place before some go together: a store answers the
-	// questions of one request on one core, one after the other, and few wait better for their own.
+	// questions of one request on one core, so few had better wait for their own.
 	manyWaiting = 8
 	// mostTogether is the most questions of one request. Each may make several queries of it.
 	mostTogether = 128
@@ -119,9 +119,9 @@ func (l *lanes) next(p place) {
 // in flight as much to do. So a request that waits is never behind more than would have been asked
 // before it anyway, and hundreds of selectors make some twenty requests.
 func (l *lanes) share(lead *ride, waiting []*ride) (left, mates []*ride) {
-	n := 0
-	if len(waiting) >= manyWaiting*l.concurrency {
-		n = min(len(waiting)/l.concurrency, mostTogether-1)
+	n := min(len(waiting)/l.concurrency, mostTogether-1)
+	if n < manyWaiting {
+		n = 0
 	}
 	for i, r := range waiting {
 		if len(mates) >= n {

@@ -12,9 +12,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Questions that wait for a lane while others do go in one request: a remote read carries many
-// queries. So a query of hundreds of selectors makes some twenty requests, in place of hundreds of
-// which each costs the store and promwarp more than its answer.
+// Questions that wait for a lane while many others do go in one request: a remote read carries many
+// queries. Each request costs the store and promwarp more than the answer of a small one.
 
 // ride is a question on its way in a request, its own or another one's.
 type ride struct {
