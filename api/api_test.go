@@ -381,7 +381,7 @@ func TestOtherOrigins(t *testing.T) {
 	}
 }
 
-// TestNoSniffing: each answer is what it says it is, errors and redirects among them.
+// TestNoSniffing: every answer forbids browsers to guess its type, errors and redirects included.
 func TestNoSniffing(t *testing.T) {
 	a := newTestAPI(t, nil)
 	for _, path := range []string{

@@ -13,8 +13,8 @@ import (
 	"github.com/promwarp/promwarp/plan"
 )
 
-// withExecutor reads the parameters executor, strict and exact, which say who is to evaluate the
-// request's query and how exactly, into its context, and whether it asks for statistics.
+// withExecutor reads the parameters executor, strict, exact and stats of the request into its
+// context: which executor evaluates the query, how exactly, and whether with statistics.
 func (a *API) withExecutor(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := params.ReadForm(r, a.o.MaxBodyBytes)
@@ -26,7 +26,7 @@ func (a *API) withExecutor(h http.Handler) http.Handler {
 			params.FormError(w, err)
 			return
 		}
-		if r.MultipartForm != nil { // params.Bounded has read no form of several parts
+		if r.MultipartForm != nil || len(r.PostForm) == 0 { // params.Bounded has read no JSON and no form of several parts
 			if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
 				httputil.SetCORS(w, a.o.CORSOrigin, r)
 				params.BeyondLimits(w, name, err)

@@ -25,11 +25,6 @@ func (a *API) withJSON(h http.Handler) http.Handler {
 		var wrong *resample.Error
 		switch err := resampled.Form(r, a.o.Limits.MostValues()); {
 		case err == nil:
-			if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
-				httputil.SetCORS(w, a.o.CORSOrigin, r)
-				params.BeyondLimits(w, name, err)
-				return
-			}
 			h.ServeHTTP(w, r)
 		case errors.As(err, &wrong):
 			httputil.SetCORS(w, a.o.CORSOrigin, r)

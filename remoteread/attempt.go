@@ -120,7 +120,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	for i, r := range rides {
 		parts[i] = r.part()
 	}
-	testified, err := c.answers.Read(ctx, in, streamed, parts)
+	testified, err := c.answers.Read(in, streamed, parts)
 	if view != nil && !testified && slices.ContainsFunc(parts, func(p *answer.Part) bool { return p.Sel != nil }) {
 		gone := labelled == nil
 		if gone {

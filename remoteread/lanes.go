@@ -115,9 +115,9 @@ func (l *lanes) next(p place) {
 	lead.turn <- t
 }
 
-// share takes rides that wait behind lead along in its request: as many as leave each other request
-// in flight as much to do. So a request that waits is never behind more than would have been asked
-// before it anyway, and hundreds of selectors make some twenty requests.
+// share takes rides that wait behind lead along in its request, if manyWaiting wait for each place:
+// as many as leave each other request in flight as much to do. So a request that waits is never
+// behind more than would have been asked before it anyway.
 func (l *lanes) share(lead *ride, waiting []*ride) (left, mates []*ride) {
 	n := min(len(waiting)/l.concurrency, mostTogether-1)
 	if n < manyWaiting {

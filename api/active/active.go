@@ -159,7 +159,7 @@ func (l *List) Requests() []Request {
 	return out
 }
 
-// show is what is shown of q.
+// show describes q as the list of queries under way shows it.
 func (q *request) show() Request {
 	s := Request{
 		ID: q.id, Query: q.query, Door: q.door, Executor: q.executor, Since: q.since.UTC(), Seconds: time.Since(q.since).Seconds(),
@@ -179,9 +179,8 @@ func (q *request) show() Request {
 // bytesOfSample is about what a sample takes in memory, compressed.
 const bytesOfSample = 2
 
-// Mostly reports whether what the requests under way hold in memory, and other bytes, is mostly what
-// the request that has ctx holds: seven eighths of it, by what they have fetched and selected, and
-// at least so many bytes.
+// Mostly reports whether the request that has ctx holds most of the memory that requests under way
+// and others hold: seven eighths, by what they have fetched and selected, and the least bytes.
 func (l *List) Mostly(ctx context.Context, least, other int64) bool {
 	mine, _ := ctx.Value(key{}).(*request)
 	own, all := int64(0), other

@@ -17,8 +17,8 @@ import (
 )
 
 // Bounded has h answer the requests whose lists are within the limits, and refuses the others before
-// anything is made of what they list. Which endpoint is asked does not matter: a selector, wherever
-// it is listed, costs whoever answers. The body stays readable for h, which may forward it.
+// anything is made of what they list. It is the same for all endpoints, as each selector costs each
+// of them. The body stays readable for h, which may forward it.
 func Bounded(limits planner.Limits, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := formBody(r)
@@ -77,8 +77,15 @@ func checkLists(limits planner.Limits, forms ...string) (name string, err error)
 	return "", nil
 }
 
-// commaLists are the parameters whose values are lists with commas.
-var commaLists = []string{"by", "groupby", "without", "aggregates", "aggregation"}
+// commaLists are the parameters whose values are lists with commas, by all of their names.
+var commaLists = func() (names []string) {
+	for _, f := range resample.Fields() {
+		if f.List && f.Name != "match[]" && f.Name != "define" {
+			names = append(append(names, f.Name), f.Aliases...)
+		}
+	}
+	return names
+}()
 
 // CheckForm returns the error of the first parameter, and its name, that lists more than the limits
 // allow.

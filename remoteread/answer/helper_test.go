@@ -40,6 +40,6 @@ func uncounted() *Part { return &Part{Count: func(int64, int64) error { return n
 // readOne reads an answer to the one question p, asked in ctx.
 func (a *Reader) readOne(ctx context.Context, r io.Reader, streamed bool, p *Part) (*selection.Selection, error) {
 	p.Ctx = ctx
-	_, err := a.Read(ctx, r, streamed, []*Part{p})
+	_, err := a.Read(r, streamed, []*Part{p})
 	return p.Sel, err
 }

@@ -51,14 +51,14 @@ func (p *Part) selector() selector { return newSelector(p.Asked, p.View == nil) 
 // Read reads an answer, streamed or of samples, to a request with the queries of all parts in order,
 // and behind them one for the witness, if the views have one. It reports whether the witness testified.
 // Where there is an error, it is that of the first part without a selection, and of the rest.
-func (a *Reader) Read(ctx context.Context, r io.Reader, streamed bool, parts []*Part) (testified bool, err error) {
+func (a *Reader) Read(r io.Reader, streamed bool, parts []*Part) (testified bool, err error) {
 	for _, p := range parts {
 		p.queries = p.View.NumQueries()
 	}
 	if streamed {
 		return a.stream(r, parts)
 	}
-	return a.samples(ctx, r, parts)
+	return a.samples(r, parts)
 }
 
 // TooLargeError is for an answer of samples over the limit.

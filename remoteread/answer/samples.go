@@ -2,7 +2,6 @@ package answer
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,7 @@ import (
 
 // samples reads an answer of samples and encodes them into chunks. Where chunks could have been had,
 // it fails with ErrUnfit on one that does not say all that they would.
-func (a *Reader) samples(ctx context.Context, r io.Reader, parts []*Part) (testified bool, err error) {
+func (a *Reader) samples(r io.Reader, parts []*Part) (testified bool, err error) {
 	s := samplesReaders.Get().(*samplesReader)
 	defer s.release()
 	data, err := s.read(r, a.MaxAnswer)
@@ -31,9 +30,6 @@ func (a *Reader) samples(ctx context.Context, r io.Reader, parts []*Part) (testi
 		return false, err
 	}
 	for i, p := range parts {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
 		if err := s.part(a, results[i], p); err != nil && p.Ctx.Err() == nil {
 			return testified, err
 		}

@@ -21,23 +21,23 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 	defer f.Release()
 	first := int64(0) // query of the current part
 	i, w := 0, a.begin(parts[0])
-	end := func() error {
-		if w.gone() {
-			return nil
+	gone := func() bool { return parts[i].Ctx.Err() != nil } // nobody waits for the current part
+	end := func() (err error) {
+		if !gone() {
+			parts[i].Sel, err = w.sink.(*streamBuilder).b.Finish()
 		}
-		var err error
-		parts[i].Sel, err = w.sink.(*streamBuilder).b.Finish()
 		return err
 	}
 	for {
 		frame, err := f.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return false, err
 		}
-		query := queryOf(frame)
+		query := int64(math.MaxInt64) // behind all parts
+		if !ended {
+			query = queryOf(frame)
+		}
 		for i+1 < len(parts) && query >= first+parts[i].queries {
 			if err := end(); err != nil {
 				return false, err
@@ -46,23 +46,19 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 			i++
 			w = a.begin(parts[i])
 		}
-		if w.gone() {
+		switch {
+		case ended:
+			return w.testified, end()
+		case gone():
 			continue
 		}
 		err = w.frame(frame, query-first)
 		if d := w.sink.(*streamBuilder); err == nil {
 			err = parts[i].Count(d.b.Bytes()+d.labelBytes, d.series)
 		}
-		if err != nil && !w.gone() {
+		if err != nil && !gone() {
 			return false, err
 		}
-	}
-	for {
-		if err := end(); err != nil || i+1 == len(parts) {
-			return w.testified, err
-		}
-		i++
-		w = a.begin(parts[i])
 	}
 }
 
@@ -72,7 +68,7 @@ func (a *Reader) begin(p *Part) *walker {
 	d.b.Within(p.Ctx)
 	d.asked = p.selector()
 	d.expected.expect(selection.Expected(p.Ctx).Series, 0, nil)
-	return &walker{sink: d, part: p, view: p.View}
+	return &walker{sink: d, view: p.View}
 }
 
 // streamBuilder puts the series of frames into a selection.

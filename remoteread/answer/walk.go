@@ -32,15 +32,11 @@ type frameSink interface {
 // every chunk into an object of its own first.
 type walker struct {
 	sink   frameSink
-	part   *Part
 	view   *external.View // or nil
 	labels []wire.Label   // for reuse
 
 	testified bool // whether the witness came as it should
 }
-
-// gone reports whether nobody waits for the part any more.
-func (w *walker) gone() bool { return w.part.Ctx.Err() != nil }
 
 // frame goes through a prompb.ChunkedReadResponse that answers the given query, counted from the
 // first of the part. One without a series is an error, as an answer of such frames might never end:
