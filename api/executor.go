@@ -26,7 +26,8 @@ func (a *API) withExecutor(h http.Handler) http.Handler {
 			params.FormError(w, err)
 			return
 		}
-		if r.MultipartForm != nil || len(r.PostForm) == 0 { // params.Bounded has read no JSON and no form of several parts
+		// params.Bounded has read forms in one part; the others come as JSON or in several parts.
+		if r.MultipartForm != nil || r.Method == http.MethodPost && len(r.PostForm) == 0 {
 			if name, err := params.CheckForm(a.o.Limits, r.Form); err != nil {
 				httputil.SetCORS(w, a.o.CORSOrigin, r)
 				params.BeyondLimits(w, name, err)
