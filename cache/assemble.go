@@ -16,14 +16,15 @@ func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*select
 	for _, f := range l.flights {
 		ws.Merge(f.ws) // into a map of its own; those of flights are shared
 	}
+	if !l.more {
+		// What is kept has chunks that later queries get, too.
+		if sel, covered, ok := c.covering(l.entry, l.kept, l.moment); ok {
+			return covered.From(l.entry.key, sel), ws, nil
+		}
+	}
 	for _, f := range l.flights {
 		if f.whole.From <= want.From && f.whole.To >= want.To {
 			return f.brought().From(l.entry.key, f.sel), ws, nil
-		}
-	}
-	if !l.more {
-		if sel, covered, ok := c.covering(l.entry, l.kept, l.moment); ok {
-			return covered.From(l.entry.key, sel), ws, nil
 		}
 	}
 	sel, own, err := l.join(ctx, want)
@@ -36,7 +37,7 @@ func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*select
 	if own {
 		sel.SetDiscard(func() { c.discard(l.entry) })
 	}
-	return l.untouched().From(l.entry.key, sel), ws, nil
+	return l.revised().From(l.entry.key, sel), ws, nil
 }
 
 // join joins what was kept of want with what the flights brought, and reports

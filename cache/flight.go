@@ -142,6 +142,7 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			c.keepOrDiscard(context.WithoutCancel(ctx), f)
 		}
 	default:
+		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
 		c.keepOrDiscard(ctx, f)
 		if f.replaced != nil {
 			late = f.replaced

@@ -15,15 +15,18 @@ import (
 // revisions is the last revision given away, in all caches.
 var revisions atomic.Uint64
 
-// untouched is what a selection joined from what was kept and what the flights
-// brought has of the former alone. Chunks of the latter may reach back into it, with
-// samples that the upstream has got since.
-func (l *lookup) untouched() tile.Coverage {
-	left := l.left()
+// revised is what a joined selection has of what was kept, or of one flight, alone. Chunks of a
+// flight may reach into what another has, with samples that the upstream has got since.
+func (l *lookup) revised() tile.Coverage {
+	all, extents := l.left(), tile.Spans(nil)
 	for _, f := range l.flights {
-		left = left.Without(tile.Extent(f.sel))
+		all = all.Without(tile.Extent(f.sel))
+		for _, s := range tile.Without(f.brought(), extents) {
+			all = all.Having(s)
+		}
+		extents = append(extents, tile.Extent(f.sel))
 	}
-	return left
+	return all
 }
 
 // brought is what a flight's own selection has of what is kept of it.

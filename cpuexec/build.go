@@ -19,6 +19,7 @@ type evaluation struct {
 	fetched  fetched        // what was fetched last
 	latest   *window.Latest // shared with evaluations below
 	overlaps bool           // start timestamps do, in some window
+	tick     int64          // of the decoded columns, that of the whole query
 }
 
 // newEvaluation begins the evaluation of a job.
@@ -26,7 +27,7 @@ func newEvaluation(ctx context.Context, x *Executor, job Job) *evaluation {
 	q := operator.NewQuery(ctx, job.Grid, x.workers)
 	q.Budget, q.MaxSamples, q.DelayedNameRemoval = job.Budget, job.MaxSamples, job.DelayedNameRemoval
 	q.Matrix.DropName = job.Node.DropsName()
-	return &evaluation{x: x, job: job, Query: q}
+	return &evaluation{x: x, job: job, Query: q, tick: x.columns.Tick()}
 }
 
 // build makes the operator of n, which lets go of what it holds when it was driven.

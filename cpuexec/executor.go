@@ -47,8 +47,8 @@ type Options struct {
 	// Workers is the number of goroutines that evaluate a node; 0 means one a
 	// core.
 	Workers int
-	// DecodedBytes is the most memory that the decoded columns of series that
-	// are asked for again and again may take. 0 means none are retained.
+	// DecodedBytes is the most memory that the decoded columns of series may take. 0 means
+	// none are retained.
 	DecodedBytes int64
 }
 

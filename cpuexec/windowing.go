@@ -207,7 +207,7 @@ func (s *selected) onCores() (err error) {
 	}
 	defer func() { tracing.End(span, err) }()
 	q := &column.Request{
-		Set: r.x.columns, Tick: r.x.columns.Tick(), Sel: s.src.sel,
+		Set: r.x.columns, Tick: r.tick, Sel: s.src.sel,
 		KeepStale: s.w.Func.Instant, TakePacked: window.TakesPacked(s.w.Func),
 	}
 	q.Mint, q.Maxt = s.w.Reads(r.job.Grid)

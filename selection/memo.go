@@ -12,8 +12,7 @@ import "sync/atomic"
 type Memo struct{ atomic.Value }
 
 // WithMemos returns s with a memo for each series that has none yet, as what is
-// kept of times before until (ms). It is for the keeper of selections (a cache):
-// what is used once needs no memory.
+// kept of times before until (ms). It is for the keeper of selections (a cache).
 func (s *Selection) WithMemos(until int64) *Selection {
 	s = s.flat() // it will be joined again and again
 	missing := len(s.series)

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -29,7 +30,7 @@ func PartCame(ctx context.Context, p Part) {
 }
 
 // SharesChunks reports whether s and o have the very same series with chunks that overlap mint to
-// maxt (ms, both included), and of these the very same chunks.
+// maxt (ms, both included), and of these the same chunks, byte for byte.
 func (s *Selection) SharesChunks(o *Selection, mint, maxt int64) bool {
 	j := 0
 	for i := range s.series {
@@ -46,8 +47,9 @@ func (s *Selection) SharesChunks(o *Selection, mint, maxt int64) bool {
 		}
 		for k := range cs {
 			c, d := cs[k], ds[k]
-			same := s.slabs[c.Slab] == o.slabs[d.Slab]
-			if c.Slab, d.Slab = 0, 0; !same || c != d {
+			same := s.Origin(c) == o.Origin(d) || bytes.Equal(s.Bytes(c), o.Bytes(d))
+			c.Slab, c.Off = d.Slab, d.Off
+			if !same || c != d {
 				return false
 			}
 		}

@@ -109,10 +109,16 @@ func (t *SharedTimes) equal(ts []int64) bool {
 		return false
 	}
 	for k := range t.runs.Even {
-		for i := t.runs.Even[k].From; i < t.runs.Even[k].To; i++ {
-			if t.runs.At(k, i) != ts[i] {
+		e := &t.runs.Even[k]
+		due := e.First
+		for i, at := range ts[e.From:e.To] {
+			if t.runs.Late != nil {
+				at -= int64(t.runs.Late[int(e.From)+i])
+			}
+			if at != due {
 				return false
 			}
+			due += e.Every
 		}
 	}
 	return true

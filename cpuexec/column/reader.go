@@ -51,7 +51,10 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		stays--
 	}
 	e, before := h.use(sel.Memo(i), q.Tick)
-	if e == nil || stays == 0 {
+	// At the first use no more is decoded than is looked at, and memory is free for values and times
+	// that are neither packed nor shared, so that nothing is decoded twice.
+	if e == nil || stays == 0 || before == never && e.cols.Load() == nil &&
+		(q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays])+spareSamples)), never)) {
 		return s.decode(q, i, cs)
 	}
 	cols, known := e.cols.Load(), 0

@@ -1,5 +1,5 @@
-// Package column retains the decoded samples of series that are asked for again and again,
-// and reads samples: from there where they are retained, from chunks where they are not.
+// Package column retains the decoded samples of series, and reads samples: from there where they
+// are retained, from chunks where they are not.
 //
 // A Request and a series of its selection go into a Reader; Samples come out, a slice of a
 // column, or a column and what was decoded behind it. Times are shared by all columns that
@@ -13,6 +13,7 @@ package column
 
 import (
 	"hash/maphash"
+	"math"
 	"runtime/metrics"
 	"slices"
 	"sync"
@@ -24,18 +25,18 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// Set retains the decoded columns of series that are asked for again and again,
-// within a limit in bytes. They hang on the series' memos, so that they go with
-// the selections they belong to; the set only counts them and decides who has to
-// go.
+// Set retains the decoded columns of series, within a limit in bytes. They hang on the
+// series' memos, so that they go with the selections they belong to; the set only
+// counts them and decides who has to go.
 //
 // A series is admitted while there is room, and otherwise only in place of one
 // that was last used before the newcomer's own last use but one. So what is
 // larger than the limit and read over and over keeps a part of itself decoded
-// instead of pushing itself out, and what is read once pushes out nothing.
+// instead of pushing itself out, and what is read once pushes out nothing. That
+// counts as used firstUse ticks earlier than it was, so that it is evicted first.
 type Set struct {
 	limit int64        // bytes
-	clock atomic.Int64 // ticks with every window evaluated
+	clock atomic.Int64 // ticks with every query evaluated
 
 	mu    sync.Mutex
 	bytes int64
@@ -46,7 +47,7 @@ type Set struct {
 	seed  maphash.Seed
 }
 
-// Tick begins the evaluation of a window and returns its number.
+// Tick begins the evaluation of a query and returns its number.
 func (h *Set) Tick() int64 { return h.clock.Add(1) }
 
 // account is the set's of a series: what it holds, and the times it
@@ -66,12 +67,13 @@ func NewSet(limit int64) *Set {
 
 // entry is what a memo holds.
 type entry struct {
-	used atomic.Int64 // tick of the last use
-	cols atomic.Pointer[retained]
+	used  atomic.Int64 // tick of the last use
+	first atomic.Int64 // tick of the first
+	cols  atomic.Pointer[retained]
 }
 
-// use returns what memo m holds and the tick of the use before this one, at
-// tick now. It returns nil if nothing is to be retained.
+// use returns what memo m holds and the tick of the use before this one, which may be
+// never, at tick now. It returns nil if nothing is to be retained.
 func (h *Set) use(m *selection.Memo, now int64) (s *entry, before int64) {
 	if m == nil || h.limit <= 0 {
 		return nil, 0
@@ -79,13 +81,22 @@ func (h *Set) use(m *selection.Memo, now int64) (s *entry, before int64) {
 	s, _ = m.Load().(*entry)
 	if s == nil {
 		s = &entry{}
-		// That there is a memo says that it was used once before.
-		s.used.Store(now - firstUse)
+		s.used.Store(never)
 		m.CompareAndSwap(nil, s)
 		s = m.Load().(*entry)
 	}
-	return s, s.used.Swap(now)
+	if before = s.used.Swap(now); before == never {
+		s.first.Store(now)
+	}
+	if s.first.Load() == now {
+		s.used.Store(now - firstUse)
+		return s, never
+	}
+	return s, before
 }
+
+// never is the tick of the use before the first.
+const never = math.MinInt64
 
 // IsDecoded reports whether a series has columns.
 func IsDecoded(m *selection.Memo) bool {
@@ -142,8 +153,15 @@ func leastSize(chunks, samples int) int64 {
 
 // newTimes returns ts as what may be shared. It still lies in memory of the caller's.
 func (h *Set) newTimes(ts []int64) *SharedTimes {
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts))
-	return &SharedTimes{ts: ts, n: len(ts), hash: maphash.Bytes(h.seed, raw), refs: 1}
+	n := len(ts)
+	return &SharedTimes{ts: ts, n: n, hash: h.hash(ts[:min(n, hashed)]) ^ 31*h.hash(ts[max(0, n-hashed):]), refs: 1}
+}
+
+// hashed is the number of times at the beginning and at the end of a list that its hash is of.
+const hashed = 512
+
+func (h *Set) hash(ts []int64) uint64 {
+	return maphash.Bytes(h.seed, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ts))), 8*len(ts)))
 }
 
 // intern returns the shared times equal to t: those that there are, or a copy. The
@@ -166,8 +184,7 @@ func (h *Set) intern(t *SharedTimes) *SharedTimes {
 	return t
 }
 
-// firstUse is how many ticks ago a series that is seen for the first time is
-// taken to have been used before.
+// firstUse is how many ticks earlier than it was the first use of a series counts.
 const firstUse = 16
 
 // maxSearch is the number of series that are looked at for one to go.

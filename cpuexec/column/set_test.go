@@ -1,12 +1,16 @@
 package column
 
 import (
+	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/selection"
 )
 
 // TestSizeOfWhatIsGone: what columns took is taken off once the collector has been at work, as often
@@ -51,4 +55,50 @@ func BenchmarkSizeBytes(b *testing.B) {
 		h.SizeBytes()
 	}
 	runtime.KeepAlive(all)
+}
+
+// TestFirstUse: what is used for the first time takes free memory and nobody's place, and is the
+// first to make room for what is used again.
+func TestFirstUse(t *testing.T) {
+	b := selection.NewBuilder(0)
+	for i := range 5 {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)))
+		times, values := make([]int64, 1000), make([]float64, 1000)
+		for k := range times {
+			times[k], values[k] = int64(15_000*k), float64(k)/7
+		}
+		require.NoError(t, b.Floats(times, values))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	sel = sel.WithMemos(math.MaxInt64)
+	h := NewSet(40_000) // two and a bit of these columns
+	load := func(i int) (decoded int64) {
+		var r Reader
+		got, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64}, i)
+		require.NoError(t, err)
+		got.Release()
+		return r.Stats.Samples
+	}
+	retained := func() (all []int) {
+		for i := range sel.NumSeries() {
+			if IsDecoded(sel.Memo(i)) {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	require.EqualValues(t, 1000, load(0))
+	require.Zero(t, load(0), "at the second look")
+	for range 2 * firstUse {
+		h.Tick()
+	}
+	load(1)
+	require.Equal(t, []int{0, 1}, retained())
+	load(2)
+	require.Equal(t, []int{0, 1}, retained(), "there is no room")
+	require.Zero(t, load(0))
+	load(3)
+	load(3)
+	require.Equal(t, []int{0, 3}, retained(), "what was used once has gone")
 }

@@ -147,7 +147,7 @@ func (f *Flags) AddQuery(to flagger) {
 func (f *Flags) addServer(to flagger) {
 	f.number(to, "query.max-concurrency", "20", "Queries that may run at once.", func(s *Settings) *int { return &s.Query.MaxConcurrency })
 	f.parsed(to, "cache.host-bytes", "SIZE", "Most memory for cached samples, such as 4GiB; 0 keeps none. By default a quarter of memory.limit.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.HostBytes })
-	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series that are asked for again and again; 0 keeps none decoded. By default half of it.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
+	f.parsed(to, "cache.decoded-bytes", "SIZE", "How much of cache.host-bytes may hold decoded samples of series, those that are asked for again and again before others; 0 keeps none decoded. By default half of it.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.DecodedBytes })
 	f.parsed(to, "cache.results-bytes", "SIZE", "Most memory for results of aggregations, which spare a dashboard that is looked at again all but its newest steps; 0 keeps none. By default 64MiB, or an eighth of memory.limit if that is less.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.ResultsBytes })
 	f.text(to, "cache.path", "DIRECTORY", "Directory where cached samples survive a restart. It belongs to one promwarp alone.", func(s *Settings) *string { return &s.Cache.Path })
 	f.parsed(to, "cache.disk-bytes", "10GiB", "Most bytes of files in cache.path.", func(s *Settings) encoding.TextUnmarshaler { return &s.Cache.DiskBytes })
