@@ -42,9 +42,8 @@ const spareSamples = 192
 // newColumn returns a column of values and their start timestamps, still without times.
 func newColumn(vs []float64, starts decode.Starts) *column {
 	c := &column{starts: slices.Clone(starts)}
-	if base, unit, ok := rangeOf(vs); ok {
-		c.Packed = pack(vs, base, unit)
-	} else {
+	var ok bool
+	if c.Packed, ok = packIfExact(vs); !ok {
 		c.vs = append(make([]float64, 0, len(vs)+spareSamples), vs...)
 	}
 	return c
@@ -63,12 +62,6 @@ func (c *column) values(lo, hi int, scratch *[]float64) []float64 {
 	}
 	*scratch = c.Packed.append((*scratch)[:0], lo, hi)
 	return *scratch
-}
-
-// all returns all values.
-func (c *column) all() []float64 {
-	var scratch []float64
-	return c.values(0, c.n, &scratch)
 }
 
 // size is the memory of t in bytes.
@@ -110,18 +103,32 @@ func (t *SharedTimes) equal(ts []int64) bool {
 	}
 	for k := range t.runs.Even {
 		e := &t.runs.Even[k]
-		due := e.First
-		for i, at := range ts[e.From:e.To] {
-			if t.runs.Late != nil {
-				at -= int64(t.runs.Late[int(e.From)+i])
-			}
-			if at != due {
+		if t.runs.Late == nil {
+			if !isEven(ts[e.From:e.To], e.First, e.Every) {
 				return false
 			}
-			due += e.Every
+			continue
+		}
+		for i, at := range ts[e.From:e.To] {
+			if at != e.First+int64(i)*e.Every+int64(t.runs.Late[int(e.From)+i]) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// isEven reports whether ts begin with first and are every ms apart.
+func isEven(ts []int64, first, every int64) bool {
+	off := int64(0)
+	for len(ts) >= 4 {
+		off |= ts[0] - first | ts[1] - first - every | ts[2] - first - 2*every | ts[3] - first - 3*every
+		first, ts = first+4*every, ts[4:]
+	}
+	for i, at := range ts {
+		off |= at - first - int64(i)*every
+	}
+	return off == 0
 }
 
 // Release gives the spare memory back that Times.Join borrowed.
@@ -153,9 +160,10 @@ func (f *found) between(lo, hi int, out []int32, find func() []int32) []int32 {
 // retained are the decoded samples of some consecutive chunks of a series.
 type retained struct {
 	chunks []selection.Origin
-	all    *column
-	clean  *column // the same without stale markers
-	starts bool    // start timestamps were wanted
+	*column
+	withStarts bool // start timestamps were wanted
+	marked     bool // the chunks have stale markers
+	withStale  bool // which are among the samples
 }
 
 // match returns how many of the chunks, from the first on, h holds the samples
@@ -175,16 +183,13 @@ func (h *retained) match(sel *selection.Selection, cs []selection.Chunk) int {
 // within returns the samples from mint to maxt (ms, both included) as q wants them. Their
 // values may be in scratch.
 func (h *retained) within(q *Request, mint, maxt int64, scratch *[]float64) Samples {
-	c := h.clean
-	if q.KeepStale {
-		c = h.all
-	}
+	c := h.column
 	lo, hi := 0, c.notAfter(maxt)
 	if mint > math.MinInt64 {
 		lo = min(c.notAfter(mint-1), hi)
 	}
 	t := Times{Known: hi - lo, list: c.SharedTimes, at: lo}
-	in := Samples{Times: t, hasStale: h.all != h.clean && q.KeepStale, column: c, lo: lo}
+	in := Samples{Times: t, hasStale: h.withStale, column: c, lo: lo}
 	if c.Units != nil && lo < hi && q.TakePacked {
 		in.Packed = Packed{c.Units[lo:hi], c.Base, c.Unit}
 	} else {

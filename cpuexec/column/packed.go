@@ -16,6 +16,35 @@ type Packed struct {
 	Unit  float64 // a power of two
 }
 
+// packIfExact packs values, if they can be.
+func packIfExact(vs []float64) (p Packed, ok bool) {
+	if p, ok = packGrowing(vs); ok {
+		return p, true
+	}
+	base, unit, ok := rangeOf(vs)
+	if !ok {
+		return Packed{}, false
+	}
+	return pack(vs, base, unit), true
+}
+
+// packGrowing packs integers none of which is less than the first one, nor by 2^32 more, as those of
+// most counters. It looks at each value once, rangeOf and pack look twice.
+func packGrowing(vs []float64) (Packed, bool) {
+	if len(vs) == 0 || !exact.IsInteger(vs[0]) || !exact.IsInteger(vs[len(vs)-1]) {
+		return Packed{}, false
+	}
+	base, units := int64(vs[0]), make([]uint32, len(vs))
+	for i, v := range vs {
+		n := int64(v) - base
+		if uint64(n) > math.MaxUint32 || !exact.IsInteger(v) {
+			return Packed{}, false
+		}
+		units[i] = uint32(n)
+	}
+	return Packed{Units: units, Base: float64(base), Unit: 1}, true
+}
+
 // pack packs values of which rangeOf says that they can be.
 func pack(vs []float64, base int64, unit int) Packed {
 	p := Packed{Units: make([]uint32, len(vs)), Base: float64(base), Unit: float64(int64(1) << unit)}

@@ -23,7 +23,7 @@ func TestPacked(t *testing.T) {
 			fits = fits && n < exact.MaxInteger
 			vs = append(vs, float64(n))
 		}
-		p, ok := tryPack(vs)
+		p, ok := packIfExact(vs)
 		if fits {
 			require.True(t, ok)
 		}
@@ -46,7 +46,7 @@ func TestNotPacked(t *testing.T) {
 		{exact.MaxInteger}, {-exact.MaxInteger}, {0, 1e300},
 		{0, 1, 1 << 32}, {-1, 0, 1<<32 - 1},
 	} {
-		_, ok := tryPack(vs)
+		_, ok := packIfExact(vs)
 		require.False(t, ok, "%v", vs)
 	}
 }
@@ -56,7 +56,7 @@ func TestPackedArbitrary(t *testing.T) {
 	values := []float64{0, 1, -1, 4096, 1 << 31, 1 << 32, 1<<32 - 1, exact.MaxInteger - 1, 1 - exact.MaxInteger, 0.5, math.NaN(), math.Inf(1), math.Copysign(0, -1), math.MaxFloat64, 1e-300}
 	rapid.Check(t, func(t *rapid.T) {
 		vs := rapid.SliceOfN(rapid.SampledFrom(values), 1, 4).Draw(t, "values")
-		if p, ok := tryPack(vs); ok {
+		if p, ok := packIfExact(vs); ok {
 			requireSameBits(t, vs, p.append(nil, 0, len(vs)))
 		}
 	})
@@ -67,12 +67,4 @@ func requireSameBits(t require.TestingT, want, got []float64) {
 	for i := range want {
 		require.Equal(t, math.Float64bits(want[i]), math.Float64bits(got[i]), "%v %v", want[i], got[i])
 	}
-}
-
-func tryPack(vs []float64) (Packed, bool) {
-	base, unit, ok := rangeOf(vs)
-	if !ok {
-		return Packed{}, false
-	}
-	return pack(vs, base, unit), true
 }

@@ -53,12 +53,15 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 	e, before := h.use(sel.Memo(i), q.Tick)
 	// At the first use no more is decoded than is looked at, and memory is free for values and times
 	// that are neither packed nor shared, so that nothing is decoded twice.
-	if e == nil || stays == 0 || before == never && e.cols.Load() == nil &&
-		(q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays])+spareSamples)), never)) {
+	if e == nil || stays == 0 {
 		return s.decode(q, i, cs)
 	}
-	cols, known := e.cols.Load(), 0
-	if cols != nil && s.buf.WantStarts && !cols.starts {
+	retained := e.columns(q.KeepStale)
+	cols, known := retained.Load(), 0
+	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays])+spareSamples)), never)) {
+		return s.decode(q, i, cs)
+	}
+	if cols != nil && s.buf.WantStarts && !cols.withStarts {
 		cols = nil
 	}
 	if cols != nil {
@@ -68,7 +71,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		if err := s.retain(q, use{e, before, cols}, i, cs[:stays]); err != nil {
 			return Samples{}, err
 		}
-		if cols = e.cols.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.starts {
+		if cols = retained.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.withStarts {
 			return s.decode(q, i, cs)
 		}
 	} else {
@@ -128,17 +131,17 @@ func (s *Reader) retain(q *Request, u use, i int, cs []selection.Chunk) error {
 			from, to = 0, 0
 		}
 	}
-	_, err := s.more(sel, i, cs[:from], false)
+	_, err := s.more(sel, i, cs[:from], !q.KeepStale)
 	if err == nil && to > 0 {
-		if len(s.buf.Starts) > 0 || len(cols.all.starts) > 0 {
-			s.buf.Starts.Join(len(s.buf.Times), cols.all.starts)
+		if len(s.buf.Starts) > 0 || len(cols.starts) > 0 {
+			s.buf.Starts.Join(len(s.buf.Times), cols.starts)
 		}
-		s.buf.Times, s.buf.Values = cols.all.appendTimes(s.buf.Times, 0, cols.all.n), append(s.buf.Values, cols.all.values(0, cols.all.n, &s.joined)...)
-		s.buf.Stale = s.buf.Stale || cols.all != cols.clean
+		s.buf.Times, s.buf.Values = cols.appendTimes(s.buf.Times, 0, cols.n), append(s.buf.Values, cols.values(0, cols.n, &s.joined)...)
+		s.buf.Stale, s.buf.Marked = s.buf.Stale || cols.withStale, s.buf.Marked || cols.marked
 		s.Stats.Retained += CountSamples(cs[from : from+to])
 	}
 	if err == nil {
-		_, err = s.more(sel, i, cs[from+to:], false)
+		_, err = s.more(sel, i, cs[from+to:], !q.KeepStale)
 	}
 	if err == nil {
 		h.retain(u.entry, before, list, &s.buf)

@@ -130,20 +130,28 @@ func (in *Samples) append(tail Samples, scratch *[]float64) {
 func (in *Samples) Resets(out []int32) []int32 {
 	known := in.Times.Known
 	if in.column != nil {
-		out = in.column.resets.between(in.lo, in.lo+known, out, func() []int32 { return findResets(in.column.all(), 0, nil) })
+		out = in.column.resets.between(in.lo, in.lo+known, out, in.column.findResets)
 	}
 	return findResets(in.Values, known, out)
 }
 
 // findResets appends the indices, at least from, of the samples that are less
 // than the one before to resets.
-func findResets(vs []float64, from int, resets []int32) []int32 {
+func findResets[T uint32 | float64](vs []T, from int, resets []int32) []int32 {
 	for i := max(from, 1); i < len(vs); i++ {
 		if vs[i] < vs[i-1] {
 			resets = append(resets, int32(i))
 		}
 	}
 	return resets
+}
+
+// findResets finds those of all samples. Units are in the order of the values.
+func (c *column) findResets() []int32 {
+	if c.Units != nil {
+		return findResets(c.Units, 0, nil)
+	}
+	return findResets(c.vs, 0, nil)
 }
 
 // Stale appends the samples that are stale markers, as indices, to out.
@@ -153,7 +161,7 @@ func (in *Samples) Stale(out []int32) []int32 {
 	}
 	known := in.Times.Known
 	if in.column != nil {
-		out = in.column.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.column.all(), 0, nil) })
+		out = in.column.stale.between(in.lo, in.lo+known, out, func() []int32 { return findStale(in.column.vs, 0, nil) })
 	}
 	return findStale(in.Values, known, out)
 }

@@ -56,7 +56,7 @@ type account struct {
 	series weak.Pointer[entry]
 	cols   weak.Pointer[retained]
 	size   int64
-	times  []*SharedTimes
+	times  *SharedTimes
 }
 
 // NewSet returns a set of columns that together take at most so many bytes; with 0 none are
@@ -69,7 +69,26 @@ func NewSet(limit int64) *Set {
 type entry struct {
 	used  atomic.Int64 // tick of the last use
 	first atomic.Int64 // tick of the first
-	cols  atomic.Pointer[retained]
+	// Its columns without stale markers and with them: the same where there are none.
+	cols [2]atomic.Pointer[retained]
+}
+
+// columns are those with stale markers, or those without.
+func (s *entry) columns(stale bool) *atomic.Pointer[retained] {
+	if stale {
+		return &s.cols[1]
+	}
+	return &s.cols[0]
+}
+
+// has reports whether c are columns of s.
+func (s *entry) has(c *retained) bool { return s.cols[0].Load() == c || s.cols[1].Load() == c }
+
+// drop takes columns c from s.
+func (s *entry) drop(c *retained) {
+	for k := range s.cols {
+		s.cols[k].CompareAndSwap(c, nil)
+	}
 }
 
 // use returns what memo m holds and the tick of the use before this one, which may be
@@ -104,44 +123,28 @@ func IsDecoded(m *selection.Memo) bool {
 		return false
 	}
 	s, ok := m.Load().(*entry)
-	return ok && s.cols.Load() != nil
+	return ok && (s.cols[0].Load() != nil || s.cols[1].Load() != nil)
 }
 
 // retain puts samples decoded from the given chunks into s if there is room for them. They
 // are copied.
 func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *decode.Buffer) *retained {
-	ts, vs := from.Times, from.Values
-	c := &retained{chunks: chunks, all: newColumn(vs, from.Starts), starts: from.WantStarts}
-	c.clean = c.all
-	size := leastSize(len(chunks), 0) + c.all.size()
-	lists := []*SharedTimes{h.newTimes(ts)}
-	if from.Stale {
-		ts, vs, starts := slices.Clone(ts), slices.Clone(vs), slices.Clone(from.Starts)
-		starts.DropStale(0, vs)
-		n := len(vs) - decode.RemoveStale(ts, vs)
-		c.clean = newColumn(vs[:n], starts)
-		size += c.clean.size()
-		lists = append(lists, h.newTimes(ts[:n]))
-	}
-	// The times may be new, too.
-	for _, t := range lists {
-		size += t.mostSize()
-	}
-	if !h.makeRoom(size, before) {
+	c := &retained{chunks: chunks, column: newColumn(from.Values, from.Starts), withStarts: from.WantStarts, marked: from.Marked, withStale: from.Stale}
+	size, times := leastSize(len(chunks), 0)+c.size(), h.newTimes(from.Times)
+	if !h.makeRoom(size+times.mostSize(), before) { // the times may be new, too
 		return nil
 	}
-
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	admitted := account{series: weak.Make(s), cols: weak.Make(c), size: size}
-	for _, t := range lists {
-		admitted.size -= t.mostSize()
-		admitted.times = append(admitted.times, h.intern(t))
+	c.SharedTimes = h.intern(times)
+	h.ring = append(h.ring, account{series: weak.Make(s), cols: weak.Make(c), size: size, times: c.SharedTimes})
+	h.bytes += size
+	if !c.marked || !c.withStale {
+		s.cols[0].Store(c)
 	}
-	c.all.SharedTimes, c.clean.SharedTimes = admitted.times[0], admitted.times[len(admitted.times)-1]
-	h.ring = append(h.ring, admitted)
-	h.bytes += admitted.size
-	s.cols.Store(c)
+	if !c.marked || c.withStale {
+		s.cols[1].Store(c)
+	}
 	return c
 }
 
@@ -202,13 +205,13 @@ func (h *Set) makeRoom(size, before int64) bool {
 		h.hand %= len(h.ring)
 		oldest := h.ring[h.hand]
 		s, c := oldest.series.Value(), oldest.cols.Value()
-		gone := s == nil || c == nil || s.cols.Load() != c
+		gone := s == nil || c == nil || !s.has(c)
 		if !gone && s.used.Load() >= before {
 			h.hand++
 			continue
 		}
 		if !gone {
-			s.cols.CompareAndSwap(c, nil)
+			s.drop(c)
 		}
 		h.drop(h.hand)
 	}
@@ -221,17 +224,16 @@ func (h *Set) drop(i int) {
 	h.ring[i], h.ring[last] = h.ring[last], account{}
 	h.ring = h.ring[:last]
 	h.bytes -= gone.size
-	for _, t := range gone.times {
-		if t.refs--; t.refs > 0 {
-			continue
-		}
-		h.bytes -= t.size()
-		same := slices.DeleteFunc(h.times[t.hash], func(o *SharedTimes) bool { return o == t })
-		if len(same) == 0 {
-			delete(h.times, t.hash)
-		} else {
-			h.times[t.hash] = same
-		}
+	t := gone.times
+	if t.refs--; t.refs > 0 {
+		return
+	}
+	h.bytes -= t.size()
+	same := slices.DeleteFunc(h.times[t.hash], func(o *SharedTimes) bool { return o == t })
+	if len(same) == 0 {
+		delete(h.times, t.hash)
+	} else {
+		h.times[t.hash] = same
 	}
 }
 

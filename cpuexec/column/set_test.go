@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/cpuexec/decode"
+	"github.com/promwarp/promwarp/cpuexec/exact/exacttest"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -101,4 +103,42 @@ func TestFirstUse(t *testing.T) {
 	load(3)
 	load(3)
 	require.Equal(t, []int{0, 3}, retained(), "what was used once has gone")
+}
+
+// TestStaleMarkers: of a series with stale markers, the columns that a query asked for are retained,
+// with the markers or without, each beside the other; of one without markers, both are one.
+func TestStaleMarkers(t *testing.T) {
+	stale := math.Float64frombits(value.StaleNaN)
+	b := selection.NewBuilder(0)
+	for i, values := range [][]float64{{1, 2, stale, 4, 3}, {1, 2, 3, 4, 5}} {
+		b.Series(labels.FromStrings("__name__", "m", "i", fmt.Sprint(i)))
+		require.NoError(t, b.Floats([]int64{0, 10, 20, 30, 40}, values))
+	}
+	sel, err := b.Finish()
+	require.NoError(t, err)
+	sel = sel.WithMemos(math.MaxInt64)
+	h := NewSet(1 << 20)
+	var r Reader
+	for _, c := range []struct {
+		series, decoded int
+		keepStale       bool
+		values          []float64
+	}{
+		{0, 5, false, []float64{1, 2, 4, 3}},
+		{0, 0, false, []float64{1, 2, 4, 3}},
+		{0, 5, true, []float64{1, 2, stale, 4, 3}},
+		{0, 0, true, []float64{1, 2, stale, 4, 3}},
+		{0, 0, false, []float64{1, 2, 4, 3}},
+		{1, 5, true, []float64{1, 2, 3, 4, 5}},
+		{1, 0, false, []float64{1, 2, 3, 4, 5}},
+	} {
+		r.Reset(false)
+		got, err := r.Load(&Request{Set: h, Tick: h.Tick(), Sel: sel, Maxt: math.MaxInt64, KeepStale: c.keepStale}, c.series)
+		require.NoError(t, err)
+		exacttest.RequireSame(t, c.values, got.Values, "samples")
+		require.EqualValues(t, c.decoded, r.Stats.Samples)
+		require.Equal(t, c.series == 0 && c.keepStale, len(got.Stale(nil)) == 1)
+		require.Equal(t, []int32{int32(len(c.values) - 1)}[:1-c.series], got.Resets([]int32{}))
+		got.Release()
+	}
 }

@@ -30,17 +30,15 @@ func (h *Set) Shrink(bytes int64) (freed int64) {
 			break
 		}
 		size += h.ring[u.account].size
-		for _, t := range h.ring[u.account].times {
-			if t.refs == 1 {
-				size += t.size()
-			}
+		if t := h.ring[u.account].times; t.refs == 1 {
+			size += t.size()
 		}
 		gone = append(gone, u.account)
 	}
 	slices.Sort(gone)
 	for _, i := range slices.Backward(gone) { // drop puts the last account in place of account i
 		if s, c := h.ring[i].series.Value(), h.ring[i].cols.Value(); s != nil && c != nil {
-			s.cols.CompareAndSwap(c, nil)
+			s.drop(c)
 		}
 		h.drop(i)
 	}

@@ -27,6 +27,7 @@ type Buffer struct {
 	Times  []int64
 	Values []float64
 	Stale  bool // there are stale markers among them
+	Marked bool // chunks had stale markers, whether these were left out or not
 
 	Starts     Starts // start timestamps, if they are wanted
 	WantStarts bool
@@ -38,6 +39,7 @@ type Buffer struct {
 // Reset empties the buffer.
 func (c *Buffer) Reset() {
 	c.Times, c.Values, c.Stale, c.Starts = c.Times[:0], c.Values[:0], false, c.Starts[:0]
+	c.Marked = false
 }
 
 // Part is one of several series that are read together.
@@ -127,6 +129,7 @@ func (c *Buffer) put(of *placed, off int, last int64, dropStale bool) (int, erro
 		ts, vs = c.Times[off:off+n], c.Values[off:off+n]
 	}
 	off += n
+	c.Marked = c.Marked || of.stale
 	switch {
 	case of.stale && dropStale:
 		if len(c.Starts) > 0 {
