@@ -47,7 +47,7 @@ const (
 	mostInRow = 8
 	// manyWaiting is how many must wait for each place before some go together: a store answers the
 	// questions of one request on one core, so few had better wait for their own.
-	manyWaiting = 8
+	manyWaiting = 2
 	// mostTogether is the most questions of one request. Each may make several queries of it.
 	mostTogether = 128
 )
