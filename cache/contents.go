@@ -11,23 +11,26 @@ import (
 func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) contents.Contents {
 	s, m := c.Stats(), c.moment()
 	out := contents.Contents{Tile: c.tile, Settled: m.Settled.To, Bytes: s.Bytes, Limit: s.Limit}
-	byKey, selections := map[string]*contents.Selector{}, map[string]*selection.Selection{}
-	c.mu.Lock()
-	for key, e := range c.entries {
+	byKey := map[string]*contents.Selector{}
+	var describe []func() // of each entry, without the mutex
+	for e := range c.all() {
 		if e.sel == nil {
 			continue
 		}
-		selections[key] = e.sel
-		byKey[key] = &contents.Selector{
-			Text: matching.Text(e.matchers), Series: e.sel.NumSeries(), Samples: e.sel.NumSamples(), Looked: e.looked,
-			Bytes: e.size + e.sel.SizeBytes() - e.sel.TableBytes() + noted(e.sel), Memory: e.covered.All().Pairs(),
-		}
+		sel, covered, size, looked := e.sel, e.covered, e.size, e.looked
+		describe = append(describe, func() {
+			s := &contents.Selector{
+				Text: matching.Text(e.matchers), Series: sel.NumSeries(), Samples: sel.NumSamples(), Looked: looked,
+				Bytes: size + sel.SizeBytes() - sel.TableBytes() + noted(sel), Memory: covered.All().Pairs(),
+			}
+			if onDevice != nil {
+				s.DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
+			}
+			byKey[e.key] = s
+		})
 	}
-	c.mu.Unlock()
-	for key, sel := range selections {
-		if onDevice != nil {
-			byKey[key].DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
-		}
+	for _, f := range describe {
+		f()
 	}
 	if c.disk != nil {
 		d := c.disk.Stats()

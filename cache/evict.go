@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/tile"
@@ -132,6 +133,26 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 // maxSample is the most entries that are looked at for what leaves. Each takes 1 to 3 µs with
 // the cache's mutex held, which queries wait for.
 const maxSample = 256
+
+// all returns all entries, with the cache's mutex held. After each maxSample of them others may have
+// that: an entry that is added meanwhile may be missing.
+func (c *Cache) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		seen := 0
+		for _, e := range c.entries {
+			if !yield(e) {
+				return
+			}
+			if seen++; seen%maxSample == 0 {
+				c.mu.Unlock()
+				runtime.Gosched()
+				c.mu.Lock()
+			}
+		}
+	}
+}
 
 // sample returns the entries that hold something among at most so many, from a random one on.
 // The cache's mutex must be held.

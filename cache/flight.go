@@ -209,9 +209,7 @@ const patience = time.Second
 // leaveEntry takes f off the list of flights that new queries may join. The
 // cache's mutex must be held.
 func (f *flight) leaveEntry() {
-	if i := slices.Index(f.entry.flights, f); i >= 0 {
-		f.entry.flights = slices.Delete(f.entry.flights, i, i+1)
-	}
+	f.entry.flights = slices.DeleteFunc(f.entry.flights, func(other *flight) bool { return other == f })
 }
 
 // await waits until all flights have landed or one has failed. In that case,

@@ -51,9 +51,7 @@ func (c *Cache) release(h *holds) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range h.all {
-		if i := slices.Index(one.entry.held, one.span); i >= 0 {
-			one.entry.held = slices.Delete(one.entry.held, i, i+1)
-		}
+		one.entry.held = slices.DeleteFunc(one.entry.held, func(s *tile.Span) bool { return s == one.span })
 	}
 	if h.ended != nil {
 		close(h.ended)

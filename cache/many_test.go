@@ -3,8 +3,14 @@ package cache
 import (
 	"context"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -147,4 +153,41 @@ func BenchmarkLook(b *testing.B) {
 			c.mu.Unlock()
 		}
 	})
+}
+
+// TestWalksLetGo: what goes over all entries lets others have the mutex in between.
+func TestWalksLetGo(t *testing.T) {
+	const all = 64 * maxSample
+	c := &Cache{entries: map[string]*entry{}, tile: 1}
+	for i := range all {
+		c.entries[strconv.Itoa(i)] = &entry{tail: math.MaxInt64}
+	}
+	got, seen := make(chan int, 1), 0
+	c.now = func() time.Time { // once for each entry that wanted looks at, and before
+		if seen++; seen == 2 {
+			go func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				got <- seen
+			}()
+		}
+		if seen%maxSample == 2 {
+			time.Sleep(time.Millisecond)
+		}
+		return time.UnixMilli(0)
+	}
+	require.Empty(t, c.wanted())
+	require.Less(t, <-got, all/2)
+
+	walks := map[string]int{}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		if n := strings.Count(string(text), "range c.entries"); n > 0 && !strings.HasSuffix(f, "_test.go") {
+			walks[f] = n
+		}
+	}
+	require.Equal(t, map[string]int{"cache.go": 1, "drop.go": 1, "evict.go": 2}, walks, "Clear, affected, all, sample: use all()")
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -136,19 +137,16 @@ func (p *prefetcher) spend(d time.Duration) {
 
 // wanted lists the entries that are asked for again and again with the newest
 // samples and for which there is something to fetch, the most wanted first.
-func (c *Cache) wanted() (out []*entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now().UnixMilli()
-	for _, e := range c.entries {
+func (c *Cache) wanted() []*entry {
+	now, tails := c.now().UnixMilli(), map[*entry]int64{}
+	for e := range c.all() {
 		if e.tail > now && !c.due(e).Empty() {
-			out = append(out, e)
+			tails[e] = e.tail
 		}
 	}
-	slices.SortFunc(out, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.tail, a.tail), cmp.Compare(a.key, b.key))
+	return slices.SortedFunc(maps.Keys(tails), func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(tails[b], tails[a]), cmp.Compare(a.key, b.key))
 	})
-	return out
 }
 
 // due is what to fetch of e before it is asked for; empty for nothing. The cache's mutex

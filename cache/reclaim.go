@@ -1,9 +1,5 @@
 package cache
 
-import ()
-
-import ()
-
 // mostCopied is the part of the limit, one in so many bytes, that may be copied of a selector
 // that gives way in part: memory is short meanwhile.
 const mostCopied = 4

@@ -34,19 +34,10 @@ func (c *Cache) Stats() Stats {
 	s := Stats{Bytes: c.held(), Limit: c.limit, Entries: c.kept, Tiles: c.tiles}
 	c.mu.Unlock()
 	m := c.metrics
-	s.Hits = m.hits.value()
-	s.Misses = m.misses.value()
-	s.Subsumed = m.subsumed.value()
-	s.Fetches = m.fetches.value()
-	s.Shared = m.shared.value()
-	s.Fetched = m.bytes.value()
-	s.Failures = m.failures.value()
-	s.Evictions = m.evictions.value()
-	s.Evicted = m.evicted.value()
-	s.Refused = m.refused.value()
-	s.Discards = m.discards.value()
-	s.Dropped = m.dropped.value()
-	s.Restored = m.restored.value()
+	s.Hits, s.Misses, s.Subsumed = m.hits.value(), m.misses.value(), m.subsumed.value()
+	s.Fetches, s.Shared, s.Fetched, s.Failures = m.fetches.value(), m.shared.value(), m.bytes.value(), m.failures.value()
+	s.Evictions, s.Evicted, s.Refused = m.evictions.value(), m.evicted.value(), m.refused.value()
+	s.Discards, s.Dropped, s.Restored = m.discards.value(), m.dropped.value(), m.restored.value()
 	return s
 }
 

@@ -47,7 +47,7 @@ const (
 	mostInRow = 8
 	// manyWaiting is how many must wait for each place before some go together: a store answers the
 	// questions of one request on one core, so few had better wait for their own.
-	manyWaiting = 8
+	manyWaiting = 2
 	// mostTogether is the most questions of one request. Each may make several queries of it.
 	mostTogether = 128
 )
@@ -93,11 +93,6 @@ func (l *lanes) enter(ctx context.Context, r *ride) (turn, error) {
 func (l *lanes) leave(p place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next(p)
-}
-
-// next gives a place that is free to who is to go next. The mutex must be held.
-func (l *lanes) next(p place) {
 	lane, toLarge := &l.small, p == shared && len(l.large) > 0
 	switch {
 	case toLarge && (len(l.small) == 0 || l.row >= mostInRow):

@@ -1,8 +1,7 @@
 package remoteread
 
 import (
-	"fmt"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -45,9 +44,9 @@ func (m *recent[T]) add(key string, what T) {
 
 // selectorKey is the same for equal matchers alone.
 func selectorKey(ms []*prompb.LabelMatcher) string {
-	var b strings.Builder
+	var b []byte
 	for _, m := range ms {
-		fmt.Fprintf(&b, "%d%q%q", m.Type, m.Name, m.Value)
+		b = strconv.AppendQuote(strconv.AppendQuote(append(b, byte(m.Type)), m.Name), m.Value)
 	}
-	return b.String()
+	return string(b)
 }
