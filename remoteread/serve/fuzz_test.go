@@ -142,7 +142,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	h := &Handler{o: Options{MaxQueries: fuzzQueries}}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		req, err := h.decodeRequest(snappy.Encode(nil, data))
+		req, err := h.decodeRequest(t.Context(), snappy.Encode(nil, data), nil)
 		if err != nil {
 			require.ErrorAs(t, err, new(*fault))
 			return

@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 
@@ -21,9 +23,9 @@ const (
 	// maxRequestBytes is the most bytes of a request, compressed and not, as in a
 	// Prometheus.
 	maxRequestBytes = 32 << 20
-	// maxMatchers is the most matchers of all queries of a request, with the labels that
-	// their hints group by. Two bytes of a request can make a matcher of 80 in memory.
-	maxMatchers = 100_000
+	// matcherCost is how many bytes a matcher takes once it is decoded and compiled, or a label to
+	// group by: two bytes of a request can make one.
+	matcherCost = 250
 	// maxTypes is the most bytes of a request that say which forms of an answer it accepts.
 	maxTypes = 1000
 	// smallRequest is up to how many bytes a decompressed request takes no lease.
@@ -66,15 +68,21 @@ func decodedSize(compressed []byte) (int, error) {
 	return n, nil
 }
 
-// decodeRequest returns what a body of an allowed size asks for. What is wrong is said in
-// Prometheus's words where it has some.
-func (h *Handler) decodeRequest(compressed []byte) (*prompb.ReadRequest, error) {
+// decodeRequest returns what a body of an allowed size asks for, which is charged to the lease. What
+// is wrong is said in Prometheus's words where it has some.
+func (h *Handler) decodeRequest(ctx context.Context, compressed []byte, lease *memory.Lease) (*prompb.ReadRequest, error) {
 	body, err := snappy.Decode(nil, compressed)
 	if err != nil {
 		return nil, refuse("%w", err)
 	}
-	if err := h.checkSize(body); err != nil {
+	matchers, err := h.checkSize(body)
+	if err != nil {
 		return nil, err
+	}
+	if bytes := matcherCost * int64(matchers); bytes > smallRequest {
+		if err := lease.Grow(ctx, bytes); err != nil {
+			return nil, err
+		}
 	}
 	var req prompb.ReadRequest
 	if err := proto.Unmarshal(body, &req); err != nil {
@@ -93,67 +101,68 @@ const (
 )
 
 // checkSize counts what body, an encoded ReadRequest, has of things that take more memory
-// than bytes, before memory is taken for them. What is no protobuf is left to whoever
-// decodes it.
-func (h *Handler) checkSize(body []byte) error {
-	maxQueries := h.o.MaxQueries
-	queries, matchers, types := 0, 0, 0
-	longest := 0 // list of matchers, or of labels to group by
-	eachField(body, func(n protowire.Number, field []byte) {
+// than bytes, before memory is taken for them, and returns the number of matchers and labels to
+// group by. It stops at what is too much. What is no protobuf is left to whoever decodes it.
+func (h *Handler) checkSize(body []byte) (matchers int, err error) {
+	queries, types := 0, 0
+	item := func(of *int) error {
+		matchers++
+		*of++
+		return h.o.Limits.CheckItems(*of, "matchers or labels to group by")
+	}
+	for n, field := range fields(body) {
 		switch n {
 		case fieldTypes:
-			types += len(field)
+			if types += len(field); types > maxTypes {
+				return 0, refuse("the request has %d bytes of accepted response types or more; the limit is %d", types, maxTypes)
+			}
 		case fieldQueries:
-			queries++
+			if queries++; queries > h.o.MaxQueries && h.o.MaxQueries > 0 {
+				return 0, refuse("the request has %d queries or more; the limit is %d, which --storage.remote.read-max-queries sets", queries, h.o.MaxQueries)
+			}
 			asked, grouping := 0, 0
-			eachField(field, func(n protowire.Number, field []byte) {
+			for n, field := range fields(field) {
 				switch n {
 				case fieldMatchers:
-					asked++
+					err = item(&asked)
 				case fieldHints:
-					eachField(field, func(n protowire.Number, _ []byte) {
-						if n == fieldGrouping {
-							grouping++
+					for n := range fields(field) {
+						if n == fieldGrouping && err == nil {
+							err = item(&grouping)
 						}
-					})
+					}
 				}
-			})
-			matchers += asked + grouping
-			longest = max(longest, asked, grouping)
+				if err != nil {
+					return 0, refuse("%w", err)
+				}
+			}
 		}
-	})
-	switch {
-	case types > maxTypes:
-		return refuse("the request has %d bytes of accepted response types; the limit is %d", types, maxTypes)
-	case maxQueries > 0 && queries > maxQueries:
-		return refuse("the request has %d queries; the limit is %d, which --storage.remote.read-max-queries sets", queries, maxQueries)
-	case matchers > maxMatchers:
-		return refuse("the request has %d matchers and labels to group by; the limit is %d", matchers, maxMatchers)
 	}
-	if err := h.o.Limits.CheckItems(longest, "matchers or labels to group by"); err != nil {
-		return refuse("%w", err)
-	}
-	return nil
+	return matchers, nil
 }
 
-// eachField calls f with each field of message b: of those that have a length, what is in
-// them, of others their bytes.
-func eachField(b []byte, f func(n protowire.Number, field []byte)) {
-	for len(b) > 0 {
-		n, typ, tag := protowire.ConsumeTag(b)
-		if tag < 0 {
-			return
+// fields are those of message b: of those that have a length, what is in them, of others their
+// bytes.
+func fields(b []byte) iter.Seq2[protowire.Number, []byte] {
+	return func(yield func(protowire.Number, []byte) bool) {
+		for len(b) > 0 {
+			n, typ, tag := protowire.ConsumeTag(b)
+			if tag < 0 {
+				return
+			}
+			size := protowire.ConsumeFieldValue(n, typ, b[tag:])
+			if size < 0 {
+				return
+			}
+			field := b[tag : tag+size]
+			if typ == protowire.BytesType {
+				field, _ = protowire.ConsumeBytes(field)
+			}
+			if !yield(n, field) {
+				return
+			}
+			b = b[tag+size:]
 		}
-		size := protowire.ConsumeFieldValue(n, typ, b[tag:])
-		if size < 0 {
-			return
-		}
-		field := b[tag : tag+size]
-		if typ == protowire.BytesType {
-			field, _ = protowire.ConsumeBytes(field)
-		}
-		f(n, field)
-		b = b[tag+size:]
 	}
 }
 

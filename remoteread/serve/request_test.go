@@ -121,11 +121,11 @@ func TestBombsTakeNoMemory(t *testing.T) {
 		want string
 	}{
 		"declared length": {bomb(31 << 20), "corrupt"},
-		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "500000 queries; the limit is 1000"},
-		"groupings":       {snappy.Encode(nil, append([]byte("\x0a\xc4\x84\x3d\x22\xc0\x84\x3d"), bytes.Repeat([]byte{0x2a, 0}, 500_000)...)), "500000 matchers and labels to group by; the limit is 100000"},
-		"types":           {snappy.Encode(nil, append([]byte("\x12\xc0\x84\x3d"), make([]byte, 1_000_000)...)), "1000000 bytes of accepted response types; the limit is 1000"},
-		"types, one each": {snappy.Encode(nil, bytes.Repeat([]byte{0x10, 1}, 500_000)), "500000 bytes of accepted response types; the limit is 1000"},
-		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "500000 matchers and labels to group by; the limit is 100000"},
+		"queries":         {snappy.Encode(nil, bytes.Repeat([]byte{0x0a, 0}, 500_000)), "1001 queries or more; the limit is 1000"},
+		"groupings":       {snappy.Encode(nil, append([]byte("\x0a\xc4\x84\x3d\x22\xc0\x84\x3d"), bytes.Repeat([]byte{0x2a, 0}, 500_000)...)), "201 matchers or labels to group by or more; the most that --query.max-items allows is 200"},
+		"types":           {snappy.Encode(nil, append([]byte("\x12\xc0\x84\x3d"), make([]byte, 1_000_000)...)), "1000000 bytes of accepted response types or more; the limit is 1000"},
+		"types, one each": {snappy.Encode(nil, bytes.Repeat([]byte{0x10, 1}, 500_000)), "1001 bytes of accepted response types or more; the limit is 1000"},
+		"matchers":        {snappy.Encode(nil, append([]byte("\x0a\xc0\x84\x3d"), bytes.Repeat([]byte{0x1a, 0}, 500_000)...)), "201 matchers or labels to group by or more; the most that --query.max-items allows is 200"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHandler(t, h.o.Queryable, func(o *Options) { o.MaxQueries = DefaultMaxQueries })
@@ -159,7 +159,7 @@ func TestLimits(t *testing.T) {
 			"exceeded sample limit (4) of streamed answers, which --storage.remote.read-stream-sample-limit sets"},
 		"enough streamed": {func(o *Options) { o.StreamSampleLimit = 5 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9)}, AcceptedResponseTypes: streamed}, ""},
 		"queries": {func(o *Options) { o.MaxQueries = 1 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}},
-			"the request has 2 queries; the limit is 1, which --storage.remote.read-max-queries sets"},
+			"the request has 2 queries or more; the limit is 1, which --storage.remote.read-max-queries sets"},
 		"enough queries": {func(o *Options) { o.MaxQueries = 2 }, prompb.ReadRequest{Queries: []*prompb.Query{q(0, 9), q(0, 9)}}, ""},
 	} {
 		w := ask(t, newHandler(t, m, c.set), &c.req)

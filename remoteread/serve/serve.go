@@ -168,7 +168,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 			return failure(ctx, err)
 		}
 	}
-	req, err := h.decodeRequest(body)
+	req, err := h.decodeRequest(ctx, body, lease)
 	if err != nil {
 		return failure(ctx, err)
 	}
