@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/common/version"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
-	"github.com/promwarp/promwarp/api/openapi"
 	"github.com/promwarp/promwarp/api/respond"
 )
 
@@ -33,17 +32,6 @@ func buildInfo(w http.ResponseWriter, _ *http.Request) {
 		Application:        "promwarp",
 		ApplicationVersion: version.Version,
 	})
-}
-
-// openAPI answers with the description of promwarp's own doors.
-func openAPI(w http.ResponseWriter, _ *http.Request) {
-	b, err := openapi.Document(version.Version)
-	if err != nil {
-		respond.Error(w, http.StatusInternalServerError, respond.Internal, err.Error())
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b) // an error is the client's, which has gone
 }
 
 // version answers /version. Prometheus says nothing of its content type either.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,7 +13,8 @@ import (
 	"github.com/pb33f/libopenapi"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/api/openapi"
+	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -42,11 +44,12 @@ type objectSchema struct {
 	Properties           map[string]struct {
 		Description string
 		Enum        []string
+		OneOf       []any
 	}
 }
 
 func openAPIOf(t *testing.T, h http.Handler) (doc described, text []byte) {
-	w := do(t, h, httptest.NewRequest(http.MethodGet, openapi.Path, nil))
+	w := do(t, h, httptest.NewRequest(http.MethodGet, openAPIPath, nil))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &doc))
 	return doc, w.Body.Bytes()
@@ -147,7 +150,29 @@ func TestOpenAPIFields(t *testing.T) {
 	for name := range doc.Components.Schemas["PromQL"].Properties {
 		require.True(t, parameters[name], name)
 	}
-	require.Len(t, resample.Codes, len(doc.Components.Schemas["Error"].Properties["code"].Enum))
+}
+
+// TestOpenAPITables: the document has the fields of resample requests by all of their names, the
+// formats and the codes, and no others.
+func TestOpenAPITables(t *testing.T) {
+	doc, _ := openAPIOf(t, newTestAPI(t, nil))
+	resampling, names := doc.Components.Schemas["Resample"].Properties, []string{}
+	for _, f := range resample.Fields() {
+		for _, name := range append([]string{f.Name}, f.Aliases...) {
+			names = append(names, name)
+			require.Contains(t, resampling, name)
+			require.Equal(t, f.List, resampling[name].OneOf != nil, "%s: list", name)
+		}
+	}
+	require.Len(t, resampling, len(names))
+	formats, media := []string{"text"}, []string{}
+	for _, f := range table.Formats {
+		formats, media = append(formats, f.Name), append(media, f.Media)
+	}
+	require.ElementsMatch(t, formats, resampling["format"].Enum)
+	require.ElementsMatch(t, media, slices.Collect(maps.Keys(doc.Paths["/query"]["get"].Responses["200"].Content)))
+	require.ElementsMatch(t, resample.Codes, doc.Components.Schemas["Error"].Properties["code"].Enum)
+	require.ElementsMatch(t, []string{string(plan.WithinTolerance), string(plan.Bits)}, doc.Components.Schemas["PromQL"].Properties["exact"].Enum)
 }
 
 // TestOpenAPIAnswers: the media types of the document are those of answers.

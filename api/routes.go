@@ -12,7 +12,6 @@ import (
 
 	"github.com/promwarp/promwarp/api/active"
 	"github.com/promwarp/promwarp/api/forward"
-	"github.com/promwarp/promwarp/api/openapi"
 	"github.com/promwarp/promwarp/api/page"
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
@@ -143,7 +142,7 @@ func (a *API) routes() *mux.Router {
 	a.door(m, prefix+"/status/cache", get, a.compressed(http.HandlerFunc(a.cacheStatus)))
 	a.door(m, prefix+"/status/gpus", get, a.compressed(http.HandlerFunc(a.gpuStatus)))
 	a.door(m, "/query", getPost, a.orPage(a.withJSON(a.evaluation("/query", http.HandlerFunc(a.query)))))
-	a.door(m, openapi.Path, get, a.compressed(a.cors(http.HandlerFunc(openAPI))))
+	a.door(m, openAPIPath, get, a.compressed(a.cors(http.HandlerFunc(openAPI))))
 	a.door(m, "/explain", getPost, a.withJSON(a.evaluation("/explain", http.HandlerFunc(a.explain))))
 
 	a.door(m, "/-/healthy", getHead, http.HandlerFunc(a.healthy))
@@ -190,7 +189,7 @@ func (a *API) door(m *mux.Router, path string, methods []string, h http.Handler)
 		h = http.NewCrossOriginProtection().Handler(h)
 	}
 	bounded := params.Bounded(a.o.Limits, h)
-	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openapi.Path
+	crossOrigin := strings.HasPrefix(path, prefix+"/") || path == "/query" || path == "/explain" || path == openAPIPath
 	m.Handle(path, a.guard.Door(name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodOptions && crossOrigin:

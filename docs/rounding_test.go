@@ -3,7 +3,6 @@ package docs
 import (
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -36,39 +35,6 @@ func TestRounding(t *testing.T) {
 		t.Errorf("%s:%s is %s on arm64: write float64(x*y) + z\n%s", found[1], found[2], found[3], line)
 	}
 	require.NotZero(t, meant, "the compiler's output shows no call of math.FMA: the test would find nothing")
-}
-
-// fusedInAssembly is such an instruction, of one value or of several, in what the disassembler prints.
-var fusedInAssembly = regexp.MustCompile(`(?m)^\s+(\S+_arm64\.s:\d+)\s.*// (fn?m(?:add|sub)|fml[as]) `)
-
-// TestRoundingInAssembly holds what is written in assembly for arm64 against the same, as a program
-// has it that calls all of it: the test of the executor.
-func TestRoundingInAssembly(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "program")
-	build := exec.Command("go", "test", "-c", "-o", program, "./cpuexec")
-	build.Dir = root
-	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-	printed, err := build.CombinedOutput()
-	require.NoError(t, err, string(printed))
-	printed, err = exec.Command("go", "tool", "objdump", "-gnu", "-s", `promwarp/(cpuexec/neon|internal/spin)\.`, program).CombinedOutput()
-	require.NoError(t, err, string(printed))
-	text, functions := string(printed), 0
-	walk(t, func(file string) {
-		if !strings.HasSuffix(file, "_arm64.s") {
-			return
-		}
-		source, err := os.ReadFile(filepath.Join(root, file))
-		require.NoError(t, err)
-		for _, name := range regexp.MustCompile(`(?m)^TEXT ·(\w+)`).FindAllStringSubmatch(string(source), -1) {
-			require.True(t, strings.Contains(text, module+path.Dir(file)+"."+name[1]+".abi0(SB)"), "%s of %s is not in the program", name[1], file)
-			functions++
-		}
-	})
-	require.Greater(t, functions, 10)
-	require.True(t, strings.Contains(text, "// fmul v"), "the disassembler shows no product: the test would find nothing")
-	for _, found := range fusedInAssembly.FindAllStringSubmatch(text, -1) {
-		t.Errorf("%s is %s: multiply and add in two instructions", found[1], found[2])
-	}
 }
 
 // sourceLine is a line of a file, from 1 on.

@@ -14,7 +14,7 @@ var groups = []struct {
 }{
 	{"Ask", []string{"query", "explain", "compare"}},
 	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
-	{"Look after", []string{"cache ls", "cache drop", "devices", "bench"}},
+	{"Look after", []string{"cache ls", "cache drop", "devices"}},
 	{"Try and set up", []string{"demo", "completion"}},
 }
 

@@ -16,3 +16,33 @@ func widenVector(to *float64, units *uint32, n int, base, unit float64)
 //
 //go:noescape
 func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *[6]float64)
+
+// widen fills to with base + units[i]*unit, which must be exact.
+func widen(to []float64, units []uint32, base, unit float64) {
+	n := len(units) &^ 7
+	if !hasVectors {
+		n = 0
+	}
+	if n > 0 {
+		_ = to[n-1]
+		widenVector(&to[0], &units[0], n, base, unit)
+	}
+	widenEach(to[n:], units[n:], base, unit)
+}
+
+// sinceLate fills out with since - k*interval + to[k]*every + late[to[k]-before], four at a time,
+// as long as a float64 holds all of these. It returns how many it has filled in.
+func sinceLate(out []float64, to []int32, before int32, late []uint16, every, since, interval int64) int {
+	const most = 1 << 52
+	n := len(to) &^ 3
+	if n == 0 || !hasVectors || max(since, -since, since+int64(to[n-1])*every, int64(n)*interval) > most {
+		return 0
+	}
+	_, _, _ = out[n-1], late[to[0]-before], late[to[n-1]-before]
+	c := [6]float64{float64(every), float64(4 * interval)}
+	for i := range int64(4) {
+		c[2+i] = float64(since - i*interval)
+	}
+	sinceVector(&out[0], &to[0], &late[0], n, int64(before), &c)
+	return n
+}

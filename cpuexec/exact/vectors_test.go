@@ -75,7 +75,7 @@ func TestAddFinite(t *testing.T) {
 }
 
 // BenchmarkVectors measures what is done several at once, where the processor can, on 1440 each.
-// GODEBUG=cpu.avx2=off, or cpu.asimd=off on arm64, has the plain forms.
+// GODEBUG=cpu.avx2=off has the plain forms.
 func BenchmarkVectors(b *testing.B) {
 	const n = 1440
 	units, ts, vs := make([]uint32, n), make([]int64, n), make([]float64, n)

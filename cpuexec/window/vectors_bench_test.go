@@ -10,7 +10,7 @@ import (
 
 // BenchmarkVectors measures what is done at several steps at once, where the processor can, each by
 // itself at 1440 steps of a minute, and all of it for a rate of a series whose samples come late.
-// GODEBUG=cpu.avx2=off, or cpu.asimd=off on arm64, has the plain forms.
+// GODEBUG=cpu.avx2=off has the plain forms.
 func BenchmarkVectors(b *testing.B) {
 	const steps, samples = 1440, 4*1440 + 20
 	values, ts := make([]float64, samples), make([]int64, samples)
