@@ -11,26 +11,20 @@ import (
 func (c *Cache) Contents(most int, onDevice func(*selection.Selection) float64) contents.Contents {
 	s, m := c.Stats(), c.moment()
 	out := contents.Contents{Tile: c.tile, Settled: m.Settled.To, Bytes: s.Bytes, Limit: s.Limit}
-	byKey := map[string]*contents.Selector{}
-	var describe []func() // of each entry, without the mutex
+	byKey, selections := map[string]*contents.Selector{}, map[*entry]*selection.Selection{}
 	for e := range c.all() {
-		if e.sel == nil {
-			continue
+		if e.sel != nil {
+			selections[e] = e.sel
+			byKey[e.key] = &contents.Selector{Looked: e.looked, Bytes: e.size, Memory: e.covered.All().Pairs()}
 		}
-		sel, covered, size, looked := e.sel, e.covered, e.size, e.looked
-		describe = append(describe, func() {
-			s := &contents.Selector{
-				Text: matching.Text(e.matchers), Series: sel.NumSeries(), Samples: sel.NumSamples(), Looked: looked,
-				Bytes: size + sel.SizeBytes() - sel.TableBytes() + noted(sel), Memory: covered.All().Pairs(),
-			}
-			if onDevice != nil {
-				s.DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
-			}
-			byKey[e.key] = s
-		})
 	}
-	for _, f := range describe {
-		f()
+	for e, sel := range selections { // without the mutex
+		s := byKey[e.key]
+		s.Text, s.Series, s.Samples = matching.Text(e.matchers), sel.NumSeries(), sel.NumSamples()
+		s.Bytes += sel.SizeBytes() - sel.TableBytes() + noted(sel)
+		if onDevice != nil {
+			s.DeviceBytes = int64(onDevice(sel) * float64(sel.PayloadBytes()))
+		}
 	}
 	if c.disk != nil {
 		d := c.disk.Stats()

@@ -59,10 +59,9 @@ func (c *Cache) dropFiles(s tile.Span, selectors [][]*labels.Matcher) error {
 		if bad == nil && !matching.MeetAny(ms, selectors) {
 			continue
 		}
-		has := slices.ContainsFunc(c.disk.Files(key), func(f disk.File) bool {
+		if !slices.ContainsFunc(c.disk.Files(key), func(f disk.File) bool {
 			return len(saving.CoverageOf(f.Covered).Within(s, math.MinInt64)) > 0
-		})
-		if !has {
+		}) {
 			continue
 		}
 		gone = append(gone, c.disk.Drop(key))
@@ -127,10 +126,9 @@ func (c *Cache) dropFrom(e *entry, s tile.Span) (int64, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.removed {
-		return n, nil
+	if !e.removed {
+		c.set(e, nil, nil)
+		c.tidy(e)
 	}
-	c.set(e, nil, nil)
-	c.tidy(e)
 	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -36,9 +37,8 @@ type flight struct {
 
 	revision uint64 // of what it brings
 
-	// Guarded by the cache's mutex.
-	waiters int
-	void    bool // what it brings was dropped meanwhile and is not to be kept
+	waiters atomic.Int32 // none once it is cancelled: no query joins it then
+	void    bool         // what it brings was dropped meanwhile and is not to be kept; guarded by the cache's mutex
 
 	// The result, to be read when it has landed.
 	restored bool          // whether it is from files
@@ -75,7 +75,8 @@ type superset struct {
 func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labels.Matcher) *flight {
 	qs := statsFrom(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f.entry, f.cancel, f.done, f.waiters = e, cancel, make(chan struct{}), 1
+	f.entry, f.cancel, f.done = e, cancel, make(chan struct{})
+	f.waiters.Store(1)
 	f.revision = revisions.Add(1)
 	f.old = tile.Span{From: max(f.whole.From, f.moment.Settled.From), To: min(f.whole.To, f.moment.Settled.To)}
 	f.has = tile.Coverage(nil).With(f.old, c.fetchedAt())
@@ -212,6 +213,15 @@ func (f *flight) leaveEntry() {
 	f.entry.flights = slices.DeleteFunc(f.entry.flights, func(other *flight) bool { return other == f })
 }
 
+// join adds a waiter, unless the last one has left.
+func (f *flight) join() bool {
+	n := f.waiters.Load()
+	for n > 0 && !f.waiters.CompareAndSwap(n, n+1) {
+		n = f.waiters.Load()
+	}
+	return n > 0
+}
+
 // await waits until all flights have landed or one has failed. In that case,
 // or when ctx ends, the others are left.
 func (c *Cache) await(ctx context.Context, flights []*flight) error {
@@ -235,22 +245,21 @@ func (c *Cache) await(ctx context.Context, flights []*flight) error {
 // holds up no query beyond its time, and but for a query that is late already.
 func (c *Cache) leave(ctx context.Context, flights []*flight) {
 	var ended []*flight
-	c.mu.Lock()
 	for _, f := range flights {
-		if f.waiters--; f.waiters == 0 {
-			f.leaveEntry()
-			c.tidy(f.entry)
-			f.cancel()
-			if !f.files {
-				ended = append(ended, f)
-			}
+		if f.waiters.Add(-1) == 0 {
+			f.cancel() // before the mutex, which each flight of a query of hundreds may wait for
+			ended = append(ended, f)
 		}
+	}
+	c.mu.Lock()
+	for _, f := range ended {
+		f.leaveEntry()
+		c.tidy(f.entry)
 	}
 	c.mu.Unlock()
 	for _, f := range ended {
-		if ctx.Err() == context.DeadlineExceeded {
-			return
+		if !f.files && ctx.Err() != context.DeadlineExceeded {
+			<-f.done
 		}
-		<-f.done
 	}
 }

@@ -28,11 +28,9 @@ func (h *holds) add(e *entry, s tile.Span) {
 }
 
 // noHolds have ended.
-var noHolds = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
+var noHolds = make(chan struct{})
+
+func init() { close(noHolds) }
 
 // end returns a channel that is closed when the holds end. The cache's mutex must be
 // held.

@@ -60,7 +60,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	shared := 0
 	for _, f := range e.useful(m, windowOf(ctx)) {
 		rest := missing.Without(f.old)
-		helps := !slices.Equal(rest, missing)
+		helps, was, old := !slices.Equal(rest, missing), tail, ancient
 		// A flight may be of another moment; its youngest stretch is only shared with
 		// queries for the very same end, or for one before it began.
 		if !tail.Empty() && (f.end == want.To || f.moment.Now >= want.To) && f.whole.To >= tail.To && f.whole.From <= tail.From {
@@ -69,11 +69,12 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 		if !ancient.Empty() && f.whole.From <= ancient.From && f.whole.To >= ancient.To {
 			ancient, helps = tile.Span{}, true
 		}
-		if helps {
+		if helps && f.join() {
 			missing = rest
-			f.waiters++
 			shared++
 			l.flights = append(l.flights, f)
+		} else {
+			tail, ancient = was, old
 		}
 	}
 

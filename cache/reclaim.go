@@ -11,13 +11,8 @@ const mostCopied = 4
 func (c *Cache) Reclaim(bytes int64) (freed int64) {
 	c.adding.Lock() // so that nothing takes the room meanwhile
 	defer c.adding.Unlock()
-	held := func() int64 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.held()
-	}
-	before := held()
-	for shed := true; shed && freed < bytes; freed = before - held() {
+	before := c.Stats().Bytes
+	for shed := true; shed && freed < bytes; freed = before - c.Stats().Bytes {
 		shed = false
 		for _, d := range c.givingWay(bytes - freed) {
 			shed = c.shed(d.entry, d.spans) || shed

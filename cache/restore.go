@@ -29,10 +29,11 @@ func (c *Cache) onDisk(e *entry, missing tile.Spans) (out tile.Spans) {
 	return out
 }
 
-// restore answers f from files, if they have all of it. It fails if there is no memory for it.
+// restore answers f from files, if they have all of it. It fails if there is no memory for it, or
+// no query waits any more.
 func (c *Cache) restore(ctx context.Context, f *flight) error {
 	if !f.files {
-		return nil
+		return ctx.Err()
 	}
 	c.files.RLock()
 	defer c.files.RUnlock()
