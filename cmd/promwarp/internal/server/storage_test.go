@@ -57,7 +57,7 @@ func TestServeRemoteRead(t *testing.T) {
 	require.Equal(t, "exceeded sample limit (10)\n", string(body))
 	code, _, body = ask(2)
 	require.Equal(t, 400, code)
-	require.Contains(t, string(body), "2 queries; the limit is 1")
+	require.Contains(t, string(body), "2 queries or more; the limit is 1")
 	code, typ, body := ask(1, prompb.ReadRequest_STREAMED_XOR_CHUNKS)
 	require.Equal(t, 200, code)
 	require.Equal(t, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse", typ)
