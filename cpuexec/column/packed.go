@@ -18,48 +18,47 @@ type Packed struct {
 
 // packIfExact packs values, if they can be.
 func packIfExact(vs []float64) (p Packed, ok bool) {
-	if p, ok = packGrowing(vs); ok {
-		return p, true
+	if len(vs) == 0 || !exact.IsInteger(vs[0]) || !exact.IsInteger(vs[len(vs)-1]) {
+		return Packed{}, false
+	}
+	units := make([]uint32, len(vs))
+	if packGrowing(units, vs) {
+		return Packed{Units: units, Base: vs[0], Unit: 1}, true
 	}
 	base, unit, ok := rangeOf(vs)
 	if !ok {
 		return Packed{}, false
 	}
-	return pack(vs, base, unit), true
+	return pack(units, vs, base, unit), true
 }
 
-// packGrowing packs integers none of which is less than the first one, nor by 2^32 more, as those of
-// most counters. It looks at each value once, rangeOf and pack look twice.
-func packGrowing(vs []float64) (Packed, bool) {
-	if len(vs) == 0 || !exact.IsInteger(vs[0]) || !exact.IsInteger(vs[len(vs)-1]) {
-		return Packed{}, false
-	}
-	base, units := int64(vs[0]), make([]uint32, len(vs))
+// packGrowing fills units with how much larger than the first value, an integer, each is. It reports
+// whether all values are integers and that fits, as of most counters. It looks at each value once,
+// rangeOf and pack look twice.
+func packGrowing(units []uint32, vs []float64) bool {
+	base := int64(vs[0])
 	for i, v := range vs {
 		n := int64(v) - base
 		if uint64(n) > math.MaxUint32 || !exact.IsInteger(v) {
-			return Packed{}, false
+			return false
 		}
 		units[i] = uint32(n)
 	}
-	return Packed{Units: units, Base: float64(base), Unit: 1}, true
+	return true
 }
 
-// pack packs values of which rangeOf says that they can be.
-func pack(vs []float64, base int64, unit int) Packed {
-	p := Packed{Units: make([]uint32, len(vs)), Base: float64(base), Unit: float64(int64(1) << unit)}
+// pack packs values of which rangeOf says that they can be, into units.
+func pack(units []uint32, vs []float64, base int64, unit int) Packed {
 	for i, v := range vs {
-		p.Units[i] = uint32((int64(v) - base) >> unit)
+		units[i] = uint32((int64(v) - base) >> unit)
 	}
-	return p
+	return Packed{Units: units, Base: float64(base), Unit: float64(int64(1) << unit)}
 }
 
 // rangeOf returns the least of the values and the power of two that all of them
-// are a multiple of away from it, if they are integers that can be packed so.
+// are a multiple of away from it, if they are integers that can be packed so. There
+// is one value at least.
 func rangeOf(vs []float64) (base int64, unit int, ok bool) {
-	if len(vs) == 0 || !exact.IsInteger(vs[0]) {
-		return 0, 0, false
-	}
 	first := int64(vs[0])
 	low, high, differ := first, first, int64(0)
 	for _, v := range vs {

@@ -51,13 +51,13 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		stays--
 	}
 	e, before := h.use(sel.Memo(i), q.Tick)
-	// At the first use no more is decoded than is looked at, and memory is free for values and times
-	// that are neither packed nor shared, so that nothing is decoded twice.
 	if e == nil || stays == 0 {
 		return s.decode(q, i, cs)
 	}
-	retained := e.columns(q.KeepStale)
-	cols, known := retained.Load(), 0
+	columns := e.columns(q.KeepStale)
+	cols, known := columns.Load(), 0
+	// At the first use no more is decoded than is looked at, and memory is free for values and times
+	// that are neither packed nor shared, so that nothing is decoded twice.
 	if before == never && cols == nil && (q.Every > q.Width || !h.makeRoom(leastSize(stays, 4*int(CountSamples(cs[:stays])+spareSamples)), never)) {
 		return s.decode(q, i, cs)
 	}
@@ -71,7 +71,7 @@ func (s *Reader) Load(q *Request, i int) (Samples, error) {
 		if err := s.retain(q, use{e, before, cols}, i, cs[:stays]); err != nil {
 			return Samples{}, err
 		}
-		if cols = retained.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.withStarts {
+		if cols = columns.Load(); cols == nil || cols.match(sel, cs[:stays]) < stays || s.buf.WantStarts && !cols.withStarts {
 			return s.decode(q, i, cs)
 		}
 	} else {

@@ -139,7 +139,7 @@ func (h *Set) retain(s *entry, before int64, chunks []selection.Origin, from *de
 	c.SharedTimes = h.intern(times)
 	h.ring = append(h.ring, account{series: weak.Make(s), cols: weak.Make(c), size: size, times: c.SharedTimes})
 	h.bytes += size
-	if !c.marked || !c.withStale {
+	if !c.withStale {
 		s.cols[0].Store(c)
 	}
 	if !c.marked || c.withStale {

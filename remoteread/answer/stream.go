@@ -21,7 +21,7 @@ func (a *Reader) stream(r io.Reader, parts []*Part) (testified bool, err error) 
 	defer f.Release()
 	first := int64(0) // query of the current part
 	i, w := 0, a.begin(parts[0])
-	gone := func() bool { return parts[i].Ctx.Err() != nil } // nobody waits for the current part
+	gone := func() bool { return parts[i].Ctx.Err() != nil } // no query waits for the current part
 	end := func() (err error) {
 		if !gone() {
 			parts[i].Sel, err = w.sink.(*streamBuilder).b.Finish()

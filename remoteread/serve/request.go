@@ -102,7 +102,7 @@ const (
 
 // checkSize counts what body, an encoded ReadRequest, has of things that take more memory
 // than bytes, before memory is taken for them, and returns the number of matchers and labels to
-// group by. It stops at what is too much. What is no protobuf is left to whoever decodes it.
+// group by. It stops at what is too much. What is no protobuf is left to proto.Unmarshal.
 func (h *Handler) checkSize(body []byte) (matchers int, err error) {
 	queries, types := 0, 0
 	item := func(of *int) error {
