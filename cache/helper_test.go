@@ -246,7 +246,9 @@ func newGate(inner *fake) *gate {
 // new chunk, which makes what is fetched easy to predict.
 const testTile = 2 * time.Hour
 
-// get is getFor of somebody who holds nothing.
+// get is what somebody gets who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return c.getFor(ctx, nil, mint, maxt, matchers)
+	l := c.look(ctx, nil, c.moment(), mint, maxt, matchers)
+	c.launch(l.starts)
+	return c.result(ctx, l)
 }

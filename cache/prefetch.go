@@ -200,8 +200,9 @@ func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
 		return nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()}, e.matchers)
+	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()})
 	c.mu.Unlock()
+	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Keeper interface {
 type Reader interface {
 	storage.LabelQuerier
 	Querier
+	Beginner
 	Keeper
 }
 
