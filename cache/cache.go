@@ -24,6 +24,7 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/ghosts"
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
@@ -60,9 +61,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store           // nil when there is none
-	saver     *saving.Saver[*entry] // nil when there is none
-	prefetch  *prefetcher           // nil when there is none
+	disk      *disk.Store                  // nil when there is none
+	saver     *saving.Saver[*entry]        // nil when there is none
+	prefetch  *prefetch.Prefetcher[*entry] // nil when there is none
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -114,7 +115,7 @@ func New(up Upstream, o Options) *Cache {
 		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
-	c.prefetch = newPrefetcher(c, o.Prefetch, o.prefetchPause())
+	c.startPrefetching(o.Prefetch, o.prefetchPause())
 	return c
 }
 
@@ -122,7 +123,7 @@ func New(up Upstream, o Options) *Cache {
 // that. What is not written within a second is left. The cache can be used further,
 // without those.
 func (c *Cache) Close() error {
-	c.prefetch.close()
+	c.prefetch.Close()
 	if c.disk == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -211,7 +212,7 @@ func landed(t testing.TB, c *Cache) {
 // prefetched does at some steps what the prefetcher of a cache without one would do now.
 func prefetched(t testing.TB, c *Cache, step int) {
 	if step%3 < 2 {
-		(&prefetcher{c: c, budget: Prefetch{Requests: 1e9, Concurrency: 2}}).round(t.Context())
+		c.prefetcher(prefetch.Budget{Requests: 1e9, Concurrency: 2}).Round(t.Context())
 	}
 }
 

@@ -27,6 +27,7 @@ var ErrNoLabels = errors.New("listing label names and values is not supported ov
 var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
 	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a

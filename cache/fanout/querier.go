@@ -15,6 +15,7 @@ import (
 var (
 	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
 	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
