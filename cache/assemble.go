@@ -10,8 +10,8 @@ import (
 	"github.com/promwarp/promwarp/selection"
 )
 
-// assemble puts together the answer for want after all flights have landed.
-func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*selection.Selection, annotations.Annotations, error) {
+// assemble puts together the answer for l after all flights have landed.
+func (c *Cache) assemble(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
 	var ws annotations.Annotations
 	for _, f := range l.flights {
 		ws.Merge(f.ws) // into a map of its own; those of flights are shared
@@ -23,11 +23,11 @@ func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*select
 		}
 	}
 	for _, f := range l.flights {
-		if f.whole.From <= want.From && f.whole.To >= want.To {
+		if f.whole.From <= l.want.From && f.whole.To >= l.want.To {
 			return f.brought().From(l.entry.key, f.sel), ws, nil
 		}
 	}
-	sel, own, err := l.join(ctx, want)
+	sel, own, err := l.join(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.discard(l.entry)
@@ -40,14 +40,14 @@ func (c *Cache) assemble(ctx context.Context, want tile.Span, l lookup) (*select
 	return l.revised().From(l.entry.key, sel), ws, nil
 }
 
-// join joins what was kept of want with what the flights brought, and reports
+// join joins what was kept of what is wanted with what the flights brought, and reports
 // whether that made a selection of its own.
-func (l *lookup) join(ctx context.Context, want tile.Span) (sel *selection.Selection, own bool, err error) {
+func (l *lookup) join(ctx context.Context) (sel *selection.Selection, own bool, err error) {
 	inputs := make([]tile.Input, 0, len(l.flights)+1)
 	if l.sel != nil {
 		base := l.sel
-		if first, last := l.covered[0].From, l.covered[len(l.covered)-1].To; last-first > 2*(want.To-want.From) {
-			base = base.Slice(want.From, want.To-1) // there is less to join
+		if first, last := l.covered[0].From, l.covered[len(l.covered)-1].To; last-first > 2*(l.want.To-l.want.From) {
+			base = base.Slice(l.want.From, l.want.To-1) // there is less to join
 		}
 		// The rest has been fetched again, and so may some of that have been which is
 		// usable, beside what is not.

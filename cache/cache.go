@@ -24,8 +24,8 @@ import (
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/ghosts"
 	"github.com/promwarp/promwarp/cache/matching"
+	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/saving"
-	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -36,6 +36,14 @@ type Upstream interface {
 	// epoch, both included). It may return whole chunks that reach beyond. The
 	// cache calls it from several goroutines at once.
 	Fetch(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error)
+}
+
+// Together is what an Upstream may also be: one that fetches for many selectors in fewer requests
+// than one each.
+type Together interface {
+	// FetchTogether calls came once for each of asks, from several goroutines, with what Fetch
+	// would have returned, or with nil where that is to be called. It returns when it has.
+	FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection))
 }
 
 // Cache answers selectors from memory as far as it can. It implements
@@ -53,9 +61,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store           // nil when there is none
-	saver     *saving.Saver[*entry] // nil when there is none
-	prefetch  *prefetcher           // nil when there is none
+	disk      *disk.Store                  // nil when there is none
+	saver     *saving.Saver[*entry]        // nil when there is none
+	prefetch  *prefetch.Prefetcher[*entry] // nil when there is none
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -107,7 +115,7 @@ func New(up Upstream, o Options) *Cache {
 		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
-	c.prefetch = newPrefetcher(c, o.Prefetch, o.prefetchPause())
+	c.startPrefetching(o.Prefetch, o.prefetchPause())
 	return c
 }
 
@@ -115,7 +123,7 @@ func New(up Upstream, o Options) *Cache {
 // that. What is not written within a second is left. The cache can be used further,
 // without those.
 func (c *Cache) Close() error {
-	c.prefetch.close()
+	c.prefetch.Close()
 	if c.disk == nil {
 		return nil
 	}
@@ -141,21 +149,15 @@ func (c *Cache) Clear() {
 	}
 }
 
-// getFor returns a selection that covers at least mint to maxt (ms, both
-// included). It may hold chunks and series outside of them. It is not evicted as
-// long as h holds it.
-func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	if mint > maxt {
-		return selection.Empty(), nil, nil
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	want := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
-	key := matching.Key(matchers)
-	l := c.look(ctx, h, want, key, matchers)
-	if len(l.flights) == 0 {
-		return l.covered.Usable(l.moment).From(key, l.sel), nil, nil
+// result returns a selection that covers at least what l was looked up for. It may hold chunks and
+// series outside of it. It is not evicted as long as l's holds last.
+func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
+	l.got = true
+	switch {
+	case l.entry == nil:
+		return selection.Empty(), nil, ctx.Err()
+	case len(l.flights) == 0:
+		return l.covered.Usable(l.moment).From(l.entry.key, l.sel), nil, ctx.Err()
 	}
 	start := time.Now()
 	arrived := progress.Of(ctx).Fetch()
@@ -167,7 +169,7 @@ func (c *Cache) getFor(ctx context.Context, h *holds, mint, maxt int64, matchers
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.assemble(ctx, want, l)
+	return c.assemble(ctx, l)
 }
 
 // discard forgets an entry whose content turned out to be unusable, and those
@@ -188,8 +190,8 @@ func (c *Cache) discard(e *entry) {
 	}
 }
 
-// fetch asks the upstream for s.
-func (c *Cache) fetch(ctx context.Context, s tile.Span, matchers []*labels.Matcher) (sel *selection.Selection, ws annotations.Annotations, err error) {
+// fetch asks the upstream for what f is for, unless it came together with what others are for.
+func (c *Cache) fetch(f *flight) (sel *selection.Selection, ws annotations.Annotations, err error) {
 	start := time.Now()
 	defer func() {
 		c.metrics.fetches.add(1)
@@ -198,12 +200,14 @@ func (c *Cache) fetch(ctx context.Context, s tile.Span, matchers []*labels.Match
 			c.metrics.failures.add(1)
 		}
 	}()
-	sel, ws, err = c.up.Fetch(ctx, s.From, s.To-1, matchers)
+	if sel = f.came; sel == nil {
+		sel, ws, err = c.up.Fetch(f.ctx, f.whole.From, f.whole.To-1, f.entry.matchers)
+	}
 	if err != nil {
 		return nil, ws, err
 	}
 	if sel == nil {
-		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", s.From, s.To-1)
+		return nil, ws, fmt.Errorf("upstream returned neither a selection nor an error for %d to %d ms", f.whole.From, f.whole.To-1)
 	}
 	c.metrics.bytes.add(sel.PayloadBytes())
 	// The upstream may hand out one selection more than once.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/matching"
@@ -22,6 +21,8 @@ import (
 // in a goroutine of its own, in a context that ends when nobody waits any more,
 // so that no query fails because another was cancelled.
 type flight struct {
+	ctx      context.Context
+	stats    *QueryStats // of the query which it was started for, or nil
 	entry    *entry
 	whole    tile.Span   // what is fetched
 	end      int64       // that of the query which it was started for
@@ -39,6 +40,8 @@ type flight struct {
 
 	waiters atomic.Int32 // none once it is cancelled: no query joins it then
 	void    bool         // what it brings was dropped meanwhile and is not to be kept; guarded by the cache's mutex
+
+	came *selection.Selection // what was fetched together with others; nil if that is not
 
 	// The result, to be read when it has landed.
 	restored bool          // whether it is from files
@@ -70,12 +73,11 @@ type superset struct {
 	has   tile.Coverage // of what is wanted
 }
 
-// start starts f, a flight for a stretch of e, with one waiter. The cache's mutex
-// must be held.
-func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labels.Matcher) *flight {
-	qs := statsFrom(ctx)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f.entry, f.cancel, f.done = e, cancel, make(chan struct{})
+// start makes f, with one waiter, the flight for a stretch of e. It is to be launched. The cache's
+// mutex must be held.
+func (c *Cache) start(ctx context.Context, e *entry, f *flight) *flight {
+	f.entry, f.stats, f.done = e, statsFrom(ctx), make(chan struct{})
+	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	f.waiters.Store(1)
 	f.revision = revisions.Add(1)
 	f.old = tile.Span{From: max(f.whole.From, f.moment.Settled.From), To: min(f.whole.To, f.moment.Settled.To)}
@@ -83,21 +85,73 @@ func (c *Cache) start(ctx context.Context, e *entry, f *flight, matchers []*labe
 	e.flights = append(e.flights, f)
 	x := c.expected(e, f.whole)
 	x.Ahead = f.ahead
-	ctx = selection.Expect(ctx, x)
-	if qs != nil {
-		ctx = selection.OnRequest(ctx, qs.requests.Add)
+	f.ctx = selection.Expect(f.ctx, x)
+	if f.stats != nil {
+		f.ctx = selection.OnRequest(f.ctx, f.stats.requests.Add)
 	}
 	c.flying.Add(1)
-	go c.fly(ctx, f, slices.Clone(matchers), qs)
 	return f
+}
+
+// launch has flights fly, those together that fetch the same times.
+func (c *Cache) launch(flights []*flight) {
+	up, ok := c.up.(Together)
+	same := map[tile.Span][]*flight{}
+	for _, f := range flights {
+		if ok && len(flights) > 1 && !f.files && f.superset == nil {
+			same[f.whole] = append(same[f.whole], f)
+		} else {
+			go c.fly(f)
+		}
+	}
+	for _, together := range same {
+		go c.flyTogether(up, together)
+	}
+}
+
+// flyTogether has flights for the same times fly, each as soon as its samples have come.
+func (c *Cache) flyTogether(up Together, flights []*flight) {
+	asks := make([]selection.Ask, len(flights))
+	for i, f := range flights {
+		asks[i] = selection.Ask{Ctx: f.ctx, Matchers: f.entry.matchers}
+	}
+	flown := make([]bool, len(flights))
+	s := flights[0].whole
+	err := rescue.Do(func() error {
+		up.FetchTogether(s.From, s.To-1, asks, func(i int, sel *selection.Selection) {
+			flown[i], flights[i].came = true, sel
+			if sel == nil {
+				go c.fly(flights[i])
+			} else {
+				c.fly(flights[i])
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		c.log.Error("Panic while fetching for many selectors; each is fetched for alone", "err", err)
+	}
+	for i, f := range flights {
+		if !flown[i] {
+			go c.fly(f)
+		}
+	}
 }
 
 // fly fetches and keeps what f is for. Queries see its tiles either under way
 // or kept, never neither.
-func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) {
-	defer c.flying.Add(-1)
-	late := func() {} // what queries need not wait for
-	defer func() { late() }()
+func (c *Cache) fly(f *flight) {
+	var late func() // what queries need not wait for
+	defer func() {
+		if late == nil {
+			c.flying.Add(-1)
+			return
+		}
+		go func() {
+			defer c.flying.Add(-1)
+			late()
+		}()
+	}()
 	defer f.cancel()
 	defer close(f.done)
 	defer func() {
@@ -109,22 +163,22 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })
 
-	if f.err = c.restore(ctx, f); f.err != nil {
+	if f.err = c.restore(f.ctx, f); f.err != nil {
 		return
 	}
-	if !f.restored && !c.subsume(ctx, f, matchers, qs) {
-		if f.err = ctx.Err(); f.err != nil {
+	if !f.restored && !c.subsume(f) {
+		if f.err = f.ctx.Err(); f.err != nil {
 			return
 		}
 		if f.files {
-			c.countFetch(f, qs) // the files are gone or damaged
+			c.countFetch(f) // the files are gone or damaged
 		}
-		f.sel, f.ws, f.err = c.fetch(ctx, f.whole, matchers)
+		f.sel, f.ws, f.err = c.fetch(f)
 		if f.err != nil {
 			return
 		}
-		if qs != nil {
-			qs.FetchedBytes.Add(f.sel.PayloadBytes())
+		if f.stats != nil {
+			f.stats.FetchedBytes.Add(f.sel.PayloadBytes())
 		}
 		c.doubt(f)
 	}
@@ -140,11 +194,11 @@ func (c *Cache) fly(ctx context.Context, f *flight, matchers []*labels.Matcher, 
 			case <-time.After(patience):
 			}
 			defer c.rescue(func(error) { c.discard(f.entry) })
-			c.keepOrDiscard(context.WithoutCancel(ctx), f)
+			c.keepOrDiscard(context.WithoutCancel(f.ctx), f)
 		}
 	default:
 		f.sel = f.sel.WithMemos(f.has.Until(c.tile)) // which what is kept of it shares
-		c.keepOrDiscard(ctx, f)
+		c.keepOrDiscard(f.ctx, f)
 		if f.replaced != nil {
 			late = f.replaced
 		}
@@ -169,20 +223,20 @@ func (c *Cache) keepOrDiscard(ctx context.Context, f *flight) {
 
 // subsume answers f from the wider selector that it has, if it has one and that
 // is certain to be right.
-func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Matcher, qs *QueryStats) bool {
+func (c *Cache) subsume(f *flight) bool {
 	if f.superset == nil {
 		return false
 	}
 	tiles := tile.Spans{f.whole}.Tiles(c.tile)
-	sel, ok := matching.Narrowed(f.superset.sel, matchers, f.superset.entry.matchers, c.lacks)
+	sel, ok := matching.Narrowed(f.superset.sel, f.entry.matchers, f.superset.entry.matchers, c.lacks)
 	if ok {
 		var err error
 		// Exactly, for beside it there may be what is too old.
-		if sel, err = sel.Slice(f.whole.From, f.whole.To-1).Cut(ctx, f.whole.From, f.whole.To-1); err == nil {
+		if sel, err = sel.Slice(f.whole.From, f.whole.To-1).Cut(f.ctx, f.whole.From, f.whole.To-1); err == nil {
 			f.sel, f.has = sel, f.superset.has
 			c.metrics.subsumed.add(tiles)
-			if qs != nil {
-				qs.TilesSubsumed.Add(tiles)
+			if f.stats != nil {
+				f.stats.TilesSubsumed.Add(tiles)
 			}
 			c.mu.Lock()
 			f.entry.parent = f.superset.entry // if it is corrupt, so is that
@@ -190,17 +244,17 @@ func (c *Cache) subsume(ctx context.Context, f *flight, matchers []*labels.Match
 			return true
 		}
 	}
-	c.countFetch(f, qs)
+	c.countFetch(f)
 	return false
 }
 
 // countFetch counts f, which was not to be one, as a fetch.
-func (c *Cache) countFetch(f *flight, qs *QueryStats) {
+func (c *Cache) countFetch(f *flight) {
 	tiles := tile.Spans{f.whole}.Tiles(c.tile)
 	c.metrics.misses.add(tiles)
-	if qs != nil {
-		qs.TilesFetched.Add(tiles)
-		qs.Fetches.Add(1)
+	if f.stats != nil {
+		f.stats.TilesFetched.Add(tiles)
+		f.stats.Fetches.Add(1)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -211,7 +212,7 @@ func landed(t testing.TB, c *Cache) {
 // prefetched does at some steps what the prefetcher of a cache without one would do now.
 func prefetched(t testing.TB, c *Cache, step int) {
 	if step%3 < 2 {
-		(&prefetcher{c: c, budget: Prefetch{Requests: 1e9, Concurrency: 2}}).round(t.Context())
+		c.prefetcher(prefetch.Budget{Requests: 1e9, Concurrency: 2}).Round(t.Context())
 	}
 }
 
@@ -246,7 +247,9 @@ func newGate(inner *fake) *gate {
 // new chunk, which makes what is fetched easy to predict.
 const testTile = 2 * time.Hour
 
-// get is getFor of somebody who holds nothing.
+// get is what somebody gets who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	return c.getFor(ctx, nil, mint, maxt, matchers)
+	l := c.look(ctx, nil, c.moment(), mint, maxt, matchers)
+	c.launch(l.starts)
+	return c.result(ctx, l)
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"slices"
 
 	"github.com/promwarp/promwarp/cache/tile"
@@ -10,6 +11,7 @@ import (
 // if it were evicted. They are guarded by the cache's mutex.
 type holds struct {
 	all   []hold
+	begun []*lookup     // with flights; see lookup.got
 	ended chan struct{} // closed when they have; nil when nobody waits for that
 }
 
@@ -25,6 +27,13 @@ func (h *holds) add(e *entry, s tile.Span) {
 	}
 	h.all = append(h.all, hold{e, &s})
 	e.held = append(e.held, &s)
+}
+
+// begin notes that l's flights are to be waited for. The cache's mutex must be held.
+func (h *holds) begin(l *lookup) {
+	if h != nil {
+		h.begun = append(h.begun, l)
+	}
 }
 
 // noHolds have ended.
@@ -44,8 +53,13 @@ func (h *holds) end() <-chan struct{} {
 	return h.ended
 }
 
-// release ends all holds.
+// release ends all holds, and gives up what was begun and never got.
 func (c *Cache) release(h *holds) {
+	for _, l := range h.begun {
+		if !l.got {
+			c.leave(context.Background(), l.flights)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range h.all {

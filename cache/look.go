@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -13,19 +14,27 @@ import (
 // lookup is what one query found: what was kept, and the flights that bring
 // what was not.
 type lookup struct {
-	entry   *entry
+	want    tile.Span
+	entry   *entry               // nil when nothing is wanted
 	sel     *selection.Selection // nil when nothing was kept
 	covered tile.Coverage        // what sel covers
 	moment  tile.Moment
 	kept    tile.Span // what was asked for that is kept or is to be kept
 	more    bool      // whether something that is not kept was asked for, too
 	flights []*flight
+	starts  []*flight // those of flights that are to be launched
+	got     bool      // whether its flights are waited for; see Cache.release
 }
 
-// look finds the entry of a selector and joins or starts the flights for what
-// it lacks of want.
-func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, matchers []*labels.Matcher) lookup {
-	m := c.moment()
+// look finds the entry of a selector and joins the flights for what it lacks from mint to maxt (ms,
+// both included), or makes such as are to be launched. Selectors that are looked up at one moment lack
+// the same times.
+func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt int64, matchers []*labels.Matcher) *lookup {
+	if mint > maxt || ctx.Err() != nil {
+		return &lookup{}
+	}
+	want := tile.Span{From: max(mint, tile.MinTime), To: min(maxt, tile.MaxTime) + 1}
+	key := matching.Key(matchers)
 	ancient, rest := want.Split(m.Settled.From)
 	old, tail := rest.Split(m.Settled.To)
 	old, _ = old.Widen(c.tile).Split(m.Settled.To)
@@ -54,7 +63,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 		tail.From = young[0].From
 	}
 	h.add(e, kept)
-	l := lookup{entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
+	l := &lookup{want: want, entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
 
 	// Join what is under way, or shared.
 	shared := 0
@@ -81,7 +90,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	// Take what is on disk, and what a wider selector has.
 	missed := missing.Tiles(c.tile)
 	for _, s := range c.onDisk(e, missing) {
-		l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, files: true}, matchers))
+		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, files: true}))
 		missing = missing.Without(s)
 	}
 	restored := missed - missing.Tiles(c.tile)
@@ -89,7 +98,7 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	if from, has := c.superset(e, missing, m); from != nil {
 		for _, s := range has.All() {
 			w := &superset{from, from.sel, has.Within(s, m.Oldest)}
-			l.flights = append(l.flights, c.start(ctx, e, &flight{whole: s, moment: m, superset: w}, matchers))
+			l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, moment: m, superset: w}))
 			missing = missing.Without(s)
 			subsumed += tile.Spans{s}.Tiles(c.tile)
 		}
@@ -101,10 +110,12 @@ func (c *Cache) look(ctx context.Context, h *holds, want tile.Span, key string, 
 	}
 	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		f := c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, window: windowOf(ctx), read: h.end()}, matchers)
-		l.flights = append(l.flights, f)
+		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, window: windowOf(ctx), read: h.end()}))
 	}
-	if len(l.flights) == 0 && l.sel == nil {
+	l.flights = append(l.flights, l.starts...)
+	if len(l.flights) > 0 {
+		h.begin(l)
+	} else if l.sel == nil {
 		l.sel = selection.Empty()
 	}
 

@@ -5,134 +5,31 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
-	"github.com/promwarp/promwarp/internal/rescue"
 )
 
-// Prefetch is the budget of fetching what has not been asked for yet, of selectors that
-// are asked for again and again with the newest samples: the newest tiles, and what is
-// young when it is about to be fetched again. It protects the upstream, and comes on top
-// of what queries fetch.
-type Prefetch struct {
-	Requests    float64 // a second; 0 means no prefetching
-	Bytes       int64   // of chunks and labels, a second; 0 means no bound
-	Concurrency int     // requests at one time; 0 means one
-}
+// Fetched ahead are the newest tiles of selectors that are asked for again and again with the newest
+// samples, and what is young of them when it is about to be fetched again.
 
 // longestPrefetch is the longest stretch that is prefetched, in ms: what lacks
 // more was not looked at for long.
 const longestPrefetch = 6 * tile.HalfLife
 
-// afterFailure is for how long nothing is prefetched after a request that failed.
-const afterFailure = time.Minute
-
-// prefetcher fetches behind the queries' backs.
-type prefetcher struct {
-	c      *Cache
-	budget Prefetch
-	cancel context.CancelFunc
-	done   chan struct{}
-
-	mu   sync.Mutex
-	next time.Time // when the budget has room for the next request
+// prefetcher returns what fetches ahead within a budget.
+func (c *Cache) prefetcher(budget prefetch.Budget) *prefetch.Prefetcher[*entry] {
+	return &prefetch.Prefetcher[*entry]{Wanted: c.wanted, Fetch: c.fetchAhead, Budget: budget}
 }
 
-// newPrefetcher starts one, or returns nil if there is no budget. pause is how often it
-// looks for something to do.
-func newPrefetcher(c *Cache, budget Prefetch, pause time.Duration) *prefetcher {
-	if budget.Requests <= 0 || c.limit == 0 {
-		return nil
+// startPrefetching starts fetching ahead, if there is a budget. pause is how often the cache looks
+// for something to do.
+func (c *Cache) startPrefetching(budget prefetch.Budget, pause time.Duration) {
+	if budget.Requests > 0 && c.limit > 0 {
+		c.prefetch = c.prefetcher(budget)
+		c.prefetch.Start(pause)
 	}
-	budget.Concurrency = max(budget.Concurrency, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &prefetcher{c: c, budget: budget, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		for next := pause; p.sleep(ctx, next); {
-			if next = pause; !p.round(ctx) {
-				next = max(pause, afterFailure)
-			}
-		}
-	}()
-	return p
-}
-
-// close ends what p is at.
-func (p *prefetcher) close() {
-	if p != nil {
-		p.cancel()
-		<-p.done
-	}
-}
-
-func (p *prefetcher) sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// round fetches what there is to be, the most wanted first, until a request fails. It
-// reports whether none did.
-func (p *prefetcher) round(ctx context.Context) bool {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	p.fetchAll(ctx, stop)
-	return ctx.Err() == nil
-}
-
-// fetchAll fetches what there is to be until ctx ends, and calls failed when a request
-// does.
-func (p *prefetcher) fetchAll(ctx context.Context, failed func()) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	slots := make(chan struct{}, p.budget.Concurrency)
-	for _, e := range p.c.wanted() {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		if !p.wait(ctx) {
-			return
-		}
-		all.Go(func() {
-			defer func() { <-slots }()
-			if err := rescue.Do(func() error { return p.fetch(ctx, e) }); err != nil {
-				failed()
-			}
-		})
-	}
-}
-
-// wait waits until the budget has room for a request.
-func (p *prefetcher) wait(ctx context.Context) bool {
-	for {
-		p.mu.Lock()
-		left := time.Until(p.next)
-		if left <= 0 {
-			p.spend(time.Duration(float64(time.Second) / p.budget.Requests))
-			p.mu.Unlock()
-			return true
-		}
-		p.mu.Unlock()
-		if !p.sleep(ctx, left) {
-			return false
-		}
-	}
-}
-
-// spend makes the next request wait for longer. The mutex must be held.
-func (p *prefetcher) spend(d time.Duration) {
-	if now := time.Now(); p.next.Before(now) {
-		p.next = now
-	}
-	p.next = p.next.Add(d)
 }
 
 // wanted lists the entries that are asked for again and again with the newest
@@ -190,28 +87,23 @@ func (c *Cache) ageing(e *entry, usable tile.Coverage, m tile.Moment) tile.Span 
 	return tile.Span{From: from, To: m.Now + 1}
 }
 
-// fetch brings e up to date.
-func (p *prefetcher) fetch(ctx context.Context, e *entry) error {
-	c := p.c
+// fetchAhead brings e up to date, and returns how many bytes came.
+func (c *Cache) fetchAhead(ctx context.Context, e *entry) (int64, error) {
 	c.mu.Lock()
 	s := c.due(e)
 	if e.removed || s.Empty() {
 		c.mu.Unlock()
-		return nil // others were quicker
+		return 0, nil // others were quicker
 	}
 	e.used = e.used.With(s, max(e.tail, e.used.WorthOf(s)))
-	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()}, e.matchers)
+	f := c.start(ctx, e, &flight{whole: s, ahead: true, moment: c.moment()})
 	c.mu.Unlock()
+	c.launch([]*flight{f})
 	if err := c.await(ctx, []*flight{f}); err != nil {
-		return err
+		return 0, err
 	}
 	bytes := f.sel.PayloadBytes()
 	c.metrics.prefetches.add(1)
 	c.metrics.prefetched.add(bytes)
-	if p.budget.Bytes > 0 {
-		p.mu.Lock()
-		p.spend(time.Duration(float64(bytes) / float64(p.budget.Bytes) * float64(time.Second)))
-		p.mu.Unlock()
-	}
-	return nil
+	return bytes, nil
 }

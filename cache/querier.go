@@ -27,6 +27,7 @@ var ErrNoLabels = errors.New("listing label names and values is not supported ov
 var (
 	_ storage.SampleAndChunkQueryable = (*Cache)(nil)
 	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
@@ -54,12 +55,28 @@ func (c *Cache) reader(mint, maxt int64) *reader {
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	mint, maxt := selection.Bounds(hints, r.mint, r.maxt)
-	sel, ws, err := r.c.getFor(ctx, r.holds, mint, maxt, matchers)
-	if qs := statsFrom(ctx); qs != nil && err == nil {
-		qs.Samples.Add(sel.SamplesAbout(mint, maxt))
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	gets := make([]selection.Get, len(asks))
+	m := r.c.moment()
+	var starts []*flight
+	defer func() { r.c.launch(starts) }()
+	for i, a := range asks {
+		mint, maxt := selection.Bounds(a.Hints, r.mint, r.maxt)
+		l := r.c.look(a.Ctx, r.holds, m, mint, maxt, a.Matchers)
+		starts = append(starts, l.starts...)
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			sel, ws, err := r.c.result(ctx, l)
+			if qs := statsFrom(ctx); qs != nil && err == nil {
+				qs.Samples.Add(sel.SamplesAbout(mint, maxt))
+			}
+			return sel, ws, err
+		}
 	}
-	return sel, ws, err
+	return gets
 }
 
 // Kept implements selection.Keeper.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/promwarp/promwarp/internal/rescue"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -72,46 +74,63 @@ func (f *fetches) close() {
 	f.querier.Close()
 }
 
+// mostReaders is the most goroutines that put together what the selectors of a query match.
+const mostReaders = 16
+
 // start fetches what the parts read and what is not yet being fetched.
 func (f *fetches) start(parts []*planner.Part) {
+	q, ok := f.querier.(selection.Querier)
+	var asks []selection.Ask
+	var wanted []*fetched
 	for _, p := range parts {
 		for _, r := range readingsOf(p) {
-			f.fetch(r.window, r.hints)
+			w := r.window
+			if f.of[w.Scan.Pos] != nil {
+				continue
+			}
+			got := &fetched{ready: make(chan struct{})}
+			f.of[w.Scan.Pos] = got
+			if !ok {
+				got.sel, got.ws, got.err = f.encoded(r.hints, w)
+				close(got.ready)
+				continue
+			}
+			asks, wanted = append(asks, selection.Ask{Hints: r.hints, Matchers: w.Scan.Matchers}), append(wanted, got)
 		}
 	}
+	f.fetch(q, asks, wanted)
 }
 
-func (f *fetches) fetch(w *plan.Window, hints *storage.SelectHints) *fetched {
-	if got, ok := f.of[w.Scan.Pos]; ok {
-		return got
+// fetch fetches what selectors match, all at the same time.
+func (f *fetches) fetch(q selection.Querier, asks []selection.Ask, wanted []*fetched) {
+	spans := make([]trace.Span, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		a.Ctx, spans[i] = tracing.Start(f.ctx, "fetch")
+		if spans[i].IsRecording() {
+			spans[i].SetAttributes(attribute.String("selector", fmt.Sprint(a.Matchers)))
+		}
+		a.Ctx = f.ahead.Watch(a.Ctx, a.Matchers)
 	}
-	if q, ok := f.querier.(selection.Querier); ok {
-		return f.fetchFrom(q, w.Scan.Pos, hints, w.Scan.Matchers)
-	}
-	got := &fetched{ready: make(chan struct{})}
-	f.of[w.Scan.Pos] = got
-	got.sel, got.ws, got.err = f.encoded(hints, w)
-	close(got.ready)
-	return got
-}
-
-// fetchFrom fetches what the selector at a position of the query matches.
-func (f *fetches) fetchFrom(q selection.Querier, at posrange.PositionRange, hints *storage.SelectHints, ms []*labels.Matcher) *fetched {
-	got := &fetched{ready: make(chan struct{})}
-	f.of[at] = got
-	f.running.Go(func() {
-		defer close(got.ready)
-		ctx, span := tracing.Start(f.ctx, "fetch")
-		got.err = rescue.Do(func() (err error) {
-			got.sel, got.ws, err = q.SelectChunks(f.ahead.Watch(ctx, ms), hints, ms...)
-			return err
+	var gets []selection.Get
+	begun := rescue.Do(func() error { gets = selection.Begin(q, asks); return nil })
+	var next atomic.Int64
+	for range min(len(asks), mostReaders) {
+		f.running.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(asks)); i = next.Add(1) - 1 {
+				got := wanted[i]
+				got.err = rescue.Do(func() (err error) {
+					if begun != nil {
+						return begun
+					}
+					got.sel, got.ws, err = gets[i](asks[i].Ctx)
+					return err
+				})
+				tracing.End(spans[i], got.err)
+				close(got.ready)
+			}
 		})
-		if span.IsRecording() {
-			span.SetAttributes(attribute.String("selector", fmt.Sprint(ms)))
-		}
-		tracing.End(span, got.err)
-	})
-	return got
+	}
 }
 
 // started is what is fetched for a window of a part, all of which were started.

@@ -57,7 +57,10 @@ func (r *recheck) fetch(hints *storage.SelectHints, ms []*labels.Matcher) *fetch
 	if !ok || !found {
 		return nil
 	}
-	return r.q.fetches.fetchFrom(from, at, hints, ms)
+	got := &fetched{ready: make(chan struct{})}
+	r.q.fetches.of[at] = got
+	r.q.fetches.fetch(from, []selection.Ask{{Hints: hints, Matchers: ms}}, []*fetched{got})
+	return got
 }
 
 // answered notes the query's answer, before what forced executors could not take is added.

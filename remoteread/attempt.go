@@ -91,7 +91,7 @@ func (c *Client) send(parent context.Context, rides []*ride) (err error) {
 	in := &progressReader{from: resp.Body, dog: dog, most: 2*c.answers.MaxBytes + wireSlack}
 	defer func() {
 		for _, r := range rides {
-			r.came(in.bytes, in.first)
+			r.sh.wire, r.sh.firstByte = in.bytes, in.first
 		}
 		c.metrics.bytes.Add(float64(in.bytes))
 	}()

@@ -25,6 +25,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/answer"
+	"github.com/promwarp/promwarp/remoteread/secrets"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -152,7 +153,7 @@ type Client struct {
 	upstream string // without, for messages
 	http     *http.Client
 	reach    reach
-	secrets  *redactor
+	secrets  *secrets.Secrets
 	required model.LabelSet
 
 	timeout       time.Duration
@@ -217,7 +218,7 @@ func NewClient(cfg *config.RemoteReadConfig, o Options) (*Client, error) {
 		url:           u.String(),
 		upstream:      urltext.Of(u),
 		http:          h,
-		secrets:       newRedactor(cfg),
+		secrets:       secrets.Of(cfg),
 		required:      cfg.RequiredMatchers,
 		timeout:       time.Duration(cfg.RemoteTimeout),
 		piece:         o.Piece.Milliseconds(),

@@ -136,7 +136,7 @@ func (c *Client) connection(err error) *Error {
 // body.
 func (c *Client) status(resp *http.Response, body []byte) *Error {
 	code := resp.StatusCode
-	text := c.secrets.line(body)
+	text := c.secrets.Line(body)
 	if text == "" {
 		text = "no message"
 	}
@@ -172,12 +172,12 @@ func (c *Client) status(resp *http.Response, body []byte) *Error {
 
 // contentType is for an answer that is none of remote read.
 func (c *Client) contentType(resp *http.Response, body []byte) *Error {
-	ct := c.secrets.line([]byte(resp.Header.Get("Content-Type")))
+	ct := c.secrets.Line([]byte(resp.Header.Get("Content-Type")))
 	if ct == "" {
 		ct = "none"
 	}
 	err := fmt.Errorf("the answer is not one of remote read: its content type is %s", ct)
-	if text := c.secrets.line(body); text != "" {
+	if text := c.secrets.Line(body); text != "" {
 		err = fmt.Errorf("%w and it starts with %s", err, text)
 	}
 	e := c.fail(outcomeContentType, false, err, checkURL)
@@ -221,7 +221,7 @@ func (c *Client) content(err error) *Error {
 			return c.fail(outcomeTooLarge, false, fmt.Errorf("the answer: %w", err),
 				"raise --"+FlagMaxBytes+", or narrow the selector or the time range")
 		case errors.As(err, &text):
-			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.line(text.Text)), "see the store's log")
+			return c.fail(outcomeStatus5xx, true, fmt.Errorf("the store ended its answer with an error: %s", c.secrets.Line(text.Text)), "see the store's log")
 		case errors.As(err, &corrupt):
 			return c.fail(outcomeCorrupt, true, err, "the answer was damaged on its way; check proxies and the network")
 		case errors.As(err, &cut):
@@ -233,3 +233,17 @@ func (c *Client) content(err error) *Error {
 	e.StatusCode = http.StatusOK
 	return e
 }
+
+// clean bounds an error's text and takes secrets out of it. The error itself
+// stays reachable through errors.Is and errors.As.
+func (c *Client) clean(what string, err error) error {
+	return &cleaned{text: what + ": " + c.secrets.Line([]byte(err.Error())), err: err}
+}
+
+type cleaned struct {
+	text string
+	err  error
+}
+
+func (e *cleaned) Error() string { return e.text }
+func (e *cleaned) Unwrap() error { return e.err }

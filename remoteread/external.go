@@ -41,19 +41,9 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 	}
 	unlike := 0
 	for n := range maxRelabelled {
-		ext, err := c.external.Labels(ctx)
+		v, ext, err := c.view(ctx, matchers)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, c.canceled(ctx)
-			}
-			return nil, c.content(&unconfirmedError{err})
-		}
-		v, err := external.New(ext, c.keepExternal, matchers)
-		if err != nil {
-			return nil, fmt.Errorf("remote read from %s: %w", c.upstream, err)
-		}
-		if c.external.MayChange() {
-			v.Witness = c.witness.of(ext)
+			return nil, err
 		}
 		sel, err := c.fetchView(ctx, mint, maxt, v)
 		if err == nil && c.external.MayChange() {
@@ -85,6 +75,26 @@ func (c *Client) fetchViewed(ctx context.Context, mint, maxt int64, matchers []*
 	}
 	return nil, c.fail(outcomeRelabelled, false, external.ErrRelabelled,
 		"check that the store's /api/v1/status/config is that of the server that answers remote read, or set --"+FlagExternalLabels)
+}
+
+// view is how what matchers select is to be seen under the external labels as they are known, which
+// it returns, too.
+func (c *Client) view(ctx context.Context, matchers []*labels.Matcher) (*external.View, labels.Labels, error) {
+	ext, err := c.external.Labels(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ext, c.canceled(ctx)
+		}
+		return nil, ext, c.content(&unconfirmedError{err})
+	}
+	v, err := external.New(ext, c.keepExternal, matchers)
+	if err != nil {
+		return nil, ext, fmt.Errorf("remote read from %s: %w", c.upstream, err)
+	}
+	if c.external.MayChange() {
+		v.Witness = c.witness.of(ext)
+	}
+	return v, ext, nil
 }
 
 // fetchView fetches the series of a view, apart where some have an external label of

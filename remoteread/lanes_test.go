@@ -9,10 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func asking(length time.Duration) *ride {
-	return &ride{q: question{alone: true, piece: piece{span: span{mint: 0, maxt: length.Milliseconds()}}}}
-}
-
 // TestLanes: small requests go before large ones that came before them, and large ones now
 // and then.
 func TestLanes(t *testing.T) {
@@ -20,20 +16,20 @@ func TestLanes(t *testing.T) {
 	l.free = [places]int{}
 	waiting := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.small) + len(l.large) }
 	gone := make(chan string)
-	start := func(name string, length time.Duration) {
+	start := func(name string, small bool) {
 		n := waiting()
 		go func() {
-			if _, err := l.enter(context.Background(), asking(length)); err == nil {
+			if _, err := l.enter(context.Background(), small); err == nil {
 				gone <- name
 			}
 		}()
 		require.Eventually(t, func() bool { return waiting() == n+1 }, 5*time.Second, 100*time.Microsecond)
 	}
 	for range 3 {
-		start("large", 24*time.Hour)
+		start("large", false)
 	}
 	for range 10 {
-		start("small", 5*time.Minute)
+		start("small", true)
 	}
 	var order []string
 	for range 13 {
@@ -51,25 +47,25 @@ func TestLanes(t *testing.T) {
 func TestPlacesForSmall(t *testing.T) {
 	l := newLanes(4)
 	for range 4 {
-		p, err := l.enter(t.Context(), asking(24*time.Hour))
+		p, err := l.enter(t.Context(), false)
 		require.NoError(t, err)
-		require.Equal(t, shared, p.place)
+		require.Equal(t, shared, p)
 	}
 	large := make(chan place)
 	go func() {
-		p, err := l.enter(context.Background(), asking(24*time.Hour))
+		p, err := l.enter(context.Background(), false)
 		if err == nil {
-			large <- p.place
+			large <- p
 		}
 	}()
 	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.large) == 1 }, 20*time.Second, time.Millisecond)
 	for range 3 {
 		var held []place
 		for range 2 {
-			p, err := l.enter(t.Context(), asking(5*time.Minute))
+			p, err := l.enter(t.Context(), true)
 			require.NoError(t, err)
-			require.Equal(t, smallOnly, p.place)
-			held = append(held, p.place)
+			require.Equal(t, smallOnly, p)
+			held = append(held, p)
 		}
 		for _, p := range held {
 			l.leave(p)
@@ -88,9 +84,9 @@ func TestLanesAreLeft(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%20)*100*time.Microsecond)
 			defer cancel()
-			if p, err := l.enter(ctx, asking(time.Duration(i%2)*time.Hour)); err == nil {
+			if p, err := l.enter(ctx, i%2 == 0); err == nil {
 				time.Sleep(50 * time.Microsecond)
-				l.leave(p.place)
+				l.leave(p)
 			}
 		})
 	}

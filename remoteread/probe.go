@@ -15,7 +15,7 @@ import (
 func (c *Client) Probe(ctx context.Context) error {
 	now := time.Now().UnixMilli()
 	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
-	q := question{alone: true, piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
+	q := question{piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
 	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx, 1)})
 	return err
 }

@@ -35,7 +35,6 @@ const (
 // question is a request for one piece, or a part of a request.
 type question struct {
 	samples bool // whether samples are preferred to chunks
-	alone   bool // whether it must not share a request
 	piece
 }
 
@@ -46,12 +45,6 @@ type piece struct {
 	matchers []*labels.Matcher      // that the series match which are to come out of it
 	view     *external.View         // or nil
 	part     int                    // number of the part of a fetch that it is for
-}
-
-// goesWith reports whether two questions may be asked in one request: both want the same kind of
-// answer, and are seen with the same external labels and the same witness.
-func (q *question) goesWith(o *question) bool {
-	return !q.alone && !o.alone && q.samples == o.samples && q.view.Alike(o.view)
 }
 
 // encode encodes a request, compressed. Of the queries of a question the first alone is to have an
@@ -78,9 +71,9 @@ func encode(rides []*ride) ([]byte, error) {
 	return snappy.Encode(nil, data), nil
 }
 
-// prefersSamples reports whether what is expected had better come as samples, if that is
+// prefersSamples reports whether what is expected of ms had better come as samples, if that is
 // certain to be the same.
-func (c *Client) prefersSamples(e selection.Expectation) bool {
+func (c *Client) prefersSamples(e selection.Expectation, ms []*prompb.LabelMatcher) bool {
 	if c.chunksAlone.Load() || e.Samples <= 0 || e.Samples > samplesFirst || len(e.Series) == 0 || len(e.Series) > samplesFirstInAll/e.Samples {
 		return false
 	}
@@ -88,21 +81,19 @@ func (c *Client) prefersSamples(e selection.Expectation) bool {
 	for _, l := range e.Series {
 		size += 2 * int64(l.ByteSize()) // there is more around labels than here
 	}
-	return size <= c.answers.MaxAnswer/2
+	_, only := c.onlyChunks.get(selectorKey(ms))
+	return size <= c.answers.MaxAnswer/2 && !only
 }
 
 // fetchOnly fetches one part of a range of one piece.
 func (c *Client) fetchOnly(ctx context.Context, p piece, all *tally) (*selection.Selection, error) {
-	if c.prefersSamples(selection.Expected(ctx)) {
-		key := selectorKey(p.ms)
-		if _, only := c.onlyChunks.get(key); !only {
-			sel, err := c.fetchPiece(ctx, question{samples: true, piece: p}, all)
-			if !chunksMayDo(err) {
-				return sel, err
-			}
-			c.onlyChunks.add(key, struct{}{})
-			c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
+	if c.prefersSamples(selection.Expected(ctx), p.ms) {
+		sel, err := c.fetchPiece(ctx, question{samples: true, piece: p}, all)
+		if !chunksMayDo(err) {
+			return sel, err
 		}
+		c.onlyChunks.add(selectorKey(p.ms), struct{}{})
+		c.log.Debug("Samples are no good, asking for chunks", "upstream", c.name, "err", err)
 	}
 	return c.fetchPiece(ctx, question{piece: p}, all)
 }

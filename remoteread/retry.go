@@ -33,11 +33,6 @@ func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selec
 			return sel, nil
 		}
 		sh.takeBack()
-		if errors.Is(err, errTogether) {
-			q.alone = true
-			n--
-			continue
-		}
 		var e *Error
 		if !errors.As(err, &e) {
 			return nil, err

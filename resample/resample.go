@@ -134,6 +134,9 @@ func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context
 	return nil
 }
 
+// mostReaders is the most goroutines that put together what the selectors of a request match.
+const mostReaders = 16
+
 // fetch gets what the selectors match, all at the same time.
 func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
 	hints := &storage.SelectHints{Start: r.from, End: r.to - 1}
@@ -142,12 +145,20 @@ func (r *run) fetch(querier storage.Querier, q storage.Queryable) error {
 	}
 	parts := make([]*selection.Selection, len(r.Selectors))
 	warnings := make([]annotations.Annotations, len(r.Selectors))
-	selects, _ := querier.(selection.Querier)
 	g, ctx := errgroup.WithContext(r.ctx)
+	g.SetLimit(mostReaders)
+	var gets []selection.Get
+	if selects, ok := querier.(selection.Querier); ok {
+		asks := make([]selection.Ask, len(r.Selectors))
+		for i, ms := range r.Selectors {
+			asks[i] = selection.Ask{Ctx: ctx, Hints: hints, Matchers: ms}
+		}
+		gets = selection.Begin(selects, asks)
+	}
 	for i, ms := range r.Selectors {
 		get := func() (err error) {
-			if selects != nil {
-				parts[i], warnings[i], err = selects.SelectChunks(ctx, hints, ms...)
+			if gets != nil {
+				parts[i], warnings[i], err = gets[i](ctx)
 				return err
 			}
 			parts[i], warnings[i], err = selection.FromSeriesSet(ctx, querier.Select(ctx, true, hints, ms...), 0)

@@ -18,6 +18,37 @@ type Querier interface {
 	SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*Selection, annotations.Annotations, error)
 }
 
+// Ask is what one of several selectors is asked for. The hints may be nil.
+type Ask struct {
+	Ctx      context.Context // of who asks; fetches take what it says of the request
+	Hints    *storage.SelectHints
+	Matchers []*labels.Matcher
+}
+
+// Get waits until what a selector matches is there, as long as ctx lasts. It is called once, or
+// never.
+type Get func(ctx context.Context) (*Selection, annotations.Annotations, error)
+
+// Beginner is what a Querier may also be: one that begins to fetch for many selectors at once, in
+// fewer requests than one each. What is not got is given up when the querier is closed.
+type Beginner interface {
+	BeginChunks(asks []Ask) []Get
+}
+
+// Begin begins to fetch for selectors, or leaves it to each Get where q can do no better.
+func Begin(q Querier, asks []Ask) []Get {
+	if b, ok := q.(Beginner); ok {
+		return b.BeginChunks(asks)
+	}
+	gets := make([]Get, len(asks))
+	for i, a := range asks {
+		gets[i] = func(ctx context.Context) (*Selection, annotations.Annotations, error) {
+			return q.SelectChunks(ctx, a.Hints, a.Matchers...)
+		}
+	}
+	return gets
+}
+
 // FromChunkSeriesSet drains set into a selection. limit is the most chunk
 // bytes it may hold; 0 means no limit.
 func FromChunkSeriesSet(ctx context.Context, set storage.ChunkSeriesSet, limit int64) (*Selection, annotations.Annotations, error) {

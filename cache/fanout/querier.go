@@ -15,6 +15,7 @@ import (
 var (
 	_ storage.SampleAndChunkQueryable = (*Fanout)(nil)
 	_ selection.Reader                = (*reader)(nil)
+	_ selection.Beginner              = (*reader)(nil)
 )
 
 // Querier returns a querier for mint to maxt (ms, both included). It is a
@@ -49,11 +50,40 @@ func (r *reader) Kept(matchers ...*labels.Matcher) (kept []*selection.Selection)
 
 // SelectChunks implements selection.Querier.
 func (r *reader) SelectChunks(ctx context.Context, hints *storage.SelectHints, matchers ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	ctx = selection.OnPart(ctx, nil) // a part of one upstream's is none of what all have
-	answers := r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
-		a.sel, a.ws, a.err = q.(selection.Querier).SelectChunks(ctx, hints, matchers...)
-		return a
-	})
+	return r.BeginChunks([]selection.Ask{{Ctx: ctx, Hints: hints, Matchers: matchers}})[0](ctx)
+}
+
+// BeginChunks implements selection.Beginner.
+func (r *reader) BeginChunks(asks []selection.Ask) []selection.Get {
+	r.mu.Lock()
+	without := slices.Clone(r.without)
+	r.mu.Unlock()
+	begun := map[storage.LabelQuerier][]selection.Get{} // by upstream
+	for u, q := range r.in {
+		if without[u] != nil {
+			continue
+		}
+		own := slices.Clone(asks)
+		for i := range own {
+			// A part of one upstream's is none of what all have.
+			own[i].Ctx = r.statsOf(selection.OnPart(own[i].Ctx, nil), u)
+		}
+		begun[q] = selection.Begin(q.(selection.Querier), own)
+	}
+	gets := make([]selection.Get, len(asks))
+	for i := range asks {
+		gets[i] = func(ctx context.Context) (*selection.Selection, annotations.Annotations, error) {
+			return r.merged(ctx, r.ask(ctx, func(ctx context.Context, q storage.LabelQuerier) (a answer) {
+				a.sel, a.ws, a.err = begun[q][i](ctx)
+				return a
+			}))
+		}
+	}
+	return gets
+}
+
+// merged is what the answers of all upstreams come to.
+func (r *reader) merged(ctx context.Context, answers []answer) (*selection.Selection, annotations.Annotations, error) {
 	kept, ws, err := r.accept(ctx, answers)
 	if err != nil {
 		return nil, ws, err

@@ -59,10 +59,7 @@ func (r *reader) ask(ctx context.Context, ask func(context.Context, storage.Labe
 		if without[i] != nil {
 			continue
 		}
-		ctx := ctx
-		if s := statsFrom(ctx); s != nil {
-			ctx = cache.WithStats(ctx, &s.of(r.f.ups)[i].Cache)
-		}
+		ctx := r.statsOf(ctx, i)
 		wg.Go(func() {
 			err := rescue.Do(func() error { answers[i] = ask(ctx, q); return nil })
 			if err != nil {
@@ -75,6 +72,14 @@ func (r *reader) ask(ctx context.Context, ask func(context.Context, storage.Labe
 	}
 	wg.Wait()
 	return answers
+}
+
+// statsOf is ctx with the statistics of upstream i.
+func (r *reader) statsOf(ctx context.Context, i int) context.Context {
+	if s := statsFrom(ctx); s != nil {
+		return cache.WithStats(ctx, &s.of(r.f.ups)[i].Cache)
+	}
+	return ctx
 }
 
 // optional reports whether there may be an answer without upstream i.

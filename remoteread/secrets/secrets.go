@@ -1,4 +1,7 @@
-package remoteread
+// Package secrets takes the secrets of a store's configuration out of texts that the store sent.
+//
+// Of makes a Secrets from an entry of remote_read; Line makes a text fit for a message.
+package secrets
 
 import (
 	"encoding/base64"
@@ -14,16 +17,16 @@ import (
 	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
-// redactor makes texts of a store fit for messages.
-type redactor struct{ secrets *strings.Replacer }
+// Secrets makes texts of a store fit for messages.
+type Secrets struct{ replacer *strings.Replacer }
 
 // sensitiveHeader matches names of headers that hold credentials. Others, such
 // as a tenant's name, help in a message.
 var sensitiveHeader = regexp.MustCompile("(?i)auth|key|token|secret|password|cookie")
 
-// newRedactor collects the secrets of a configuration that a store, or a page
-// that shows the request, may repeat.
-func newRedactor(cfg *config.RemoteReadConfig) *redactor {
+// Of collects the secrets of a configuration that a store, or a page that shows the request, may
+// repeat.
+func Of(cfg *config.RemoteReadConfig) *Secrets {
 	var secrets []string
 	pair := func(user, password string) {
 		secrets = append(secrets, password, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
@@ -67,13 +70,13 @@ func newRedactor(cfg *config.RemoteReadConfig) *redactor {
 	for _, s := range slices.Compact(secrets) {
 		pairs = append(pairs, s, "<secret>")
 	}
-	return &redactor{secrets: strings.NewReplacer(pairs...)}
+	return &Secrets{strings.NewReplacer(pairs...)}
 }
 
-// line is the first line of b that is not empty, without secrets and at most
+// Line is the first line of b that is not empty, without secrets and at most
 // wire.MaxLine bytes long. A page of HTML is only said to be one: its first line
 // never says anything.
-func (r *redactor) line(b []byte) string {
+func (r *Secrets) Line(b []byte) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "�"))
 	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
 		text = strings.TrimSpace(text[:i])
@@ -86,7 +89,7 @@ func (r *redactor) line(b []byte) string {
 			return ' '
 		}
 		return c
-	}, r.secrets.Replace(text))
+	}, r.replacer.Replace(text))
 	if len(text) <= wire.MaxLine {
 		return text
 	}
@@ -96,17 +99,3 @@ func (r *redactor) line(b []byte) string {
 	}
 	return text + "…"
 }
-
-// clean bounds an error's text and takes secrets out of it. The error itself
-// stays reachable through errors.Is and errors.As.
-func (c *Client) clean(what string, err error) error {
-	return &cleaned{text: what + ": " + c.secrets.line([]byte(err.Error())), err: err}
-}
-
-type cleaned struct {
-	text string
-	err  error
-}
-
-func (e *cleaned) Error() string { return e.text }
-func (e *cleaned) Unwrap() error { return e.err }

@@ -1,0 +1,162 @@
+package remoteread
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/storage/remote"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/promwarp/promwarp/internal/rescue"
+	"github.com/promwarp/promwarp/selection"
+)
+
+// Fetches for many selectors over the same time share requests: a remote read carries many queries,
+// and each request costs the store and promwarp more than the answer to a small one.
+
+const (
+	// fewestTogether is the fewest selectors of a shared request: a store answers a request on one
+	// core, so few selectors had better have requests of their own, on all cores.
+	fewestTogether = 3
+	// mostTogether is the most selectors of a shared request. Each may make several queries of it.
+	mostTogether = 128
+)
+
+// companion is a selector that may share a request.
+type companion struct {
+	selection.Ask
+	number int // among those asked for
+	q      question
+	all    *tally
+}
+
+// FetchTogether fetches what each of asks matches from mint to maxt (ms since the epoch, both
+// included), in as few requests as keep all places busy. It calls came once for each, from several
+// goroutines, with nil for one that Fetch is to be called for: since it may bring much, or since the
+// request failed, for a reason that need not be its own.
+func (c *Client) FetchTogether(mint, maxt int64, asks []selection.Ask, came func(i int, sel *selection.Selection)) {
+	whole := span{mint, maxt}
+	spans := split(mint, maxt, c.pieceOf(whole))
+	alike := map[bool][]companion{} // by whether samples are asked for
+	for i, a := range asks {
+		one, ok := c.companion(a, piece{span: whole}, len(spans))
+		of := alike[one.q.samples]
+		if one.number = i; !ok || len(of) > 0 && !of[0].q.view.Alike(one.q.view) {
+			came(i, nil)
+			continue
+		}
+		alike[one.q.samples] = append(of, one)
+	}
+	var g errgroup.Group
+	for _, all := range alike {
+		each := min((len(all)+c.concurrency-1)/c.concurrency, mostTogether)
+		for len(all) > 0 {
+			n := min(each, len(all))
+			if each < fewestTogether {
+				came(all[0].number, nil)
+				n = 1
+			} else {
+				some := all[:n]
+				g.Go(func() error { c.fetchShared(spans, some, came); return nil })
+			}
+			all = all[n:]
+		}
+	}
+	_ = g.Wait()
+	if c.external != nil && c.external.MayChange() {
+		c.seekWitness()
+	}
+}
+
+// companion returns a selector as one that may share requests, if it may.
+func (c *Client) companion(a selection.Ask, p piece, pieces int) (one companion, ok bool) {
+	ms, err := remote.ToLabelMatchers(a.Matchers)
+	e := selection.Expected(a.Ctx)
+	if err != nil || len(ms) == 0 || len(e.Series) > partSeries || !c.Answers(a.Matchers) {
+		return one, false
+	}
+	p.ms, p.matchers = ms, a.Matchers
+	if c.external != nil {
+		if p.view, _, err = c.view(a.Ctx, a.Matchers); err != nil {
+			return one, false
+		}
+		p.ms, p.matchers = p.view.Matchers, p.view.Asked
+		if _, clashes := c.clashes.get(selectorKey(p.ms)); clashes {
+			return one, false
+		}
+	}
+	q := question{samples: pieces == 1 && c.prefersSamples(e, p.ms), piece: p}
+	return companion{Ask: a, q: q, all: c.tally(a.Ctx, pieces)}, true
+}
+
+// fetchShared makes one request for each of spans for all selectors. It goes on as long as any of
+// them is waited for. Where it fails it is made again for one half and then for the other, since the
+// reason may be one selector.
+func (c *Client) fetchShared(spans []span, of []companion, came func(i int, sel *selection.Selection)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(of[0].Ctx))
+	defer cancel()
+	var waiting atomic.Int64
+	waiting.Store(int64(len(of)))
+	for _, one := range of {
+		defer context.AfterFunc(one.Ctx, func() {
+			if waiting.Add(-1) == 0 {
+				cancel()
+			}
+		})()
+	}
+	rides := make([][]*ride, len(spans)) // by span and selector
+	var g errgroup.Group
+	g.SetLimit(c.concurrency)
+	for _, k := range longestFirst(spans) {
+		for _, one := range of {
+			one.q.span = spans[k]
+			rides[k] = append(rides[k], &ride{ctx: one.Ctx, q: one.q, sh: &share{of: one.all}})
+		}
+		g.Go(func() error { return rescue.Do(func() error { c.inTurn(ctx, rides[k]); return nil }) })
+	}
+	if err := g.Wait(); err != nil {
+		c.log.Error("A request for many selectors panicked; please report this", "err", err)
+	}
+	var failed []companion
+	for i, one := range of {
+		if sel := c.shared(ctx, rides, i); sel != nil {
+			came(one.number, sel)
+		} else {
+			failed = append(failed, one)
+		}
+	}
+	half := len(failed) / 2
+	if half < fewestTogether || ctx.Err() != nil {
+		for _, one := range failed {
+			came(one.number, nil)
+		}
+		return
+	}
+	c.fetchShared(spans, failed[:half], came)
+	c.fetchShared(spans, failed[half:], came)
+}
+
+// shared joins what the rides of selector i brought, by span, or returns nil and takes it back where
+// one brought nothing.
+func (c *Client) shared(ctx context.Context, rides [][]*ride, i int) *selection.Selection {
+	parts, whole := make([]*selection.Selection, len(rides)), true
+	for k := range rides {
+		r := rides[k][i]
+		parts[k], whole = r.sel, whole && r.sel != nil
+	}
+	sel := parts[0]
+	if whole && len(parts) > 1 {
+		sel, _ = c.join(ctx, parts...)
+	}
+	for k := range rides {
+		if whole && sel != nil {
+			rides[k][i].sh.done()
+		} else {
+			rides[k][i].sh.takeBack()
+		}
+	}
+	if !whole {
+		return nil
+	}
+	return sel
+}
