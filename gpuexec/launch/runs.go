@@ -55,9 +55,6 @@ func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Or
 // FusedKeys is FusedRuns and OrderKeys in one.
 func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order, report Report) error {
 	p := fusedRunsParameters(b, k, to, points, report)
-	if b.Mixed {
-		return q.Chunks(&FusedKeysMixed{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
-	}
 	return q.Chunks(&FusedKeys{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
 }
 
@@ -65,9 +62,6 @@ func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Or
 // queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
 func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
 	p := fusedRunsParameters(b, k, to, points, report)
-	if b.Mixed {
-		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
-	}
 	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
 }
 
