@@ -53,7 +53,6 @@ const (
 	CustomValuesKernel
 	CheckKernel
 	DecodeXORKernel
-	GroupSumKernel
 	ReduceXORKernel
 	ResampleAtomicKernel
 	ResampleBlocksKernel
@@ -105,7 +104,6 @@ var names = [numKernels]string{
 	CustomValuesKernel:           "custom_values",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
-	GroupSumKernel:               "group_sum",
 	ReduceXORKernel:              "reduce_xor",
 	ResampleAtomicKernel:         "resample_atomic",
 	ResampleBlocksKernel:         "resample_blocks",
@@ -121,7 +119,7 @@ var (
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
 	Resample = []Kernel{AddSquaresKernel, CountKeysKernel, CountUniqsKernel, FusedKeysKernel, FusedRunsKernel, GroupDistinctKernel, GroupOrderKernel, GroupOrderFewKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
 	Custom   = []Kernel{CustomFusedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
-	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
+	Probe    = []Kernel{CheckKernel, DecodeXORKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
 
@@ -868,23 +866,6 @@ type DecodeXOR struct {
 // Launch puts the kernel on a queue.
 func (p *DecodeXOR) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(DecodeXORKernel, grid, block, uint64(p.Slab), uint64(p.Chunks), uint64(p.Count), uint64(p.Rows), uint64(p.Times), uint64(p.Values), uint64(p.Status))
-}
-
-// GroupSum has the parameters of the kernel group_sum: see kernels/probe/group_sum.cu.
-type GroupSum struct {
-	Values  cuda.Pointer // const double*
-	Present cuda.Pointer // const u32*
-	Members cuda.Pointer // const u32*
-	First   cuda.Pointer // const u32*
-	Groups  uint32
-	Steps   uint32
-	Sums    cuda.Pointer // double*
-	Counts  cuda.Pointer // u32*
-}
-
-// Launch puts the kernel on a queue.
-func (p *GroupSum) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(GroupSumKernel, grid, block, uint64(p.Values), uint64(p.Present), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Steps), uint64(p.Sums), uint64(p.Counts))
 }
 
 // ReduceXOR has the parameters of the kernel reduce_xor: see kernels/probe/reduce_xor.cu.

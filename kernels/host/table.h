@@ -43,7 +43,6 @@
 #include "../custom/custom_values.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
-#include "../probe/group_sum.cu"
 #include "../probe/reduce_xor.cu"
 #include "../historic/resample_atomic.cu"
 #include "../historic/resample_blocks.cu"
@@ -93,7 +92,6 @@
   X(custom_values, false) \
   X(check, true) \
   X(decode_xor, false) \
-  X(group_sum, true) \
   X(reduce_xor, false) \
   X(resample_atomic, false) \
   X(resample_blocks, false) \
