@@ -41,7 +41,7 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 func (j *job) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
 	if j.fuses {
 		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.Report(d.Number), d.Out)
-		return q.Chunks(j.f.fusedKernel(p, j.l.Window, d.Mixed), &d.Batch)
+		return q.Chunks(j.f.fusedKernel(p, j.l.Window), &d.Batch)
 	}
 	if j.panes != nil {
 		return q.WindowPanes(&d.Batch, steps, j.panes, abi.Operator(j.f.GPU.Number()), d.At(d.Output.Suffix), d.At(d.Output.Prefix), d.Out)

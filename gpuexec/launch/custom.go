@@ -20,9 +20,6 @@ func (q Queue) CustomRuns(b *Batch, k Buckets, to Runs, found, points cuda.Point
 // the queue, as FusedRuns does.
 func (q Queue) CustomFused(b *Batch, k Buckets, to Runs, found, points cuda.Pointer, report Report) error {
 	p := fusedRunsParameters(b, k, to, points, report)
-	if b.Mixed {
-		return q.Chunks(&CustomFusedMixed{FusedRunsParameters: p, Found: found}, b)
-	}
 	return q.Chunks(&CustomFused{FusedRunsParameters: p, Found: found}, b)
 }
 

@@ -17,11 +17,8 @@ const (
 	SeriesRowsKernel
 	StepReadsKernel
 	FusedEndsKernel
-	FusedEndsMixedKernel
 	FusedOverKernel
-	FusedOverMixedKernel
 	FusedRateKernel
-	FusedRateMixedKernel
 	WindowEndsKernel
 	WindowJoinKernel
 	WindowOrderKernel
@@ -39,9 +36,7 @@ const (
 	CountKeysKernel
 	CountUniqsKernel
 	FusedKeysKernel
-	FusedKeysMixedKernel
 	FusedRunsKernel
-	FusedRunsMixedKernel
 	GroupDistinctKernel
 	GroupOrderKernel
 	GroupOrderFewKernel
@@ -53,13 +48,11 @@ const (
 	StateValuesKernel
 	ValueKeysKernel
 	CustomFusedKernel
-	CustomFusedMixedKernel
 	CustomMergeKernel
 	CustomRunsKernel
 	CustomValuesKernel
 	CheckKernel
 	DecodeXORKernel
-	GroupSumKernel
 	ReduceXORKernel
 	ResampleAtomicKernel
 	ResampleBlocksKernel
@@ -75,11 +68,8 @@ var names = [numKernels]string{
 	SeriesRowsKernel:             "series_rows",
 	StepReadsKernel:              "step_reads",
 	FusedEndsKernel:              "fused_ends",
-	FusedEndsMixedKernel:         "fused_ends_mixed",
 	FusedOverKernel:              "fused_over",
-	FusedOverMixedKernel:         "fused_over_mixed",
 	FusedRateKernel:              "fused_rate",
-	FusedRateMixedKernel:         "fused_rate_mixed",
 	WindowEndsKernel:             "window_ends",
 	WindowJoinKernel:             "window_join",
 	WindowOrderKernel:            "window_order",
@@ -97,9 +87,7 @@ var names = [numKernels]string{
 	CountKeysKernel:              "count_keys",
 	CountUniqsKernel:             "count_uniqs",
 	FusedKeysKernel:              "fused_keys",
-	FusedKeysMixedKernel:         "fused_keys_mixed",
 	FusedRunsKernel:              "fused_runs",
-	FusedRunsMixedKernel:         "fused_runs_mixed",
 	GroupDistinctKernel:          "group_distinct",
 	GroupOrderKernel:             "group_order",
 	GroupOrderFewKernel:          "group_order_few",
@@ -111,13 +99,11 @@ var names = [numKernels]string{
 	StateValuesKernel:            "state_values",
 	ValueKeysKernel:              "value_keys",
 	CustomFusedKernel:            "custom_fused",
-	CustomFusedMixedKernel:       "custom_fused_mixed",
 	CustomMergeKernel:            "custom_merge",
 	CustomRunsKernel:             "custom_runs",
 	CustomValuesKernel:           "custom_values",
 	CheckKernel:                  "check",
 	DecodeXORKernel:              "decode_xor",
-	GroupSumKernel:               "group_sum",
 	ReduceXORKernel:              "reduce_xor",
 	ResampleAtomicKernel:         "resample_atomic",
 	ResampleBlocksKernel:         "resample_blocks",
@@ -129,11 +115,11 @@ var names = [numKernels]string{
 var (
 	Decode   = []Kernel{DecodeMixedKernel, DecodeSeriesKernel}
 	Values   = []Kernel{MapValuesKernel, SeriesRowsKernel, StepReadsKernel}
-	Window   = []Kernel{FusedEndsKernel, FusedEndsMixedKernel, FusedOverKernel, FusedOverMixedKernel, FusedRateKernel, FusedRateMixedKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
+	Window   = []Kernel{FusedEndsKernel, FusedOverKernel, FusedRateKernel, WindowEndsKernel, WindowJoinKernel, WindowOrderKernel, WindowOverKernel, WindowPairsKernel, WindowPanesKernel, WindowRateKernel, WindowStatisticKernel}
 	Group    = []Kernel{GroupAccumulateKernel, GroupAccumulateSquaresKernel, GroupQuantileKernel, GroupRankKernel, GroupResultKernel}
-	Resample = []Kernel{AddSquaresKernel, CountKeysKernel, CountUniqsKernel, FusedKeysKernel, FusedKeysMixedKernel, FusedRunsKernel, FusedRunsMixedKernel, GroupDistinctKernel, GroupOrderKernel, GroupOrderFewKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
-	Custom   = []Kernel{CustomFusedKernel, CustomFusedMixedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
-	Probe    = []Kernel{CheckKernel, DecodeXORKernel, GroupSumKernel, ReduceXORKernel}
+	Resample = []Kernel{AddSquaresKernel, CountKeysKernel, CountUniqsKernel, FusedKeysKernel, FusedRunsKernel, GroupDistinctKernel, GroupOrderKernel, GroupOrderFewKernel, MergeRunsKernel, OrderKeysKernel, RunOrderKernel, RunRowsKernel, SquareTermsKernel, StateValuesKernel, ValueKeysKernel}
+	Custom   = []Kernel{CustomFusedKernel, CustomMergeKernel, CustomRunsKernel, CustomValuesKernel}
+	Probe    = []Kernel{CheckKernel, DecodeXORKernel, ReduceXORKernel}
 	Historic = []Kernel{ResampleAtomicKernel, ResampleBlocksKernel, ResampleRunsKernel, ResampleSharedKernel}
 )
 
@@ -253,17 +239,6 @@ func (p *FusedEnds) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedEndsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), uint64(p.Kind))
 }
 
-// FusedEndsMixed has the parameters of the kernel fused_ends_mixed: see kernels/window/fused_ends_mixed.cu.
-type FusedEndsMixed struct {
-	FusedParameters
-	Kind abi.Ends
-}
-
-// Launch puts the kernel on a queue.
-func (p *FusedEndsMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedEndsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), uint64(p.Kind))
-}
-
 // FusedOver has the parameters of the kernel fused_over: see kernels/window/fused_over.cu.
 type FusedOver struct {
 	FusedParameters
@@ -273,17 +248,6 @@ type FusedOver struct {
 // Launch puts the kernel on a queue.
 func (p *FusedOver) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedOverKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), uint64(p.Op))
-}
-
-// FusedOverMixed has the parameters of the kernel fused_over_mixed: see kernels/window/fused_over_mixed.cu.
-type FusedOverMixed struct {
-	FusedParameters
-	Op abi.Operator
-}
-
-// Launch puts the kernel on a queue.
-func (p *FusedOverMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedOverMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), uint64(p.Op))
 }
 
 // FusedRate has the parameters of the kernel fused_rate: see kernels/window/fused_rate.cu.
@@ -296,18 +260,6 @@ type FusedRate struct {
 // Launch puts the kernel on a queue.
 func (p *FusedRate) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedRateKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), bit(p.Counter), math.Float64bits(p.Seconds))
-}
-
-// FusedRateMixed has the parameters of the kernel fused_rate_mixed: see kernels/window/fused_rate_mixed.cu.
-type FusedRateMixed struct {
-	FusedParameters
-	Counter bool
-	Seconds float64
-}
-
-// Launch puts the kernel on a queue.
-func (p *FusedRateMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedRateMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), bit(p.Drop), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Start), uint64(p.Interval), uint64(p.Steps), uint64(p.Width), uint64(p.Out), uint64(p.Reads), uint64(p.Counts), bit(p.Counter), math.Float64bits(p.Seconds))
 }
 
 // WindowParameters are those that several kernels have.
@@ -635,19 +587,6 @@ func (p *FusedKeys) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedKeysKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
 }
 
-// FusedKeysMixed has the parameters of the kernel fused_keys_mixed: see kernels/resample/fused_keys_mixed.cu.
-type FusedKeysMixed struct {
-	FusedRunsParameters
-	Rows   cuda.Pointer // const u64*
-	Keys   cuda.Pointer // u64*
-	Begins cuda.Pointer // u32*
-}
-
-// Launch puts the kernel on a queue.
-func (p *FusedKeysMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedKeysMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Rows), uint64(p.Keys), uint64(p.Begins))
-}
-
 // FusedRuns has the parameters of the kernel fused_runs: see kernels/resample/fused_runs.cu.
 type FusedRuns struct {
 	FusedRunsParameters
@@ -656,16 +595,6 @@ type FusedRuns struct {
 // Launch puts the kernel on a queue.
 func (p *FusedRuns) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(FusedRunsKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
-}
-
-// FusedRunsMixed has the parameters of the kernel fused_runs_mixed: see kernels/resample/fused_runs_mixed.cu.
-type FusedRunsMixed struct {
-	FusedRunsParameters
-}
-
-// Launch puts the kernel on a queue.
-func (p *FusedRunsMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(FusedRunsMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points))
 }
 
 // GroupDistinct has the parameters of the kernel group_distinct: see kernels/resample/group_distinct.cu.
@@ -856,17 +785,6 @@ func (p *CustomFused) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(CustomFusedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
 }
 
-// CustomFusedMixed has the parameters of the kernel custom_fused_mixed: see kernels/custom/custom_fused_mixed.cu.
-type CustomFusedMixed struct {
-	FusedRunsParameters
-	Found cuda.Pointer // double*
-}
-
-// Launch puts the kernel on a queue.
-func (p *CustomFusedMixed) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(CustomFusedMixedKernel, grid, block, uint64(p.First), uint64(p.Tiles), uint64(p.Slab), uint64(p.Entries), uint64(p.Wide), uint64(p.Since), uint64(p.Count), uint64(p.Fault), uint64(p.FaultBase), uint64(p.Starts), uint64(p.Ends), uint64(p.FirstStart), uint64(p.FirstEnd), uint64(p.Every), uint64(p.Later), uint64(p.Buckets), uint64(p.Parts), uint64(p.N), uint64(p.Fields), uint64(p.Cells), uint64(p.Points), uint64(p.Found))
-}
-
 // CustomMerge has the parameters of the kernel custom_merge: see kernels/custom/custom_merge.cu.
 type CustomMerge struct {
 	N           cuda.Pointer // const u32*
@@ -948,23 +866,6 @@ type DecodeXOR struct {
 // Launch puts the kernel on a queue.
 func (p *DecodeXOR) Launch(q Queue, grid, block cuda.Size) error {
 	return q.launch(DecodeXORKernel, grid, block, uint64(p.Slab), uint64(p.Chunks), uint64(p.Count), uint64(p.Rows), uint64(p.Times), uint64(p.Values), uint64(p.Status))
-}
-
-// GroupSum has the parameters of the kernel group_sum: see kernels/probe/group_sum.cu.
-type GroupSum struct {
-	Values  cuda.Pointer // const double*
-	Present cuda.Pointer // const u32*
-	Members cuda.Pointer // const u32*
-	First   cuda.Pointer // const u32*
-	Groups  uint32
-	Steps   uint32
-	Sums    cuda.Pointer // double*
-	Counts  cuda.Pointer // u32*
-}
-
-// Launch puts the kernel on a queue.
-func (p *GroupSum) Launch(q Queue, grid, block cuda.Size) error {
-	return q.launch(GroupSumKernel, grid, block, uint64(p.Values), uint64(p.Present), uint64(p.Members), uint64(p.First), uint64(p.Groups), uint64(p.Steps), uint64(p.Sums), uint64(p.Counts))
 }
 
 // ReduceXOR has the parameters of the kernel reduce_xor: see kernels/probe/reduce_xor.cu.

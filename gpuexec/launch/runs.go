@@ -24,6 +24,10 @@ func (k *Buckets) grid(b *Batch) cuda.Size {
 	return grid
 }
 
+// Keyed reports whether counting runs stores the keys of their samples too. OrderKeys stores those of
+// others.
+func (k *Buckets) Keyed() bool { return k.Apart && !k.Differences }
+
 // Runs are states in device memory, a field after the other.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
@@ -43,7 +47,7 @@ func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) err
 	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
 }
 
-// CountKeys is CountUniqs and OrderKeys in one, for buckets that are apart.
+// CountKeys is CountUniqs and OrderKeys in one, for buckets that are Keyed.
 func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order) error {
 	p := CountKeys{
 		RunsParameters: runsParameters(b, k),
@@ -55,9 +59,6 @@ func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Or
 // FusedKeys is FusedRuns and OrderKeys in one.
 func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order, report Report) error {
 	p := fusedRunsParameters(b, k, to, points, report)
-	if b.Mixed {
-		return q.Chunks(&FusedKeysMixed{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
-	}
 	return q.Chunks(&FusedKeys{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
 }
 
@@ -65,9 +66,6 @@ func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Or
 // queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
 func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
 	p := fusedRunsParameters(b, k, to, points, report)
-	if b.Mixed {
-		return q.Chunks(&FusedRunsMixed{FusedRunsParameters: p}, b)
-	}
 	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
 }
 

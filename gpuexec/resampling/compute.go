@@ -27,7 +27,7 @@ func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 		if len(s.ordered) == 0 {
 			continue
 		}
-		if !k.Apart {
+		if !k.Keyed() {
 			if err := q.OrderKeys(&b.Batch, k, to.order()); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (j *job) count(q launch.Queue, b *pipeline.Batch, s *source, k launch.Bucke
 		return q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points)
 	case len(s.ordered) > 0 && j.fuses:
 		return q.FusedKeys(&b.Batch, k, to.Runs, points, to.order(), report)
-	case len(s.ordered) > 0 && k.Apart:
+	case len(s.ordered) > 0 && k.Keyed():
 		return q.CountKeys(&b.Batch, k, to.Runs, points, to.order())
 	case j.fuses:
 		return q.FusedRuns(&b.Batch, k, to.Runs, points, report)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
@@ -65,9 +63,6 @@ func programsOf(t *resample.Task) programs {
 	runs := launch.CustomRunsKernel
 	if fuses(t, sourcesOf(t, nil)) {
 		runs = launch.CustomFusedKernel
-		if t.Selection.Has(chunkenc.EncXOR2) {
-			runs = launch.CustomFusedMixedKernel
-		}
 	}
 	for _, a := range t.Aggregates {
 		if need(a.Definition, runs); merges(t) {

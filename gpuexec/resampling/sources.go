@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
@@ -63,9 +65,10 @@ var fusedLongest = 1.0
 // fuses reports whether runs are counted while chunks are decoded, without storing samples in
 // between, but for keys of their order: if nothing reads these again. Each run is counted by the
 // thread that has the chunk in which its bucket begins, so that buckets longer than chunks would
-// leave most threads without one. It does not change a bit of the answer.
+// leave most threads without one. Fused kernels read XOR chunks alone: where there are XOR2 chunks,
+// decode_mixed makes columns of all. It does not change a bit of the answer.
 func fuses(t *resample.Task, sources []source) bool {
-	if len(sources) != 1 || sources[0].Differences || !t.Grid.Apart() {
+	if len(sources) != 1 || sources[0].Differences || !t.Grid.Apart() || t.Selection.Has(chunkenc.EncXOR2) {
 		return false
 	}
 	return t.Grid.Longest() <= int64(fusedLongest*float64(layout.ChunkSpan(t.Selection)))

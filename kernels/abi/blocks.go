@@ -6,13 +6,10 @@ package abi
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
 const MinMajor, MinMinor = 7, 5
 
-// The shapes of blocks: threads of the kernels, and the steps and the parts of a group that a
-// block of group_sum has a thread for.
+// The shapes of blocks: threads of the kernels.
 const (
 	DecodeBlock     = 128
 	CheckBlock      = 256
-	GroupSumSteps   = 32
-	GroupSumParts   = 8
 	WindowBlock     = 128
 	OrderBlock      = 64
 	WindowAbreast   = 4 // steps that window kernels compute at once

@@ -1,5 +1,5 @@
-// Threads that own a chunk each, for kernels that compute something while chunks are decoded and
-// store no sample in between.
+// Threads that own an XOR chunk each, for kernels that compute something while chunks are decoded
+// and store no sample in between.
 #pragma once
 #include "chunk.h"
 #include "table.h"
@@ -69,12 +69,12 @@ struct Owner {
   // Has a sink take the samples until its range sink.k is `upto`. sink.own says whether the chunk is
   // this thread's, sink.outside whether it begins before its stated range, and sink.latest is the
   // last time in it.
-  template <bool mixed, class Job, class Sink>
+  template <class Job, class Sink>
   DEVICE void decode(const Job& job, Sink& sink) {
     for (u32 chunk = id; ref.len > 0; ref = job.table.ref(chunk)) {
-      u32 status = decode_either<mixed>(job.slab, ref, sink);
+      u32 status = decode_chunk<XOR>(job.slab, ref, sink);
       if (sink.own) {
-        if (!status && (ref.samples & (kXOR2 - 1)) && (sink.outside || sink.latest > job.latest(id))) status = kOutside;
+        if (!status && ref.samples > 0 && (sink.outside || sink.latest > job.latest(id))) status = kOutside;
         if (status) atomic_min(job.fault, job.fault_base + (u64)id * 256 + status);
         sink.own = false;
       }

@@ -7,11 +7,8 @@
 #include "../values/series_rows.cu"
 #include "../values/step_reads.cu"
 #include "../window/fused_ends.cu"
-#include "../window/fused_ends_mixed.cu"
 #include "../window/fused_over.cu"
-#include "../window/fused_over_mixed.cu"
 #include "../window/fused_rate.cu"
-#include "../window/fused_rate_mixed.cu"
 #include "../window/window_ends.cu"
 #include "../window/window_join.cu"
 #include "../window/window_order.cu"
@@ -29,9 +26,7 @@
 #include "../resample/count_keys.cu"
 #include "../resample/count_uniqs.cu"
 #include "../resample/fused_keys.cu"
-#include "../resample/fused_keys_mixed.cu"
 #include "../resample/fused_runs.cu"
-#include "../resample/fused_runs_mixed.cu"
 #include "../resample/group_distinct.cu"
 #include "../resample/group_order.cu"
 #include "../resample/group_order_few.cu"
@@ -43,13 +38,11 @@
 #include "../resample/state_values.cu"
 #include "../resample/value_keys.cu"
 #include "../custom/custom_fused.cu"
-#include "../custom/custom_fused_mixed.cu"
 #include "../custom/custom_merge.cu"
 #include "../custom/custom_runs.cu"
 #include "../custom/custom_values.cu"
 #include "../probe/check.cu"
 #include "../probe/decode_xor.cu"
-#include "../probe/group_sum.cu"
 #include "../probe/reduce_xor.cu"
 #include "../historic/resample_atomic.cu"
 #include "../historic/resample_blocks.cu"
@@ -63,11 +56,8 @@
   X(series_rows, true) \
   X(step_reads, false) \
   X(fused_ends, false) \
-  X(fused_ends_mixed, false) \
   X(fused_over, false) \
-  X(fused_over_mixed, false) \
   X(fused_rate, false) \
-  X(fused_rate_mixed, false) \
   X(window_ends, false) \
   X(window_join, false) \
   X(window_order, false) \
@@ -85,9 +75,7 @@
   X(count_keys, false) \
   X(count_uniqs, false) \
   X(fused_keys, false) \
-  X(fused_keys_mixed, false) \
   X(fused_runs, false) \
-  X(fused_runs_mixed, false) \
   X(group_distinct, true) \
   X(group_order, true) \
   X(group_order_few, true) \
@@ -99,13 +87,11 @@
   X(state_values, false) \
   X(value_keys, false) \
   X(custom_fused, false) \
-  X(custom_fused_mixed, false) \
   X(custom_merge, false) \
   X(custom_runs, false) \
   X(custom_values, false) \
   X(check, true) \
   X(decode_xor, false) \
-  X(group_sum, true) \
   X(reduce_xor, false) \
   X(resample_atomic, false) \
   X(resample_blocks, false) \

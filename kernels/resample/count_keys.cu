@@ -1,4 +1,5 @@
-// count_keys: count_uniqs and order_keys in one, where no two buckets overlap.
+// count_keys: count_uniqs and order_keys in one, where no two buckets overlap and samples stand for
+// themselves, not for differences.
 //
 // Computes: what count_uniqs does; the keys of a run's samples, 32 apart from the place of its first sample
 //   on: keys[place+32*j]; and the row of that place, begins[(tile*buckets+k)*32+lane], counted from the
@@ -17,6 +18,6 @@ KERNEL COUNT_THREADS count_keys(RUNS_PARAMETERS, u32 parts, u32* __restrict__ n,
   States out{n, fields, cells, parts};
   KeysOut to{keys, begins, rows, first, buckets};
   auto keyed = [&](auto run) { return Keyed(run, to); };
-  u32 runs = job.differences ? count_runs<true>(job, out, keyed) : count_runs<false>(job, out, keyed);
+  u32 runs = count_runs<false>(job, out, keyed);
   if (runs) atomic_add(points + job.mine.tile * 32 + job.mine.lane, runs);
 }

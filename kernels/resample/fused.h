@@ -100,12 +100,12 @@ struct FusedRuns {
 
 // Counts the runs of this thread's chunk. Reports false where r.failed() says that another kind of run
 // must go through it again.
-template <bool mixed, class R>
+template <class R>
 DEVICE bool fuse_runs(const FusedRunsJob& job, R&& r) {
   Owner mine;
   if (!mine.finds(job, job.buckets.count)) return true;
   FusedRuns<R> sink(job, mine, r);
-  mine.decode<mixed>(job, sink);
+  mine.decode(job, sink);
   while (sink.k < sink.upto) sink.close();
   if (r.failed()) return false;
   if (sink.runs) atomic_add(job.points + mine.tile * 32 + thread_x() % 32, sink.runs);
@@ -153,18 +153,17 @@ struct FusedRun {
 };
 
 // The same for runs with sums that overflow or are not finite. Their keys are stored already.
-template <bool mixed>
 NOINLINE void fuse_runs_again(FusedRunsJob job) {
-  fuse_runs<mixed>(job, FusedRun<kAllParts, true>(job));
+  fuse_runs(job, FusedRun<kAllParts, true>(job));
 }
 
-template <bool mixed, Parts made>
+template <Parts made>
 DEVICE void fuse_states(const FusedRunsJob& job) {
-  if (!fuse_runs<mixed>(job, FusedRun<made, false>(job))) fuse_runs_again<mixed>(job);
+  if (!fuse_runs(job, FusedRun<made, false>(job))) fuse_runs_again(job);
 }
 
 // The same with the samples' keys.
-template <bool mixed, Parts made>
+template <Parts made>
 DEVICE void fuse_keys(const FusedRunsJob& job, const KeysOut& to) {
-  if (!fuse_runs<mixed>(job, Keyed(FusedRun<made, false>(job), to))) fuse_runs_again<mixed>(job);
+  if (!fuse_runs(job, Keyed(FusedRun<made, false>(job), to))) fuse_runs_again(job);
 }

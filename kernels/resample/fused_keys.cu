@@ -15,10 +15,10 @@ KERNEL FUSED_KEYS_THREADS fused_keys(FUSED_RUNS_PARAMETERS, const u64* __restric
   auto job = FUSED_RUNS_JOB;
   KeysOut to{keys, begins, rows, first, buckets};
   if (!(parts & ~kSums)) {
-    fuse_keys<false, kSums>(job, to);
+    fuse_keys<kSums>(job, to);
   } else if (!(parts & ~kUsual)) {
-    fuse_keys<false, kUsual>(job, to);
+    fuse_keys<kUsual>(job, to);
   } else {
-    fuse_keys<false, kAllParts>(job, to);
+    fuse_keys<kAllParts>(job, to);
   }
 }

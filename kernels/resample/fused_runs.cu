@@ -13,10 +13,10 @@
 KERNEL FUSED_RUNS_THREADS fused_runs(FUSED_RUNS_PARAMETERS) {
   auto job = FUSED_RUNS_JOB;
   if (!(parts & ~kSums)) {
-    fuse_states<false, kSums>(job);
+    fuse_states<kSums>(job);
   } else if (!(parts & ~kUsual)) {
-    fuse_states<false, kUsual>(job);
+    fuse_states<kUsual>(job);
   } else {
-    fuse_states<false, kAllParts>(job);
+    fuse_states<kAllParts>(job);
   }
 }

@@ -117,12 +117,12 @@ struct Fuse {
 
 // Computes the windows that begin in this thread's chunk: see Owner. Returns whether that is all:
 // where f.failed() says that F does not do, another goes through it again.
-template <bool mixed, class F>
+template <class F>
 DEVICE bool fused(const FusedJob& job, F&& f) {
   Owner mine;
   if (!mine.finds(job, job.steps)) return true;
   Fuse<F> sink(f, job, mine.tile, mine.from, mine.upto);
-  mine.decode<mixed>(job, sink);
+  mine.decode(job, sink);
   sink.finish();
   if (f.failed()) return false;
   if (sink.points) atomic_add(&job.counts_of(mine.tile)->points, sink.points);

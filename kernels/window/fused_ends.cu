@@ -8,5 +8,5 @@
 #include "fused.h"
 
 KERNEL FUSED_THREADS fused_ends(FUSED_PARAMETERS, Ends kind) {
-  fused<false>(FUSED_JOB, WindowEnds{kind, 0, 0, 0, 0});
+  fused(FUSED_JOB, WindowEnds{kind, 0, 0, 0, 0});
 }

@@ -17,10 +17,10 @@
 KERNEL FUSED_THREADS fused_over(FUSED_PARAMETERS, Operator op) {
   auto job = FUSED_JOB;
   switch (op) {
-    case kSum: fused<false>(job, Over<kSum>{}); break;
-    case kMin: fused<false>(job, Over<kMin>{}); break;
-    case kMax: fused<false>(job, Over<kMax>{}); break;
+    case kSum: fused(job, Over<kSum>{}); break;
+    case kMin: fused(job, Over<kMin>{}); break;
+    case kMax: fused(job, Over<kMax>{}); break;
     default:
-      if (!fused<false>(job, FiniteMean{0, 0, false})) fused<false>(job, AnyOver{kAvg, State{0, 0, 0, 0}});
+      if (!fused(job, FiniteMean{0, 0, false})) fused(job, AnyOver{kAvg, State{0, 0, 0, 0}});
   }
 }

@@ -9,5 +9,8 @@
 #include "fused_rate.h"
 
 KERNEL FUSED_THREADS fused_rate(FUSED_PARAMETERS, Flag counter, double seconds) {
-  fused_rates<false>(FUSED_JOB, counter, seconds);
+  auto job = FUSED_JOB;
+  if (fused(job, Rates{counter, seconds})) return;
+  ManyResets g{Rates{counter, seconds}, false, 0};
+  while (!fused(job, g)) g.adds = true;
 }

@@ -69,10 +69,3 @@ struct ManyResets {
   }
   DEVICE bool failed() const { return !adds; }
 };
-
-template <bool mixed>
-DEVICE void fused_rates(const FusedJob& job, Flag counter, double seconds) {
-  if (fused<mixed>(job, Rates{counter, seconds})) return;
-  ManyResets g{Rates{counter, seconds}, false, 0};
-  while (!fused<mixed>(job, g)) g.adds = true;
-}
