@@ -23,9 +23,8 @@ const (
 )
 
 // Feed sends the data set to the server p over Prometheus's remote write,
-// which, unlike a text format, carries stale markers as they are. progress may
-// be nil.
-func Feed(ctx context.Context, p *Process, o dataset.Options, progress dataset.Progress) (dataset.Stats, error) {
+// which, unlike a text format, carries stale markers as they are.
+func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, error) {
 	g, err := dataset.New(o)
 	if err != nil {
 		return dataset.Stats{}, err
@@ -51,7 +50,7 @@ func Feed(ctx context.Context, p *Process, o dataset.Options, progress dataset.P
 			return context.Cause(ctx)
 		}
 	}
-	err = generate(g, o, send, progress)
+	err = generate(g, o, send)
 	close(bodies)
 	// What a sender says comes first: it may be the cause.
 	if err := errors.Join(senders.Wait(), err); err != nil {
@@ -61,9 +60,8 @@ func Feed(ctx context.Context, p *Process, o dataset.Options, progress dataset.P
 }
 
 // generate hands the data set over as bodies of remote-write requests.
-func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error, progress dataset.Progress) error {
+func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error) error {
 	var batch batch
-	span := o.End - o.Start
 	for from := o.Start; from < o.End; {
 		to := min(from+feedStep.Milliseconds(), o.End)
 		err := g.Next(to, func(s *dataset.Series, t []int64, v []float64) error {
@@ -80,10 +78,6 @@ func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error, 
 			return err
 		}
 		from = to
-		if progress != nil {
-			n := g.Stats().Samples
-			progress(n, n*span/(to-o.Start))
-		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -29,8 +30,9 @@ func TestParsePeak(t *testing.T) {
 
 func TestSumMetric(t *testing.T) {
 	const page = "# HELP vm_active_merges x\nvm_active_merges{type=\"a\"} 2\nvm_active_merges{type=\"b\"} 3\nvm_active_merges_total 9\nvm_other 1.5"
-	require.EqualValues(t, 5, sumMetric(page, "vm_active_merges{"))
-	require.Zero(t, sumMetric(page, "vm_none"))
+	require.EqualValues(t, 5, SumMetric(page, "vm_active_merges{"))
+	require.EqualValues(t, 1.5, SumMetric(page, "vm_other"))
+	require.Zero(t, SumMetric(page, "vm_none"))
 }
 
 func TestOutputKeepsTheEnd(t *testing.T) {
@@ -45,20 +47,27 @@ func TestOutputKeepsTheEnd(t *testing.T) {
 }
 
 func TestFindRepository(t *testing.T) {
-	_, err := FindRepository(t.Context())
+	_, err := findRepository(t.Context())
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
-	_, err = FindRepository(t.Context())
-	require.ErrorContains(t, err, "bench")
+	_, err = findRepository(t.Context())
+	require.ErrorContains(t, err, "folder bench")
+	_, err = Build(t.Context(), Promwarp, t.TempDir(), func(string) {})
+	require.ErrorContains(t, err, "folder bench")
 }
 
 // A failed build says what is missing, and leaves nothing behind.
 func TestBuildFails(t *testing.T) {
-	r := Repository{root: t.TempDir()}
-	_, err := r.Promwarp(t.Context(), t.TempDir())
-	require.ErrorContains(t, err, "build promwarp")
-	_, err = r.Prometheus(t.Context(), func(string) {})
+	r := repository{root: t.TempDir()}
+	_, err := r.prometheus(t.Context(), func(string) {})
 	require.ErrorContains(t, err, "which version of prometheus")
+	_, err = r.once(t.Context(), func(string) {}, "nothing-1.2", r.root, "./none")
+	require.ErrorContains(t, err, "build nothing-1.2")
+	left, err := os.ReadDir(filepath.Join(r.root, ".build"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	_, err = Given(filepath.Join(r.root, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // receiver takes remote-write requests.
@@ -102,21 +111,18 @@ func TestFeed(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	o := dataset.Options{Start: 1_700_000_000_000, End: 1_700_000_000_000 + (5 * time.Hour).Milliseconds(), Series: 300, Seed: 3}
-	var done, total int64
-	stats, err := Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, func(d, n int64) { done, total = d, n })
+	stats, err := Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o)
 	require.NoError(t, err)
 	require.Positive(t, stats.StaleMarkers)
 	require.Equal(t, stats.Samples, r.samples)
 	require.Equal(t, stats.StaleMarkers, r.stale)
-	require.Equal(t, stats.Samples, done)
-	require.Equal(t, stats.Samples, total)
 
 	blocks, err := dataset.WriteBlocks(t.Context(), t.TempDir(), o, nil)
 	require.NoError(t, err)
 	require.Equal(t, blocks.Samples, stats.Samples)
 
 	r.refuse = true
-	_, err = Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, nil)
+	_, err = Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o)
 	require.ErrorContains(t, err, "no room")
 }
 

@@ -1,3 +1,6 @@
+// Package peers builds, starts and feeds the servers that are compared:
+// Prometheus, promwarp and VictoriaMetrics. All of them listen on loopback
+// addresses only, on ports that were free, and end with the benchmark.
 package peers
 
 import (
@@ -6,7 +9,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -126,4 +133,67 @@ func freeAddr() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// PeakRSS is the most memory in bytes that the process held at once since its
+// start or the last ResetPeakRSS: the kernel's VmHWM, which counts pages of
+// mapped files, too. It is 0 where the system does not say, and for a process
+// that has ended.
+func (p *Process) PeakRSS() int64 {
+	status, err := os.ReadFile(p.proc("status"))
+	if err != nil {
+		return 0
+	}
+	return parsePeak(string(status))
+}
+
+// ResetPeakRSS makes PeakRSS count anew, where the system can.
+func (p *Process) ResetPeakRSS() {
+	_ = os.WriteFile(p.proc("clear_refs"), []byte("5"), 0o200)
+}
+
+func (p *Process) proc(file string) string {
+	return fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file)
+}
+
+// parsePeak reads the peak in bytes from a process's status, 0 if it is not there.
+func parsePeak(status string) int64 {
+	_, rest, ok := strings.Cut(status, "\nVmHWM:")
+	if !ok {
+		return 0
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
+}
+
+// output keeps the end of what a process prints.
+type output struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+// outputLimit is how many bytes of output are kept at least.
+const outputLimit = 8 << 10
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.b = append(o.b, p...)
+	if len(o.b) > 2*outputLimit {
+		o.b = append(o.b[:0], o.b[len(o.b)-outputLimit:]...)
+	}
+	return len(p), nil
+}
+
+// tail is the last lines of the output.
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := strings.SplitAfter(string(o.b), "\n")
+	return strings.Join(lines[max(0, len(lines)-20):], "")
 }

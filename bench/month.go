@@ -26,10 +26,10 @@ const (
 	block    = 27 * head // what a Prometheus compacts to that keeps a month: 2 h times 3 times 3 times 3
 )
 
-// writeBlocks writes so many counters from start to end into dir as blocks of 54 h, which are
+// writeMonth writes so many counters from start to end into dir as blocks of 54 h, which are
 // compacted of blocks of 2 h, so that chunks end where those of a Prometheus do. Counters are
 // reset where a block begins.
-func writeBlocks(ctx context.Context, dir string, series int, start, end int64) error {
+func writeMonth(ctx context.Context, dir string, series int, start, end int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
 	for from := start / block * block; from < end; from += block {

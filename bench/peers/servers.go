@@ -6,11 +6,46 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// StartPromwarp starts a promwarp with nothing in its cache, as it is by default but for what the
+// arguments say, of which one names an upstream or a data directory.
+func StartPromwarp(ctx context.Context, program Program, args ...string) (*Process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	all := []string{"serve", "--web.listen-address=" + addr, "--log.level=warn"}
+	return start(ctx, "promwarp", place{addr, "/-/ready"}, program, append(all, args...)...)
+}
+
+// StartPrometheus starts a Prometheus that is configured by text, with its files in dir and its
+// samples in dir/data, and with further flags.
+func StartPrometheus(ctx context.Context, program Program, dir, text string, flags ...string) (*Process, error) {
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	flags = append(flags,
+		"--config.file="+config,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--storage.tsdb.retention.time=10y",
+		// Equal, so that it does not compact while it is measured.
+		"--storage.tsdb.min-block-duration=2h",
+		"--storage.tsdb.max-block-duration=2h",
+		"--web.listen-address="+addr,
+		"--log.level=warn")
+	return start(ctx, "Prometheus", place{addr, "/-/ready"}, program, flags...)
+}
 
 // StartVictoriaMetrics starts a VictoriaMetrics that keeps its data below dir, where there may be
 // some of an earlier one, and does not refuse large queries.
@@ -45,8 +80,8 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 	if err != nil {
 		return err
 	}
-	if n := sumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); n != samples {
-		return fmt.Errorf("%s took %d samples of %d", p.name, n, samples)
+	if n := SumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); int64(n) != samples {
+		return fmt.Errorf("%s took %.0f samples of %d", p.name, n, samples)
 	}
 	if _, err := Get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
@@ -62,7 +97,7 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 		if err != nil {
 			return err
 		}
-		if sumMetric(metrics, "vm_active_force_merges")+sumMetric(metrics, "vm_active_merges{") == 0 {
+		if SumMetric(metrics, "vm_active_force_merges")+SumMetric(metrics, "vm_active_merges{") == 0 {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -71,14 +106,14 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 	}
 }
 
-// sumMetric adds up the whole numbers of the series that begin with prefix.
-func sumMetric(metrics, prefix string) (sum int64) {
+// SumMetric adds up the series on a page of metrics whose lines begin with prefix.
+func SumMetric(metrics, prefix string) (sum float64) {
 	for line := range strings.Lines(metrics) {
 		if !strings.HasPrefix(line, prefix) {
 			continue
 		}
 		text := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
 			sum += n
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWriteBlocks: blocks of 54 h have all samples, and nothing else is left.
-func TestWriteBlocks(t *testing.T) {
+// TestWriteMonth: blocks of 54 h have all samples, and nothing else is left.
+func TestWriteMonth(t *testing.T) {
 	dir := t.TempDir()
 	const series, start, end = 30, 10*block - 6*head, 10*block + 3*head
-	require.NoError(t, writeBlocks(t.Context(), dir, series, start, end))
+	require.NoError(t, writeMonth(t.Context(), dir, series, start, end))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
