@@ -1,14 +1,12 @@
 // Package carbonara measures the experiment that promwarp began with, which
 // resampled Gnocchi's points on a GPU: 1024·1024·7 points 5 s apart to means of 35 s,
-// with the kernels of then, with arrays on the cores, and as promwarp does it.
+// with the kernels of then, and as promwarp does it.
 //
 // # What is compared
 //
 // The points are those of 1024 series of 7168 points each; 64 times as many are 64
 // times as many series with the same points.
 //
-//   - arrays, on one core or on all: array at a time as NumPy does it, float32 to
-//     float32, over blocks that stay in a cache.
 //   - v1 to v3: page-locked float32 copied to the device, one kernel, float32 means
 //     copied back; v4 has v3's kernel in pieces on four streams, so that it copies
 //     both ways while it computes. They know nothing of times: point i belongs to
@@ -37,12 +35,11 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/bench/gpu/timing"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -54,20 +51,17 @@ type Options struct {
 	Points  int   // of a series, a multiple of 7
 	Sizes   []int // how many times the series
 	Kinds   *regexp.Regexp
-	Rounds  int
-	Budget  time.Duration // for the rounds of one way
-	Log     func(format string, args ...any)
+	timing.Limits
+	Log func(format string, args ...any)
 }
 
 // Defaults are the experiment's sizes.
 func Defaults(library string) Options {
-	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Rounds: 9, Budget: 2 * time.Second}
+	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Limits: timing.Limits{Rounds: 9, Budget: 2 * time.Second}}
 }
 
 // The ways to resample, as results name them.
 const (
-	Arrays      = "arrays_one_core"
-	ArraysAll   = "arrays_all_cores"
 	V1          = "v1"
 	V2          = "v2"
 	V3          = "v3"
@@ -96,19 +90,10 @@ type Comparison struct {
 	Means      int64              `json:"means"`      // those that have points
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
-	Ms         map[string]float64 `json:"ms"`         // from the host to the host, by way
-	Kernel     map[string]float64 `json:"kernel_ms"`  // on the device alone, by way
-	Stages     pipeline.Stages    `json:"stages"`     // of the last promwarp_by_series, ns
-	HotStages  pipeline.Stages    `json:"hot_stages"` // of the last promwarp_by_series_resident, ns
-	SumStages  pipeline.Stages    `json:"sum_stages"` // of the last promwarp_summed, ns
-
-	// Of the last promwarp_resampled, resident or not, and promwarp_resampled_group, ns.
-	ResampledStages    pipeline.Stages `json:"resampled_stages"`
-	ResampledHotStages pipeline.Stages `json:"resampled_hot_stages"`
-	GroupedStages      pipeline.Stages `json:"resampled_group_stages"`
-
-	Worst  map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
-	Failed map[string]string  `json:"failed,omitempty"`
+	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
+	Kernel     map[string]float64 `json:"kernel_ms"`    // on the device alone, by way
+	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
+	Failed     map[string]string  `json:"failed,omitempty"`
 }
 
 // Measure compares the ways for all kinds of points. save is called with what there
@@ -190,7 +175,7 @@ func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gp
 // take measures one way, whose means may be off by so much. One that fails is noted, and
 // the others go on.
 func (o Options) take(c *Comparison, way string, off float64, f func() error, check func() (float64, error)) {
-	ms, err := measure.Median(o.Rounds, o.Budget, f)
+	ms, err := o.Median(f)
 	if err == nil {
 		c.Worst[way], err = check()
 	}

@@ -5,40 +5,23 @@ import (
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/historic"
 )
 
 // float32s is how far the means that are made of float32 values may be off.
 const float32s = 1e-6
 
-// historic measures the ways of then, and arrays.
+// historic measures the ways of then.
 func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
-	values, times, out := as[float32](r.values), as[uint32](r.times), as[float32](r.out)
+	out := as[float32](r.out)
 	ratio := p.to / p.from
 	type way struct {
 		name string
 		f    func() error
 	}
-	plain := func(f func()) func() error { return func() error { f(); return nil } }
-	ways := []way{
-		{Arrays, plain(func() { means(values, ratio, out) })},
-		{ArraysAll, plain(func() { meansInParallel(values, ratio, out) })},
-		{V1, r.copied(r.v1(ratio))},
-		{V2, r.copied(r.v2(ratio))},
-		{V3, r.copied(r.v3(ratio))},
-		{V4, r.v4(ratio)},
-		{V3There, r.there(r.v3(ratio))},
-	}
+	ways := []way{{V1, r.copied(r.v1(ratio))}, {V2, r.copied(r.v2(ratio))}, {V3, r.copied(r.v3(ratio))}, {V4, r.v4(ratio)}, {V3There, r.there(r.v3(ratio))}}
 	if p.gaps {
-		n := len(p.value)
-		ways = []way{
-			{Arrays, plain(func() { runMeans(times, values, uint32(p.to), out) })},
-			{ArraysAll, plain(func() {
-				inSeries(p, size, func(from, to int) { runMeans(times[from:to], values[from:to], uint32(p.to), out) })
-			})},
-			{Runs, r.copied(r.runs(p.to, n*size))},
-		}
+		ways = []way{{Runs, r.copied(r.runs(p.to, len(p.value)*size))}}
 	}
 	for _, w := range ways {
 		r.spoil()
@@ -61,16 +44,6 @@ func absent(p *points, out []float32) {
 			out[i] = float32(want)
 		}
 	}
-}
-
-// inSeries calls f on all cores for points of whole series.
-func inSeries(p *points, size int, f func(from, to int)) {
-	series := len(p.first) - 1
-	const together = 16
-	parallel.For((series*size+together-1)/together, func(k int) {
-		place := func(i int) int { return i/series*len(p.value) + p.first[i%series] }
-		f(place(k*together), place(min((k+1)*together, series*size)))
-	})
 }
 
 // enqueue puts a kernel over means [from, to) on a stream.

@@ -11,7 +11,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -36,14 +35,13 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	means, sum := job(p, sel, false), job(p, sel, true)
 	m := &plan.Matrix{}
 	defer func() { m.Release() }()
-	device := func(j cpuexec.Job, hot bool, stages *pipeline.Stages) func() error {
+	device := func(j cpuexec.Job, hot bool) func() error {
 		return func() error {
 			if !hot {
 				x.Forget(sel)
 			}
-			*stages = pipeline.Stages{}
 			m.Release()
-			got, err := x.RunStages(ctx, j, stages)
+			got, err := x.Run(ctx, j)
 			if err == nil {
 				m = got
 			}
@@ -54,7 +52,6 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 		false: func() (float64, error) { return worst(p, flat(p, m)) },
 		true:  func() (float64, error) { return worstSum(p, size, m) },
 	}
-	var hotSum pipeline.Stages
 	for _, w := range []struct {
 		name   string
 		summed bool
@@ -67,10 +64,10 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 			}
 			return err
 		}},
-		{Summed, true, device(sum, false, &c.SumStages)},
-		{SummedHot, true, device(sum, true, &hotSum)},
-		{BySeries, false, device(means, false, &c.Stages)},
-		{BySeriesHot, false, device(means, true, &c.HotStages)},
+		{Summed, true, device(sum, false)},
+		{SummedHot, true, device(sum, true)},
+		{BySeries, false, device(means, false)},
+		{BySeriesHot, false, device(means, true)},
 	} {
 		o.take(c, w.name, float64s, w.f, check[w.summed])
 		m.Release()

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/resample"
 	"github.com/promwarp/promwarp/selection"
@@ -30,10 +29,9 @@ func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size i
 	if err != nil {
 		return err
 	}
-	a := &resampling.Alone{Machine: x.Machine}
-	e := resample.New(resample.Options{Accelerator: a})
+	e := resample.New(resample.Options{Accelerator: &resampling.Alone{Machine: x.Machine}})
 	var last *resample.Result
-	device := func(p *resample.Plan, hot bool, stages *pipeline.Stages) func() error {
+	device := func(p *resample.Plan, hot bool) func() error {
 		return func() (err error) {
 			if !hot {
 				x.Forget(sel)
@@ -42,22 +40,20 @@ func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size i
 				last.Release()
 			}
 			last, err = e.Run(ctx, synthetic.Storage{Selection: sel}, p)
-			*stages = a.Last.Stages
 			return err
 		}
 	}
 	means := func() (float64, error) { return worst(p, p.rows(last)) }
 	group := func() (float64, error) { return p.worstOfAll(last) }
-	var hotGroup pipeline.Stages
 	for _, w := range []struct {
 		name  string
 		f     func() error
 		check func() (float64, error)
 	}{
-		{Grouped, device(ofAll, false, &c.GroupedStages), group},
-		{GroupedHot, device(ofAll, true, &hotGroup), group},
-		{Resampled, device(bySeries, false, &c.ResampledStages), means},
-		{ResampledHot, device(bySeries, true, &c.ResampledHotStages), means},
+		{Grouped, device(ofAll, false), group},
+		{GroupedHot, device(ofAll, true), group},
+		{Resampled, device(bySeries, false), means},
+		{ResampledHot, device(bySeries, true), means},
 	} {
 		o.take(c, w.name, float64s, w.f, w.check)
 	}

@@ -1,4 +1,4 @@
-package shapes
+package main
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
@@ -24,10 +23,10 @@ const (
 	buckets  = "m_bucket"
 )
 
-// data makes selections when they are first asked for, and keeps them.
+// data makes selections when they are first asked for, and holds them.
 type data struct {
 	samples int
-	kept    map[key]*selection.Selection
+	made    map[key]*selection.Selection
 }
 
 // key is a metric, and the series that there would be of m_total.
@@ -39,7 +38,7 @@ type key struct {
 // of is the selection of a metric.
 func (d *data) of(metric string, series int) (*selection.Selection, error) {
 	k := key{metric, series}
-	if s := d.kept[k]; s != nil {
+	if s := d.made[k]; s != nil {
 		return s, nil
 	}
 	var s *selection.Selection
@@ -53,7 +52,7 @@ func (d *data) of(metric string, series int) (*selection.Selection, error) {
 		s, err = synthetic.Counters(metric, series, d.samples)
 	}
 	if err == nil {
-		d.kept[k] = s
+		d.made[k] = s
 	}
 	return s, err
 }
@@ -140,20 +139,4 @@ func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, ms ..
 		return storage.ErrSeriesSet(err)
 	}
 	return s.SeriesSet(q.mint, q.maxt, nil)
-}
-
-// forget takes selections off the GPUs.
-func forget(gpus *placement.Placer, all []*selection.Selection) {
-	for _, s := range all {
-		gpus.Forget(s)
-	}
-}
-
-func chunkBytes(s *selection.Selection) (n int64) {
-	for i := range s.NumSeries() {
-		for _, c := range s.Chunks(i) {
-			n += int64(c.Len)
-		}
-	}
-	return n
 }
