@@ -56,8 +56,10 @@ func (r *rig) load(ctx context.Context, row *report.Row, c contender, qs []quest
 		costs = append(costs, some...)
 	}
 	n := time.Duration(len(costs))
-	cost := costOf(costs)
-	cost.CPU, cost.Behind = float64((after.cpu-before.cpu)/n)/1e6, float64((after.behind-before.behind)/n)/1e6
+	for i := range costs {
+		costs[i].cpu, costs[i].behind = (after.cpu-before.cpu)/n, (after.behind-before.behind)/n
+	}
+	cost := r.costOf(costs)
 	cost.PerSecond = float64(n) / took.Seconds()
 	row.Costs[name], row.Error = cost, ""
 	r.peak(fmt.Sprintf("%s, %s", name, row.Name), c.server)

@@ -299,12 +299,12 @@ func (t *trial) reference(ctx context.Context) (*answer.Matrix, error) {
 // keep puts what was measured into the row.
 func (t *trial) keep() {
 	for name, costs := range t.took {
-		t.row.Costs[name] = costOf(costs)
+		t.row.Costs[name] = t.costOf(costs)
 	}
 }
 
-// costOf is what answers took, in medians.
-func costOf(costs []cost) report.Cost {
+// costOf is what answers took, in medians; with -work what they took is what the server ran on cores.
+func (r *rig) costOf(costs []cost) report.Cost {
 	of := func(f func(cost) int64) float64 {
 		all := make([]float64, len(costs))
 		for i, c := range costs {
@@ -314,7 +314,9 @@ func costOf(costs []cost) report.Cost {
 	}
 	walls := make([]time.Duration, len(costs))
 	for i, c := range costs {
-		walls[i] = c.wall
+		if walls[i] = c.wall; r.work {
+			walls[i] = c.cpu
+		}
 	}
 	const ms = 1e6
 	return report.Cost{

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -35,6 +32,19 @@ type key struct {
 	series int
 }
 
+// metrics are the selections that a query reads.
+func (d *data) metrics(names []string, series int) (synthetic.Metrics, error) {
+	of := synthetic.Metrics{}
+	for _, name := range names {
+		s, err := d.of(name, series)
+		if err != nil {
+			return nil, err
+		}
+		of[name] = s
+	}
+	return of, nil
+}
+
 // of is the selection of a metric.
 func (d *data) of(metric string, series int) (*selection.Selection, error) {
 	k := key{metric, series}
@@ -55,18 +65,6 @@ func (d *data) of(metric string, series int) (*selection.Selection, error) {
 		d.made[k] = s
 	}
 	return s, err
-}
-
-// all are the selections that a query reads.
-func (d *data) all(metrics []string, series int) (all []*selection.Selection, err error) {
-	for _, m := range metrics {
-		s, err := d.of(m, series)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }
 
 // les are the upper bounds of buckets as labels are sorted, and rank which of the
@@ -98,45 +96,4 @@ func histograms(count, samples int) (*selection.Selection, error) {
 			return ts, vs
 		},
 	})
-}
-
-// named answers a selector with the selection of its metric name.
-type named struct {
-	*data
-	series int
-}
-
-// Querier implements storage.Queryable.
-func (n named) Querier(mint, maxt int64) (storage.Querier, error) {
-	return querier{storage.NoopQuerier(), n, mint, maxt}, nil
-}
-
-type querier struct {
-	storage.Querier
-	named
-	mint, maxt int64
-}
-
-func (q querier) find(ms []*labels.Matcher) (*selection.Selection, error) {
-	for _, m := range ms {
-		if m.Name == "__name__" && m.Type == labels.MatchEqual {
-			return q.of(m.Value, q.series)
-		}
-	}
-	return nil, fmt.Errorf("no metric is named by %v", ms)
-}
-
-// SelectChunks implements selection.Querier.
-func (q querier) SelectChunks(_ context.Context, _ *storage.SelectHints, ms ...*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	s, err := q.find(ms)
-	return s, nil, err
-}
-
-// Select implements storage.Querier.
-func (q querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	s, err := q.find(ms)
-	if err != nil {
-		return storage.ErrSeriesSet(err)
-	}
-	return s.SeriesSet(q.mint, q.maxt, nil)
 }

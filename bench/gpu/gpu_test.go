@@ -63,7 +63,9 @@ func TestHistograms(t *testing.T) {
 	for i := 1; i < s.NumSeries(); i++ {
 		require.Negative(t, labels.Compare(s.Labels(i-1), s.Labels(i)), "in order")
 	}
-	q, err := named{d, 530}.Querier(0, math.MaxInt64)
+	of, err := d.metrics([]string{buckets}, 530)
+	require.NoError(t, err)
+	q, err := of.Querier(0, math.MaxInt64)
 	require.NoError(t, err)
 	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", buckets))
 	last := map[string]float64{}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -68,24 +69,26 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 	}
 	return r.each(ctx, rows, func(ctx context.Context, row *Row) error {
 		s := shapes[slices.IndexFunc(rows, func(other Row) bool { return other.Name == row.Name })]
-		all, err := e.data.all(s.metrics, r.series)
+		slice, err := e.data.metrics(s.metrics, max(r.series/s.slice/10, 1)*10) // whole histograms
+		if err == nil {
+			err = e.compare(ctx, row.Query, slice)
+		}
 		if err != nil {
 			return err
 		}
-		row.sizes(all)
-		defer r.forget(all)
-		if err := e.compare(ctx, row.Query, max(r.series/s.slice/10, 1)*10); err != nil { // whole histograms
+		all, err := e.data.metrics(s.metrics, r.series)
+		if err != nil {
 			return err
 		}
 		return e.measure(ctx, row, all)
 	}, save)
 }
 
-// ask asks an engine over so many series of each metric.
-func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, series int) compare.Answer {
+// ask asks an engine.
+func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, over synthetic.Metrics) compare.Answer {
 	const step = 60_000
 	last := synthetic.Start + int64(e.samples)*synthetic.Interval/step*step
-	q, err := of.NewRangeQuery(ctx, named{e.data, series}, nil, query, time.UnixMilli(synthetic.Start+step), time.UnixMilli(last), time.Minute)
+	q, err := of.NewRangeQuery(ctx, over, nil, query, time.UnixMilli(synthetic.Start+step), time.UnixMilli(last), time.Minute)
 	if err != nil {
 		return compare.Answer{Err: err}
 	}
@@ -109,13 +112,13 @@ func on(ctx context.Context, gpu bool) context.Context {
 }
 
 // compare compares promwarp's answers over a slice of the series with that of Prometheus's engine.
-func (e *engines) compare(ctx context.Context, query string, series int) error {
-	want := e.ask(ctx, e.stock, query, series)
+func (e *engines) compare(ctx context.Context, query string, slice synthetic.Metrics) error {
+	want := e.ask(ctx, e.stock, query, slice)
 	if want.Err != nil {
 		return fmt.Errorf("asking Prometheus's engine: %w", want.Err)
 	}
 	for _, gpu := range []bool{false, true} {
-		if err := same(query, e.ask(on(ctx, gpu), e.ours, query, series), want); err != nil {
+		if err := same(query, e.ask(on(ctx, gpu), e.ours, query, slice), want); err != nil {
 			return fmt.Errorf("on the GPU (%t), beside Prometheus's engine: %w", gpu, err)
 		}
 	}
@@ -130,12 +133,14 @@ func same(query string, got, want compare.Answer) error {
 	return nil
 }
 
-func (e *engines) measure(ctx context.Context, row *Row, all []*selection.Selection) error {
+func (e *engines) measure(ctx context.Context, row *Row, all synthetic.Metrics) error {
 	answers := map[bool]compare.Answer{}
-	s := subject{all, func(gpu bool) error {
-		answers[gpu] = e.ask(on(ctx, gpu), e.ours, row.Query, e.series)
+	s := subject{slices.Collect(maps.Values(all)), func(gpu bool) error {
+		answers[gpu] = e.ask(on(ctx, gpu), e.ours, row.Query, all)
 		return answers[gpu].Err
 	}}
+	row.sizes(s.over)
+	defer e.forget(s.over)
 	if err := e.onCores(row, s); err != nil {
 		return err
 	}

@@ -29,29 +29,12 @@ func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, er
 	if err != nil {
 		return dataset.Stats{}, err
 	}
-	feeders := max(2, runtime.GOMAXPROCS(0)/2)
-	bodies := make(chan []byte, feeders)
 	senders, ctx := errgroup.WithContext(ctx)
-	for range feeders {
-		senders.Go(func() error {
-			for body := range bodies {
-				if err := remoteWrite(ctx, p.URL+"/api/v1/write", body); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	send := func(body []byte) error {
-		select {
-		case bodies <- body:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	err = generate(g, o, send)
-	close(bodies)
+	senders.SetLimit(max(2, runtime.GOMAXPROCS(0)/2))
+	err = generate(g, o, func(body []byte) error {
+		senders.Go(func() error { return remoteWrite(ctx, p.URL+"/api/v1/write", body) })
+		return context.Cause(ctx)
+	})
 	// What a sender says comes first: it may be the cause.
 	if err := errors.Join(senders.Wait(), err); err != nil {
 		return g.Stats(), fmt.Errorf("feed %s: %w", p.name, err)

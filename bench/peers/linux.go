@@ -59,17 +59,8 @@ func startOn(cmd *exec.Cmd, cores int) (err error) {
 	return cmd.Start()
 }
 
-// Spread is the order in which this program's cores are given to programs that may have only
-// some: the first thread of each physical core, where the system tells threads apart, before any
-// second one.
-func Spread() ([]int, error) {
-	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return nil, fmt.Errorf("which cores there are: %w", err)
-	}
-	return spread(&all), nil
-}
-
+// spread is the order in which cores are given to programs that may have only some: the first thread
+// of each physical core, where the system tells threads apart, before any second one.
 func spread(all *unix.CPUSet) []int {
 	var cpus []int
 	for cpu := range len(all) * 64 {

@@ -16,9 +16,6 @@ func dieWithParent(*exec.Cmd) {}
 // CPU returns an error.
 func (*Process) CPU() (time.Duration, error) { return 0, errOtherSystem }
 
-// Spread returns an error.
-func Spread() ([]int, error) { return nil, errOtherSystem }
-
 // startOn starts the program on all cores.
 func startOn(cmd *exec.Cmd, cores int) error {
 	if cores > 0 {

@@ -52,7 +52,7 @@ func (r *Result) docs(s *Stage) string {
 		time.Unix(s.End, 0).UTC().Format(time.DateOnly), s.Data.Series, float64(s.Data.Samples)/1e6, s.Hours, s.Rounds, r.Setup.Cores, r.Wall)
 	ratios := Table{Left: 1, Head: []string{"", "geometric mean", "least", "most"}}
 	for _, p := range s.Pairs {
-		if x := s.ratio(p, false); x.n > 0 && p.Title != "first/VM ×" {
+		if x := s.ratio(p); x.n > 0 && p.Title != "first/VM ×" {
 			ratios.Add(p.Contender+", against "+p.Base, Times(x.mean, 1), Times(x.least, 1), Times(x.most, 1))
 		}
 	}
@@ -72,7 +72,7 @@ func (r *Result) docs(s *Stage) string {
 	}
 	b.WriteString(".\n\n")
 
-	all := s.grid(false)
+	all := s.grid()
 	shown := Table{Left: all.Left}
 	for i, row := range all.lines() {
 		var cells []string

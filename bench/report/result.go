@@ -23,7 +23,7 @@ type Setup struct {
 	Cores     int               `json:"cores"`
 	Versions  map[string]string `json:"versions"`
 	Rounds    int               `json:"rounds"` // 0 for each stage's own
-	Work      bool              `json:"work"`   // tables have the time that servers ran on cores
+	Work      bool              `json:"work"`   // times are those that servers ran on cores
 }
 
 // Stage is what was measured in one.
@@ -132,19 +132,11 @@ type ratio struct {
 	n                 int
 }
 
-// ms is how long a contender took, or with work how long its server ran, 0 where it was not asked.
-func (row *Row) ms(contender string, work bool) float64 {
-	if work {
-		return row.Costs[contender].CPU
-	}
-	return row.Costs[contender].Median
-}
-
-func (s *Stage) ratio(p Pair, work bool) ratio {
+func (s *Stage) ratio(p Pair) ratio {
 	r := ratio{Pair: p, least: math.Inf(1)}
 	var all, bases, its []float64
 	for _, row := range s.Rows {
-		a, b := row.ms(p.Base, work), row.ms(p.Contender, work)
+		a, b := row.Costs[p.Base].Median, row.Costs[p.Contender].Median
 		if a <= 0 || b <= 0 || row.Costs[p.Base].PerSecond > 0 { // by many at once
 			continue
 		}

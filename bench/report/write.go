@@ -26,9 +26,9 @@ func (r *Result) Tables() (all []*Table) {
 		if len(s.Rows) == 0 {
 			continue
 		}
-		all = append(all, s.grid(r.Setup.Work))
+		all = append(all, s.grid())
 		if len(s.Pairs) > 0 {
-			all = append(all, s.ratios(r.Setup.Work))
+			all = append(all, s.ratios())
 		}
 		if s.Details {
 			all = append(all, s.details())
@@ -69,7 +69,7 @@ func (s *Stage) notes() []string {
 }
 
 // grid is a row a question.
-func (s *Stage) grid(work bool) *Table {
+func (s *Stage) grid() *Table {
 	t := &Table{Title: "Stage " + s.Name + ", ms:", Left: 2, Head: []string{"query", "range", "points"}}
 	means := []string{"geometric mean", "", ""}
 	for _, c := range s.Contenders {
@@ -78,7 +78,7 @@ func (s *Stage) grid(work bool) *Table {
 	}
 	for _, p := range s.Pairs {
 		t.Head = append(t.Head, p.Title)
-		means = append(means, Number(s.ratio(p, work).mean))
+		means = append(means, Number(s.ratio(p).mean))
 	}
 	t.Head = append(t.Head, "answers")
 	for _, row := range s.Rows {
@@ -88,10 +88,10 @@ func (s *Stage) grid(work bool) *Table {
 		}
 		cells := []string{"`" + row.Name + "`", during, strconv.Itoa(row.Points)}
 		for _, c := range s.Contenders {
-			cells = append(cells, milliseconds(row.ms(c, work)))
+			cells = append(cells, milliseconds(row.Costs[c].Median))
 		}
 		for _, p := range s.Pairs {
-			cells = append(cells, strings.TrimSuffix(Times(row.ms(p.Base, work), row.ms(p.Contender, work)), "×"))
+			cells = append(cells, strings.TrimSuffix(Times(row.Costs[p.Base].Median, row.Costs[p.Contender].Median), "×"))
 		}
 		t.Add(append(cells, row.verdict())...)
 	}
@@ -115,10 +115,10 @@ func (row *Row) verdict() string {
 }
 
 // ratios is a row a pair of contenders.
-func (s *Stage) ratios(work bool) *Table {
+func (s *Stage) ratios() *Table {
 	t := &Table{Title: "Geometric means:", Left: 1, Head: []string{"", "queries", "ms", "ms", "mean", "least", "of", "most", "of"}}
 	for _, p := range s.Pairs {
-		if r := s.ratio(p, work); r.n > 0 {
+		if r := s.ratio(p); r.n > 0 {
 			t.Add(p.Base+" over "+p.Contender, strconv.Itoa(r.n), milliseconds(r.baseMean), milliseconds(r.itsMean),
 				Times(r.mean, 1), Times(r.least, 1), r.leastOf, Times(r.most, 1), r.mostOf)
 		}

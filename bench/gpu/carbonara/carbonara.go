@@ -91,7 +91,6 @@ type Comparison struct {
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
 	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
-	Kernel     map[string]float64 `json:"kernel_ms"`    // on the device alone, by way
 	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
 	Failed     map[string]string  `json:"failed,omitempty"`
 }
@@ -155,14 +154,14 @@ func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gp
 	p.make(o)
 	c := &Comparison{
 		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size), Means: int64(p.means()) * int64(size),
-		Ms: map[string]float64{}, Kernel: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
+		Ms: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
 	}
 	if err := r.load(p, size); err != nil {
 		return nil, err
 	}
 	c.Floats = int64(len(r.values) + len(r.times))
-	err := o.historic(c, p, size, r)
-	if err = closed(err, r.unload()); err != nil {
+	o.historic(c, p, size, r)
+	if err := r.unload(); err != nil {
 		return nil, err
 	}
 	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {

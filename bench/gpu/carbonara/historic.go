@@ -1,8 +1,6 @@
 package carbonara
 
 import (
-	"fmt"
-
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/historic"
@@ -12,7 +10,7 @@ import (
 const float32s = 1e-6
 
 // historic measures the ways of then.
-func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
+func (o Options) historic(c *Comparison, p *points, size int, r *rig) {
 	out := as[float32](r.out)
 	ratio := p.to / p.from
 	type way struct {
@@ -30,7 +28,6 @@ func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
 			return worst(p, out)
 		})
 	}
-	return o.kernels(c, p, size, r, ratio)
 }
 
 // absent makes NaN of the means of no points, which nobody writes. v1 and runs begin
@@ -166,42 +163,4 @@ func (r *rig) v4(ratio int) func() error {
 			return nil
 		})
 	}
-}
-
-// kernels measures what the kernels take alone.
-func (o Options) kernels(c *Comparison, p *points, size int, r *rig, ratio int) error {
-	of := map[string]enqueue{V1: r.v1(ratio), V2: r.v2(ratio), V3: r.v3(ratio)}
-	if p.gaps {
-		of = map[string]enqueue{Runs: r.runs(p.to, len(p.value)*size)}
-	}
-	for way, k := range of {
-		least := 0.0
-		for range o.Rounds {
-			err := r.dev.Do(func(c *cuda.Context) error {
-				s := r.streams[0]
-				if err := c.Record(r.events[0], s); err != nil {
-					return err
-				}
-				if err := k(c, s, 0, len(r.out)/4); err != nil {
-					return err
-				}
-				if err := c.Record(r.events[1], s); err != nil {
-					return err
-				}
-				if err := c.Wait(s); err != nil {
-					return err
-				}
-				ms, err := c.Elapsed(r.events[0], r.events[1])
-				if least == 0 || ms < least {
-					least = ms
-				}
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", way, err)
-			}
-		}
-		c.Kernel[way] = least
-	}
-	return nil
 }

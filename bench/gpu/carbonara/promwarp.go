@@ -2,7 +2,6 @@ package carbonara
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/prometheus/prometheus/util/annotations"
@@ -50,7 +49,7 @@ func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size in
 	}
 	check := map[bool]func() (float64, error){
 		false: func() (float64, error) { return worst(p, flat(p, m)) },
-		true:  func() (float64, error) { return worstSum(p, size, m) },
+		true:  func() (float64, error) { return p.worstSum(flat(p, m), float64(size)) },
 	}
 	for _, w := range []struct {
 		name   string
@@ -108,24 +107,4 @@ func flat(p *points, m *plan.Matrix) []float64 {
 		}
 	}
 	return out
-}
-
-// worstSum is the largest error of the sums over all series, beside the larger of 1
-// and the sum of the magnitudes.
-func worstSum(p *points, size int, m *plan.Matrix) (most float64, err error) {
-	if len(m.Rows) != 1 {
-		return 0, fmt.Errorf("%d rows", len(m.Rows))
-	}
-	got := flat(p, m)
-	for s := range p.steps {
-		want, magnitude := 0.0, 1.0
-		for at := s; at < len(p.mean); at += p.steps {
-			if v := p.mean[at]; !math.IsNaN(v) {
-				want += float64(size) * v
-				magnitude += float64(size) * math.Abs(v)
-			}
-		}
-		most = max(most, math.Abs(got[s]-want)/magnitude)
-	}
-	return most, nil
 }

@@ -44,7 +44,7 @@ func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size i
 		}
 	}
 	means := func() (float64, error) { return worst(p, p.rows(last)) }
-	group := func() (float64, error) { return p.worstOfAll(last) }
+	group := func() (float64, error) { return p.worstSum(p.rows(last), float64(p.steps)/float64(len(p.mean))) }
 	for _, w := range []struct {
 		name  string
 		f     func() error
@@ -94,19 +94,21 @@ func (p *points) rows(r *resample.Result) (out []float64) {
 	return out
 }
 
-// worstOfAll is the largest error of the means over all series, which have as many points in each.
-func (p *points) worstOfAll(r *resample.Result) (most float64, err error) {
-	if len(r.Series) != 1 {
-		return 0, fmt.Errorf("%d groups", len(r.Series))
+// worstSum is the largest error of what should be the sums of the means over all series, times a
+// factor, beside the larger of 1 and the sum of the magnitudes.
+func (p *points) worstSum(got []float64, times float64) (most float64, err error) {
+	if len(got) != p.steps {
+		return 0, fmt.Errorf("%d values of %d", len(got), p.steps)
 	}
-	series := float64(len(p.mean) / p.steps)
-	for s, got := range p.rows(r) {
+	for s, v := range got {
 		want, magnitude := 0.0, 1.0
 		for at := s; at < len(p.mean); at += p.steps {
-			want += p.mean[at] / series
-			magnitude += math.Abs(p.mean[at]) / series
+			if m := p.mean[at]; !math.IsNaN(m) {
+				want += times * m
+				magnitude += times * math.Abs(m)
+			}
 		}
-		most = max(most, math.Abs(got-want)/magnitude)
+		most = max(most, math.Abs(v-want)/magnitude)
 	}
 	return most, nil
 }

@@ -15,7 +15,6 @@ type rig struct {
 	dev     *cuda.Device
 	kernels *launch.Set
 	streams [4]cuda.Stream
-	events  [2]cuda.Event
 
 	// Page-locked memory of the host, and its like on the device, which all streams
 	// share.
@@ -35,11 +34,6 @@ func newRig(dev *cuda.Device) (*rig, error) {
 				return err
 			}
 		}
-		for i := range r.events {
-			if r.events[i], err = c.NewEvent(true); err != nil {
-				return err
-			}
-		}
 		return nil
 	})
 	if err != nil {
@@ -52,11 +46,6 @@ func newRig(dev *cuda.Device) (*rig, error) {
 func (r *rig) close() error {
 	return r.dev.Do(func(c *cuda.Context) error {
 		var errs []error
-		for _, e := range r.events {
-			if e != 0 {
-				errs = append(errs, c.DestroyEvent(e))
-			}
-		}
 		for _, s := range r.streams {
 			if s != 0 {
 				errs = append(errs, c.DestroyStream(s))

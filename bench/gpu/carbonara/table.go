@@ -9,7 +9,7 @@ import (
 // Tables are the comparisons for reading: the times by way, then promwarp beside v4.
 func Tables(all []Comparison) []*report.Table {
 	regular := &report.Table{
-		Title: "Means of 7 points, 5 s to 35 s, ms from the host's memory to the host's memory (kernel alone):",
+		Title: "Means of 7 points, 5 s to 35 s, ms from the host's memory to the host's memory:",
 		Head:  []string{"values", "points", "v1", "v2", "v3", "v4", "v3, on the device"},
 	}
 	ours := &report.Table{
@@ -21,12 +21,7 @@ func Tables(all []Comparison) []*report.Table {
 		Head:  []string{"to", "points", "runs", "bytes a point", "its cores", "promwarp by series", "resident", "summed", "resident"},
 	}
 	for _, c := range all {
-		at := func(way string) string {
-			if k := c.Kernel[way]; k > 0 {
-				return fmt.Sprintf("%s (%s)", report.Number(c.Ms[way]), report.Number(k))
-			}
-			return report.Number(c.Ms[way])
-		}
+		at := func(way string) string { return report.Number(c.Ms[way]) }
 		base := V4
 		if c.From != 5 {
 			base = Runs
