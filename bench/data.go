@@ -48,7 +48,7 @@ type samples struct {
 type state struct {
 	End   int64                     `json:"end"` // of the samples, seconds since the epoch
 	Stats dataset.Stats             `json:"stats"`
-	Fed   bool                      `json:"fed"`   // VictoriaMetrics has them
+	Fed   bool                      `json:"fed"`   // VictoriaMetrics has them on disk
 	Right map[string]map[string]int `json:"right"` // points of answers that are right, by question and SHA-256
 }
 
@@ -104,30 +104,25 @@ func (r *rig) samples(ctx context.Context, of shape) (*samples, error) {
 	return s, s.save()
 }
 
-// feed sends all samples to a VictoriaMetrics, has it put them in order, and ends it.
-func (r *rig) feed(ctx context.Context) error {
+// feed sends all samples to a VictoriaMetrics that has none and has it put them in order.
+func (r *rig) feed(ctx context.Context) (*peers.Process, error) {
 	r.say("sending VictoriaMetrics the samples")
 	if err := os.RemoveAll(filepath.Join(r.data.dir, "victoria-metrics")); err != nil {
-		return err
+		return nil, err
 	}
-	p, err := peers.StartVictoriaMetrics(ctx, r.programs[peers.VictoriaMetrics], r.data.dir)
+	p, err := r.started(peers.StartVictoriaMetrics(ctx, r.programs[peers.VictoriaMetrics], r.data.dir))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer p.Kill()
 	sent, err := peers.Feed(ctx, p, r.data.Options)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if sent.Samples != r.data.Stats.Samples {
-		return fmt.Errorf("VictoriaMetrics was sent %d samples, and Prometheus has %d", sent.Samples, r.data.Stats.Samples)
+		return nil, fmt.Errorf("VictoriaMetrics was sent %d samples, and Prometheus has %d", sent.Samples, r.data.Stats.Samples)
 	}
 	r.say("waiting until VictoriaMetrics has merged its parts")
-	if err := peers.Settle(ctx, p, sent.Samples); err != nil {
-		return err
-	}
-	r.data.Fed = true
-	return errors.Join(p.Terminate(ctx), r.data.save())
+	return p, peers.Settle(ctx, p, sent.Samples)
 }
 
 func readJSON(file string, to any) error {

@@ -2,7 +2,10 @@ module github.com/promwarp/promwarp/bench
 
 go 1.26.0
 
-replace github.com/promwarp/promwarp => ../
+replace (
+	github.com/promwarp/promwarp => ../
+	github.com/promwarp/promwarp/e2e => ../e2e
+)
 
 require (
 	github.com/apache/arrow-go/v18 v18.8.0
@@ -11,6 +14,7 @@ require (
 	github.com/prometheus/common v0.71.0
 	github.com/prometheus/prometheus v0.315.0
 	github.com/promwarp/promwarp v0.0.0-00010101000000-000000000000
+	github.com/promwarp/promwarp/e2e v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0

@@ -180,15 +180,22 @@ func (r *rig) promwarp(ctx context.Context, cores int, flags ...string) (*peers.
 	return peers.StartPromwarp(ctx, r.programs[peers.Promwarp].On(cores), append(flags, "--upstream.url="+r.source.URL)...)
 }
 
-// victoriaMetrics starts a VictoriaMetrics that has the stage's samples.
+// victoriaMetrics starts a VictoriaMetrics that has the stage's samples. One that may run on all cores
+// answers where it was sent them, another from its disk.
 func (r *rig) victoriaMetrics(ctx context.Context, cores int) (*peers.Process, error) {
 	if err := r.find(ctx, peers.VictoriaMetrics); err != nil {
 		return nil, fmt.Errorf("%w\n(-only promwarp does without)", err)
 	}
 	if !r.data.Fed {
-		if err := r.feed(ctx); err != nil {
+		p, err := r.feed(ctx)
+		if err != nil || cores == 0 {
+			return p, err
+		}
+		r.data.Fed = true
+		if err := errors.Join(p.Terminate(ctx), r.data.save()); err != nil {
 			return nil, err
 		}
+		r.running = r.running[:len(r.running)-1]
 	}
 	return r.started(peers.StartVictoriaMetrics(ctx, r.programs[peers.VictoriaMetrics].On(cores), r.data.dir))
 }

@@ -2,7 +2,6 @@
 //
 //	make gpubench
 //	bin/gpubench [-shapes] [-resample] [-carbonara] [-crossover] [-out results.json]
-//	bin/gpubench -print results.json …
 //
 // It is one file that needs the NVIDIA driver and the system's C library, and makes all data itself.
 // Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of the host, and
@@ -13,7 +12,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -54,13 +52,11 @@ type options struct {
 
 	match           *regexp.Regexp
 	series, samples int
-	points          int
 	sizes           []int
 	most            float64
 	limits          timing.Limits
 	memory          float64
 	library, out    string
-	print           []string // files of results
 }
 
 func parse(args []string, w io.Writer) (*options, error) {
@@ -74,7 +70,6 @@ func parse(args []string, w io.Writer) (*options, error) {
 	match := f.String("match", "", "of -shapes, -resample and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
 	f.IntVar(&o.series, "series", 100_000, "of -shapes and -resample: series of a metric")
 	f.IntVar(&o.samples, "samples", 10_000, "of -shapes and -resample: samples of a series")
-	f.IntVar(&o.points, "points", 7*1024, "of -carbonara: points of a series, a multiple of 7")
 	large := f.Int("times", 64, "of -carbonara: how many times the experiment's series to measure, too")
 	f.Float64Var(&o.most, "most", 1e9, "of -crossover: samples of the largest size")
 	f.IntVar(&o.limits.Rounds, "rounds", 9, "how often to time one thing, at most")
@@ -82,7 +77,6 @@ func parse(args []string, w io.Writer) (*options, error) {
 	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes, -resample and -crossover")
 	f.StringVar(&o.library, "library", device.Library, "the CUDA driver's library")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
-	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -93,17 +87,12 @@ func parse(args []string, w io.Writer) (*options, error) {
 	var err error
 	o.match, err = regexp.Compile(*match)
 	switch {
-	case *kept && f.NArg() > 0:
-		o.print = f.Args()
-		return o, nil
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
 		return nil, fmt.Errorf("-match: %w", err)
 	case !o.shapes && !o.carbonara && !o.crossover && !o.resample:
 		return nil, errors.New("say what to measure: -shapes, -resample, -carbonara, -crossover, or several")
-	case o.points < 7 || o.points%7 != 0:
-		return nil, errors.New("-points must be a multiple of 7")
 	case o.series < 1 || o.samples < 8 || o.limits.Rounds < 1:
 		return nil, errors.New("-series and -rounds must be at least 1, -samples at least 8")
 	}
@@ -123,28 +112,7 @@ type results struct {
 	Crossover *Crossover             `json:"crossover,omitempty"`
 }
 
-// printKept prints the tables of results in files.
-func (o *options) printKept(w io.Writer) error {
-	for _, path := range o.print {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var r results
-		if err := json.Unmarshal(b, &r); err != nil || r.Machine == nil || len(r.Machine.Devices) == 0 {
-			return errors.Join(fmt.Errorf("%s does not hold results of this program", path), err)
-		}
-		if err := r.tables(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
-	if len(o.print) > 0 {
-		return o.printKept(w)
-	}
 	r := &results{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: placement.Processor(),
 		Machine: device.TakeInventory(o.library),
@@ -161,7 +129,7 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 	}
 	if o.carbonara {
 		c := carbonara.Defaults(o.library)
-		c.Points, c.Sizes, c.Kinds, c.Limits, c.Log = o.points, o.sizes, o.match, o.limits, say
+		c.Sizes, c.Kinds, c.Limits, c.Log = o.sizes, o.match, o.limits, say
 		failed = carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
 	}
 	for _, part := range []struct {

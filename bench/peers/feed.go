@@ -37,7 +37,7 @@ func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, er
 	})
 	// What a sender says comes first: it may be the cause.
 	if err := errors.Join(senders.Wait(), err); err != nil {
-		return g.Stats(), fmt.Errorf("feed %s: %w", p.name, err)
+		return g.Stats(), fmt.Errorf("feed %s: %w", p.Name, err)
 	}
 	return g.Stats(), nil
 }

@@ -5,38 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// dieWithParent makes the program end with the benchmark, however that ends.
-func dieWithParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-}
 
 // CPU is the time that the process has run on cores since its start, its own and the kernel's
 // for it.
 func (p *Process) CPU() (time.Duration, error) {
 	const scheduled = 2 // of the clocks that a process has the one of all its threads
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|scheduled), &t); err != nil {
+	if err := unix.ClockGettime(int32(^p.Cmd.Process.Pid<<3|scheduled), &t); err != nil {
 		return 0, err
 	}
 	return time.Duration(t.Nano()), nil
 }
 
-// startOn starts the program on so many cores of those that this program may run on, on all of
+// onCores has start start a program on so many cores of those that this program may run on, on all of
 // them for 0. A program inherits the cores of the thread that starts it.
-func startOn(cmd *exec.Cmd, cores int) (err error) {
+func onCores(cores int, start func() error) (err error) {
 	if cores == 0 {
-		return cmd.Start()
+		return start()
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -56,7 +49,7 @@ func startOn(cmd *exec.Cmd, cores int) (err error) {
 		return fmt.Errorf("run on %d cores: %w", cores, err)
 	}
 	defer func() { err = errors.Join(err, unix.SchedSetaffinity(0, &all)) }()
-	return cmd.Start()
+	return start()
 }
 
 // spread is the order in which cores are given to programs that may have only some: the first thread

@@ -29,18 +29,18 @@ func TestSpread(t *testing.T) {
 	require.NoError(t, unix.SchedGetaffinity(0, &all))
 	order := spread(&all)
 	require.Len(t, order, runtime.NumCPU())
-	require.ErrorContains(t, startOn(exec.Command("true"), len(order)+1), "cores are asked for")
+	require.ErrorContains(t, onCores(len(order)+1, exec.Command("true").Start), "cores are asked for")
 }
 
 // This program keeps its cores when it has started another on one.
-func TestStartOn(t *testing.T) {
+func TestOnCores(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before := allowed(t)
 	one := exec.Command("grep", "^Cpus_allowed_list:", "/proc/self/status")
 	var out strings.Builder
 	one.Stdout = &out
-	require.NoError(t, startOn(one, 1))
+	require.NoError(t, onCores(1, one.Start))
 	require.NoError(t, one.Wait())
 	require.Regexp(t, `^Cpus_allowed_list:\s*\d+\n$`, out.String())
 	require.Equal(t, before, allowed(t))

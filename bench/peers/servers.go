@@ -16,12 +16,9 @@ import (
 // StartPromwarp starts a promwarp with nothing in its cache, as it is by default but for what the
 // arguments say, of which one names an upstream or a data directory.
 func StartPromwarp(ctx context.Context, program Program, args ...string) (*Process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	all := []string{"serve", "--web.listen-address=" + addr, "--log.level=warn"}
-	return start(ctx, "promwarp", place{addr, "/-/ready"}, program, append(all, args...)...)
+	return start(ctx, "promwarp", program, func(addr string) []string {
+		return append([]string{"serve", "--web.listen-address=" + addr, "--log.level=warn"}, args...)
+	})
 }
 
 // StartPrometheus starts a Prometheus that is configured by text, with its files in dir and its
@@ -31,39 +28,36 @@ func StartPrometheus(ctx context.Context, program Program, dir, text string, fla
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	flags = append(flags,
-		"--config.file="+config,
-		"--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--storage.tsdb.retention.time=10y",
-		// Equal, so that it does not compact while it is measured.
-		"--storage.tsdb.min-block-duration=2h",
-		"--storage.tsdb.max-block-duration=2h",
-		"--web.listen-address="+addr,
-		"--log.level=warn")
-	return start(ctx, "Prometheus", place{addr, "/-/ready"}, program, flags...)
+	return start(ctx, "Prometheus", program, func(addr string) []string {
+		return append([]string{
+			"--config.file=" + config,
+			"--storage.tsdb.path=" + filepath.Join(dir, "data"),
+			"--storage.tsdb.retention.time=10y",
+			// Equal, so that it does not compact while it is measured.
+			"--storage.tsdb.min-block-duration=2h",
+			"--storage.tsdb.max-block-duration=2h",
+			"--web.listen-address=" + addr,
+			"--log.level=warn",
+		}, flags...)
+	})
 }
 
 // StartVictoriaMetrics starts a VictoriaMetrics that keeps its data below dir, where there may be
 // some of an earlier one, and does not refuse large queries.
 func StartVictoriaMetrics(ctx context.Context, program Program, dir string) (*Process, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, "VictoriaMetrics", place{addr, "/health"}, program,
-		"-httpListenAddr="+addr,
-		"-storageDataPath="+filepath.Join(dir, "victoria-metrics"),
-		"-retentionPeriod=100y",
-		"-search.latencyOffset=0s",
-		"-search.maxUniqueTimeseries=10000000",
-		"-search.maxSamplesPerQuery=10000000000",
-		"-search.maxQueryDuration=2m",
-		"-search.logSlowQueryDuration=0",
-		"-loggerLevel=WARN")
+	return start(ctx, "VictoriaMetrics", program, func(addr string) []string {
+		return []string{
+			"-httpListenAddr=" + addr,
+			"-storageDataPath=" + filepath.Join(dir, "victoria-metrics"),
+			"-retentionPeriod=100y",
+			"-search.latencyOffset=0s",
+			"-search.maxUniqueTimeseries=10000000",
+			"-search.maxSamplesPerQuery=10000000000",
+			"-search.maxQueryDuration=2m",
+			"-search.logSlowQueryDuration=0",
+			"-loggerLevel=WARN",
+		}
+	})
 }
 
 // settleLimit is how long VictoriaMetrics may take to put its data in order.
@@ -81,7 +75,7 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 		return err
 	}
 	if n := SumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); int64(n) != samples {
-		return fmt.Errorf("%s took %.0f samples of %d", p.name, n, samples)
+		return fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples)
 	}
 	if _, err := Get(ctx, p.URL+"/internal/force_merge"); err != nil {
 		return err
@@ -101,7 +95,7 @@ func Settle(ctx context.Context, p *Process, samples int64) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s still merges after %s", p.name, settleLimit)
+			return fmt.Errorf("%s still merges after %s", p.Name, settleLimit)
 		}
 	}
 }

@@ -87,7 +87,6 @@ type Comparison struct {
 	From       int                `json:"from_s"`     // s between points
 	To         int                `json:"to_s"`       // s of a mean
 	Points     int64              `json:"points"`     // those that are there
-	Means      int64              `json:"means"`      // those that have points
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
 	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
@@ -106,20 +105,20 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close()) }()
 	cpu := cpuexec.New(cpuexec.Options{})
 	x, err := gpuexec.New(dev, cpu, gpuexec.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, x.Close()) }()
+	defer func() { err = errors.Join(err, x.Close()) }()
 	pinned.PageLockSlabs(dev)
 	defer slab.PageLock(nil)
 	r, err := newRig(dev)
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.close()) }()
 	var all []Comparison
 	var failed []error
 	for _, size := range o.Sizes {
@@ -141,25 +140,18 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	return errors.Join(failed...)
 }
 
-func closed(err, closing error) error {
-	if err == nil {
-		return closing
-	}
-	return err
-}
-
 // compare measures all ways for points of one kind.
 func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
 	start := time.Now()
 	p.make(o)
 	c := &Comparison{
-		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size), Means: int64(p.means()) * int64(size),
+		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size),
 		Ms: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
 	}
 	if err := r.load(p, size); err != nil {
 		return nil, err
 	}
-	c.Floats = int64(len(r.values) + len(r.times))
+	c.Floats = int64(len(r.values.host) + len(r.times.host))
 	o.historic(c, p, size, r)
 	if err := r.unload(); err != nil {
 		return nil, err
