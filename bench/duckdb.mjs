@@ -18,6 +18,5 @@ for (let i = 0; i < rounds; i++) {
   const { user, system } = process.cpuUsage(cpu);
   CPU.push((user + system) / 1000);
 }
-const totals = await db.runAndReadAll(`SELECT count(*)::DOUBLE AS Rows, sum(count)::DOUBLE AS Count,
-  sum(sum) AS Sum, sum(mean) AS Mean, min(min) AS Min, max(max) AS Max FROM answer`);
-console.log(JSON.stringify({ ...totals.getRowObjectsJson()[0], Milliseconds, CPU, LoadedSeconds }));
+const answer = await db.runAndReadAll(`SELECT count(*)::DOUBLE, sum(count)::DOUBLE, sum(sum), sum(mean), min(min), max(max) FROM answer`);
+console.log(JSON.stringify({ Totals: answer.getRowsJson()[0], Milliseconds, CPU, LoadedSeconds }));

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -26,9 +24,8 @@ const (
 	block    = 27 * head // what a Prometheus compacts to that keeps a month: 2 h times 3 times 3 times 3
 )
 
-// writeMonth writes so many counters from start to end into dir as blocks of 54 h, which are
-// compacted of blocks of 2 h, so that chunks end where those of a Prometheus do. Counters are
-// reset where a block begins.
+// writeMonth writes so many counters from start to end into dir as blocks of 54 h, whose chunks end
+// where those of a Prometheus do. Counters are reset where a block begins.
 func writeMonth(ctx context.Context, dir string, series int, start, end int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -38,44 +35,31 @@ func writeMonth(ctx context.Context, dir string, series int, start, end int64) e
 	return group.Wait()
 }
 
-// writeBlock writes one block.
-func writeBlock(ctx context.Context, dir string, series int, start, end int64) (err error) {
-	parts, err := os.MkdirTemp(dir, "parts-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(parts)) }()
+// writeBlock writes one block, of a head with chunks of at most 2 h. The head takes samples that are up
+// to an hour older than its newest one, so all series advance by that.
+func writeBlock(ctx context.Context, dir string, series int, start, end int64) error {
 	counters := make([]counter, series)
 	for i := range counters {
 		counters[i] = newCounter(i, start)
 	}
-	var dirs []string
-	for from := start / head * head; from < end; from += head {
-		w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), parts, 2*head)
-		if err != nil {
-			return err
-		}
+	w, err := tsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, head)
+	if err != nil {
+		return err
+	}
+	for to := start; to < end; {
+		to = min(to+head/2, end)
 		app := w.Appender(ctx)
 		for i := range counters {
-			if err := counters[i].until(app, min(from+head, end)); err != nil {
+			if err := counters[i].until(app, to); err != nil {
 				return errors.Join(err, app.Rollback(), w.Close())
 			}
 		}
 		if err := app.Commit(); err != nil {
 			return errors.Join(err, w.Close())
 		}
-		id, err := w.Flush(ctx)
-		if err = errors.Join(err, w.Close()); err != nil {
-			return err
-		}
-		dirs = append(dirs, filepath.Join(parts, id.String()))
 	}
-	c, err := tsdb.NewLeveledCompactor(ctx, nil, slog.New(slog.DiscardHandler), []int64{block}, nil, nil)
-	if err != nil {
-		return err
-	}
-	_, err = c.Compact(dir, dirs, nil)
-	return err
+	_, err = w.Flush(ctx)
+	return errors.Join(err, w.Close())
 }
 
 // counter is a series with whole numbers, scraped up to lateBy ms late now and then.

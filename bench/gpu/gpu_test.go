@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/bench/gpu/timing"
+	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -30,7 +30,7 @@ func small(t *testing.T) *rig {
 	require.NoError(t, err)
 	t.Cleanup(func() { gpus.Close() })
 	return &rig{
-		Limits: timing.Limits{Rounds: 1, Budget: time.Second}, gpus: gpus, series: 120, samples: 260, names: regexp.MustCompile(""), log: t.Logf,
+		Limits: report.Limits{Rounds: 1, Budget: time.Second}, gpus: gpus, series: 120, samples: 260, names: regexp.MustCompile(""), log: t.Logf,
 	}
 }
 

@@ -27,7 +27,6 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/promwarp/promwarp/bench/gpu/carbonara"
-	"github.com/promwarp/promwarp/bench/gpu/timing"
 	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -54,7 +53,7 @@ type options struct {
 	series, samples int
 	sizes           []int
 	most            float64
-	limits          timing.Limits
+	limits          report.Limits
 	memory          float64
 	library, out    string
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/promwarp/promwarp/bench/gpu/timing"
 	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/planner/placement"
 	"github.com/promwarp/promwarp/selection"
@@ -15,7 +14,7 @@ import (
 
 // rig has a GPU as promwarp has it, and times subjects on it and on the cores.
 type rig struct {
-	timing.Limits
+	report.Limits
 	gpus            *placement.Placer
 	series, samples int // of each series
 	names           *regexp.Regexp

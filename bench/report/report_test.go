@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -43,6 +44,24 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, []float64{4, 1, 3, 2}, v, "must stay as it is")
 	require.InDelta(t, 7, Median([]float64{7}), 0)
 	require.True(t, math.IsNaN(Median(nil)))
+}
+
+func TestLimits(t *testing.T) {
+	calls := 0
+	ms, err := Limits{4, time.Minute}.Median(func() error { calls++; time.Sleep(time.Millisecond); return nil })
+	require.NoError(t, err)
+	require.Equal(t, 5, calls, "and one to warm up")
+	require.GreaterOrEqual(t, ms, 1.0)
+
+	calls = 0
+	ms, err = Limits{4, time.Nanosecond}.Median(func() error { calls++; time.Sleep(time.Millisecond); return nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, calls, "beyond the budget the first one counts")
+	require.GreaterOrEqual(t, ms, 1.0)
+
+	failed := errors.New("failed")
+	_, err = Limits{1, time.Minute}.Median(func() error { return failed })
+	require.ErrorIs(t, err, failed)
 }
 
 func TestGeometricMean(t *testing.T) {

@@ -38,6 +38,33 @@ func Median(v []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
+// Limits say how often one thing is timed.
+type Limits struct {
+	Rounds int
+	Budget time.Duration // for the rounds of one figure
+}
+
+// Median calls f once to warm up, unless that took more than the budget, and then up to Rounds times
+// within the budget. It returns the median of how long it took, in ms.
+func (l Limits) Median(f func() error) (float64, error) {
+	var took []float64
+	begin := time.Now()
+	for n := 0; n <= l.Rounds; n++ {
+		start := time.Now()
+		if err := f(); err != nil {
+			return 0, err
+		}
+		took = append(took, float64(time.Since(start).Nanoseconds())/1e6)
+		if time.Since(begin) > l.Budget {
+			break
+		}
+	}
+	if len(took) > 1 {
+		took = took[1:]
+	}
+	return Median(took), nil
+}
+
 // percentile is the value that a share of all does not exceed.
 func (t Timing) percentile(share float64) float64 {
 	v := slices.Sorted(slices.Values(t.All))

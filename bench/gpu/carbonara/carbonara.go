@@ -35,7 +35,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/promwarp/promwarp/bench/gpu/timing"
+	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -51,13 +51,13 @@ type Options struct {
 	Points  int   // of a series, a multiple of 7
 	Sizes   []int // how many times the series
 	Kinds   *regexp.Regexp
-	timing.Limits
+	report.Limits
 	Log func(format string, args ...any)
 }
 
 // Defaults are the experiment's sizes.
 func Defaults(library string) Options {
-	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Limits: timing.Limits{Rounds: 9, Budget: 2 * time.Second}}
+	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Limits: report.Limits{Rounds: 9, Budget: 2 * time.Second}}
 }
 
 // The ways to resample, as results name them.
