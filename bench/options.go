@@ -62,7 +62,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	f.DurationVar(&o.budget, "budget", 0, "how long a question's rounds may take before no other begins")
 	f.DurationVar(&o.limit, "limit", 0, "how long the run may take; it ends in order with what it has; 0 for as long as it takes")
 	match := f.String("queries", "", "regular expression of the names of the questions to ask; empty for all")
-	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask; Prometheus is asked in all stages but cores, where it takes long")
+	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores, where it takes long")
 	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
 	clients := f.String("clients", "1,4,16,64", "numbers of clients of the stage clients")
 	f.DurationVar(&o.during, "for", 10*time.Second, "how long each number of clients asks")

@@ -44,34 +44,19 @@ var stages = []*stage{
 }
 
 func dashboards(ctx context.Context, r *rig) error {
-	if err := r.prometheus(ctx, 0); err != nil {
+	cs, err := r.peers(ctx, 0, true)
+	if err != nil {
 		return err
 	}
-	cs := []contender{{names: []string{report.Prometheus}, server: r.source, exact: true}}
-	if r.asks(peers.Promwarp) {
-		warm, err := r.started(r.promwarp(ctx, 0))
-		if err != nil {
-			return err
-		}
-		// It is warm only when it has been asked twice: it keeps decoded what is asked for again.
-		cs = append(cs, contender{names: []string{report.PromwarpFirst}, exact: true, start: func(ctx context.Context) (*peers.Process, error) { return r.promwarp(ctx, 0) }},
-			contender{names: []string{report.Promwarp}, server: warm, exact: true, warm: 2})
-		r.shown.Compare(report.Prometheus, report.PromwarpFirst, "first ×")
-		r.shown.Compare(report.Prometheus, report.Promwarp, "repeated ×")
-	}
-	if r.asks(peers.VictoriaMetrics) {
-		vm, err := r.victoriaMetrics(ctx, 0)
-		if err != nil {
-			return err
-		}
-		cs = append(cs, uncached(contender{names: []string{report.VictoriaMetrics}, server: vm}))
-		r.shown.Compare(report.Prometheus, report.VictoriaMetrics, "VM ×")
-	}
-	if len(cs) == 4 {
-		r.shown.Compare(report.VictoriaMetrics, report.PromwarpFirst, "first/VM ×")
-		r.shown.Compare(report.VictoriaMetrics, report.Promwarp, "repeated/VM ×")
-	}
-	err := r.ask(ctx, r.questions(queries.All...), cs, 1)
+	cs[0].names = []string{report.Promwarp}
+	cs = append(cs, contender{names: []string{report.PromwarpFirst}, exact: true, start: r.fresh})
+	r.shown.Contend(report.Prometheus, report.PromwarpFirst, report.Promwarp)
+	r.shown.Compare(report.Prometheus, report.PromwarpFirst, "first ×")
+	r.shown.Compare(report.Prometheus, report.Promwarp, "repeated ×")
+	r.shown.Compare(report.Prometheus, report.VictoriaMetrics, "VM ×")
+	r.shown.Compare(report.VictoriaMetrics, report.PromwarpFirst, "first/VM ×")
+	r.shown.Compare(report.VictoriaMetrics, report.Promwarp, "repeated/VM ×")
+	err = r.ask(ctx, r.questions(queries.All...), cs, 1)
 	r.peaks(cs)
 	return err
 }
@@ -82,15 +67,18 @@ func uncached(c contender) contender {
 	return c
 }
 
-// fresh asks Prometheus and promwarps that have just started, twice each.
-func (r *rig) fresh(ctx context.Context, qs []question) error {
+// fresh starts a promwarp for one round.
+func (r *rig) fresh(ctx context.Context) (*peers.Process, error) { return r.promwarp(ctx, 0) }
+
+// firsts asks Prometheus and promwarps that have just started, twice each.
+func (r *rig) firsts(ctx context.Context, qs []question) error {
 	if err := r.prometheus(ctx, 0); err != nil {
 		return err
 	}
 	const second = "promwarp second"
 	cs := []contender{
 		{names: []string{report.Prometheus}, server: r.source, exact: true, warm: 1},
-		{names: []string{report.PromwarpFirst, second}, behind: r.source, exact: true, start: func(ctx context.Context) (*peers.Process, error) { return r.promwarp(ctx, 0) }},
+		{names: []string{report.PromwarpFirst, second}, behind: r.source, exact: true, start: r.fresh},
 	}
 	r.shown.Details = true
 	r.shown.Compare(report.Prometheus, report.PromwarpFirst, "first ×")
@@ -108,7 +96,7 @@ func named(span, step time.Duration, texts ...string) (qs []queries.Query) {
 
 // first asks for all of the month but its first hour.
 func first(ctx context.Context, r *rig) error {
-	return r.fresh(ctx, r.questions(named(r.data.length()-time.Hour, time.Hour,
+	return r.firsts(ctx, r.questions(named(r.data.length()-time.Hour, time.Hour,
 		"rate", "sum by (job) (rate(m_total[5m]))",
 		"increase", "sum by (job) (increase(m_total[1h]))",
 		"max", "max by (job) (max_over_time(m_total[1h]))",
@@ -138,29 +126,18 @@ func selectors(ctx context.Context, r *rig) error {
 		qs = append(qs, named(span, time.Minute, "none-of-300-"+name, strings.Join(none, " or "), "100-of-20-"+name, strings.Join(some, " + "))...)
 	}
 	slices.SortFunc(qs, func(a, b queries.Query) int { return strings.Compare(a.Name, b.Name) })
-	return r.fresh(ctx, r.questions(qs...))
+	return r.firsts(ctx, r.questions(qs...))
 }
 
 // clients are a mix of the queries of dashboards by 1, 4, 16 and more clients.
 func clients(ctx context.Context, r *rig) error {
-	if err := r.prometheus(ctx, 0); err != nil {
-		return err
-	}
-	warp, err := r.started(r.promwarp(ctx, 0))
+	cs, err := r.peers(ctx, 0, true)
 	if err != nil {
 		return err
 	}
-	cs := []contender{{names: []string{peers.Promwarp}, server: warp, exact: true, warm: 2}, {names: []string{report.Prometheus}, server: r.source, exact: true}}
 	r.shown.Details = true
 	r.shown.Compare(report.Prometheus, peers.Promwarp, "Prometheus ×")
-	if r.asks(peers.VictoriaMetrics) {
-		vm, err := r.victoriaMetrics(ctx, 0)
-		if err != nil {
-			return err
-		}
-		cs = append(cs, uncached(contender{names: []string{report.VictoriaMetrics}, server: vm}))
-		r.shown.Compare(report.VictoriaMetrics, peers.Promwarp, "VM ×")
-	}
+	r.shown.Compare(report.VictoriaMetrics, peers.Promwarp, "VM ×")
 	qs := r.questions(queries.All[:16]...)
 	if err := r.ask(ctx, qs, cs, 1); err != nil {
 		return err
@@ -187,7 +164,7 @@ func onCores(ctx context.Context, r *rig) error {
 		"avg-of-a-day", "sum(avg_over_time(node_memory_bytes[1d]))"))
 	for _, n := range r.cores {
 		ours := on(peers.Promwarp, n)
-		cs, err := r.onSome(ctx, n, r.asks(peers.Prometheus))
+		cs, err := r.peers(ctx, n, r.asks(peers.Prometheus))
 		if err != nil {
 			return err
 		}
@@ -223,7 +200,7 @@ func compressed(ctx context.Context, r *rig) error {
 		"gauges", `node_memory_bytes{job="job-0"}`)
 	for _, n := range r.cores {
 		ours := on(peers.Promwarp, n)
-		cs, err := r.onSome(ctx, n, true)
+		cs, err := r.peers(ctx, n, true)
 		if err != nil {
 			return err
 		}
@@ -246,10 +223,16 @@ func compressed(ctx context.Context, r *rig) error {
 	return nil
 }
 
-func on(peer string, cores int) string { return fmt.Sprintf("%s on %d", peer, cores) }
+func on(peer string, cores int) string {
+	if cores == 0 {
+		return peer
+	}
+	return fmt.Sprintf("%s on %d", peer, cores)
+}
 
-// onSome starts promwarp and VictoriaMetrics on some cores, and Prometheus, too, if it is asked.
-func (r *rig) onSome(ctx context.Context, cores int, prometheus bool) ([]contender, error) {
+// peers starts promwarp and VictoriaMetrics on so many cores, all for 0, and Prometheus, too, if it is
+// asked.
+func (r *rig) peers(ctx context.Context, cores int, prometheus bool) ([]contender, error) {
 	its := 0
 	if prometheus {
 		its = cores

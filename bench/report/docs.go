@@ -74,7 +74,7 @@ func (r *Result) docs(s *Stage) string {
 
 	all := s.grid()
 	shown := Table{Left: all.Left}
-	for i, row := range all.lines() {
+	for i, row := range append([][]string{all.Head}, all.Rows...) {
 		var cells []string
 		for k, cell := range row {
 			if !slices.Contains(docsLeftOut, all.Head[k]) {

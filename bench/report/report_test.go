@@ -16,7 +16,7 @@ import (
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
-// A table for a terminal has aligned columns, the first ones flush left.
+// A table for a terminal has aligned columns.
 func ExampleTable() {
 	t := Table{Title: "Two.", Left: 1, Head: []string{"a", "way"}}
 	t.Add("1×", "x")
@@ -25,10 +25,10 @@ func ExampleTable() {
 	// Output:
 	// Two.
 	//
-	// | a  | way |
+	// | a   | way  |
 	// | --- | ---: |
-	// | 1× |   x |
-	// | 22 |     |
+	// | 1×  | x    |
+	// | 22  |
 }
 
 func TestTiming(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 )
 
 // Table is a table of text: a head, and rows of as many cells or fewer.
@@ -19,42 +20,16 @@ func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Write writes the table as Markdown whose columns are aligned, for a terminal.
 func (t *Table) Write(w io.Writer) error {
-	width := make([]int, len(t.Head))
-	for _, row := range t.lines() {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
-	}
-	aligned := *t
-	aligned.Head, aligned.Rows = nil, nil
-	for n, row := range t.lines() {
-		cells := make([]string, len(t.Head))
-		for i := range cells {
-			cell := ""
-			if i < len(row) {
-				cell = row[i]
-			}
-			pad := strings.Repeat(" ", width[i]-len([]rune(cell)))
-			if cells[i] = cell + pad; i >= t.Left {
-				cells[i] = pad + cell
-			}
-		}
-		if n == 0 {
-			aligned.Head = cells
-		} else {
-			aligned.Rows = append(aligned.Rows, cells)
-		}
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n\n%s", t.Title, aligned.Markdown())
-	return err
+	fmt.Fprintf(w, "\n%s\n\n", t.Title)
+	aligned := tabwriter.NewWriter(w, 0, 0, 0, ' ', 0)
+	fmt.Fprint(aligned, strings.ReplaceAll(t.Markdown(), " |", "\t |"))
+	return aligned.Flush()
 }
-
-func (t *Table) lines() [][]string { return append([][]string{t.Head}, t.Rows...) }
 
 // Markdown is the table without its title.
 func (t *Table) Markdown() string {
 	var b strings.Builder
-	for i, row := range t.lines() {
+	for i, row := range append([][]string{t.Head}, t.Rows...) {
 		for _, cell := range row {
 			b.WriteString("| " + cell + " ")
 		}

@@ -76,7 +76,8 @@ func (s *Stage) grid() *Table {
 		t.Head = append(t.Head, cmp.Or(titles[c], c+" ms"))
 		means = append(means, "")
 	}
-	for _, p := range s.Pairs {
+	pairs := slices.DeleteFunc(slices.Clone(s.Pairs), func(p Pair) bool { return s.ratio(p).n == 0 })
+	for _, p := range pairs {
 		t.Head = append(t.Head, p.Title)
 		means = append(means, Number(s.ratio(p).mean))
 	}
@@ -90,12 +91,12 @@ func (s *Stage) grid() *Table {
 		for _, c := range s.Contenders {
 			cells = append(cells, milliseconds(row.Costs[c].Median))
 		}
-		for _, p := range s.Pairs {
+		for _, p := range pairs {
 			cells = append(cells, strings.TrimSuffix(Times(row.Costs[p.Base].Median, row.Costs[p.Contender].Median), "×"))
 		}
 		t.Add(append(cells, row.verdict())...)
 	}
-	if len(s.Pairs) > 0 {
+	if len(pairs) > 0 {
 		t.Add(append(means, "")...)
 	}
 	return t

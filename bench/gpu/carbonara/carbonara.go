@@ -40,6 +40,7 @@ import (
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
+	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -129,56 +130,76 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 			if !o.Kinds.MatchString(p.name()) {
 				continue
 			}
-			c, err := o.compare(ctx, p, size, r, x, cpu)
-			if err != nil {
+			k := &kind{Options: o, points: p, size: size, rig: r, gpu: x, cpu: cpu}
+			if err := k.compare(ctx); err != nil {
 				return fmt.Errorf("%s, %d times: %w", p.name(), size, err)
 			}
-			all, failed = append(all, *c), append(failed, c.failures()...)
+			all, failed = append(all, k.Comparison), append(failed, k.failures()...)
 			save(all)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// compare measures all ways for points of one kind.
-func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
-	start := time.Now()
-	p.make(o)
-	c := &Comparison{
-		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size),
+// kind is points of one kind and size, and what measures them.
+type kind struct {
+	Options
+	*points
+	size int
+	rig  *rig
+	gpu  *gpuexec.Executor
+	cpu  *cpuexec.Executor
+	sel  *selection.Selection // the points as promwarp has them
+	Comparison
+}
+
+// compare measures all ways.
+func (k *kind) compare(ctx context.Context) (err error) {
+	k.make(k.Options)
+	k.Comparison = Comparison{
+		Values: k.values, Size: k.size, From: k.from, To: k.to, Points: int64(len(k.value)) * int64(k.size),
 		Ms: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
 	}
-	if err := r.load(p, size); err != nil {
-		return nil, err
+	if err := k.rig.load(k.points, k.size); err != nil {
+		return err
 	}
-	c.Floats = int64(len(r.values.host) + len(r.times.host))
-	o.historic(c, p, size, r)
-	if err := r.unload(); err != nil {
-		return nil, err
+	k.Floats = int64(len(k.rig.values.host) + len(k.rig.times.host))
+	k.historic()
+	if err := k.rig.unload(); err != nil {
+		return err
 	}
-	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {
-		return nil, err
+	if k.sel, err = k.selection(k.size); err != nil {
+		return err
 	}
-	o.Log("%s, %d points: %v", p.name(), c.Points, time.Since(start).Round(time.Millisecond))
-	return c, nil
+	defer k.gpu.Forget(k.sel)
+	for i := range k.sel.NumSeries() {
+		for _, c := range k.sel.Chunks(i) {
+			k.ChunkBytes += int64(c.Len)
+		}
+	}
+	if k.promwarp(ctx); k.from == 5 {
+		err = k.resampled(ctx)
+	}
+	k.Log("%s, %d points", k.name(), k.Comparison.Points)
+	return errors.Join(err, ctx.Err())
 }
 
 // take measures one way, whose means may be off by so much. One that fails is noted, and
 // the others go on.
-func (o Options) take(c *Comparison, way string, off float64, f func() error, check func() (float64, error)) {
-	ms, err := o.Median(f)
+func (k *kind) take(way string, off float64, f func() error, check func() (float64, error)) {
+	ms, err := k.Median(f)
 	if err == nil {
-		c.Worst[way], err = check()
+		k.Worst[way], err = check()
 	}
-	if err == nil && c.Worst[way] > off {
-		err = fmt.Errorf("a mean is off by %g", c.Worst[way])
+	if err == nil && k.Worst[way] > off {
+		err = fmt.Errorf("a mean is off by %g", k.Worst[way])
 	}
 	if err != nil {
-		c.Failed[way] = err.Error()
-		o.Log("%s: %v", way, err)
+		k.Failed[way] = err.Error()
+		k.Log("%s: %v", way, err)
 		return
 	}
-	c.Ms[way] = ms
+	k.Ms[way] = ms
 }
 
 // failures are the ways that failed.

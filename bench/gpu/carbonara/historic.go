@@ -10,22 +10,21 @@ import (
 const float32s = 1e-6
 
 // historic measures the ways of then.
-func (o Options) historic(c *Comparison, p *points, size int, r *rig) {
-	out := as[float32](r.out.host)
-	ratio := p.to / p.from
+func (k *kind) historic() {
+	r, ratio, out := k.rig, k.to/k.from, as[float32](k.rig.out.host)
 	type way struct {
 		name string
 		f    func() error
 	}
 	ways := []way{{V1, r.copied(r.v1(ratio))}, {V2, r.copied(r.v2(ratio))}, {V3, r.copied(r.v3(ratio))}, {V4, r.v4(ratio)}, {V3There, r.there(r.v3(ratio))}}
-	if p.gaps {
-		ways = []way{{Runs, r.copied(r.runs(p.to, len(p.value)*size))}}
+	if k.gaps {
+		ways = []way{{Runs, r.copied(r.runs(k.to, len(k.value)*k.size))}}
 	}
 	for _, w := range ways {
 		r.spoil()
-		o.take(c, w.name, float32s, w.f, func() (float64, error) {
-			absent(p, out)
-			return worst(p, out)
+		k.take(w.name, float32s, w.f, func() (float64, error) {
+			absent(k.points, out)
+			return worst(k.points, out)
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -20,61 +19,37 @@ import (
 const float64s = 1e-12
 
 // promwarp measures promwarp's ways.
-func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size int, x *gpuexec.Executor, cpu *cpuexec.Executor) error {
-	sel, err := p.selection(size)
-	if err != nil {
-		return err
-	}
-	defer x.Forget(sel)
-	for i := range sel.NumSeries() {
-		for _, k := range sel.Chunks(i) {
-			c.ChunkBytes += int64(k.Len)
-		}
-	}
-	means, sum := job(p, sel, false), job(p, sel, true)
+func (k *kind) promwarp(ctx context.Context) {
 	m := &plan.Matrix{}
-	defer func() { m.Release() }()
-	device := func(j cpuexec.Job, hot bool) func() error {
-		return func() error {
-			if !hot {
-				x.Forget(sel)
+	for _, w := range []struct {
+		name                  string
+		summed, onGPU, forget bool
+	}{
+		{Cores, false, false, false}, {Summed, true, true, true}, {SummedHot, true, true, false}, {BySeries, false, true, true}, {BySeriesHot, false, true, false},
+	} {
+		j := job(k.points, k.sel, w.summed)
+		k.take(w.name, float64s, func() error {
+			if w.forget {
+				k.gpu.Forget(k.sel)
 			}
 			m.Release()
-			got, err := x.Run(ctx, j)
+			run := k.cpu.Run
+			if w.onGPU {
+				run = k.gpu.Run
+			}
+			got, err := run(ctx, j)
 			if err == nil {
 				m = got
 			}
 			return err
-		}
-	}
-	check := map[bool]func() (float64, error){
-		false: func() (float64, error) { return worst(p, flat(p, m)) },
-		true:  func() (float64, error) { return p.worstSum(flat(p, m), float64(size)) },
-	}
-	for _, w := range []struct {
-		name   string
-		summed bool
-		f      func() error
-	}{
-		{Cores, false, func() (err error) {
-			got, err := cpu.Run(ctx, means)
-			if err == nil {
-				m = got
+		}, func() (float64, error) {
+			if w.summed {
+				return k.worstSum(flat(k.points, m), float64(k.size))
 			}
-			return err
-		}},
-		{Summed, true, device(sum, false)},
-		{SummedHot, true, device(sum, true)},
-		{BySeries, false, device(means, false)},
-		{BySeriesHot, false, device(means, true)},
-	} {
-		o.take(c, w.name, float64s, w.f, check[w.summed])
+			return worst(k.points, flat(k.points, m))
+		})
 		m.Release()
 	}
-	if p.from == 5 {
-		return o.resampled(ctx, c, p, size, sel, x)
-	}
-	return ctx.Err()
 }
 
 // job is `avg_over_time(points[…])` at the end of every mean, or the sum of that.

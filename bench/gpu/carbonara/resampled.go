@@ -9,10 +9,8 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/resample"
-	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
@@ -20,47 +18,42 @@ import (
 const everyAggregate = "mean,count,sum,min,max,range,std,var,first,last,time_weighted_mean"
 
 // resampled measures promwarp's resample requests.
-func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size int, sel *selection.Selection, x *gpuexec.Executor) error {
-	bySeries, err := p.request("mean", "")
+func (k *kind) resampled(ctx context.Context) error {
+	bySeries, err := k.request("mean", "")
 	if err != nil {
 		return err
 	}
-	ofAll, err := p.request(everyAggregate, "&by=")
+	ofAll, err := k.request(everyAggregate, "&by=")
 	if err != nil {
 		return err
 	}
-	e := resample.New(resample.Options{Accelerator: &resampling.Alone{Machine: x.Machine}})
-	var last *resample.Result
-	device := func(p *resample.Plan, hot bool) func() error {
-		return func() (err error) {
-			if !hot {
-				x.Forget(sel)
-			}
-			if last != nil {
-				last.Release()
-			}
-			last, err = e.Run(ctx, synthetic.Storage{Selection: sel}, p)
-			return err
-		}
-	}
-	means := func() (float64, error) { return worst(p, p.rows(last)) }
-	group := func() (float64, error) { return p.worstSum(p.rows(last), float64(p.steps)/float64(len(p.mean))) }
+	e := resample.New(resample.Options{Accelerator: &resampling.Alone{Machine: k.gpu.Machine}})
+	last := &resample.Result{}
+	defer func() { last.Release() }()
 	for _, w := range []struct {
-		name  string
-		f     func() error
-		check func() (float64, error)
-	}{
-		{Grouped, device(ofAll, false), group},
-		{GroupedHot, device(ofAll, true), group},
-		{Resampled, device(bySeries, false), means},
-		{ResampledHot, device(bySeries, true), means},
-	} {
-		o.take(c, w.name, float64s, w.f, w.check)
+		name   string
+		p      *resample.Plan
+		forget bool
+	}{{Grouped, ofAll, true}, {GroupedHot, ofAll, false}, {Resampled, bySeries, true}, {ResampledHot, bySeries, false}} {
+		k.take(w.name, float64s, func() error {
+			if w.forget {
+				k.gpu.Forget(k.sel)
+			}
+			last.Release()
+			last = &resample.Result{}
+			got, err := e.Run(ctx, synthetic.Storage{Selection: k.sel}, w.p)
+			if err == nil {
+				last = got
+			}
+			return err
+		}, func() (float64, error) {
+			if w.p == ofAll {
+				return k.worstSum(k.rows(last), float64(k.steps)/float64(len(k.mean)))
+			}
+			return worst(k.points, k.rows(last))
+		})
 	}
-	if last != nil {
-		last.Release()
-	}
-	return ctx.Err()
+	return nil
 }
 
 // request is a resample request whose buckets are the points' means.
