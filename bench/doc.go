@@ -16,7 +16,7 @@
 // ./victoriametrics, so that it is built with its own dependencies. For a machine without Go and a
 // network, build this program with CGO_ENABLED=0 and name programs with -promwarp, -prometheus and
 // -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. taskset around
-// all of it sets the cores of servers and client; the stages cores and gzip give servers some alone.
+// all of it sets the cores of servers and client; the stages cores and gzip give servers some alone, by taskset, too.
 //
 // # What is measured
 //
@@ -38,8 +38,8 @@
 // The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of promwarp's
 // processes it is the largest.
 //
-// With -dir data and results stay: a later run finds its data made and adds to the results, which
-// are written after each query. -limit ends a run in order with what it has.
+// With -dir data and results stay: a later run finds its data made and adds to the results. These are
+// written after each query, so that a run that is interrupted leaves what it has.
 //
 // # What is checked
 //

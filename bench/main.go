@@ -27,8 +27,6 @@ func main() {
 	os.Exit(1)
 }
 
-var errLimit = errors.New("the run's time is over")
-
 // run is the program: its tables go to out, what it is doing to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parseOptions(args, progress)
@@ -47,21 +45,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			os.RemoveAll(r.dir)
 		}()
 	}
-	if o.limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.limit, errLimit)
-		defer cancel()
-	}
 	if err := r.resume(); err != nil {
 		return err
 	}
 	for _, s := range o.stages {
-		err := r.measure(ctx, s)
-		if errors.Is(context.Cause(ctx), errLimit) {
-			r.say("-limit is reached in stage %s", s.name)
-			break
-		}
-		if err != nil {
+		if err := r.measure(ctx, s); err != nil {
 			return fmt.Errorf("stage %s: %w", s.name, err)
 		}
 	}

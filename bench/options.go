@@ -21,7 +21,7 @@ type options struct {
 	dir            string
 	data           shape
 	rounds         int
-	budget, limit  time.Duration
+	budget         time.Duration
 	match          *regexp.Regexp // names of questions
 	only           []string       // peers
 	cores, clients []int
@@ -30,7 +30,7 @@ type options struct {
 	promwarpFlags  string
 	binaries       map[string]*string // by peer
 	scripts        string
-	out, markdown  string
+	markdown       string
 	docs           string
 	unusual        string // a flag that makes the run another than that of the docs
 }
@@ -51,7 +51,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 		f.PrintDefaults()
 	}
 	names := f.String("stages", stages[0].name, "what to measure, in order")
-	f.StringVar(&o.dir, "dir", "", "folder for data and results, which a later run goes on with; a temporary one if empty")
+	f.StringVar(&o.dir, "dir", "", "folder for data and results, which a later run goes on with, and result.json; a temporary one if empty")
 	f.IntVar(&o.data.series, "series", 0, "about how many series to generate")
 	f.IntVar(&o.data.hours, "hours", 0, "how many hours of samples to generate")
 	f.DurationVar(&o.data.interval, "interval", 0, "the samples' distance; 15 s if 0")
@@ -60,7 +60,6 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	f.StringVar(&o.data.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
 	f.IntVar(&o.rounds, "rounds", 0, "how often to time each question")
 	f.DurationVar(&o.budget, "budget", 0, "how long a question's rounds may take before no other begins")
-	f.DurationVar(&o.limit, "limit", 0, "how long the run may take; it ends in order with what it has; 0 for as long as it takes")
 	match := f.String("queries", "", "regular expression of the names of the questions to ask; empty for all")
 	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores, where it takes long")
 	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
@@ -73,7 +72,6 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
 	}
 	f.StringVar(&o.scripts, "scripts", "", "folder of duckdb.mjs, with @duckdb/node-api installed, for the stage tables; without it DuckDB is not asked")
-	f.StringVar(&o.out, "out", "", "file for the results in JSON")
 	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
 	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")
@@ -83,7 +81,7 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	given := map[string]bool{}
 	f.Visit(func(g *flag.Flag) {
 		given[g.Name] = true
-		if !slices.Contains([]string{"out", "markdown", "docs"}, g.Name) {
+		if !slices.Contains([]string{"markdown", "docs"}, g.Name) {
 			o.unusual = "-" + g.Name
 		}
 	})

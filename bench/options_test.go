@@ -68,7 +68,7 @@ func TestDocs(t *testing.T) {
 		return said.String(), err
 	}
 	dir := t.TempDir()
-	for _, args := range [][]string{{}, {"-out", filepath.Join(dir, "r.json"), "-markdown", filepath.Join(dir, "r.md")}} {
+	for _, args := range [][]string{{}, {"-markdown", filepath.Join(dir, "r.md")}} {
 		_, err := finish(args...)
 		require.ErrorIs(t, err, os.ErrNotExist, "it would be written")
 	}

@@ -39,7 +39,6 @@ func (r *rig) before(ctx context.Context, flags ...string) (*peers.Process, erro
 			return nil, err
 		}
 	}
-	r.shown.Details = true
 	return r.started(r.promwarp(ctx, 0, flags...))
 }
 
@@ -47,6 +46,7 @@ func (r *rig) before(ctx context.Context, flags ...string) (*peers.Process, erro
 // does, to Prometheus and to promwarp, which has answered them before. What is asked for as samples
 // is shorter: a Prometheus holds it several times.
 func reads(ctx context.Context, r *rig) error {
+	r.shown.Details = true
 	warp, err := r.before(ctx)
 	if err != nil {
 		return err
@@ -90,6 +90,7 @@ func reads(ctx context.Context, r *rig) error {
 // readers has a Prometheus evaluate range queries: of its own blocks, through the Prometheus behind
 // promwarp, and through promwarp.
 func readers(ctx context.Context, r *rig) error {
+	r.shown.Details = true
 	warp, err := r.before(ctx)
 	if err != nil {
 		return err
@@ -115,6 +116,7 @@ func readers(ctx context.Context, r *rig) error {
 // and from what is left of them. Those that aggregate are what /api/v1/read/aggregate is for, the
 // others what /api/v1/read/thin is for.
 func reduced(ctx context.Context, r *rig) error {
+	r.shown.Details = true
 	warp, err := r.before(ctx)
 	if err != nil {
 		return err

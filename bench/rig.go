@@ -99,16 +99,8 @@ func (r *rig) say(format string, args ...any) {
 // save writes what there is, for a later run and where it is wanted.
 func (r *rig) save() error {
 	r.result.Wall = time.Since(r.begin).Seconds()
-	for _, file := range []string{filepath.Join(r.dir, resultFile), r.out} {
-		if file == "" {
-			continue
-		}
-		if err := report.WriteJSON(file, r.result); err != nil {
-			return err
-		}
-	}
-	if r.markdown == "" {
-		return nil
+	if err := report.WriteJSON(filepath.Join(r.dir, resultFile), r.result); err != nil || r.markdown == "" {
+		return err
 	}
 	var b strings.Builder
 	for _, t := range r.result.Tables() {

@@ -20,15 +20,15 @@ type Process struct{ *programs.Process }
 // start runs a program with the arguments for an address, on which it will serve HTTP, and waits until
 // it is ready. The program is killed when ctx is done.
 func start(ctx context.Context, name string, program Program, args func(addr string) []string) (*Process, error) {
+	command, err := pinned(program)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
 	addr, err := programs.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
-	var p *programs.Process
-	err = onCores(program.Cores, func() (err error) {
-		p, err = programs.Start(name, addr, program.Path, args(addr)...)
-		return err
-	})
+	p, err := programs.Start(name, addr, command[0], append(command[1:], args(addr)...)...)
 	if err != nil {
 		return nil, err
 	}
