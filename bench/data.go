@@ -25,7 +25,7 @@ type shape struct {
 	jitter        string
 }
 
-// or is the shape with another's numbers in place of those that it lacks.
+// or is the shape with another's numbers in place of the ones that it lacks.
 func (s shape) or(other shape) shape {
 	s.month = other.month
 	s.series, s.hours = cmp.Or(s.series, other.series), cmp.Or(s.hours, other.hours)

@@ -11,12 +11,13 @@
 // # Programs
 //
 // promwarp is built from the repository. Prometheus and VictoriaMetrics are built from their Go
-// modules when they are first needed, which takes some minutes, and kept in the repository's folder
+// modules when they are first needed, which takes some minutes, and stay in the repository's folder
 // .build, named by version. VictoriaMetrics's version is pinned in a module of its own,
 // ./victoriametrics, so that it is built with its own dependencies. For a machine without Go and a
 // network, build this program with CGO_ENABLED=0 and name programs with -promwarp, -prometheus and
 // -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. taskset around
-// all of it sets the cores of servers and client; the stages cores and gzip give servers some alone, by taskset, too.
+// all of it sets the cores of servers and client; the stages cores and gzip
+// use it to give servers some alone.
 //
 // # What is measured
 //
@@ -30,16 +31,16 @@
 //   - promwarp repeated: a promwarp process that runs all the time and has been asked this query
 //     twice, and those before it. What is newer than ten minutes it fetches anew: the data of the
 //     stage dashboards end when they are made, those of other stages an hour before, or -age.
-//   - VictoriaMetrics, asked with nocache=1, because its cache is one of answers and would be all that
-//     is measured. It was sent the samples over remote write, stale markers included, and has merged
-//     its parts into one.
+//   - VictoriaMetrics, asked with nocache=1, because its cache is one of answers and would be all
+//     that is measured. It was sent the samples over remote write, stale markers included, and has
+//     merged its parts into one.
 //
-// Rounds of a query end when -rounds is reached or, after at least one, when the query took -budget.
-// The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of promwarp's
-// processes it is the largest.
+// Rounds of a query end when -rounds is reached or, after at least one, when the query took
+// -budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of
+// promwarp's processes it is the largest.
 //
-// With -dir data and results stay: a later run finds its data made and adds to the results. These are
-// written after each query, so that a run that is interrupted leaves what it has.
+// With -dir data and results stay: a later run finds its data made and adds to the results. These
+// are written after each query, so that a run that is interrupted leaves what it has.
 //
 // # What is checked
 //

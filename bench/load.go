@@ -11,7 +11,7 @@ import (
 	"github.com/promwarp/promwarp/bench/report"
 )
 
-// load is how many clients ask at once, each so many times or for some time.
+// load is a number of clients that ask at once, each a number of times or for a time.
 type load struct {
 	clients int
 	each    int

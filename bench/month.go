@@ -19,13 +19,13 @@ const (
 	second   = int64(1000)
 	interval = 15 * second
 	lateBy   = 4 // not included
-	seldom   = 8 // one scrape in so many is late
+	seldom   = 8 // one scrape in 8 is late
 	head     = tsdb.DefaultBlockDuration
 	block    = 27 * head // what a Prometheus compacts to that keeps a month: 2 h times 3 times 3 times 3
 )
 
-// writeMonth writes so many counters from start to end into dir as blocks of 54 h, whose chunks end
-// where those of a Prometheus do. Counters are reset where a block begins.
+// writeMonth writes a number of counters from start to end into dir as blocks of 54 h, whose
+// chunks end where those of a Prometheus do. Counters are reset where a block begins.
 func writeMonth(ctx context.Context, dir string, series int, start, end int64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
@@ -35,8 +35,8 @@ func writeMonth(ctx context.Context, dir string, series int, start, end int64) e
 	return group.Wait()
 }
 
-// writeBlock writes one block, of a head with chunks of at most 2 h. The head takes samples that are up
-// to an hour older than its newest one, so all series advance by that.
+// writeBlock writes one block, of a head with chunks of at most 2 h. The head takes samples that
+// are up to an hour older than its newest one, so all series advance by that.
 func writeBlock(ctx context.Context, dir string, series int, start, end int64) error {
 	counters := make([]counter, series)
 	for i := range counters {

@@ -108,8 +108,8 @@ func parseOptions(args []string, w io.Writer) (o options, err error) {
 	return o, errors.Join(of, from, who, o.chooseStages(*names))
 }
 
-// numbers reads numbers from 1 to most with commas between. Of none they are the powers of two up to
-// most, and most.
+// numbers reads numbers from 1 to most with commas between. Of none they are the powers of two up
+// to most, and most.
 func numbers(flag, list string, most int) (all []int, err error) {
 	if list == "" {
 		for n := 1; n < most; n *= 2 {

@@ -140,7 +140,7 @@ func (r *rig) started(p *peers.Process, err error) (*peers.Process, error) {
 	return p, nil
 }
 
-// prometheus starts the Prometheus that has the stage's samples, on so many cores, all for 0.
+// prometheus starts the Prometheus that has the stage's samples, on a number of cores, all for 0.
 func (r *rig) prometheus(ctx context.Context, cores int) (err error) {
 	r.source, err = r.started(peers.StartPrometheus(ctx, r.programs[peers.Prometheus].On(cores), r.data.dir, "",
 		"--query.timeout=10m", "--query.max-concurrency=64", "--query.max-samples=1000000000"))
@@ -165,15 +165,15 @@ func (r *rig) reader(ctx context.Context, url, rules string, flags ...string) (*
 	return r.started(peers.StartPrometheus(ctx, r.programs[peers.Prometheus], dir, config, flags...))
 }
 
-// promwarp starts a promwarp, with nothing in its cache, before the Prometheus that has the samples.
-// It ends when the caller or started says so.
+// promwarp starts a promwarp, with nothing in its cache, before the Prometheus that has the
+// samples. It ends when the caller or started says so.
 func (r *rig) promwarp(ctx context.Context, cores int, flags ...string) (*peers.Process, error) {
 	flags = append(flags, strings.Fields(cmp.Or(r.promwarpFlags, r.stage.flags))...)
 	return peers.StartPromwarp(ctx, r.programs[peers.Promwarp].On(cores), append(flags, "--upstream.url="+r.source.URL)...)
 }
 
-// victoriaMetrics starts a VictoriaMetrics that has the stage's samples. One that may run on all cores
-// answers where it was sent them, another from its disk.
+// victoriaMetrics starts a VictoriaMetrics that has the stage's samples. One that may run on all
+// cores answers where it was sent them, another from its disk.
 func (r *rig) victoriaMetrics(ctx context.Context, cores int) (*peers.Process, error) {
 	if err := r.find(ctx, peers.VictoriaMetrics); err != nil {
 		return nil, fmt.Errorf("%w\n(-only promwarp does without)", err)

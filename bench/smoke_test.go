@@ -13,8 +13,8 @@ import (
 	"github.com/promwarp/promwarp/bench/report"
 )
 
-// The whole program, with real servers, at a tiny size: every stage but that of rules, which takes as
-// long as rules are evaluated.
+// The whole program, with real servers, at a tiny size: every stage but that of rules, which takes
+// as long as rules are evaluated.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts servers")

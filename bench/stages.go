@@ -230,8 +230,8 @@ func on(peer string, cores int) string {
 	return fmt.Sprintf("%s on %d", peer, cores)
 }
 
-// peers starts promwarp and VictoriaMetrics on so many cores, all for 0, and Prometheus, too, if it is
-// asked.
+// peers starts promwarp and VictoriaMetrics on a number of cores, all for 0, and Prometheus, too,
+// if it is asked.
 func (r *rig) peers(ctx context.Context, cores int, prometheus bool) ([]contender, error) {
 	its := 0
 	if prometheus {

@@ -29,14 +29,14 @@ import (
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
-// tables asks a promwarp over a data directory for the count, sum, mean, min and max of each series and
-// five minutes, in several formats: one that has just started, which reads the samples from disk, and
-// one that has them in memory as chunks.
+// tables asks a promwarp over a data directory for the count, sum, mean, min and max of each
+// series and five minutes, in several formats: one that has just started, which reads the samples
+// from disk, and one that has them in memory as chunks.
 //
-// With -scripts it asks DuckDB, too, which has the samples as a table of its own in memory, sorted by
-// series and time, with a number for a series' labels, and makes a table of the answer. So promwarp's
-// time has the sending of the answer with all labels, and DuckDB's has not. Rows and totals are
-// compared.
+// With -scripts it asks DuckDB, too, which has the samples as a table of its own in memory, sorted
+// by series and time, with a number for a series' labels, and makes a table of the answer. So
+// promwarp's time has the sending of the answer with all labels, and DuckDB's has not. Rows and
+// totals are compared.
 func tables(ctx context.Context, r *rig) error {
 	start := func(ctx context.Context) (*peers.Process, error) {
 		flags := strings.Fields(cmp.Or(r.promwarpFlags, r.stage.flags))
@@ -78,8 +78,8 @@ func tables(ctx context.Context, r *rig) error {
 	return r.save()
 }
 
-// totals are what answers are compared by: their number of rows, and of all rows the counts, sums, means,
-// the least and the most.
+// totals are what answers are compared by: their number of rows, and of all rows the counts, sums,
+// means, the least and the most.
 type totals [6]float64
 
 // sumUp reads an Arrow stream whose last columns are count, sum, mean, min and max.

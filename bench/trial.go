@@ -96,8 +96,8 @@ type cost struct {
 	sent, read               int64
 }
 
-// ask asks contenders all questions, and writes the results as they come. Prometheus, where answers
-// must be its, is asked in so many parts of the range for the right one.
+// ask asks contenders all questions, and writes the results as they come. The right answer is
+// Prometheus's, which is asked for in parts of the range.
 func (r *rig) ask(ctx context.Context, qs []question, cs []contender, parts int) error {
 	for _, c := range cs {
 		r.shown.Contend(c.names...)
@@ -126,7 +126,8 @@ func (r *rig) ask(ctx context.Context, qs []question, cs []contender, parts int)
 	return nil
 }
 
-// run fills the row. The error is one of Prometheus or promwarp; it leaves the row as far as it got.
+// run fills the row. The error is one of Prometheus or promwarp; it leaves the row as far as it
+// got.
 func (t *trial) run(ctx context.Context, number int) error {
 	defer t.keep()
 	for i := range t.contenders {
@@ -303,7 +304,8 @@ func (t *trial) keep() {
 	}
 }
 
-// costOf is what answers took, in medians; with -work what they took is what the server ran on cores.
+// costOf is what answers took, in medians; with -work what they took is what the server ran on
+// cores.
 func (r *rig) costOf(costs []cost) report.Cost {
 	of := func(f func(cost) int64) float64 {
 		all := make([]float64, len(costs))

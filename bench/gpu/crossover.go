@@ -22,16 +22,16 @@ import (
 // Crossover is from how many samples on a GPU is faster than the cores of its machine, and how good
 // the estimates are that leaves go by.
 //
-// The query is sum(rate(m_total[5m])) at a step of a minute: first more samples a series, then more
-// series. Times are from the job to the matrix. The cores decode the chunks each time. Estimates are
-// those of the constants that are measured at start, before anything is learned.
+// The query is sum(rate(m_total[5m])) at a step of a minute: first more samples a series, then
+// more series. Times are from the job to the matrix. The cores decode the chunks each time.
+// Estimates are those of the constants that are measured at start, before anything is learned.
 type Crossover struct {
 	Constants placement.Constants `json:"constants"`
 	Points    []Point             `json:"points"`
 }
 
-// Point is how long a sum of rates takes over so many samples, in ms, and how long it was expected
-// to.
+// Point is how long a sum of rates takes over a number of samples, in ms, and how long it was
+// expected to take.
 type Point struct {
 	Row
 	Windows          int64   `json:"windows"`

@@ -88,7 +88,7 @@ func histograms(count, samples int) (*selection.Selection, error) {
 			ts, vs := make([]int64, samples), make([]float64, samples)
 			count := 0.0
 			for i := range ts {
-				// Of the new observations, so many are in this bucket and those below it.
+				// This share of the new observations is in this bucket or one below it.
 				fresh := math.Round(100 * r.ExpFloat64())
 				count += math.Floor(fresh * math.Pow(float64(bound+1)/float64(len(les)), 1.5))
 				ts[i], vs[i] = synthetic.Start+offset+int64(i)*synthetic.Interval, count

@@ -3,11 +3,12 @@
 //	make gpubench
 //	bin/gpubench [-shapes] [-resample] [-carbonara] [-crossover] [-out results.json]
 //
-// It is one file that needs the NVIDIA driver and the system's C library, and makes all data itself.
-// Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of the host, and
-// on the GPU with their chunks there already (rig.go): ten shapes of queries, resample requests, and
-// sums of rates over ever more samples. Package carbonara has the experiment that promwarp began with.
-// Answers are compared, and one that is wrong makes the program fail.
+// It is one file that needs the NVIDIA driver and the system's C library, and makes all data
+// itself. Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of
+// the host, and on the GPU with their chunks there already (rig.go): ten shapes of queries,
+// resample requests, and sums of rates over ever more samples. Package carbonara has the
+// experiment that promwarp began with. Answers are compared, and one that is wrong makes the
+// program fail.
 package main
 
 import (

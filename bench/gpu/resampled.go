@@ -21,10 +21,11 @@ const (
 	order = "median,95pct"
 )
 
-// requests are resample requests over counters with a sample every 15 s. Each is measured as a whole,
-// from the plan to the values in the host's memory, through promwarp's executor of them; the values
-// on the GPU and on the cores are compared bit by bit. Where each series is answered most buckets are of an hour: more values
-// would not all find page-locked memory that they may stay in.
+// requests are resample requests over counters with a sample every 15 s. Each is measured as a
+// whole, from the plan to the values in the host's memory, through promwarp's executor of them;
+// the values on the GPU and on the cores are compared bit by bit. Where each series is answered
+// most buckets are of an hour: more values would not all find page-locked memory that they may
+// stay in.
 var requests = []struct{ name, fields string }{
 	{"one by job", "every=5m&by=job&aggregates=mean"},
 	{"eight by job", "every=5m&by=job&aggregates=" + eight},
@@ -45,8 +46,8 @@ var requests = []struct{ name, fields string }{
 	{"median and 95pct of each, of 5 min", "every=5m&aggregates=" + order},
 }
 
-// customs are custom aggregates of requests: one with a state as large as that of a mean, and one that
-// reads times and the sample before.
+// customs are custom aggregates of requests: one with a state as large as that of a mean, and one
+// that reads times and the sample before.
 var customs = []custom.Source{
 	{
 		Name: "plain_mean", State: map[string]string{"sum": "0", "n": "0"}, Result: "sum / n",

@@ -73,8 +73,8 @@ func (r *rig) onCores(row *Row, s subject) (err error) {
 	return err
 }
 
-// onGPU times the subject on the GPU, with its chunks in page-locked memory of the host and then with
-// its chunks there already.
+// onGPU times the subject on the GPU, with its chunks in page-locked memory of the host and then
+// with its chunks there already.
 func (r *rig) onGPU(row *Row, s subject) (err error) {
 	row.NotResident, err = r.Median(func() error {
 		r.forget(s.over)

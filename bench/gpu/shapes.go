@@ -19,15 +19,15 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// shapes are ten shapes of queries. Each is measured as a whole, from the query's text to its answer
-// in the host's memory, through promwarp's engine, over counters with a sample every 15 s, 512 kinds
-// again and again. The cores decode the chunks each time. Over a slice of the series the answers of
-// the GPU and of the cores are compared with those of Prometheus's engine, over all series those two
-// with each other.
+// shapes are ten shapes of queries. Each is measured as a whole, from the query's text to its
+// answer in the host's memory, through promwarp's engine, over counters with a sample every 15 s,
+// 512 kinds again and again. The cores decode the chunks each time. Over a slice of the series the
+// answers of the GPU and of the cores are compared with those of Prometheus's engine, over all
+// series those two with each other.
 var shapes = []struct {
 	name, query string
 	metrics     []string // that it reads
-	slice       int      // one part in so many of the series is what Prometheus's engine gets
+	slice       int      // Prometheus's engine gets one in slice series
 }{
 	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500},
 	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 500},

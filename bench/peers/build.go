@@ -27,7 +27,7 @@ type Program struct {
 	Cores   int    // how many it may run on; 0 for all
 }
 
-// On is the program on so many cores alone.
+// On is the program on a number of cores alone.
 func (p Program) On(cores int) Program {
 	p.Cores = cores
 	return p
@@ -43,8 +43,8 @@ func Given(path string) (Program, error) {
 }
 
 // Build builds the named server's program without cgo: promwarp from the repository as it is, into
-// dir; the others once, from their Go modules, into the repository's folder .build under their version.
-// The current directory must be the repository's folder bench.
+// dir; the others once, from their Go modules, into the repository's folder .build under their
+// version. The current directory must be the repository's folder bench.
 func Build(ctx context.Context, name, dir string, say func(string)) (Program, error) {
 	const pinned = "victoriametrics" // the folder with the module that VictoriaMetrics is built in
 	if _, err := os.Stat(filepath.Join(pinned, "go.mod")); err != nil {

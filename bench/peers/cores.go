@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// pinned is the command that runs a program on so many cores of those that this program may run on, on
-// all of them for 0.
+// pinned is the command that runs a program on its number of cores, which this program may run on,
+// too; on all of these for 0.
 func pinned(program Program) ([]string, error) {
 	if program.Cores == 0 {
 		return []string{program.Path}, nil
@@ -26,8 +26,8 @@ func pinned(program Program) ([]string, error) {
 	return []string{"taskset", "-c", list, program.Path}, nil
 }
 
-// spread is the order in which cores are given to programs that may have only some: the first thread
-// of each physical core, where the system tells threads apart, before any second one.
+// spread is the order in which cores are given to programs that may have only some: the first
+// thread of each physical core, where the system tells threads apart, before any second one.
 func spread() ([]int, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -47,7 +47,8 @@ func spread() ([]int, error) {
 	return cpus, nil
 }
 
-// parseList reads a list of numbers as the kernel writes it, "0-3,8". What is no number is left out.
+// parseList reads a list of numbers as the kernel writes it, "0-3,8". What is no number is left
+// out.
 func parseList(s string) (list []int) {
 	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
 		from, to, ok := strings.Cut(part, "-")

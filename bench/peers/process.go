@@ -17,8 +17,8 @@ import (
 // Process is a server that was started as a program of its own.
 type Process struct{ *programs.Process }
 
-// start runs a program with the arguments for an address, on which it will serve HTTP, and waits until
-// it is ready. The program is killed when ctx is done.
+// start runs a program with the arguments for an address, on which it will serve HTTP, and waits
+// until it is ready. The program is killed when ctx is done.
 func start(ctx context.Context, name string, program Program, args func(addr string) []string) (*Process, error) {
 	command, err := pinned(program)
 	if err != nil {

@@ -23,7 +23,7 @@ type Setup struct {
 	Cores     int               `json:"cores"`
 	Versions  map[string]string `json:"versions"`
 	Rounds    int               `json:"rounds"` // 0 for each stage's own
-	Work      bool              `json:"work"`   // times are those that servers ran on cores
+	Work      bool              `json:"work"`   // times are what servers ran on cores
 }
 
 // Stage is what was measured in one.
@@ -52,11 +52,11 @@ type Row struct {
 	Points int             `json:"points"`
 	Costs  map[string]Cost `json:"costs"` // by contender
 	// How an answer that must be Prometheus's differs, how that of a contender that only resembles
-	// it does, and what kept the question from being asked at all.
+	// it does, and why the question was not asked at all.
 	Wrong string `json:"wrong,omitempty"`
 	Other string `json:"other,omitempty"`
 	Error string `json:"error,omitempty"`
-	Note  string `json:"note,omitempty"` // what answers were: "same" of those that are Prometheus's
+	Note  string `json:"note,omitempty"` // what answers were: "same" if they are Prometheus's
 }
 
 // Cost is what an answer took. All but Timing are medians or means, and 0 where they are not known.
@@ -90,7 +90,7 @@ func (s *Stage) Row(name string) *Row {
 	return s.Rows[i]
 }
 
-// Contend lines up contenders behind those that are there.
+// Contend adds contenders, but for the ones that the stage has.
 func (s *Stage) Contend(names ...string) {
 	for _, name := range names {
 		if !slices.Contains(s.Contenders, name) {

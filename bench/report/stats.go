@@ -44,8 +44,8 @@ type Limits struct {
 	Budget time.Duration // for the rounds of one figure
 }
 
-// Median calls f once to warm up, unless that took more than the budget, and then up to Rounds times
-// within the budget. It returns the median of how long it took, in ms.
+// Median calls f once to warm up, unless that took more than the budget, and then up to Rounds
+// times within the budget. It returns the median of how long it took, in ms.
 func (l Limits) Median(f func() error) (float64, error) {
 	var took []float64
 	begin := time.Now()

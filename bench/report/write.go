@@ -41,7 +41,7 @@ func (r *Result) Tables() (all []*Table) {
 func (r *Result) Notes() []string {
 	lines := []string{fmt.Sprintf("%s, %d cores, %s; medians, over HTTP; %.0f s in all", r.Setup.Processor, r.Setup.Cores, r.Setup.Date, r.Wall)}
 	if r.Setup.Work {
-		lines = append(lines, "times are those that servers ran on cores")
+		lines = append(lines, "times are what servers ran on cores")
 	}
 	for _, name := range sortedKeys(r.Setup.Versions) {
 		lines = append(lines, name+" "+r.Setup.Versions[name])

@@ -87,7 +87,7 @@ type Comparison struct {
 	Size       int                `json:"size"`       // times the experiment's series
 	From       int                `json:"from_s"`     // s between points
 	To         int                `json:"to_s"`       // s of a mean
-	Points     int64              `json:"points"`     // those that are there
+	Points     int64              `json:"points"`     // that are there
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
 	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way

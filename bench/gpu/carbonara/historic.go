@@ -29,7 +29,7 @@ func (k *kind) historic() {
 	}
 }
 
-// absent makes NaN of the means of no points, which nobody writes. v1 and runs begin
+// absent makes NaN of the means of no points, which no way writes. v1 and runs begin
 // with zeros, the others with what spoil wrote.
 func absent(p *points, out []float32) {
 	if !p.gaps {
@@ -50,7 +50,8 @@ type kernel interface {
 	Launch(q launch.Queue, grid, block cuda.Size) error
 }
 
-// enqueue makes a kernel of so many threads over means [from, to), which begin as zeros if it adds.
+// enqueue makes a kernel of a number of threads over means [from, to), which begin as zeros if it
+// adds.
 func (r *rig) enqueue(adds bool, kernel func(from, to int) (k kernel, threads int)) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		if adds {

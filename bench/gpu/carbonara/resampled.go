@@ -14,7 +14,7 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// everyAggregate are those that GPUs make of one group of all series.
+// everyAggregate are the aggregates that GPUs make of one group of all series.
 const everyAggregate = "mean,count,sum,min,max,range,std,var,first,last,time_weighted_mean"
 
 // resampled measures promwarp's resample requests.

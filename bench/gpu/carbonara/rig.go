@@ -114,7 +114,7 @@ func (r *rig) unload() error {
 	})
 }
 
-// spoil fills the means with what no mean is, so that those that are not written show.
+// spoil fills the means with a value that no mean has, so that missing ones show.
 func (r *rig) spoil() {
 	for i, out := 0, as[float32](r.out.host); i < len(out); i++ {
 		out[i] = float32(math.Inf(-1))
