@@ -21,7 +21,7 @@ import (
 )
 
 // TestMain lets the test program play a server: its last arguments are its name, what it answers at
-// each query's end, and the file in which it notes its name when it is asked.
+// the ends of each query's range, and the file in which it notes its name when it is asked.
 func TestMain(m *testing.M) {
 	if os.Getenv("BENCH_TEST_SERVER") != "" {
 		addr, own := "", os.Args[len(os.Args)-3:]
@@ -44,7 +44,11 @@ func TestMain(m *testing.M) {
 				http.Error(w, "too much", http.StatusUnprocessableEntity)
 				return
 			}
-			fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[%s,%q]]}]}}`, r.FormValue("end"), own[1])
+			points := fmt.Sprintf("[%s,%q]", r.FormValue("end"), own[1])
+			if start := r.FormValue("start"); start != r.FormValue("end") {
+				points = fmt.Sprintf("[%s,%q],", start, own[1]) + points
+			}
+			fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[%s]}]}}`, points)
 		}))
 	}
 	os.Exit(m.Run())
@@ -169,11 +173,11 @@ func TestReference(t *testing.T) {
 	m, err := tr.reference(t.Context())
 	require.NoError(t, err)
 	require.Len(t, m.Series, 1)
-	var ends []int64
+	var times []int64
 	for _, p := range m.Series[0].Floats {
-		ends = append(ends, p.T/1000)
+		times = append(times, p.T/1000)
 	}
-	require.Equal(t, []int64{3060, 3240, 3420, 3600}, ends)
+	require.Equal(t, []int64{3000, 3060, 3120, 3240, 3300, 3420, 3480, 3600}, times)
 }
 
 func TestLoad(t *testing.T) {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/bench/report"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -47,6 +50,16 @@ func TestShapes(t *testing.T) {
 	}
 	require.Equal(t, 132, rows[7].Series, "the division reads errors, too")
 	require.Len(t, tableOf("", rows).Rows, len(shapes))
+}
+
+// TestSame: an answer that is off by more than promwarp's may be is an error.
+func TestSame(t *testing.T) {
+	answer := func(v float64) compare.Answer {
+		return compare.Answer{Value: promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}}}
+	}
+	require.NoError(t, same("", answer(math.Nextafter(2, 3)), answer(2)))
+	require.EqualError(t, same("", answer(2.1), answer(2)), `value of {a="x"} is 2.1 instead of 2 at 7`)
+	require.ErrorContains(t, same("", compare.Answer{Err: errors.New("lost")}, answer(2)), "lost")
 }
 
 func TestNames(t *testing.T) {

@@ -1,6 +1,7 @@
 package carbonara
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -72,4 +73,17 @@ func TestWorst(t *testing.T) {
 	got[4] = math.NaN()
 	_, err = worst(p, got)
 	require.ErrorContains(t, err, "is NaN")
+}
+
+// TestTake: a way whose means are off, or that fails, is noted and has no time.
+func TestTake(t *testing.T) {
+	k := &kind{Options: small(t), Comparison: Comparison{Ms: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{}}}
+	fine := func() error { return nil }
+	k.take("good", 0.1, fine, func() (float64, error) { return 0.1, nil })
+	k.take("off", 0.1, fine, func() (float64, error) { return 0.2, nil })
+	k.take("lost", 0.1, func() error { return errors.New("lost") }, nil)
+	require.Equal(t, map[string]string{"off": "a mean is off by 0.2", "lost": "lost"}, k.Failed)
+	require.Contains(t, k.Ms, "good")
+	require.Len(t, k.Ms, 1)
+	require.Len(t, k.failures(), 2)
 }
