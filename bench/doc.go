@@ -16,8 +16,8 @@
 // ./victoriametrics, so that it is built with its own dependencies. For a machine without Go and a
 // network, build this program with CGO_ENABLED=0 and name programs with -promwarp, -prometheus and
 // -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. taskset around
-// all of it sets the cores of servers and client; the stages cores and gzip
-// use it to give servers some alone.
+// all of it sets the cores of servers and client; the stages cores and gzip use it to give servers
+// some alone.
 //
 // # What is measured
 //
