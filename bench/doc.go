@@ -1,51 +1,51 @@
-// Bench compares promwarp with its peers, Prometheus and VictoriaMetrics, in
-// one run, on one data set, over HTTP:
+// Bench compares promwarp with its peers, Prometheus and VictoriaMetrics, on one data set, over
+// HTTP:
 //
-//	cd bench && go run . [-series n] [-only promwarp,victoriametrics] [-out results.json] [-markdown table.md] [-docs page.md]
+//	cd bench && go run . [-stages dashboards,first,…] [-series n] [-hours n] [-markdown table.md]
 //
-// It generates a data set with package dataset, as blocks for a Prometheus,
-// starts that Prometheus, a promwarp in front of it and a VictoriaMetrics that
-// was sent the same samples, and asks all of them the queries of package
-// queries. The servers listen on loopback addresses and end with the program.
+// It measures in stages; -help lists them. A stage says what data it needs, starts servers over
+// them, asks contenders questions, and has the rig time and compare the answers. The servers listen
+// on loopback addresses and end with the program. Start with stages.go; rig.go starts servers,
+// data.go makes samples, trial.go and load.go ask, package report writes.
 //
-// Prometheus and VictoriaMetrics are built from their Go modules when they are
-// first needed, which takes some minutes, and kept in the repository's folder
-// .build, named by version. VictoriaMetrics's version is pinned in a module of
-// its own, ./victoriametrics, so that it is built with its own dependencies.
+// # Programs
+//
+// promwarp is built from the repository. Prometheus and VictoriaMetrics are built from their Go
+// modules when they are first needed, which takes some minutes, and stay in the repository's folder
+// .build, named by version. VictoriaMetrics's version is pinned in a module of its own,
+// ./victoriametrics, so that it is built with its own dependencies. For a machine without Go and a
+// network, build this program with CGO_ENABLED=0 and name programs with -promwarp, -prometheus and
+// -victoriametrics; VictoriaMetrics with cgo, as its releases are, is named so, too. taskset around
+// all of it sets the cores of servers and client; the stages cores and gzip use it to give servers
+// some alone.
 //
 // # What is measured
 //
-// The time from sending a query to the end of its answer's body, without
-// compression. Four contenders take turns, in an order that rotates:
+// The time from sending a request to the end of its answer's body, and what the server ran on cores
+// meanwhile, which takes the place of the time with -work, for machines that have other work. The
+// contenders of a stage take turns, in an order that rotates:
 //
-//   - prometheus: asked directly. It has no cache of answers; its blocks are in
-//     the page cache, for every query is asked once before it is timed.
-//   - promwarp first: a promwarp process started for this one query.
-//   - promwarp repeated: a promwarp process that runs all the time and has been
-//     asked this query, and those before it. The newest minute of data it
-//     fetches anew each time, as long as it is that new, the newest ten if the last
-//     time is five minutes ago: the data ends when
-//     the run begins unless -end says otherwise.
-//   - victoriametrics: asked with nocache=1, because its cache is one of answers
-//     and would be all that is measured. It was sent the samples over remote
-//     write, stale markers included, and has merged its parts into one. It is
-//     built without cgo and decompresses in Go, which costs it about a fifth;
-//     -cgo builds it with cgo, as its releases are.
+//   - Prometheus, asked directly. It has no cache of answers; its blocks are in the page cache, for
+//     every query is asked once before it is timed.
+//   - promwarp first: a promwarp process started for this one query; second: asked once more.
+//   - promwarp repeated: a promwarp process that runs all the time and has been asked this query
+//     twice, and those before it. What is newer than ten minutes it fetches anew: the data of the
+//     stage dashboards end when they are made, those of other stages an hour before, or -age.
+//   - VictoriaMetrics, asked with nocache=1, because its cache is one of answers and would be all
+//     that is measured. It was sent the samples over remote write, stale markers included, and has
+//     merged its parts into one.
 //
-// Rounds of a query end when -rounds is reached or, after at least one, when the
-// query took -budget. The peak of memory is the kernel's VmHWM, reset before the
-// first query, which counts pages of mapped files; of promwarp's processes it is
-// the largest.
+// Rounds of a query end when -rounds is reached or, after at least one, when the query took
+// -budget. The peak of memory is the kernel's VmHWM, which counts pages of mapped files; of
+// promwarp's processes it is the largest.
 //
-// With -cores 1,2,4 there is a promwarp repeated on so many cores for each, pinned to them, and
-// a table says how efficient more of them are; with -gzip promwarp is asked for a compressed answer,
-// too; -jitter scrape or series has samples come up to 3 ms late. Package scaling measures the
-// engine alone so.
+// With -dir data and results stay: a later run finds its data made and adds to the results. These
+// are written after each query, so that a run that is interrupted leaves what it has.
 //
 // # What is checked
 //
-// Every answer of promwarp against Prometheus's: same series, same times, values
-// within 1e-12, same warnings. One that differs makes the program fail.
-// VictoriaMetrics extrapolates nothing at the edges of a window and looks back
-// otherwise, so its answers differ by design; how they do is reported.
+// Every answer of promwarp against Prometheus's: same series, same times, values within 1e-12, same
+// warnings. One that differs makes the program fail. VictoriaMetrics extrapolates nothing at the
+// edges of a window and looks back otherwise, so its answers differ by design; how many do is
+// reported.
 package main

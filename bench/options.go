@@ -12,146 +12,144 @@ import (
 	"strings"
 	"time"
 
-	"github.com/promwarp/promwarp/bench/queries"
-	"github.com/promwarp/promwarp/bench/report"
-	"github.com/promwarp/promwarp/internal/dataset"
+	"github.com/promwarp/promwarp/bench/peers"
 )
 
-// options are what the flags say.
+// options are what the flags say. What is 0 or empty is the stage's own.
 type options struct {
-	series, hours int
-	seed          uint64
-	end           int64 // seconds since the epoch
-	rounds        int
-	budget        time.Duration
-	queries       []queries.Query
-	promwarp, vm  bool // the peers to ask besides Prometheus
-	cgo           bool
-	cores         []int // of promwarp alone, to see how its time falls with them
-	gzip          bool
-	jitter        string
-	decoded       string
-	results       string
-	out, markdown string
-	docs          string
-	unusual       string // a flag that makes the run another than that of the docs
+	stages         []*stage
+	dir            string
+	data           shape
+	rounds         int
+	budget         time.Duration
+	match          *regexp.Regexp // names of questions
+	only           []string       // peers
+	cores, clients []int
+	during         time.Duration
+	work           bool
+	promwarpFlags  string
+	binaries       map[string]*string // by peer
+	scripts        string
+	markdown       string
+	docs           string
+	unusual        string // a flag that makes the run another than that of the docs
 }
 
 // smoke is what -smoke sets: enough to see that everything works.
-var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": "promwarp"}
+var smoke = map[string]string{"series": "340", "hours": "3", "rounds": "1", "only": peers.Promwarp, "cores": "1", "clients": "2", "for": "100ms"}
 
 // parseOptions reads the command line.
-func parseOptions(args []string, now time.Time, w io.Writer) (options, error) {
-	var o options
+func parseOptions(args []string, w io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
-	f.IntVar(&o.series, "series", 3000, "about how many series to generate")
-	f.IntVar(&o.hours, "hours", 30, "how many hours of samples to generate, one every 15 s")
-	f.Uint64Var(&o.seed, "seed", 1, "which data set of the kind to generate")
-	f.Int64Var(&o.end, "end", now.Truncate(time.Minute).Unix(), "end of the data in seconds since the epoch")
-	f.IntVar(&o.rounds, "rounds", 3, "how often to time each query")
-	f.DurationVar(&o.budget, "budget", 5*time.Second, "how long a query's rounds may take before no other begins")
-	names := f.String("queries", "", "regular expression of the names of the queries to ask; empty for all")
-	only := f.String("only", "promwarp,victoriametrics", "peers to compare with Prometheus, which is always asked")
-	f.BoolVar(&o.cgo, "cgo", false, "build VictoriaMetrics with cgo, as its releases are; needs a C compiler")
-	cores := f.String("cores", "", "numbers of cores, as 1,2,4: a promwarp on so many for each, to see how efficient they are")
-	f.BoolVar(&o.gzip, "gzip", false, "ask promwarp for compressed answers, too, as Grafana does")
-	f.StringVar(&o.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
-	f.StringVar(&o.decoded, "decoded", "192MiB", "most memory that promwarp may keep decoded samples in; 0 for compressed chunks alone")
-	f.StringVar(&o.results, "results", "0", "most memory that promwarp may remember results in; 0 has it evaluate every query, as VictoriaMetrics does, which is asked with nocache")
-	f.StringVar(&o.out, "out", "", "file for the results in JSON")
-	f.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
+	f.Usage = func() {
+		fmt.Fprintln(w, "Stages:")
+		for _, s := range stages {
+			fmt.Fprintf(w, "  %-11s %s; about %d series over %d h\n", s.name, s.about, s.data.series, s.data.hours)
+		}
+		fmt.Fprintln(w, "\nFlags, which count for all stages; without them each has numbers of its own:")
+		f.PrintDefaults()
+	}
+	names := f.String("stages", stages[0].name, "what to measure, in order")
+	f.StringVar(&o.dir, "dir", "", "folder for data and results, which a later run goes on with, and result.json; a temporary one if empty")
+	f.IntVar(&o.data.series, "series", 0, "about how many series to generate")
+	f.IntVar(&o.data.hours, "hours", 0, "how many hours of samples to generate")
+	f.DurationVar(&o.data.interval, "interval", 0, "the samples' distance; 15 s if 0")
+	f.Uint64Var(&o.data.seed, "seed", 1, "which data set of the kind to generate")
+	f.DurationVar(&o.data.age, "age", 0, "how long ago the data ends when it is generated")
+	f.StringVar(&o.data.jitter, "jitter", "none", "by what samples come up to 3 ms late: none, scrape (those of a target alike) or series (each by itself, as where they are pushed)")
+	f.IntVar(&o.rounds, "rounds", 0, "how often to time each question")
+	f.DurationVar(&o.budget, "budget", 0, "how long a question's rounds may take before no other begins")
+	match := f.String("queries", "", "regular expression of the names of the questions to ask; empty for all")
+	only := f.String("only", peers.Promwarp+","+peers.VictoriaMetrics, "peers to ask besides promwarp; Prometheus is asked in all stages but cores, where it takes long")
+	cores := f.String("cores", "", "numbers of cores of the stages cores and gzip, as 2,4,16; by default the powers of two up to the machine's, and these")
+	clients := f.String("clients", "1,4,16,64", "numbers of clients of the stage clients")
+	f.DurationVar(&o.during, "for", 10*time.Second, "how long each number of clients asks")
+	f.BoolVar(&o.work, "work", false, "take the time that servers run on cores in place of what passes")
+	f.StringVar(&o.promwarpFlags, "flags", "", "flags of promwarp in place of the stage's own, with spaces between")
+	o.binaries = map[string]*string{}
+	for _, name := range []string{peers.Promwarp, peers.Prometheus, peers.VictoriaMetrics} {
+		o.binaries[name] = f.String(name, "", "program of "+name+"; built if empty")
+	}
+	f.StringVar(&o.scripts, "scripts", "", "folder of duckdb.mjs, with @duckdb/node-api installed, for the stage tables; without it DuckDB is not asked")
+	f.StringVar(&o.markdown, "markdown", "", "file for the tables in Markdown")
 	f.StringVar(&o.docs, "docs", "", "page of documentation whose tables to write anew, unless other flags change what is measured")
 	small := f.Bool("smoke", false, "see quickly whether everything works: few series, one round, no VictoriaMetrics")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
+	given := map[string]bool{}
+	f.Visit(func(g *flag.Flag) {
+		given[g.Name] = true
+		if !slices.Contains([]string{"markdown", "docs"}, g.Name) {
+			o.unusual = "-" + g.Name
+		}
+	})
 	if *small {
-		given := map[string]bool{}
-		f.Visit(func(g *flag.Flag) { given[g.Name] = true })
 		for name, value := range smoke {
 			if !given[name] {
 				_ = f.Set(name, value) // a flag and a value of ours
 			}
 		}
 	}
-	f.Visit(func(g *flag.Flag) {
-		if !slices.Contains([]string{"out", "markdown", "docs"}, g.Name) {
-			o.unusual = "-" + g.Name
-		}
-	})
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return o, errors.Join(o.check(), o.chooseCores(*cores), o.choosePeers(*only), o.chooseQueries(*names))
-}
-
-func (o *options) check() error {
-	switch {
-	case o.series < 1:
-		return errors.New("-series must be at least 1")
-	case o.hours < 1:
-		return errors.New("-hours must be at least 1")
-	case o.rounds < 1:
-		return errors.New("-rounds must be at least 1")
-	case o.end < int64(o.hours)*3600:
-		return errors.New("-end must be so late that the data begins after 1970")
+	if o.data.series < 0 || o.data.hours < 0 || o.rounds < 0 {
+		return o, errors.New("-series, -hours and -rounds must be at least 1, or 0 for the stage's own")
 	}
-	return nil
+	if o.match, err = regexp.Compile(*match); err != nil {
+		return o, fmt.Errorf("-queries: %w", err)
+	}
+	var of, from, who error
+	o.cores, of = numbers("cores", *cores, runtime.NumCPU())
+	o.clients, from = numbers("clients", *clients, 1000)
+	o.only, who = chosen("only", *only, o.binaries)
+	return o, errors.Join(of, from, who, o.chooseStages(*names))
 }
 
-func (o *options) chooseCores(list string) error {
+// numbers reads numbers from 1 to most with commas between. Of none they are the powers of two up
+// to most, and most.
+func numbers(flag, list string, most int) (all []int, err error) {
+	if list == "" {
+		for n := 1; n < most; n *= 2 {
+			all = append(all, n)
+		}
+		return append(all, most), nil
+	}
 	for s := range strings.SplitSeq(list, ",") {
-		if s == "" {
-			continue
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 || n > most {
+			return nil, fmt.Errorf("-%s: %q is no number from 1 to %d", flag, s, most)
 		}
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > runtime.NumCPU() {
-			return fmt.Errorf("-cores: %q is no number of cores from 1 to %d", s, runtime.NumCPU())
-		}
-		o.cores = append(o.cores, n)
+		all = append(all, n)
 	}
-	return nil
+	return all, nil
 }
 
-func (o *options) choosePeers(list string) error {
-	for name := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(name) {
-		case "promwarp":
-			o.promwarp = true
-		case report.VictoriaMetrics:
-			o.vm = true
-		case report.Prometheus, "":
-		default:
-			return fmt.Errorf("-only: no peer is called %q; there are prometheus, promwarp and victoriametrics", name)
+// chosen reads names that are known, with commas between.
+func chosen[V any](flag, list string, known map[string]V) (all []string, err error) {
+	for s := range strings.SplitSeq(list, ",") {
+		s = strings.TrimSpace(s)
+		if _, ok := known[s]; !ok {
+			return nil, fmt.Errorf("-%s: nothing is called %q; there are %s", flag, s, strings.Join(sortedKeys(known), ", "))
 		}
+		all = append(all, s)
 	}
-	return nil
+	return all, nil
 }
 
-func (o *options) chooseQueries(expr string) error {
-	re, err := regexp.Compile(expr)
-	if err != nil {
-		return fmt.Errorf("-queries: %w", err)
+func (o *options) chooseStages(list string) error {
+	known := map[string]*stage{}
+	for _, s := range stages {
+		known[s.name] = s
 	}
-	if o.queries = queries.Select(re); len(o.queries) == 0 {
-		var names []string
-		for _, q := range queries.All {
-			names = append(names, q.Name)
-		}
-		slices.Sort(names)
-		return fmt.Errorf("-queries: %q matches none of %s", expr, strings.Join(names, ", "))
+	names, err := chosen("stages", list, known)
+	for _, name := range names {
+		o.stages = append(o.stages, known[name])
 	}
-	return nil
+	return err
 }
 
-// length is how much time the data covers.
-func (o *options) length() time.Duration { return time.Duration(o.hours) * time.Hour }
-
-// endTime is the end of the data.
-func (o *options) endTime() time.Time { return time.Unix(o.end, 0) }
-
-// data says what to generate.
-func (o *options) data() dataset.Options {
-	return dataset.Options{Start: o.endTime().Add(-o.length()).UnixMilli(), End: o.end * 1000, Series: o.series, Seed: o.seed, Jitter: o.jitter}
-}
+// asks says whether a peer is to be asked.
+func (o *options) asks(peer string) bool { return slices.Contains(o.only, peer) }

@@ -5,77 +5,95 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/bench/queries"
-	"github.com/promwarp/promwarp/bench/report"
+	"github.com/promwarp/promwarp/bench/peers"
 )
 
-var now = time.Unix(1_700_000_030, 0)
-
 func TestOptions(t *testing.T) {
-	o, err := parseOptions(nil, now, io.Discard)
+	o, err := parseOptions(nil, io.Discard)
 	require.NoError(t, err)
-	require.True(t, o.promwarp && o.vm)
-	require.Len(t, o.queries, len(queries.All))
-	require.EqualValues(t, 1_699_999_980, o.end)
-	d := o.data()
-	require.Equal(t, o.length().Milliseconds(), d.End-d.Start)
-	require.Equal(t, o.end*1000, d.End)
+	require.True(t, o.asks(peers.Promwarp) && o.asks(peers.VictoriaMetrics) && !o.asks(peers.Prometheus))
+	require.Equal(t, []*stage{stages[0]}, o.stages)
+	require.Equal(t, runtime.NumCPU(), o.cores[len(o.cores)-1])
+	require.Equal(t, []int{1, 4, 16, 64}, o.clients)
 
-	o, err = parseOptions([]string{"-only", "prometheus, promwarp", "-queries", "^red-rate$", "-end", "1600000000"}, now, io.Discard)
+	o, err = parseOptions([]string{"-only", "prometheus, promwarp", "-stages", "gzip,first", "-cores", "1", "-series", "7"}, io.Discard)
 	require.NoError(t, err)
-	require.True(t, o.promwarp && !o.vm)
-	require.Len(t, o.queries, 1)
-	require.EqualValues(t, 1_600_000_000, o.end)
+	require.True(t, o.asks(peers.Prometheus) && !o.asks(peers.VictoriaMetrics))
+	require.Equal(t, "gzip first", o.stages[0].name+" "+o.stages[1].name)
+	require.Equal(t, shape{month: true, series: 7, hours: 720, seed: 1, age: time.Hour, jitter: "none"}, o.data.or(o.stages[1].data))
+}
+
+func TestNumbers(t *testing.T) {
+	all, err := numbers("cores", "", 6)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2, 4, 6}, all)
 }
 
 // What is given besides -smoke counts.
 func TestSmokeOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-smoke", "-rounds", "7"}, now, io.Discard)
+	o, err := parseOptions([]string{"-smoke", "-rounds", "7"}, io.Discard)
 	require.NoError(t, err)
-	require.False(t, o.vm)
-	require.Equal(t, 340, o.series)
+	require.False(t, o.asks(peers.VictoriaMetrics))
+	require.Equal(t, 340, o.data.series)
 	require.Equal(t, 7, o.rounds)
+}
+
+// TestHelp: all stages are listed.
+func TestHelp(t *testing.T) {
+	var b strings.Builder
+	_, err := parseOptions([]string{"-h"}, &b)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, s := range stages {
+		require.Contains(t, b.String(), "\n  "+s.name+" ")
+	}
 }
 
 // TestDocs: the documentation gets the result of a run as it describes, no other.
 func TestDocs(t *testing.T) {
-	r := &report.Result{}
-	for _, args := range [][]string{{}, {"-out", "r.json", "-markdown", "r.md"}} {
-		o, err := parseOptions(append([]string{"-docs", filepath.Join(t.TempDir(), "none.md")}, args...), now, io.Discard)
+	finish := func(args ...string) (string, error) {
+		o, err := parseOptions(append([]string{"-dir", t.TempDir(), "-docs", "none.md"}, args...), io.Discard)
 		require.NoError(t, err)
-		require.ErrorIs(t, document(r, o, func(string) {}), os.ErrNotExist, "it would be written")
+		if o.unusual == "-dir" {
+			o.unusual = ""
+		}
+		var said strings.Builder
+		err = (&rig{options: o, progress: &said}).finish(io.Discard)
+		return said.String(), err
 	}
-	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-decoded", "0"}, {"-results", "64MiB"}, {"-rounds", "1"}, {"-only", "promwarp"}} {
-		o, err := parseOptions(append([]string{"-docs", filepath.Join(t.TempDir(), "none.md")}, args...), now, io.Discard)
+	dir := t.TempDir()
+	for _, args := range [][]string{{}, {"-markdown", filepath.Join(dir, "r.md")}} {
+		_, err := finish(args...)
+		require.ErrorIs(t, err, os.ErrNotExist, "it would be written")
+	}
+	for _, args := range [][]string{{"-smoke"}, {"-queries", "red"}, {"-flags", "--gpu=off"}, {"-rounds", "1"}, {"-only", "promwarp"}, {"-stages", "first"}} {
+		said, err := finish(args...)
 		require.NoError(t, err)
-		var said string
-		require.NoError(t, document(r, o, func(s string) { said = s }))
 		require.Contains(t, said, "none.md stays as it is, because of -")
 	}
-	require.NoError(t, document(r, options{}, func(string) { t.Fail() }))
+	r := &rig{options: options{dir: dir}, progress: io.Discard}
+	r.result.Stage("first").Row("a").Wrong = "value 1 instead of 2"
+	require.ErrorContains(t, r.finish(io.Discard), "1 questions failed")
 }
 
 func TestOptionsRefused(t *testing.T) {
 	for says, args := range map[string][]string{
-		"-series must be":             {"-series", "0"},
-		"-hours must be":              {"-hours", "0"},
-		"-rounds must be":             {"-rounds", "-1"},
-		"-end must be":                {"-end", "5"},
-		"no peer is called \"mimir\"": {"-only", "promwarp,mimir"},
-		"missing closing":             {"-queries", "("},
-		"is no number of cores":       {"-cores", "1,0"},
-		"matches none of":             {"-queries", "^none such$"},
-		"unexpected argument \"now\"": {"now"},
-		"not defined":                 {"-fast"},
+		"-series, -hours and -rounds must be":    {"-series", "-1"},
+		"-only: nothing is called \"mimir\"":     {"-only", "promwarp,mimir"},
+		"missing closing":                        {"-queries", "("},
+		"-cores: \"0\" is no number from 1 to":   {"-cores", "1,0"},
+		"-clients: \"x\" is no number":           {"-clients", "x"},
+		"-stages: nothing is called \"scaling\"": {"-stages", "cores,scaling"},
+		"unexpected argument \"now\"":            {"now"},
+		"not defined":                            {"-fast"},
 	} {
-		_, err := parseOptions(args, now, io.Discard)
+		_, err := parseOptions(args, io.Discard)
 		require.ErrorContains(t, err, says)
 	}
-	_, err := parseOptions([]string{"-h"}, now, io.Discard)
-	require.ErrorIs(t, err, flag.ErrHelp)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,34 +9,59 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/bench/peers"
 	"github.com/promwarp/promwarp/bench/report"
 )
 
-// The whole program, with a real Prometheus and promwarp, at a tiny size.
+// The whole program, with real servers, at a tiny size: every stage but that of rules, which takes
+// as long as rules are evaluated.
 func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts servers")
 	}
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	jsonFile, mdFile := filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "r.md")
-	var out, progress strings.Builder
-	err := run(t.Context(), []string{"-smoke", "-queries", "^(red|k8s|topk)-", "-out", jsonFile, "-markdown", mdFile}, &out, &progress)
-	require.NoError(t, err, "%s%s", progress.String(), out.String())
-	require.Contains(t, out.String(), "answers of promwarp that are not Prometheus's, or failed: 0 of ")
-
-	b, err := os.ReadFile(jsonFile)
-	require.NoError(t, err)
-	var r report.Result
-	require.NoError(t, json.Unmarshal(b, &r))
-	require.Greater(t, len(r.Rows), 10)
-	for _, row := range r.Rows {
-		require.Positive(t, row.Points, row.Name)
-		for _, c := range []string{report.Prometheus, report.PromwarpFirst, report.Promwarp} {
-			require.Positive(t, row.Timings[c].Median, "%s %s", row.Name, c)
+	var names []string
+	for _, s := range stages {
+		if s.name != "rules" {
+			names = append(names, s.name)
 		}
 	}
-	require.FileExists(t, mdFile)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	kept := t.TempDir()
+	args := []string{"-smoke", "-dir", kept, "-stages", strings.Join(names, ","), "-only", "promwarp,victoriametrics,prometheus",
+		"-queries", "^(red-rate|k8s-.*|rate|.*-over-1h|half-a-job|one-group|sum.*|rate-by-job|arrow)$", "-markdown", filepath.Join(kept, "r.md")}
+	var out, progress strings.Builder
+	err := run(t.Context(), args, &out, &progress)
+	require.NoError(t, err, "%s%s", progress.String(), out.String())
+	require.Contains(t, out.String(), "answers that are not Prometheus's, or failed: 0\n")
+	require.FileExists(t, filepath.Join(kept, "r.md"))
+
+	var r report.Result
+	require.NoError(t, readJSON(filepath.Join(kept, resultFile), &r))
+	for _, name := range names {
+		s := r.Stage(name)
+		require.NotEmpty(t, s.Rows, name)
+		for _, row := range s.Rows {
+			for _, c := range s.Contenders {
+				if _, ok := row.Costs[c]; ok || s.Rows[0] == row {
+					require.Positive(t, row.Costs[c].Median, "%s %s %s", name, row.Name, c)
+				}
+			}
+		}
+	}
+	require.Equal(t, "same", r.Stage("cores").Row("red-rate").Note)
+	require.Contains(t, r.Stage("cores").Row("red-rate").Costs, "Prometheus on 1")
+	require.Contains(t, r.Stage("gzip").Row("half-a-job").Costs, "promwarp on 1, gzip")
+
+	// A later run in the folder finds the data made, and adds to the results.
+	progress.Reset()
+	require.NoError(t, run(t.Context(), []string{"-smoke", "-dir", kept, "-queries", "^topk-pods$"}, &out, &progress))
+	require.NotContains(t, progress.String(), "generating")
+	require.NoError(t, readJSON(filepath.Join(kept, resultFile), &r))
+	require.Contains(t, r.Stage("dashboards").Row("topk-pods").Costs, report.Promwarp)
+	require.Contains(t, r.Stage("dashboards").Row("red-rate").Costs, report.Promwarp)
+	require.ErrorContains(t, run(t.Context(), []string{"-dir", kept, "-work"}, &out, &progress), "another kind of time")
+	require.ErrorContains(t, run(t.Context(), []string{"-smoke", "-" + peers.Promwarp, "none"}, &out, &progress), "-promwarp: ")
 	left, err := filepath.Glob(filepath.Join(dir, "promwarp-bench-*"))
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -2,150 +2,329 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"math"
 	"net/url"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/promwarp/promwarp/bench/answer"
+	"github.com/promwarp/promwarp/bench/peers"
+	"github.com/promwarp/promwarp/bench/queries"
 	"github.com/promwarp/promwarp/bench/report"
 )
 
-// trial asks everyone one query.
-type trial struct {
-	*field
-	form  url.Values
-	row   report.Row
-	want  answer.Answer  // Prometheus's
-	right *answer.Matrix // the same, parsed, if need be
-	buf   bytes.Buffer
-	took  map[string][]time.Duration // by contender
+// question is what contenders are asked: a query up to a time, or any other request.
+type question struct {
+	queries.Query
+	end     time.Time
+	length  time.Duration // of the data; a longer range is cut to it
+	request answer.Request
 }
 
-// run fills the row. The error is one of Prometheus or promwarp; it leaves the
-// row as far as it got.
-func (t *trial) run(ctx context.Context, o options, number int) error {
-	if err := t.warmUp(ctx); err != nil {
-		return err
+// question asks for a query up to the end of the samples.
+func (r *rig) question(q queries.Query) question {
+	form := q.Form(r.data.end(), r.data.length())
+	return question{q, r.data.end(), r.data.length(), answer.Request{Path: answer.QueryRange, Form: form}}
+}
+
+// questions are those of the queries whose names match -queries.
+func (r *rig) questions(all ...queries.Query) (qs []question) {
+	for _, q := range all {
+		if r.match.MatchString(q.Name) {
+			qs = append(qs, r.question(q))
+		}
 	}
-	runtime.GC() // of the parsed answers, not in a round
-	t.took = map[string][]time.Duration{}
+	return qs
+}
+
+// contender is a server to ask, in some state.
+type contender struct {
+	// names are what its answers are called: of one that is started for each round the first, the
+	// second and so on; of others there is one.
+	names  []string
+	server *peers.Process // nil for one that is started for each round
+	start  func(context.Context) (*peers.Process, error)
+	behind *peers.Process // that the server reads from
+	warm   int            // how often it is asked before it is timed
+	exact  bool           // must answer what Prometheus does
+	other  bool           // resembles Prometheus; how its answers differ is noted
+	once   bool           // is asked in the first round alone
+	more   url.Values     // in place of a request's
+	gzip   bool
+}
+
+// asked is the request as the contender gets it.
+func (c *contender) asked(q question) answer.Request {
+	a := q.request
+	a.Gzip = c.gzip
+	if c.more != nil && a.Form != nil {
+		form := url.Values{}
+		for _, values := range []url.Values{a.Form, c.more} {
+			for name, v := range values {
+				form[name] = v
+			}
+		}
+		a.Form = form
+	}
+	return a
+}
+
+// trial asks contenders one question.
+type trial struct {
+	*rig
+	question
+	contenders []contender
+	parts      int // in which Prometheus is asked for the right answer, all at once
+	row        *report.Row
+	want       *answer.Matrix
+	took       map[string][]cost
+	buf        bytes.Buffer
+}
+
+// cost is what one answer took.
+type cost struct {
+	wall, first, cpu, behind time.Duration
+	sent, read               int64
+}
+
+// ask asks contenders all questions, and writes the results as they come. The right answer is
+// Prometheus's, which is asked for in parts of the range.
+func (r *rig) ask(ctx context.Context, qs []question, cs []contender, parts int) error {
+	for _, c := range cs {
+		r.shown.Contend(c.names...)
+	}
+	for i, q := range qs {
+		t := &trial{rig: r, question: q, contenders: cs, parts: parts, row: r.shown.Row(q.Name), took: map[string][]cost{}}
+		if q.Step > 0 {
+			t.row.Expr, t.row.Range, t.row.Step = q.Expr, model.Duration(min(q.Range, q.length)).String(), model.Duration(q.Step).String()
+		}
+		t.row.Wrong, t.row.Error = "", ""
+		err := t.run(ctx, i)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := r.alive(); err != nil {
+			return fmt.Errorf("%s: %w", q.Name, err)
+		}
+		if err != nil {
+			t.row.Error = err.Error()
+		}
+		r.say("%2d/%d %s%s", i+1, len(qs), q.Name, t.summary())
+		if err := r.save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run fills the row. The error is one of Prometheus or promwarp; it leaves the row as far as it
+// got.
+func (t *trial) run(ctx context.Context, number int) error {
 	defer t.keep()
+	for i := range t.contenders {
+		c := &t.contenders[i]
+		for n := range c.warm {
+			if err := t.answer(ctx, c, c.server, c.names[0], n == c.warm-1); err != nil {
+				return err
+			}
+		}
+		if c.start == nil {
+			delete(t.took, c.names[0])
+		}
+	}
+	t.want = nil
+	runtime.GC() // of the parsed answers, not in a round
 	begin := time.Now()
-	for round := range o.rounds {
+	for round := range t.shown.Rounds {
 		for i := range t.contenders {
 			c := &t.contenders[(i+round+number)%len(t.contenders)]
-			if !c.exact && t.refused() {
+			if c.once && round > 0 || c.other && strings.HasPrefix(t.row.Other, refused) {
 				continue
 			}
-			a, err := c.ask(ctx, t.form, &t.buf)
-			if err == nil && c.exact {
-				err = t.judge(c, a)
+			if err := t.round(ctx, c); err != nil {
+				return err
 			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			if err := a.Err(); err != nil { // of VictoriaMetrics
-				t.row.Other = &answer.Difference{First: err.Error()}
-				continue
-			}
-			t.took[c.name] = append(t.took[c.name], a.Took)
 		}
-		if time.Since(begin) > o.budget {
+		if budget := cmp.Or(t.budget, t.stage.budget); budget != 0 && time.Since(begin) > budget {
 			break
 		}
 	}
 	return nil
 }
 
-// warmUp asks everyone whom that makes warm, and notes what the answers are.
-func (t *trial) warmUp(ctx context.Context) error {
-	for i := range t.contenders {
-		c := &t.contenders[i]
-		if c.cold {
-			continue
+// round asks a contender once, one that is started for it as often as it has names.
+func (t *trial) round(ctx context.Context, c *contender) error {
+	server := c.server
+	if c.start != nil {
+		var err error
+		if server, err = c.start(ctx); err != nil {
+			return fmt.Errorf("%s: %w", c.names[0], err)
 		}
-		a, err := c.ask(ctx, t.form, &t.buf)
-		if err == nil && c.twice {
-			a, err = c.ask(ctx, t.form, &t.buf)
-		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", c.name, err)
-		case c.name == report.Prometheus:
-			err = t.expect(a)
-		case c.exact:
-			err = t.judge(c, a)
-		default:
-			t.note(a)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+		defer server.Kill()
+		defer t.peak(peers.Promwarp, server)
+	}
+	for _, name := range c.names {
+		if err := t.answer(ctx, c, server, name, false); err != nil {
+			return err
 		}
 	}
-	t.right = nil
 	return nil
 }
 
-// expect takes Prometheus's answer for the right one.
-func (t *trial) expect(a answer.Answer) (err error) {
-	a.Body = bytes.Clone(a.Body)
-	t.want = a
-	if t.right, err = a.Parse(); err != nil {
-		return err
+const refused = "refused: "
+
+// answer has a server answer, notes what that took under a name, and judges the answer. That of a
+// contender that only resembles Prometheus is judged if that is wanted and Prometheus's is at hand.
+func (t *trial) answer(ctx context.Context, c *contender, server *peers.Process, name string, judge bool) error {
+	read := bytesRead(ctx, c.behind)
+	before := spent(server, c.behind)
+	a, err := answer.Ask(ctx, server.URL, c.asked(t.question), &t.buf)
+	if err == nil && c.other && a.Err() != nil {
+		t.row.Other = refused + a.Err().Error()
+		return nil
 	}
-	t.row.Series, t.row.Points = len(t.right.Series), t.right.Points()
+	if err == nil {
+		err = a.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	after := spent(server, c.behind)
+	t.took[name] = append(t.took[name], cost{a.Took, a.First, after.cpu - before.cpu, after.behind - before.behind, int64(a.Sent), bytesRead(ctx, c.behind) - read})
+	if c.exact || c.other && judge && t.want != nil {
+		if err := t.judge(ctx, c, name, a); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	return nil
 }
 
-// judge compares an answer that must be the right one, and keeps the first
-// difference.
-func (t *trial) judge(c *contender, a answer.Answer) error {
-	if err := a.Err(); err != nil {
-		return err
+// spent is what servers have run on cores so far, where the system says it.
+func spent(server, behind *peers.Process) (c cost) {
+	c.cpu, _ = server.CPU()
+	if behind != nil {
+		c.behind, _ = behind.CPU()
 	}
-	if t.want.Equal(a) {
+	return c
+}
+
+// bytesRead is what a promwarp has sent readers so far.
+func bytesRead(ctx context.Context, promwarp *peers.Process) int64 {
+	if promwarp == nil {
+		return 0
+	}
+	page, _ := peers.Get(ctx, promwarp.URL+"/metrics") // what has ended answers no question either
+	return int64(peers.SumMetric(page, "promwarp_read_bytes_total"))
+}
+
+// judge compares an answer with Prometheus's, unless its bytes are those of one that was compared.
+func (t *trial) judge(ctx context.Context, c *contender, name string, a answer.Answer) error {
+	sum := sha256Of(a)
+	t.row.Note = "same"
+	if points, ok := t.data.Right[t.key()][sum]; ok {
+		t.row.Points = points
 		return nil
 	}
 	got, err := a.Parse()
 	if err != nil {
 		return err
 	}
-	right := t.right
-	if right == nil { // not kept during the rounds
-		if right, err = t.want.Parse(); err != nil {
-			return err
+	if t.want == nil {
+		if t.want, err = t.reference(ctx); err != nil {
+			return fmt.Errorf("ask Prometheus for the right answer: %w", err)
 		}
 	}
-	if d := answer.Compare(right, got); !d.Same() && t.row.Wrong == nil {
-		d.First = c.name + ": " + d.First
-		t.row.Wrong = &d
+	difference := answer.Difference(t.want, got)
+	switch {
+	case difference != "" && c.other:
+		t.row.Other = difference
+	case difference != "":
+		t.row.Wrong = name + ": " + difference
+	case c.other:
+		t.row.Other = ""
+	default:
+		t.row.Points = got.Points()
+		return t.data.know(t.key(), sum, got.Points())
 	}
 	return nil
 }
 
-// note keeps how VictoriaMetrics's answer differs.
-func (t *trial) note(a answer.Answer) {
-	got, err := a.Parse()
-	if err != nil {
-		t.row.Other = &answer.Difference{First: err.Error()}
-		return
+// key names the question among all of the samples.
+func (t *trial) key() string {
+	return fmt.Sprintf("%s %s %s %d", t.Name, t.Range, t.Step, t.end.Unix())
+}
+
+// sha256Of names an answer by its bytes.
+func sha256Of(a answer.Answer) string {
+	sum := sha256.Sum256(a.Body)
+	return hex.EncodeToString(sum[:])
+}
+
+// reference is Prometheus's answer, which it computes on one core: its steps in parts, all at once.
+func (t *trial) reference(ctx context.Context) (*answer.Matrix, error) {
+	span := min(t.Range, t.length)
+	steps := int(span/t.Step) + 1
+	parts := make([]*answer.Matrix, min(t.parts, steps))
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range parts {
+		first, last := i*steps/len(parts), (i+1)*steps/len(parts)-1
+		part := t.Query
+		part.Range = time.Duration(last-first) * t.Step
+		group.Go(func() error {
+			form := part.Form(t.end.Add(time.Duration(last)*t.Step-span), math.MaxInt64)
+			a, err := answer.Ask(ctx, t.source.URL, answer.Request{Path: t.request.Path, Form: form}, nil)
+			if err == nil {
+				parts[i], err = a.Parse()
+			}
+			if err == nil && len(parts) == 1 {
+				err = t.data.know(t.key(), sha256Of(a), parts[i].Points())
+			}
+			return err
+		})
 	}
-	if d := answer.Compare(t.right, got); !d.SameData() {
-		t.row.Other = &d
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return answer.Join(parts), nil
+}
+
+// keep puts what was measured into the row.
+func (t *trial) keep() {
+	for name, costs := range t.took {
+		t.row.Costs[name] = t.costOf(costs)
 	}
 }
 
-// refused says whether VictoriaMetrics had an error for an answer.
-func (t *trial) refused() bool { return t.row.Other != nil && t.row.Other.SameData() }
-
-// keep puts the times into the row.
-func (t *trial) keep() {
-	t.row.Timings = map[string]report.Timing{}
-	for name, ds := range t.took {
-		t.row.Timings[name] = report.NewTiming(ds)
+// costOf is what answers took, in medians; with -work what they took is what the server ran on
+// cores.
+func (r *rig) costOf(costs []cost) report.Cost {
+	of := func(f func(cost) int64) float64 {
+		all := make([]float64, len(costs))
+		for i, c := range costs {
+			all[i] = float64(f(c))
+		}
+		return report.Median(all)
+	}
+	walls := make([]time.Duration, len(costs))
+	for i, c := range costs {
+		if walls[i] = c.wall; r.work {
+			walls[i] = c.cpu
+		}
+	}
+	const ms = 1e6
+	return report.Cost{
+		Timing: report.NewTiming(walls), First: of(func(c cost) int64 { return int64(c.first) }) / ms,
+		CPU: of(func(c cost) int64 { return int64(c.cpu) }) / ms, Behind: of(func(c cost) int64 { return int64(c.behind) }) / ms,
+		Sent: int64(of(func(c cost) int64 { return c.sent })), Read: int64(of(func(c cost) int64 { return c.read })),
 	}
 }
 
@@ -155,13 +334,13 @@ func (t *trial) summary() string {
 		return ": " + t.row.Error
 	}
 	var b strings.Builder
-	for _, c := range t.contenders {
-		if timing, ok := t.row.Timings[c.name]; ok {
-			fmt.Fprintf(&b, ", %s %.1f ms", c.name, timing.Median)
+	for _, name := range t.shown.Contenders {
+		if _, ok := t.took[name]; ok {
+			fmt.Fprintf(&b, ", %s %.1f ms", name, t.row.Costs[name].Median)
 		}
 	}
-	if t.row.Wrong != nil {
-		fmt.Fprintf(&b, ": DIFFERS: %s", t.row.Wrong.First)
+	if t.row.Wrong != "" {
+		b.WriteString(": DIFFERS: " + t.row.Wrong)
 	}
 	return b.String()
 }

@@ -2,11 +2,14 @@ package answer
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 
+	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,10 +29,9 @@ func TestParse(t *testing.T) {
 	m := parse(t, matrix(`{"metric":{"b":"2","a":"[\"1\","},"values":[[1,"1.5"],[2.25,"NaN"], [3,"+Inf"]]},{"metric":{},"values":[[1,"0"]]}`))
 	require.Len(t, m.Series, 2)
 	require.Equal(t, 4, m.Points())
-	ps := m.Series[`{"a":"[\"1\",","b":"2"}`]
-	require.Len(t, ps, 3)
-	require.Equal(t, Point{1, 1.5}, ps[0])
-	require.InDelta(t, 2.25, ps[1].T, 0)
+	require.Equal(t, `{a="[\"1\",", b="2"}`, m.Series[1].Metric.String())
+	require.Equal(t, promql.FPoint{T: 1000, F: 1.5}, m.Series[1].Floats[0])
+	require.EqualValues(t, 2250, m.Series[1].Floats[1].T)
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -40,11 +42,10 @@ func TestParseRefuses(t *testing.T) {
 		"an error":      {Answer{Code: 422, Body: []byte(`{"status":"error","error":"too slow"}`)}, "too slow"},
 		"no JSON":       {Answer{Code: 200, Body: []byte("hello")}, "hello"},
 		"a vector":      {Answer{Code: 200, Body: []byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`)}, "vector"},
-		"twice":         {matrix(`{"metric":{},"values":[]},{"metric":{},"values":[]}`), "twice"},
 		"histograms":    {matrix(`{"metric":{},"histograms":[[1,{}]]}`), "histograms"},
 		"a worded time": {matrix(`{"metric":{},"values":[[noon,"1"]]}`), "invalid"},
 		"a worded value": {
-			matrix(`{"metric":{"a":"b"},"values":[[1,"much"]]}`), `{"a":"b"}`},
+			matrix(`{"metric":{"a":"b"},"values":[[1,"much"]]}`), `{a="b"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.answer.Parse()
@@ -53,68 +54,88 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestDifference(t *testing.T) {
 	const labels = `{"metric":{"job":"a"},"values":`
 	want := parse(t, matrix(labels+`[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`))
-	for name, c := range map[string]struct {
-		got  string
-		want Difference
-	}{
-		"same":           {labels + `[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"-0"]]}`, Difference{}},
-		"near":           {labels + `[[1,"1.0000000000000002"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, Difference{}},
-		"not near":       {labels + `[[1,"2"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, Difference{Values: 1, Worst: 0.5, First: `series {"job":"a"} is 2 at 1 instead of 1`}},
-		"a number":       {labels + `[[1,"1"],[2,"0"],[3,"+Inf"],[4,"0"]]}`, Difference{Values: 1, First: `series {"job":"a"} is 0 at 2 instead of NaN`}},
-		"other sign":     {labels + `[[1,"1"],[2,"NaN"],[3,"-Inf"],[4,"0"]]}`, Difference{Values: 1, First: `series {"job":"a"} is -Inf at 3 instead of +Inf`}},
-		"missing points": {labels + `[[2,"NaN"],[3,"+Inf"]]}`, Difference{MissingPoints: 2, First: `series {"job":"a"} has no point at 1`}},
-		"other time":     {labels + `[[1.5,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, Difference{MissingPoints: 1, ExtraPoints: 1, First: `series {"job":"a"} has no point at 1`}},
-		"a point more":   {labels + `[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"],[1700000000,"0"]]}`, Difference{ExtraPoints: 1, First: `series {"job":"a"} has a point at 1700000000 that is not wanted`}},
-		"other series":   {`{"metric":{"job":"b"},"values":[[1,"1"]]}`, Difference{MissingSeries: 1, ExtraSeries: 1, First: `series {"job":"a"} is missing`}},
-		"nothing":        {"", Difference{MissingSeries: 1, First: `series {"job":"a"} is missing`}},
+	for name, c := range map[string]struct{ got, says string }{
+		"same":           {labels + `[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"-0"]]}`, ""},
+		"near":           {labels + `[[1,"1.0000000000000002"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, ""},
+		"not near":       {labels + `[[1,"2"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, `value 2 instead of 1 at 1 of {job="a"}`},
+		"a number":       {labels + `[[1,"1"],[2,"0"],[3,"+Inf"],[4,"0"]]}`, `value 0 instead of NaN at 2 of {job="a"}`},
+		"other sign":     {labels + `[[1,"1"],[2,"NaN"],[3,"-Inf"],[4,"0"]]}`, `value -Inf instead of +Inf at 3 of {job="a"}`},
+		"missing points": {labels + `[[2,"NaN"],[3,"+Inf"]]}`, `value no value instead of 1 at 1 of {job="a"}`},
+		"other time":     {labels + `[[1.5,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`, `value no value instead of 1 at 1 of {job="a"}`},
+		"a point more":   {labels + `[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"],[1700000000,"0"]]}`, `value 0 instead of no value at 1700000000 of {job="a"}`},
+		"other series":   {`{"metric":{"job":"b"},"values":[[1,"1"]]}`, `series {job="b"} instead of {job="a"}`},
+		"twice":          {labels + `[[1,"1"]]},` + labels + `[[2,"1"]]}`, `number of series 2 instead of 1`},
+		"nothing":        {"", "number of series 0 instead of 1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := Compare(want, parse(t, matrix(c.got)))
-			require.Equal(t, c.want, d)
-			require.Equal(t, c.want.First == "", d.Same())
-		})
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.says, Difference(want, parse(t, matrix(c.got)))) })
 	}
 }
 
-func TestCompareNotices(t *testing.T) {
+func TestDifferenceOfNotices(t *testing.T) {
 	body := func(notices string) *Matrix {
 		return parse(t, Answer{Code: 200, Body: []byte(`{"status":"success",` + notices + `"data":{"resultType":"matrix","result":[]}}`)})
 	}
 	want := body(`"warnings":["w"],"infos":["i"],`)
-	d := Compare(want, body(`"warnings":["w"],"infos":["i"],`))
-	require.True(t, d.Same())
-	d = Compare(want, body(`"warnings":["w"],`))
-	require.False(t, d.Same())
-	require.True(t, d.SameData())
-	require.Contains(t, d.First, `["w"]`)
+	require.Empty(t, Difference(want, body(`"warnings":["w"],"infos":["i"],`)))
+	require.Equal(t, `warnings and infos ["w"] instead of ["i" "w"]`, Difference(want, body(`"warnings":["w"],`)))
+}
+
+// Answers for parts of a range make that for all of it.
+func TestJoin(t *testing.T) {
+	a, b := `{"metric":{"x":"a"},"values":`, `{"metric":{"x":"b"},"values":`
+	first, second := parse(t, matrix(b+`[[1,"5"]]}`)), parse(t, matrix(a+`[[2,"1"]]},`+b+`[[2,"6"]]}`))
+	first.Notices, second.Notices = []string{"y, from buckets 1"}, []string{"y, from buckets 2"}
+	all := parse(t, matrix(a+`[[2,"1"]]},`+b+`[[1,"5"],[2,"6"]]}`))
+	all.Notices = []string{"y, from buckets 12"}
+	require.Empty(t, Difference(all, Join([]*Matrix{first, second})))
 }
 
 func TestAsk(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/v1/query_range" || r.FormValue("query") != "up{}" {
+		switch {
+		case r.URL.Path == "/read":
+			_, _ = io.Copy(w, r.Body)
+		case r.URL.Path != QueryRange || r.FormValue("query") != "up{}":
 			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte("not so"))
+		case r.Header.Get("Accept-Encoding") == "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write([]byte("packed"))
+			_ = z.Close()
+		default:
+			_, _ = w.Write([]byte("said"))
 		}
-		_, _ = w.Write([]byte("said"))
 	}))
 	defer server.Close()
 	var buf bytes.Buffer
-	a, err := Ask(t.Context(), server.URL, url.Values{"query": {"up{}"}}, &buf)
+	up := Request{Path: QueryRange, Form: url.Values{"query": {"up{}"}}}
+	a, err := Ask(t.Context(), server.URL, up, &buf)
 	require.NoError(t, err)
 	require.NoError(t, a.Err())
 	require.Equal(t, "said", string(a.Body))
-	require.Positive(t, a.Took)
-	kept := Answer{Code: 200, Body: bytes.Clone(a.Body)}
-	require.True(t, kept.Equal(a))
+	require.Equal(t, 4, a.Sent)
+	require.Positive(t, a.First)
+	require.GreaterOrEqual(t, a.Took, a.First)
 
-	a, err = Ask(t.Context(), server.URL, nil, &buf)
+	up.Gzip = true
+	a, err = Ask(t.Context(), server.URL, up, &buf)
 	require.NoError(t, err)
-	require.ErrorContains(t, a.Err(), "status 400: said")
-	require.False(t, kept.Equal(a))
+	require.Equal(t, "packed", string(a.Body))
+	require.NotEqual(t, len(a.Body), a.Sent)
+
+	a, err = Ask(t.Context(), server.URL, Request{Path: "/read", Read: []byte("chunks, please")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "chunks, please", string(a.Body))
+
+	a, err = Ask(t.Context(), server.URL, Request{Path: QueryRange}, &buf)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Err(), "status 400: not so")
 
 	server.Close()
-	_, err = Ask(t.Context(), server.URL, nil, nil)
+	_, err = Ask(t.Context(), server.URL, up, nil)
 	require.Error(t, err)
 }

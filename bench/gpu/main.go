@@ -2,17 +2,17 @@
 //
 //	make gpubench
 //	bin/gpubench [-shapes] [-resample] [-carbonara] [-crossover] [-out results.json]
-//	bin/gpubench -print results.json …
 //
-// It is one file that needs the NVIDIA driver and the system's C library, and makes
-// all data itself. What is measured, and beside what, is in the packages shapes,
-// carbonara, crossover and resampled. Each compares the answers and fails where one is wrong.
+// It is one file that needs the NVIDIA driver and the system's C library, and makes all data
+// itself. Subjects are timed on the cores, on the GPU with their chunks in page-locked memory of
+// the host, and on the GPU with their chunks there already (rig.go): ten shapes of queries,
+// resample requests, and sums of rates over ever more samples. Package carbonara has the
+// experiment that promwarp began with. Answers are compared, and one that is wrong makes the
+// program fail.
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,9 +28,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/promwarp/promwarp/bench/gpu/carbonara"
-	"github.com/promwarp/promwarp/bench/gpu/crossover"
-	"github.com/promwarp/promwarp/bench/gpu/resampled"
-	"github.com/promwarp/promwarp/bench/gpu/shapes"
+	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/gpuexec/device"
 	"github.com/promwarp/promwarp/planner/placement"
 )
@@ -54,14 +52,11 @@ type options struct {
 
 	match           *regexp.Regexp
 	series, samples int
-	points          int
 	sizes           []int
 	most            float64
-	rounds          int
-	budget          time.Duration
+	limits          report.Limits
 	memory          float64
 	library, out    string
-	print           []string // files of results
 }
 
 func parse(args []string, w io.Writer) (*options, error) {
@@ -75,15 +70,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	match := f.String("match", "", "of -shapes, -resample and -carbonara: regular expression of the names of the queries and kinds of points to measure; empty for all")
 	f.IntVar(&o.series, "series", 100_000, "of -shapes and -resample: series of a metric")
 	f.IntVar(&o.samples, "samples", 10_000, "of -shapes and -resample: samples of a series")
-	f.IntVar(&o.points, "points", 7*1024, "of -carbonara: points of a series, a multiple of 7")
 	large := f.Int("times", 64, "of -carbonara: how many times the experiment's series to measure, too")
 	f.Float64Var(&o.most, "most", 1e9, "of -crossover: samples of the largest size")
-	f.IntVar(&o.rounds, "rounds", 9, "how often to time one thing, at most")
-	f.DurationVar(&o.budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
+	f.IntVar(&o.limits.Rounds, "rounds", 9, "how often to time one thing, at most")
+	f.DurationVar(&o.limits.Budget, "budget", 1500*time.Millisecond, "how long the rounds of one thing may take before no other begins")
 	f.Float64Var(&o.memory, "memory", 0.5, "part of the GPU's free memory that promwarp takes for -shapes, -resample and -crossover")
 	f.StringVar(&o.library, "library", device.Library, "the CUDA driver's library")
 	f.StringVar(&o.out, "out", "", "file for the results in JSON")
-	kept := f.Bool("print", false, "measure nothing, but print the tables of results in files")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -94,18 +87,13 @@ func parse(args []string, w io.Writer) (*options, error) {
 	var err error
 	o.match, err = regexp.Compile(*match)
 	switch {
-	case *kept && f.NArg() > 0:
-		o.print = f.Args()
-		return o, nil
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case err != nil:
 		return nil, fmt.Errorf("-match: %w", err)
 	case !o.shapes && !o.carbonara && !o.crossover && !o.resample:
 		return nil, errors.New("say what to measure: -shapes, -resample, -carbonara, -crossover, or several")
-	case o.points < 7 || o.points%7 != 0:
-		return nil, errors.New("-points must be a multiple of 7")
-	case o.series < 1 || o.samples < 8 || o.rounds < 1:
+	case o.series < 1 || o.samples < 8 || o.limits.Rounds < 1:
 		return nil, errors.New("-series and -rounds must be at least 1, -samples at least 8")
 	}
 	return o, nil
@@ -118,34 +106,13 @@ type results struct {
 	Machine   *device.Inventory      `json:"machine"`
 	Cores     int                    `json:"cores"`
 	Processor string                 `json:"processor"`
-	Shapes    []shapes.Row           `json:"shapes,omitempty"`
-	Resampled []resampled.Row        `json:"resampled,omitempty"`
+	Shapes    []Row                  `json:"shapes,omitempty"`
+	Resampled []Row                  `json:"resampled,omitempty"`
 	Carbonara []carbonara.Comparison `json:"carbonara,omitempty"`
-	Crossover *crossover.Result      `json:"crossover,omitempty"`
-}
-
-// printKept prints the tables of results in files.
-func (o *options) printKept(w io.Writer) error {
-	for _, path := range o.print {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var r results
-		if err := json.Unmarshal(b, &r); err != nil || r.Machine == nil || len(r.Machine.Devices) == 0 {
-			return errors.Join(fmt.Errorf("%s does not hold results of this program", path), err)
-		}
-		if err := r.tables(w); err != nil {
-			return err
-		}
-	}
-	return nil
+	Crossover *Crossover             `json:"crossover,omitempty"`
 }
 
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
-	if len(o.print) > 0 {
-		return o.printKept(w)
-	}
 	r := &results{
 		Date: time.Now().UTC().Format(time.RFC3339), Commit: version.GetRevision(), Cores: runtime.GOMAXPROCS(0), Processor: placement.Processor(),
 		Machine: device.TakeInventory(o.library),
@@ -155,43 +122,31 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
 	var saving, failed error
-	save := func() { saving = errors.Join(saving, r.save(o.out)) }
+	save := func() {
+		if o.out != "" {
+			saving = errors.Join(saving, report.WriteJSON(o.out, r))
+		}
+	}
+	if o.carbonara {
+		c := carbonara.Defaults(o.library)
+		c.Sizes, c.Kinds, c.Limits, c.Log = o.sizes, o.match, o.limits, say
+		failed = carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
+	}
 	for _, part := range []struct {
 		wanted bool
-		f      func() error
+		f      func(*rig) error
 	}{
-		{o.carbonara, func() error {
-			c := carbonara.Defaults(o.library)
-			c.Points, c.Sizes, c.Kinds, c.Rounds, c.Budget, c.Log = o.points, o.sizes, o.match, o.rounds, o.budget, say
-			return carbonara.Measure(ctx, c, func(all []carbonara.Comparison) { r.Carbonara = all; save() })
+		{o.crossover, func(g *rig) error {
+			return g.crossover(ctx, o.most, func(c *Crossover) { r.Crossover = c; save() })
 		}},
-		{o.crossover, func() error {
-			return o.withGPUs(log, func(gpus *placement.Placer) error {
-				c := crossover.Options{GPUs: gpus, Most: o.most, Rounds: o.rounds, Budget: o.budget, Log: say}
-				return crossover.Measure(ctx, c, func(c *crossover.Result) { r.Crossover = c; save() })
-			})
-		}},
-		{o.shapes, func() error {
-			return o.withGPUs(log, func(gpus *placement.Placer) error {
-				s := shapes.Options{
-					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
-				}
-				return shapes.Measure(ctx, s, func(rows []shapes.Row) { r.Shapes = rows; save() })
-			})
-		}},
-		{o.resample, func() error {
-			return o.withGPUs(log, func(gpus *placement.Placer) error {
-				s := resampled.Options{
-					GPUs: gpus, Series: o.series, Samples: o.samples, Names: o.match, Rounds: o.rounds, Budget: o.budget, Log: say,
-				}
-				return resampled.Measure(ctx, s, func(rows []resampled.Row) { r.Resampled = rows; save() })
-			})
-		}},
+		{o.shapes, func(g *rig) error { return g.shapes(ctx, func(rows []Row) { r.Shapes = rows; save() }) }},
+		{o.resample, func(g *rig) error { return g.requests(ctx, func(rows []Row) { r.Resampled = rows; save() }) }},
 	} {
-		if !part.wanted {
-			continue
+		if part.wanted {
+			failed = errors.Join(failed, o.withGPUs(log, func(gpus *placement.Placer) error {
+				return part.f(&rig{Limits: o.limits, gpus: gpus, series: o.series, samples: o.samples, names: o.match, log: say})
+			}))
 		}
-		failed = errors.Join(failed, part.f())
 	}
 	return errors.Join(failed, saving, r.tables(w))
 }
@@ -216,33 +171,19 @@ func (r *results) reason() string {
 	return r.Machine.Reason
 }
 
-func (r *results) save(path string) error {
-	if path == "" {
-		return nil
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(r); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
-}
-
 func (r *results) tables(w io.Writer) error {
-	all := carbonara.Tables(r.Carbonara)
-	if len(r.Carbonara) == 0 {
-		all = nil
+	var all []*report.Table
+	if len(r.Carbonara) > 0 {
+		all = carbonara.Tables(r.Carbonara)
 	}
 	if r.Crossover != nil {
-		all = append(all, r.Crossover.Table())
+		all = append(all, r.Crossover.table())
 	}
 	if len(r.Shapes) > 0 {
-		all = append(all, shapes.Table(r.Shapes))
+		all = append(all, tableOf("Whole queries, ms:", r.Shapes))
 	}
 	if len(r.Resampled) > 0 {
-		all = append(all, resampled.Table(r.Resampled))
+		all = append(all, tableOf("Resample requests, ms from the plan to the values in the host's memory:", r.Resampled))
 	}
 	fmt.Fprintf(w, "%s, driver %s, %d cores of %s, commit %s\n", r.Machine.Devices[0].Name, r.Machine.Driver, r.Cores, r.Processor, r.Commit)
 	for _, t := range all {

@@ -11,7 +11,7 @@ import (
 func (p *Process) CPU() (time.Duration, error) {
 	const scheduled = 2 // of the clocks that a process has the one of all its threads
 	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|scheduled), &t); err != nil {
+	if err := unix.ClockGettime(int32(^p.Cmd.Process.Pid<<3|scheduled), &t); err != nil {
 		return 0, err
 	}
 	return time.Duration(t.Nano()), nil

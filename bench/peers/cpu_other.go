@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPU would be the time that the process has run on cores.
+// CPU returns an error.
 func (*Process) CPU() (time.Duration, error) {
 	return 0, errors.New("only Linux says how long another process has run")
 }

@@ -23,47 +23,28 @@ const (
 )
 
 // Feed sends the data set to the server p over Prometheus's remote write,
-// which, unlike a text format, carries stale markers as they are. progress may
-// be nil.
-func Feed(ctx context.Context, p *Process, o dataset.Options, progress dataset.Progress) (dataset.Stats, error) {
+// which, unlike a text format, carries stale markers as they are.
+func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, error) {
 	g, err := dataset.New(o)
 	if err != nil {
 		return dataset.Stats{}, err
 	}
-	feeders := max(2, runtime.GOMAXPROCS(0)/2)
-	bodies := make(chan []byte, feeders)
 	senders, ctx := errgroup.WithContext(ctx)
-	for range feeders {
-		senders.Go(func() error {
-			for body := range bodies {
-				if err := remoteWrite(ctx, p.URL+"/api/v1/write", body); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	send := func(body []byte) error {
-		select {
-		case bodies <- body:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	err = generate(g, o, send, progress)
-	close(bodies)
+	senders.SetLimit(max(2, runtime.GOMAXPROCS(0)/2))
+	err = generate(g, o, func(body []byte) error {
+		senders.Go(func() error { return remoteWrite(ctx, p.URL+"/api/v1/write", body) })
+		return context.Cause(ctx)
+	})
 	// What a sender says comes first: it may be the cause.
 	if err := errors.Join(senders.Wait(), err); err != nil {
-		return g.Stats(), fmt.Errorf("feed %s: %w", p.name, err)
+		return g.Stats(), fmt.Errorf("feed %s: %w", p.Name, err)
 	}
 	return g.Stats(), nil
 }
 
 // generate hands the data set over as bodies of remote-write requests.
-func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error, progress dataset.Progress) error {
+func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error) error {
 	var batch batch
-	span := o.End - o.Start
 	for from := o.Start; from < o.End; {
 		to := min(from+feedStep.Milliseconds(), o.End)
 		err := g.Next(to, func(s *dataset.Series, t []int64, v []float64) error {
@@ -80,10 +61,6 @@ func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error, 
 			return err
 		}
 		from = to
-		if progress != nil {
-			n := g.Stats().Samples
-			progress(n, n*span/(to-o.Start))
-		}
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/e2e/programs"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
@@ -29,36 +29,18 @@ func TestParsePeak(t *testing.T) {
 
 func TestSumMetric(t *testing.T) {
 	const page = "# HELP vm_active_merges x\nvm_active_merges{type=\"a\"} 2\nvm_active_merges{type=\"b\"} 3\nvm_active_merges_total 9\nvm_other 1.5"
-	require.EqualValues(t, 5, sumMetric(page, "vm_active_merges{"))
-	require.Zero(t, sumMetric(page, "vm_none"))
+	require.EqualValues(t, 5, SumMetric(page, "vm_active_merges{"))
+	require.EqualValues(t, 1.5, SumMetric(page, "vm_other"))
+	require.Zero(t, SumMetric(page, "vm_none"))
 }
 
-func TestOutputKeepsTheEnd(t *testing.T) {
-	var o output
-	for range 10_000 {
-		_, _ = o.Write([]byte("many words\n"))
-	}
-	_, _ = o.Write([]byte("the last"))
-	require.LessOrEqual(t, len(o.b), 2*outputLimit)
-	require.True(t, strings.HasSuffix(o.tail(), "many words\nthe last"))
-	require.Equal(t, 20, strings.Count(o.tail(), "\n")+1)
-}
-
-func TestFindRepository(t *testing.T) {
-	_, err := FindRepository(t.Context())
-	require.NoError(t, err)
-	t.Chdir(t.TempDir())
-	_, err = FindRepository(t.Context())
-	require.ErrorContains(t, err, "bench")
-}
-
-// A failed build says what is missing, and leaves nothing behind.
+// A failed build says what is missing.
 func TestBuildFails(t *testing.T) {
-	r := Repository{root: t.TempDir()}
-	_, err := r.Promwarp(t.Context(), t.TempDir())
-	require.ErrorContains(t, err, "build promwarp")
-	_, err = r.Prometheus(t.Context(), func(string) {})
-	require.ErrorContains(t, err, "which version of prometheus")
+	t.Chdir(t.TempDir())
+	_, err := Build(t.Context(), Promwarp, t.TempDir(), func(string) {})
+	require.ErrorContains(t, err, "folder bench")
+	_, err = Given("none")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // receiver takes remote-write requests.
@@ -102,21 +84,18 @@ func TestFeed(t *testing.T) {
 	server := httptest.NewServer(r)
 	defer server.Close()
 	o := dataset.Options{Start: 1_700_000_000_000, End: 1_700_000_000_000 + (5 * time.Hour).Milliseconds(), Series: 300, Seed: 3}
-	var done, total int64
-	stats, err := Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, func(d, n int64) { done, total = d, n })
+	stats, err := Feed(t.Context(), &Process{&programs.Process{Name: "receiver", URL: server.URL}}, o)
 	require.NoError(t, err)
 	require.Positive(t, stats.StaleMarkers)
 	require.Equal(t, stats.Samples, r.samples)
 	require.Equal(t, stats.StaleMarkers, r.stale)
-	require.Equal(t, stats.Samples, done)
-	require.Equal(t, stats.Samples, total)
 
 	blocks, err := dataset.WriteBlocks(t.Context(), t.TempDir(), o, nil)
 	require.NoError(t, err)
 	require.Equal(t, blocks.Samples, stats.Samples)
 
 	r.refuse = true
-	_, err = Feed(t.Context(), &Process{name: "receiver", URL: server.URL}, o, nil)
+	_, err = Feed(t.Context(), &Process{&programs.Process{Name: "receiver", URL: server.URL}}, o)
 	require.ErrorContains(t, err, "no room")
 }
 
@@ -128,7 +107,7 @@ func TestSettle(t *testing.T) {
 		_, _ = io.WriteString(w, "vm_rows_inserted_total{type=\"promremotewrite\"} 12\nvm_active_force_merges 0\n")
 	}))
 	defer server.Close()
-	p := &Process{name: "VM", URL: server.URL}
+	p := &Process{&programs.Process{Name: "VM", URL: server.URL}}
 	require.NoError(t, Settle(t.Context(), p, 12))
 	require.Equal(t, "/internal/force_flush /metrics /internal/force_merge /metrics ", pages)
 	require.ErrorContains(t, Settle(t.Context(), p, 13), "took 12 samples of 13")
@@ -138,12 +117,12 @@ func TestSettle(t *testing.T) {
 
 // TestMain lets the test program play the server of TestProcess.
 func TestMain(m *testing.M) {
-	if addr := os.Getenv("BENCH_TEST_SERVER"); addr != "" {
-		if addr == "none" {
+	if os.Getenv("BENCH_TEST_SERVER") != "" {
+		if os.Args[1] == "none" {
 			os.Stderr.WriteString("no disk\n")
 			os.Exit(3)
 		}
-		_ = http.ListenAndServe(addr, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		_ = http.ListenAndServe(os.Args[1], http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	os.Exit(m.Run())
 }
@@ -151,11 +130,9 @@ func TestMain(m *testing.M) {
 func TestProcess(t *testing.T) {
 	path, err := os.Executable()
 	require.NoError(t, err)
-	addr, err := freeAddr()
-	require.NoError(t, err)
-	t.Setenv("BENCH_TEST_SERVER", addr)
-	at, self := place{addr, "/ready"}, Program{Path: path}
-	p, err := start(t.Context(), "self", at, self)
+	t.Setenv("BENCH_TEST_SERVER", "yes")
+	own := func(addr string) []string { return []string{addr} }
+	p, err := start(t.Context(), "self", Program{Path: path}, own)
 	require.NoError(t, err)
 	require.NoError(t, p.Alive())
 	if runtime.GOOS == "linux" {
@@ -170,23 +147,26 @@ func TestProcess(t *testing.T) {
 	require.ErrorContains(t, p.Alive(), "self ended")
 	require.Zero(t, p.PeakRSS())
 
+	p, err = start(t.Context(), "self", Program{Path: path}, own)
+	require.NoError(t, err)
+	require.NoError(t, p.Terminate(t.Context()))
+
 	// A context that ends takes the process along.
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err = start(ctx, "self", at, self)
+	p, err = start(ctx, "self", Program{Path: path}, own)
 	require.NoError(t, err)
 	cancel()
 	select {
-	case <-p.gone:
+	case <-p.Gone:
 	case <-time.After(10 * time.Second):
 		t.Error("still runs")
 		p.Kill()
 	}
 
 	// One that ends at once is an error with its words.
-	t.Setenv("BENCH_TEST_SERVER", "none")
-	_, err = start(t.Context(), "self", at, self)
+	_, err = start(t.Context(), "self", Program{Path: path}, func(string) []string { return []string{"none"} })
 	require.ErrorContains(t, err, "no disk")
 	require.ErrorContains(t, err, "exit status 3")
-	_, err = start(t.Context(), "nobody", at, Program{Path: path + ".none"})
+	_, err = start(t.Context(), "nobody", Program{Path: path + ".none"}, own)
 	require.ErrorContains(t, err, "start nobody")
 }

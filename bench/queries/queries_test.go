@@ -1,7 +1,6 @@
 package queries
 
 import (
-	"regexp"
 	"testing"
 	"time"
 
@@ -21,12 +20,6 @@ func TestAll(t *testing.T) {
 		require.NoError(t, err, q.Name)
 		require.LessOrEqual(t, q.Range/q.Step, time.Duration(11_000), q.Name) // Prometheus answers no more points
 	}
-}
-
-func TestSelect(t *testing.T) {
-	require.Len(t, Select(regexp.MustCompile("")), len(All))
-	require.Len(t, Select(regexp.MustCompile("^red-p99$")), 1)
-	require.Empty(t, Select(regexp.MustCompile("none such")))
 }
 
 func TestForm(t *testing.T) {

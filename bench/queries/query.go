@@ -3,7 +3,6 @@ package queries
 
 import (
 	"net/url"
-	"regexp"
 	"strconv"
 	"time"
 )
@@ -30,15 +29,4 @@ func (q Query) Form(end time.Time, length time.Duration) url.Values {
 
 func seconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
-}
-
-// Select returns the queries of All whose names match the expression.
-func Select(name *regexp.Regexp) []Query {
-	var qs []Query
-	for _, q := range All {
-		if name.MatchString(q.Name) {
-			qs = append(qs, q)
-		}
-	}
-	return qs
 }

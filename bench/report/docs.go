@@ -15,19 +15,17 @@ const (
 	docsEnd   = "<!-- until here -->\n"
 )
 
-// docsColumns are the columns that a page of documentation shows.
-var docsColumns = []string{
-	"query", "range", "points", "Prometheus ms", "first ms", "repeated ms", "VM ms", "first ×", "repeated ×", "repeated/VM ×",
-}
+// docsLeftOut are the columns that a page of documentation does not show.
+var docsLeftOut = []string{"VM ×", "first/VM ×", "answers"}
 
-// WriteDocs puts the tables in the place of those of an earlier run in a file that has
+// WriteDocs puts the tables of a stage in the place of those of an earlier run in a file that has
 // the marks. Otherwise the file stays as it is.
-func (r *Result) WriteDocs(file string) error {
+func (r *Result) WriteDocs(stage, file string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	text, err := replaced(string(b), r.docs())
+	text, err := replaced(string(b), r.docs(r.Stage(stage)))
 	if err != nil {
 		return fmt.Errorf("%s %w", file, err)
 	}
@@ -48,61 +46,47 @@ func replaced(text, words string) (string, error) {
 }
 
 // docs is what comes between the marks: what was compared, the ratios, and the queries.
-func (r *Result) docs() string {
+func (r *Result) docs(s *Stage) string {
 	var b strings.Builder
-	s := r.Setup
 	fmt.Fprintf(&b, "Data up to %s: %d series, %.3g M samples, %d h. Medians of at most %d rounds on %d cores, %.0f s in all.\n\n",
-		time.Unix(s.End, 0).UTC().Format(time.DateOnly), s.Data.Series, float64(s.Data.Samples)/1e6, s.Hours, s.Rounds, s.Cores, r.WallTime)
-
-	ratios := [][]string{{"", "geometric mean", "least", "most"}}
-	for _, x := range r.Ratios {
-		if slices.Contains(docsColumns, titleOf(x)) || x.Contender == VictoriaMetrics {
-			ratios = append(ratios, []string{title(x.Contender) + ", against " + title(x.Base), Times(x.Mean) + "×", Times(x.Least) + "×", Times(x.Most) + "×"})
+		time.Unix(s.End, 0).UTC().Format(time.DateOnly), s.Data.Series, float64(s.Data.Samples)/1e6, s.Hours, s.Rounds, r.Setup.Cores, r.Wall)
+	ratios := Table{Left: 1, Head: []string{"", "geometric mean", "least", "most"}}
+	for _, p := range s.Pairs {
+		if x := s.ratio(p); x.n > 0 && p.Title != "first/VM ×" {
+			ratios.Add(p.Contender+", against "+p.Base, Times(x.mean, 1), Times(x.least, 1), Times(x.most, 1))
 		}
 	}
-	Markdown(&b, ratios, 1)
+	b.WriteString(ratios.Markdown())
 
-	fmt.Fprintf(&b, "\n%d of promwarp's %d answers are Prometheus's; %d of VictoriaMetrics's are not.\nPeak resident memory:", len(r.Rows)-r.Failed(), len(r.Rows), r.Others())
+	others := 0
+	for _, row := range s.Rows {
+		if row.Other != "" {
+			others++
+		}
+	}
+	fmt.Fprintf(&b, "\n%d of promwarp's %d answers are Prometheus's; %d of VictoriaMetrics's are not.\nPeak resident memory:", len(s.Rows)-s.failed(), len(s.Rows), others)
 	sep := " "
-	for _, name := range sortedKeys(r.PeakRSS) {
-		fmt.Fprintf(&b, "%s%s %.0f MiB", sep, name, float64(r.PeakRSS[name])/(1<<20))
+	for _, name := range sortedKeys(s.PeakRSS) {
+		fmt.Fprintf(&b, "%s%s %.0f MiB", sep, name, float64(s.PeakRSS[name])/(1<<20))
 		sep = ", "
 	}
 	b.WriteString(".\n\n")
 
-	all := r.grid()
-	var shown [][]string
-	for _, row := range all {
+	all := s.grid()
+	shown := Table{Left: all.Left}
+	for i, row := range append([][]string{all.Head}, all.Rows...) {
 		var cells []string
 		for k, cell := range row {
-			if slices.Contains(docsColumns, all[0][k]) {
+			if !slices.Contains(docsLeftOut, all.Head[k]) {
 				cells = append(cells, cell)
 			}
 		}
-		shown = append(shown, cells)
-	}
-	code(shown[1 : len(shown)-1])
-	Markdown(&b, shown, 2)
-	return b.String()
-}
-
-// titleOf is the title of a ratio's column.
-func titleOf(x Ratio) string {
-	for _, c := range columns {
-		if c.base == x.Base && c.contender == x.Contender {
-			return c.title
+		if i == 0 {
+			shown.Head = cells
+		} else {
+			shown.Add(cells...)
 		}
 	}
-	return ""
-}
-
-// title is a contender's name in a sentence.
-func title(contender string) string {
-	switch contender {
-	case Prometheus:
-		return "Prometheus"
-	case VictoriaMetrics:
-		return "VictoriaMetrics"
-	}
-	return contender
+	b.WriteString(shown.Markdown())
+	return b.String()
 }

@@ -32,7 +32,7 @@ func TestReplaced(t *testing.T) {
 func TestWriteDocs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	require.NoError(t, os.WriteFile(file, []byte("# Page\n\n"+docsBegin+docsEnd+"\nwords\n"), 0o600))
-	require.NoError(t, example().WriteDocs(file))
+	require.NoError(t, example().WriteDocs("dashboards", file))
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, `# Page
@@ -53,14 +53,14 @@ Peak resident memory: Prometheus 5 MiB.
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 | `+"`a`"+` | 1d@1m | 7 | 100.0 | 50.0 | 10.0 | 25.0 | 2.00 | 10.0 | 2.50 |
 | `+"`b`"+` | 6h@15s | 0 | 400.0 | 100.0 | 10.0 |  | 4.00 | 40.0 |  |
-| `+"`c`"+` | @ | 0 |  |  |  |  |  |  |  |
-| `+"`d`"+` | @ | 0 | 10.0 | 10.0 | 10.0 | 10.0 | 1.00 | 1.00 | 1.00 |
+| `+"`c`"+` |  | 0 |  |  |  |  |  |  |  |
+| `+"`d`"+` |  | 0 | 10.0 | 10.0 | 10.0 | 10.0 | 1.00 | 1.00 | 1.00 |
 | geometric mean |  |  |  |  |  |  | 2.00 | 7.37 | 1.58 |
 `+docsEnd+"\nwords\n", string(b))
 
 	require.NoError(t, os.WriteFile(file, []byte("# Page\n"), 0o600))
-	require.ErrorContains(t, example().WriteDocs(file), "once each")
-	require.Error(t, example().WriteDocs(file+" that is not there"))
+	require.ErrorContains(t, example().WriteDocs("dashboards", file), "once each")
+	require.Error(t, example().WriteDocs("dashboards", file+" that is not there"))
 }
 
 // TestPage: the project's page has the marks, so that make bench can write it.

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,20 +13,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/bench/answer"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
+
+// A table for a terminal has aligned columns.
+func ExampleTable() {
+	t := Table{Title: "Two.", Left: 1, Head: []string{"a", "way"}}
+	t.Add("1×", "x")
+	t.Add("22")
+	_ = t.Write(os.Stdout)
+	// Output:
+	// Two.
+	//
+	// | a   | way  |
+	// | --- | ---: |
+	// | 1×  | x    |
+	// | 22  |
+}
 
 func TestTiming(t *testing.T) {
 	got := NewTiming([]time.Duration{3 * time.Millisecond, time.Millisecond, 2500 * time.Microsecond})
 	require.Equal(t, Timing{Median: 2.5, Min: 1, Max: 3, All: []float64{3, 1, 2.5}}, got)
+	require.InDelta(t, 3, got.percentile(0.99), 0)
+	require.InDelta(t, 2.5, got.percentile(0.6), 0)
 }
 
 func TestMedian(t *testing.T) {
 	v := []float64{4, 1, 3, 2}
-	require.InDelta(t, 2.5, median(v), 0)
+	require.InDelta(t, 2.5, Median(v), 0)
 	require.Equal(t, []float64{4, 1, 3, 2}, v, "must stay as it is")
-	require.InDelta(t, 7, median([]float64{7}), 0)
+	require.InDelta(t, 7, Median([]float64{7}), 0)
+	require.True(t, math.IsNaN(Median(nil)))
+}
+
+func TestLimits(t *testing.T) {
+	calls := 0
+	ms, err := Limits{4, time.Minute}.Median(func() error { calls++; time.Sleep(time.Millisecond); return nil })
+	require.NoError(t, err)
+	require.Equal(t, 5, calls, "and one to warm up")
+	require.GreaterOrEqual(t, ms, 1.0)
+
+	calls = 0
+	ms, err = Limits{4, time.Nanosecond}.Median(func() error { calls++; time.Sleep(time.Millisecond); return nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, calls, "beyond the budget the first one counts")
+	require.GreaterOrEqual(t, ms, 1.0)
+
+	failed := errors.New("failed")
+	_, err = Limits{1, time.Minute}.Median(func() error { return failed })
+	require.ErrorIs(t, err, failed)
 }
 
 func TestGeometricMean(t *testing.T) {
@@ -33,137 +69,96 @@ func TestGeometricMean(t *testing.T) {
 	require.True(t, math.IsNaN(GeometricMean(nil)))
 }
 
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "", 0.01234: "0.012", 0.5: "0.50", 9.99: "9.99", 12.34: "12.3", 1234.5: "1234", math.NaN(): ""} {
+		require.Equal(t, want, Number(v))
+	}
+	require.Equal(t, "2.00×", Times(4, 2))
+	require.Empty(t, Times(0, 2))
+}
+
 // example is a result of two queries that went well, one with an error and one
 // that was answered wrongly.
 func example() *Result {
-	timings := func(prometheus, first, repeated, vm float64) map[string]Timing {
-		m := map[string]Timing{Prometheus: {Median: prometheus, All: []float64{prometheus}}, PromwarpFirst: {Median: first}, Promwarp: {Median: repeated}}
-		if vm > 0 {
-			m[VictoriaMetrics] = Timing{Median: vm}
+	r := &Result{Setup: Setup{Processor: "A", Cores: 2, Rounds: 3, Versions: map[string]string{"Go": "v1"}}, Wall: 12}
+	s := r.Stage("dashboards")
+	s.Hours, s.Rounds, s.End, s.Data = 24, 3, 1700000000, dataset.Stats{Series: 10, Samples: 1000}
+	s.Contend(Prometheus, PromwarpFirst, Promwarp, VictoriaMetrics)
+	s.Compare(Prometheus, PromwarpFirst, "first ×")
+	s.Compare(Prometheus, Promwarp, "repeated ×")
+	s.Compare(Prometheus, VictoriaMetrics, "VM ×")
+	s.Compare(VictoriaMetrics, PromwarpFirst, "first/VM ×")
+	s.Compare(VictoriaMetrics, Promwarp, "repeated/VM ×")
+	put := func(row Row, ms ...float64) {
+		row.Costs = map[string]Cost{}
+		for i, m := range ms {
+			row.Costs[s.Contenders[i]] = Cost{Timing: Timing{Median: m, All: []float64{m}}, CPU: 2 * m}
 		}
-		return m
+		*s.Row(row.Name) = row
 	}
-	r := &Result{
-		Setup: Setup{
-			Contenders: []string{Prometheus, PromwarpFirst, Promwarp, VictoriaMetrics},
-			Versions:   map[string]string{"Prometheus": "v3"},
-			Cores:      2, Hours: 24, Rounds: 3, End: 1700000000, Data: dataset.Stats{Series: 10, Samples: 1000},
-		},
-		Rows: []Row{
-			{Name: "a", Expr: "sum(a) or up", Range: "1d", Step: "1m", Points: 7, Timings: timings(100, 50, 10, 25), Other: &answer.Difference{Values: 1, Worst: 0.25}},
-			{Name: "b", Expr: "b", Range: "6h", Step: "15s", Timings: timings(400, 100, 10, 0), Other: &answer.Difference{First: "status 422"}},
-			{Name: "c", Error: "Prometheus: too slow"},
-			{Name: "d", Timings: timings(10, 10, 10, 10), Wrong: &answer.Difference{Values: 1, First: "is 2 instead of 1"}},
-		},
-		PeakRSS:  map[string]int64{"Prometheus": 5 << 20},
-		WallTime: 12,
-	}
-	r.Finish()
+	put(Row{Name: "a", Expr: "sum(a) or up", Range: "1d", Step: "1m", Points: 7, Note: "same", Other: "value 1 instead of 2"}, 100, 50, 10, 25)
+	put(Row{Name: "b", Expr: "b", Range: "6h", Step: "15s", Note: "same", Other: "refused: status 422"}, 400, 100, 10)
+	put(Row{Name: "c", Error: "Prometheus: too slow"})
+	put(Row{Name: "d", Note: "same", Wrong: "value 2 instead of 1"}, 10, 10, 10, 10)
+	s.PeakRSS["Prometheus"] = 5 << 20
 	return r
 }
 
-func TestRatios(t *testing.T) {
-	r := example()
-	require.Len(t, r.Ratios, len(columns))
-	first := r.Ratios[0]
-	require.Equal(t, PromwarpFirst, first.Contender)
-	require.Equal(t, 3, first.Queries)
-	require.InDelta(t, 2, first.Mean, 1e-12) // of 2, 4 and 1
-	require.Equal(t, "d", first.LeastOf)
-	require.InDelta(t, 1, first.Least, 0)
-	require.Equal(t, "b", first.MostOf)
-	require.InDelta(t, 4, first.Most, 0)
-	vm := r.Ratios[2]
-	require.Equal(t, VictoriaMetrics, vm.Contender)
-	require.Equal(t, 2, vm.Queries) // it had an error for one
-	require.Equal(t, 2, r.Failed())
-	require.Equal(t, 2, r.Others())
+func TestRatio(t *testing.T) {
+	s := example().Stage("dashboards")
+	first := s.ratio(s.Pairs[0])
+	require.Equal(t, 3, first.n)
+	require.InDelta(t, 2, first.mean, 1e-12) // of 2, 4 and 1
+	require.Equal(t, "1 d 4 b", fmt.Sprint(first.least, " ", first.leastOf, " ", first.most, " ", first.mostOf))
+	require.Equal(t, 2, s.ratio(s.Pairs[2]).n, "it had an error for one")
+	require.Equal(t, 2, s.failed())
+
+	many := s.Row("at once")
+	many.Costs[Prometheus], many.Costs[PromwarpFirst] = Cost{Timing: Timing{Median: 9}, PerSecond: 1}, Cost{Timing: Timing{Median: 1}, PerSecond: 9}
+	require.Equal(t, 3, s.ratio(s.Pairs[0]).n, "answers to many at once are no query's")
 }
 
-func TestTable(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, example().WriteTable(&b))
-	lines := strings.Split(b.String(), "\n")
-	require.Regexp(t, `^query +range +points +Prometheus ms +first ms +repeated ms +VM ms +first × +repeated × +VM × +first/VM × +repeated/VM × +promwarp's answer +VM's answer$`, lines[0])
-	require.Regexp(t, `^a +1d@1m +7 +100\.0 +50\.0 +10\.0 +25\.0 +2\.00 +10\.0 +4\.00 +0\.50 +2\.50 +same +off by 25%$`, lines[1])
-	require.Regexp(t, `^b .* 40\.0 +same +error$`, lines[2])
-	require.Regexp(t, `^c .*ERROR`, lines[3])
-	require.Regexp(t, `^d .*DIFFERS +same`, lines[4])
-	require.Regexp(t, `^geometric mean +2\.00 +7\.37 +2\.00`, lines[5])
-	for _, note := range []string{
-		"promwarp first over prometheus: geometric mean 2.00× of 3 queries, least 1.00× (d), most 4.00× (b)",
-		"answers of promwarp that are not Prometheus's, or failed: 2 of 4",
-		"answers of VictoriaMetrics that are not Prometheus's: 2 of 4",
-		"peak resident memory of Prometheus: 5 MiB",
-		"c: Prometheus: too slow",
-		"fewer rounds, for they took long: a (1), b (1), d (1)",
-		"d: promwarp's answer: is 2 instead of 1",
-		"up to 2023-11-14T22:13:20Z",
+func TestTables(t *testing.T) {
+	r := example()
+	r.Stages[0].Details = true
+	all := r.Tables()
+	require.Len(t, all, 3)
+	for i, want := range []string{
+		"| query | range | points | Prometheus ms | first ms | repeated ms | VM ms | first × | repeated × | VM × | first/VM × | repeated/VM × | answers |\n",
+		"| `a` | 1d@1m | 7 | 100.0 | 50.0 | 10.0 | 25.0 | 2.00 | 10.0 | 4.00 | 0.50 | 2.50 | same but VM's |\n",
+		"| `c` |  | 0 |  |  |  |  |  |  |  |  |  | ERROR |\n",
+		"| 10.0 | 10.0 | 10.0 | 10.0 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | DIFFER |\n",
+		"| geometric mean |  |  |  |  |  |  | 2.00 | 7.37 | 2.00 |",
 	} {
-		require.Contains(t, b.String(), note)
+		require.Contains(t, all[0].Markdown(), want, i)
 	}
-}
-
-// Without a peer there are no columns of it.
-func TestTableOfFew(t *testing.T) {
-	r := example()
-	r.Setup.Contenders = r.Setup.Contenders[:3]
-	var b strings.Builder
-	require.NoError(t, r.WriteTable(&b))
-	require.NotContains(t, strings.SplitN(b.String(), "\n", 2)[0], "VM")
-	require.NotContains(t, b.String(), "answers of VictoriaMetrics")
-
-	r.Setup.Contenders = []string{Prometheus}
-	b.Reset()
-	require.NoError(t, r.WriteTable(&b))
-	require.NotContains(t, b.String(), "×  ")
-}
-
-func TestMarkdown(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, example().WriteMarkdown(&b))
-	lines := strings.Split(b.String(), "\n")
-	cells := strings.Count(lines[0], "|")
-	for _, line := range lines[1:7] {
-		require.Equal(t, cells, strings.Count(line, "|"), line)
+	require.Contains(t, all[1].Markdown(), "| Prometheus over promwarp first | 3 | 73.7 | 36.8 | 2.00× | 1.00× | d | 4.00× | b |\n")
+	require.Contains(t, all[2].Markdown(), "| `a` | VictoriaMetrics |  | 25.0 | 25.0 | 50.0 |  |  |  |  |\n")
+	notes := strings.Join(r.Notes(), "\n")
+	for _, note := range []string{
+		"dashboards: 10 series, 1000 samples, 24 h up to 2023-11-14T22:13:20Z; at most 3 rounds; 2 of 4 answered wrongly, or failed",
+		"dashboards: peak resident memory of Prometheus: 5 MiB",
+		"dashboards: c: Prometheus: too slow",
+		"dashboards: d: not Prometheus's answer: value 2 instead of 1",
+		"answers that are not Prometheus's, or failed: 2",
+	} {
+		require.Contains(t, notes, note)
 	}
-	require.True(t, strings.HasPrefix(lines[2], "| `a` | 1d@1m | 7 | 100.0 |"), lines[2])
-	require.True(t, strings.HasPrefix(lines[6], "| geometric mean |"), lines[6])
-	require.Contains(t, b.String(), "- `a`: `sum(a) or up`")
-	require.Error(t, example().WriteMarkdown(failing{}))
+	require.Empty(t, (&Result{Stages: []*Stage{{}}}).Tables())
 }
 
-type failing struct{}
-
-func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
-
+// What is written is read again, and a stage and a row are found by their names.
 func TestWriteJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	want := example()
-	require.NoError(t, want.WriteJSON(file))
+	require.NoError(t, WriteJSON(file, want))
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var got Result
 	require.NoError(t, json.Unmarshal(b, &got))
 	require.Equal(t, *want, got)
-	require.Error(t, want.WriteJSON(filepath.Join(file, "below")))
-}
-
-func TestDigits(t *testing.T) {
-	require.Equal(t, []string{"0.17", "9.99", "12.3", "1235"}, []string{Times(0.167), Times(9.99), Times(12.34), Times(1234.6)})
-	require.Equal(t, []string{"90%", "100%", "2%", "0.004%", "2e-09%"}, []string{percent(0.9), percent(1), percent(0.02), percent(0.00004), percent(2e-11)})
-}
-
-// Of queries that all were asked, more cores are as efficient as the mean of their times says.
-func TestCores(t *testing.T) {
-	on := func(one, four float64) Row {
-		return Row{Timings: map[string]Timing{OnCores(1): {Median: one}, OnCores(4): {Median: four}}}
-	}
-	r := &Result{Rows: []Row{on(100, 50), {Error: "none"}, on(400, 50)}}
-	var b strings.Builder
-	require.NoError(t, r.WriteCores(&b, []int{1, 4}))
-	require.Contains(t, b.String(), "| 1 | 200.0 | 1.00 |\n| 4 | 50.0 | 1.00 |\n")
-	b.Reset()
-	require.NoError(t, r.WriteCores(&b, nil))
-	require.Empty(t, b.String())
+	got.Stage("dashboards").Row("a").Points = 8
+	require.Len(t, got.Stages, 1)
+	require.Len(t, got.Stages[0].Rows, 4)
+	require.Error(t, WriteJSON(filepath.Join(file, "below"), want))
 }

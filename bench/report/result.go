@@ -2,144 +2,154 @@ package report
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"slices"
 
-	"github.com/promwarp/promwarp/bench/answer"
 	"github.com/promwarp/promwarp/internal/dataset"
 )
 
-// The contenders: who answers, and in what state.
-const (
-	Prometheus      = "prometheus"
-	PromwarpFirst   = "promwarp first"    // with nothing cached
-	Promwarp        = "promwarp repeated" // with the query's samples cached
-	VictoriaMetrics = "victoriametrics"
-)
-
-// Result is what a run of the benchmark found.
+// Result is what was measured, by this run and those before it in the same folder.
 type Result struct {
-	Setup    Setup            `json:"setup"`
-	Rows     []Row            `json:"queries"`
-	Ratios   []Ratio          `json:"ratios"` // made by Finish
-	PeakRSS  map[string]int64 `json:"peakRSSBytes"`
-	WallTime float64          `json:"wallSeconds"`
+	Setup  Setup    `json:"setup"`
+	Stages []*Stage `json:"stages"`
+	Wall   float64  `json:"wallSeconds"` // of the last run
 }
 
-// Setup is what was compared.
+// Setup is where and with what.
 type Setup struct {
-	Contenders []string          `json:"contenders"` // in the order of the table
-	Versions   map[string]string `json:"versions"`
-	Cores      int               `json:"cores"`
-	Hours      int               `json:"hours"`
-	Seed       uint64            `json:"seed"`
-	End        int64             `json:"end"` // of the data, seconds since the epoch
-	Rounds     int               `json:"rounds"`
-	Data       dataset.Stats     `json:"data"`
+	Date      string            `json:"date"`
+	Processor string            `json:"processor"`
+	Cores     int               `json:"cores"`
+	Versions  map[string]string `json:"versions"`
+	Rounds    int               `json:"rounds"` // 0 for each stage's own
+	Work      bool              `json:"work"`   // times are what servers ran on cores
 }
 
-// Row is what was found for one query.
+// Stage is what was measured in one.
+type Stage struct {
+	Name       string           `json:"name"`
+	Data       dataset.Stats    `json:"data"`
+	Hours      int              `json:"hours"`
+	End        int64            `json:"end"` // of the data, seconds since the epoch
+	Rounds     int              `json:"rounds"`
+	Contenders []string         `json:"contenders"` // in the order of the table
+	Pairs      []Pair           `json:"pairs"`
+	Details    bool             `json:"details"` // what cost more than time is of interest
+	Rows       []*Row           `json:"rows"`
+	PeakRSS    map[string]int64 `json:"peakRSSBytes"` // by server
+}
+
+// Pair are two contenders that are compared: how many times as long the first one takes.
+type Pair struct{ Base, Contender, Title string }
+
+// Row is what was found for one question.
 type Row struct {
-	Name    string            `json:"name"`
-	Expr    string            `json:"query"`
-	Range   string            `json:"range"`
-	Step    string            `json:"step"`
-	Series  int               `json:"series"` // of Prometheus's answer
-	Points  int               `json:"points"`
-	Timings map[string]Timing `json:"timings"` // by contender
-	// How promwarp's answer differed from Prometheus's, nil if none did.
-	Wrong *answer.Difference `json:"wrong,omitempty"`
-	// How VictoriaMetrics's answer differed, nil if it did not. An error of its
-	// own is one difference, in words.
-	Other *answer.Difference `json:"victoriametricsDiffers,omitempty"`
-	// What kept the query from being compared at all.
+	Name   string          `json:"name"`
+	Expr   string          `json:"query,omitempty"`
+	Range  string          `json:"range,omitempty"`
+	Step   string          `json:"step,omitempty"`
+	Points int             `json:"points"`
+	Costs  map[string]Cost `json:"costs"` // by contender
+	// How an answer that must be Prometheus's differs, how that of a contender that only resembles
+	// it does, and why the question was not asked at all.
+	Wrong string `json:"wrong,omitempty"`
+	Other string `json:"other,omitempty"`
 	Error string `json:"error,omitempty"`
+	Note  string `json:"note,omitempty"` // what answers were: "same" if they are Prometheus's
 }
 
-// ratio is how many times sooner than base the contender answered.
-func (r *Row) ratio(base, contender string) (float64, bool) {
-	b, ok := r.Timings[base]
-	c, ok2 := r.Timings[contender]
-	if !ok || !ok2 || b.Median <= 0 || c.Median <= 0 {
-		return 0, false
+// Cost is what an answer took. All but Timing are medians or means, and 0 where they are not known.
+type Cost struct {
+	Timing
+	First     float64 `json:"firstByteMs,omitempty"`
+	CPU       float64 `json:"cpuMs,omitempty"`    // of the server on cores
+	Behind    float64 `json:"behindMs,omitempty"` // of the server that it reads from, on cores
+	Sent      int64   `json:"sentBytes,omitempty"`
+	Read      int64   `json:"readBytes,omitempty"` // from the server that it reads from
+	PerSecond float64 `json:"perSecond,omitempty"` // answers
+}
+
+// Stage returns the stage of a name, a new one if there is none.
+func (r *Result) Stage(name string) *Stage {
+	i := slices.IndexFunc(r.Stages, func(s *Stage) bool { return s.Name == name })
+	if i < 0 {
+		i = len(r.Stages)
+		r.Stages = append(r.Stages, &Stage{Name: name, PeakRSS: map[string]int64{}})
 	}
-	return b.Median / c.Median, true
+	return r.Stages[i]
 }
 
-// Ratio compares two contenders over all queries that both answered: how many
-// times sooner Contender did than Base.
-type Ratio struct {
-	Base      string  `json:"base"`
-	Contender string  `json:"contender"`
-	Mean      float64 `json:"geometricMean"`
-	Least     float64 `json:"least"`
-	LeastOf   string  `json:"leastOf"` // name of the query
-	Most      float64 `json:"most"`
-	MostOf    string  `json:"mostOf"`
-	Queries   int     `json:"queries"`
+// Row returns the row of a question, a new one if there is none.
+func (s *Stage) Row(name string) *Row {
+	i := slices.IndexFunc(s.Rows, func(r *Row) bool { return r.Name == name })
+	if i < 0 {
+		i = len(s.Rows)
+		s.Rows = append(s.Rows, &Row{Name: name, Costs: map[string]Cost{}})
+	}
+	return s.Rows[i]
 }
 
-// columns are the ratios that are shown: base, contender, title.
-var columns = [...]struct{ base, contender, title string }{
-	{Prometheus, PromwarpFirst, "first ×"},
-	{Prometheus, Promwarp, "repeated ×"},
-	{Prometheus, VictoriaMetrics, "VM ×"},
-	{VictoriaMetrics, PromwarpFirst, "first/VM ×"},
-	{VictoriaMetrics, Promwarp, "repeated/VM ×"},
-}
-
-// Finish computes the ratios over all queries.
-func (r *Result) Finish() {
-	r.Ratios = nil
-	for _, c := range columns {
-		ratio := Ratio{Base: c.base, Contender: c.contender}
-		var all []float64
-		for i := range r.Rows {
-			x, ok := r.Rows[i].ratio(c.base, c.contender)
-			if !ok {
-				continue
-			}
-			if len(all) == 0 || x < ratio.Least {
-				ratio.Least, ratio.LeastOf = x, r.Rows[i].Name
-			}
-			if x > ratio.Most {
-				ratio.Most, ratio.MostOf = x, r.Rows[i].Name
-			}
-			all = append(all, x)
-		}
-		if len(all) > 0 {
-			ratio.Mean, ratio.Queries = GeometricMean(all), len(all)
-			r.Ratios = append(r.Ratios, ratio)
+// Contend adds contenders, but for the ones that the stage has.
+func (s *Stage) Contend(names ...string) {
+	for _, name := range names {
+		if !slices.Contains(s.Contenders, name) {
+			s.Contenders = append(s.Contenders, name)
 		}
 	}
 }
 
-// Failed is the number of queries that failed or that promwarp answered
-// differently.
+// Compare has the times of two contenders compared, under a title.
+func (s *Stage) Compare(base, contender, title string) {
+	if p := (Pair{base, contender, title}); !slices.Contains(s.Pairs, p) {
+		s.Pairs = append(s.Pairs, p)
+	}
+}
+
+// Failed is the number of questions that could not be asked or that were answered wrongly.
 func (r *Result) Failed() (n int) {
-	for _, row := range r.Rows {
-		if row.Wrong != nil || row.Error != "" {
+	for _, s := range r.Stages {
+		n += s.failed()
+	}
+	return n
+}
+
+func (s *Stage) failed() (n int) {
+	for _, row := range s.Rows {
+		if row.Wrong != "" || row.Error != "" {
 			n++
 		}
 	}
 	return n
 }
 
-// Others is the number of queries that VictoriaMetrics answered differently.
-func (r *Result) Others() (n int) {
-	for _, row := range r.Rows {
-		if row.Other != nil {
-			n++
-		}
-	}
-	return n
+// ratio is how many times as long base takes as contender, over all questions that both answered.
+type ratio struct {
+	Pair
+	mean, least, most float64
+	leastOf, mostOf   string
+	baseMean, itsMean float64 // ms
+	n                 int
 }
 
-func (r *Result) has(contender string) bool { return slices.Contains(r.Setup.Contenders, contender) }
-
-// WriteJSON writes the result to a file.
-func (r *Result) WriteJSON(file string) error {
-	return WriteJSON(file, r)
+func (s *Stage) ratio(p Pair) ratio {
+	r := ratio{Pair: p, least: math.Inf(1)}
+	var all, bases, its []float64
+	for _, row := range s.Rows {
+		a, b := row.Costs[p.Base].Median, row.Costs[p.Contender].Median
+		if a <= 0 || b <= 0 || row.Costs[p.Base].PerSecond > 0 { // by many at once
+			continue
+		}
+		if a/b < r.least {
+			r.least, r.leastOf = a/b, row.Name
+		}
+		if a/b > r.most {
+			r.most, r.mostOf = a/b, row.Name
+		}
+		all, bases, its = append(all, a/b), append(bases, a), append(its, b)
+	}
+	r.n, r.mean, r.baseMean, r.itsMean = len(all), GeometricMean(all), GeometricMean(bases), GeometricMean(its)
+	return r
 }
 
 // WriteJSON replaces a file at once, so that a run that is cut off leaves the one before.

@@ -1,109 +1,147 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
-// WriteTable writes the table for a terminal, and what there is to say besides.
-func (r *Result) WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range r.grid() {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(r.notes(), "\n"))
-	return err
-}
+// The contenders whose columns have short titles.
+const (
+	Prometheus      = "Prometheus"
+	PromwarpFirst   = "promwarp first"    // with nothing cached
+	Promwarp        = "promwarp repeated" // with the query's samples cached
+	VictoriaMetrics = "VictoriaMetrics"
+)
 
-// WriteMarkdown writes the table in Markdown, the queries below it.
-func (r *Result) WriteMarkdown(w io.Writer) error {
-	var b strings.Builder
-	rows := r.grid()
-	code(rows[1 : len(rows)-1])
-	Markdown(&b, rows, 2)
-	b.WriteByte('\n')
-	for _, note := range r.notes() {
-		b.WriteString("- " + note + "\n")
-	}
-	b.WriteString("\nThe queries:\n\n")
-	for _, row := range r.Rows {
-		fmt.Fprintf(&b, "- `%s`: `%s`\n", row.Name, row.Expr)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
+var titles = map[string]string{PromwarpFirst: "first ms", Promwarp: "repeated ms", VictoriaMetrics: "VM ms"}
 
-// Markdown writes a header and rows as a table whose columns are flush right but for
-// the first few.
-func Markdown(b *strings.Builder, rows [][]string, left int) {
-	for i, row := range rows {
-		for _, cell := range row {
-			b.WriteString("| " + cell + " ")
+// Tables are all tables of the result, those of each stage after each other.
+func (r *Result) Tables() (all []*Table) {
+	for _, s := range r.Stages {
+		if len(s.Rows) == 0 {
+			continue
 		}
-		b.WriteString("|\n")
-		if i == 0 {
-			b.WriteString("|" + strings.Repeat(" --- |", left) + strings.Repeat(" ---: |", len(row)-left) + "\n")
+		all = append(all, s.grid())
+		if len(s.Pairs) > 0 {
+			all = append(all, s.ratios())
+		}
+		if s.Details {
+			all = append(all, s.details())
 		}
 	}
+	return all
 }
 
-// code marks the first cell of each row as code.
-func code(rows [][]string) {
-	for _, row := range rows {
-		row[0] = "`" + row[0] + "`"
+// Notes are the lines below the tables.
+func (r *Result) Notes() []string {
+	lines := []string{fmt.Sprintf("%s, %d cores, %s; medians, over HTTP; %.0f s in all", r.Setup.Processor, r.Setup.Cores, r.Setup.Date, r.Wall)}
+	if r.Setup.Work {
+		lines = append(lines, "times are what servers ran on cores")
 	}
+	for _, name := range sortedKeys(r.Setup.Versions) {
+		lines = append(lines, name+" "+r.Setup.Versions[name])
+	}
+	for _, s := range r.Stages {
+		lines = append(lines, s.notes()...)
+	}
+	return append(lines, fmt.Sprintf("answers that are not Prometheus's, or failed: %d", r.Failed()))
 }
 
-// notes are the lines below the table.
-func (r *Result) notes() []string {
-	s := r.Setup
-	lines := []string{
-		fmt.Sprintf("data: %d series, %d samples, %d stale markers, %d h, seed %d, up to %s", s.Data.Series, s.Data.Samples, s.Data.StaleMarkers, s.Hours, s.Seed, time.Unix(s.End, 0).UTC().Format(time.RFC3339)),
-		fmt.Sprintf("medians of at most %d rounds on %d cores, over HTTP; %.0f s in all", s.Rounds, s.Cores, r.WallTime),
+func (s *Stage) notes() []string {
+	lines := []string{fmt.Sprintf("%s: %d series, %d samples, %d h up to %s; at most %d rounds; %d of %d answered wrongly, or failed",
+		s.Name, s.Data.Series, s.Data.Samples, s.Hours, time.Unix(s.End, 0).UTC().Format(time.RFC3339), s.Rounds, s.failed(), len(s.Rows))}
+	for _, name := range sortedKeys(s.PeakRSS) {
+		lines = append(lines, fmt.Sprintf("%s: peak resident memory of %s: %.0f MiB", s.Name, name, float64(s.PeakRSS[name])/(1<<20)))
 	}
-	if few := r.fewer(); len(few) > 0 {
-		lines = append(lines, "fewer rounds, for they took long: "+strings.Join(few, ", "))
-	}
-	for _, x := range r.Ratios {
-		lines = append(lines, fmt.Sprintf("%s over %s: geometric mean %s× of %d queries, least %s× (%s), most %s× (%s)", x.Contender, x.Base, Times(x.Mean), x.Queries, Times(x.Least), x.LeastOf, Times(x.Most), x.MostOf))
-	}
-	lines = append(lines, fmt.Sprintf("answers of promwarp that are not Prometheus's, or failed: %d of %d", r.Failed(), len(r.Rows)))
-	if r.has(VictoriaMetrics) {
-		lines = append(lines, fmt.Sprintf("answers of VictoriaMetrics that are not Prometheus's: %d of %d", r.Others(), len(r.Rows)))
-	}
-	for _, name := range sortedKeys(r.PeakRSS) {
-		lines = append(lines, fmt.Sprintf("peak resident memory of %s: %.0f MiB", name, float64(r.PeakRSS[name])/(1<<20)))
-	}
-	for _, name := range sortedKeys(s.Versions) {
-		lines = append(lines, name+" "+s.Versions[name])
-	}
-	for _, row := range r.Rows {
-		switch {
-		case row.Error != "":
-			lines = append(lines, row.Name+": "+row.Error)
-		case row.Wrong != nil:
-			lines = append(lines, row.Name+": promwarp's answer: "+row.Wrong.First)
+	for _, row := range s.Rows {
+		for what, text := range map[string]string{"": row.Error, "not Prometheus's answer: ": row.Wrong} {
+			if text != "" {
+				lines = append(lines, s.Name+": "+row.Name+": "+what+text)
+			}
 		}
 	}
 	return lines
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// grid is a row a question.
+func (s *Stage) grid() *Table {
+	t := &Table{Title: "Stage " + s.Name + ", ms:", Left: 2, Head: []string{"query", "range", "points"}}
+	means := []string{"geometric mean", "", ""}
+	for _, c := range s.Contenders {
+		t.Head = append(t.Head, cmp.Or(titles[c], c+" ms"))
+		means = append(means, "")
+	}
+	pairs := slices.DeleteFunc(slices.Clone(s.Pairs), func(p Pair) bool { return s.ratio(p).n == 0 })
+	for _, p := range pairs {
+		t.Head = append(t.Head, p.Title)
+		means = append(means, Number(s.ratio(p).mean))
+	}
+	t.Head = append(t.Head, "answers")
+	for _, row := range s.Rows {
+		during := ""
+		if row.Range != "" {
+			during = row.Range + "@" + row.Step
+		}
+		cells := []string{"`" + row.Name + "`", during, strconv.Itoa(row.Points)}
+		for _, c := range s.Contenders {
+			cells = append(cells, milliseconds(row.Costs[c].Median))
+		}
+		for _, p := range pairs {
+			cells = append(cells, strings.TrimSuffix(Times(row.Costs[p.Base].Median, row.Costs[p.Contender].Median), "×"))
+		}
+		t.Add(append(cells, row.verdict())...)
+	}
+	if len(pairs) > 0 {
+		t.Add(append(means, "")...)
+	}
+	return t
+}
 
-// fewer are the queries that did not get all rounds, and how many they got.
-func (r *Result) fewer() (few []string) {
-	for _, row := range r.Rows {
-		if n := len(row.Timings[Prometheus].All); n > 0 && n < r.Setup.Rounds {
-			few = append(few, fmt.Sprintf("%s (%d)", row.Name, n))
+// verdict says of the answers whether they are Prometheus's, nothing where they are not compared.
+func (row *Row) verdict() string {
+	switch {
+	case row.Error != "":
+		return "ERROR"
+	case row.Wrong != "":
+		return "DIFFER"
+	case row.Other != "":
+		return row.Note + " but VM's"
+	}
+	return row.Note
+}
+
+// ratios is a row a pair of contenders.
+func (s *Stage) ratios() *Table {
+	t := &Table{Title: "Geometric means:", Left: 1, Head: []string{"", "queries", "ms", "ms", "mean", "least", "of", "most", "of"}}
+	for _, p := range s.Pairs {
+		if r := s.ratio(p); r.n > 0 {
+			t.Add(p.Base+" over "+p.Contender, strconv.Itoa(r.n), milliseconds(r.baseMean), milliseconds(r.itsMean),
+				Times(r.mean, 1), Times(r.least, 1), r.leastOf, Times(r.most, 1), r.mostOf)
 		}
 	}
-	return few
+	return t
 }
+
+// details is a row a question and contender.
+func (s *Stage) details() *Table {
+	t := &Table{Title: "What an answer took:", Left: 2, Head: []string{"query", "contender", "first byte ms", "median ms", "99th percentile", "CPU ms", "CPU behind ms", "sent MB", "read MB", "answers/s"}}
+	megabytes := func(n int64) string { return Number(float64(n) / 1e6) }
+	for _, row := range s.Rows {
+		for _, name := range s.Contenders {
+			c, ok := row.Costs[name]
+			if !ok {
+				continue
+			}
+			t.Add("`"+row.Name+"`", name, milliseconds(c.First), milliseconds(c.Median), milliseconds(c.percentile(0.99)), milliseconds(c.CPU), milliseconds(c.Behind),
+				megabytes(c.Sent), megabytes(c.Read), Number(c.PerSecond))
+		}
+	}
+	return t
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

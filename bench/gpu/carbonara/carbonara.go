@@ -1,14 +1,12 @@
 // Package carbonara measures the experiment that promwarp began with, which
 // resampled Gnocchi's points on a GPU: 1024·1024·7 points 5 s apart to means of 35 s,
-// with the kernels of then, with arrays on the cores, and as promwarp does it.
+// with the kernels of then, and as promwarp does it.
 //
 // # What is compared
 //
 // The points are those of 1024 series of 7168 points each; 64 times as many are 64
 // times as many series with the same points.
 //
-//   - arrays, on one core or on all: array at a time as NumPy does it, float32 to
-//     float32, over blocks that stay in a cache.
 //   - v1 to v3: page-locked float32 copied to the device, one kernel, float32 means
 //     copied back; v4 has v3's kernel in pieces on four streams, so that it copies
 //     both ways while it computes. They know nothing of times: point i belongs to
@@ -37,12 +35,12 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/bench/report"
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/gpuexec"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/pinned"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
+	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -54,20 +52,17 @@ type Options struct {
 	Points  int   // of a series, a multiple of 7
 	Sizes   []int // how many times the series
 	Kinds   *regexp.Regexp
-	Rounds  int
-	Budget  time.Duration // for the rounds of one way
-	Log     func(format string, args ...any)
+	report.Limits
+	Log func(format string, args ...any)
 }
 
 // Defaults are the experiment's sizes.
 func Defaults(library string) Options {
-	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Rounds: 9, Budget: 2 * time.Second}
+	return Options{Library: library, Series: 1024, Points: 7 * 1024, Sizes: []int{1, 64}, Kinds: regexp.MustCompile(""), Limits: report.Limits{Rounds: 9, Budget: 2 * time.Second}}
 }
 
 // The ways to resample, as results name them.
 const (
-	Arrays      = "arrays_one_core"
-	ArraysAll   = "arrays_all_cores"
 	V1          = "v1"
 	V2          = "v2"
 	V3          = "v3"
@@ -92,23 +87,12 @@ type Comparison struct {
 	Size       int                `json:"size"`       // times the experiment's series
 	From       int                `json:"from_s"`     // s between points
 	To         int                `json:"to_s"`       // s of a mean
-	Points     int64              `json:"points"`     // those that are there
-	Means      int64              `json:"means"`      // those that have points
+	Points     int64              `json:"points"`     // that are there
 	Floats     int64              `json:"copy_bytes"` // what the kernels of then copy to the device
 	ChunkBytes int64              `json:"chunk_bytes"`
-	Ms         map[string]float64 `json:"ms"`         // from the host to the host, by way
-	Kernel     map[string]float64 `json:"kernel_ms"`  // on the device alone, by way
-	Stages     pipeline.Stages    `json:"stages"`     // of the last promwarp_by_series, ns
-	HotStages  pipeline.Stages    `json:"hot_stages"` // of the last promwarp_by_series_resident, ns
-	SumStages  pipeline.Stages    `json:"sum_stages"` // of the last promwarp_summed, ns
-
-	// Of the last promwarp_resampled, resident or not, and promwarp_resampled_group, ns.
-	ResampledStages    pipeline.Stages `json:"resampled_stages"`
-	ResampledHotStages pipeline.Stages `json:"resampled_hot_stages"`
-	GroupedStages      pipeline.Stages `json:"resampled_group_stages"`
-
-	Worst  map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
-	Failed map[string]string  `json:"failed,omitempty"`
+	Ms         map[string]float64 `json:"ms"`           // from the host to the host, by way
+	Worst      map[string]float64 `json:"worst_errors"` // of any mean, by way, beside the larger of it and 1
+	Failed     map[string]string  `json:"failed,omitempty"`
 }
 
 // Measure compares the ways for all kinds of points. save is called with what there
@@ -122,20 +106,20 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, dev.Close()) }()
+	defer func() { err = errors.Join(err, dev.Close()) }()
 	cpu := cpuexec.New(cpuexec.Options{})
 	x, err := gpuexec.New(dev, cpu, gpuexec.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, x.Close()) }()
+	defer func() { err = errors.Join(err, x.Close()) }()
 	pinned.PageLockSlabs(dev)
 	defer slab.PageLock(nil)
 	r, err := newRig(dev)
 	if err != nil {
 		return err
 	}
-	defer func() { err = closed(err, r.close()) }()
+	defer func() { err = errors.Join(err, r.close()) }()
 	var all []Comparison
 	var failed []error
 	for _, size := range o.Sizes {
@@ -146,63 +130,76 @@ func Measure(ctx context.Context, o Options, save func([]Comparison)) (err error
 			if !o.Kinds.MatchString(p.name()) {
 				continue
 			}
-			c, err := o.compare(ctx, p, size, r, x, cpu)
-			if err != nil {
+			k := &kind{Options: o, points: p, size: size, rig: r, gpu: x, cpu: cpu}
+			if err := k.compare(ctx); err != nil {
 				return fmt.Errorf("%s, %d times: %w", p.name(), size, err)
 			}
-			all, failed = append(all, *c), append(failed, c.failures()...)
+			all, failed = append(all, k.Comparison), append(failed, k.failures()...)
 			save(all)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func closed(err, closing error) error {
-	if err == nil {
-		return closing
-	}
-	return err
+// kind is points of one kind and size, and what measures them.
+type kind struct {
+	Options
+	*points
+	size int
+	rig  *rig
+	gpu  *gpuexec.Executor
+	cpu  *cpuexec.Executor
+	sel  *selection.Selection // the points as promwarp has them
+	Comparison
 }
 
-// compare measures all ways for points of one kind.
-func (o Options) compare(ctx context.Context, p *points, size int, r *rig, x *gpuexec.Executor, cpu *cpuexec.Executor) (*Comparison, error) {
-	start := time.Now()
-	p.make(o)
-	c := &Comparison{
-		Values: p.values, Size: size, From: p.from, To: p.to, Points: int64(len(p.value)) * int64(size), Means: int64(p.means()) * int64(size),
-		Ms: map[string]float64{}, Kernel: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
+// compare measures all ways.
+func (k *kind) compare(ctx context.Context) (err error) {
+	k.make(k.Options)
+	k.Comparison = Comparison{
+		Values: k.values, Size: k.size, From: k.from, To: k.to, Points: int64(len(k.value)) * int64(k.size),
+		Ms: map[string]float64{}, Worst: map[string]float64{}, Failed: map[string]string{},
 	}
-	if err := r.load(p, size); err != nil {
-		return nil, err
+	if err := k.rig.load(k.points, k.size); err != nil {
+		return err
 	}
-	c.Floats = int64(len(r.values) + len(r.times))
-	err := o.historic(c, p, size, r)
-	if err = closed(err, r.unload()); err != nil {
-		return nil, err
+	k.Floats = int64(len(k.rig.values.host) + len(k.rig.times.host))
+	k.historic()
+	if err := k.rig.unload(); err != nil {
+		return err
 	}
-	if err := o.promwarp(ctx, c, p, size, x, cpu); err != nil {
-		return nil, err
+	if k.sel, err = k.selection(k.size); err != nil {
+		return err
 	}
-	o.Log("%s, %d points: %v", p.name(), c.Points, time.Since(start).Round(time.Millisecond))
-	return c, nil
+	defer k.gpu.Forget(k.sel)
+	for i := range k.sel.NumSeries() {
+		for _, c := range k.sel.Chunks(i) {
+			k.ChunkBytes += int64(c.Len)
+		}
+	}
+	if k.promwarp(ctx); k.from == 5 {
+		err = k.resampled(ctx)
+	}
+	k.Log("%s, %d points", k.name(), k.Comparison.Points)
+	return errors.Join(err, ctx.Err())
 }
 
 // take measures one way, whose means may be off by so much. One that fails is noted, and
 // the others go on.
-func (o Options) take(c *Comparison, way string, off float64, f func() error, check func() (float64, error)) {
-	ms, err := measure.Median(o.Rounds, o.Budget, f)
+func (k *kind) take(way string, off float64, f func() error, check func() (float64, error)) {
+	ms, err := k.Median(f)
 	if err == nil {
-		c.Worst[way], err = check()
+		k.Worst[way], err = check()
 	}
-	if err == nil && c.Worst[way] > off {
-		err = fmt.Errorf("a mean is off by %g", c.Worst[way])
+	if err == nil && k.Worst[way] > off {
+		err = fmt.Errorf("a mean is off by %g", k.Worst[way])
 	}
 	if err != nil {
-		c.Failed[way] = err.Error()
-		o.Log("%s: %v", way, err)
+		k.Failed[way] = err.Error()
+		k.Log("%s: %v", way, err)
 		return
 	}
-	c.Ms[way] = ms
+	k.Ms[way] = ms
 }
 
 // failures are the ways that failed.

@@ -1,56 +1,35 @@
 package carbonara
 
 import (
-	"fmt"
-
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/kernels/historic"
 )
 
 // float32s is how far the means that are made of float32 values may be off.
 const float32s = 1e-6
 
-// historic measures the ways of then, and arrays.
-func (o Options) historic(c *Comparison, p *points, size int, r *rig) error {
-	values, times, out := as[float32](r.values), as[uint32](r.times), as[float32](r.out)
-	ratio := p.to / p.from
+// historic measures the ways of then.
+func (k *kind) historic() {
+	r, ratio, out := k.rig, k.to/k.from, as[float32](k.rig.out.host)
 	type way struct {
 		name string
 		f    func() error
 	}
-	plain := func(f func()) func() error { return func() error { f(); return nil } }
-	ways := []way{
-		{Arrays, plain(func() { means(values, ratio, out) })},
-		{ArraysAll, plain(func() { meansInParallel(values, ratio, out) })},
-		{V1, r.copied(r.v1(ratio))},
-		{V2, r.copied(r.v2(ratio))},
-		{V3, r.copied(r.v3(ratio))},
-		{V4, r.v4(ratio)},
-		{V3There, r.there(r.v3(ratio))},
-	}
-	if p.gaps {
-		n := len(p.value)
-		ways = []way{
-			{Arrays, plain(func() { runMeans(times, values, uint32(p.to), out) })},
-			{ArraysAll, plain(func() {
-				inSeries(p, size, func(from, to int) { runMeans(times[from:to], values[from:to], uint32(p.to), out) })
-			})},
-			{Runs, r.copied(r.runs(p.to, n*size))},
-		}
+	ways := []way{{V1, r.copied(r.v1(ratio))}, {V2, r.copied(r.v2(ratio))}, {V3, r.copied(r.v3(ratio))}, {V4, r.v4(ratio)}, {V3There, r.there(r.v3(ratio))}}
+	if k.gaps {
+		ways = []way{{Runs, r.copied(r.runs(k.to, len(k.value)*k.size))}}
 	}
 	for _, w := range ways {
 		r.spoil()
-		o.take(c, w.name, float32s, w.f, func() (float64, error) {
-			absent(p, out)
-			return worst(p, out)
+		k.take(w.name, float32s, w.f, func() (float64, error) {
+			absent(k.points, out)
+			return worst(k.points, out)
 		})
 	}
-	return o.kernels(c, p, size, r, ratio)
 }
 
-// absent makes NaN of the means of no points, which nobody writes. v1 and runs begin
+// absent makes NaN of the means of no points, which no way writes. v1 and runs begin
 // with zeros, the others with what spoil wrote.
 func absent(p *points, out []float32) {
 	if !p.gaps {
@@ -63,71 +42,56 @@ func absent(p *points, out []float32) {
 	}
 }
 
-// inSeries calls f on all cores for points of whole series.
-func inSeries(p *points, size int, f func(from, to int)) {
-	series := len(p.first) - 1
-	const together = 16
-	parallel.For((series*size+together-1)/together, func(k int) {
-		place := func(i int) int { return i/series*len(p.value) + p.first[i%series] }
-		f(place(k*together), place(min((k+1)*together, series*size)))
-	})
-}
-
 // enqueue puts a kernel over means [from, to) on a stream.
 type enqueue func(c *cuda.Context, s cuda.Stream, from, to int) error
 
-func threads(n int) (grid, block cuda.Size) {
-	return cuda.Size{X: uint32((n + historic.Block - 1) / historic.Block)}, cuda.Size{X: historic.Block}
+// kernel is a launch of one.
+type kernel interface {
+	Launch(q launch.Queue, grid, block cuda.Size) error
+}
+
+// enqueue makes a kernel of a number of threads over means [from, to), which begin as zeros if it
+// adds.
+func (r *rig) enqueue(adds bool, kernel func(from, to int) (k kernel, threads int)) enqueue {
+	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
+		if adds {
+			if err := c.Set(r.outFrom(from), 0, uint64(4*(to-from)), s); err != nil {
+				return err
+			}
+		}
+		k, n := kernel(from, to)
+		grid := cuda.Size{X: uint32((n + historic.Block - 1) / historic.Block)}
+		return k.Launch(launch.Queue{Set: r.kernels, Context: c, Stream: s}, grid, cuda.Size{X: historic.Block})
+	}
 }
 
 // valuesFrom and outFrom are where values and means from a number on lie on the device.
-func (r *rig) valuesFrom(n int) cuda.Pointer { return r.devValues + cuda.Pointer(4*n) }
-func (r *rig) outFrom(n int) cuda.Pointer    { return r.devOut + cuda.Pointer(4*n) }
-
-// on is where launches on a stream go.
-func (r *rig) on(c *cuda.Context, s cuda.Stream) launch.Queue {
-	return launch.Queue{Set: r.kernels, Context: c, Stream: s}
-}
+func (r *rig) valuesFrom(n int) cuda.Pointer { return r.values.device + cuda.Pointer(4*n) }
+func (r *rig) outFrom(n int) cuda.Pointer    { return r.out.device + cuda.Pointer(4*n) }
 
 func (r *rig) v1(ratio int) enqueue {
-	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
-		if err := c.Set(r.devOut+cuda.Pointer(4*from), 0, uint64(4*(to-from)), s); err != nil {
-			return err
-		}
-		grid, block := threads(to - from)
-		k := launch.ResampleAtomic{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}
-		return k.Launch(r.on(c, s), grid, block)
-	}
+	return r.enqueue(true, func(from, to int) (kernel, int) {
+		return &launch.ResampleAtomic{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}, to - from
+	})
 }
 
-// run is the number of means that a thread of v2 makes.
-const run = 8
-
 func (r *rig) v2(ratio int) enqueue {
-	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
-		grid, block := threads((to - from + run - 1) / run)
-		k := launch.ResampleBlocks{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Run: run, Out: r.outFrom(from)}
-		return k.Launch(r.on(c, s), grid, block)
-	}
+	const run = 8 // means that a thread makes
+	return r.enqueue(false, func(from, to int) (kernel, int) {
+		return &launch.ResampleBlocks{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Run: run, Out: r.outFrom(from)}, (to - from + run - 1) / run
+	})
 }
 
 func (r *rig) v3(ratio int) enqueue {
-	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
-		grid, block := threads(to - from)
-		k := launch.ResampleShared{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}
-		return k.Launch(r.on(c, s), grid, block)
-	}
+	return r.enqueue(false, func(from, to int) (kernel, int) {
+		return &launch.ResampleShared{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}, to - from
+	})
 }
 
 func (r *rig) runs(interval, samples int) enqueue {
-	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
-		if err := c.Set(r.devOut, 0, uint64(len(r.out)), s); err != nil {
-			return err
-		}
-		grid, block := threads(samples)
-		k := launch.ResampleRuns{Times: r.devTimes, Values: r.devValues, Samples: uint32(samples), Interval: uint32(interval), Out: r.devOut}
-		return k.Launch(r.on(c, s), grid, block)
-	}
+	return r.enqueue(true, func(int, int) (kernel, int) {
+		return &launch.ResampleRuns{Times: r.times.device, Values: r.values.device, Samples: uint32(samples), Interval: uint32(interval), Out: r.out.device}, samples
+	})
 }
 
 // copied copies all points, makes all means and copies them back, on one stream.
@@ -135,11 +99,11 @@ func (r *rig) copied(k enqueue) func() error {
 	return func() error {
 		return r.dev.Do(func(c *cuda.Context) error {
 			s := r.streams[0]
-			if err := c.CopyIn(r.devValues, r.values, s); err != nil {
-				return err
-			}
-			if r.devTimes != 0 {
-				if err := c.CopyIn(r.devTimes, r.times, s); err != nil {
+			for _, a := range []array{r.values, r.times} {
+				if a.host == nil {
+					continue
+				}
+				if err := c.CopyIn(a.device, a.host, s); err != nil {
 					return err
 				}
 			}
@@ -156,10 +120,10 @@ func (r *rig) there(k enqueue) func() error {
 }
 
 func (r *rig) back(c *cuda.Context, s cuda.Stream, k enqueue) error {
-	if err := k(c, s, 0, len(r.out)/4); err != nil {
+	if err := k(c, s, 0, len(r.out.host)/4); err != nil {
 		return err
 	}
-	if err := c.CopyOut(r.out, r.devOut, s); err != nil {
+	if err := c.CopyOut(r.out.host, r.out.device, s); err != nil {
 		return err
 	}
 	return c.Wait(s)
@@ -169,19 +133,19 @@ func (r *rig) back(c *cuda.Context, s cuda.Stream, k enqueue) error {
 // device or more.
 func (r *rig) v4(ratio int) func() error {
 	k := r.v3(ratio)
-	means := len(r.out) / 4
+	means := len(r.out.host) / 4
 	piece := max(64<<10, (means+63)/64)
 	return func() error {
 		return r.dev.Do(func(c *cuda.Context) error {
 			for n, from := 0, 0; from < means; n, from = n+1, from+piece {
 				to, s := min(from+piece, means), r.streams[n%len(r.streams)]
-				if err := c.CopyIn(r.devValues+cuda.Pointer(4*ratio*from), r.values[4*ratio*from:4*ratio*to], s); err != nil {
+				if err := c.CopyIn(r.valuesFrom(ratio*from), r.values.host[4*ratio*from:4*ratio*to], s); err != nil {
 					return err
 				}
 				if err := k(c, s, from, to); err != nil {
 					return err
 				}
-				if err := c.CopyOut(r.out[4*from:4*to], r.devOut+cuda.Pointer(4*from), s); err != nil {
+				if err := c.CopyOut(r.out.host[4*from:4*to], r.outFrom(from), s); err != nil {
 					return err
 				}
 			}
@@ -193,42 +157,4 @@ func (r *rig) v4(ratio int) func() error {
 			return nil
 		})
 	}
-}
-
-// kernels measures what the kernels take alone.
-func (o Options) kernels(c *Comparison, p *points, size int, r *rig, ratio int) error {
-	of := map[string]enqueue{V1: r.v1(ratio), V2: r.v2(ratio), V3: r.v3(ratio)}
-	if p.gaps {
-		of = map[string]enqueue{Runs: r.runs(p.to, len(p.value)*size)}
-	}
-	for way, k := range of {
-		least := 0.0
-		for range o.Rounds {
-			err := r.dev.Do(func(c *cuda.Context) error {
-				s := r.streams[0]
-				if err := c.Record(r.events[0], s); err != nil {
-					return err
-				}
-				if err := k(c, s, 0, len(r.out)/4); err != nil {
-					return err
-				}
-				if err := c.Record(r.events[1], s); err != nil {
-					return err
-				}
-				if err := c.Wait(s); err != nil {
-					return err
-				}
-				ms, err := c.Elapsed(r.events[0], r.events[1])
-				if least == 0 || ms < least {
-					least = ms
-				}
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", way, err)
-			}
-		}
-		c.Kernel[way] = least
-	}
-	return nil
 }

@@ -93,16 +93,6 @@ func (p *points) average() {
 	}
 }
 
-// means is the number of those that have points.
-func (p *points) means() (n int) {
-	for _, m := range p.mean {
-		if !math.IsNaN(m) {
-			n++
-		}
-	}
-	return n
-}
-
 // selection is the points as promwarp has them, size times the series.
 func (p *points) selection(size int) (*selection.Selection, error) {
 	series := len(p.first) - 1

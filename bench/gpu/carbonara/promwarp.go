@@ -2,7 +2,6 @@ package carbonara
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/prometheus/prometheus/util/annotations"
@@ -10,8 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
-	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
@@ -22,63 +19,37 @@ import (
 const float64s = 1e-12
 
 // promwarp measures promwarp's ways.
-func (o Options) promwarp(ctx context.Context, c *Comparison, p *points, size int, x *gpuexec.Executor, cpu *cpuexec.Executor) error {
-	sel, err := p.selection(size)
-	if err != nil {
-		return err
-	}
-	defer x.Forget(sel)
-	for i := range sel.NumSeries() {
-		for _, k := range sel.Chunks(i) {
-			c.ChunkBytes += int64(k.Len)
-		}
-	}
-	means, sum := job(p, sel, false), job(p, sel, true)
+func (k *kind) promwarp(ctx context.Context) {
 	m := &plan.Matrix{}
-	defer func() { m.Release() }()
-	device := func(j cpuexec.Job, hot bool, stages *pipeline.Stages) func() error {
-		return func() error {
-			if !hot {
-				x.Forget(sel)
-			}
-			*stages = pipeline.Stages{}
-			m.Release()
-			got, err := x.RunStages(ctx, j, stages)
-			if err == nil {
-				m = got
-			}
-			return err
-		}
-	}
-	check := map[bool]func() (float64, error){
-		false: func() (float64, error) { return worst(p, flat(p, m)) },
-		true:  func() (float64, error) { return worstSum(p, size, m) },
-	}
-	var hotSum pipeline.Stages
 	for _, w := range []struct {
-		name   string
-		summed bool
-		f      func() error
+		name                  string
+		summed, onGPU, forget bool
 	}{
-		{Cores, false, func() (err error) {
-			got, err := cpu.Run(ctx, means)
+		{Cores, false, false, false}, {Summed, true, true, true}, {SummedHot, true, true, false}, {BySeries, false, true, true}, {BySeriesHot, false, true, false},
+	} {
+		j := job(k.points, k.sel, w.summed)
+		k.take(w.name, float64s, func() error {
+			if w.forget {
+				k.gpu.Forget(k.sel)
+			}
+			m.Release()
+			run := k.cpu.Run
+			if w.onGPU {
+				run = k.gpu.Run
+			}
+			got, err := run(ctx, j)
 			if err == nil {
 				m = got
 			}
 			return err
-		}},
-		{Summed, true, device(sum, false, &c.SumStages)},
-		{SummedHot, true, device(sum, true, &hotSum)},
-		{BySeries, false, device(means, false, &c.Stages)},
-		{BySeriesHot, false, device(means, true, &c.HotStages)},
-	} {
-		o.take(c, w.name, float64s, w.f, check[w.summed])
+		}, func() (float64, error) {
+			if w.summed {
+				return k.worstSum(flat(k.points, m), float64(k.size))
+			}
+			return worst(k.points, flat(k.points, m))
+		})
 		m.Release()
 	}
-	if p.from == 5 {
-		return o.resampled(ctx, c, p, size, sel, x)
-	}
-	return ctx.Err()
 }
 
 // job is `avg_over_time(points[…])` at the end of every mean, or the sum of that.
@@ -111,24 +82,4 @@ func flat(p *points, m *plan.Matrix) []float64 {
 		}
 	}
 	return out
-}
-
-// worstSum is the largest error of the sums over all series, beside the larger of 1
-// and the sum of the magnitudes.
-func worstSum(p *points, size int, m *plan.Matrix) (most float64, err error) {
-	if len(m.Rows) != 1 {
-		return 0, fmt.Errorf("%d rows", len(m.Rows))
-	}
-	got := flat(p, m)
-	for s := range p.steps {
-		want, magnitude := 0.0, 1.0
-		for at := s; at < len(p.mean); at += p.steps {
-			if v := p.mean[at]; !math.IsNaN(v) {
-				want += float64(size) * v
-				magnitude += float64(size) * math.Abs(v)
-			}
-		}
-		most = max(most, math.Abs(got[s]-want)/magnitude)
-	}
-	return most, nil
 }

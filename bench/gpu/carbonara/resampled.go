@@ -9,62 +9,51 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/promwarp/promwarp/gpuexec"
-	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resampling"
 	"github.com/promwarp/promwarp/resample"
-	"github.com/promwarp/promwarp/selection"
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// everyAggregate are those that GPUs make of one group of all series.
+// everyAggregate are the aggregates that GPUs make of one group of all series.
 const everyAggregate = "mean,count,sum,min,max,range,std,var,first,last,time_weighted_mean"
 
 // resampled measures promwarp's resample requests.
-func (o Options) resampled(ctx context.Context, c *Comparison, p *points, size int, sel *selection.Selection, x *gpuexec.Executor) error {
-	bySeries, err := p.request("mean", "")
+func (k *kind) resampled(ctx context.Context) error {
+	bySeries, err := k.request("mean", "")
 	if err != nil {
 		return err
 	}
-	ofAll, err := p.request(everyAggregate, "&by=")
+	ofAll, err := k.request(everyAggregate, "&by=")
 	if err != nil {
 		return err
 	}
-	a := &resampling.Alone{Machine: x.Machine}
-	e := resample.New(resample.Options{Accelerator: a})
-	var last *resample.Result
-	device := func(p *resample.Plan, hot bool, stages *pipeline.Stages) func() error {
-		return func() (err error) {
-			if !hot {
-				x.Forget(sel)
-			}
-			if last != nil {
-				last.Release()
-			}
-			last, err = e.Run(ctx, synthetic.Storage{Selection: sel}, p)
-			*stages = a.Last.Stages
-			return err
-		}
-	}
-	means := func() (float64, error) { return worst(p, p.rows(last)) }
-	group := func() (float64, error) { return p.worstOfAll(last) }
-	var hotGroup pipeline.Stages
+	e := resample.New(resample.Options{Accelerator: &resampling.Alone{Machine: k.gpu.Machine}})
+	last := &resample.Result{}
+	defer func() { last.Release() }()
 	for _, w := range []struct {
-		name  string
-		f     func() error
-		check func() (float64, error)
-	}{
-		{Grouped, device(ofAll, false, &c.GroupedStages), group},
-		{GroupedHot, device(ofAll, true, &hotGroup), group},
-		{Resampled, device(bySeries, false, &c.ResampledStages), means},
-		{ResampledHot, device(bySeries, true, &c.ResampledHotStages), means},
-	} {
-		o.take(c, w.name, float64s, w.f, w.check)
+		name   string
+		p      *resample.Plan
+		forget bool
+	}{{Grouped, ofAll, true}, {GroupedHot, ofAll, false}, {Resampled, bySeries, true}, {ResampledHot, bySeries, false}} {
+		k.take(w.name, float64s, func() error {
+			if w.forget {
+				k.gpu.Forget(k.sel)
+			}
+			last.Release()
+			last = &resample.Result{}
+			got, err := e.Run(ctx, synthetic.Storage{Selection: k.sel}, w.p)
+			if err == nil {
+				last = got
+			}
+			return err
+		}, func() (float64, error) {
+			if w.p == ofAll {
+				return k.worstSum(k.rows(last), float64(k.steps)/float64(len(k.mean)))
+			}
+			return worst(k.points, k.rows(last))
+		})
 	}
-	if last != nil {
-		last.Release()
-	}
-	return ctx.Err()
+	return nil
 }
 
 // request is a resample request whose buckets are the points' means.
@@ -98,19 +87,21 @@ func (p *points) rows(r *resample.Result) (out []float64) {
 	return out
 }
 
-// worstOfAll is the largest error of the means over all series, which have as many points in each.
-func (p *points) worstOfAll(r *resample.Result) (most float64, err error) {
-	if len(r.Series) != 1 {
-		return 0, fmt.Errorf("%d groups", len(r.Series))
+// worstSum is the largest error of what should be the sums of the means over all series, times a
+// factor, beside the larger of 1 and the sum of the magnitudes.
+func (p *points) worstSum(got []float64, times float64) (most float64, err error) {
+	if len(got) != p.steps {
+		return 0, fmt.Errorf("%d values of %d", len(got), p.steps)
 	}
-	series := float64(len(p.mean) / p.steps)
-	for s, got := range p.rows(r) {
+	for s, v := range got {
 		want, magnitude := 0.0, 1.0
 		for at := s; at < len(p.mean); at += p.steps {
-			want += p.mean[at] / series
-			magnitude += math.Abs(p.mean[at]) / series
+			if m := p.mean[at]; !math.IsNaN(m) {
+				want += times * m
+				magnitude += times * math.Abs(m)
+			}
 		}
-		most = max(most, math.Abs(got-want)/magnitude)
+		most = max(most, math.Abs(v-want)/magnitude)
 	}
 	return most, nil
 }

@@ -15,12 +15,34 @@ type rig struct {
 	dev     *cuda.Device
 	kernels *launch.Set
 	streams [4]cuda.Stream
-	events  [2]cuda.Event
 
-	// Page-locked memory of the host, and its like on the device, which all streams
-	// share.
-	times, values, out          []byte
-	devTimes, devValues, devOut cuda.Pointer
+	times, values, out array // which all streams share
+}
+
+// array is page-locked memory of the host, and its like on the device.
+type array struct {
+	host   []byte
+	device cuda.Pointer
+}
+
+// alloc takes memory for n numbers of 4 bytes.
+func (a *array) alloc(c *cuda.Context, n int) (err error) {
+	if a.device, err = c.Alloc(uint64(4 * n)); err == nil {
+		a.host, err = c.AllocHost(4 * n)
+	}
+	return err
+}
+
+// free gives the memory back.
+func (a *array) free(c *cuda.Context) (err error) {
+	if a.device != 0 {
+		err = c.Free(a.device)
+	}
+	if a.host != nil {
+		err = errors.Join(err, c.FreeHost(a.host))
+	}
+	*a = array{}
+	return err
 }
 
 func newRig(dev *cuda.Device) (*rig, error) {
@@ -32,11 +54,6 @@ func newRig(dev *cuda.Device) (*rig, error) {
 	err = dev.Do(func(c *cuda.Context) (err error) {
 		for i := range r.streams {
 			if r.streams[i], err = c.NewStream(); err != nil {
-				return err
-			}
-		}
-		for i := range r.events {
-			if r.events[i], err = c.NewEvent(true); err != nil {
 				return err
 			}
 		}
@@ -52,11 +69,6 @@ func newRig(dev *cuda.Device) (*rig, error) {
 func (r *rig) close() error {
 	return r.dev.Do(func(c *cuda.Context) error {
 		var errs []error
-		for _, e := range r.events {
-			if e != 0 {
-				errs = append(errs, c.DestroyEvent(e))
-			}
-		}
 		for _, s := range r.streams {
 			if s != 0 {
 				errs = append(errs, c.DestroyStream(s))
@@ -71,30 +83,15 @@ func (r *rig) close() error {
 func (r *rig) load(p *points, size int) error {
 	n, means := len(p.value), len(p.mean)
 	err := r.dev.Do(func(c *cuda.Context) error {
-		arrays := []struct {
-			host   *[]byte
-			device *cuda.Pointer
-			n      int
-		}{{&r.values, &r.devValues, n}, {&r.out, &r.devOut, means}, {&r.times, &r.devTimes, n}}
-		if !p.gaps {
-			arrays = arrays[:2]
+		if err := errors.Join(r.values.alloc(c, n*size), r.out.alloc(c, means*size)); err != nil || !p.gaps {
+			return err
 		}
-		for _, a := range arrays {
-			bytes := 4 * a.n * size
-			var err error
-			if *a.device, err = c.Alloc(uint64(bytes)); err != nil {
-				return err
-			}
-			if *a.host, err = c.AllocHost(bytes); err != nil {
-				return err
-			}
-		}
-		return nil
+		return r.times.alloc(c, n*size)
 	})
 	if err != nil {
 		return errors.Join(err, r.unload())
 	}
-	values, times := as[float32](r.values), as[uint32](r.times)
+	values, times := as[float32](r.values.host), as[uint32](r.times.host)
 	series, span := len(p.first)-1, uint32(p.steps*p.to)
 	parallel.For(series*size, func(i int) {
 		k := i % series
@@ -113,26 +110,13 @@ func (r *rig) load(p *points, size int) error {
 // unload gives the arrays back.
 func (r *rig) unload() error {
 	return r.dev.Do(func(c *cuda.Context) error {
-		var errs []error
-		for _, p := range []*cuda.Pointer{&r.devTimes, &r.devValues, &r.devOut} {
-			if *p != 0 {
-				errs = append(errs, c.Free(*p))
-				*p = 0
-			}
-		}
-		for _, b := range []*[]byte{&r.times, &r.values, &r.out} {
-			if *b != nil {
-				errs = append(errs, c.FreeHost(*b))
-				*b = nil
-			}
-		}
-		return errors.Join(errs...)
+		return errors.Join(r.values.free(c), r.out.free(c), r.times.free(c))
 	})
 }
 
-// spoil fills the means with what no mean is, so that those that are not written show.
+// spoil fills the means with a value that no mean has, so that missing ones show.
 func (r *rig) spoil() {
-	for i, out := 0, as[float32](r.out); i < len(out); i++ {
+	for i, out := 0, as[float32](r.out.host); i < len(out); i++ {
 		out[i] = float32(math.Inf(-1))
 	}
 }

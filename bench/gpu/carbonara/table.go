@@ -3,47 +3,42 @@ package carbonara
 import (
 	"fmt"
 
-	"github.com/promwarp/promwarp/bench/gpu/measure"
+	"github.com/promwarp/promwarp/bench/report"
 )
 
 // Tables are the comparisons for reading: the times by way, then promwarp beside v4.
-func Tables(all []Comparison) []measure.Table {
-	regular := measure.Table{
-		Title: "Means of 7 points, 5 s to 35 s, ms from the host's memory to the host's memory (kernel alone):",
-		Head:  []string{"values", "points", "arrays, 1 core", "all cores", "v1", "v2", "v3", "v4", "v3, on the device"},
+func Tables(all []Comparison) []*report.Table {
+	regular := &report.Table{
+		Title: "Means of 7 points, 5 s to 35 s, ms from the host's memory to the host's memory:",
+		Head:  []string{"values", "points", "v1", "v2", "v3", "v4", "v3, on the device"},
 	}
-	ours := measure.Table{
+	ours := &report.Table{
 		Title: "promwarp, ms, and times as fast as v4:",
 		Head:  []string{"values", "points", "bytes a point", "its cores", "by series", "resident", "summed", "resident", "/query by series", "resident", "/query, all aggregates of all series", "resident"},
 	}
-	irregular := measure.Table{
+	irregular := &report.Table{
 		Title: "Points 7 s apart with gaps, ms:",
-		Head:  []string{"to", "points", "arrays, 1 core", "all cores", "runs", "bytes a point", "its cores", "promwarp by series", "resident", "summed", "resident"},
+		Head:  []string{"to", "points", "runs", "bytes a point", "its cores", "promwarp by series", "resident", "summed", "resident"},
 	}
 	for _, c := range all {
-		at := func(way string) string {
-			if k := c.Kernel[way]; k > 0 {
-				return fmt.Sprintf("%s (%s)", measure.Number(c.Ms[way]), measure.Number(k))
-			}
-			return measure.Number(c.Ms[way])
-		}
+		at := func(way string) string { return report.Number(c.Ms[way]) }
 		base := V4
 		if c.From != 5 {
 			base = Runs
 		}
 		beside := func(way string) string {
-			return fmt.Sprintf("%s, %s", at(way), measure.Times(c.Ms[base], c.Ms[way]))
+			return fmt.Sprintf("%s, %s", at(way), report.Times(c.Ms[base], c.Ms[way]))
 		}
 		points := fmt.Sprintf("%.1f M", float64(c.Points)/1e6)
-		bytes := measure.Number(float64(c.ChunkBytes) / float64(c.Points))
+		bytes := report.Number(float64(c.ChunkBytes) / float64(c.Points))
 		if c.From == 5 {
-			regular.Add(c.Values, points, at(Arrays), at(ArraysAll), at(V1), at(V2), at(V3), at(V4), at(V3There))
+			regular.Add(c.Values, points, at(V1), at(V2), at(V3), at(V4), at(V3There))
 			ours.Add(c.Values, points, bytes, at(Cores), beside(BySeries), beside(BySeriesHot), beside(Summed), beside(SummedHot),
 				beside(Resampled), beside(ResampledHot), beside(Grouped), beside(GroupedHot))
 			continue
 		}
-		irregular.Add(fmt.Sprintf("%d s", c.To), points, at(Arrays), at(ArraysAll), at(Runs), bytes, at(Cores),
+		irregular.Add(fmt.Sprintf("%d s", c.To), points, at(Runs), bytes, at(Cores),
 			beside(BySeries), beside(BySeriesHot), beside(Summed), beside(SummedHot))
 	}
-	return []measure.Table{regular, ours, irregular}
+	return []*report.Table{regular, ours, irregular}
 }

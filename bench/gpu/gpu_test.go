@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/bench/report"
+	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/device"
+	"github.com/promwarp/promwarp/planner/placement"
+	"github.com/promwarp/promwarp/selection"
+)
+
+var constants = placement.Constants{
+	Cores:  placement.Costs{Sample: 10, Window: 10, Slow: 1},
+	Device: placement.Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
+	Link:   10e9,
+}
+
+// small is a rig over few samples with kernels on the host.
+func small(t *testing.T) *rig {
+	gpus, err := placement.Open(placement.Options{
+		Options: device.Options{Require: true, MemoryFraction: 0.2, Library: cudatest.Library(t)}, Constants: &constants,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { gpus.Close() })
+	return &rig{
+		Limits: report.Limits{Rounds: 1, Budget: time.Second}, gpus: gpus, series: 120, samples: 260, names: regexp.MustCompile(""), log: t.Logf,
+	}
+}
+
+func TestShapes(t *testing.T) {
+	r := small(t)
+	var rows []Row
+	require.NoError(t, r.shapes(t.Context(), func(all []Row) { rows = all }))
+	require.Len(t, rows, len(shapes))
+	for _, row := range rows {
+		for _, ms := range []float64{row.Resident, row.NotResident, row.Cores, float64(row.Values)} {
+			require.Positive(t, ms, row.Name)
+		}
+		require.Equal(t, int64(row.Series*r.samples), row.Samples, row.Name)
+	}
+	require.Equal(t, 132, rows[7].Series, "the division reads errors, too")
+	require.Len(t, tableOf("", rows).Rows, len(shapes))
+}
+
+// TestSame: an answer that is off by more than promwarp's may be is an error.
+func TestSame(t *testing.T) {
+	answer := func(v float64) compare.Answer {
+		return compare.Answer{Value: promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}}}
+	}
+	require.NoError(t, same("", answer(math.Nextafter(2, 3)), answer(2)))
+	require.EqualError(t, same("", answer(2.1), answer(2)), `value of {a="x"} is 2.1 instead of 2 at 7`)
+	require.ErrorContains(t, same("", compare.Answer{Err: errors.New("lost")}, answer(2)), "lost")
+}
+
+func TestNames(t *testing.T) {
+	r := &rig{names: regexp.MustCompile("nothing is called so")}
+	require.NoError(t, r.shapes(t.Context(), func([]Row) { t.Fail() }))
+}
+
+// TestHistograms: their buckets are cumulative, so that no quantile is repaired.
+func TestHistograms(t *testing.T) {
+	d := &data{samples: 50, made: map[key]*selection.Selection{}}
+	s, err := d.of(buckets, 530)
+	require.NoError(t, err)
+	require.Equal(t, 530, s.NumSeries())
+	for i := 1; i < s.NumSeries(); i++ {
+		require.Negative(t, labels.Compare(s.Labels(i-1), s.Labels(i)), "in order")
+	}
+	of, err := d.metrics([]string{buckets}, 530)
+	require.NoError(t, err)
+	q, err := of.Querier(0, math.MaxInt64)
+	require.NoError(t, err)
+	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", buckets))
+	last := map[string]float64{}
+	for set.Next() {
+		it := set.At().Iterator(nil)
+		for it.Next() != 0 {
+			_, v := it.At()
+			last[set.At().Labels().Get("instance")+set.At().Labels().Get("le")] = v
+		}
+	}
+	require.NoError(t, set.Err())
+	for k := 1; k < 9; k++ {
+		require.LessOrEqual(t, last["host-000007"+les[k]], last["host-000007"+les[k+1]])
+	}
+	require.Less(t, last["host-0000072.5"], last["host-000007+Inf"])
+}
+
+func TestCrossover(t *testing.T) {
+	r := small(t)
+	var last *Crossover
+	require.NoError(t, r.crossover(t.Context(), 40_000, func(c *Crossover) { last = c }))
+	require.Len(t, last.Points, 4)
+	require.Equal(t, constants, last.Constants)
+	for i, p := range last.Points {
+		require.Equal(t, int64(sizes[i][0]*sizes[i][1]), p.Samples)
+		require.InDelta(t, p.Samples/4, p.Windows, 1)
+		require.Positive(t, p.Cores)
+		require.Positive(t, p.NotResident)
+		require.Positive(t, p.Resident)
+		require.InDelta(t, 1e-5*float64(p.Samples+p.Windows), p.ExpectedCores, 0.001)
+		require.Greater(t, p.ExpectedNot, p.ExpectedResident)
+		require.Greater(t, p.ExpectedResident, 1.0)
+	}
+	require.Len(t, last.table().Rows, 4)
+}
+
+func TestSizes(t *testing.T) {
+	for i := 1; i < len(sizes); i++ {
+		growth := float64(sizes[i][0]*sizes[i][1]) / float64(sizes[i-1][0]*sizes[i-1][1])
+		require.InDelta(t, 3.16, growth, 0.1)
+	}
+}
+
+func TestCrossing(t *testing.T) {
+	cores, device := func(p *Point) float64 { return p.Cores }, func(p *Point) float64 { return p.Resident }
+	points := []Point{{Row: Row{Samples: 100, Cores: 1, Resident: 100}}, {Row: Row{Samples: 10_000, Cores: 100, Resident: 1}}}
+	require.InDelta(t, 1000, crossing(points, cores, device), 1e-6)
+	require.Zero(t, crossing(points[:1], cores, device))
+	require.Zero(t, crossing(points[1:], cores, device))
+	require.Zero(t, crossing(nil, cores, device))
+}

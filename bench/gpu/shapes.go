@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/synthetic"
+)
+
+// shapes are ten shapes of queries. Each is measured as a whole, from the query's text to its
+// answer in the host's memory, through promwarp's engine, over counters with a sample every 15 s,
+// 512 kinds again and again. The cores decode the chunks each time. Over a slice of the series the
+// answers of the GPU and of the cores are compared with those of Prometheus's engine, over all
+// series those two with each other.
+var shapes = []struct {
+	name, query string
+	metrics     []string // that it reads
+	slice       int      // Prometheus's engine gets one in slice series
+}{
+	{"rate", `sum by (job) (rate(m_total[5m]))`, []string{counters}, 500},
+	{"histogram", `histogram_quantile(0.99, sum by (le, job) (rate(m_bucket[5m])))`, []string{buckets}, 500},
+	{"max", `max by (job) (max_over_time(m_total[5m]))`, []string{counters}, 500},
+	{"average of a day", `avg by (job) (avg_over_time(m_total[1d]))`, []string{counters}, 5000},
+	{"quantile", `max by (job) (quantile_over_time(0.9, m_total[5m]))`, []string{counters}, 500},
+	{"topk", `topk(10, rate(m_total[5m]))`, []string{counters}, 500},
+	{"stddev", `stddev by (job) (rate(m_total[5m]))`, []string{counters}, 500},
+	{"division", `sum by (job) (rate(e_total[5m])) / sum by (job) (rate(m_total[5m]))`, []string{failures, counters}, 500},
+	{"instant", `sum by (job) (m_total)`, []string{counters}, 500},
+	{"count", `count by (job) (m_total)`, []string{counters}, 500},
+}
+
+// engines are what shapes are asked of.
+type engines struct {
+	*rig
+	stock *promql.Engine
+	ours  *engine.Engine
+	data  *data
+}
+
+// shapes asks all queries.
+func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
+	opts := func() promql.EngineOpts {
+		return promql.EngineOpts{
+			MaxSamples: math.MaxInt, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
+			Parser: parser.NewParser(parser.Options{}),
+		}
+	}
+	e := &engines{
+		rig: r, stock: promql.NewEngine(opts()), ours: engine.New(engine.Options{Prometheus: opts(), GPUs: r.gpus}),
+		data: &data{samples: r.samples, made: map[key]*selection.Selection{}},
+	}
+	defer e.stock.Close()
+	defer e.ours.Close()
+	var rows []Row
+	for _, s := range shapes {
+		rows = append(rows, Row{Name: s.name, Query: s.query})
+	}
+	return r.each(ctx, rows, func(ctx context.Context, row *Row) error {
+		s := shapes[slices.IndexFunc(rows, func(other Row) bool { return other.Name == row.Name })]
+		slice, err := e.data.metrics(s.metrics, max(r.series/s.slice/10, 1)*10) // whole histograms
+		if err == nil {
+			err = e.compare(ctx, row.Query, slice)
+		}
+		if err != nil {
+			return err
+		}
+		all, err := e.data.metrics(s.metrics, r.series)
+		if err != nil {
+			return err
+		}
+		return e.measure(ctx, row, all)
+	}, save)
+}
+
+// ask asks an engine.
+func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, over synthetic.Metrics) compare.Answer {
+	const step = 60_000
+	last := synthetic.Start + int64(e.samples)*synthetic.Interval/step*step
+	q, err := of.NewRangeQuery(ctx, over, nil, query, time.UnixMilli(synthetic.Start+step), time.UnixMilli(last), time.Minute)
+	if err != nil {
+		return compare.Answer{Err: err}
+	}
+	defer q.Close()
+	m, err := q.Exec(ctx).Matrix()
+	// The engine will use the memory again.
+	m = slices.Clone(m)
+	for i := range m {
+		m[i].Floats = slices.Clone(m[i].Floats)
+	}
+	slices.SortFunc(m, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
+	return compare.Answer{Value: m, Err: err}
+}
+
+// on is a context whose queries run on the cores or on the GPU; it is an error if they do not.
+func on(ctx context.Context, gpu bool) context.Context {
+	if gpu {
+		return engine.WithMode(ctx, engine.GPU, true)
+	}
+	return engine.WithMode(ctx, engine.CPU, true)
+}
+
+// compare compares promwarp's answers over a slice of the series with that of Prometheus's engine.
+func (e *engines) compare(ctx context.Context, query string, slice synthetic.Metrics) error {
+	want := e.ask(ctx, e.stock, query, slice)
+	if want.Err != nil {
+		return fmt.Errorf("asking Prometheus's engine: %w", want.Err)
+	}
+	for _, gpu := range []bool{false, true} {
+		if err := same(query, e.ask(on(ctx, gpu), e.ours, query, slice), want); err != nil {
+			return fmt.Errorf("on the GPU (%t), beside Prometheus's engine: %w", gpu, err)
+		}
+	}
+	return nil
+}
+
+// same says where two answers differ.
+func same(query string, got, want compare.Answer) error {
+	if d := compare.Differ(query, got, want, plan.Tolerance); d != nil {
+		return fmt.Errorf("%s of %s is %s instead of %s at %d", d.What, d.Series, d.Ours, d.Theirs, d.Time)
+	}
+	return nil
+}
+
+func (e *engines) measure(ctx context.Context, row *Row, all synthetic.Metrics) error {
+	answers := map[bool]compare.Answer{}
+	s := subject{slices.Collect(maps.Values(all)), func(gpu bool) error {
+		answers[gpu] = e.ask(on(ctx, gpu), e.ours, row.Query, all)
+		return answers[gpu].Err
+	}}
+	row.sizes(s.over)
+	defer e.forget(s.over)
+	if err := e.onCores(row, s); err != nil {
+		return err
+	}
+	for _, series := range answers[false].Value.(promql.Matrix) {
+		row.Values += int64(len(series.Floats))
+	}
+	if err := e.onGPU(row, s); err != nil {
+		return err
+	}
+	return same(row.Query, answers[true], answers[false])
+}

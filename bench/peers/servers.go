@@ -1,0 +1,136 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StartPromwarp starts a promwarp with nothing in its cache, as it is by default but for what the
+// arguments say, of which one names an upstream or a data directory.
+func StartPromwarp(ctx context.Context, program Program, args ...string) (*Process, error) {
+	return start(ctx, "promwarp", program, func(addr string) []string {
+		return append([]string{"serve", "--web.listen-address=" + addr, "--log.level=warn"}, args...)
+	})
+}
+
+// StartPrometheus starts a Prometheus that is configured by text, with its files in dir and its
+// samples in dir/data, and with further flags.
+func StartPrometheus(ctx context.Context, program Program, dir, text string, flags ...string) (*Process, error) {
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return start(ctx, "Prometheus", program, func(addr string) []string {
+		return append([]string{
+			"--config.file=" + config,
+			"--storage.tsdb.path=" + filepath.Join(dir, "data"),
+			"--storage.tsdb.retention.time=10y",
+			// Equal, so that it does not compact while it is measured.
+			"--storage.tsdb.min-block-duration=2h",
+			"--storage.tsdb.max-block-duration=2h",
+			"--web.listen-address=" + addr,
+			"--log.level=warn",
+		}, flags...)
+	})
+}
+
+// StartVictoriaMetrics starts a VictoriaMetrics that keeps its data below dir, where there may be
+// some of an earlier one, and does not refuse large queries.
+func StartVictoriaMetrics(ctx context.Context, program Program, dir string) (*Process, error) {
+	return start(ctx, "VictoriaMetrics", program, func(addr string) []string {
+		return []string{
+			"-httpListenAddr=" + addr,
+			"-storageDataPath=" + filepath.Join(dir, "victoria-metrics"),
+			"-retentionPeriod=100y",
+			"-search.latencyOffset=0s",
+			"-search.maxUniqueTimeseries=10000000",
+			"-search.maxSamplesPerQuery=10000000000",
+			"-search.maxQueryDuration=2m",
+			"-search.logSlowQueryDuration=0",
+			"-loggerLevel=WARN",
+		}
+	})
+}
+
+// settleLimit is how long VictoriaMetrics may take to put its data in order.
+const settleLimit = 5 * time.Minute
+
+// Settle makes VictoriaMetrics write out what it was sent, checks that these
+// were as many samples as given, and merges its parts into one, so that it is
+// measured at its best and does nothing else meanwhile.
+func Settle(ctx context.Context, p *Process, samples int64) error {
+	if _, err := Get(ctx, p.URL+"/internal/force_flush"); err != nil {
+		return err
+	}
+	metrics, err := Get(ctx, p.URL+"/metrics")
+	if err != nil {
+		return err
+	}
+	if n := SumMetric(metrics, `vm_rows_inserted_total{type="promremotewrite"}`); int64(n) != samples {
+		return fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples)
+	}
+	if _, err := Get(ctx, p.URL+"/internal/force_merge"); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(settleLimit); ; {
+		// It begins to merge some time after it was told to.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+		metrics, err := Get(ctx, p.URL+"/metrics")
+		if err != nil {
+			return err
+		}
+		if SumMetric(metrics, "vm_active_force_merges")+SumMetric(metrics, "vm_active_merges{") == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s still merges after %s", p.Name, settleLimit)
+		}
+	}
+}
+
+// SumMetric adds up the series on a page of metrics whose lines begin with prefix.
+func SumMetric(metrics, prefix string) (sum float64) {
+	for line := range strings.Lines(metrics) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
+		}
+		text := strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:])
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Get returns the page at url.
+func Get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = errors.New(resp.Status + ": " + string(body[:min(len(body), 200)]))
+	}
+	if err != nil {
+		return "", fmt.Errorf("get %s: %w", url, err)
+	}
+	return string(body), nil
+}
