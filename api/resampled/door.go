@@ -102,7 +102,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 		writeMatrix(w, result, warnings)
 		return nil
 	}
-	return asked.Answer(r.Context(), w, tableOf(result, warnings), d.Memory)
+	return asked.Answer(r.Context(), w, tableOf(r.Context(), result, warnings), d.Memory)
 }
 
 // plan reads and plans a request.
