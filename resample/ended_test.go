@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -54,4 +55,27 @@ func TestGroupingEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, series, groups)
 	require.Less(t, ended, whole/3)
+}
+
+// TestSelectorsTakeMemory: many selectors are charged for before any is read.
+func TestSelectorsTakeMemory(t *testing.T) {
+	pool := memory.New(memory.Options{Limit: 16 << 20, Wait: time.Millisecond})
+	for selectors, refused := range map[int]bool{300: false, 900: true} {
+		f := form("start=0&end=1&every=1s&aggregates=max")
+		for range selectors {
+			f.Add("match[]", "m")
+		}
+		r, err := Parse(f, now, withExamples(t))
+		require.NoError(t, err)
+		p, err := NewPlan(r)
+		require.NoError(t, err)
+		result, err := New(Options{Memory: pool}).Run(t.Context(), stored{selection.Empty()}, p)
+		if refused {
+			require.ErrorAs(t, err, new(*memory.TooLargeError))
+		} else {
+			require.NoError(t, err)
+			result.Release()
+		}
+		require.Zero(t, pool.Used())
+	}
 }
