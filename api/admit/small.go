@@ -40,11 +40,14 @@ func NewSmall(q *queue.Queue) *Small {
 	return &Small{q, maphash.MakeSeed(), known, tooLarge}
 }
 
-// keyOf is the same for requests for one query over ranges of one length, which begin at start; ok
-// is false where the request has no query.
+// keyOf is the same for requests for one query over ranges of one length, which begin at start, and
+// for resample requests with the same form, whose start is zero; ok is false for other requests.
 func (s *Small) keyOf(r *http.Request) (key uint64, start time.Time, ok bool) {
-	if s == nil || r.Form.Get("query") == "" {
+	switch {
+	case s == nil || len(r.Form) == 0:
 		return 0, time.Time{}, false
+	case r.Form.Get("query") == "":
+		return maphash.String(s.seed, r.Form.Encode()), time.Time{}, true
 	}
 	e, err := params.Parse(r, time.Now())
 	if err != nil {
