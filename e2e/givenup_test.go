@@ -72,6 +72,7 @@ func heavyRequests(g grid) []givenUp {
 		{"a table", false, false, form("/query", table)},
 		{"a tree of selectors", false, true, ranged(tree)},
 		{"a resample request", false, false, form("/query", resample)},
+		{"a resample request, as Arrow", false, false, form("/query?format=arrow", resample)},
 		{"a remote read of samples", false, false, read(prompb.ReadRequest_SAMPLES)},
 		{"a remote read of chunks", false, false, read(prompb.ReadRequest_STREAMED_XOR_CHUNKS)},
 		{"federate", false, false, func(base string) (*http.Request, error) {
