@@ -97,7 +97,7 @@ func TestGivenUp(t *testing.T) {
 				if h.cold {
 					require.Equal(t, http.StatusOK, ask(t, pw.url, "/api/v1/admin/cache/drop", url.Values{"match[]": {`{__name__=~".+"}`}}).code)
 				}
-				if took, whole = h.leave(t, pw.url, after); took <= givenUpBound {
+				if took, whole = h.leave(t, pw, after); took <= givenUpBound {
 					break
 				}
 			}
@@ -112,11 +112,11 @@ func TestGivenUp(t *testing.T) {
 
 // leave sends the request, leaves after a while, and returns what the process then takes of
 // processors, and how long the client was there.
-func (h givenUp) leave(t *testing.T, base string, after time.Duration) (took, there time.Duration) {
+func (h givenUp) leave(t *testing.T, pw *process, after time.Duration) (took, there time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
-	r, err := h.request(base)
+	r, err := h.request(pw.url)
 	require.NoError(t, err)
 	begun := time.Now()
 	if resp, err := client.Do(r.WithContext(ctx)); err == nil {
@@ -130,7 +130,7 @@ func (h givenUp) leave(t *testing.T, base string, after time.Duration) (took, th
 	} else {
 		time.Sleep(givenUpGrace)
 	}
-	before := gauge(t, base, "process_cpu_seconds_total")
+	before := gauge(t, pw, "process_cpu_seconds_total")
 	time.Sleep(givenUpWatch)
-	return time.Duration((gauge(t, base, "process_cpu_seconds_total") - before) * float64(time.Second)), there
+	return time.Duration((gauge(t, pw, "process_cpu_seconds_total") - before) * float64(time.Second)), there
 }
