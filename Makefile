@@ -141,15 +141,13 @@ e2e:            ## real Prometheus binaries against the real promwarp
 	cd e2e && $(TEST) ./... -- $(UNVETTED) -count=1 -timeout 20m
 
 ATTACK ?= 3m
-attack:         ## attack a freshly started promwarp in all ways that are known, about ten minutes; ATTACK is how long everything is done at once, ARGS are the attack's
-	cd e2e && $(GO) build -o ../$(BUILD)/attack ./attack
-	cd e2e && ../$(BUILD)/attack -start -for $(ATTACK) $(ARGS)
-	cd e2e && ../$(BUILD)/attack restart -promwarp-bin ../bin/promwarp
+attack: build   ## ask a freshly started promwarp for everything that may kill it, all at once for ATTACK (3m), then by 500 clients; ARGS are the attack's
+	cd e2e && $(GO) run ./attack -for $(ATTACK) $(ARGS)
 
 RACELOAD ?= 1m
 raceload:       ## the attack's load, everything at once for RACELOAD (1m), on a promwarp under the race detector; any report fails
 	CGO_ENABLED=1 $(GO) build -race -o $(BUILD)/promwarp-race ./cmd/promwarp
-	cd e2e && $(GO) run ./attack -start -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -singly=false -bars=false -patience 10 -for $(RACELOAD) -crowd 0 -dashboards 0 $(ARGS)
+	cd e2e && $(GO) run ./attack -promwarp-bin ../$(BUILD)/promwarp-race -series 680 -bars=false -patience 10 -for $(RACELOAD) -crowd 0 $(ARGS)
 
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 vuln:           ## known vulnerabilities in what promwarp is made of; GOVULNDB names a mirror of https://vuln.go.dev

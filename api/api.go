@@ -265,7 +265,7 @@ func New(o Options) (*API, error) {
 	}
 	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader, Memory: o.Memory}
 	a.resampled = &resampled.Door{
-		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic,
+		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic, TooLarge: a.tooLarge,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},
 	}
 	a.v1 = a.newV1()

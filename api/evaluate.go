@@ -72,20 +72,26 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	}
 	began := time.Now()
 	r := exec(ctx)
-	if errors.As(r.Err, new(*memory.BusyError)) && a.alone(ctx) {
-		r.Err = &memory.TooLargeError{Limit: a.o.Memory.Limit()}
-	}
-	r.Err = respond.Plain(r.Err)
+	r.Err = respond.Plain(a.tooLarge(ctx, r.Err))
 	a.logQuery(ctx, q, time.Since(began), r.Err)
-	var large *memory.TooLargeError
-	switch {
-	case r.Err == nil:
+	if r.Err == nil {
 		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
-	case errors.As(r.Err, &large):
-		admit.NeededTooMuch(ctx, large)
 	}
 	admit.EvaluationEnded(ctx)
 	return r
+}
+
+// tooLarge returns the error of a request, which is a *memory.TooLargeError where one that is alone
+// found no memory. The same request is then refused for a while.
+func (a *API) tooLarge(ctx context.Context, err error) error {
+	if errors.As(err, new(*memory.BusyError)) && a.alone(ctx) {
+		err = &memory.TooLargeError{Limit: a.o.Memory.Limit()}
+	}
+	var large *memory.TooLargeError
+	if errors.As(err, &large) {
+		admit.NeededTooMuch(ctx, large)
+	}
+	return err
 }
 
 // alone reports whether the memory that requests hold is mostly that of the request which has ctx.

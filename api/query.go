@@ -109,7 +109,7 @@ func (a *API) queryTable(w http.ResponseWriter, r *http.Request, p params.Evalua
 		return result.Err
 	}
 	cut(result, limit)
-	t, err := table.Of(result.Value)
+	t, err := table.Of(ctx, result.Value)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/stats"
@@ -19,6 +20,7 @@ import (
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // choosy is an engine whose range queries for large block, and say that they read many samples.
@@ -180,4 +182,54 @@ func TestTooLargeAlone(t *testing.T) {
 	}
 	close(wait)
 	require.ElementsMatch(t, []int{http.StatusServiceUnavailable, http.StatusUnprocessableEntity}, []int{<-answers, <-answers})
+}
+
+// hungrySelects is a queryable that fetches some bytes and then finds no memory.
+type hungrySelects struct {
+	storage.SampleAndChunkQueryable
+	asked atomic.Int64
+	err   error
+}
+
+func (h *hungrySelects) Querier(mint, maxt int64) (storage.Querier, error) {
+	q, err := h.SampleAndChunkQueryable.Querier(mint, maxt)
+	return hungrySelect{q, h}, err
+}
+
+type hungrySelect struct {
+	storage.Querier
+	h *hungrySelects
+}
+
+func (q hungrySelect) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
+	q.h.asked.Add(1)
+	progress.Of(ctx).Arrive(700 << 20)
+	return storage.ErrSeriesSet(q.h.err)
+}
+
+// TestTooLargeResample: a resample request that alone finds no memory is at fault itself, and the
+// same request, by form or JSON, is refused before anything is fetched.
+func TestTooLargeResample(t *testing.T) {
+	for name, err := range map[string]error{"busy, alone": &memory.BusyError{Limit: 1 << 30}, "too large": &memory.TooLargeError{Limit: 1 << 30}} {
+		h := &hungrySelects{err: err}
+		a := newTestAPI(t, func(o *Options) {
+			h.SampleAndChunkQueryable = newStorage(t, someSeries)
+			o.Resample = resample.New(resample.Options{})
+			o.Queue = queue.New(queue.Limits{Slots: 4}, nil)
+			o.Small, o.Memory = admit.NewSmall(o.Queue), memory.New(memory.Options{Limit: 1 << 30})
+			o.Queryable = h
+		})
+		const body = `{"metric": "m", "start": 0, "end": 600, "every": "5m", "aggregates": "max"}`
+		form := url.Values{"metric": {"m"}, "start": {"0"}, "end": {"600"}, "every": {"5m"}, "aggregates": {"max"}}
+		code, got := decode(t, postBody(t, a, "/query", body))
+		require.Equal(t, http.StatusUnprocessableEntity, code, "%s: %s", name, got.Error)
+		require.EqualValues(t, 1, h.asked.Load())
+		code, got = postForm(t, a, "/query", form)
+		require.Equal(t, http.StatusUnprocessableEntity, code, name)
+		require.Contains(t, got.Error, "not tried again", name)
+		require.EqualValues(t, 1, h.asked.Load(), "it was refused before")
+		form.Set("aggregates", "min")
+		_, _ = postForm(t, a, "/query", form)
+		require.EqualValues(t, 2, h.asked.Load(), "another request")
+	}
 }

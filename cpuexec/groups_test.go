@@ -18,7 +18,7 @@ func TestGroupsSize(t *testing.T) {
 	at := func(i int) labels.Labels {
 		return labels.FromStrings("instance", fmt.Sprintf("%06d", i/perGroup), "cpu", fmt.Sprint(i%perGroup))
 	}
-	g := operator.Group(&plan.Aggregate{Grouping: []string{"instance"}}, series, at)
+	g := operator.Group(t.Context(), &plan.Aggregate{Grouping: []string{"instance"}}, series, at)
 	require.Len(t, g.Labels, series/perGroup)
 	want := 4*series + series/perGroup*selection.LabelBytes(labels.FromStrings("instance", "000000"))
 	require.EqualValues(t, want, g.SizeBytes())

@@ -1,6 +1,7 @@
 package cpuexec
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -121,14 +122,18 @@ type groupsKey struct {
 	without, drops bool
 }
 
-// groups are those of an aggregation over the series.
-func (s *source) groups(a *plan.Aggregate) operator.Groups {
-	find := func() operator.Groups { return operator.Group(a, len(s.labels), s.labelsFor(a)) }
+// groups are those of an aggregation over the series, which are of no use once ctx has ended.
+func (s *source) groups(ctx context.Context, a *plan.Aggregate) operator.Groups {
+	find := func() (operator.Groups, error) {
+		return operator.Group(ctx, a, len(s.labels), s.labelsFor(a)), ctx.Err()
+	}
 	if s.relabelled != nil {
-		return find()
+		g, _ := find()
+		return g
 	}
 	key := groupsKey{strings.Join(a.Grouping, "\xff"), a.Without, s.drops && operator.NamesMatter(a)}
-	return selection.SeriesNote(s.sel.Notes(), key, find)
+	g, _ := selection.SeriesNoteOrError(s.sel.Notes(), key, find)
+	return g
 }
 
 // readsStarts reports whether start timestamps matter to w, of the samples of s.

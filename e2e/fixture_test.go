@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/promwarp/promwarp/internal/dataset"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // fixture is the upstream that several tests share: a Prometheus with a day of
@@ -73,24 +75,11 @@ func startFixture() (f *fixture, err error) {
 	end := time.Unix(unix, 0)
 	f.grid = grid{start: end.Add(-24 * time.Hour), end: end, step: time.Minute}
 	o := dataset.Options{Start: f.grid.start.UnixMilli(), End: end.UnixMilli(), Series: int(series), Seed: 1}
-	if f.stats, err = dataset.WriteBlocks(context.Background(), f.dataDir(), o, nil); err != nil {
-		return nil, err
-	}
-	config := filepath.Join(f.dir, "prometheus.yml")
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
+	p, stats, err := programs.StartFilled(context.Background(), prometheusBin, f.dir, o)
 	if err != nil {
 		return nil, err
 	}
-	if f.process, err = start("Prometheus", addr, prometheusBin, prometheusArgs(addr, f.dataDir(), config)...); err != nil {
-		return nil, err
-	}
-	if err := f.waitReady(); err != nil {
-		f.kill()
-		return nil, err
-	}
+	f.process, f.stats = newProcess(p), stats
 	return f, nil
 }
 

@@ -72,6 +72,7 @@ func heavyRequests(g grid) []givenUp {
 		{"a table", false, false, form("/query", table)},
 		{"a tree of selectors", false, true, ranged(tree)},
 		{"a resample request", false, false, form("/query", resample)},
+		{"a resample request, as Arrow", false, false, form("/query?format=arrow", resample)},
 		{"a remote read of samples", false, false, read(prompb.ReadRequest_SAMPLES)},
 		{"a remote read of chunks", false, false, read(prompb.ReadRequest_STREAMED_XOR_CHUNKS)},
 		{"federate", false, false, func(base string) (*http.Request, error) {
@@ -96,7 +97,7 @@ func TestGivenUp(t *testing.T) {
 				if h.cold {
 					require.Equal(t, http.StatusOK, ask(t, pw.url, "/api/v1/admin/cache/drop", url.Values{"match[]": {`{__name__=~".+"}`}}).code)
 				}
-				if took, whole = h.leave(t, pw.url, after); took <= givenUpBound {
+				if took, whole = h.leave(t, pw, after); took <= givenUpBound {
 					break
 				}
 			}
@@ -111,11 +112,11 @@ func TestGivenUp(t *testing.T) {
 
 // leave sends the request, leaves after a while, and returns what the process then takes of
 // processors, and how long the client was there.
-func (h givenUp) leave(t *testing.T, base string, after time.Duration) (took, there time.Duration) {
+func (h givenUp) leave(t *testing.T, pw *process, after time.Duration) (took, there time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
-	r, err := h.request(base)
+	r, err := h.request(pw.url)
 	require.NoError(t, err)
 	begun := time.Now()
 	if resp, err := client.Do(r.WithContext(ctx)); err == nil {
@@ -129,7 +130,7 @@ func (h givenUp) leave(t *testing.T, base string, after time.Duration) (took, th
 	} else {
 		time.Sleep(givenUpGrace)
 	}
-	before := gauge(t, base, "process_cpu_seconds_total")
+	before := gauge(t, pw, "process_cpu_seconds_total")
 	time.Sleep(givenUpWatch)
-	return time.Duration((gauge(t, base, "process_cpu_seconds_total") - before) * float64(time.Second)), there
+	return time.Duration((gauge(t, pw, "process_cpu_seconds_total") - before) * float64(time.Second)), there
 }

@@ -157,8 +157,13 @@ func (l listRequest) send(ctx context.Context, base string, n int) (listAnswer, 
 	if err != nil {
 		return listAnswer{}, err
 	}
+	return sendTimed(r.WithContext(ctx))
+}
+
+// sendTimed sends a request that may be refused before all of it was sent.
+func sendTimed(r *http.Request) (listAnswer, error) {
 	begun := time.Now()
-	resp, err := client.Do(r.WithContext(ctx))
+	resp, err := client.Do(r)
 	switch {
 	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
 		// Refused by a server that reads no more, and closes before all was sent.
@@ -167,7 +172,7 @@ func (l listRequest) send(ctx context.Context, base string, n int) (listAnswer, 
 		return listAnswer{}, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
 	return listAnswer{resp.StatusCode, string(body), time.Since(begun)}, err
 }
 
@@ -224,21 +229,10 @@ func (b *beside) reset() time.Duration {
 }
 
 // gauge is the value of one of a server's own metrics.
-func gauge(t require.TestingT, base, name string) float64 {
-	resp, err := http.Get(base + "/metrics")
+func gauge(t require.TestingT, pw *process, name string) float64 {
+	v, err := pw.Metric(name)
 	require.NoError(t, err)
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(page)) {
-		if has, text, _ := strings.Cut(strings.TrimSpace(line), " "); has == name {
-			v, err := strconv.ParseFloat(text, 64)
-			require.NoError(t, err)
-			return v
-		}
-	}
-	require.Fail(t, "there is no metric "+name)
-	return 0
+	return v
 }
 
 // listServer is a promwarp with little memory and time, in front of the shared upstream.
@@ -256,7 +250,7 @@ func TestLists(t *testing.T) {
 	pw := listServer(t, up)
 	small := askBeside(t, pw.url, instantForm("up", up.grid.end))
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Less(c, small.reset(), besideBound) }, 10*time.Second, 200*time.Millisecond)
-	goroutines := gauge(t, pw.url, "go_goroutines")
+	goroutines := gauge(t, pw, "go_goroutines")
 	resident := 0.0
 	var slowest, slowestBeside, slowestRefusal time.Duration
 	for _, l := range listRequests(up.grid.end) {
@@ -266,7 +260,7 @@ func TestLists(t *testing.T) {
 			if a.code == http.StatusBadRequest && n <= 20_000 {
 				slowestRefusal = max(slowestRefusal, a.took)
 			}
-			resident = max(resident, gauge(t, pw.url, "process_resident_memory_bytes"))
+			resident = max(resident, gauge(t, pw, "process_resident_memory_bytes"))
 			t.Logf("%-26s %9d: %d in %8.1f ms, beside it %6.1f ms: %.110s", l.name, n, a.code, ms(a.took), ms(besides), strings.TrimSpace(a.body))
 		}
 	}
@@ -278,7 +272,7 @@ func TestLists(t *testing.T) {
 	require.Less(t, resident, 1.1*listLimit)
 	client.CloseIdleConnections()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.LessOrEqual(c, gauge(c, pw.url, "go_goroutines"), goroutines+20)
+		assert.LessOrEqual(c, gauge(c, pw, "go_goroutines"), goroutines+20)
 	}, 5*time.Second, 100*time.Millisecond)
 }
 

@@ -29,8 +29,12 @@ type output struct{ *programs.Output }
 // tail is the end of the output.
 func (o output) tail() string { return o.Tail() }
 
-// check fails a test in which promwarp wrote a second status to an answer: some of it had gone out.
+// check fails a test in which promwarp failed as a program, or wrote a second status to an answer: some
+// of it had gone out.
 func (o output) check(t *testing.T, name string) {
+	if failure := o.Failure(); name == "promwarp" && failure != "" {
+		t.Errorf("promwarp printed:\n%s", failure)
+	}
 	if name == "promwarp" && strings.Contains(o.String(), "superfluous") {
 		t.Errorf("promwarp answered twice:\n%s", o.tail())
 	}
@@ -42,7 +46,11 @@ func start(name, addr, bin string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &process{Process: p, name: p.Name, url: p.URL, cmd: p.Cmd, log: output{&p.Log}, gone: p.Gone}, nil
+	return newProcess(p), nil
+}
+
+func newProcess(p *programs.Process) *process {
+	return &process{Process: p, name: p.Name, url: p.URL, cmd: p.Cmd, log: output{&p.Log}, gone: p.Gone}
 }
 
 // waitReady waits until the server says that it is ready.

@@ -141,10 +141,25 @@ func (q *query) meter() *meter {
 func (q *query) beginBudget(ctx context.Context) error {
 	q.lease.Release()
 	q.budget = operator.NewBudget(ctx, q.e.opts.MaxMemory, q.lease)
-	if n := heldBytes * q.unread(); n > 0 {
-		return q.budget.Charge(n)
+	if err := q.lease.Grow(ctx, textBytes(q.stmt.Expr)); err != nil {
+		return err
 	}
-	return nil
+	return q.budget.Charge(heldBytes * q.unread())
+}
+
+// nodeBytes is about the memory of a node of a query's tree and of its plan.
+const nodeBytes = 1 << 10
+
+// textBytes is about the memory that a query takes for its text, whatever it reads.
+func textBytes(e parser.Expr) (n int64) {
+	parser.Inspect(e, func(node parser.Node, _ []parser.Node) error {
+		n += nodeBytes
+		if s, ok := node.(*parser.VectorSelector); ok {
+			n += operator.SelectorBytes(len(s.LabelMatchers))
+		}
+		return nil
+	})
+	return n
 }
 
 // unread is how many samples Prometheus's engine makes of subqueries that read none, such

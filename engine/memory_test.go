@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,33 @@ func TestMemoryOfSubqueries(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, q.Exec(t.Context()).Err)
 	q.Close()
+}
+
+// TestMemoryOfSelectors: a query of many selectors is charged for them before any is read, and gives
+// that back when it has its result.
+func TestMemoryOfSelectors(t *testing.T) {
+	st := randomStorage(t, rand.New(rand.NewPCG(21, 26)))
+	pool := memory.New(memory.Options{Limit: 16 << 20, Wait: time.Millisecond})
+	e := New(Options{Prometheus: plainOpts(), Memory: pool})
+	for _, mode := range []Mode{Prometheus, CPU} {
+		for qs, refused := range map[string]bool{
+			strings.Repeat("absent_metric or ", 900) + "absent_metric":               true,
+			"absent_metric{" + strings.Repeat(`a!="b",`, 199) + "} or absent_metric": false,
+			strings.Repeat("absent_metric or ", 300) + "absent_metric":               false,
+		} {
+			q, err := e.NewInstantQuery(WithMode(t.Context(), mode, false), st, nil, qs, time.Unix(3600, 0))
+			require.NoError(t, err)
+			err = q.Exec(t.Context()).Err
+			if refused {
+				require.ErrorAs(t, err, new(*memory.TooLargeError), mode)
+			} else {
+				require.NoError(t, err, mode)
+				require.Less(t, pool.Used(), int64(1<<20), "once there is a result")
+			}
+			q.Close()
+			require.Zero(t, pool.Used())
+		}
+	}
 }
 
 // TestMemoryOfProcess: queries hold memory of the process until they are closed, and one

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -50,50 +52,72 @@ func (r *run) groupSeries() (*groups, error) {
 	if err := r.budget.Charge(groupBytes * int64(len(series))); err != nil {
 		return nil, err
 	}
-	g := selection.SeriesNote(r.sel.Notes(), r.Grouping.key(), func() *groups { return r.Grouping.groups(series) })
+	g, err := selection.SeriesNoteOrError(r.sel.Notes(), r.Grouping.key(), func() (*groups, error) {
+		watch := &yield.Watch{Ctx: r.ctx}
+		defer watch.Leave()
+		g := r.Grouping.groups(watch, series)
+		if watch.Now() != nil {
+			return nil, plan.Ended(r.ctx)
+		}
+		return g, nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	if ls := g.clash; ls != nil {
 		return nil, &Error{CodeLabelClash, "", fmt.Sprintf("series %.200s has a label %q, which the answer has of its own", ls.String(), LabelAggregate), "leave it out with without=" + LabelAggregate}
 	}
 	return g, nil
 }
 
-// groups are those of series. Without a grouping each series is one.
-func (g *Grouping) groups(series []labels.Labels) *groups {
-	all := &groups{members: make([]int32, len(series)), first: []int32{0}, groupOf: make([]int32, len(series))}
-	of := all.groupOf
-	for i := range all.members {
-		all.members[i], of[i] = int32(i), int32(i)
-	}
-	all.labels = series
-	if g != nil {
-		all.labels = g.distinct(series, of)
-		slices.SortStableFunc(all.members, func(a, b int32) int { return int(of[a]) - int(of[b]) })
+// groups are those of series. Without a grouping each series is one. Once the watch has ended they
+// are of no use.
+func (g *Grouping) groups(watch *yield.Watch, series []labels.Labels) *groups {
+	all := &groups{labels: series, members: make([]int32, len(series)), groupOf: make([]int32, len(series))}
+	if g == nil {
+		for i := range all.groupOf {
+			all.groupOf[i] = int32(i)
+		}
+	} else {
+		all.labels = g.distinct(watch, series, all.groupOf)
 	}
 	for i := range all.labels {
 		if all.labels[i].Has(LabelAggregate) {
 			all.clash = &all.labels[i]
+		}
+		if all.clash != nil || watch.Err() != nil {
 			break
 		}
 	}
-	for at := range all.members {
-		if at > 0 && of[all.members[at]] != of[all.members[at-1]] {
-			all.first = append(all.first, int32(at))
-		}
+	if watch.Now() != nil {
+		return nil
 	}
-	if len(all.members) > 0 {
-		all.first = append(all.first, int32(len(all.members)))
+	all.first = make([]int32, len(all.labels)+1)
+	for _, k := range all.groupOf {
+		all.first[k+1]++
+	}
+	for k := range all.labels {
+		all.first[k+1] += all.first[k]
+	}
+	next := slices.Clone(all.first)
+	for i, k := range all.groupOf {
+		all.members[next[k]] = int32(i)
+		next[k]++
 	}
 	return all
 }
 
 // distinct returns the labels of the groups of series, in order, and puts the group of each series
 // into of.
-func (g *Grouping) distinct(series []labels.Labels, of []int32) []labels.Labels {
+func (g *Grouping) distinct(watch *yield.Watch, series []labels.Labels, of []int32) []labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	var all []labels.Labels
 	var key []byte
 	index := map[string]int32{}
 	for i, ls := range series {
+		if watch.Err() != nil {
+			return nil
+		}
 		b.Reset(ls)
 		if g.Without {
 			b.Del(g.Labels...)
@@ -115,7 +139,7 @@ func (g *Grouping) distinct(series []labels.Labels, of []int32) []labels.Labels 
 	for k := range order {
 		order[k] = int32(k)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return labels.Compare(all[a], all[b]) })
+	slices.SortFunc(order, yield.Comparing(watch, func(a, b int32) int { return labels.Compare(all[a], all[b]) }))
 	sorted, place := make([]labels.Labels, len(all)), make([]int32, len(all))
 	for at, k := range order {
 		sorted[at], place[k] = all[k], int32(at)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample/aggregate"
 	"github.com/promwarp/promwarp/resample/bucket"
 )
@@ -63,6 +64,9 @@ func (c *computing) merge(from, to int) error {
 func (c *computing) begin(group int) error {
 	if c.open[group] != nil {
 		return nil
+	}
+	if err := plan.Ended(c.ctx); err != nil {
+		return err
 	}
 	g := &openGroup{states: make([][]aggregate.State, c.slots()), own: make([][]float64, c.slots())}
 	for s := range g.states {
@@ -150,6 +154,9 @@ const finishBuckets = 8
 func (c *computing) finish() {
 	var parts []finishing
 	for _, group := range c.ended {
+		if c.ctx.Err() != nil {
+			break // it shows in failed
+		}
 		parts = append(parts, c.finishGroup(group, c.open[group])...)
 	}
 	parallel.While(c.run.workers, len(parts), func(_, i int) bool {

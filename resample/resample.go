@@ -116,6 +116,11 @@ func (r *run) over(q storage.Queryable, a Accelerator, turn func(context.Context
 		return err
 	}
 	defer querier.Close()
+	for _, ms := range r.Selectors {
+		if err := r.result.lease.Grow(r.ctx, operator.SelectorBytes(len(ms))); err != nil {
+			return err
+		}
+	}
 	if err := r.fetch(querier, q); err != nil {
 		if ended := plan.Ended(r.ctx); ended != nil {
 			return ended

@@ -43,15 +43,29 @@ func (s *Selection) Notes() *Notes { return s.notes }
 // Note returns the note of that key, which find makes where there is none. Two who
 // ask at once may both make it; they get the same one.
 func Note[T any](n *Notes, key any, find func() T) T {
+	what, _ := noteOrError(n, key, func() (T, error) { return find(), nil })
+	return what
+}
+
+func noteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
 	if found, ok := n.get(key); ok {
-		return found.(T)
+		return found.(T), nil
 	}
-	return n.put(key, find()).(T)
+	what, err := find()
+	if err != nil {
+		return what, err
+	}
+	return n.put(key, what).(T), nil
 }
 
 // SeriesNote is Note for what depends on nothing but the labels of the series and their
 // order.
 func SeriesNote[T any](n *Notes, key any, find func() T) T { return Note(n.series, key, find) }
+
+// SeriesNoteOrError is SeriesNote where find may fail, which leaves no note.
+func SeriesNoteOrError[T any](n *Notes, key any, find func() (T, error)) (T, error) {
+	return noteOrError(n.series, key, find)
+}
 
 // newNotes returns notes, with those on the series if they are known.
 func newNotes(series *Notes) *Notes {

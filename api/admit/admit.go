@@ -76,7 +76,7 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 		in, a := q.queue, &admitted{}
 		if key, start, ok := q.small.keyOf(r); ok {
 			a.small, a.key, a.start = q.small, key, start
-			if err := a.small.tooLarge(key, start, g.Memory.Limit()); err != nil {
+			if err := a.small.large.Refuses(key, start, g.Memory.Limit()); err != nil {
 				refuse(w, r, err)
 				return
 			}

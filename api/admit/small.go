@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/promwarp/promwarp/api/params"
+	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
@@ -30,21 +31,23 @@ type Small struct {
 	queue *queue.Queue
 	seed  maphash.Seed
 	known *lru.Cache[uint64, struct{}]
-	large *lru.Cache[uint64, large]
+	large *memory.TooLarge
 }
 
 // NewSmall returns a Small that knows of no query yet.
 func NewSmall(q *queue.Queue) *Small {
 	known, _ := lru.New[uint64, struct{}](maxSmall) // fails for no positive size
-	tooLarge, _ := lru.New[uint64, large](maxLarge)
-	return &Small{q, maphash.MakeSeed(), known, tooLarge}
+	return &Small{q, maphash.MakeSeed(), known, memory.NewTooLarge()}
 }
 
-// keyOf is the same for requests for one query over ranges of one length, which begin at start; ok
-// is false where the request has no query.
+// keyOf is the same for requests for one query over ranges of one length, which begin at start, and
+// for resample requests with the same form, whose start is zero; ok is false for other requests.
 func (s *Small) keyOf(r *http.Request) (key uint64, start time.Time, ok bool) {
-	if s == nil || r.Form.Get("query") == "" {
+	switch {
+	case s == nil || len(r.Form) == 0:
 		return 0, time.Time{}, false
+	case r.Form.Get("query") == "":
+		return maphash.String(s.seed, r.Form.Encode()), time.Time{}, true
 	}
 	e, err := params.Parse(r, time.Now())
 	if err != nil {
@@ -70,6 +73,22 @@ func (s *Small) note(key uint64, samples int64, took time.Duration) {
 	case took <= smallTime:
 		s.known.Add(key, struct{}{})
 	}
+}
+
+// NeededTooMuch says that the request's query needed more memory than there is, as err says: the
+// same query is refused for a while before its samples are fetched.
+func NeededTooMuch(ctx context.Context, err *memory.TooLargeError) {
+	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil && a.small != nil {
+		a.small.large.Note(a.key, a.start, err)
+	}
+}
+
+// TooLarge are the requests that needed more memory than there is; nil of nil.
+func (s *Small) TooLarge() *memory.TooLarge {
+	if s == nil {
+		return nil
+	}
+	return s.large
 }
 
 // Evaluated says that the request's query read so many samples, and gives its slot back.

@@ -25,8 +25,7 @@ func warningsOf(r *resample.Result) []string {
 const outBytes = 64 << 10
 
 // writeMatrix writes a result as Prometheus writes the answer to a range query: a series for each
-// aggregate, which is its label aggregate. What writing returns is left out: once the client has
-// gone nothing is written.
+// aggregate, which is its label aggregate. It ends once the client has gone.
 func writeMatrix(w http.ResponseWriter, r *resample.Result, warnings []string) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, outBytes)
@@ -50,7 +49,9 @@ func writeMatrix(w http.ResponseWriter, r *resample.Result, warnings []string) {
 			text = encode.AppendLabels(text, b.Set(resample.LabelAggregate, r.Aggregates[k].Text).Labels())
 			text = appendPoints(append(text, `,"values":[`...), &s.Rows[k], times)
 			text = append(text, `]}`...)
-			_, _ = out.Write(text)
+			if _, err := out.Write(text); err != nil {
+				return
+			}
 			text = text[:0]
 		}
 	}

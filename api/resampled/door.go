@@ -9,6 +9,7 @@
 package resampled
 
 import (
+	"context"
 	"errors"
 	"mime"
 	"net/http"
@@ -32,6 +33,8 @@ type Door struct {
 	Known     resample.Known
 	Memory    *memory.Pool // for answers; nil is without limit
 	NotePanic func(error)  // logs an error that is a panic
+	// TooLarge notes what alone needs more memory than there is, and returns the error that says so.
+	TooLarge func(ctx context.Context, err error) error
 }
 
 // Form gives a request with a JSON body the form that says the same, with the parameters of its
@@ -92,6 +95,9 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 		return &resample.Error{Code: resample.CodeConflict, Field: "explain", Text: "the format " + asked.Name + " has no place for an explanation", Hint: "use format=json, or /explain"}
 	}
 	result, err := d.Executor.Run(r.Context(), d.Queryable, p)
+	if err != nil {
+		err = d.TooLarge(r.Context(), err)
+	}
 	admit.EvaluationEnded(r.Context())
 	if err != nil {
 		return err
@@ -102,7 +108,7 @@ func (d *Door) answer(w http.ResponseWriter, r *http.Request) error {
 		writeMatrix(w, result, warnings)
 		return nil
 	}
-	return asked.Answer(r.Context(), w, tableOf(result, warnings), d.Memory)
+	return asked.Answer(r.Context(), w, tableOf(r.Context(), result, warnings), d.Memory)
 }
 
 // plan reads and plans a request.

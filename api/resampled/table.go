@@ -1,15 +1,18 @@
 package resampled
 
 import (
+	"context"
+
 	"github.com/promwarp/promwarp/api/table"
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
 // tableOf is a result as a table, with a column for each aggregate. It refers to the result's
-// values.
-func tableOf(r *resample.Result, warnings []string) *table.Table {
-	t := &table.Table{Times: r.Grid.Labels, Warnings: warnings, Nullable: r.Fill.Filling == resample.FillNull}
+// values, and is of no use once ctx has ended.
+func tableOf(ctx context.Context, r *resample.Result, warnings []string) *table.Table {
+	t := &table.Table{Times: r.Grid.Labels, Warnings: warnings, Nullable: r.Fill.Filling == resample.FillNull, Watch: yield.Watch{Ctx: ctx}}
 	for i := range r.Aggregates {
 		t.Columns = append(t.Columns, r.Aggregates[i].Text)
 	}
@@ -20,6 +23,9 @@ func tableOf(r *resample.Result, warnings []string) *table.Table {
 	var buckets []int32
 	var runs []plan.Run
 	for i := range r.Series {
+		if t.Watch.Err() != nil {
+			break
+		}
 		s := &r.Series[i]
 		of := cells[i*n : (i+1)*n : (i+1)*n]
 		for k := range s.Rows {

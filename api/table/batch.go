@@ -107,6 +107,9 @@ func (t *Table) dictionaries() *dictionaries {
 		known[l] = map[string]int32{}
 	}
 	for i := range t.Series {
+		if t.Watch.Err() != nil {
+			break
+		}
 		codes := d.of(i)
 		for l := range codes {
 			codes[l] = -1

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -83,7 +84,7 @@ func BenchmarkFormats(b *testing.B) {
 
 // tableTo makes a table of a matrix and writes it.
 func tableTo(w io.Writer, m *plan.Matrix, f *Format, wide bool) error {
-	t, err := Of(m)
+	t, err := Of(context.Background(), m)
 	if err != nil {
 		return err
 	}

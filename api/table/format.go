@@ -10,6 +10,7 @@ import (
 	"github.com/munnerz/goautoneg"
 
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
 
@@ -92,10 +93,14 @@ func names() (names []string) {
 }
 
 // Answer writes a table, with memory of the pool. An error comes before anything is written: a
-// *resample.Error, or one of package memory. Once something was written, only a client that has
+// *resample.Error, one of package memory, or Prometheus's where ctx has ended. Once something was written, only a client that has
 // gone ends the answer early.
 func (a Asked) Answer(ctx context.Context, w http.ResponseWriter, t *Table, pool *memory.Pool) error {
 	write, bytes, err := a.prepare(t, a.Wide)
+	t.Watch.Leave()
+	if ended := plan.Ended(ctx); ended != nil {
+		return ended
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/resample"
 )
@@ -15,10 +17,10 @@ import (
 // ValueColumn is the column of values of a PromQL answer.
 const ValueColumn = "value"
 
-// Of returns a PromQL answer as a table. It refers to the values of a *plan.Matrix, and copies
+// Of returns a PromQL answer as a table, which is of no use once ctx has ended. It refers to the values of a *plan.Matrix, and copies
 // others. Native histograms are no numbers: the error is a *resample.Error.
-func Of(v parser.Value) (*Table, error) {
-	t := &Table{Columns: []string{ValueColumn}, Single: true}
+func Of(ctx context.Context, v parser.Value) (*Table, error) {
+	t := &Table{Columns: []string{ValueColumn}, Single: true, Watch: yield.Watch{Ctx: ctx}}
 	switch v := v.(type) {
 	case *plan.Matrix:
 		t.Times = make([]int64, v.Grid.Steps)
@@ -90,7 +92,9 @@ func (t *Table) add(series []points) {
 	}
 	most, n := fewTimes, 0
 	for i, s := range series {
-		n += len(s.floats)
+		if n += len(s.floats); t.Watch.Err() != nil {
+			return
+		}
 		if i > 0 && s.sameTimes(series[i-1]) {
 			continue
 		}
@@ -109,6 +113,9 @@ func (t *Table) add(series []points) {
 	t.Copied = 8*int64(n+cap(t.Times)) + SeriesBytes*int64(len(series))
 	var places []int32
 	for i, s := range series {
+		if t.Watch.Err() != nil {
+			return
+		}
 		first := len(values)
 		for _, p := range s.floats {
 			values = append(values, p.F)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -42,6 +43,8 @@ type Table struct {
 	Text *string
 	// Copied is the memory in bytes of what the table does not share with the answer.
 	Copied int64
+	// Watch ends what goes over all series before anything is written.
+	Watch yield.Watch
 }
 
 // Series are the cells of one set of labels.
@@ -66,6 +69,9 @@ const (
 func (t *Table) names() (names []string) {
 	seen := map[string]bool{}
 	for i := range t.Series {
+		if t.Watch.Err() != nil {
+			break
+		}
 		t.Series[i].Labels.Range(func(l labels.Label) {
 			if !seen[l.Name] {
 				seen[l.Name] = true

@@ -1,8 +1,11 @@
 package table
 
 import (
+	"context"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -21,7 +24,7 @@ func Example() {
 			{Labels: labels.FromStrings("job", "b"), Values: []float64{3}, Runs: []plan.Run{{First: 1, Len: 1}}},
 		},
 	}
-	t, err := Of(m)
+	t, err := Of(context.Background(), m)
 	if err != nil {
 		panic(err)
 	}
@@ -83,12 +86,31 @@ func TestPoints(t *testing.T) {
 			}))
 			matrix = append(matrix, s)
 		}
-		got, err := Of(matrix)
+		got, err := Of(t.Context(), matrix)
 		require.NoError(t, err)
 		require.Equal(t, m.long(), readCSV(t, written(t, got, "csv", false), 1))
 		m.columns = got.Columns
 		require.Equal(t, m.wide(), readArrow(t, written(t, got, "arrow", true)))
 	}
+}
+
+// TestEnds: a table of many series that is given up is not made to its end, and nothing is written.
+func TestEnds(t *testing.T) {
+	m := &plan.Matrix{Grid: plan.Grid{Interval: 1, Steps: 1}}
+	for i := range 10_000 {
+		m.Rows = append(m.Rows, plan.Row{Labels: labels.FromStrings("i", strconv.Itoa(i)), Values: []float64{1}, Runs: []plan.Run{{Len: 1}}})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	table, err := Of(ctx, m)
+	require.NoError(t, err)
+	for _, f := range Formats[1:] {
+		w := httptest.NewRecorder()
+		require.ErrorAs(t, Asked{Format: f}.Answer(ctx, w, table, nil), new(promql.ErrQueryCanceled), f.Name)
+		require.Empty(t, w.Body.Bytes())
+	}
+	d := table.dictionaries()
+	require.Empty(t, d.values)
 }
 
 // seen calls itself with each batch.
@@ -103,7 +125,7 @@ func TestNoCopies(t *testing.T) {
 	for i := range 3 {
 		m.Rows = append(m.Rows, plan.Row{Labels: labels.FromStrings("i", string(rune('a'+i))), Values: make([]float64, directRows), Runs: []plan.Run{{First: 0, Len: int32(directRows)}}})
 	}
-	table, err := Of(m)
+	table, err := Of(t.Context(), m)
 	require.NoError(t, err)
 	batches := 0
 	require.NoError(t, (&long{t: table, dict: table.dictionaries()}).write(seen(func(b *batch) {

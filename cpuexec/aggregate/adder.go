@@ -35,7 +35,7 @@ type Adder struct {
 // NewAdder makes the sink of node. With ordered, it notes at each step which series of a
 // group was the first with a value.
 func NewAdder(node *plan.Aggregate, q *operator.Query, in *operator.Series, ordered bool) *Adder {
-	a := &Adder{query: q, node: node, steps: q.Grid.Steps, Groups: in.GroupsOf(node)}
+	a := &Adder{query: q, node: node, steps: q.Grid.Steps, Groups: in.GroupsOf(q.Context, node)}
 	a.first = newFirst(len(a.Groups.Labels))
 	if ordered {
 		a.firsts = make([]int32, len(a.first)*a.steps)

@@ -45,7 +45,7 @@ func countValues(q *operator.Query, n *plan.Aggregate, in []plan.Row) ([]plan.Ro
 	for i := range alike {
 		alike[i] = c.with(i, "0")
 	}
-	c.of = operator.Group(n, len(in), func(i int) labels.Labels { return alike[i] }).Of
+	c.of = operator.Group(q.Context, n, len(in), func(i int) labels.Labels { return alike[i] }).Of
 	at := make([]valueCursor, len(in))
 	for i := range at {
 		at[i].series = -1

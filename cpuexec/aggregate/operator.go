@@ -146,7 +146,7 @@ func quantiles(q *operator.Query, n *plan.Aggregate, p Parameter, input operator
 			return nil, err
 		}
 		defer q.Charge(-operator.RowsBytes(rows))
-		return Quantiles(q, n, p, rows, in.GroupsOf(n))
+		return Quantiles(q, n, p, rows, in.GroupsOf(q.Context, n))
 	}
 	sink := newQuantiler(n, q, in)
 	if err := input.Drive(sink); err != nil {

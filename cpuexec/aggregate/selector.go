@@ -41,7 +41,7 @@ type members struct {
 }
 
 func newMembers(n *plan.Aggregate, q *operator.Query, in *operator.Series) members {
-	g := in.GroupsOf(n)
+	g := in.GroupsOf(q.Context, n)
 	m := members{node: n, labels: in.Labels, of: g.Of, size: make([]int32, len(g.Labels)), first: newFirst(len(g.Labels)), steps: q.Grid.Steps}
 	for _, k := range g.Of {
 		m.size[k]++

@@ -75,6 +75,10 @@ func (b *Budget) AtLeast(n int64) error {
 // any more shows at the next call of done.
 func (q *Query) Charge(n int64) { _ = q.Budget.Charge(n) }
 
+// SelectorBytes is about the memory of a selector with so many matchers until its samples have come:
+// its place in the plan, its flight with a goroutine, and the labels that it asks for.
+func SelectorBytes(matchers int) int64 { return 24<<10 + 500*int64(matchers) }
+
 // RowBytes is the memory of a row with that many values.
 func RowBytes(values int) int64 { return int64(unsafe.Sizeof(plan.Row{})) + 8*int64(values) }
 

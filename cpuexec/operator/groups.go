@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"context"
+	"runtime"
 	"slices"
 
 	"github.com/prometheus/common/model"
@@ -8,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -23,17 +26,20 @@ type Groups struct {
 func (g Groups) SizeBytes() int64 { return g.size }
 
 // Group computes the group of each of n series whose labels are given by at,
-// which is called from several goroutines at once.
-func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
+// which is called from several goroutines at once. Once ctx has ended they are of no use.
+func Group(ctx context.Context, a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
 	g := Groups{Of: make([]int32, n)}
 	keys := make([]uint64, n)
 	const block = 4096
-	parallel.For((n+block-1)/block, func(k int) {
+	parallel.While(runtime.GOMAXPROCS(0), (n+block-1)/block, func(_, k int) bool {
 		buf := make([]byte, 0, 1024)
 		for i := k * block; i < min(n, (k+1)*block); i++ {
 			keys[i], buf = GroupingKey(a, at(i), buf)
 		}
+		return ctx.Err() == nil
 	})
+	watch := yield.Watch{Ctx: ctx}
+	defer watch.Leave()
 	index := map[uint64]int32{}
 	b := labels.NewBuilder(labels.EmptyLabels())
 	for i, key := range keys {
@@ -44,6 +50,9 @@ func Group(a *plan.Aggregate, n int, at func(int) labels.Labels) Groups {
 			g.Labels = append(g.Labels, GroupLabels(a, b, at(i)))
 		}
 		g.Of[i] = k
+		if watch.Err() != nil {
+			break
+		}
 	}
 	g.size = 4 * int64(n)
 	for _, l := range g.Labels {

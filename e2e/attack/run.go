@@ -2,258 +2,210 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
-// row is a line of the table.
-type row struct {
-	name string
-	verdict
-	took  time.Duration
-	peak  resident
-	small probed
+const (
+	// limit is the --memory.limit of the promwarp that is attacked, in bytes.
+	limit = 2 << 30
+	// slack is how much later than its limit an answer may begin.
+	slack = 100 * time.Millisecond
+	// smallBar is the time by which 99 of 100 small queries must be answered.
+	smallBar = 2500 * time.Millisecond
+)
+
+// run is a run of attacks on a promwarp in front of a Prometheus with a day of data until now.
+type run struct {
+	*programs.Process // promwarp
+	prometheus        *programs.Process
+	dir               string
+	hours             hours
+	broken            int // bars
 }
 
-// campaign is a run of attacks on one server.
-type campaign struct {
-	*env
-	pid   int   // of the target; 0 if unknown
-	limit int64 // of its resident memory, in bytes; 0 if unknown
-	from  string
-	print func(row)
-	rows  []row
-	// lenient holds crashes, panics and data races against the server alone.
-	lenient bool
-	revive  func() error // starts the target again if it has ended; nil if it cannot be
+// start starts both.
+func (r *run) start(ctx context.Context) (err error) {
+	if r.dir, err = os.MkdirTemp("", "promwarp-attack-"); err != nil {
+		return err
+	}
+	bin := *prometheusBin
+	if bin == "" {
+		if bin, err = programs.FromPrometheus("prometheus"); err != nil {
+			return err
+		}
+	}
+	r.hours.end = time.Now().Truncate(time.Minute)
+	r.hours.start = r.hours.end.Add(-24 * time.Hour)
+	data := dataset.Options{Start: r.hours.start.UnixMilli(), End: r.hours.end.UnixMilli(), Series: *series, Seed: 1}
+	if r.prometheus, _, err = programs.StartFilled(ctx, bin, r.dir, data); err != nil {
+		return err
+	}
+	r.Process, err = programs.StartReady("promwarp", *promwarpBin, func(addr string) []string {
+		all := []string{
+			"serve", "--gpu=off", "--upstream.url=" + r.prometheus.URL, "--web.listen-address=" + addr,
+			"--memory.limit=" + strconv.Itoa(limit), "--query.timeout=30s",
+			"--web.max-connections=2000", "--web.read-timeout=15s", "--web.write-timeout=15s",
+		}
+		return append(all, strings.Fields(*args)...)
+	})
+	return err
 }
 
-// measured runs what, watches the target meanwhile, and adds a row. bars says whether the bars
-// that hold of everything are held against it.
-func (c *campaign) measured(ctx context.Context, name string, bars bool, what func(ctx context.Context) verdict) {
-	if ctx.Err() != nil {
-		return
+// stop ends both and removes the data.
+func (r *run) stop() {
+	for _, p := range []*programs.Process{r.Process, r.prometheus} {
+		if p != nil {
+			p.Kill()
+		}
 	}
-	before, err := c.target.metrics(ctx)
-	r := row{name: name}
-	if err != nil {
-		r.breaks("before it the server gave no metrics: %v", unwrapped(err))
+	_ = os.RemoveAll(r.dir)
+}
+
+// measured makes one part of the run, with small queries beside it, and prints what came of it.
+func (r *run) measured(ctx context.Context, name string, what func(ctx context.Context, w *row)) {
+	w, begun := &row{lenient: !*bars}, time.Now()
+	small, err := startProbe(r.URL)
+	if err = errors.Join(err, r.ForgetPeak()); err == nil {
+		what(ctx, w)
+		var t *times
+		t, err = small.end()
+		w.figures = append(w.figures, "small queries: "+t.String())
+		w.bar(t.percentile(0.99) <= patient(smallBar), "small queries: p99 is %s", short(t.percentile(0.99)))
+		w.bar(t.failures()*100 <= len(t.Took), "small queries: %d of %d failed", t.failures(), len(t.Took))
 	}
-	memory := sample(ctx, c.pid)
-	small, err := probeFrom(ctx, c.target.url, c.from)
-	if err != nil {
-		r.breaks("%v", err)
-		c.add(r)
-		return
-	}
-	begun := time.Now()
-	v := what(ctx)
-	r.took = time.Since(begun)
-	var unknown error
-	r.small, unknown = small.end()
-	var gone error
-	r.peak, gone = memory.end()
 	if ctx.Err() != nil {
 		return // what was interrupted says nothing
 	}
-	r.skipped, r.figures = v.skipped, v.figures
-	if c.lenient {
-		bars = false
-		r.figures += noted(v.broken)
-	} else {
-		r.broken = append(r.broken, v.broken...)
-	}
-	if unknown != nil {
-		r.breaks("%v", unknown)
-	}
-	if gone != nil {
-		r.breaks("the process is gone: %v", gone)
-	}
-	if c.limit > 0 && !within(r.peak.all, c.limit) {
-		r.breaks("resident memory %s, limit %s", megabytes(r.peak.all), megabytes(c.limit))
-	}
-	if bars {
-		r.small.judge(&r.verdict, time.Duration(c.patience)*time.Second)
-	}
-	c.survived(ctx, &r.verdict, before)
-	if c.revive != nil {
-		if err := c.revive(); err != nil {
-			r.breaks("it does not start again: %v", err)
-		}
-	}
-	c.add(r)
+	w.must(err == nil, "small queries: %v", err)
+	peak, err := r.Memory("VmHWM")
+	w.must(err == nil, "the process is gone: %v", err)
+	w.figures = append(w.figures, fmt.Sprintf("memory at most %d MB", peak>>20))
+	w.bar(peak <= limit*11/10, "memory is beyond %d MB", limit>>20)
+	panics, err := r.Metric("promwarp_http_panics_total")
+	w.must(err == nil && panics == 0, "afterwards: %.0f panics, %v", panics, err)
+	failure := r.Log.Failure()
+	w.must(failure == "", "it printed:\n%s", failure)
+	w.print(name, time.Since(begun))
+	r.broken += len(w.broken)
 }
 
-// noted is what did not hold, as a figure.
-func noted(broken []string) string {
-	if len(broken) == 0 {
-		return ""
-	}
-	return " (not held against it: " + strings.Join(broken, "; ") + ")"
+// tally is what came of the requests of a kind.
+type tally struct {
+	mu       sync.Mutex
+	outcomes map[string]int
+	late     int
+	latest   time.Duration // behind its limit
+	wrong    string        // the first answer that may not be
 }
 
-// judgeLog looks for what a program prints when it fails.
-func judgeLog(log string) (v verdict) {
-	for _, bad := range []string{"WARNING: DATA RACE", "fatal error: ", "panic: ", "goroutine stack exceeds"} {
-		if n := strings.Count(log, bad); n > 0 {
-			at := strings.Index(log, bad)
-			v.breaks("%d × %q, first:\n%.1500s", n, bad, log[at:])
-		}
+// add adds an answer.
+func (t *tally) add(k kind, a answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outcomes[a.outcome()]++
+	if over := a.began - k.limit; k.limit > 0 && over > patient(slack) {
+		t.late++
+		t.latest = max(t.latest, over)
 	}
-	v.figures = fmt.Sprintf("%d lines", strings.Count(log, "\n"))
-	return v
+	failed := a.err != nil && !k.cut || a.code >= 500 && a.code != http.StatusServiceUnavailable
+	if failed && t.wrong == "" {
+		t.wrong = a.String()
+	}
 }
 
-func (c *campaign) add(r row) {
-	c.rows = append(c.rows, r)
-	c.print(r)
-}
-
-// survived says whether the server is the process that it was, without panics since, and
-// answers.
-func (c *campaign) survived(ctx context.Context, v *verdict, before map[string]float64) {
-	if a := healthy(ctx, c.target, time.Duration(c.patience)*5*time.Second); !a.ok() {
-		v.breaks("afterwards /-/healthy: %s", a)
+// flood makes all kinds of attacks at the same time, again and again, and then holds what promwarp has
+// in memory against what it had before.
+func (r *run) flood(ctx context.Context) error {
+	for _, q := range append(large, heavy[1]) {
+		newClient(r.URL, "127.0.0.1").query(ctx, r.hours, q)
 	}
-	after, err := c.target.metrics(ctx)
+	before, err := r.state()
 	if err != nil {
-		v.breaks("afterwards no metrics: %v", unwrapped(err))
-		return
+		return err
 	}
-	if before == nil {
-		return
-	}
-	if after["process_start_time_seconds"] != before["process_start_time_seconds"] {
-		v.breaks("the server was started anew")
-	}
-	if n := after["promwarp_http_panics_total"] - before["promwarp_http_panics_total"]; n > 0 {
-		v.breaks("%.0f panics", n)
-	}
-}
-
-// singly makes each attack by itself.
-func (c *campaign) singly(ctx context.Context, list []attack) {
-	for _, a := range list {
-		if ctx.Err() == nil {
-			c.measured(ctx, a.name, true, func(ctx context.Context) verdict { return a.run(ctx, c.env) })
-		}
-	}
-}
-
-// atOnce makes all attacks at the same time, again and again, for so long. What is held against
-// the server is what holds of everything, and its queries' deadlines.
-func (c *campaign) atOnce(ctx context.Context, list []attack, lasts time.Duration) {
-	each := make([]env, len(list)) // an attack's, with counts of its own
-	c.measured(ctx, fmt.Sprintf("everything at once, %s", lasts), true, func(ctx context.Context) (v verdict) {
-		ctx, cancel := context.WithTimeout(ctx, lasts)
-		defer cancel()
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		rounds := 0
-		for i, a := range list {
-			at := &each[i]
-			*at = *c.env
-			if a.apart {
-				at.target = at.target.from(fmt.Sprintf("127.0.1.%d", i+1))
+	all := kinds()
+	r.measured(ctx, fmt.Sprintf("%d kinds of attacks at once for %s", len(all), *lasts), func(ctx context.Context, w *row) {
+		for i, t := range r.rounds(ctx, all) {
+			if len(t.outcomes) > 0 {
+				w.figures = append(w.figures, all[i].name+": "+counted(t.outcomes))
 			}
-			at.mixed, at.counts = true, &counts{}
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					one := a.run(ctx, at)
-					mu.Lock()
-					rounds++
-					if ctx.Err() == nil {
-						for _, b := range one.broken {
-							v.breaks("%s: %s", a.name, b)
-						}
-					}
-					mu.Unlock()
-					select {
-					case <-ctx.Done():
-					case <-time.After(100 * time.Millisecond):
-					}
-				}
-			})
+			w.bar(t.late == 0, "%s: %d were late, the last by %s", all[i].name, t.late, short(t.latest))
+			w.bar(t.wrong == "", "%s: %s", all[i].name, t.wrong)
 		}
-		wg.Wait()
-		var asked, late, failed, latest int64
-		var kinds []string
-		for i := range each {
-			at := &each[i]
-			asked, late, failed, latest = asked+at.asked.Load(), late+at.late.Load(), failed+at.failed.Load(), max(latest, at.latest.Load())
-			if n := at.late.Load(); n > 0 {
-				kinds = append(kinds, fmt.Sprintf("%s %d of %d by %s at most", list[i].name, n, at.asked.Load(), short(time.Duration(at.latest.Load()))))
-			}
-		}
-		if late > 0 {
-			v.breaks("%d of %d queries were late, the last by %s: %s", late, asked, short(time.Duration(latest)), strings.Join(kinds, "; "))
-		}
-		v.figures = fmt.Sprintf("%d attacks of %d kinds, %d queries, %d late, %d without an answer", rounds, len(list), asked, late, failed)
-		return v
 	})
+	r.recovered(ctx, before)
+	return nil
 }
 
-// state is what a server holds when nothing is asked of it.
-type state struct {
-	memory     resident
-	kept       int64
-	goroutines float64
-}
-
-func (c *campaign) state(ctx context.Context) (s state) {
-	if c.pid != 0 {
-		s.memory, _ = readResident(c.pid)
-	}
-	s.kept, _ = kept(ctx, c.target)
-	s.goroutines = goroutines(ctx, c.target)
-	return s
-}
-
-// recovered waits for at most a minute until the memory is what it was and a tenth, besides what
-// the caches keep since, and the goroutines too.
-func (c *campaign) recovered(ctx context.Context, before state) {
-	if ctx.Err() != nil {
-		return
-	}
-	begun := time.Now()
-	var v verdict
-	for {
-		v = judgeState(before, c.state(ctx))
-		if len(v.broken) == 0 || time.Since(begun) > time.Minute || ctx.Err() != nil {
-			break
+// rounds makes rounds of all kinds until time is up.
+func (r *run) rounds(ctx context.Context, all []kind) []*tally {
+	ctx, cancel := context.WithTimeout(ctx, *lasts)
+	defer cancel()
+	tallies := make([]*tally, len(all))
+	shared := newClient(r.URL, "127.0.0.1")
+	together(ctx, len(all), len(all), func(ctx context.Context, i int) {
+		t := &tally{outcomes: map[string]int{}}
+		tallies[i] = t
+		a := &attacker{client: shared, hours: r.hours, note: func(a answer) {
+			if ctx.Err() == nil { // what the end cut off says nothing
+				t.add(all[i], a)
+			}
+		}}
+		if all[i].apart {
+			a.client = newClient(r.URL, fmt.Sprintf("127.0.1.%d", i+1))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
+		for ctx.Err() == nil {
+			all[i].round(ctx, a)
+			time.Sleep(100 * time.Millisecond)
 		}
-	}
-	if c.lenient {
-		v.figures += noted(v.broken)
-		v.broken = nil
-	}
-	c.add(row{name: "a minute afterwards", verdict: v, took: time.Since(begun)})
+	})
+	shared.http.CloseIdleConnections()
+	return tallies
 }
 
-// judgeState compares what a server holds with what it held before.
-func judgeState(before, after state) (v verdict) {
-	grown := max(after.kept-before.kept, 0)
-	v.figures = fmt.Sprintf("memory %s before, %s after, of it %s more kept in caches; goroutines %.0f before, %.0f after",
-		megabytes(before.memory.anonymous), megabytes(after.memory.anonymous), megabytes(grown), before.goroutines, after.goroutines)
-	if !within(after.memory.anonymous-grown, before.memory.anonymous) {
-		v.breaks("memory is not back: %s before, %s after, %s more in caches", megabytes(before.memory.anonymous), megabytes(after.memory.anonymous), megabytes(grown))
+// state is what promwarp has when nothing is asked of it.
+type state struct{ memory, retained, goroutines float64 } // retained in caches
+
+func (r *run) state() (s state, err error) {
+	anonymous, err := r.Memory("RssAnon")
+	s.memory = float64(anonymous)
+	for name, value := range map[string]*float64{
+		"promwarp_cache_bytes": &s.retained, "promwarp_results_bytes": &s.retained, "go_goroutines": &s.goroutines,
+	} {
+		v, failed := r.Metric(name)
+		*value += v
+		err = errors.Join(err, failed)
 	}
-	if after.goroutines > before.goroutines*1.1+50 {
-		v.breaks("%.0f goroutines before, %.0f after", before.goroutines, after.goroutines)
-	}
-	return v
+	return s, err
 }
 
-// warm has the server answer what the attacks ask, once, so that what is kept on purpose is kept
-// before memory is compared.
-func (c *campaign) warm(ctx context.Context) {
-	for _, q := range append([]string{`{__name__=~".+"}`}, crowdQueries...) {
-		c.query(ctx, "/api/v1/query_range", c.over(q, time.Minute))
+// back says whether it is what it was before and a tenth, beside what caches retain since.
+func (s state) back(before state) bool {
+	grown := max(s.retained-before.retained, 0)
+	return s.memory-grown <= 1.1*before.memory && s.goroutines <= 1.1*before.goroutines+50
+}
+
+// recovered waits for at most a minute until memory and goroutines are back.
+func (r *run) recovered(ctx context.Context, before state) {
+	begun, w := time.Now(), &row{lenient: !*bars}
+	after, err := r.state()
+	for *bars && err == nil && !after.back(before) && ctx.Err() == nil && time.Since(begun) < patient(time.Minute) {
+		time.Sleep(100 * time.Millisecond)
+		after, err = r.state()
 	}
+	w.bar(err == nil && after.back(before), "it is not back to what it was and a tenth: %v", err)
+	w.figures = append(w.figures, fmt.Sprintf("memory %.0f MB before, %.0f after, of which caches have %.0f and %.0f; %.0f and %.0f goroutines",
+		before.memory/1e6, after.memory/1e6, before.retained/1e6, after.retained/1e6, before.goroutines, after.goroutines))
+	w.print("afterwards", time.Since(begun))
+	r.broken += len(w.broken)
 }

@@ -10,13 +10,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
+
+// client asks servers. One that hangs fails a test soon.
+var client = &http.Client{Timeout: 30 * time.Second}
 
 // Process is a server that was started as a program of its own.
 type Process struct {
@@ -52,6 +58,17 @@ func (o *Output) Tail() string {
 	return strings.Join(lines[max(0, len(lines)-30):], "")
 }
 
+// Failure is the output from where a program of Go failed, at most 1500 bytes; empty if it did not.
+func (o *Output) Failure() string {
+	text := o.String()
+	for _, sign := range []string{"WARNING: DATA RACE", "fatal error: ", "panic: ", "goroutine stack exceeds"} {
+		if at := strings.Index(text, sign); at >= 0 {
+			return text[at:min(at+1500, len(text))]
+		}
+	}
+	return ""
+}
+
 // Start runs a program that will serve HTTP on addr. The program ends with the caller.
 func Start(name, addr, bin string, args ...string) (*Process, error) {
 	p := &Process{Name: name, URL: "http://" + addr, Gone: make(chan struct{})}
@@ -68,11 +85,28 @@ func Start(name, addr, bin string, args ...string) (*Process, error) {
 	return p, nil
 }
 
+// StartReady starts a program on a free address and waits until it is ready.
+func StartReady(name, bin string, args func(addr string) []string) (*Process, error) {
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	p, err := Start(name, addr, bin, args(addr)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.WaitReady(); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return p, nil
+}
+
 // WaitReady waits until the server says that it is ready, at most a minute.
 func (p *Process) WaitReady() error {
 	deadline := time.Now().Add(time.Minute)
 	for {
-		resp, err := http.Get(p.URL + "/-/ready")
+		resp, err := client.Get(p.URL + "/-/ready")
 		if err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -89,6 +123,53 @@ func (p *Process) WaitReady() error {
 			return fmt.Errorf("%s is not ready after a minute: %w\n%s", p.Name, err, p.Log.Tail())
 		}
 	}
+}
+
+// Metric is the value of one of the server's own metrics, the sum of its series if it has labels.
+func (p *Process) Metric(name string) (sum float64, err error) {
+	resp, err := client.Get(p.URL + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	found := false
+	for line := range strings.Lines(string(page)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' '):]), 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += v
+		found = true
+	}
+	if !found {
+		return 0, fmt.Errorf("%s has no metric %s", p.Name, name)
+	}
+	return sum, nil
+}
+
+// Memory is a line of what the kernel says of the process's memory, such as VmHWM, in bytes.
+func (p *Process) Memory(line string) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(status), "\n"+line+":")
+	value, _, _ = strings.Cut(value, " kB")
+	kb, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	return kb << 10, err
+}
+
+// ForgetPeak has the kernel begin anew with the peak of the process's memory, VmHWM.
+func (p *Process) ForgetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.Cmd.Process.Pid), []byte("5"), 0)
 }
 
 // Ended says whether the process has ended.
@@ -115,16 +196,4 @@ func FreeAddr() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
-}
-
-// PrometheusArgs are the arguments of a Prometheus that keeps its data directory as it is.
-func PrometheusArgs(addr, dataDir, configFile string) []string {
-	return []string{
-		"--config.file=" + configFile,
-		"--storage.tsdb.path=" + dataDir,
-		"--storage.tsdb.retention.time=10y",
-		"--storage.tsdb.min-block-duration=2h",
-		"--storage.tsdb.max-block-duration=2h",
-		"--web.listen-address=" + addr,
-	}
 }

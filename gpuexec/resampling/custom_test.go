@@ -118,7 +118,7 @@ func TestRandomCustom(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, batches, 3)
 	require.Positive(t, again)
-	require.Greater(t, fused, some(*rounds)/10)
+	require.Greater(t, fused, some(*rounds)/12)
 	require.Greater(t, a.computed, some(*rounds)*2/3)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -29,7 +30,7 @@ func (f found) each(ctx context.Context, external labels.Labels, send func(serie
 		}
 		return nil
 	}
-	if ext.keepsOrder(f.sel.Series()) {
+	if ext.keepsOrder(ctx, f.sel.Series()) {
 		for i, l := range f.sel.Series() {
 			if err := sendIfAny(series{ext.addTo(l), f.sel, i}); err != nil {
 				return err
@@ -37,7 +38,7 @@ func (f found) each(ctx context.Context, external labels.Labels, send func(serie
 		}
 		return nil
 	}
-	all, err := ext.sorted(f.sel)
+	all, err := ext.sorted(ctx, f.sel)
 	if err != nil {
 		return err
 	}
@@ -74,15 +75,18 @@ func (e *external) addTo(l labels.Labels) labels.Labels {
 }
 
 // keepsOrder reports whether series, which are in order, are so with external labels, and
-// no two of them become one. {a="1"} comes before {a="1",b="1"}, but not with c="1".
-func (e *external) keepsOrder(series []labels.Labels) bool {
+// no two of them become one; false once ctx has ended. {a="1"} comes before {a="1",b="1"}, but not
+// with c="1".
+func (e *external) keepsOrder(ctx context.Context, series []labels.Labels) bool {
 	if e.labels.IsEmpty() {
 		return true
 	}
+	watch := yield.Watch{Ctx: ctx}
+	defer watch.Leave()
 	var last labels.Labels
 	for i, l := range series {
 		l = e.addTo(l)
-		if i > 0 && labels.Compare(last, l) >= 0 {
+		if i > 0 && labels.Compare(last, l) >= 0 || watch.Err() != nil {
 			return false
 		}
 		last = l
@@ -93,14 +97,22 @@ func (e *external) keepsOrder(series []labels.Labels) bool {
 // sorted returns the series of sel in the order of their labels with the external ones.
 // Of two that become one, as one has an external label's very value and the other lacks
 // the label, it makes one.
-func (e *external) sorted(sel *selection.Selection) ([]series, error) {
+func (e *external) sorted(ctx context.Context, sel *selection.Selection) ([]series, error) {
+	watch := &yield.Watch{Ctx: ctx}
+	defer watch.Leave()
 	all := make([]series, sel.NumSeries())
 	for i, l := range sel.Series() {
+		if err := watch.Err(); err != nil {
+			return nil, err
+		}
 		all[i] = series{e.addTo(l), sel, i}
 	}
-	slices.SortStableFunc(all, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
+	slices.SortStableFunc(all, yield.Comparing(watch, func(a, b series) int { return labels.Compare(a.labels, b.labels) }))
 	out := all[:0]
 	for i := 0; i < len(all); {
+		if err := watch.Err(); err != nil {
+			return nil, err
+		}
 		j := i + 1
 		for j < len(all) && labels.Equal(all[i].labels, all[j].labels) {
 			j++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/parallel"
+	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -101,7 +102,7 @@ const (
 // collect adds what a query found.
 func (s *sampler) collect(ctx context.Context, f found) error {
 	if !f.onlyLabels {
-		if err := s.checkCount(f); err != nil {
+		if err := s.checkCount(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -124,13 +125,18 @@ func (s *sampler) collect(ctx context.Context, f found) error {
 
 // checkCount refuses what certainly has too many samples before any is decoded: those of
 // chunks that are not cut.
-func (s *sampler) checkCount(f found) error {
+func (s *sampler) checkCount(ctx context.Context, f found) error {
 	limit := s.h.o.SampleLimit
 	if limit <= 0 || f.sel.NumSamples() <= int64(limit) {
 		return nil
 	}
 	n := 0
+	watch := yield.Watch{Ctx: ctx}
+	defer watch.Leave()
 	for i := range f.sel.NumSeries() {
+		if err := watch.Err(); err != nil {
+			return err
+		}
 		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
 			if c.MinT >= f.mint && c.MaxT <= f.maxt {
 				n += int(c.Samples)

@@ -73,6 +73,12 @@ type Options struct {
 	// Memory is the process's memory, of which requests and answers of samples take leases;
 	// nil is without limit.
 	Memory *memory.Pool
+	// TooLarge are the requests that needed more memory than there is, which are refused for a while;
+	// nil are none.
+	TooLarge *memory.TooLarge
+	// Alone reports whether one request is answered and no other, so that one that finds no memory is
+	// too large. nil does not say so.
+	Alone func() bool
 	// Timeout bounds a request from its header to the last byte of the answer.
 	Timeout time.Duration
 
@@ -189,7 +195,7 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
 		*form, answer = formChunks, job.chunks
 	}
-	return failure(ctx, answer(ctx, w, req))
+	return failure(ctx, h.unlessTooLarge(req, func() error { return answer(ctx, w, req) }))
 }
 
 // job answers one request.

@@ -66,7 +66,7 @@ func (j *job) chunks(ctx context.Context, w *response, req *prompb.ReadRequest) 
 
 // send sends what one query found.
 func (s *stream) send(ctx context.Context, f found) error {
-	if err := s.checkLimit(f); err != nil {
+	if err := s.checkLimit(ctx, f); err != nil {
 		return err
 	}
 	defer s.point.Leave()
@@ -77,13 +77,18 @@ func (s *stream) send(ctx context.Context, f found) error {
 }
 
 // checkLimit refuses what has too many samples, before any is sent.
-func (s *stream) checkLimit(f found) error {
+func (s *stream) checkLimit(ctx context.Context, f found) error {
 	limit := s.h.o.StreamSampleLimit
 	if limit <= 0 {
 		return nil
 	}
 	var n int64
+	watch := yield.Watch{Ctx: ctx}
+	defer watch.Leave()
 	for i := range f.sel.NumSeries() {
+		if err := watch.Err(); err != nil {
+			return err
+		}
 		for _, c := range f.sel.Overlapping(i, f.mint, f.maxt) {
 			n += int64(c.Samples)
 		}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// timeout is asked for with each query.
+const timeout = 10 * time.Second
+
+const formType = "application/x-www-form-urlencoded"
+
+// client asks one server from one address of this machine.
+type client struct {
+	url, addr string
+	dialer    net.Dialer
+	http      http.Client
+}
+
+// newClient returns a client of the server at a URL.
+func newClient(base, from string) *client {
+	c := &client{url: base, addr: strings.TrimPrefix(base, "http://")}
+	c.dialer = net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c.http.Transport = &http.Transport{DialContext: c.dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}
+	return c
+}
+
+// answer is what became of a request.
+type answer struct {
+	code       int           // 0 is none
+	began      time.Duration // until its header, or until the failure
+	took       time.Duration // until its end
+	text       string        // its first bytes
+	retryAfter bool
+	err        error
+}
+
+// outcome is the kind of an answer, to be counted.
+func (a answer) outcome() string {
+	switch {
+	case a.code == 0:
+		return "no answer"
+	case a.err != nil:
+		return fmt.Sprintf("%d broken off", a.code)
+	}
+	return strconv.Itoa(a.code)
+}
+
+// ok says whether the request was answered with 2xx, to the end.
+func (a answer) ok() bool { return a.err == nil && a.code/100 == 2 }
+
+func (a answer) String() string {
+	return fmt.Sprintf("%s in %s: %.80q %.200v", a.outcome(), short(a.began), a.text, a.err)
+}
+
+func (c *client) get(ctx context.Context, path string) answer {
+	return c.send(ctx, http.MethodGet, path, "", nil)
+}
+
+func (c *client) post(ctx context.Context, path string, form url.Values) answer {
+	return c.send(ctx, http.MethodPost, path, formType, strings.NewReader(form.Encode()))
+}
+
+func (c *client) query(ctx context.Context, h hours, q asks) answer {
+	path, form := h.form(q)
+	return c.post(ctx, path, form)
+}
+
+// send sends a request and reads the answer to its end.
+func (c *client) send(ctx context.Context, method, path, contentType string, body io.Reader) (a answer) {
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
+	if err != nil {
+		return answer{err: err}
+	}
+	req.Header.Set("Content-Type", contentType)
+	start := time.Now()
+	resp, err := c.http.Do(req)
+	a.began, a.took, a.err = time.Since(start), time.Since(start), err
+	if err != nil {
+		return a
+	}
+	defer resp.Body.Close()
+	a.code, a.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After") != ""
+	var text strings.Builder
+	if _, a.err = io.CopyN(&text, resp.Body, 1000); a.err == nil {
+		_, a.err = io.Copy(io.Discard, resp.Body)
+	} else if errors.Is(a.err, io.EOF) {
+		a.err = nil
+	}
+	a.text, a.took = text.String(), time.Since(start)
+	return a
+}
+
+// hold opens a connection, sends text and then drip each second, reads nothing, and closes it after a
+// while.
+func (c *client) hold(ctx context.Context, lasts time.Duration, text, drip string) {
+	ctx, cancel := context.WithTimeout(ctx, lasts)
+	defer cancel()
+	conn, err := c.dialer.DialContext(ctx, "tcp", c.addr)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	_ = conn.(*net.TCPConn).SetLinger(0) // or its port would be taken for a minute
+	_ = conn.SetWriteDeadline(time.Now().Add(lasts))
+	for _, err = io.WriteString(conn, text); err == nil && ctx.Err() == nil; _, err = io.WriteString(conn, drip) {
+		time.Sleep(time.Second)
+	}
+}
+
+// hours is the time that is asked for.
+type hours struct{ start, end time.Time }
+
+// form is where and how to ask for a query.
+func (h hours) form(q asks) (path string, form url.Values) {
+	form = url.Values{"query": {q.query}, "timeout": {timeout.String()}}
+	if q.executor != "" {
+		form.Set("executor", q.executor)
+	}
+	if q.step == "" {
+		form.Set("time", seconds(h.end))
+		return "/api/v1/query", form
+	}
+	form.Set("start", seconds(h.start))
+	form.Set("end", seconds(h.end))
+	form.Set("step", q.step)
+	return "/api/v1/query_range", form
+}
+
+func seconds(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+// together calls do for each of n, at most width at once. Once ctx is done it calls no more of them.
+func together(ctx context.Context, width, n int, do func(ctx context.Context, i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range width {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				do(ctx, i)
+			}
+		})
+	}
+	all.Wait()
+}

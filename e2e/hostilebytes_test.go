@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// oddBody is a request whose body is huge, of a wrong type, a bomb or garbage.
+type oddBody struct {
+	name, path, kind string
+	body             string
+	asks             bool // a query is in it: it may be answered; any other is refused with 4xx
+}
+
+func oddBodies() []oddBody {
+	const read, protobuf, form, parts = "/api/v1/read", "application/x-protobuf", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	var keys strings.Builder
+	for i := range 900_000 {
+		fmt.Fprintf(&keys, "k%07d=&", i)
+	}
+	var many, bomb bytes.Buffer
+	w := multipart.NewWriter(&many)
+	_ = w.SetBoundary("b")
+	for i := range 50_000 {
+		_ = w.WriteField(fmt.Sprint("k", i), "v")
+	}
+	_ = w.Close()
+	z := gzip.NewWriter(&bomb)
+	_, _ = z.Write(make([]byte, 100<<20))
+	_ = z.Close()
+	return []oddBody{
+		{"9 MB of keys", queryPath, form, strings.Repeat("a&", 4_500_000), false},
+		{"9 MB of keys of their own", queryPath, form, keys.String(), false},
+		{"a million match[]", "/api/v1/series", form, strings.Repeat("match[]=up&", 800_000), false},
+		{"a million match[] of labels", "/api/v1/labels", form, strings.Repeat("match[]=up&", 800_000), false},
+		{"100 MB of form", queryPath, form, strings.Repeat("a", 100<<20), false},
+		{"9 MB of percent signs", queryPath, form, strings.Repeat("%", 9_000_000), false},
+		{"JSON", queryPath, "application/json", `{"query":"up"}`, false},
+		{"JSON, nested", queryPath, "application/json", strings.Repeat("[", 5_000_000), false},
+		{"JSON, nested, to /query", "/query", "application/json", strings.Repeat("[", 5_000_000), false},
+		{"XML", queryPath, "text/xml", "<query>up</query>", false},
+		{"no type", queryPath, "", "query=up", false},
+		{"a broken type", queryPath, "a/b; c; d=\"", "query=up", false},
+		{"multipart of 50 000 parts", queryPath, parts, many.String(), true},
+		{"multipart without an end", queryPath, parts, strings.Repeat("a", 50<<20), false},
+		{"garbage to the read door", read, protobuf, strings.Repeat("\xff\xfe", 1_000_000), false},
+		{"a snappy bomb to the read door", read, protobuf, "\xff\xff\xff\xff\x0f" + strings.Repeat("\xfe\x01\x00", 100_000), false},
+		{"a gzip bomb to the read door", read, protobuf, bomb.String(), false},
+		{"50 MB to the read door", read, protobuf, strings.Repeat("a", 50<<20), false},
+		{"an executor of 1 MB", queryPath, form, "query=up&executor=" + strings.Repeat("x", 1<<20), false},
+		{"a time of 1 MB", queryPath, form, "query=up&time=" + strings.Repeat("9", 1<<20), false},
+	}
+}
+
+// TestOddBodies: a body in which nothing is asked is refused soon, with a short error.
+func TestOddBodies(t *testing.T) {
+	pw := attacked(t, upstream(t))
+	for _, b := range oddBodies() {
+		r, err := http.NewRequest(http.MethodPost, pw.url+b.path, strings.NewReader(b.body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", b.kind)
+		a, err := sendTimed(r.WithContext(t.Context()))
+		require.NoError(t, err, b.name)
+		t.Logf("%s: %d in %s: %.100s", b.name, a.code, a.took.Round(time.Millisecond), strings.TrimSpace(a.body))
+		require.Less(t, a.took, 10*time.Second, b.name)
+		require.Less(t, a.code, 500, "%s: %.300s", b.name, a.body)
+		if !b.asks {
+			require.GreaterOrEqual(t, a.code, 400, b.name)
+		}
+		if a.code >= 400 {
+			require.Less(t, len(a.body), errorBound, b.name)
+		}
+	}
+}
+
+// hostileBytes are what no client sends on a socket. HOST stands for the server's address.
+func hostileBytes() map[string]string {
+	const smuggled = "GET /-/healthy HTTP/1.1\r\nHost: HOST\r\n\r\n"
+	post := func(headers string) string {
+		return "POST /api/v1/query HTTP/1.1\r\nHost: HOST\r\n" + headers + "\r\n\r\n"
+	}
+	get := func(headers string) string {
+		return "GET /-/healthy HTTP/1.1\r\nHost: HOST\r\n" + headers + "\r\n\r\n"
+	}
+	return map[string]string{
+		"length and chunks":                   post("Content-Length: 60\r\nTransfer-Encoding: chunked") + "0\r\n\r\n" + smuggled,
+		"two lengths":                         post("Content-Length: 0\r\nContent-Length: 44") + smuggled,
+		"a length of a list":                  post("Content-Length: 0, 44") + smuggled,
+		"a length with a sign":                post("Content-Length: +0") + smuggled,
+		"chunks by another name":              post("Transfer-Encoding: xchunked") + "0\r\n\r\n",
+		"chunks and more":                     post("Transfer-Encoding: chunked, identity") + "0\r\n\r\n",
+		"a folded header":                     get("X-A: b\r\n Transfer-Encoding: chunked"),
+		"a space before the colon":            post("Content-Length : 44") + smuggled,
+		"a huge chunk":                        post("Transfer-Encoding: chunked") + "ffffffffffffffff0\r\n",
+		"a chunk with an extension of 100 kB": post("Transfer-Encoding: chunked") + "1;" + strings.Repeat("a", 100_000) + "\r\na\r\n0\r\n\r\n",
+		"a negative length":                   post("Content-Length: -1"),
+		"two hosts":                           get("Host: other"),
+		"no host":                             "GET /-/healthy HTTP/1.1\r\n\r\n",
+		"NUL in a header":                     get("X-A: a\x00b"),
+		"HTTP/1.0":                            "GET /-/healthy HTTP/1.0\r\n\r\n",
+		"HTTP/0.9":                            "GET /-/healthy\r\n",
+		"HTTP/2 without TLS":                  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+		"an upgrade":                          get("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"),
+		"TLS":                                 "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("x", 500),
+		"an unknown expectation":              post("Expect: gold\r\nContent-Length: 0"),
+		"CONNECT":                             "CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
+		"TRACE":                               "TRACE / HTTP/1.1\r\nHost: HOST\r\nCookie: secret=1\r\n\r\n",
+		"a header of 8 MB":                    get("X-A: " + strings.Repeat("a", 8<<20)),
+		"100 000 headers":                     get(strings.Repeat("X-A: b\r\n", 100_000) + "X-A: c"),
+		"a path of 8 MB":                      "GET /" + strings.Repeat("a", 8<<20) + " HTTP/1.1\r\nHost: HOST\r\n\r\n",
+	}
+}
+
+// statusesOf sends bytes to a server and lists the statuses of what comes back within some seconds.
+func statusesOf(base, text string) string {
+	addr := strings.TrimPrefix(base, "http://")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return "no connection"
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(3 * time.Second))
+	go func() { _, _ = io.WriteString(conn, strings.ReplaceAll(text, "HOST", addr)) }()
+	in := bufio.NewReader(conn)
+	var all []string
+	for len(all) < 5 {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			break
+		}
+		all = append(all, fmt.Sprint(resp.StatusCode))
+		_ = conn.SetDeadline(time.Now().Add(500 * time.Millisecond))
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+	}
+	return strings.Join(all, "+")
+}
+
+// TestHostileBytes: ambiguous lengths, folded headers, other protocols and huge headers get as many
+// answers as from a Prometheus, of the same statuses, or are refused: nothing smuggled is answered.
+func TestHostileBytes(t *testing.T) {
+	up := upstream(t)
+	pw := attacked(t, up)
+	var all sync.WaitGroup
+	for name, text := range hostileBytes() {
+		all.Go(func() {
+			theirs := make(chan string, 1)
+			go func() { theirs <- statusesOf(up.url, text) }()
+			got := statusesOf(pw.url, text)
+			want := <-theirs
+			for status := range strings.SplitSeq(got, "+") {
+				if got != want && status != "" && status < "400" {
+					t.Errorf("%s: %s, of Prometheus %s", name, got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestGarbageBytes: random bytes, some of which begin like a request, are answered with an error, or the
+// connection is closed.
+func TestGarbageBytes(t *testing.T) {
+	pw := attacked(t, upstream(t))
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 100 {
+		b := make([]byte, 1+r.IntN(4000))
+		for i := range b {
+			b[i] = byte(r.IntN(256))
+		}
+		b[0] = 'x' // a line break would end the header of a request that is a good one
+		begin := []string{"", "GET ", "POST /api/v1/query HTTP/1.1\r\n", "GET /metrics HTTP/1.1\r\nHost: x\r\n"}[r.IntN(4)]
+		got := statusesOf(pw.url, begin+string(b)+"\r\n\r\n")
+		require.NotContains(t, got, "200", "seed %d", seed)
+		require.NotContains(t, got, "500", "seed %d", seed)
+	}
+}
+
+// TestPipelining: requests that are sent on one connection before an answer is read are answered in
+// order.
+func TestPipelining(t *testing.T) {
+	const n = 1000
+	pw := attacked(t, upstream(t))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(pw.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	go func() {
+		for i := range n {
+			fmt.Fprintf(conn, "GET /api/v1/query?query=%d HTTP/1.1\r\nHost: x\r\n\r\n", i)
+		}
+	}()
+	in := bufio.NewReader(conn)
+	for i := range n {
+		resp, err := http.ReadResponse(in, nil)
+		require.NoError(t, err, i)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err, i)
+		require.Contains(t, string(body), fmt.Sprintf(`"%d"`, i))
+	}
+}

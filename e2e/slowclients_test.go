@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// slowClients are connections of one address that take a server's time.
+type slowClients struct {
+	name string
+	n    int
+	text string // what each sends
+	drip string // what each sends then, once a second
+	left func(net.Conn) bool
+}
+
+// noAnswer says that a connection is open with no answer on it.
+func noAnswer(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_, err := http.ReadResponse(bufio.NewReader(c), nil)
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// established says whether the server's end of a connection is open, which must be on this machine, and
+// that a Linux. It reads nothing: what was sent before the server closed it would take long to arrive in
+// a small window.
+func established(c net.Conn) bool {
+	ends := func(field string, a net.Addr) bool {
+		return strings.HasSuffix(field, fmt.Sprintf(":%04X", a.(*net.TCPAddr).Port))
+	}
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, _ := os.ReadFile(table)
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 3 && ends(f[1], c.RemoteAddr()) && ends(f[2], c.LocalAddr()) && f[3] == "01" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestSlowClients: clients that send a byte a second, nothing, or read nothing of a large answer are cut
+// off in the time that a flag says. A client from another address is answered meanwhile.
+func TestSlowClients(t *testing.T) {
+	up := upstream(t)
+	pw := attacked(t, up)
+	addr := strings.TrimPrefix(pw.url, "http://")
+	large := up.grid.rangeForm(`{__name__=~".+"}`).Encode()
+	for kind, s := range []slowClients{
+		{"dripping bodies", 100, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nquery=", "u", noAnswer},
+		{"dripping headers", 100, "GET /metrics HTTP/1.1\r\nX-A: ", "u", noAnswer},
+		{"silent connections", 2000, "", "", func(net.Conn) bool { return false }},
+		{"stalled readers", 30, "GET /api/v1/query_range?" + large + " HTTP/1.1\r\nHost: x\r\n\r\n", "", established},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel() // they wait
+			conns := make([]net.Conn, s.n)
+			for i := range conns {
+				c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+kind))}}).Dial("tcp", addr)
+				require.NoError(t, err)
+				defer c.Close()
+				require.NoError(t, c.(*net.TCPConn).SetReadBuffer(4<<10))
+				require.NoError(t, c.(*net.TCPConn).SetLinger(0))
+				_, err = io.WriteString(c, s.text)
+				require.NoError(t, err)
+				conns[i] = c
+			}
+			if s.drip == "" && s.text != "" { // until each answer has begun
+				for _, c := range conns {
+					_, err := io.ReadFull(c, make([]byte, 1))
+					require.NoError(t, err)
+				}
+				require.True(t, s.left(conns[0]))
+			}
+			fresh := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+			for range 4 { // seconds; the flags say 3
+				resp, err := fresh.Get(pw.url + "/-/healthy")
+				require.NoError(t, err)
+				resp.Body.Close()
+				time.Sleep(time.Second)
+				for _, c := range conns {
+					_, _ = io.WriteString(c, s.drip)
+				}
+			}
+			for _, c := range conns {
+				if s.drip != "" { // which is cut off within 10 s, whatever the flag says
+					require.False(t, s.left(c))
+					continue
+				}
+				require.Eventually(t, func() bool { return !s.left(c) }, 10*time.Second, 100*time.Millisecond)
+			}
+		})
+	}
+}
+
+// TestAbortedRequests: requests whose clients leave after some milliseconds leave nothing behind:
+// attacked counts goroutines.
+func TestAbortedRequests(t *testing.T) {
+	up := upstream(t)
+	pw := attacked(t, up)
+	heavy := heavyRequests(up.grid)
+	var all sync.WaitGroup
+	for worker := range 40 {
+		all.Go(func() {
+			for i := range 20 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(worker+i)*time.Millisecond)
+				r, err := heavy[(worker+i)%len(heavy)].request(pw.url)
+				if assert.NoError(t, err) {
+					if resp, err := client.Do(r.WithContext(ctx)); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestReloadsBesideQueries: each query is answered while the configuration is read again and again.
+func TestReloadsBesideQueries(t *testing.T) {
+	up := upstream(t)
+	pw := attacked(t, up, "--web.enable-lifecycle", "--config.file="+writeConfig(t, ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				a, err := post(t.Context(), pw.url, rangePath, up.grid.rangeForm(fmt.Sprintf("sum(rate(http_requests_total[%ds]))", 300+4*i+worker)))
+				if !assert.NoError(t, err) || !assert.Equal(t, http.StatusOK, a.code, "%s", a.body) {
+					return
+				}
+			}
+		})
+	}
+	for range 10 {
+		a := ask(t, pw.url, "/-/reload", nil)
+		assert.Equal(t, http.StatusOK, a.code, "%s", a.body)
+	}
+	cancel()
+	all.Wait()
+}
+
+// TestStrayPaths: a path that leads elsewhere once it is decoded and tidied is refused, and no path is
+// answered with a file, a profile or a change.
+func TestStrayPaths(t *testing.T) {
+	pw := attacked(t, upstream(t))
+	for _, label := range []string{
+		"..%2f..%2fadmin%2ftsdb%2fsnapshot", "..%2fstatus%2fconfig", "%2e%2e%2f%2e%2e%2f-%2fquit", "..%252f..%252fstatus",
+		"%252e%252e%252fx", "..%5c..%5cstatus", ".%2e", "a%00b", "a%2f..%2fb", "a%2f.%2fb",
+	} {
+		got, err := exchange{request: "GET /api/v1/label/" + label + "/values"}.send(pw.url)
+		require.NoError(t, err, label)
+		require.Equal(t, "400 Bad Request", got.status, label)
+	}
+	for _, path := range []string{
+		"/api/v1/../../etc/passwd", "//api/v1/status/config/..", "/api/v1/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd",
+		"/debug/pprof/heap", "/debug/pprof/../../metrics", "/api/v1/admin/tsdb/delete_series", "/api/v1/admin/cache/drop", "/-/quit", "/-/reload",
+		"/api/v1/query/../admin/tsdb/snapshot", "/" + strings.Repeat("a/", 5000), "/" + strings.Repeat("%2f", 5000), "/%",
+		"http://127.0.0.1:1/metrics", "*", "/api/v1/status/config?/../../", "/\x01",
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE", "PUT"} {
+			got, err := exchange{request: method + " " + path}.send(pw.url)
+			require.NoError(t, err, "%s %.80s", method, path)
+			body := string(got.body)
+			// An endpoint that is closed says so with 500, as a Prometheus does.
+			require.True(t, got.status < "500" || strings.Contains(body, `"errorType":"unavailable"`), "%s %.80s: %s %.100s", method, path, got.status, body)
+			require.NotContains(t, body, "root:", path)
+			require.NotContains(t, body, "heap profile", path)
+			require.False(t, method != "GET" && got.status < "300" && path != "*", "%s %s: %s %.100s", method, path, got.status, body)
+		}
+	}
+}
