@@ -37,7 +37,7 @@ var sections = []struct{ word, title string }{
 
 // fileKeys are the keys of the file that have no flag.
 var fileKeys = map[string]string{
-	"remote_read": "a list of what is read from, instead of `upstream.url`, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `authorization`, `tls_config`, `proxy_url` …; see [several upstreams](upstreams.md#several-upstreams)",
+	"remote_read": "what is read from instead of `upstream.url`: a list, with keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#remote_read): `url`, `name`, `remote_timeout`, `headers`, `basic_auth`, `tls_config` …; [several](upstreams.md#several-upstreams)",
 	"aggregates":  "a list of [custom aggregates](query.md#custom-aggregates)",
 	"tracing":     "where traces go, with the keys of [Prometheus's](https://prometheus.io/docs/prometheus/latest/configuration/configuration/#tracing_config)",
 }
