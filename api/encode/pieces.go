@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/promwarp/promwarp/internal/rouse"
 	"github.com/promwarp/promwarp/internal/yield"
 )
 
@@ -107,7 +106,6 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 			}
 		}
 	}()
-	rouse.Cores(workers)
 	for range workers {
 		wg.Go(func() {
 			var point yield.Point

@@ -4,8 +4,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
-
-	"github.com/promwarp/promwarp/internal/fill"
 )
 
 // longCells and wideCells are how many cells a batch has at most, 8 bytes each, unless one row has
@@ -42,7 +40,10 @@ func (c *codes) fill(end int) {
 		return
 	}
 	c.index = c.index[:end]
-	fill.With(c.index[first:], max(c.last, 0))
+	index := max(c.last, 0)
+	for row := first; row < end; row++ {
+		c.index[row] = index
+	}
 	c.set(first, end, c.last < 0)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -10,7 +9,6 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
-	"github.com/promwarp/promwarp/internal/rouse"
 )
 
 func init() { commands = append(commands, serveCommand) }
@@ -39,11 +37,6 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 			return f.Locate(err)
 		}
 		go footprint.PaceCollector(ctx)
-		stop, err := rouse.Start(runtime.GOMAXPROCS(0))
-		if err != nil {
-			logger.Debug("cores are woken one after the other", "err", err)
-		}
-		defer stop()
 		return srv.Run(ctx)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/internal/fill"
 )
 
 // bounds are the windows of all steps: the samples lo[k] to hi[k], the end
@@ -39,8 +38,9 @@ func (b *bounds) find(t *times, s Span, any []uint64) dense.Counts {
 	}
 	clear(b.lo[:b.from])
 	clear(b.hi[:b.from])
-	fill.With(b.lo[b.to:], int32(t.n))
-	fill.With(b.hi[b.to:], int32(t.n))
+	for step := b.to; step < len(b.lo); step++ {
+		b.lo[step], b.hi[step] = int32(t.n), int32(t.n)
+	}
 	return b.count(any)
 }
 

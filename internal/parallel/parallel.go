@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/internal/rescue"
-	"github.com/promwarp/promwarp/internal/rouse"
 	"github.com/promwarp/promwarp/internal/yield"
 )
 
@@ -38,7 +37,6 @@ func While(workers, n int, f func(worker, i int) bool) {
 	var next atomic.Int64
 	var panics rescue.Catcher
 	var wg sync.WaitGroup
-	rouse.Cores(workers)
 	for worker := range workers {
 		wg.Go(func() {
 			defer panics.Catch()
