@@ -77,6 +77,9 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	}
 	r.Err = respond.Plain(r.Err)
 	a.logQuery(ctx, q, time.Since(began), r.Err)
+	if a.o.Answered != nil && r.Err == nil {
+		a.o.Answered(ctx, q)
+	}
 	var large *memory.TooLargeError
 	switch {
 	case r.Err == nil:
