@@ -74,6 +74,9 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	r := exec(ctx)
 	r.Err = respond.Plain(a.tooLarge(ctx, r.Err))
 	a.logQuery(ctx, q, time.Since(began), r.Err)
+	if a.o.Answered != nil && r.Err == nil {
+		a.o.Answered(ctx, q)
+	}
 	if r.Err == nil {
 		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
 	}

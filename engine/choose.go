@@ -33,7 +33,7 @@ func (q *query) plan(ctx context.Context) (err error) {
 // printed renders the expressions of the plan if somebody will read them. Prometheus's engine
 // changes the tree, so it is done before that runs.
 func (q *query) printed() {
-	if q.explained || q.recheck != nil || q.ctx.Value(planKey{}) != nil || q.mode == CPU || q.mode == GPU {
+	if q.explained || q.ctx.Value(planKey{}) != nil || q.mode == CPU || q.mode == GPU {
 		q.root.Render(q.Query.String())
 	}
 }

@@ -81,15 +81,8 @@ func (q *query) sort(rows []plan.Row) error {
 	return plan.Ended(q.ctx)
 }
 
-// Close implements promql.Query. The result must not be used any more. Where it is compared, the
-// query is closed for good when that has ended.
+// Close implements promql.Query. The result must not be used any more.
 func (q *query) Close() {
-	if q.recheck == nil || !q.recheck.begin() {
-		q.close()
-	}
-}
-
-func (q *query) close() {
 	q.closeFetches()
 	q.Query.Close()
 	q.release()

@@ -50,9 +50,6 @@ type Options struct {
 	// GPUs evaluate what they are expected to be faster at; nil means none are
 	// used. They stay the caller's.
 	GPUs *placement.Placer
-	// Comparer has a part of the queries evaluated by Prometheus's engine, too; nil has none. It
-	// stays the caller's, who closes it before what queries read from.
-	Comparer *compare.Comparer
 }
 
 // Engine implements promql.QueryEngine. It is safe for concurrent use.
@@ -65,7 +62,6 @@ type Engine struct {
 
 	turns     *semaphore.Weighted // of evaluations of many samples
 	surprises surprises
-	reference *Engine // answers to compare with; nil if none are
 }
 
 // New returns an engine.
@@ -82,7 +78,6 @@ func New(o Options) *Engine {
 		stock: promql.NewEngine(o.Prometheus), opts: o,
 		cpu: cpu, results: results.New(o.ResultsBytes, o.Prometheus.Reg),
 		metrics: newMetrics(o.Prometheus.Reg, cpu), turns: newTurns(),
-		reference: newReference(o, cpu),
 	}
 }
 
@@ -179,7 +174,9 @@ func (e *Engine) Explain(ctx context.Context, q storage.Queryable, opts promql.Q
 		}
 	}
 	x.Root, x.Ahead = query.root, query.tookAhead
-	x.Tolerance, _ = query.tolerance()
+	if function, _ := compare.Inexact(query.stmt.Expr); function != "" && query.exact != plan.Bits {
+		x.Tolerance = plan.Tolerance
+	}
 	if query.mode == Prometheus {
 		x.Root.Walk(func(d *plan.Decision) {
 			d.Executor, d.Reason = plan.OnPrometheus, "the request asked for Prometheus's engine"

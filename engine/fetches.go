@@ -188,15 +188,6 @@ func (f *fetches) bySelector(tree parser.Expr) func(ms []*labels.Matcher) *fetch
 	if _, ok := f.querier.(selection.Querier); !ok || len(f.of) == 0 {
 		return func([]*labels.Matcher) *fetched { return nil }
 	}
-	positions := positionsIn(tree)
-	return func(ms []*labels.Matcher) *fetched {
-		at, _ := positions(ms)
-		return f.of[at]
-	}
-}
-
-// positionsIn is where the selectors of a query's tree stand, by their matchers.
-func positionsIn(tree parser.Expr) func(ms []*labels.Matcher) (at posrange.PositionRange, ok bool) {
 	found := map[*labels.Matcher]*parser.VectorSelector{} // by the first matcher
 	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
 		if v, ok := n.(*parser.VectorSelector); ok && len(v.LabelMatchers) > 0 {
@@ -204,12 +195,14 @@ func positionsIn(tree parser.Expr) func(ms []*labels.Matcher) (at posrange.Posit
 		}
 		return nil
 	})
-	return func(ms []*labels.Matcher) (at posrange.PositionRange, ok bool) {
-		if len(ms) > 0 {
-			if v, ok := found[ms[0]]; ok && slices.Equal(v.LabelMatchers, ms) {
-				return v.PosRange, true
-			}
+	return func(ms []*labels.Matcher) *fetched {
+		if len(ms) == 0 {
+			return nil
 		}
-		return at, false
+		v, ok := found[ms[0]]
+		if !ok || !slices.Equal(v.LabelMatchers, ms) {
+			return nil
+		}
+		return f.of[v.PosRange]
 	}
 }

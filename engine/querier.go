@@ -55,9 +55,6 @@ func (w wrapper) Querier(mint, maxt int64) (storage.Querier, error) {
 	for i, p := range q.parts {
 		*p.Slot = standIn(i, p, q.e.opts.Prometheus.EnableDelayedNameRemoval)
 	}
-	if q.recheck != nil {
-		q.recheck.positions = positionsIn(q.stmt.Expr)
-	}
 	return &querier{Querier: q.fetches.querier, q: q, fetched: q.fetches.bySelector(q.stmt.Expr), meter: q.meter()}, nil
 }
 
@@ -76,11 +73,7 @@ func (*querier) Close() error { return nil }
 func (qr *querier) Select(ctx context.Context, sortSeries bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	i, ok := standInIndex(ms)
 	if !ok {
-		f := qr.fetched(ms)
-		if f == nil && qr.q.recheck != nil {
-			f = qr.q.recheck.fetch(hints, ms)
-		}
-		if f != nil {
+		if f := qr.fetched(ms); f != nil {
 			mint, maxt := selection.Bounds(hints, qr.q.fetches.mint, qr.q.fetches.maxt)
 			return qr.meter.over(selection.LazySeriesSet(mint, maxt, f.get), hints)
 		}

@@ -56,8 +56,6 @@ type query struct {
 	abandoned string
 	// again makes a fresh query of one of Prometheus's engines over a queryable.
 	again makeQuery
-	// recheck is what is compared with Prometheus's engine; nil if the query is not.
-	recheck *recheck
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of Exec
@@ -118,11 +116,9 @@ func (q *query) Exec(ctx context.Context) *promql.Result {
 		err = q.keepResult(out)
 	}
 	if err != nil {
-		q.recheck = nil
 		return &promql.Result{Err: err}
 	}
 	res.Value = out
-	q.recheck.copied(out)
 	return res
 }
 
@@ -139,12 +135,7 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 	if q.e.opts.GPUs != nil {
 		defer q.e.opts.GPUs.Serve()()
 	}
-	q.chooseRecheck()
-	defer func() {
-		if q.recheck == nil {
-			q.closeFetches()
-		}
-	}()
+	defer q.closeFetches()
 	for {
 		if err := q.beginBudget(ctx); err != nil {
 			return q.finish(&promql.Result{Err: err})
@@ -232,7 +223,6 @@ func (q *query) finish(res *promql.Result) *promql.Result {
 			return &promql.Result{Err: err}
 		}
 	}
-	q.recheck.answered(res)
 	if q.mode != CPU && q.mode != GPU || res.Err != nil {
 		return res
 	}

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	m := parse(t, matrix(`{"metric":{"b":"2","a":"[\"1\","},"values":[[1,"1.5"],[2.25,"NaN"], [3,"+Inf"]]},{"metric":{},"values":[[1,"0"]]}`))
 	require.Len(t, m.Series, 2)
 	require.Equal(t, 4, m.Points())
-	require.Equal(t, `{a="[\"1\",", b="2"}`, m.Series[1].Metric.String())
+	require.Equal(t, `{a="[\"1\",", b="2"}`, m.Series[1].Labels.String())
 	require.Equal(t, promql.FPoint{T: 1000, F: 1.5}, m.Series[1].Floats[0])
 	require.EqualValues(t, 2250, m.Series[1].Floats[1].T)
 }
@@ -42,7 +42,7 @@ func TestParseRefuses(t *testing.T) {
 		"an error":      {Answer{Code: 422, Body: []byte(`{"status":"error","error":"too slow"}`)}, "too slow"},
 		"no JSON":       {Answer{Code: 200, Body: []byte("hello")}, "hello"},
 		"a vector":      {Answer{Code: 200, Body: []byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`)}, "vector"},
-		"histograms":    {matrix(`{"metric":{},"histograms":[[1,{}]]}`), "histograms"},
+		"histograms":    {matrix(`{"metric":{},"histograms":[[1,{"count":"1","sum":"1"}]]}`), "histograms"},
 		"a worded time": {matrix(`{"metric":{},"values":[[noon,"1"]]}`), "invalid"},
 		"a worded value": {
 			matrix(`{"metric":{"a":"b"},"values":[[1,"much"]]}`), `{a="b"}`},

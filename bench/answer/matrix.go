@@ -1,17 +1,11 @@
 package answer
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/plan"
@@ -19,7 +13,7 @@ import (
 
 // Matrix is a parsed answer of a range query: its series by labels, and its warnings and infos.
 type Matrix struct {
-	Series  promql.Matrix
+	Series  []compare.Series
 	Notices []string
 }
 
@@ -38,15 +32,11 @@ func Difference(want, got *Matrix) string {
 	if w, g := kinds(want.Notices), kinds(got.Notices); !slices.Equal(w, g) {
 		return fmt.Sprintf("warnings and infos %q instead of %q", g, w)
 	}
-	d := compare.Differ("", compare.Answer{Value: got.Series}, compare.Answer{Value: want.Series}, plan.Tolerance)
+	d := compare.Differ(&compare.Answer{Series: want.Series}, &compare.Answer{Series: got.Series}, plan.Tolerance)
 	if d == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s instead of %s", d.What, d.Ours, d.Theirs)
-	if d.Series != "" {
-		text += fmt.Sprintf(" at %s of %s", strconv.FormatFloat(float64(d.Time)/1000, 'f', -1, 64), d.Series)
-	}
-	return text
+	return d.String()
 }
 
 func kinds(notices []string) (kinds []string) {
@@ -64,11 +54,11 @@ func Join(parts []*Matrix) *Matrix {
 	at := map[string]int{}
 	for _, p := range parts {
 		for _, s := range p.Series {
-			name := s.Metric.String()
+			name := s.Labels.String()
 			i, ok := at[name]
 			if !ok {
 				i, at[name] = len(all.Series), len(all.Series)
-				all.Series = append(all.Series, promql.Series{Metric: s.Metric})
+				all.Series = append(all.Series, compare.Series{Labels: s.Labels})
 			}
 			all.Series[i].Floats = append(all.Series[i].Floats, s.Floats...)
 		}
@@ -79,23 +69,8 @@ func Join(parts []*Matrix) *Matrix {
 }
 
 func (m *Matrix) sort() {
-	slices.SortFunc(m.Series, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-}
-
-// response is an answer of the query API, as far as it matters here.
-type response struct {
-	Status   string   `json:"status"`
-	Error    string   `json:"error"`
-	Warnings []string `json:"warnings"`
-	Infos    []string `json:"infos"`
-	Data     struct {
-		ResultType string `json:"resultType"`
-		Result     []struct {
-			Metric     map[string]string `json:"metric"`
-			Values     json.RawMessage   `json:"values"`
-			Histograms json.RawMessage   `json:"histograms"`
-		} `json:"result"`
-	} `json:"data"`
+	a := compare.Answer{Series: m.Series}
+	a.Sort()
 }
 
 // Parse reads an answer of a range query.
@@ -103,52 +78,18 @@ func (a Answer) Parse() (*Matrix, error) {
 	if err := a.Err(); err != nil {
 		return nil, err
 	}
-	var r response
-	if err := json.Unmarshal(a.Body, &r); err != nil {
-		return nil, fmt.Errorf("not an answer of the query API: %w: %.200s", err, a.Body)
+	r, err := compare.Parse(a.Code, a.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Type != parser.ValueTypeMatrix:
+		return nil, fmt.Errorf("the result is a %s", r.Type)
 	}
-	if r.Status != "success" || r.Data.ResultType != "matrix" {
-		return nil, fmt.Errorf("status %q, result type %q %s", r.Status, r.Data.ResultType, r.Error)
-	}
-	m := &Matrix{Notices: append(r.Warnings, r.Infos...)}
-	for _, s := range r.Data.Result {
-		metric := labels.FromMap(s.Metric)
+	for _, s := range r.Series {
 		if len(s.Histograms) > 0 {
-			return nil, fmt.Errorf("series %s has native histograms, which are not compared", metric)
+			return nil, fmt.Errorf("series %s has native histograms, which are not compared", s.Labels)
 		}
-		points, err := parsePoints(s.Values)
-		if err != nil {
-			return nil, fmt.Errorf("series %s: %w", metric, err)
-		}
-		m.Series = append(m.Series, promql.Series{Metric: metric, Floats: points})
 	}
-	m.sort()
-	return m, nil
-}
-
-// parsePoints reads [[seconds,"value"],...]. It must be JSON.
-func parsePoints(b []byte) ([]promql.FPoint, error) {
-	ps := make([]promql.FPoint, 0, bytes.Count(b, []byte{'['}))
-	for {
-		i := bytes.IndexByte(b, '"')
-		if i < 0 {
-			return ps, nil
-		}
-		head := bytes.Trim(b[:i], "[], \t\r\n")
-		b = b[i+1:]
-		end := bytes.IndexByte(b, '"')
-		if end < 0 {
-			return nil, errors.New("a value does not end")
-		}
-		t, err := strconv.ParseFloat(string(head), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the time of a point: %w", err)
-		}
-		v, err := strconv.ParseFloat(string(b[:end]), 64)
-		if err != nil {
-			return nil, fmt.Errorf("the value of a point: %w", err)
-		}
-		ps = append(ps, promql.FPoint{T: int64(math.Round(1000 * t)), F: v})
-		b = b[end+1:]
-	}
+	r.Sort()
+	return &Matrix{Series: r.Series, Notices: append(r.Warnings, r.Infos...)}, nil
 }

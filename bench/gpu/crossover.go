@@ -106,7 +106,9 @@ func (r *rig) point(ctx context.Context, series, samples int) (*Point, error) {
 			j = onGPU
 		}
 		m, err := cpu.Run(ctx, j)
-		answers[gpu] = compare.Answer{Value: m, Err: err}
+		if err == nil {
+			answers[gpu] = compare.Of(m)
+		}
 		return err
 	}}
 	p := &Point{}
@@ -117,8 +119,9 @@ func (r *rig) point(ctx context.Context, series, samples int) (*Point, error) {
 	if err := r.onGPU(&p.Row, s); err != nil {
 		return nil, err
 	}
-	if d := compare.Differ("", answers[true], answers[false], 0); d != nil {
-		return nil, fmt.Errorf("%s is %s on the cores, %s on the GPU", d.What, d.Theirs, d.Ours)
+	onCoresAnswer, onGPUAnswer := answers[false], answers[true]
+	if d := compare.Differ(&onCoresAnswer, &onGPUAnswer, 0); d != nil {
+		return nil, fmt.Errorf("%s on the cores, %s on the GPU: %s", d.Want, d.Got, d.What)
 	}
 	p.Windows = g.size.Windows
 	p.ExpectedCores, p.ExpectedNot = expected(r.gpus.Constants(), g.size)

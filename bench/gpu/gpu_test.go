@@ -55,11 +55,11 @@ func TestShapes(t *testing.T) {
 // TestSame: an answer that is off by more than promwarp's may be is an error.
 func TestSame(t *testing.T) {
 	answer := func(v float64) compare.Answer {
-		return compare.Answer{Value: promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}}}
+		return compare.Of(promql.Matrix{{Metric: labels.FromStrings("a", "x"), Floats: []promql.FPoint{{T: 7, F: v}}}})
 	}
-	require.NoError(t, same("", answer(math.Nextafter(2, 3)), answer(2)))
-	require.EqualError(t, same("", answer(2.1), answer(2)), `value of {a="x"} is 2.1 instead of 2 at 7`)
-	require.ErrorContains(t, same("", compare.Answer{Err: errors.New("lost")}, answer(2)), "lost")
+	require.NoError(t, same(answer(math.Nextafter(2, 3)), answer(2)))
+	require.EqualError(t, same(answer(2.1), answer(2)), `value 2.1 instead of 2 at 0.007 of {a="x"}`)
+	require.ErrorContains(t, same(compare.Answer{Err: errors.New("lost")}, answer(2)), "lost")
 }
 
 func TestNames(t *testing.T) {

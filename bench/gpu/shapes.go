@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -100,7 +101,9 @@ func (e *engines) ask(ctx context.Context, of promql.QueryEngine, query string, 
 		m[i].Floats = slices.Clone(m[i].Floats)
 	}
 	slices.SortFunc(m, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
-	return compare.Answer{Value: m, Err: err}
+	a := compare.Of(m)
+	a.Err = err
+	return a
 }
 
 // on is a context whose queries run on the cores or on the GPU; it is an error if they do not.
@@ -118,7 +121,7 @@ func (e *engines) compare(ctx context.Context, query string, slice synthetic.Met
 		return fmt.Errorf("asking Prometheus's engine: %w", want.Err)
 	}
 	for _, gpu := range []bool{false, true} {
-		if err := same(query, e.ask(on(ctx, gpu), e.ours, query, slice), want); err != nil {
+		if err := same(e.ask(on(ctx, gpu), e.ours, query, slice), want); err != nil {
 			return fmt.Errorf("on the GPU (%t), beside Prometheus's engine: %w", gpu, err)
 		}
 	}
@@ -126,9 +129,9 @@ func (e *engines) compare(ctx context.Context, query string, slice synthetic.Met
 }
 
 // same says where two answers differ.
-func same(query string, got, want compare.Answer) error {
-	if d := compare.Differ(query, got, want, plan.Tolerance); d != nil {
-		return fmt.Errorf("%s of %s is %s instead of %s at %d", d.What, d.Series, d.Ours, d.Theirs, d.Time)
+func same(got, want compare.Answer) error {
+	if d := compare.Differ(&want, &got, plan.Tolerance); d != nil {
+		return errors.New(d.String())
 	}
 	return nil
 }
@@ -144,11 +147,11 @@ func (e *engines) measure(ctx context.Context, row *Row, all synthetic.Metrics) 
 	if err := e.onCores(row, s); err != nil {
 		return err
 	}
-	for _, series := range answers[false].Value.(promql.Matrix) {
+	for _, series := range answers[false].Series {
 		row.Values += int64(len(series.Floats))
 	}
 	if err := e.onGPU(row, s); err != nil {
 		return err
 	}
-	return same(row.Query, answers[true], answers[false])
+	return same(answers[true], answers[false])
 }

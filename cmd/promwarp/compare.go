@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 	commonconfig "github.com/prometheus/common/config"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/comparison"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/workload"
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -94,7 +95,7 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 	defer stop()
 
 	p := terminal.NewProgress(stderr, false)
-	rows := []comparison.Row{} // no null in JSON
+	rows := []compare.Row{} // no null in JSON
 	for i, q := range queries {
 		p.Show("%d of %d: %s", i+1, len(queries), q.Expr)
 		path, form := client.Ranged, url.Values{
@@ -103,13 +104,13 @@ func runCompare(ctx context.Context, o compareOptions, stdin io.Reader, stdout, 
 		if q.Instant {
 			path, form = client.Instant, url.Values{"query": {q.Expr}, "time": {stamp(over.End)}}
 		}
-		row, err := comparison.Measure(ctx, prometheus.ask(path, form), promwarp.ask(path, form), comparison.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
+		row, err := compare.Measure(ctx, prometheus.ask(path, form), promwarp.ask(path, form), compare.Rounds{Prometheus: o.rounds, Repeated: o.rounds})
 		if err != nil {
 			break // interrupted
 		}
-		row.Query, row.From, row.Remembered = q.Expr, q.From, row.Compared() && comparison.Remembers(ctx, promwarp.Client, form)
-		if row.Verdict == comparison.Different && o.exact != string(plan.Bits) {
-			row.Hint = comparison.HintOf(q.Expr)
+		row.Query, row.From, row.Remembered = q.Expr, q.From, row.Compared() && remembers(ctx, promwarp.Client, form)
+		if row.Verdict == compare.Different && o.exact != string(plan.Bits) {
+			row.Hint = compare.HintOf(q.Expr)
 		}
 		rows = append(rows, row)
 	}
@@ -148,10 +149,27 @@ type side struct {
 	extra url.Values // parameters of each request
 }
 
-func (s side) ask(path string, form url.Values) comparison.Side {
+func (s side) ask(path string, form url.Values) compare.Side {
 	form = maps.Clone(form)
 	maps.Copy(form, s.extra)
-	return func(ctx context.Context) (*client.Answer, error) { return s.Ask(ctx, path, form) }
+	return func(ctx context.Context) (*compare.Answer, error) {
+		a, err := s.Ask(ctx, path, form)
+		if err != nil {
+			return nil, err
+		}
+		return a.Parsed()
+	}
+}
+
+// rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
+var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)
+
+// remembers reports whether a promwarp that was asked for a query answers it from remembered results.
+func remembers(ctx context.Context, promwarp *client.Client, form url.Values) bool {
+	form = maps.Clone(form)
+	form.Set("analyze", "true")
+	a, err := promwarp.Ask(ctx, "/explain", form)
+	return err == nil && rememberedSteps.Match(a.Data)
 }
 
 // sides are those compared. Both answer, or this fails.
@@ -205,10 +223,10 @@ func (o *compareOptions) embed(ctx context.Context, from *client.Client, stderr 
 }
 
 // report prints what was found of so many queries, and is an error where answers differ.
-func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, queries int, stdout io.Writer) error {
+func (o *compareOptions) report(ctx context.Context, rows []compare.Row, queries int, stdout io.Writer) error {
 	different, same := false, false
 	for _, r := range rows {
-		different = different || r.Verdict == comparison.Different
+		different = different || r.Verdict == compare.Different
 		same = same || r.Compared()
 	}
 	var err error
@@ -220,8 +238,8 @@ func (o *compareOptions) report(ctx context.Context, rows []comparison.Row, quer
 	} else {
 		fmt.Fprintln(stdout, "Times in ms: Prometheus's, and promwarp's at first and when asked again.")
 		style := terminal.StyleOf(stdout)
-		if err = comparison.Report(stdout, rows, terminal.Width(stdout), style); err == nil {
-			comparison.Summary(stdout, rows, style)
+		if err = reportComparison(stdout, rows, terminal.Width(stdout), style); err == nil {
+			summarizeComparison(stdout, rows, style)
 		}
 	}
 	switch {

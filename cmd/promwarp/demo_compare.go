@@ -2,21 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
-	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/comparison"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine/compare"
 )
 
 // demoQueries are what the demo compares: a dashboard's usual queries.
@@ -40,48 +39,48 @@ const demoStep = time.Minute
 func compareDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, stdout io.Writer) (bool, error) {
 	fmt.Fprintf(stdout, "\n%d queries over %s at a step of %s; times in ms. Prometheus's engine runs on its own\nTSDB; promwarp's times include fetching, HTTP and JSON. First is with an empty cache,\nrepeated the median of three.\n\n",
 		len(demoQueries), model.Duration(data.end.Sub(data.start)), model.Duration(demoStep))
-	var rows []comparison.Row
+	var rows []compare.Row
 	same := true
 	for _, q := range demoQueries {
 		row, err := measureDemo(ctx, prom, data, set, q)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", q, err)
 		}
-		same = same && row.Verdict == comparison.Same
+		same = same && row.Verdict == compare.Same
 		rows = append(rows, row)
 	}
-	if err := comparison.Report(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
+	if err := reportComparison(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
 		return false, err
 	}
-	comparison.Summary(stdout, rows, terminal.StyleOf(stdout))
+	summarizeComparison(stdout, rows, terminal.StyleOf(stdout))
 	return same, nil
 }
 
 // measureDemo compares one query, on a promwarp of its own so that nothing is
 // cached at first.
-func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (comparison.Row, error) {
+func measureDemo(ctx context.Context, prom *demoPrometheus, data *demoData, set config.Settings, query string) (compare.Row, error) {
 	promwarp, stop, err := client.Embed(ctx, set, promslog.NewNopLogger())
 	if err != nil {
-		return comparison.Row{}, err
+		return compare.Row{}, err
 	}
 	defer stop()
 	form := url.Values{
 		"query": {query}, "start": {stamp(data.start)}, "end": {stamp(data.end)},
 		"step": {strconv.FormatFloat(demoStep.Seconds(), 'f', -1, 64)},
 	}
-	row, err := comparison.Measure(ctx,
-		func(ctx context.Context) (*client.Answer, error) {
+	row, err := compare.Measure(ctx,
+		func(ctx context.Context) (*compare.Answer, error) {
 			return prom.rangeQuery(ctx, query, data.start, data.end)
 		},
-		func(ctx context.Context) (*client.Answer, error) { return promwarp.Ask(ctx, client.Ranged, form) },
-		comparison.Rounds{Prometheus: 1, Repeated: 3})
-	row.Query, row.Remembered = query, err == nil && comparison.Remembers(ctx, promwarp, form)
+		side{Client: promwarp}.ask(client.Ranged, form),
+		compare.Rounds{Prometheus: 1, Repeated: 3})
+	row.Query, row.Remembered = query, err == nil && remembers(ctx, promwarp, form)
 	return row, err
 }
 
 // rangeQuery evaluates a query with Prometheus's engine. The time is the
 // evaluation's alone.
-func (p *demoPrometheus) rangeQuery(ctx context.Context, query string, start, end time.Time) (*client.Answer, error) {
+func (p *demoPrometheus) rangeQuery(ctx context.Context, query string, start, end time.Time) (*compare.Answer, error) {
 	begin := time.Now()
 	q, err := p.engine.NewRangeQuery(ctx, p.db, nil, query, start, end, demoStep)
 	if err != nil {
@@ -89,17 +88,15 @@ func (p *demoPrometheus) rangeQuery(ctx context.Context, query string, start, en
 	}
 	defer q.Close()
 	res := q.Exec(ctx)
-	a := &client.Answer{Took: time.Since(begin)}
+	took := time.Since(begin)
 	if res.Err != nil {
 		return nil, res.Err
 	}
+	a := compare.Of(res.Value)
+	a.Took = took
 	a.Warnings, a.Infos = res.Warnings.AsStrings(query, 10, 10)
-	a.Data, err = v1.JSONCodec{}.Encode(&v1.Response{Status: "success", Data: &v1.QueryData{ResultType: res.Value.Type(), Result: res.Value}})
-	if err != nil {
-		return nil, err
+	for i := range a.Series { // the engine will use the memory again
+		a.Series[i].Floats = slices.Clone(a.Series[i].Floats)
 	}
-	var envelope struct{ Data json.RawMessage }
-	err = json.Unmarshal(a.Data, &envelope)
-	a.Data = envelope.Data
-	return a, err
+	return &a, nil
 }

@@ -1,164 +1,170 @@
+// Package compare compares answers to PromQL: those of servers over HTTP, and of engines.
+//
+// Parse reads what a server answers, and Of what an engine does, into an Answer. Differ names the first
+// difference of two. Measure asks two sides, and asks again before it says that answers differ, since
+// samples come meanwhile.
+//
+// Invariant: two answers are the same if a client cannot tell them apart: series and their order,
+// times, bits of values, warnings and infos in any order. All NaNs are one value.
+//
+// Start reading at Differ.
 package compare
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
 )
 
-// Answer is what an engine answered: a value, of which a *plan.Matrix is one, or an error.
+// Answer is what a server or an engine answered.
 type Answer struct {
-	Value parser.Value
-	Notes annotations.Annotations // warnings and infos
-	Err   error
+	Type            parser.ValueType
+	Series          []Series // of a scalar one without labels
+	Text            string   // of a string
+	Warnings, Infos []string
+	Err             error
+	Took            time.Duration // from the question to the end of the answer
+}
+
+// Series is a series of an answer.
+type Series struct {
+	Labels     labels.Labels
+	Floats     []promql.FPoint
+	Histograms []Histogram
+}
+
+// Histogram is a native histogram in words.
+type Histogram struct {
+	T    int64 // ms since the epoch
+	Text string
+}
+
+// Of returns the answer that a matrix is, that of an executor or of Prometheus's engine. Native
+// histograms must not be compared with those of an answer that was parsed.
+func Of(v parser.Value) Answer {
+	a := Answer{Type: v.Type()}
+	switch v := v.(type) {
+	case *plan.Matrix:
+		for i := range v.Rows {
+			row := Series{Labels: v.Rows[i].Labels}
+			for t, value := range v.Rows[i].All(v.Grid) {
+				row.Floats = append(row.Floats, promql.FPoint{T: t, F: value})
+			}
+			a.Series = append(a.Series, row)
+		}
+	case promql.Matrix:
+		for _, s := range v {
+			row := Series{Labels: s.Metric, Floats: s.Floats}
+			for _, h := range s.Histograms {
+				row.Histograms = append(row.Histograms, Histogram{h.T, h.H.String()})
+			}
+			a.Series = append(a.Series, row)
+		}
+	}
+	return a
+}
+
+// Sort puts the series in the order of their labels, for answers that have none.
+func (a *Answer) Sort() {
+	slices.SortStableFunc(a.Series, func(x, y Series) int { return labels.Compare(x.Labels, y.Labels) })
 }
 
 // Difference is the first that two answers have.
 type Difference struct {
-	What         string // what differs: "value", "series", "annotations", …
-	Series       string // labels; empty where it is not of one series
-	Time         int64  // ms since the epoch, of the series
-	Ours, Theirs string
+	What      string        // what differs: "value", "series", "warnings", …
+	Series    labels.Labels // of a value
+	Time      int64         // ms since the epoch, of a value
+	Got, Want string
+	at        bool // Series and Time are set
 }
 
-// series is one row of an answer.
-type series struct {
-	labels     labels.Labels
-	floats     iter.Seq2[int64, float64]
-	histograms []promql.HPoint
+// String puts the difference into words.
+func (d *Difference) String() string {
+	text := fmt.Sprintf("%s %s instead of %s", d.What, d.Got, d.Want)
+	if d.at {
+		text += fmt.Sprintf(" at %s of %s", strconv.FormatFloat(float64(d.Time)/1000, 'f', -1, 64), d.Series)
+	}
+	return text
 }
 
-// Differ returns the first difference of our answer to a query from Prometheus's, or nil. Values
-// may be apart by tolerance, relative to the larger; 0 compares bits. All NaNs are one value.
-func Differ(query string, ours, theirs Answer, tolerance float64) *Difference {
-	if d := differ("error", fmt.Sprint(ours.Err), fmt.Sprint(theirs.Err)); d != nil || ours.Err != nil {
-		return d
-	}
-	if d := differ("annotations", notes(query, ours.Notes), notes(query, theirs.Notes)); d != nil {
-		return d
-	}
-	if d := differ("type", string(ours.Value.Type()), string(theirs.Value.Type())); d != nil {
-		return d
-	}
-	if text, ok := ours.Value.(promql.String); ok {
-		return differ("value", text.String(), theirs.Value.String())
-	}
-	a, b := all(ours.Value), all(theirs.Value)
-	for i := range min(len(a), len(b)) {
-		if !labels.Equal(a[i].labels, b[i].labels) {
-			return differ("series", a[i].labels.String(), b[i].labels.String())
+// Differ returns the first difference of an answer from the one that is right, or nil. Values may be
+// apart by tolerance, relative to the larger; 0 compares bits.
+func Differ(want, got *Answer, tolerance float64) *Difference {
+	for _, d := range []*Difference{
+		differ("error", fmt.Sprint(want.Err), fmt.Sprint(got.Err)),
+		differ("warnings", sorted(want.Warnings), sorted(got.Warnings)),
+		differ("infos", sorted(want.Infos), sorted(got.Infos)),
+		differ("type", string(want.Type), string(got.Type)),
+		differ("text", strconv.Quote(want.Text), strconv.Quote(got.Text)),
+	} {
+		if d != nil {
+			return d
 		}
 	}
-	if d := differ("number of series", strconv.Itoa(len(a)), strconv.Itoa(len(b))); d != nil {
+	for i := range min(len(want.Series), len(got.Series)) {
+		if !labels.Equal(want.Series[i].Labels, got.Series[i].Labels) {
+			return differ("series", want.Series[i].Labels.String(), got.Series[i].Labels.String())
+		}
+	}
+	if d := differ("number of series", strconv.Itoa(len(want.Series)), strconv.Itoa(len(got.Series))); d != nil {
 		return d
 	}
-	for i := range a {
-		if d := a[i].differ(b[i], tolerance); d != nil {
+	for i := range want.Series {
+		if d := want.Series[i].differ(&got.Series[i], tolerance); d != nil {
 			return d
 		}
 	}
 	return nil
 }
 
-func differ(what, ours, theirs string) *Difference {
-	if ours == theirs {
+func differ(what, want, got string) *Difference {
+	if want == got {
 		return nil
 	}
-	return &Difference{What: what, Ours: ours, Theirs: theirs}
+	return &Difference{What: what, Want: want, Got: got}
 }
 
-// notes are the texts of annotations in one order.
-func notes(query string, a annotations.Annotations) string {
-	warnings, infos := a.AsStrings(query, 0, 0)
-	slices.Sort(warnings)
-	slices.Sort(infos)
-	return fmt.Sprintf("%q %q", warnings, infos)
-}
+// sorted prints texts in one order.
+func sorted(texts []string) string { return fmt.Sprintf("%q", slices.Sorted(slices.Values(texts))) }
 
-// all are the rows of a value.
-func all(v parser.Value) (rows []series) {
-	switch v := v.(type) {
-	case *plan.Matrix:
-		for i := range v.Rows {
-			rows = append(rows, series{labels: v.Rows[i].Labels, floats: v.Rows[i].All(v.Grid)})
-		}
-	case promql.Matrix:
-		for _, s := range v {
-			rows = append(rows, series{s.Metric, floats(s.Floats), s.Histograms})
-		}
-	case promql.Vector:
-		for _, s := range v {
-			row := series{labels: s.Metric, floats: floats(nil)}
-			if s.H != nil {
-				row.histograms = []promql.HPoint{{T: s.T, H: s.H}}
-			} else {
-				row.floats = floats([]promql.FPoint{{T: s.T, F: s.F}})
-			}
-			rows = append(rows, row)
-		}
-	case promql.Scalar:
-		rows = []series{{floats: floats([]promql.FPoint{{T: v.T, F: v.V}})}}
-	}
-	return rows
-}
-
-func floats(points []promql.FPoint) iter.Seq2[int64, float64] {
-	return func(yield func(int64, float64) bool) {
-		for _, p := range points {
-			if !yield(p.T, p.F) {
-				return
-			}
-		}
-	}
-}
+// none stands for a value that is not there.
+const none = "no value"
 
 // differ returns the first difference of two rows of the same labels.
-func (s series) differ(other series, tolerance float64) *Difference {
-	at := func(t int64, ours, theirs string) *Difference {
-		return &Difference{What: "value", Series: s.labels.String(), Time: t, Ours: ours, Theirs: theirs}
+func (s *Series) differ(got *Series, tolerance float64) *Difference {
+	at := func(t int64, want, got string) *Difference {
+		return &Difference{What: "value", Series: s.Labels, Time: t, Want: want, Got: got, at: true}
 	}
-	next, stop := iter.Pull2(other.floats)
-	defer stop()
-	for t, v := range s.floats {
-		u, w, ok := next()
+	for i := range max(len(s.Floats), len(got.Floats)) {
 		switch {
-		case !ok || u > t:
-			return at(t, printed(v), none)
-		case u < t:
-			return at(u, none, printed(w))
-		case !near(v, w, tolerance):
-			return at(t, printed(v), printed(w))
+		case i == len(got.Floats) || i < len(s.Floats) && s.Floats[i].T < got.Floats[i].T:
+			return at(s.Floats[i].T, printed(s.Floats[i].F), none)
+		case i == len(s.Floats) || s.Floats[i].T > got.Floats[i].T:
+			return at(got.Floats[i].T, none, printed(got.Floats[i].F))
+		case !near(s.Floats[i].F, got.Floats[i].F, tolerance):
+			return at(s.Floats[i].T, printed(s.Floats[i].F), printed(got.Floats[i].F))
 		}
 	}
-	if t, w, ok := next(); ok {
-		return at(t, none, printed(w))
-	}
-	for i := range max(len(s.histograms), len(other.histograms)) {
+	for i := range max(len(s.Histograms), len(got.Histograms)) {
 		switch {
-		case i == len(other.histograms):
-			return at(s.histograms[i].T, s.histograms[i].H.String(), none)
-		case i == len(s.histograms):
-			return at(other.histograms[i].T, none, other.histograms[i].H.String())
-		}
-		a, b := s.histograms[i], other.histograms[i]
-		if a.T != b.T || !a.H.Equals(b.H) && a.H.String() != b.H.String() {
-			return at(min(a.T, b.T), a.String(), b.String())
+		case i == len(got.Histograms) || i < len(s.Histograms) && s.Histograms[i].T < got.Histograms[i].T:
+			return at(s.Histograms[i].T, s.Histograms[i].Text, none)
+		case i == len(s.Histograms) || s.Histograms[i].T > got.Histograms[i].T:
+			return at(got.Histograms[i].T, none, got.Histograms[i].Text)
+		case s.Histograms[i].Text != got.Histograms[i].Text:
+			return at(s.Histograms[i].T, s.Histograms[i].Text, got.Histograms[i].Text)
 		}
 	}
 	return nil
 }
-
-// none stands for a value that is not there.
-const none = "no value"
 
 func printed(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 

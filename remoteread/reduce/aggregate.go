@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/remoteread/serve"
 	"github.com/promwarp/promwarp/selection"
@@ -93,7 +92,6 @@ func (r *Reducer) aggregate(ctx context.Context, q serve.Query, sel *selection.S
 // evaluate evaluates what q's reader aggregates, over sel. What it returns is valid until the
 // query, which may be nil, is closed.
 func (r *Reducer) evaluate(ctx context.Context, q serve.Query, sel *selection.Selection, a asked, op parser.ItemType) (promql.Matrix, promql.Query, error) {
-	ctx = compare.Never(ctx) // sel is closed with the request
 	expr := &parser.AggregateExpr{Op: op, Grouping: q.Hints.Grouping, Without: !q.Hints.By, Expr: &parser.VectorSelector{LabelMatchers: q.Matchers}}
 	opts := promql.NewPrometheusQueryOpts(false, time.Duration(a.width)*time.Millisecond)
 	query, err := r.o.Engine.NewRangeQuery(ctx, only{sel}, opts, expr.String(), time.UnixMilli(a.first), time.UnixMilli(a.last), time.Duration(a.step)*time.Millisecond)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -25,15 +24,9 @@ type Evaluator struct {
 	Features features.Collector
 }
 
-// Watching is what watches an engine's queries.
-type Watching struct {
-	Comparer *compare.Comparer // compares answers
-	Active   *ActiveFile       // has the queries that run
-}
-
-// NewEvaluator returns an engine made from limits that may use gpus, takes leases of pool, and is
-// watched by w. Each of them may be nil, and stays the caller's.
-func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, w Watching, logger *slog.Logger) *Evaluator {
+// NewEvaluator returns an engine made from limits that may use gpus, takes leases of pool, and notes
+// in active which queries run. Each of them may be nil, and stays the caller's.
+func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *memory.Pool, active *ActiveFile, logger *slog.Logger) *Evaluator {
 	reg := prometheus.NewRegistry()
 	can := features.NewRegistry()
 	opts := promql.EngineOpts{
@@ -41,7 +34,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 		Reg:                      reg,
 		MaxSamples:               limits.MaxSamples,
 		Timeout:                  time.Duration(limits.Timeout),
-		ActiveQueryTracker:       tracker{limits.MaxConcurrency, w.Active},
+		ActiveQueryTracker:       tracker{limits.MaxConcurrency, active},
 		LookbackDelta:            limits.Lookback,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return limits.Interval.Milliseconds() },
 		Parser:                   limits.Parser(),
@@ -49,7 +42,7 @@ func NewEvaluator(limits config.EngineSettings, gpus *placement.Placer, pool *me
 	}
 	limits.Features.Engine(&opts)
 	e := engine.New(engine.Options{
-		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Comparer: w.Comparer, Prometheus: opts,
+		Limits: limits.TextSettings.Limits(), GPUs: gpus, DecodedBytes: limits.DecodedBytes, ResultsBytes: limits.ResultsBytes, MaxMemory: int64(limits.MaxMemory), Memory: pool, Exact: limits.Exact, Prometheus: opts,
 	})
 	unwatch := pool.Watch("decoded", e.DecodedBytes)
 	unwatchResults := pool.Watch("results", e.ResultsBytes)

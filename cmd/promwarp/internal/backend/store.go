@@ -219,10 +219,9 @@ func openFiles(k StoreKey, f *follower, o Options, logger *slog.Logger) (*disk.S
 	return files, nil
 }
 
-// What makes room when requests lack memory, in this order: nobody waits for comparisons, decoded
-// columns cost decoding when they are asked for again, tiles cost a fetch or reading from disk.
+// What makes room when requests lack memory, in this order: decoded columns cost decoding
+// when they are asked for again, tiles cost a fetch or reading from disk.
 const (
-	ReclaimCompared = iota
-	reclaimDecoded
+	reclaimDecoded = iota
 	reclaimTiles
 )

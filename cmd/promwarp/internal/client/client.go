@@ -1,7 +1,7 @@
 // Package client asks a promwarp or a Prometheus, over HTTP or inside this process.
 //
 // A form goes in; out comes an Answer, or an error that says what is wrong and what to do: nobody
-// listens, credentials are missing, it is no Prometheus, or the server refused (Refused). Start
+// listens, credentials are missing, it is no Prometheus, or the server refused (compare.Refused). Start
 // with Client.Ask; Embed starts a promwarp inside this process.
 package client
 
@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
 
@@ -182,7 +183,7 @@ func (c *Client) parse(path string, resp *http.Response, body []byte) (e envelop
 		return e, c.stranger(path, resp, body)
 	}
 	if e.Status != "success" {
-		return e, &Refused{Status: resp.StatusCode, Type: e.ErrorType, Text: e.Error}
+		return e, &compare.Refused{Status: resp.StatusCode, Type: e.ErrorType, Text: e.Error}
 	}
 	return e, nil
 }
@@ -190,6 +191,16 @@ func (c *Client) parse(path string, resp *http.Response, body []byte) (e envelop
 func mediaType(resp *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return kind
+}
+
+// Parsed reads the answer to PromQL to compare it.
+func (a *Answer) Parsed() (*compare.Answer, error) {
+	parsed, err := compare.ParseData(a.Data)
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	parsed.Warnings, parsed.Infos, parsed.Took = a.Warnings, a.Infos, a.Took
+	return parsed, nil
 }
 
 // Value reads the answer to PromQL: a model.Matrix, model.Vector, *model.Scalar or *model.String.

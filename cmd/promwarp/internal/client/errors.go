@@ -12,15 +12,6 @@ import (
 
 var errURL = errors.New("write the base URL of a server, such as " + DefaultURL)
 
-// Refused is the error of a server that answered with one, in Prometheus's form.
-type Refused struct {
-	Status int
-	Type   string // see api/respond
-	Text   string
-}
-
-func (r *Refused) Error() string { return r.Text }
-
 // failed puts into words that no answer came.
 func (c *Client) failed(ctx context.Context, err error) error {
 	var wrapped *url.Error

@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 )
 
-// TestCompare: what any door evaluates is compared, a reload changes how much, and a server that
-// stops leaves nothing behind.
+// TestCompare: what any door evaluates is compared, one whose answer is another than the upstream's is
+// found, a reload changes how much, and a server that stops leaves nothing behind.
 func TestCompare(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	var log lines
@@ -38,7 +40,7 @@ func TestCompare(t *testing.T) {
 	} {
 		code, body := fetch(t, "GET", s.URL()+ask)
 		require.Equal(t, 200, code, body)
-		require.Eventually(t, func() bool { return same() == i+1 && s.comparer.Running() == 0 }, time.Minute, time.Millisecond, ask)
+		require.Eventually(t, func() bool { return same() == i+1 && s.canary.Pending() == 0 }, time.Minute, time.Millisecond, ask)
 	}
 	fetch(t, "GET", s.URL()+"/api/v1/query?executor=prometheus&time=3600&"+q)
 	fetch(t, "GET", s.URL()+"/explain?analyze=true&time=3600&"+q)
@@ -50,6 +52,12 @@ func TestCompare(t *testing.T) {
 	require.NotContains(t, page, "promwarp_compare_skipped_total{")
 	require.NotContains(t, page, `promwarp_compare_queries_total{verdict="different"} 1`)
 
+	s.canary.Set(canary.Settings{Fraction: 1, Timeout: time.Minute, Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
+	})})
+	fetch(t, "GET", s.URL()+"/api/v1/query?time=3600&"+q)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), `verdict=upstream difference="infos`) }, 10*time.Second, time.Millisecond, &log)
+
 	next.Compare.Fraction = 1
 	require.NoError(t, s.Reload())
 	for range 3 {
@@ -57,6 +65,6 @@ func TestCompare(t *testing.T) {
 		require.Equal(t, 200, code)
 	}
 	require.NoError(t, stop()) // in the middle of a comparison
-	require.Zero(t, s.comparer.Running())
+	require.Zero(t, s.canary.Pending())
 	require.False(t, strings.Contains(log.String(), "level=ERROR"), log.String())
 }

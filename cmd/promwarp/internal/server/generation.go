@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/internal/refcount"
@@ -37,7 +40,6 @@ type generation struct {
 func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
 	g := &generation{settings: set, reg: prometheus.NewRegistry()}
 	g.Count = refcount.New(func() {
-		s.comparer.EndAll() // those that read from what is closed now are among them
 		g.eval.Release()
 		g.reads.Release()
 	})
@@ -58,7 +60,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
 		g.eval = prev.eval
 	} else {
-		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, backend.Watching{Comparer: s.comparer, Active: s.active}, s.logger)
+		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.active, s.logger)
 	}
 
 	origin, wrongOrigin := set.Web.OriginRegexp()
@@ -107,6 +109,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		TenantHeader:   set.Query.TenantHeader,
 		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
 		Logger:         s.logger.With("component", "web"),
+		Answered:       s.canary.Answered,
 		LogQueries:     set.Log.Queries,
 		SlowQueries:    time.Duration(set.Log.SlowQueries),
 		Metrics:        s.httpMetrics,
@@ -138,6 +141,17 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		return nil, err
 	}
 	return g, nil
+}
+
+// compared says which queries of the generation are compared, and with what.
+func (g *generation) compared(logger *slog.Logger) canary.Settings {
+	s := canary.Settings{
+		Fraction: float64(g.settings.Compare.Fraction), Timeout: time.Duration(g.settings.Compare.Timeout), Exact: g.eval.From.Exact,
+	}
+	if remotes := g.reads.Remotes(); len(g.reads.Stores) == 1 && len(remotes) == 1 && remotes[0].Base != nil {
+		s.Upstream = forward.New(forward.Options{Timeout: s.Timeout, Logger: logger}).To(remotes[0], nil)
+	}
+	return s
 }
 
 // openActive has the queries that run in a file in cache.path, if there is one. It is called when

@@ -48,7 +48,7 @@ func (s *Server) Reload() (err error) {
 	}
 	old.Release() // the server's own hold
 	s.queues.set(next)
-	s.comparer.Set(next.Compare.Limits())
+	s.canary.Set(g.compared(s.logger))
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
@@ -101,5 +101,6 @@ func (s *Server) upstreamChanged() {
 		return
 	}
 	old.Release() // the server's own hold
+	s.canary.Set(g.compared(s.logger))
 	s.logger.Info("following the upstream's settings", "evaluation_interval", from.Interval, "lookback_delta", from.Lookback, "features", from.Features)
 }

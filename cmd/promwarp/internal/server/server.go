@@ -25,11 +25,11 @@ import (
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
 	"github.com/promwarp/promwarp/engine"
-	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -70,12 +70,12 @@ type Server struct {
 
 	connections *connections
 
-	queues   queues
-	comparer *compare.Comparer
-	traces   *traces.Sender
-	active   *backend.ActiveFile // nil without cache.path
-	gpus     *placement.Placer   // nil if none are to be used
-	memory   *memory.Pool        // nil if there is no limit
+	queues queues
+	canary *canary.Canary
+	traces *traces.Sender
+	active *backend.ActiveFile // nil without cache.path
+	gpus   *placement.Placer   // nil if none are to be used
+	memory *memory.Pool        // nil if there is no limit
 
 	state   atomic.Pointer[string] // why not ready; nil when ready
 	current atomic.Pointer[generation]
@@ -108,9 +108,9 @@ func New(cfg Config) (*Server, error) {
 	s.registerMetrics()
 	s.memory = footprint.NewPool(int64(cfg.Settings.Memory.Limit))
 	footprint.Register(s.memory, s.base)
-	s.comparer = compare.New(s.queues.busy, s.logger.With("component", "compare"), s.base)
-	s.comparer.Set(cfg.Settings.Compare.Limits())
-	s.memory.OnShortage(backend.ReclaimCompared, s.comparer.Yield)
+	s.canary = canary.New(canary.Options{
+		Promwarp: s, Busy: s.queues.busy, Memory: s.memory, Logger: s.logger.With("component", "compare"), Registerer: s.base,
+	})
 
 	s.traces = traces.New(s.logger.With("component", "tracing"))
 	err := s.traces.Apply(cfg.Settings.Tracing)
@@ -134,6 +134,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.current.Store(g)
+	s.canary.Set(g.compared(s.logger))
 	s.upstreamChanged() // since its settings were read
 	s.loaded(true)
 	return s, nil
@@ -231,7 +232,7 @@ func (s *Server) notReady(why string) { s.state.Store(&why) }
 // Close releases a server that was not run. Run does it by itself.
 func (s *Server) Close() {
 	s.closeListeners()
-	s.comparer.Close()
+	s.canary.Close()
 	if g := s.current.Swap(nil); g != nil {
 		g.Release()
 	}

@@ -1,4 +1,4 @@
-package comparison
+package main
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine/compare"
 )
 
-// Report prints rows as a table of so many columns, what differs, and a summary.
-func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
+// reportComparison prints rows as a table of so many columns, what differs, and a summary.
+func reportComparison(w io.Writer, rows []compare.Row, width int, style terminal.Style) error {
 	cells := [][]string{{"PROMETHEUS", "FIRST", "REPEATED", "SPEED-UP", "ANSWER", "QUERY"}}
 	for _, r := range rows {
 		again := times(r.Prometheus, r.Repeated)
@@ -28,7 +29,7 @@ func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 	}
 	for _, r := range rows {
 		switch {
-		case r.Verdict == Different:
+		case r.Verdict == compare.Different:
 			fmt.Fprintf(w, "\n%s: %s\n  %s\n", style.Bad(string(r.Verdict)), r.Query, r.Detail)
 			if r.Hint != "" {
 				fmt.Fprintf(w, "  %s\n", style.Note(r.Hint))
@@ -40,14 +41,14 @@ func Report(w io.Writer, rows []Row, width int, style terminal.Style) error {
 	return nil
 }
 
-// Summary prints how many answers are the same, and the means of the speed-ups.
-func Summary(w io.Writer, rows []Row, style terminal.Style) {
-	count := map[Verdict]int{}
+// summarizeComparison prints how many answers are the same, and the means of the speed-ups.
+func summarizeComparison(w io.Writer, rows []compare.Row, style terminal.Style) {
+	count := map[compare.Verdict]int{}
 	first, repeated, slowest := 0.0, 0.0, 0.0
 	n, again, remembered, empty := 0, 0, 0, 0
 	for _, r := range rows {
 		count[r.Verdict]++
-		if r.Verdict == Same && r.Repeated > 0 && r.First > 0 && r.Prometheus > 0 {
+		if r.Verdict == compare.Same && r.Repeated > 0 && r.First > 0 && r.Prometheus > 0 {
 			first += math.Log(r.Prometheus / r.First)
 			if r.Remembered {
 				remembered++
@@ -62,15 +63,15 @@ func Summary(w io.Writer, rows []Row, style terminal.Style) {
 			empty++
 		}
 	}
-	text := fmt.Sprintf("%d of %d answers are the same to the bit", count[Same], len(rows))
-	if count[Different] > 0 {
-		text = style.Bad(fmt.Sprintf("%s, %d differ", text, count[Different]))
-	} else if count[Same] > 0 {
+	text := fmt.Sprintf("%d of %d answers are the same to the bit", count[compare.Same], len(rows))
+	if count[compare.Different] > 0 {
+		text = style.Bad(fmt.Sprintf("%s, %d differ", text, count[compare.Different]))
+	} else if count[compare.Same] > 0 {
 		text = style.Good(text)
 	}
 	fmt.Fprintf(w, "\n%s", text)
-	if count[NotCompared] > 0 {
-		fmt.Fprintf(w, ", %d could not be compared", count[NotCompared])
+	if n := count[compare.NotCompared] + count[compare.Undecided]; n > 0 {
+		fmt.Fprintf(w, ", %d could not be compared", n)
 	}
 	fmt.Fprintln(w, ".")
 	if empty > 0 {

@@ -1,24 +1,16 @@
-// Package comparison compares promwarp's answers with Prometheus's, to the bit, and their times.
-//
-// Two sides and numbers of rounds go in; a Row comes out, and Report prints rows. Samples that arrive
-// meanwhile make no difference: where answers differ, Prometheus is asked again. Start with Measure.
-package comparison
+package compare
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"maps"
-	"net/url"
-	"regexp"
 	"slices"
 	"time"
 
-	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Side asks one of those compared.
-type Side func(context.Context) (*client.Answer, error)
+type Side func(context.Context) (*Answer, error)
 
 // Verdict says whether answers are the same.
 type Verdict string
@@ -26,8 +18,10 @@ type Verdict string
 const (
 	Same      Verdict = "same"
 	Different Verdict = "DIFFERENT"
-	// NotCompared is of queries that Prometheus alone does not answer, or each time otherwise.
+	// NotCompared is of queries that Prometheus alone does not answer.
 	NotCompared Verdict = "not compared"
+	// Undecided is of queries that Prometheus answers each time otherwise.
+	Undecided Verdict = "undecided"
 )
 
 // Row is what comparing one query found. Times are in ms, 0 where there was no answer.
@@ -45,14 +39,17 @@ type Row struct {
 }
 
 // Rounds are how often each side is asked; promwarp once more before, at first.
-type Rounds struct{ Prometheus, Repeated int }
+type Rounds struct {
+	Prometheus, Repeated int
+	Tolerance            float64 // of values, relative; 0 compares bits
+}
 
 // Measure asks both sides and compares each of promwarp's answers. It fails only once ctx is done.
 func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row, err error) {
 	row.Verdict = Same
 	want, times, failure := ask(ctx, prometheus, n.Prometheus)
 	row.Prometheus = median(times)
-	row.Empty = failure == nil && isEmpty(want)
+	row.Empty = failure == nil && want.Type != parser.ValueTypeString && len(want.Series) == 0
 	var repeated []float64
 	for i := range n.Repeated + 1 {
 		got, wrong := promwarp(ctx)
@@ -69,7 +66,7 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 			repeated = append(repeated, milliseconds(got.Took))
 		}
 		if row.Verdict == Same {
-			if err := row.compare(ctx, prometheus, &want, got); err != nil {
+			if err := row.compare(ctx, prometheus, want, got, n.Tolerance); err != nil {
 				return row, err
 			}
 		}
@@ -81,19 +78,8 @@ func Measure(ctx context.Context, prometheus, promwarp Side, n Rounds) (row Row,
 // Compared reports whether answers with samples were compared.
 func (r *Row) Compared() bool { return r.Verdict == Same && r.First > 0 && !r.Empty }
 
-// rememberedSteps is in an explanation of a query that was answered from results of earlier ones.
-var rememberedSteps = regexp.MustCompile(`"kept_steps":\s*[1-9]`)
-
-// Remembers reports whether a promwarp that was asked for a query answers it from remembered results.
-func Remembers(ctx context.Context, promwarp *client.Client, form url.Values) bool {
-	form = maps.Clone(form)
-	form.Set("analyze", "true")
-	a, err := promwarp.Ask(ctx, "/explain", form)
-	return err == nil && rememberedSteps.Match(a.Data)
-}
-
 // ask asks so often, and returns the last answer and the times in ms.
-func ask(ctx context.Context, side Side, rounds int) (a *client.Answer, times []float64, err error) {
+func ask(ctx context.Context, side Side, rounds int) (a *Answer, times []float64, err error) {
 	for range rounds {
 		if a, err = side(ctx); err != nil {
 			return nil, nil, err
@@ -103,15 +89,9 @@ func ask(ctx context.Context, side Side, rounds int) (a *client.Answer, times []
 	return a, times, nil
 }
 
-// isEmpty reports whether an answer has no series.
-func isEmpty(a *client.Answer) bool {
-	var data struct{ Result []json.RawMessage }
-	return json.Unmarshal(a.Data, &data) == nil && len(data.Result) == 0
-}
-
 // failed is the verdict on a query that one side at least did not answer.
 func failed(prometheus, promwarp error) (Verdict, string) {
-	var a, b *client.Refused
+	var a, b *Refused
 	switch {
 	case promwarp == nil:
 		return NotCompared, "Prometheus: " + prometheus.Error()
@@ -126,8 +106,8 @@ func failed(prometheus, promwarp error) (Verdict, string) {
 }
 
 // compare compares an answer with Prometheus's, which is asked again where they differ.
-func (r *Row) compare(ctx context.Context, prometheus Side, want **client.Answer, got *client.Answer) error {
-	difference := Difference(*want, got)
+func (r *Row) compare(ctx context.Context, prometheus Side, want, got *Answer, tolerance float64) error {
+	difference := Differ(want, got, tolerance)
 	if difference == nil {
 		return nil
 	}
@@ -137,12 +117,12 @@ func (r *Row) compare(ctx context.Context, prometheus Side, want **client.Answer
 		return ctx.Err()
 	case err != nil:
 		r.Verdict, r.Detail = NotCompared, "Prometheus: "+err.Error()
-	case Difference(again, got) == nil: // it had not all samples before
-		*want = again
-	case Difference(*want, again) != nil:
-		r.Verdict, r.Detail = NotCompared, "Prometheus itself answers differently each time: an end further back is settled"
+	case Differ(again, got, tolerance) == nil: // it had not all samples before
+		*want = *again
+	case Differ(want, again, 0) != nil:
+		r.Verdict, r.Detail = Undecided, "Prometheus itself answers differently each time: an end further back is settled"
 	default:
-		r.Verdict, r.Detail = Different, difference.Error()
+		r.Verdict, r.Detail = Different, difference.String()
 	}
 	return nil
 }

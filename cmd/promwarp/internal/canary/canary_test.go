@@ -1,0 +1,217 @@
+package canary
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/engine"
+	"github.com/promwarp/promwarp/internal/memory"
+)
+
+// asked is a query that was evaluated.
+type asked struct {
+	engine.Query
+	text      string
+	end       time.Time
+	executors string
+}
+
+func (a asked) String() string    { return a.text }
+func (a asked) Executors() string { return a.executors }
+func (a asked) Statement() parser.Statement {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(a.text)
+	if err != nil {
+		panic(err)
+	}
+	return &parser.EvalStmt{Expr: expr, Start: a.end.Add(-time.Hour), End: a.end, Interval: time.Minute, LookbackDelta: 5 * time.Minute}
+}
+
+// scalar is an answer.
+func scalar(value string) string {
+	return `{"status":"success","data":{"resultType":"scalar","result":[1,"` + value + `"]}}`
+}
+
+// promwarpOf answers with a value by executors on cores, and with another by Prometheus's engine.
+func promwarpOf(auto, inside string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := auto
+		if r.FormValue("executor") == "prometheus" {
+			answer = inside
+		}
+		if answer == "busy" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			answer = `"status":"error","errorType":"unavailable","error":"later"`
+			fmt.Fprint(w, "{"+answer+"}")
+			return
+		}
+		fmt.Fprint(w, scalar(answer))
+	})
+}
+
+// TestVerdicts: a wrong answer is found and counted, with the query and the first difference in the
+// log, whichever side Prometheus's is.
+func TestVerdicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		promwarp, inside, upstream string
+		query                      string
+		counted                    string // verdict, or reason
+		log                        string
+	}{
+		"the same":                  {"1", "1", "1", "rate(a[5m])", same, ""},
+		"wrong":                     {"1.0000000000000002", "1", "1", "rate(a[5m])", different, `level=ERROR msg="an answer differs from Prometheus's; please report this" verdict=different difference="value 1.0000000000000002 instead of 1 at 1 of {}" query=rate(a[5m]) start=946681200 end=946684800 step=60`},
+		"wrong, no upstream":        {"2", "1", "", "rate(a[5m])", different, "value 2 instead of 1"},
+		"the same, no upstream":     {"2", "2", "", "rate(a[5m])", same, ""},
+		"other samples":             {"2", "2", "1", "rate(a[5m])", upstream, "level=WARN"},
+		"within tolerance":          {"1.0000000000000002", "1", "1", "avg_over_time(a[5m])", same, ""},
+		"beyond tolerance":          {"1.000000001", "1", "1", "avg_over_time(a[5m])", different, "level=ERROR"},
+		"beyond tolerance, goes on": {"1.000000001", "1", "1", "avg_over_time(a[5m]) - 100", undecided, "may not be wrong"},
+		"busy":                      {"busy", "1", "1", "rate(a[5m])", "busy", "level=WARN"},
+		"the upstream fails":        {"1", "1", "broken", "rate(a[5m])", "failed", "status 200: not an answer"},
+		"a long answer":             {"1", "1", "long", "rate(a[5m])", "length", "too long"},
+		"large for the memory":      {"1", "1", "large", "rate(a[5m])", "memory", "out of memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			pool := memory.New(memory.Options{Limit: 16 << 20})
+			o := Options{Promwarp: promwarpOf(c.promwarp, c.inside), Busy: func() bool { return false }, Memory: pool, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			s := Settings{Fraction: 1, Timeout: time.Minute}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				user, password, _ := r.BasicAuth()
+				require.Equal(t, "me secret /base/api/v1/query_range", user+" "+password+" "+r.URL.Path)
+				w.Header().Set("Content-Type", "application/json")
+				switch c.upstream {
+				case "broken":
+					fmt.Fprint(w, "hello")
+				case "long":
+					_, _ = w.Write(make([]byte, longestAnswer+1))
+				case "large":
+					_, _ = w.Write(make([]byte, 8<<20))
+				default:
+					fmt.Fprint(w, scalar(c.upstream))
+				}
+			}))
+			defer server.Close()
+			if c.upstream == "long" {
+				o.Memory = nil
+			}
+			if c.upstream != "" {
+				base, err := url.Parse(server.URL + "/base/")
+				require.NoError(t, err)
+				base.User = url.UserPassword("me", "secret")
+				s.Upstream = forward.New(forward.Options{Timeout: time.Minute, Logger: o.Logger}).To(&forward.Remote{Base: base, Transport: http.DefaultTransport}, nil)
+			}
+			canary := New(o)
+			defer canary.Close()
+			canary.Set(s)
+			canary.Answered(t.Context(), asked{text: c.query, end: time.Unix(946684800, 0), executors: "cpu"})
+			require.Eventually(t, func() bool { return canary.Pending() == 0 }, 20*time.Second, time.Millisecond)
+			of := canary.skipped
+			switch c.counted {
+			case same, different, upstream, undecided:
+				of = canary.compared
+			}
+			require.Equal(t, 1.0, testutil.ToFloat64(of.WithLabelValues(c.counted)), log.String())
+			require.Contains(t, log.String(), c.log)
+			require.Equal(t, c.log == "", log.Len() == 0, log.String())
+			require.Zero(t, pool.Used())
+		})
+	}
+}
+
+// TestWhen: a query is compared when its newest samples are settled and nobody waits; one at a time, in
+// its bounds, and not after the end.
+func TestWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy, hang atomic.Bool
+		var at []time.Duration
+		start := time.Now()
+		c := New(Options{Logger: slog.New(slog.DiscardHandler), Busy: busy.Load, Promwarp: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("executor") == "auto" {
+				at = append(at, time.Since(start).Truncate(time.Second))
+			}
+			if hang.Load() {
+				<-r.Context().Done()
+			}
+			fmt.Fprint(w, scalar("1"))
+		})})
+		skipped := func(why string) float64 { return testutil.ToFloat64(c.skipped.WithLabelValues(why)) }
+		tell := func(text string, ago time.Duration) {
+			c.Answered(t.Context(), asked{text: text, end: time.Now().Add(-ago), executors: "cpu"})
+		}
+		tell("a", time.Hour)
+		c.Set(Settings{Fraction: 1, Timeout: time.Minute})
+		tell("a", 0)
+		tell("a offset -5m", 0)
+		tell("a", time.Hour) // whoever waits longer does not hold it up
+		tell("a", -2*time.Hour)
+		c.Answered(t.Context(), asked{text: "a", executors: "prometheus"})
+		c.Answered(c.ctx, asked{text: "a", executors: "cpu"})
+		tell(`a{b="`+string(bytes.Repeat([]byte{'x'}, longestQuery))+`"}`, time.Hour)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, 10 * time.Minute, 15 * time.Minute}, at)
+		require.Equal(t, 1.0, skipped("unsettled"))
+		require.Equal(t, 1.0, skipped("length"))
+
+		busy.Store(true)
+		tell("a", time.Hour)
+		time.Sleep(time.Minute)
+		require.Len(t, at, 3)
+		busy.Store(false)
+		time.Sleep(time.Second)
+		require.Len(t, at, 4)
+
+		hang.Store(true)
+		tell("a", time.Hour)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1.0, skipped("timeout"))
+		for range mostWaiting + 1 {
+			tell("a", 0)
+		}
+		require.Equal(t, 1.0, skipped("waiting"))
+		tell("a", time.Hour)
+		require.Equal(t, 2.0, skipped("waiting"))
+		time.Sleep(10*time.Minute + time.Second)
+		c.Close()
+		require.Equal(t, 1.0, skipped("closed"))
+		tell("a", time.Hour)
+		synctest.Wait()
+		require.Equal(t, 3.0, skipped("waiting"))
+	})
+}
+
+// TestChosen: the part that was asked for is chosen, whatever the period is in which queries come.
+func TestChosen(t *testing.T) {
+	for _, fraction := range []float64{0, 0.001, 0.01, 0.3, 1} {
+		c := New(Options{})
+		c.Set(Settings{Fraction: fraction})
+		const queries, period = 100_000, 100
+		chosen, of := 0, [period]int{}
+		for i := range queries {
+			if c.chosen() {
+				chosen++
+				of[i%period]++
+			}
+		}
+		require.InDelta(t, fraction*queries, chosen, 5, fraction)
+		if fraction >= 0.01 {
+			for at, n := range of {
+				require.InDelta(t, fraction*queries/period, n, 4, "each panel of a dashboard of %d: number %d at %v", period, at, fraction)
+			}
+		}
+	}
+}

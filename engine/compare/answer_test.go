@@ -1,0 +1,112 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/plan"
+)
+
+// Example compares what two servers answer.
+func Example() {
+	want, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"1"]}]}}`))
+	got, _ := Parse(http.StatusOK, []byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"job":"a"},"value":[60,"2"]}]}}`))
+	fmt.Println(Differ(want, got, 0))
+	// Output: value 2 instead of 1 at 60 of {job="a"}
+}
+
+// TestDiffer names the first difference of two answers, and finds none where there is none.
+func TestDiffer(t *testing.T) {
+	const one, two = `{"metric":{"i":"1"},"values":`, `{"metric":{"i":"2"},"values":`
+	matrix := func(rows string) string { return `"data":{"resultType":"matrix","result":[` + rows + `]}` }
+	vector := func(rows string) string { return `"data":{"resultType":"vector","result":[` + rows + `]}` }
+	hist := func(count string) string {
+		return vector(`{"metric":{},"histogram":[1,{"count":` + count + `,"sum":"1","buckets":[[3,"-1","1","2"]]}]}`)
+	}
+	a := matrix(one + `[[1,"1"],[2,"NaN"],[3,"+Inf"],[4,"0"]]}`)
+	for name, c := range map[string]struct {
+		want, got string
+		tolerance float64
+		says      string
+	}{
+		"same":             {a, a, 0, ""},
+		"other spaces":     {a, " " + a + " ", 0, ""},
+		"a bit":            {matrix(one + `[[1,"1"]]}`), matrix(one + `[[1,"1.0000000000000002"]]}`), 0, `value 1.0000000000000002 instead of 1 at 1 of {i="1"}`},
+		"within tolerance": {matrix(one + `[[1,"1"]]}`), matrix(one + `[[1,"1.0000000000000002"]]}`), plan.Tolerance, ""},
+		"beyond tolerance": {matrix(one + `[[1,"1"]]}`), matrix(one + `[[1,"1.000000001"]]}`), plan.Tolerance, "value 1.000000001"},
+		"a sign":           {`"data":{"resultType":"scalar","result":[1,"0"]}`, `"data":{"resultType":"scalar","result":[1,"-0"]}`, 0, "value -0 instead of 0 at 1 of {}"},
+		"an infinity":      {a, matrix(one + `[[1,"1"],[2,"NaN"],[3,"1e308"],[4,"0"]]}`), plan.Tolerance, "value 1e+308 instead of +Inf at 3"},
+		"a number":         {a, matrix(one + `[[1,"1"],[2,"0"]]}`), plan.Tolerance, "value 0 instead of NaN at 2"},
+		"a point fewer":    {a, matrix(one + `[[2,"NaN"],[3,"+Inf"],[4,"0"]]}`), 0, "value no value instead of 1 at 1"},
+		"the last fewer":   {a, matrix(one + `[[1,"1"],[2,"NaN"],[3,"+Inf"]]}`), 0, "value no value instead of 0 at 4"},
+		"a point more":     {matrix(one + `[[1,"1"]]}`), matrix(one + `[[1,"1"],[1.5,"1"]]}`), 0, "value 1 instead of no value at 1.5"},
+		"another series":   {a, matrix(two + `[[1,"1"]]}`), 0, `series {i="2"} instead of {i="1"}`},
+		"a series more":    {a, matrix(one + `[[1,"1"]]},` + two + `[[1,"1"]]}`), 0, "number of series 2 instead of 1"},
+		"order": {vector(`{"metric":{"i":"1"},"value":[1,"1"]},{"metric":{"i":"2"},"value":[1,"2"]}`),
+			vector(`{"metric":{"i":"2"},"value":[1,"2"]},{"metric":{"i":"1"},"value":[1,"1"]}`), 0, "series"},
+		"another type":      {a, vector(""), 0, "type vector instead of matrix"},
+		"a string":          {`"data":{"resultType":"string","result":[1,"a"]}`, `"data":{"resultType":"string","result":[1,"b"]}`, 0, `text "b" instead of "a"`},
+		"a histogram":       {hist(`"2"`), hist(`"3"`), 0, "Count: 3"},
+		"the histogram":     {hist(`"2"`), hist(`"2"`), 0, ""},
+		"no histogram":      {hist(`"2"`), vector(`{"metric":{}}`), 0, "value no value instead of Count: 2"},
+		"a warning":         {`"warnings":["w"],` + a, a, 0, `warnings [] instead of ["w"]`},
+		"order of warnings": {`"warnings":["v","w"],"infos":["i"],` + a, `"warnings":["w","v"],"infos":["i"],` + a, 0, ""},
+		"another info":      {`"infos":["w"],` + a, `"infos":["v"],` + a, 0, `infos ["v"] instead of ["w"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, err := Parse(200, []byte(`{"status":"success",`+c.want+`}`))
+			require.NoError(t, err)
+			got, err := Parse(200, []byte(`{"status":"success",`+c.got+`}`))
+			require.NoError(t, err)
+			d := Differ(want, got, c.tolerance)
+			if c.says == "" {
+				require.Nil(t, d)
+				return
+			}
+			require.NotNil(t, d)
+			require.Contains(t, d.String(), c.says)
+		})
+	}
+}
+
+// TestOf: an executor's matrix and one of Prometheus's engine are the same answer.
+func TestOf(t *testing.T) {
+	one := labels.FromStrings("i", "1")
+	ours := Of(&plan.Matrix{Grid: plan.Grid{Interval: 1000, Steps: 3}, Rows: []plan.Row{
+		{Labels: one, Values: []float64{1, math.NaN()}, Runs: []plan.Run{{First: 0, Len: 1}, {First: 2, Len: 1}}},
+	}})
+	otherNaN := math.Float64frombits(math.Float64bits(math.NaN()) ^ 1<<20)
+	theirs := Of(promql.Matrix{{Metric: one, Floats: []promql.FPoint{{T: 0, F: 1}, {T: 2000, F: otherNaN}}}})
+	require.Nil(t, Differ(&theirs, &ours, 0))
+	theirs.Series[0].Floats[0].F = 2
+	require.Equal(t, `value 1 instead of 2 at 0 of {i="1"}`, Differ(&theirs, &ours, 0).String())
+	of := func(count float64) Answer {
+		return Of(promql.Matrix{{Metric: one, Histograms: []promql.HPoint{{T: 5, H: &histogram.FloatHistogram{Count: count}}}}})
+	}
+	x, y := of(1), of(2)
+	require.Contains(t, Differ(&x, &y, 0).String(), "value {count:2, sum:0} instead of {count:1, sum:0}")
+}
+
+// TestParseRefuses: what is no answer is an error, and one of Prometheus's form is a Refused.
+func TestParseRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ body, says string }{
+		"no JSON":        {"hello", "hello"},
+		"a table":        {`{"status":"success","data":{"resultType":"table"}}`, "no known type"},
+		"a worded time":  {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[noon,"1"]]}]}}`, "invalid"},
+		"a worded value": {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1,"much"]]}]}}`, `{a="b"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(200, []byte(c.body))
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+	_, err := Parse(422, []byte(`{"status":"error","errorType":"execution","error":"too slow"}`))
+	require.Equal(t, &Refused{422, "execution", "too slow"}, err)
+}
