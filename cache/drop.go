@@ -89,7 +89,6 @@ func (c *Cache) affected(s tile.Span, selectors [][]*labels.Matcher) []*entry {
 			continue
 		}
 		out = append(out, e)
-		e.landed = slices.DeleteFunc(e.landed, func(f *flight) bool { return f.whole.From < s.To && s.From < f.whole.To })
 		for _, f := range slices.Clone(e.flights) {
 			if f.whole.From < s.To && s.From < f.whole.To {
 				f.void = true

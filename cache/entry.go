@@ -23,7 +23,6 @@ type entry struct {
 	covered  tile.Coverage        // immutable
 	size     int64                // bytes, without slabs
 	flights  []*flight            // in the air
-	landed   []*flight            // that queries may still use; see share.go
 	used     tile.Coverage        // how much what it was asked for is worth; see usedAgain
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
@@ -135,10 +134,10 @@ func (c *Cache) remove(e *entry) {
 	e.removed = true
 }
 
-// tidy removes e if it neither holds nor awaits nor shares anything. The cache's mutex
+// tidy removes e if it neither holds nor awaits anything. The cache's mutex
 // must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 && len(e.landed) == 0 {
+	if e.sel == nil && len(e.flights) == 0 {
 		c.remove(e)
 	}
 }

@@ -33,7 +33,6 @@ type flight struct {
 	superset *superset   // what is kept of a wider selector that covers whole; nil if there is none
 	cancel   context.CancelFunc
 	done     chan struct{}   // closed when it has landed
-	window   int64           // for how long it may be used once it began, in ms
 	read     <-chan struct{} // closed when the query which it was started for is done; nil for never
 
 	revision uint64 // of what it brings
@@ -158,7 +157,6 @@ func (c *Cache) fly(f *flight) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		f.leaveEntry()
-		c.share(f)
 		c.tidy(f.entry)
 	}()
 	defer c.rescue(func(err error) { f.sel, f.err = nil, err })

@@ -65,9 +65,9 @@ func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt in
 	h.add(e, kept)
 	l := &lookup{want: want, entry: e, sel: e.sel, covered: e.covered, moment: m, kept: kept, more: !tail.Empty() || !ancient.Empty()}
 
-	// Join what is under way, or shared.
+	// Join what is under way.
 	shared := 0
-	for _, f := range e.useful(m, windowOf(ctx)) {
+	for _, f := range e.flights {
 		rest := missing.Without(f.old)
 		helps, was, old := !slices.Equal(rest, missing), tail, ancient
 		// A flight may be of another moment; its youngest stretch is only shared with
@@ -110,7 +110,7 @@ func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt in
 	}
 	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, window: windowOf(ctx), read: h.end()}))
+		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, read: h.end()}))
 	}
 	l.flights = append(l.flights, l.starts...)
 	if len(l.flights) > 0 {

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +22,6 @@ import (
 //	look 96:00..now            a query, both ends included, whose answer must be right
 //	ask 96:00..now             a query whose answer may lack samples
 //	upstream empty             it answers without series from now on; or, as at first, whole
-//	shared 10s                 queries from now on share fetches for so long
 //	expect none                what was asked for since the last such line:
 //	expect 96:00..99:59:59.999 99:00..100:00
 //	tiles 7                    how many are kept
@@ -38,7 +36,7 @@ func TestScripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			s := script{t: t, up: newMinutely(t, 3), ctx: t.Context()}
+			s := script{t: t, up: newMinutely(t, 3)}
 			for n, line := range strings.Split(string(text), "\n") {
 				if word, rest, _ := strings.Cut(line, " "); word != "" && word != "#" {
 					s.line = fmt.Sprintf("%s:%d: %s", file, n+1, line)
@@ -56,7 +54,6 @@ type script struct {
 	up   *fake
 	c    *Cache
 	now  int64 // ms
-	ctx  context.Context
 }
 
 func (s *script) run(word string, args []string) {
@@ -75,18 +72,14 @@ func (s *script) run(word string, args []string) {
 		s.c = New(s.up, o)
 	case "at":
 		s.now = s.time(args[0])
-	case "shared":
-		d, err := time.ParseDuration(args[0])
-		require.NoError(s.t, err, s.line)
-		s.ctx = Shared(s.t.Context(), d)
 	case "look":
 		from, to, _ := strings.Cut(args[0], "..")
 		mint, maxt := s.time(from), s.time(to)
-		requireMinutely(s.t, queryIn(s.ctx, s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
+		requireMinutely(s.t, query(s.t, s.c, mint, maxt, "m"), 3, mint, maxt)
 		landed(s.t, s.c)
 	case "ask":
 		from, to, _ := strings.Cut(args[0], "..")
-		queryIn(s.ctx, s.t, s.c, s.time(from), s.time(to), "m")
+		query(s.t, s.c, s.time(from), s.time(to), "m")
 		landed(s.t, s.c)
 	case "upstream":
 		s.up.fetch = map[string]*fake{"whole": newMinutely(s.t, 3), "empty": newMinutely(s.t, 0)}[args[0]].fetch

@@ -36,12 +36,6 @@ func (x *Executor) Ahead(job Job) *Ahead {
 		}
 	}
 	a.keepOnGrid(job.Node, true)
-	// What is evaluated once is evaluated ahead once.
-	for _, alike := range plan.Repeated(job.Node) {
-		for _, n := range alike[1:] {
-			delete(a.leaves, n)
-		}
-	}
 	if len(a.leaves) == 0 {
 		return nil
 	}

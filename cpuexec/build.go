@@ -49,9 +49,6 @@ func (r *evaluation) filler(n plan.Node) operator.Filler {
 	q := r.Query
 	switch n := n.(type) {
 	case *plan.Aggregate:
-		if s := r.job.repeated[n]; s != nil {
-			return r.finished(n, func() ([]plan.Row, error) { return r.share(n, s) })
-		}
 		if leaf, ok := r.job.reusable[n]; ok {
 			return r.finished(n, func() ([]plan.Row, error) { return r.reuse(n, leaf) })
 		}

@@ -102,7 +102,6 @@ type Job struct {
 	StartTimestamps    bool // the engine uses start timestamps
 
 	reusable map[*plan.Aggregate]reuse.Leaf
-	repeated map[*plan.Aggregate]*repeated
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -113,7 +112,6 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	if job.Results != nil || job.Ahead != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
-	job.repeated = repeatedIn(&job)
 	r := newEvaluation(ctx, x, job)
 	r.latest = &window.Latest{}
 	defer func() {

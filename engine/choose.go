@@ -53,7 +53,7 @@ func (q *query) choose() error {
 		q.fetches.start(q.parts)
 		refused := q.refused(func(w *plan.Window, g plan.Grid) string {
 			// What is kept says it, most often, before the newest samples have come.
-			if reason, sure := q.expects(kept, w, g); sure && !q.e.surprises.has(w.Scan) || reason != "" {
+			if reason, sure := q.expects(kept, w, g); sure || reason != "" {
 				return reason
 			}
 			f := q.fetches.started(w)

@@ -60,8 +60,7 @@ type Engine struct {
 	results *results.Memory // nil if nothing is remembered
 	metrics *metrics
 
-	turns     *semaphore.Weighted // of evaluations of many samples
-	surprises surprises
+	turns *semaphore.Weighted // of evaluations of many samples
 }
 
 // New returns an engine.

@@ -160,9 +160,6 @@ func (q *query) ExecMatrix(ctx context.Context) *promql.Result {
 			}
 			q.exclude(d.At.Range(), d.Reason)
 			q.e.metrics.lost.Add(float64(d.Lost))
-			if scan, ok := d.At.(*plan.Scan); ok {
-				q.e.surprises.add(scan.String())
-			}
 		default:
 			return q.finish(res)
 		}

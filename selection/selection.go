@@ -127,19 +127,6 @@ func (s *Selection) TableBytes() int64 {
 	return n
 }
 
-// UncountedBytes is the part of SizeBytes that slab.CountMemory is not told of: small tables, and
-// where labels lie.
-func (s *Selection) UncountedBytes() int64 {
-	n := s.TableBytes()
-	if !s.own {
-		n -= s.text // another selection has the labels
-	}
-	if s.tables != nil {
-		n -= s.tables.bytes
-	}
-	return n
-}
-
 // PayloadBytes is the size in bytes of the encoded chunks and the labels: what
 // a store had to send.
 func (s *Selection) PayloadBytes() int64 { return s.data + s.text }

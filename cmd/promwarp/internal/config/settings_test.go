@@ -80,7 +80,7 @@ web:
   max_header_bytes: 7KiB
   max_body_bytes: 8KiB
 log: {level: debug, format: json}
-storage: {remote_read_sample_limit: 1, remote_read_stream_sample_limit: 2, remote_read_concurrent_limit: 3, remote_read_max_bytes_in_frame: 4KiB, remote_read_max_queries: 5, remote_read_chunks: xor, remote_read_share_window: 6s}
+storage: {remote_read_sample_limit: 1, remote_read_stream_sample_limit: 2, remote_read_concurrent_limit: 3, remote_read_max_bytes_in_frame: 4KiB, remote_read_max_queries: 5, remote_read_chunks: xor}
 read: {reader_lookback: 7m}
 `
 
@@ -106,7 +106,7 @@ func TestFile(t *testing.T) {
 	require.Equal(t, webSettings{Addresses{"127.0.0.1:1", "127.0.0.1:2"}, filepath.Join(dir, "web.yml"), true, true, true, true, model.Duration(3 * time.Second), "https?://dash", "https://prometheus.example/",
 		model.Duration(4 * time.Second), model.Duration(5 * time.Second), 6, 7 << 10, 8 << 10}, s.Web)
 	require.Equal(t, logSettings{Level: "debug", Format: "json"}, s.Log)
-	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor", model.Duration(6 * time.Second)}, s.Storage)
+	require.Equal(t, storageSettings{1, 2, 3, 4 << 10, 5, "xor"}, s.Storage)
 	require.Equal(t, remoteReaders{model.Duration(7 * time.Minute)}, s.Readers)
 	require.Equal(t, filepath.Join(dir, "secrets/password"), s.RemoteRead[0].HTTPClientConfig.BasicAuth.PasswordFile)
 	require.NoError(t, s.Validate())
@@ -141,13 +141,13 @@ func TestCommandLineWins(t *testing.T) {
 	require.Equal(t, 9, s.Upstream.Concurrency)
 
 	s = load(t, "--config.file="+file, "--storage.remote.read-sample-limit=0", "--storage.remote.read-stream-sample-limit=20", "--storage.remote.read-concurrent-limit=30",
-		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is", "--storage.remote.read-share-window=7s", "--read.reader-lookback=1m")
+		"--storage.remote.read-max-bytes-in-frame=40", "--storage.remote.read-max-queries=50", "--storage.remote.read-chunks=as-is", "--read.reader-lookback=1m")
 	require.Equal(t, model.Duration(time.Minute), s.Readers.Lookback)
-	require.Equal(t, storageSettings{0, 20, 30, 40, 50, "as-is", model.Duration(7 * time.Second)}, s.Storage)
+	require.Equal(t, storageSettings{0, 20, 30, 40, 50, "as-is"}, s.Storage)
 	require.Equal(t, "as-is", s.Values()["storage.remote.read-chunks"])
 	var o api.Options
 	s.Storage.Apply(&o)
-	require.Equal(t, api.Options{ReadSamples: -1, ReadStreamSamples: 20, ReadFrameBytes: 40, ReadQueries: 50, ReadChunks: "as-is", ReadShareWindow: 7 * time.Second}, o)
+	require.Equal(t, api.Options{ReadSamples: -1, ReadStreamSamples: 20, ReadFrameBytes: 40, ReadQueries: 50, ReadChunks: "as-is"}, o)
 
 	// A source replaces the file's.
 	s = load(t, "--config.file="+file, "--tsdb.path=d")
@@ -225,7 +225,7 @@ func TestSettingsErrors(t *testing.T) {
 		"level":               {args: []string{"--upstream.url=http://p", "--log.level=loud"}, want: []string{"log.level", "loud"}},
 		"format":              {args: []string{"--upstream.url=http://p", "--log.format=xml"}, want: []string{"log.format", "xml"}},
 		"read samples":        {args: []string{"--upstream.url=http://p", "--storage.remote.read-sample-limit=-1"}, want: []string{"storage.remote_read_sample_limit"}},
-		"read share":          {args: []string{"--upstream.url=http://p", "--storage.remote.read-share-window=61s"}, want: []string{"storage.remote_read_share_window", "at most 1m"}},
+		"setting is gone":     {file: "storage: {remote_read_share_window: 5s}\n", want: []string{"remote_read_share_window"}},
 		"read frames":         {args: []string{"--upstream.url=http://p", "--storage.remote.read-max-bytes-in-frame=0"}, want: []string{"storage.remote_read_max_bytes_in_frame"}},
 		"read chunks":         {file: "storage: {remote_read_chunks: all}\n", want: []string{`"all"`, "auto, xor and as-is"}},
 		"origin":              {args: []string{"--upstream.url=http://p", "--web.cors.origin=("}, want: []string{"web.cors_origin"}},

@@ -2,11 +2,7 @@ package config
 
 import (
 	"encoding"
-	"fmt"
 	"strconv"
-	"time"
-
-	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/remoteread/serve"
@@ -27,8 +23,6 @@ type storageSettings struct {
 	ReadMaxQueries int `yaml:"remote_read_max_queries"`
 	// ReadChunks says which chunk encodings readers get.
 	ReadChunks chunkEncodings `yaml:"remote_read_chunks"`
-	// ReadShareWindow is how long reads up to the same time share a fetch; 0 shares none.
-	ReadShareWindow model.Duration `yaml:"remote_read_share_window"`
 }
 
 // chunkEncodings says which chunk encodings remote readers get.
@@ -51,9 +45,6 @@ func defaultStorage() storageSettings {
 	}
 }
 
-// longestShare bounds how far reads that share a fetch may be behind the upstream.
-const longestShare = model.Duration(time.Minute)
-
 // validate checks what the types cannot say.
 func (s *storageSettings) validate() error {
 	return broken(
@@ -62,7 +53,6 @@ func (s *storageSettings) validate() error {
 		rule{s.ReadConcurrentLimit < 0, "storage.remote_read_concurrent_limit must not be negative; 0 sets no limit"},
 		rule{s.ReadMaxQueries < 0, "storage.remote_read_max_queries must not be negative; 0 sets no limit"},
 		rule{s.ReadMaxBytesInFrame <= 0, "storage.remote_read_max_bytes_in_frame must be more than 0; the default is 1MiB"},
-		rule{s.ReadShareWindow > longestShare, fmt.Sprintf("storage.remote_read_share_window must be at most %s; reads see the newest samples as they were so long ago", longestShare)},
 	)
 }
 
@@ -74,7 +64,6 @@ func (f *Flags) addStorage(to flagger) {
 	f.parsed(to, "storage.remote.read-max-bytes-in-frame", "1MiB", "Size beyond which a series is continued in another frame of a streamed answer.", func(s *Settings) encoding.TextUnmarshaler { return &s.Storage.ReadMaxBytesInFrame })
 	f.number(to, "storage.remote.read-max-queries", "1000", "Most queries of one request of remote read; 0 sets no limit.", func(s *Settings) *int { return &s.Storage.ReadMaxQueries })
 	f.parsed(to, "storage.remote.read-chunks", "auto", "Chunk encodings that remote readers get which do not say: as-is sends what is stored, xor what everybody knows, auto as-is to those known to understand it.", func(s *Settings) encoding.TextUnmarshaler { return &s.Storage.ReadChunks })
-	f.parsed(to, "storage.remote.read-share-window", "0s", "How long after a fetch of the newest samples began other remote reads up to the same time are answered from it, as those of one rule group's evaluation are; 0s fetches them for each read, and 1m is the most.", func(s *Settings) encoding.TextUnmarshaler { return &s.Storage.ReadShareWindow })
 }
 
 // values lists the settings by the names of their flags.
@@ -86,7 +75,6 @@ func (s *storageSettings) values() map[string]string {
 		"storage.remote.read-max-bytes-in-frame":  s.ReadMaxBytesInFrame.String(),
 		"storage.remote.read-max-queries":         strconv.Itoa(s.ReadMaxQueries),
 		"storage.remote.read-chunks":              string(s.ReadChunks),
-		"storage.remote.read-share-window":        s.ReadShareWindow.String(),
 	}
 }
 
@@ -103,5 +91,4 @@ func (s *storageSettings) Apply(o *api.Options) {
 	o.ReadFrameBytes = int(s.ReadMaxBytesInFrame)
 	o.ReadQueries = limit(s.ReadMaxQueries)
 	o.ReadChunks = serve.Chunks(s.ReadChunks)
-	o.ReadShareWindow = time.Duration(s.ReadShareWindow)
 }
