@@ -100,7 +100,6 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
 		e.told.Evaluate(in.Times.Len())
-		in.Release()
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
