@@ -29,7 +29,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
-	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
@@ -113,9 +112,7 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 		job.reusable = reuse.Leaves(job.Node)
 	}
 	r := newEvaluation(ctx, x, job)
-	r.latest = &window.Latest{}
 	defer func() {
-		r.latest.Release()
 		if m == nil { // whether it failed or panicked
 			r.Matrix.Release()
 		}
