@@ -40,30 +40,32 @@ func TestChainsLetGo(t *testing.T) {
 	require.NoError(t, err)
 
 	leaf := func() plan.Node {
-		return &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("last_over_time"), Width: 600_000, Text: "last_over_time(m)"}
+		return &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("last_over_time"), Width: 600_000, Origin: plan.Origin{Text: "last_over_time(m)"}}
 	}
 	matching := &parser.VectorMatching{Card: parser.CardManyToMany}
 	either := func(n plan.Node) plan.Node {
-		return &plan.Set{Op: plan.Or, LHS: n, RHS: leaf(), Matching: matching, Text: "or"}
+		return &plan.Set{Op: plan.Or, LHS: n, RHS: leaf(), Matching: matching, Origin: plan.Origin{Text: "or"}}
 	}
 	for name, level := range map[string]func(plan.Node) plan.Node{
 		"set": either,
 		"sum": func(n plan.Node) plan.Node {
-			return either(&plan.Aggregate{Func: aggregate.Named("sum"), Input: n, Grouping: []string{"i"}, Text: "sum"})
+			return either(&plan.Aggregate{Func: aggregate.Named("sum"), Input: n, Grouping: []string{"i"}, Origin: plan.Origin{Text: "sum"}})
 		},
 		"quantile": func(n plan.Node) plan.Node {
-			return either(&plan.Aggregate{Func: aggregate.Named("quantile"), Param: 0.5, Input: n, Grouping: []string{"i"}, Text: "quantile"})
+			return either(&plan.Aggregate{Func: aggregate.Named("quantile"), Param: 0.5, Input: n, Grouping: []string{"i"}, Origin: plan.Origin{Text: "quantile"}})
 		},
 		"binary": func(n plan.Node) plan.Node {
-			return &plan.Binary{Func: vector.Named("+"), LHS: n, RHS: leaf(), Matching: &parser.VectorMatching{Card: parser.CardOneToOne}, Text: "+"}
+			return &plan.Binary{Func: vector.Named("+"), LHS: n, RHS: leaf(), Matching: &parser.VectorMatching{Card: parser.CardOneToOne}, Origin: plan.Origin{Text: "+"}}
 		},
 		"merged": func(n plan.Node) plan.Node {
-			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Merges: true, Text: "abs"})
+			return either(&plan.Map{Func: vector.Named("abs"), Input: n, Merges: true, Origin: plan.Origin{Text: "abs"}})
 		},
 		"step map": func(n plan.Node) plan.Node {
-			return either(&plan.StepMap{Func: vector.Named("round"), Operands: []plan.Node{n, &plan.Time{}}, Text: "round"})
+			return either(&plan.StepMap{Func: vector.Named("round"), Operands: []plan.Node{n, &plan.Time{}}, Origin: plan.Origin{Text: "round"}})
 		},
-		"absent": func(n plan.Node) plan.Node { return either(&plan.Absent{Input: n, Text: "absent"}) },
+		"absent": func(n plan.Node) plan.Node {
+			return either(&plan.Absent{Input: n, Origin: plan.Origin{Text: "absent"}})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := leaf()

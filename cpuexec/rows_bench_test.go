@@ -50,7 +50,7 @@ func benchmarkConsumeRows(b *testing.B, lent bool) {
 		rows.Counts[i] = SeriesCounts{Points: steps, Most: 7, Last: 7}
 	}
 	job := Job{
-		Node: &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("avg_over_time"), Width: 35_000, Text: "avg_over_time(m)"},
+		Node: &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("avg_over_time"), Width: 35_000, Origin: plan.Origin{Text: "avg_over_time(m)"}},
 		Grid: plan.Grid{Start: 35_000, Interval: 35_000, Steps: steps},
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil

@@ -53,7 +53,7 @@ func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(
 func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
-	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
+	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Origin: plan.Origin{Text: "limitk"}}
 	jobs := map[string]cpuexec.Job{
 		"few": jobOver(few, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)),
 	}

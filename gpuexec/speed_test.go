@@ -191,9 +191,9 @@ func speedNode(op, f string, width int64) plan.Node {
 		a.Param = 0.9
 	}
 	if mapped {
-		a.Input = &plan.Map{Func: vector.Named("abs"), Input: a.Input, Text: "abs"}
-		a.Input = &plan.Map{Func: vector.Named("*"), Input: a.Input, Args: []float64{8}, Text: "abs * 8"}
-		a.Input = &plan.Map{Func: vector.Named(">"), Input: a.Input, Args: []float64{3}, Text: "abs * 8 > 3"}
+		a.Input = &plan.Map{Func: vector.Named("abs"), Input: a.Input, Origin: plan.Origin{Text: "abs"}}
+		a.Input = &plan.Map{Func: vector.Named("*"), Input: a.Input, Args: []float64{8}, Origin: plan.Origin{Text: "abs * 8"}}
+		a.Input = &plan.Map{Func: vector.Named(">"), Input: a.Input, Args: []float64{3}, Origin: plan.Origin{Text: "abs * 8 > 3"}}
 	}
 	return a
 }

@@ -138,10 +138,10 @@ func expected(c placement.Constants, size placement.Size) (cores, device float64
 
 // job is sum(rate(m_total[5m])) at every minute.
 func job(sel *selection.Selection, samples int) cpuexec.Job {
-	w := &plan.Window{Scan: &plan.Scan{Text: "m_total"}, Func: window.Named("rate"), Width: 300_000, Text: "rate(m_total[5m])"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m_total"}}, Func: window.Named("rate"), Width: 300_000, Origin: plan.Origin{Text: "rate(m_total[5m])"}}
 	const step = 60_000
 	return cpuexec.Job{
-		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(m_total[5m]))"},
+		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(rate(m_total[5m]))"}},
 		Grid: plan.Grid{Start: synthetic.Start + step, Interval: step, Steps: samples * synthetic.Interval / step},
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return sel, nil, nil

@@ -1,19 +1,17 @@
-// Package vector evaluates operators on rows: between two sides (match.go, fillin.go, set.go), of
-// each value by itself (maps.go, stepmap.go), of labels (relabel.go, info.go), of order (sort.go)
-// and of absence.
+// Package vector evaluates operators on rows: between two sides (match.go, set.go), of each value
+// by itself (maps.go, stepmap.go), of labels (relabel.go, info.go), of order (sort.go) and of
+// absence.
 //
 // Finished rows go in. What becomes of them is known before any value is computed: a combination
-// knows its series, and writes their values one series at a time. A Chain is what can
-// be applied to each series on its way, without rows in between; a Stream applies it. Values are those of Prometheus's
-// operators, bit by bit, and so are the errors of series that match several others or become the
-// same; where only Prometheus's engine can tell the error, the operator is declined.
+// knows its series, and writes their values one series at a time. A Chain is what can be applied
+// to each series on its way, without rows in between; a Stream applies it. Values are those of
+// Prometheus's operators, bit by bit. An operator is declined where series match several others at
+// a step, which Prometheus's engine reports.
 //
 // Start with NewCombined, and with Chain.
 package vector
 
 import (
-	"errors"
-
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
@@ -36,9 +34,6 @@ type combination interface {
 func combine(q *operator.Query, n plan.Node, in [][]plan.Row) (combination, error) {
 	switch n := n.(type) {
 	case *plan.Binary:
-		if fills(n) {
-			return fillIn(q, n, in[0], in[1])
-		}
 		return match(q, n, in[0], in[1])
 	case *plan.Set:
 		if n.MixedTypes && (hasTypes(in[0]) || hasTypes(in[1])) {
@@ -74,7 +69,7 @@ func (o *combined) Open() (_ *operator.Series, err error) {
 		return nil, err
 	}
 	if o.combination, err = combine(o.q, o.n, o.in); err != nil {
-		return nil, o.explained(err)
+		return nil, err
 	}
 	return &operator.Series{N: o.Size(), Labels: o.Labels}, nil
 }
@@ -91,7 +86,7 @@ func (o *combined) Fill(_, i int, out dense.Row, c *dense.Counts) error {
 // End implements operator.Filler.
 func (o *combined) End(points int, err error) error {
 	if err != nil {
-		return o.explained(err)
+		return err
 	}
 	present := 0 // series of all inputs
 	for _, rows := range o.in {
@@ -104,16 +99,4 @@ func (o *combined) End(points int, err error) error {
 	}
 	o.release()
 	return nil
-}
-
-// explained is the error of Prometheus's engine in place of that of an operator that
-// was declined because several series match. It stays declined where the sample limit
-// might be reached first: the result has no more samples than the inputs.
-func (o *combined) explained(err error) error {
-	b, ok := o.n.(*plan.Binary)
-	var d *plan.Declined
-	if !ok || !errors.As(err, &d) || d.Reason != reasonAmbiguous || !o.q.MayHold(o.q.Held+2*o.samples+len(o.in[0])+len(o.in[1])) {
-		return err
-	}
-	return findAmbiguity(o.q, b, o.in[0], o.in[1], err)
 }

@@ -49,15 +49,15 @@ func IdentifyingMatchers(n *plan.Info, in []plan.Row) (sets [][]*labels.Matcher)
 	}
 	for _, v := range of[1:] {
 		if v.jobs != nil {
-			sets = append(sets, []*labels.Matcher{anyOf("instance", v.instances), anyOf("job", v.jobs)})
+			sets = append(sets, []*labels.Matcher{anyValueOf("instance", v.instances), anyValueOf("job", v.jobs)})
 		}
 	}
 	return sets
 }
 
-// anyOf matches any of the values of a label, or that there is none if that is their only
+// anyValueOf matches any of the values of a label, or that there is none if that is their only
 // one.
-func anyOf(name string, values map[string]bool) *labels.Matcher {
+func anyValueOf(name string, values map[string]bool) *labels.Matcher {
 	if values[""] {
 		return labels.MustNewMatcher(labels.MatchEqual, name, "")
 	}

@@ -47,7 +47,7 @@ func TestMapper(t *testing.T) {
 				}
 				switch {
 				case m.Bool:
-					want = append(want, scalarFunc(f)(a, b))
+					want = append(want, ScalarFunc(f)(a, b))
 				case !f.Compares && Of(f).arithmetic == nil:
 					want = append(want, valueFunc(m)(v))
 				case !f.Compares:

@@ -56,7 +56,7 @@ func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 			out[k] = f(float64(g.At(k) / 1000))
 		}
 	case *plan.ScalarOp:
-		f := scalarFunc(n.Func)
+		f := ScalarFunc(n.Func)
 		for k := range out {
 			out[k] = f(in[0][0].Values[k], in[1][0].Values[k])
 		}
@@ -66,8 +66,8 @@ func scalar(n plan.Node, in [][]plan.Row, g plan.Grid, out []float64) error {
 	return nil
 }
 
-// scalarFunc returns an operator on numbers. A comparison yields 0 or 1.
-func scalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
+// ScalarFunc returns an operator on numbers. A comparison yields 0 or 1.
+func ScalarFunc(f *plan.MapFunc) func(a, b float64) float64 {
 	if operate := Of(f).arithmetic; operate != nil {
 		return operate
 	}

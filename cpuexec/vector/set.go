@@ -38,7 +38,7 @@ func hasTypes(rows []plan.Row) bool {
 func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 	sigs := sign(n.Matching, lhs, rhs)
 	if n.Op != plan.Or {
-		present := presence(rhs, sigs.of[1], sigs.n, steps)
+		present := anyOf(presentSteps(rhs, steps), sigs.of[1], sigs.n)
 		s := &set{members: make([]member, 0, len(lhs))}
 		for i := range lhs {
 			m := member{row: &lhs[i], except: n.Op == plan.Unless, mask: present[sigs.of[0][i]]}
@@ -48,7 +48,7 @@ func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 		}
 		return s
 	}
-	present := presence(lhs, sigs.of[0], sigs.n, steps)
+	present := anyOf(presentSteps(lhs, steps), sigs.of[0], sigs.n)
 	s := &set{members: make([]member, 0, len(lhs)+len(rhs))}
 	byLabels := make(map[uint64]int32, len(lhs))
 	for i := range lhs {
@@ -67,20 +67,6 @@ func setOf(n *plan.Set, lhs, rhs []plan.Row, steps int) *set {
 		s.members = append(s.members, m)
 	}
 	return s
-}
-
-// presence returns for each signature a bitmap of the steps at which any of its
-// rows has a value, nil for those without rows.
-func presence(rows []plan.Row, sigs []int32, n, steps int) [][]uint64 {
-	out := make([][]uint64, n)
-	for i := range rows {
-		p := &out[sigs[i]]
-		if *p == nil {
-			*p = make([]uint64, (steps+63)/64)
-		}
-		markAll(*p, rows[i:i+1])
-	}
-	return out
 }
 
 func (s *set) Size() int { return len(s.members) }

@@ -69,7 +69,7 @@ func open(t testing.TB, o Options) []*Device {
 // leaf is that of a sum of rates over ten series.
 func leaf(t testing.TB) *cpuexec.Leaf {
 	return leafOf(t, func(w *plan.Window) plan.Node {
-		return &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(m))"}
+		return &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(rate(m))"}}
 	})
 }
 
@@ -77,7 +77,7 @@ func leaf(t testing.TB) *cpuexec.Leaf {
 func leafOf(t testing.TB, node func(*plan.Window) plan.Node) *cpuexec.Leaf {
 	sel, err := synthetic.Counters("m", 10, synthetic.ChunkSamples)
 	require.NoError(t, err)
-	w := &plan.Window{Scan: &plan.Scan{Text: "m"}, Func: window.Named("rate"), Width: 300_000, Text: "rate(m)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "m"}}, Func: window.Named("rate"), Width: 300_000, Origin: plan.Origin{Text: "rate(m)"}}
 	l, err := cpuexec.New(cpuexec.Options{}).OpenLeaf(t.Context(), cpuexec.Job{
 		Node: node(w),
 		Grid: plan.Grid{Start: synthetic.Start, Interval: 225_000, Steps: 8},

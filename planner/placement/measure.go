@@ -199,9 +199,9 @@ func rates(run func(context.Context, cpuexec.Job) (*plan.Matrix, error)) evaluat
 
 // sumOfRates is the job of a sum of rates over a selection.
 func sumOfRates(s *selection.Selection, g plan.Grid) cpuexec.Job {
-	w := &plan.Window{Scan: &plan.Scan{Text: "measured"}, Func: window.Named("rate"), Width: width, Text: "rate(measured)"}
+	w := &plan.Window{Scan: &plan.Scan{Origin: plan.Origin{Text: "measured"}}, Func: window.Named("rate"), Width: width, Origin: plan.Origin{Text: "rate(measured)"}}
 	return cpuexec.Job{
-		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Text: "sum(rate(measured))"}, Grid: g,
+		Node: &plan.Aggregate{Func: aggregate.Named("sum"), Input: w, Origin: plan.Origin{Text: "sum(rate(measured))"}}, Grid: g,
 		Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 			return s, nil, nil
 		},
