@@ -71,7 +71,7 @@ func (c *Client) request(ctx context.Context, rides []*ride) {
 // part is the ride as one who reads the answer sees it.
 func (r *ride) part() *answer.Part {
 	return &answer.Part{
-		Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Number: r.q.part, Exact: r.q.samples,
+		Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples,
 		Count: r.sh.set,
 	}
 }
