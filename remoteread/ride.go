@@ -34,11 +34,11 @@ func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 		series += len(selection.Expected(r.ctx).Series)
 	}
 	small := rides[0].q.length() < uint64(smallSpan.Milliseconds()) && series <= smallSeries
-	p, err := c.lanes.enter(ctx, small)
+	leave, err := c.lanes.enter(ctx, small)
 	if err != nil {
 		return false
 	}
-	defer c.lanes.leave(p)
+	defer leave()
 	if ctx.Err() != nil {
 		return false
 	}
