@@ -176,7 +176,7 @@ func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection,
 	sels := make([]*selection.Selection, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, ms := range parts {
-		p.ms, p.part = ms, i
+		p.ms = ms
 		p := p
 		g.Go(func() error {
 			return rescue.Do(func() (err error) {

@@ -44,7 +44,6 @@ type piece struct {
 	ms       []*prompb.LabelMatcher // that the store is to match
 	matchers []*labels.Matcher      // that the series match which are to come out of it
 	view     *external.View         // or nil
-	part     int                    // number of the part of a fetch that it is for
 }
 
 // encode encodes a request, compressed. Of the queries of a question the first alone is to have an

@@ -34,11 +34,11 @@ func (c *Client) inTurn(ctx context.Context, rides []*ride) bool {
 		series += len(selection.Expected(r.ctx).Series)
 	}
 	small := rides[0].q.length() < uint64(smallSpan.Milliseconds()) && series <= smallSeries
-	p, err := c.lanes.enter(ctx, small)
+	leave, err := c.lanes.enter(ctx, small)
 	if err != nil {
 		return false
 	}
-	defer c.lanes.leave(p)
+	defer leave()
 	if ctx.Err() != nil {
 		return false
 	}
@@ -71,7 +71,7 @@ func (c *Client) request(ctx context.Context, rides []*ride) {
 // part is the ride as one who reads the answer sees it.
 func (r *ride) part() *answer.Part {
 	return &answer.Part{
-		Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Number: r.q.part, Exact: r.q.samples,
+		Ctx: r.ctx, Asked: r.q.matchers, View: r.q.view, Exact: r.q.samples,
 		Count: r.sh.set,
 	}
 }

@@ -67,7 +67,7 @@ func (a *Reader) begin(p *Part) *walker {
 	d := newStreamBuilder(a.MaxBytes)
 	d.b.Within(p.Ctx)
 	d.asked = p.selector()
-	d.expected.expect(selection.Expected(p.Ctx).Series, 0, nil)
+	d.expected.series = selection.Expected(p.Ctx).Series
 	return &walker{sink: d, view: p.View}
 }
 

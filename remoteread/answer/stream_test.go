@@ -133,7 +133,7 @@ func FuzzFrame(f *testing.F) {
 			return
 		}
 		again := newStreamBuilder(1 << 20)
-		again.expected.expect(s.Series(), 0, nil)
+		again.expected.series = s.Series()
 		w.sink = again
 		require.NoError(t, w.frame(data, 0))
 		known, err := again.b.Finish()
@@ -180,7 +180,7 @@ func TestStreamOfExpectedSeries(t *testing.T) {
 				expected = append(expected, series(i))
 			}
 			d := newStreamBuilder(1 << 20)
-			d.expected.expect(expected, 0, nil)
+			d.expected.series = expected
 			w := walker{sink: d}
 			for n, i := range test.comes {
 				chunk := wireSeries(0, 5).Chunks
@@ -207,7 +207,7 @@ func TestLateLabel(t *testing.T) {
 	known := wireSeries(0, 5, "a", "b")
 	b := append(marshal(known), marshal(&prompb.ChunkedSeries{Labels: []prompb.Label{{Name: "c", Value: "d"}}})...)
 	d := newStreamBuilder(1 << 20)
-	d.expected.expect([]labels.Labels{labels.FromStrings("a", "b")}, 0, nil)
+	d.expected.series = []labels.Labels{labels.FromStrings("a", "b")}
 	w := walker{sink: d}
 	require.NoError(t, w.series(marshal(known)))
 	require.NoError(t, w.series(b))
