@@ -22,7 +22,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/ghosts"
 	"github.com/promwarp/promwarp/cache/matching"
 	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/saving"
@@ -52,7 +51,6 @@ type Together interface {
 type Cache struct {
 	up        Upstream
 	limit     int64 // bytes
-	capacity  int64 // what of that is for what is kept, bytes
 	tile      int64 // ms
 	fresh     int64 // ms
 	recheck   int64 // ms; 0 means that nothing younger than fresh is kept
@@ -80,15 +78,10 @@ type Cache struct {
 	kept    int                     // entries that hold something
 	tiles   int64                   // of all entries
 
-	ghosts *ghosts.Ghosts // what selectors are worth of which nothing is kept
-
 	flying atomic.Int64 // flights that have not ended
 
 	adding sync.Mutex // held while an entry gets more; taken after its merging and before mu
 }
-
-// ghostShare is the part of the limit, one in so many bytes, that ghosts may take.
-const ghostShare = 64
 
 // New returns a cache in front of up.
 func New(up Upstream, o Options) *Cache {
@@ -96,7 +89,6 @@ func New(up Upstream, o Options) *Cache {
 	c := &Cache{
 		up:        up,
 		limit:     o.HostBytes,
-		capacity:  o.HostBytes - o.HostBytes/ghostShare,
 		tile:      o.Tile.Milliseconds(),
 		fresh:     o.Fresh.Milliseconds(),
 		recheck:   o.Recheck.Milliseconds(),
@@ -107,7 +99,6 @@ func New(up Upstream, o Options) *Cache {
 		entries:   map[string]*entry{},
 		index:     matching.Index[*entry]{},
 		slabs:     map[*selection.Slab]int{},
-		ghosts:    ghosts.New(o.HostBytes / ghostShare),
 	}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {
@@ -140,7 +131,6 @@ func (c *Cache) Clear() {
 	for _, e := range c.entries {
 		c.remove(e)
 	}
-	c.ghosts.Clear()
 	c.mu.Unlock()
 	if c.disk != nil {
 		for _, key := range c.disk.Keys() {

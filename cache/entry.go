@@ -56,7 +56,7 @@ func noted(sel *selection.Selection) int64 {
 
 // held is the memory in bytes of all that is kept, with the notes on it as they are
 // now. The cache's mutex must be held.
-func (c *Cache) held() int64 { return c.bytes + c.ghosts.Bytes() + c.noted.Load() }
+func (c *Cache) held() int64 { return c.bytes + c.noted.Load() }
 
 // ownSize is sizeOf without the slabs, which entries may share, and the notes.
 func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 {
@@ -68,7 +68,7 @@ func ownSize(key string, sel *selection.Selection, covered tile.Coverage) int64 
 func (c *Cache) use(key string, matchers []*labels.Matcher) *entry {
 	e, ok := c.entries[key]
 	if !ok {
-		e = &entry{key: key, matchers: slices.Clone(matchers), used: c.ghosts.Remove(key)}
+		e = &entry{key: key, matchers: slices.Clone(matchers)}
 		c.entries[key] = e
 		c.index.Add(e, e.matchers)
 	}
@@ -129,16 +129,34 @@ func (c *Cache) remove(e *entry) {
 	}
 	c.set(e, nil, nil)
 	delete(c.entries, e.key)
-	c.ghosts.Add(e.key, e.used)
 	c.index.Remove(e, e.matchers)
 	e.removed = true
 }
 
-// tidy removes e if it neither holds nor awaits anything. The cache's mutex
-// must be held.
+// mostIdle is how many entries without content there may be, of keys of at most longestIdle bytes:
+// they say what their selectors are worth when they are asked for again.
+const (
+	mostIdle    = 1024
+	longestIdle = 4096
+)
+
+// idle reports whether e neither holds nor awaits anything.
+func (e *entry) idle() bool { return e.sel == nil && len(e.flights) == 0 }
+
+// tidy removes e if it is idle and may not stay, or another idle entry in its place. The cache's
+// mutex must be held.
 func (c *Cache) tidy(e *entry) {
-	if e.sel == nil && len(e.flights) == 0 {
+	switch {
+	case !e.idle():
+	case c.limit == 0 || len(e.key) > longestIdle:
 		c.remove(e)
+	case len(c.entries)-c.kept > mostIdle:
+		for _, other := range c.entries {
+			if other.idle() {
+				c.remove(other)
+				return
+			}
+		}
 	}
 }
 

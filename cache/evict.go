@@ -29,7 +29,7 @@ func (c *Cache) put(e *entry, sel *selection.Selection, covered tile.Coverage, f
 			c.mu.Unlock()
 			return false, nil
 		}
-		over := c.held() + c.growth(e, sel, covered) - c.capacity
+		over := c.held() + c.growth(e, sel, covered) - c.limit
 		if over <= 0 {
 			if sel != e.sel {
 				sel.SetDiscard(func() { c.discard(e) })
@@ -123,8 +123,8 @@ func (c *Cache) leaving(e *entry, sel *selection.Selection, covered tile.Coverag
 			add(v, v.covered, sizeOf(v.key, v.sel, v.covered))
 		}
 	}
-	out, lacks := c.choose(found, float64(over+c.capacity/64)*c.sampled()) // more, so that it is not done every time
-	if lacks > float64(c.capacity/64)*c.sampled() {
+	out, lacks := c.choose(found, float64(over+c.limit/64)*c.sampled()) // more, so that it is not done every time
+	if lacks > float64(c.limit/64)*c.sampled() {
 		return nil
 	}
 	return out

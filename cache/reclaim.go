@@ -37,7 +37,7 @@ func (c *Cache) givingWay(bytes int64) []departure {
 		}
 	}
 	// Of a sample leaves its share; Reclaim asks for the rest again.
-	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.capacity/64))*c.sampled()))
+	out, _ := c.choose(found, min(float64(bytes), float64(max(bytes, c.limit/64))*c.sampled()))
 	for i, d := range out {
 		all := d.entry.covered.All()
 		share := 1 - float64(d.spans.Tiles(c.tile))/float64(max(1, all.Tiles(c.tile)))
