@@ -69,14 +69,13 @@ type Cache struct {
 
 	mu      sync.Mutex // guards what follows and the fields of entries and flights that say so
 	entries map[string]*entry
-	index   matching.Index[*entry]  // of all entries
-	uses    uint64                  // queries so far
-	bytes   int64                   // of all entries, without notes
-	slabs   map[*selection.Slab]int // by how many entries each is used
-	text    atomic.Int64            // bytes of the labels of all entries' selections
-	noted   atomic.Int64            // bytes of the notes on all entries' selections
-	kept    int                     // entries that hold something
-	tiles   int64                   // of all entries
+	index   matching.Index[*entry] // of all entries
+	uses    uint64                 // queries so far
+	bytes   int64                  // of all entries, without notes
+	text    atomic.Int64           // bytes of the labels of all entries' selections
+	noted   atomic.Int64           // bytes of the notes on all entries' selections
+	kept    int                    // entries that hold something
+	tiles   int64                  // of all entries
 
 	flying atomic.Int64 // flights that have not ended
 
@@ -98,7 +97,6 @@ func New(up Upstream, o Options) *Cache {
 		log:       o.Logger,
 		entries:   map[string]*entry{},
 		index:     matching.Index[*entry]{},
-		slabs:     map[*selection.Slab]int{},
 	}
 	c.metrics = newMetrics(o.Registerer, c)
 	if o.Disk != nil && c.limit > 0 {

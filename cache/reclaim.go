@@ -31,7 +31,7 @@ func (c *Cache) givingWay(bytes int64) []departure {
 			continue
 		}
 		tiles := e.covered.All().Tiles(c.tile)
-		perTile := float64(sizeOf(e.key, e.sel, e.covered)) / float64(max(1, tiles))
+		perTile := float64(e.bytes()) / float64(max(1, tiles))
 		for _, k := range e.used.WorthIn(e.covered.All()) {
 			found = append(found, candidate{k, e, perTile, float64(tiles)})
 		}
