@@ -23,7 +23,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/saving"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/selection"
@@ -59,9 +58,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store                  // nil when there is none
-	saver     *saving.Saver[*entry]        // nil when there is none
-	prefetch  *prefetch.Prefetcher[*entry] // nil when there is none
+	disk      *disk.Store           // nil when there is none
+	saver     *saving.Saver[*entry] // nil when there is none
+	stop      func()                // ends fetching ahead
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.
@@ -104,7 +103,10 @@ func New(up Upstream, o Options) *Cache {
 		c.saver = newSaver(c, o.saveRetry, o.saveGrace)
 		registerDisk(o.Registerer, c)
 	}
-	c.startPrefetching(o.Prefetch, o.prefetchPause())
+	c.stop = func() {}
+	if o.Prefetch.Requests > 0 && c.limit > 0 {
+		c.stop = c.startPrefetching(o.Prefetch, o.prefetchPause())
+	}
 	return c
 }
 
@@ -112,7 +114,7 @@ func New(up Upstream, o Options) *Cache {
 // that. What is not written within a second is left. The cache can be used further,
 // without those.
 func (c *Cache) Close() error {
-	c.prefetch.Close()
+	c.stop()
 	if c.disk == nil {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/promwarp/promwarp/cache/disk"
 	"github.com/promwarp/promwarp/cache/matching"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/selection"
 )
 
@@ -167,7 +166,7 @@ func TestCloseEndsPrefetching(t *testing.T) {
 		start := time.Now()
 		c := New(up, Options{
 			HostBytes: DefaultHostBytes, Tile: 20 * time.Minute, Now: func() time.Time { return time.UnixMilli(now).Add(time.Since(start)) },
-			Prefetch: prefetch.Budget{Requests: 1},
+			Prefetch: Budget{Requests: 1},
 		})
 		for range 5 {
 			end := c.now().UnixMilli()
