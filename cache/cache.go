@@ -58,9 +58,9 @@ type Cache struct {
 	now       func() time.Time
 	log       *slog.Logger
 	metrics   *metrics
-	disk      *disk.Store           // nil when there is none
-	saver     *saving.Saver[*entry] // nil when there is none
-	stop      func()                // ends fetching ahead
+	disk      *disk.Store   // nil when there is none
+	saver     *saving.Saver // nil when there is none
+	stop      func()        // ends fetching ahead
 
 	// files is held by who reads or writes files, and alone by who drops
 	// something of them and of memory. It is taken before all other locks.

@@ -78,7 +78,7 @@ func TestWritingEnds(t *testing.T) {
 	entry := c.entries[matching.Key(named("m"))]
 	var wrote bool
 	var all sync.WaitGroup
-	all.Go(func() { wrote, _ = c.write(ctx, entry) })
+	all.Go(func() { wrote, _ = c.write(ctx, entry.key) })
 	cancel()
 	close(d.create)
 	all.Wait()

@@ -189,7 +189,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 		return nil
 	}
 	if !f.restored {
-		c.saver.Save(e.key, e)
+		c.saver.Save(e.key)
 	}
 	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
 		f.replaced = func() {
