@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cache/tile"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -212,7 +211,7 @@ func landed(t testing.TB, c *Cache) {
 // prefetched does at some steps what the prefetcher of a cache without one would do now.
 func prefetched(t testing.TB, c *Cache, step int) {
 	if step%3 < 2 {
-		c.prefetcher(prefetch.Budget{Requests: 1e9, Concurrency: 2}).Round(t.Context())
+		_ = (&prefetcher{c: c, Budget: Budget{Requests: 1e9, Concurrency: 2}}).round(t.Context())
 	}
 }
 

@@ -98,7 +98,7 @@ func TestManyMakeRoom(t *testing.T) {
 
 	*clock += hour
 	held := c.Stats().Bytes
-	c.limit, c.capacity = held, held
+	c.limit = held
 	put := func(worth int64) (bool, *entry) {
 		large := minutely(t, 400, 20*hour, 22*hour-1)
 		require.Greater(t, large.SizeBytes(), held/8, "more than one sample has")
@@ -189,5 +189,5 @@ func TestWalksLetGo(t *testing.T) {
 			walks[f] = n
 		}
 	}
-	require.Equal(t, map[string]int{"cache.go": 1, "drop.go": 1, "evict.go": 2}, walks, "Clear, affected, all, sample: use all()")
+	require.Equal(t, map[string]int{"cache.go": 1, "drop.go": 1, "entry.go": 1, "evict.go": 2}, walks, "Clear, affected, tidy, all, sample: use all()")
 }

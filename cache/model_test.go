@@ -282,5 +282,5 @@ func TestConcurrently(t *testing.T) {
 	wg.Wait()
 	c.Clear()
 	require.Empty(t, c.entries)
-	require.Zero(t, c.Stats().Bytes, "with those of ghosts")
+	require.Zero(t, c.Stats().Bytes)
 }

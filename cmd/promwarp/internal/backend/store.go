@@ -16,7 +16,6 @@ import (
 	"github.com/promwarp/promwarp/api/forward"
 	"github.com/promwarp/promwarp/cache"
 	"github.com/promwarp/promwarp/cache/disk"
-	"github.com/promwarp/promwarp/cache/prefetch"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/refcount"
@@ -114,7 +113,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),
 		MaxAge:     time.Duration(k.cache.MaxAge),
 		Retention:  time.Duration(k.fetch.Retention),
-		Prefetch: prefetch.Budget{
+		Prefetch: cache.Budget{
 			Requests: float64(k.cache.PrefetchRequests), Bytes: int64(k.cache.PrefetchBytes), Concurrency: k.cache.PrefetchConcurrency,
 		},
 		Logger:     logger.With("component", "cache"),
