@@ -32,9 +32,7 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
 	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
 	t.settings.Quiet = true
-	t.settings.AddSource(cmd)
-	t.settings.AddQuery(cmd)
-	t.settings.AddGPU(cmd)
+	t.settings.Add(cmd, false)
 }
 
 // open returns who is asked. Close ends it.

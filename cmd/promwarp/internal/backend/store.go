@@ -107,7 +107,7 @@ func openStore(k StoreKey, o Options) (*Store, error) {
 	}
 	st.Cache = cache.New(up, cache.Options{
 		Disk:       files,
-		HostBytes:  int64(k.cache.HostBytes - k.cache.Decoded()),
+		HostBytes:  int64(k.cache.HostBytes - k.cache.DecodedBytes),
 		Fresh:      fresh,
 		Recheck:    time.Duration(k.cache.Recheck),
 		OutOfOrder: time.Duration(k.cache.OutOfOrderWindow),

@@ -3,17 +3,72 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"go.yaml.in/yaml/v2"
-
-	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
-// Settings that follow the upstream's unless they are given.
+// ByteSize is a number of bytes, written with a unit (4GiB, 512MB: both powers of two) or without.
+type ByteSize int64
+
+// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
+func (b *ByteSize) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*b = ByteSize(n)
+		return nil
+	}
+	n, err := units.ParseBase2Bytes(string(text))
+	if err != nil || n < 0 || n == math.MaxInt64 {
+		return fmt.Errorf("not a size in bytes: %q; write one such as 4GiB or 512MiB", text)
+	}
+	*b = ByteSize(n)
+	return nil
+}
+
+func (b ByteSize) String() string { return units.Base2Bytes(b).String() }
+
+// List is a list that may also be given as one text, with commas.
+type List []string
+
+// UnmarshalText implements encoding.TextUnmarshaler, for flags.
+func (l *List) UnmarshalText(text []byte) error {
+	*l = nil
+	for item := range strings.SplitSeq(string(text), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			*l = append(*l, item)
+		}
+	}
+	return nil
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (l *List) UnmarshalYAML(unmarshal func(any) error) error {
+	var one string
+	if unmarshal(&one) == nil {
+		return l.UnmarshalText([]byte(one))
+	}
+	return unmarshal((*[]string)(l))
+}
+
+func (l List) String() string { return strings.Join(l, ",") }
+
+// Ordinals are the driver's numbers of the devices to use; none are all.
+func (s *GPUSettings) Ordinals() (all []int, err error) {
+	for _, text := range s.Devices {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("gpu.devices: not the number of a GPU: %q; write them as promwarp devices does, with commas, such as 0,2", text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
 
 // followed is the text of a setting that follows the upstream's.
 const followed = "auto"
@@ -42,8 +97,7 @@ func (d AutoDuration) String() string {
 	return model.Duration(d).String()
 }
 
-// or returns the duration that is given, else the upstream's if that is known, else
-// the other.
+// or returns the duration that is given, else the upstream's if that is known, else the other.
 func (d AutoDuration) or(upstreams, other time.Duration) time.Duration {
 	switch {
 	case d != 0:
@@ -52,53 +106,6 @@ func (d AutoDuration) or(upstreams, other time.Duration) time.Duration {
 		return upstreams
 	}
 	return other
-}
-
-// featureList is a list of features as Prometheus's --enable-feature takes it; empty
-// follows the upstream's.
-type featureList string
-
-// UnmarshalText implements encoding.TextUnmarshaler, for flags and YAML.
-func (l *featureList) UnmarshalText(text []byte) error {
-	if string(text) == followed {
-		*l = ""
-		return nil
-	}
-	f, err := upstream.ParseFeatures(string(text))
-	if err != nil {
-		return fmt.Errorf("%w; %s takes the upstream's, none is none", err, followed)
-	}
-	*l = featureList(f.String())
-	return nil
-}
-
-// UnmarshalYAML implements yaml.Unmarshaler: a list may be one.
-func (l *featureList) UnmarshalYAML(unmarshal func(any) error) error {
-	var many []string
-	if unmarshal(&many) == nil {
-		return l.UnmarshalText([]byte(strings.Join(many, ",")))
-	}
-	var one string
-	if err := unmarshal(&one); err != nil {
-		return err
-	}
-	return l.UnmarshalText([]byte(one))
-}
-
-func (l featureList) String() string {
-	if l == "" {
-		return followed
-	}
-	return string(l)
-}
-
-// or returns the features that are given, else the upstream's.
-func (l featureList) or(upstreams upstream.Features) upstream.Features {
-	if l == "" {
-		return upstreams
-	}
-	f, _ := upstream.ParseFeatures(string(l)) // it was checked when it was read
-	return f
 }
 
 // ExternalLabels say which labels the upstream adds to its series and what becomes of
