@@ -2,17 +2,41 @@ package column
 
 import (
 	"math/rand/v2"
+	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// What is nearest to moments, and how far the last two samples are apart, is what a look at every
-// sample says: over times with gaps, in bursts, at huge or tiny distances, and before 1970.
-func TestNearest(t *testing.T) {
+// Irregular times have no runs worth keeping.
+func TestUnevenTimes(t *testing.T) {
+	var ts []int64
+	for i := range int64(1000) {
+		ts = append(ts, i*i*15_000)
+	}
+	require.Empty(t, findRuns(ts))
+	for i := range ts {
+		ts[i] = int64(i+i/500) * 15_000
+	}
+	even := EvenRuns{{0, 500, 0, 15_000, 0}, {500, 1000, 501 * 15_000, 15_000, 0}}
+	require.Equal(t, Runs{Even: even}, findRuns(ts))
+	require.Equal(t, even, EvenRuns(nil).Add(ts))
+	late := make([]uint16, len(ts))
+	for i := range ts {
+		late[i] = uint16(i * 7 % 4)
+		ts[i] += int64(late[i])
+	}
+	even[0].Late, even[1].Late = 3, 3
+	require.Equal(t, Runs{even, late}, findRuns(ts))
+	require.Equal(t, ts[500], Runs{even, late}.At(1, 500))
+}
+
+// How many samples are not later than moments, and how far the last two are apart, is what a look at
+// every sample says: over times with gaps, in bursts, at huge or tiny distances, and before 1970.
+func TestOddTimes(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	answered, bursts := 0, 0
+	bursts := 0
 	for n := range 3000 {
 		ts := oddTimes(r)
 		runs := Runs{Late: []uint16{}}.Add(ts)
@@ -22,28 +46,18 @@ func TestNearest(t *testing.T) {
 			interval = every * (1 + r.Int64N(6))
 		}
 		at := ts[r.IntN(len(ts))] - r.Int64N(200_000)
-		moments := 1 + r.IntN(400)
-		all := Nearest{make([]int32, moments+2), make([]int32, moments+2), make([]int32, moments+2)}
-		all.Count[moments], all.Before[moments+1], all.After[moments] = -1, -1, -1
-		if ok := runs.Nearest(at, interval, all.Part(0, moments)); ok {
-			answered++
-			for k := range moments {
-				want := nearestTo(ts, at+int64(k)*interval)
-				got := Nearest{all.Count[k : k+1], all.Before[k : k+1], all.After[k : k+1]}
-				require.Equal(t, want, got, "seed %d, case %d, moment %d of %d", seed, n, k, moments)
-			}
-			require.Equal(t, int32(-1), all.Count[moments], "what is behind the last moment stays")
-			require.Equal(t, int32(-1), all.After[moments])
-			require.Equal(t, int32(-1), all.Before[moments+1])
+		counts := make([]int32, 1+r.IntN(400))
+		runs.NotAfter(at, interval, counts)
+		for k, got := range counts {
+			moment := at + int64(k)*interval
+			want := sort.Search(len(ts), func(i int) bool { return ts[i] > moment })
+			require.EqualValues(t, want, got, "seed %d, case %d, moment %d", seed, n, k)
 		}
 		if len(runs.Even) > 1 {
 			bursts++
 		}
 		requireApart(t, r, ts, runs)
 		requireApart(t, r, ts, Runs{}.Add(ts))
-	}
-	if hasNearest() {
-		require.Greater(t, answered, 2500, "seed %d", seed)
 	}
 	require.Greater(t, bursts, 500, "seed %d", seed)
 }
@@ -66,21 +80,6 @@ func requireApart(t *testing.T, r *rand.Rand, ts []int64, runs Runs) {
 		}
 		require.Equal(t, float64(ts[n-1]-ts[n-2])/1000, out[k], "%d of %d samples", n, len(ts))
 	}
-}
-
-// nearestTo is what is nearest to at.
-func nearestTo(ts []int64, at int64) Nearest {
-	n := Nearest{[]int32{0}, []int32{Farthest}, []int32{Farthest}}
-	for _, t := range ts {
-		if t <= at {
-			n.Count[0]++
-			n.Before[0] = int32(min(at-t, Farthest))
-			continue
-		}
-		n.After[0] = int32(min(t-at, Farthest))
-		break
-	}
-	return n
 }
 
 // oddTimes are times of one sample or more.
