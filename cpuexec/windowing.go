@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -235,4 +236,80 @@ func (s *selected) raise(points int) error {
 		return err
 	}
 	return s.r.CheckSteps(s.w, 0, 0, points, len(s.series))
+}
+
+const reasonFactors = "a smoothing or trend factor is outside 0 to 1 at some step, which is for Prometheus's engine to report"
+
+// noteQuantiles says what Prometheus's engine says of the quantiles that workers have
+// noted and that are none.
+func (r *evaluation) noteQuantiles(scratch []*worker, fn *window.Call, pos posrange.PositionRange) {
+	for _, s := range scratch {
+		s.InvalidQuantiles(fn, func(q float64) { r.Note(annotations.NewInvalidQuantileWarning(q, pos)) })
+	}
+}
+
+// holdParams evaluates the parameters. Their samples are held until what is above the function
+// has been evaluated, also those of constants.
+func (e *windowing) holdParams() error {
+	f, steps := e.call.Func, e.r.job.Grid.Steps
+	if len(e.params) == 0 {
+		e.r.Held += f.Param.Count() * steps
+		return nil
+	}
+	for i, p := range e.params {
+		rows, err := operator.Rows(p)
+		if err != nil {
+			return err
+		}
+		e.call.Varying[i] = rows[0].Values
+		e.r.Held += steps
+	}
+	if check := e.call.Func.Check; check != nil {
+		for k, factor := range e.call.Varying[0] {
+			if check(factor, e.call.Varying[1][k]) != nil {
+				return &plan.Declined{At: e.node, Reason: reasonFactors}
+			}
+		}
+	}
+	return nil
+}
+
+// worker is the scratch memory of one goroutine.
+type worker struct {
+	column.Reader
+	window.Evaluator
+	// overlapping counts, for all series of a name, the steps at which start timestamps
+	// overlap.
+	overlapping map[string]uint64
+	times       []int64 // of the points of a subquery
+}
+
+func (w *worker) reset(steps int) {
+	w.Reader.Reset(false)
+	w.Evaluator.Reset(steps)
+	w.overlapping = nil
+}
+
+// borrow takes scratch memory for n goroutines that evaluate windows at so many steps; release
+// gives it back.
+func (x *Executor) borrow(n, steps int) (scratch []*worker, release func()) {
+	scratch = make([]*worker, n)
+	for i := range scratch {
+		scratch[i] = x.scratch.Get().(*worker)
+		scratch[i].reset(steps)
+	}
+	return scratch, func() {
+		for _, s := range scratch {
+			x.scratch.Put(s)
+		}
+	}
+}
+
+// noteOverlaps notes what countOverlaps has counted of a series.
+func (s *worker) noteOverlaps(l labels.Labels) {
+	if s.overlapping == nil {
+		s.overlapping = map[string]uint64{}
+	}
+	s.overlapping[l.Get(model.MetricNameLabel)] += s.Overlaps
+	s.Overlaps = 0
 }

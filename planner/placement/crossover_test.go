@@ -34,8 +34,7 @@ func TestCrossover(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &r))
-	// It is of before there were constants of resample requests.
-	require.True(t, r.Crossover.Constants.Cores.sound() && r.Crossover.Constants.Device.sound())
+	require.True(t, r.Crossover.Constants.sound())
 	require.Len(t, r.Crossover.Points, 13)
 	m := newModel(r.Crossover.Constants)
 	worst, far := 1.0, map[int64]bool{}

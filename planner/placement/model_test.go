@@ -15,9 +15,6 @@ var h200 = Constants{
 	Cores:  Costs{Fixed: 20 * time.Microsecond, Series: 500, Sample: 2, Window: 2.6, Slow: 4, Ramp: 1200 * time.Microsecond},
 	Device: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.02, Slow: 6, Ramp: 1300 * time.Microsecond},
 	Copy:   360 * time.Microsecond, Link: 50e9,
-
-	ResampleCores:  Costs{Fixed: 30 * time.Microsecond, Series: 500, Sample: 0.8, Window: 1.2, Slow: 4, Ramp: 1200 * time.Microsecond},
-	ResampleDevice: Costs{Fixed: 420 * time.Microsecond, Series: 90, Sample: 0.02, Window: 0.05, Slow: 6, Ramp: 1300 * time.Microsecond},
 }
 
 // TestCheaper: small leaves stay on the cores, large ones go to the device.
@@ -126,7 +123,7 @@ func TestFile(t *testing.T) {
 	_, err = read(path, "here", now)
 	require.ErrorContains(t, err, "times that cannot be")
 	for text, want := range map[string]string{
-		"{}":                "has version 0 of the format, not 3",
+		"{}":                "has version 0 of the format, not 4",
 		"{":                 "is no file of constants",
 		`{"version": "no"}`: "is no file of constants",
 	} {

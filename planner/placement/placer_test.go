@@ -30,9 +30,6 @@ var constants = Constants{
 	Cores:  Costs{Sample: 10, Window: 10, Slow: 1},
 	Device: Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 	Link:   10e9,
-
-	ResampleCores:  Costs{Sample: 10, Window: 10, Slow: 1},
-	ResampleDevice: Costs{Fixed: time.Millisecond, Sample: 0.1, Window: 0.1, Slow: 1},
 }
 
 // log is a log that tests read.
