@@ -33,7 +33,7 @@ type task struct {
 //	(or both     maps         heaps, rows
 //	in one: fused)
 //
-//	windows.go  fused.go   which kernel computes the windows
+//	windows.go             which kernel computes the windows
 //	product.go             what is made of the values
 //	outcome.go             what comes back
 type job struct {
@@ -61,7 +61,7 @@ func newJob(x *Executor, s *pipeline.Workspace, t task) *job {
 		f: function{window.Of(l.Window.Func)}, steps: steps(l), product: productOf(l),
 	}
 	j.Job = &pipeline.Job{
-		Machine: x.Machine, Workspace: s, Program: j, Ended: l.Done, Stages: t.stages,
+		Machine: x.Machine, Workspace: s, Program: j, Ended: l.Done, Stages: t.stages, Drop: !l.Window.Func.Instant,
 		Selected: layout.Selected{Sel: l.Selection, GroupOf: l.GroupOf, Groups: l.Groups},
 	}
 	j.Selected.From, j.Selected.To = l.Window.Reads(l.Grid)
@@ -108,7 +108,7 @@ func (j *job) place() error {
 	}
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
-		r.Panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
+		r.Panes = j.panes.Bytes(j.f.GPU.Name == "Min" || j.f.GPU.Name == "Max")
 	}
 	if err := j.product.room(j, &r); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
 	if b.Chunks == 0 || j.fuses {
 		return nil
 	}
-	return q.DecodeSeries(&b.Batch, j.drops(), j.Report(b.Number))
+	return q.DecodeSeries(&b.Batch)
 }
 
 // Compute implements pipeline.Program: windows, the maps of their values, and counting what they

@@ -53,7 +53,7 @@ func productOf(l *cpuexec.Leaf) product {
 	case abi.ByQuantile:
 		return &quantiles{}
 	default:
-		return &states{op: abi.Operator(p.Number())}
+		return &states{op: p.Number()}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // states are the product of the operators that add value to value.
 type states struct {
 	reduced
-	op     abi.Operator
+	op     uint32
 	all    layout.Section // a abi.State a group and step
 	values layout.Section
 }

@@ -223,7 +223,7 @@ func TestFirstKernels(t *testing.T) {
 	require.Empty(t, <-loaded, "it is usable before")
 	bytes := func(ks []launch.Kernel) (n int) {
 		for _, k := range ks {
-			n += len(ptx.Of(k.String()))
+			n += len(ptx.Of(string(k)))
 		}
 		return n
 	}

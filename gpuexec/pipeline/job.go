@@ -55,6 +55,7 @@ type Job struct {
 	Program   Program
 	Selected  layout.Selected
 	Ended     func() error // why the request has ended; nil while it has not
+	Drop      bool         // stale markers are left out
 	Stages    *Stages      // what the job took is noted here, as far as it came
 
 	Layout *layout.Layout  // set by Lay
@@ -174,11 +175,6 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 
 // Queue is where launches on a stream go.
 func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
-
-// Report is where corrupt chunks of batch n are reported.
-func (j *Job) Report(n int) launch.Report {
-	return launch.Report{Fault: j.At(j.Fault), Base: uint64(n) << 40}
-}
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.

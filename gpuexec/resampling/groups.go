@@ -1,7 +1,6 @@
 package resampling
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -123,8 +122,8 @@ func (p *groups) begin(j *job, c *cuda.Context, s cuda.Stream) error {
 }
 
 // of are the states of a slot.
-func (p *groups) of(j *job, s *groupSlot) launch.Runs {
-	return launch.Runs{N: j.At(s.n), Fields: j.At(s.fields), Cells: uint64(p.cells(j)), Parts: s.parts}
+func (p *groups) of(j *job, s *groupSlot) *launch.Runs {
+	return &launch.Runs{N: j.At(s.n), Fields: j.At(s.fields), Cells: uint64(p.cells(j)), Parts: s.parts, Custom: s.custom != nil}
 }
 
 func (p *groups) made(*job, launch.Queue, *pipeline.Batch) error { return nil }
@@ -139,21 +138,18 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 			return err
 		}
 		if p.order != nil && p.order.again > 0 {
-			if err := q.ValueKeys(from.Runs, values, j.buckets.Count, p.order.at(j, i, b)); err != nil {
+			if err := q.ValueKeys(&from.Runs, values, j.buckets.Count, p.order.at(j, i, b)); err != nil {
 				return err
 			}
 		}
-		switch {
-		case s.custom != nil:
-			err = q.Of(s.custom.kernels).CustomMerge(from.Runs, j.buckets.Count, b.Groups, values, to)
-		case !s.squares():
-			err = q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, 0)
-		default:
-			err = errors.Join(
-				q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, before),
-				q.MergeSquares(from.Runs, j.buckets.Count, b.Groups, values, to, before))
+		of, squares := q, cuda.Pointer(0)
+		if s.custom != nil {
+			of = q.Of(s.custom.kernels)
 		}
-		if err != nil {
+		if s.squares() {
+			squares = before
+		}
+		if err := of.MergeRuns(&from.Runs, j.buckets.Count, b.Groups, to, values, squares); err != nil {
 			return err
 		}
 	}
@@ -165,11 +161,11 @@ func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.P
 	if j.t.Reaggregate == nil {
 		return 0, nil
 	}
-	a := j.madeOf(s.source, s.outputs[0], from)
-	if a.Aggregate == abi.Found {
-		return a.Found, nil
+	a, found := j.madeOf(s.source, s.outputs[0], from)
+	if a == abi.Found {
+		return found, nil
 	}
-	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
+	return from.again, q.StateValues(&from.Runs, a, from.again)
 }
 
 func (p *groups) arrange(*job, *pipeline.Slot) {}

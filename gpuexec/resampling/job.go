@@ -97,7 +97,7 @@ type job struct {
 func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
 	j := &job{t: t, out: o, consume: consume, custom: custom}
 	j.Job = &pipeline.Job{
-		Machine: m, Workspace: s, Program: j, Ended: t.Ended, Stages: &o.Stages,
+		Machine: m, Workspace: s, Program: j, Ended: t.Ended, Stages: &o.Stages, Drop: true,
 		Selected: layout.Selected{Sel: t.Selection, GroupOf: t.GroupOf, Groups: t.Groups},
 	}
 	from, to := t.Reads()

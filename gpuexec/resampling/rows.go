@@ -68,7 +68,8 @@ func (p *rows) made(j *job, q launch.Queue, b *pipeline.Batch) error {
 	to := p.sections(j, b)
 	for s := range j.sources {
 		for _, a := range j.sources[s].Outputs {
-			if err := q.RunRows(runs[s].Runs, j.madeOf(s, a, &runs[s]), b.Tiles, j.buckets.Count, to[len(runs)+a].at, to[s].at); err != nil {
+			of, found := j.madeOf(s, a, &runs[s])
+			if err := q.RunRows(&b.Batch, j.buckets.Count, &runs[s].Runs, of, found, to[len(runs)+a].at, to[s].at); err != nil {
 				return err
 			}
 		}
