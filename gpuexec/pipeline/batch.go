@@ -14,9 +14,12 @@ type Batch struct {
 	*layout.Part
 	launch.Batch
 	Groups launch.Parts
-	Output layout.Output    // where what the kernels make of the batch goes, for At
-	Lent   []*pinned.Buffer // that its rows go to
-	made   cuda.Pointer     // where Output begins
+	Output layout.Output // where what the kernels make of the batch goes, for At
+	made   cuda.Pointer  // where Output begins
+
+	back    Back
+	buffers []*pinned.Buffer // that rows go to; nil where none do
+	lent    bool             // they are page-locked memory, which is given back
 }
 
 // At is where a section of Output is.

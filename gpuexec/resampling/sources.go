@@ -104,7 +104,9 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 		if s.custom != nil && !merges(j.t) {
 			m.Found = take(8)
 		}
-		j.product.stays(j, i, b, &m)
+		if j.order != nil {
+			j.order.of(j, i, b, &m)
+		}
 		all = append(all, m)
 	}
 	return all, at
