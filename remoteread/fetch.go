@@ -49,7 +49,7 @@ func (c *Client) fetchSpans(ctx context.Context, p piece) (*selection.Selection,
 		return c.fetchParts(ctx, p)
 	}
 
-	all := c.tally(ctx, len(spans))
+	all := c.tally(ctx)
 	parts := make([]*selection.Selection, len(spans))
 	// The group's limit keeps the number of goroutines small; the number of
 	// requests is limited for the client as a whole.

@@ -16,7 +16,7 @@ func (c *Client) Probe(ctx context.Context) error {
 	now := time.Now().UnixMilli()
 	ms := []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_EQ, Name: model.MetricNameLabel, Value: "promwarp_probe"}}
 	q := question{piece: piece{span: span{now - time.Minute.Milliseconds(), now}, ms: ms}}
-	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx, 1)})
+	_, err := c.attempt(ctx, q, &share{of: c.tally(ctx)})
 	return err
 }
 

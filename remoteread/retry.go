@@ -29,7 +29,6 @@ func (c *Client) fetchPiece(ctx context.Context, q question, all *tally) (*selec
 		sh := &share{of: all}
 		sel, err := c.attempt(ctx, q, sh)
 		if err == nil {
-			sh.done()
 			return sel, nil
 		}
 		sh.takeBack()
