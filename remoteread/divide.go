@@ -169,7 +169,7 @@ func (c *Client) division(e selection.Expectation, ms []*prompb.LabelMatcher) di
 // are expected.
 func (c *Client) fetchParts(ctx context.Context, p piece) (*selection.Selection, error) {
 	parts := c.division(selection.Expected(ctx), p.ms).matchers(p.ms)
-	all := c.tally(ctx, len(parts))
+	all := c.tally(ctx)
 	if len(parts) == 1 {
 		return c.fetchOnly(ctx, p, all)
 	}

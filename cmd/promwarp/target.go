@@ -7,12 +7,10 @@ import (
 	"net/url"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/alecthomas/units"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
-	"github.com/promwarp/promwarp/remoteread"
 )
 
 // target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
@@ -63,14 +61,11 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	ctx = remoteread.WithProgress(ctx, func(r remoteread.Progress) {
-		p.Show("fetching: %d of %d pieces, %s, %d series", r.PiecesDone, r.Pieces, units.Base2Bytes(r.Bytes).Round(1), r.Series)
-	})
 	c, closed, err = client.Embed(ctx, set, logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Waiting = func() func() { return p.Clear }
+	c.Waiting = func() func() { return p.While("fetching and evaluating") }
 	return c, closed, nil
 }
 
