@@ -11,8 +11,7 @@ import (
 // if it were evicted. They are guarded by the cache's mutex.
 type holds struct {
 	all   []hold
-	begun []*lookup     // with flights; see lookup.got
-	ended chan struct{} // closed when they have; nil when nobody waits for that
+	begun []*lookup // with flights; see lookup.got
 }
 
 type hold struct {
@@ -36,23 +35,6 @@ func (h *holds) begin(l *lookup) {
 	}
 }
 
-// noHolds have ended.
-var noHolds = make(chan struct{})
-
-func init() { close(noHolds) }
-
-// end returns a channel that is closed when the holds end. The cache's mutex must be
-// held.
-func (h *holds) end() <-chan struct{} {
-	if h == nil {
-		return noHolds
-	}
-	if h.ended == nil {
-		h.ended = make(chan struct{})
-	}
-	return h.ended
-}
-
 // release ends all holds, and gives up what was begun and never got.
 func (c *Cache) release(h *holds) {
 	for _, l := range h.begun {
@@ -64,9 +46,6 @@ func (c *Cache) release(h *holds) {
 	defer c.mu.Unlock()
 	for _, one := range h.all {
 		one.entry.held = slices.DeleteFunc(one.entry.held, func(s *tile.Span) bool { return s == one.span })
-	}
-	if h.ended != nil {
-		close(h.ended)
 	}
 	*h = holds{}
 }

@@ -110,7 +110,7 @@ func (c *Cache) look(ctx context.Context, h *holds, m tile.Moment, mint, maxt in
 	}
 	missing = missing.With(ancient).With(tail)
 	for _, s := range missing {
-		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m, read: h.end()}))
+		l.starts = append(l.starts, c.start(ctx, e, &flight{whole: s, end: want.To, moment: m}))
 	}
 	l.flights = append(l.flights, l.starts...)
 	if len(l.flights) > 0 {
