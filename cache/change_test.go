@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
-
 )
 
 // changing is a model whose past changes: series are deleted and backfilled.

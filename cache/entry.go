@@ -27,7 +27,7 @@ type entry struct {
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
-	held     []*tile.Span         // what running queries hold
+	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
 	empty    changed.Empty        // what fetches found empty
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
