@@ -140,7 +140,7 @@ func (c *Cache) Clear() {
 }
 
 // result returns a selection that covers at least what l was looked up for. It may hold chunks and
-// series outside of it. It is not evicted as long as l's holds last.
+// series outside of it. It is not evicted until l is released.
 func (c *Cache) result(ctx context.Context, l *lookup) (*selection.Selection, annotations.Annotations, error) {
 	l.got = true
 	switch {

@@ -27,7 +27,7 @@ type entry struct {
 	tail     int64                // how much that it is asked for with the newest samples is worth
 	looked   int64                // when it was last, in ms
 	asked    uint64               // number of the last use
-	held     []*tile.Span         // what running queries hold
+	held     []*lookup            // of running queries, whose memory would not be free if it were evicted
 	empty    changed.Empty        // what fetches found empty
 	removed  bool                 // no longer in the cache; nothing is to be kept any more
 
@@ -161,7 +161,7 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	sel, covered := brought, tile.Coverage(nil)
 	if base != nil {
 		m := c.moment() // what was kept since f started stays
-		if f.narrow && len(had.Usable(m).All().Missing(fresh)) == 0 {
+		if c.narrow(f) && len(had.Usable(m).All().Missing(fresh)) == 0 {
 			return nil // others were quicker
 		}
 		left := had.Without(fresh).Usable(m)
@@ -191,13 +191,10 @@ func (c *Cache) keep(ctx context.Context, e *entry, f *flight) error {
 	if !f.restored {
 		c.saver.Save(e.key)
 	}
-	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored && f.superset == nil {
-		f.replaced = func() {
-			defer c.rescue(func(error) {})
-			if n, first := changed.Samples(base, brought, old); n > 0 {
-				c.metrics.corrected.add(int64(n))
-				c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
-			}
+	if old := had.Old().Within(f.old, math.MinInt64).All(); len(old) > 0 && !f.restored {
+		if n, first := changed.Samples(base, brought, old); n > 0 {
+			c.metrics.corrected.add(int64(n))
+			c.log.Warn("The upstream has other samples than were cached of it, which are replaced", "selector", e.key, "series", n, "first", first)
 		}
 	}
 	return nil

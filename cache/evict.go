@@ -182,7 +182,7 @@ func (c *Cache) choose(found []candidate, want float64) (out []departure, lacks 
 func (e *entry) worths(covered tile.Coverage) tile.Coverage {
 	out := e.used.WorthIn(covered.All())
 	for _, h := range e.held {
-		out = out.Without(*h)
+		out = out.Without(h.kept)
 	}
 	return out
 }

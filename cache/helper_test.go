@@ -248,7 +248,8 @@ const testTile = 2 * time.Hour
 
 // get is what somebody gets who holds nothing.
 func (c *Cache) get(ctx context.Context, mint, maxt int64, matchers []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
-	l := c.look(ctx, nil, c.moment(), mint, maxt, matchers)
+	l := c.look(ctx, c.moment(), mint, maxt, matchers)
+	defer c.release(l)
 	c.launch(l.starts)
 	return c.result(ctx, l)
 }
