@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -36,7 +35,7 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 }
 
 // open returns who is asked. Close ends it.
-func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, closed func(), err error) {
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
 	p := terminal.NewProgress(stderr, t.progress)
 	if !t.settings.HasSource() {
 		if c, err = t.server.Client("url", t.server.URL); err != nil {
@@ -63,10 +62,9 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	ctx = remoteread.WithProgress(ctx, func(r remoteread.Progress) {
+	c, closed, err = client.Embed(set, func(r remoteread.Progress) {
 		p.Show("fetching: %d of %d pieces, %s, %d series", r.PiecesDone, r.Pieces, units.Base2Bytes(r.Bytes).Round(1), r.Series)
-	})
-	c, closed, err = client.Embed(ctx, set, logger)
+	}, logger)
 	if err != nil {
 		return nil, nil, err
 	}
