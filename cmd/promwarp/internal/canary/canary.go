@@ -204,6 +204,8 @@ func (c *Canary) compare(q question) {
 		c.report(q, verdict, detail)
 	case ctx.Err() != nil:
 		c.skip("timeout", nil)
+	case errors.Is(err, inside.ErrBusy) || memory.Exhausted(err):
+		c.skip("busy", nil)
 	default:
 		c.skip("failed", err)
 	}

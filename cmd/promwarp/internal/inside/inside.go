@@ -4,6 +4,7 @@ package inside
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,8 +41,10 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.response, nil
 }
 
-// Ask posts a form and returns the whole answer, of so many bytes at most. One that says that the handler
-// is too busy is an error.
+// ErrBusy is the error of a handler that has no time for a request.
+var ErrBusy = errors.New("too busy to answer")
+
+// Ask posts a form and returns the whole answer, of so many bytes at most.
 func Ask(ctx context.Context, h http.Handler, path string, form url.Values, longest int) (status int, text []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://promwarp"+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -59,7 +62,7 @@ func Ask(ctx context.Context, h http.Handler, path string, form url.Values, long
 	case len(text) > longest:
 		err = fmt.Errorf("the answer is too long: over %d bytes", longest)
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable:
-		err = fmt.Errorf("too busy to answer: %.300s", text)
+		err = fmt.Errorf("%w: %.300s", ErrBusy, text)
 	}
 	return resp.StatusCode, text, err
 }

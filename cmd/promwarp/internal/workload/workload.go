@@ -1,9 +1,8 @@
 // Package workload reads the queries of a file: lines of PromQL, lists in YAML, rules, or a Grafana
 // dashboard, whose variables it fills in.
 //
-// A file comes in, as bytes; out come queries in the file's order (elements of a dashboard
-// in that of their names), each once, and notes on what was
-// filled in or left out. Start with Read.
+// A file comes in, as bytes; out come queries in the file's order (elements of a dashboard in that of
+// their names), each once, and notes on what was filled in or left out. Start with Read.
 package workload
 
 import (
