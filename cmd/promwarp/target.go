@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -34,7 +33,7 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 }
 
 // open returns who is asked. Close ends it.
-func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, closed func(), err error) {
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
 	p := terminal.NewProgress(stderr, t.progress)
 	if !t.settings.HasSource() {
 		if c, err = t.server.Client("url", t.server.URL); err != nil {
@@ -61,7 +60,7 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	c, closed, err = client.Embed(ctx, set, logger)
+	c, closed, err = client.Embed(set, logger)
 	if err != nil {
 		return nil, nil, err
 	}

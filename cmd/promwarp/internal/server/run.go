@@ -1,11 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -82,7 +80,6 @@ func (s *Server) servers() []*http.Server {
 	for i := range servers {
 		servers[i] = &http.Server{
 			Handler:           s,
-			BaseContext:       func(net.Listener) context.Context { return cmp.Or(s.cfg.Context, context.Background()) },
 			ReadHeaderTimeout: min(headerTimeout, time.Duration(web.ReadTimeout)),
 			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
 			MaxHeaderBytes:    int(web.MaxHeaderBytes),
