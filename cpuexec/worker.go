@@ -18,19 +18,19 @@ type worker struct {
 	times       []int64 // of the points of a subquery
 }
 
-func (w *worker) reset(steps int) {
+func (w *worker) reset() {
 	w.Reader.Reset(false)
-	w.Evaluator.Reset(steps)
+	w.Evaluator.Reset()
 	w.overlapping = nil
 }
 
-// borrow takes scratch memory for n goroutines that evaluate windows at so many steps; release
-// gives it back.
-func (x *Executor) borrow(n, steps int) (scratch []*worker, release func()) {
+// borrow takes scratch memory for n goroutines that evaluate windows; release gives it
+// back.
+func (x *Executor) borrow(n int) (scratch []*worker, release func()) {
 	scratch = make([]*worker, n)
 	for i := range scratch {
 		scratch[i] = x.scratch.Get().(*worker)
-		scratch[i].reset(steps)
+		scratch[i].reset()
 	}
 	return scratch, func() {
 		for _, s := range scratch {
