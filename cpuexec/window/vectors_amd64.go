@@ -113,9 +113,6 @@ func extrapolations(factors, nears []float64, lo, hi []int32, width int64, secon
 	if n == 0 || !hasVectors() || width >= 1<<31 {
 		return 0
 	}
-	if seconds == 0 {
-		seconds = 1
-	}
 	_, _, _ = nears[n-1], lo[n-1], hi[n-1]
 	c := [6]float64{float64(width), 1000, 1.0 / 1000, 1.0999, seconds, 1}
 	return extrapolationsVector(&factors[0], &nears[0], &lo[0], &hi[0], n, &c, 1+slack, 1e-14)
