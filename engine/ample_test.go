@@ -1,16 +1,11 @@
 package engine
 
 import (
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/planner"
 )
@@ -19,17 +14,8 @@ import (
 // tenth of the items, that a request may have by default.
 func TestDefaultsAreAmple(t *testing.T) {
 	queries, _ := templateQueries(t)
-	files, err := filepath.Glob("testdata/mixins/*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var mixin map[string][]string
-		require.NoError(t, yaml.UnmarshalStrict(text, &mixin))
-		for _, kind := range slices.Sorted(maps.Keys(mixin)) {
-			queries = append(queries, mixin[kind]...)
-		}
+	for _, of := range mixins(t) {
+		queries = append(queries, of...)
 	}
 	require.Greater(t, len(queries), 1500)
 	var most struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -324,27 +326,77 @@ func TestExplain(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestAnyNumberOfCores: the same bits whatever the number of goroutines, and
-// under concurrent use.
-func TestAnyNumberOfCores(t *testing.T) {
-	st := randomStorage(t, rand.New(rand.NewPCG(5, 5)))
-	for _, qs := range []string{
-		"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)", "avg_over_time(temp[20m])",
-		"topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`,
-		"sum by (job) (temp / on (job, instance) reqs_total)", "sum(temp unless reqs_total > 50)", "sum(temp * scalar(sum(temp)))",
-	} {
-		want := summary(ranged(t, New(Options{Prometheus: plainOpts(), Workers: 1}), t.Context(), st, qs), qs)
-		for workers := 2; workers < 9; workers++ {
-			e := New(Options{Prometheus: plainOpts(), Workers: workers})
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					if got := summary(ranged(t, e, t.Context(), st, qs), qs); got != want {
-						t.Errorf("%s with %d workers differs", qs, workers)
-					}
-				})
+// crowdStorage has 300 series of three jobs of unequal sizes, so many samples that all workers
+// take part, with gaps, series that begin late, and values whose sum depends on their order.
+func crowdStorage(t testing.TB, r *rand.Rand) storage.Storage {
+	st := teststorage.New(t)
+	app := st.AppenderV2(context.Background())
+	for i := range 300 {
+		job := "a"
+		switch {
+		case i%10 == 3:
+			job = "c"
+		case i%4 == 1:
+			job = "b"
+		}
+		at := labels.FromStrings("__name__", "m", "instance", fmt.Sprintf("i%03d", i), "job", job)
+		first, v := int64(r.IntN(3)*r.IntN(40)), 0.0
+		for k := first; k < 200; k++ {
+			if r.IntN(50) == 0 {
+				k += int64(r.IntN(30))
 			}
-			wg.Wait()
+			v += r.ExpFloat64() * math.Exp(float64(r.IntN(60)-30))
+			_, err := app.Append(0, at, 0, k*15_000+int64(i%7), v, nil, nil, storage.AppendV2Options{})
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, app.Commit())
+	return st
+}
+
+// TestAnyNumberOfCores: the bits of Prometheus's engine whatever the number of goroutines, and under
+// concurrent use, also where workers add to parts of a group's steps at once.
+func TestAnyNumberOfCores(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	for _, c := range []struct {
+		st      storage.Storage
+		step    time.Duration
+		queries []string
+	}{
+		{randomStorage(t, rand.New(rand.NewPCG(5, 5))), 30 * time.Second, []string{
+			"sum(rate(reqs_total[5m]))", "avg by (job) (temp)", "sum without (instance) (temp)", "quantile by (job) (0.5, temp)", "sum(abs(temp) * 2)",
+			"topk by (job) (2, temp)", "bottomk(3, sum by (instance, job) (temp))", "limitk(2, temp)", `count_values("v", changes(temp[5m]))`,
+			"sum by (job) (temp / on (job, instance) reqs_total)", "sum(temp unless reqs_total > 50)", "sum(temp * scalar(sum(temp)))",
+		}},
+		{crowdStorage(t, rand.New(rand.NewPCG(seed, 6))), 2 * time.Second, []string{
+			"sum(rate(m[5m]))", "sum by (job) (increase(m[1m]))", "avg(m)", "avg by (job) (m)", "max by (job) (m)", "min(m)", "count by (job) (m > 1)", "group(m)",
+			"sum by (job) (m) / on () group_left () sum(m)",
+		}},
+		{randomStorage(t, rand.New(rand.NewPCG(9, 9))), time.Second, []string{"histogram_quantile(0.9, lat_bucket)"}},
+	} {
+		ask := func(e promql.QueryEngine, qs string) string {
+			query, err := e.NewRangeQuery(context.Background(), c.st, nil, qs, time.UnixMilli(600_000), time.UnixMilli(3_000_000), c.step)
+			if err != nil {
+				return err.Error()
+			}
+			defer query.Close()
+			return summary(query.Exec(context.Background()), qs)
+		}
+		for _, qs := range c.queries {
+			want := ask(promql.NewEngine(plainOpts()), qs)
+			for _, workers := range []int{2, 3, 7, 16} {
+				e := New(Options{Prometheus: plainOpts(), Workers: workers})
+				var wg sync.WaitGroup
+				for range 2 {
+					wg.Go(func() {
+						if got := ask(e, qs); got != want {
+							t.Errorf("%s with %d workers differs", qs, workers)
+						}
+					})
+				}
+				wg.Wait()
+			}
 		}
 	}
 }

@@ -213,25 +213,3 @@ func randomDeviceMap(r *rand.Rand, in string) string {
 		return pick("abs", "ceil", "floor", "sgn", "sqrt", "-", "deg", "rad", "round", "exp") + "(" + in + ")"
 	}
 }
-
-// TestGPUSmith compares the answers to queries that promqlsmith makes up, as
-// TestSmith does, with a GPU forced. PROMWARP_RANDOM sets their number.
-func TestGPUSmith(t *testing.T) {
-	n, first := fromEnv(t, "PROMWARP_RANDOM", 300), fromEnv(t, "PROMWARP_SEED", 0)
-	gpus, reg := testGPUs(t)
-	for _, delayed := range []bool{false, true} {
-		c := newComparison(delayed, 2).onGPUs(gpus)
-		s := newSmith()
-		var data *blocks
-		for seed := int64(first); seed < int64(first+n); seed++ {
-			if of := uint64(seed / queriesPerBlocks); data == nil || data.seed != of {
-				data = newBlocks(t, of)
-			}
-			ask := s.question(seed, map[string]int{})
-			require.NoError(t, c.compare(t, data, ask), "%s: again with PROMWARP_SEED=%d PROMWARP_RANDOM=1", ask, seed)
-		}
-	}
-	jobs := metric(t, reg, "promwarp_gpu_jobs_total")
-	t.Logf("%v leaves on the GPU; left to the cores: %v", jobs, declines(t, reg))
-	require.Greater(t, jobs, 0.05*float64(n))
-}

@@ -85,27 +85,6 @@ func TestGPUFaults(t *testing.T) {
 	require.Zero(t, h.Held())
 }
 
-// TestGPULost: a device that is lost is never used again, and that is said once.
-func TestGPULost(t *testing.T) {
-	h := cudatest.Control(t)
-	st := randomStorage(t, rand.New(rand.NewPCG(1, 1)))
-	want := summary(ranged(t, promql.NewEngine(plainOpts()), t.Context(), st, faultQuery), faultQuery)
-	var log gpuLog
-	gpus, reg := testGPUs(t, log.to, func(o *placement.Options) { o.Retry = time.Millisecond })
-	e := New(Options{Prometheus: plainOpts(), GPUs: gpus})
-	h.Configure("cuLaunchKernel:2=719")
-	for range 5 {
-		require.Equal(t, want, summary(ranged(t, inMode{e, GPU}, t.Context(), st, faultQuery), faultQuery))
-		time.Sleep(5 * time.Millisecond)
-	}
-	require.Equal(t, 1, log.count("a GPU is lost to this process"))
-	require.Equal(t, 1.0, metric(t, reg, "promwarp_gpu_faults_total"))
-	require.Zero(t, metric(t, reg, "promwarp_gpu_jobs_total"))
-	require.Equal(t, map[string]float64{"the GPU failed": 1, "the GPU is of no use until promwarp is restarted": 9}, declines(t, reg))
-	gpus.Close()
-	require.Zero(t, log.count("closing a GPU failed"))
-}
-
 // TestGPUStarts: queries do not wait for a device that is starting or cannot be
 // opened at first.
 func TestGPUStarts(t *testing.T) {

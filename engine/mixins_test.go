@@ -3,6 +3,7 @@ package engine
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -46,34 +47,44 @@ func (t tally) total() (n int) {
 	return n
 }
 
+// mixins yields the expressions of each kind in each mixin.
+func mixins(t testing.TB) iter.Seq2[tally, []string] {
+	files, err := filepath.Glob("testdata/mixins/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return func(yield func(tally, []string) bool) {
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var mixin map[string][]string
+			require.NoError(t, yaml.UnmarshalStrict(text, &mixin))
+			for _, kind := range slices.Sorted(maps.Keys(mixin)) {
+				if !yield(tally{mixin: strings.TrimSuffix(filepath.Base(file), ".yaml"), kind: kind}, mixin[kind]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // TestMixins runs the expressions of dashboards, rules and alerts that many
 // people have, over data made for each of them, compares the answers with
 // Prometheus's engine, and holds what executors take against docs/coverage.md.
 func TestMixins(t *testing.T) {
-	files, err := filepath.Glob("testdata/mixins/*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
 	c, delayed := newComparison(false, 2), newComparison(true, 2)
 	var tallies []tally
 	left := map[string][]string{} // expressions by the reason for which they are left
 	expressions := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var mixin map[string][]string
-		require.NoError(t, yaml.UnmarshalStrict(text, &mixin))
-		for _, kind := range slices.Sorted(maps.Keys(mixin)) {
-			row := tally{mixin: strings.TrimSuffix(filepath.Base(file), ".yaml"), kind: kind}
-			for _, query := range mixin[kind] {
-				expressions++
-				share, reasons := runExpression(t, c, delayed, query)
-				row.of[share]++
-				for _, r := range reasons {
-					left[r] = append(left[r], query)
-				}
+	for row, queries := range mixins(t) {
+		for _, query := range queries {
+			expressions++
+			share, reasons := runExpression(t, c, delayed, query)
+			row.of[share]++
+			for _, r := range reasons {
+				left[r] = append(left[r], query)
 			}
-			tallies = append(tallies, row)
 		}
+		tallies = append(tallies, row)
 	}
 	t.Logf("%d expressions; of their answers %d have series, %d are errors, %d undecided", expressions, c.answered, c.failed, c.undecided)
 	require.Greater(t, c.answered, 2*expressions*9/10)

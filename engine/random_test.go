@@ -409,3 +409,56 @@ func TestRandomQueries(t *testing.T) {
 		})
 	}
 }
+
+// anyExtended writes a function of an anchored or smoothed range selector, or such an
+// instant selector. One of many is an error.
+func anyExtended(r *rand.Rand, sel, window, mod string) string {
+	pick := func(s ...string) string { return s[r.IntN(len(s))] }
+	if r.IntN(2) == 0 { // in either order
+		mod = " %s" + mod
+	} else {
+		mod += " %s"
+	}
+	modifier, functions := "smoothed", []string{"rate", "increase", "delta", "rate"}
+	switch r.IntN(9) {
+	case 0:
+		return sel + strings.Replace(mod, "%s", "anchored", 1)
+	case 1, 2:
+		return sel + strings.Replace(mod, "%s", modifier, 1)
+	case 3:
+		return pick("timestamp", "start_timestamp", "absent") + "(" + sel + strings.Replace(mod, "%s", modifier, 1) + ")"
+	case 4, 5, 6:
+		modifier, functions = "anchored", append(functions, "changes", "resets", "changes", "resets")
+	}
+	if r.IntN(60) == 0 {
+		functions = []string{"irate", "sum_over_time", "resets", "last_over_time", "absent_over_time"}
+	}
+	return pick(functions...) + "(" + sel + window + strings.Replace(mod, "%s", modifier, 1) + ")"
+}
+
+// anyLabels applies a function of labels, mostly one that leaves series apart.
+func anyLabels(r *rand.Rand, in string) string {
+	name := func() string {
+		return oneOf(r, "job", "instance", "version", "__name__", "le", "nope", "other", "other")
+	}
+	if r.IntN(3) == 0 {
+		args := []string{in, fmt.Sprintf("%q", oneOf(r, "other", "new", "new", "instance", "__name__", "__type__", "")), oneOf(r, `"-"`, `""`, `"ü"`)}
+		for range r.IntN(4) {
+			args = append(args, fmt.Sprintf("%q", name()))
+		}
+		return "label_join(" + strings.Join(args, ", ") + ")"
+	}
+	dest := oneOf(r, "other", "other", "new", "job", "instance", "__name__", "__unit__", "version", "le", "ü 1", "")
+	template := oneOf(r, "$1", "$1", "x$1", "${1}x", "$0", "", "const", "$name", "$9")
+	pattern := oneOf(r, "(.*)", "(.+)", "j(.)", "i([01])", ".*([0-9])", "", "(?P<name>.).*", "(.*)_total", "x|j1", "(")
+	return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", in, dest, template, name(), pattern)
+}
+
+// anySort applies a function that sorts.
+func anySort(r *rand.Rand, in string) string {
+	name := oneOf(r, "sort", "sort_desc", "sort_by_label", "sort_by_label_desc")
+	if strings.Contains(name, "label") {
+		in += oneOf(r, "", `, "instance"`, `, "nope", "job"`, `, "__name__", "version"`)
+	}
+	return name + "(" + in + ")"
+}

@@ -61,25 +61,3 @@ func TestInstantOrder(t *testing.T) {
 		}
 	}
 }
-
-// TestCountValues: values are written and label names refused as by Prometheus.
-func TestCountValues(t *testing.T) {
-	st := randomStorage(t, rand.New(rand.NewPCG(1, 2)))
-	for _, delayed := range []bool{false, true} {
-		opts := plainOpts()
-		opts.EnableDelayedNameRemoval = delayed
-		ours := New(Options{Prometheus: opts})
-		opts.Reg = nil
-		for _, qs := range []string{
-			`count_values("v", temp)`, `count_values("job", changes(temp[5m]))`, `count_values without (job) ("job", odd)`,
-			`count_values by (job) ("job", odd)`, `count_values by (__name__) ("v", rate(reqs_total[5m]))`,
-			`count_values("__name__", resets(reqs_total[9m]))`, `count_values without (instance) ("__name__", odd)`,
-			`count_values("", temp)`, `count_values("a\xff", temp)`, `count_values(("v"), odd)`, `sum by (v) (count_values("v", {__name__=~"temp|odd"} / 0))`,
-		} {
-			want := ranged(t, promql.NewEngine(opts), t.Context(), st, qs)
-			got := ranged(t, ours, t.Context(), st, qs)
-			require.Equal(t, summary(want, qs), summary(got, qs), qs)
-			require.Equal(t, want.Err, got.Err)
-		}
-	}
-}
