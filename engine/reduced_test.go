@@ -6,15 +6,12 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
@@ -50,10 +47,8 @@ type readers struct {
 // newReaders returns readers of st, which has external labels. Those of own they take off what they
 // read. They have newer samples than localStart, in ms, themselves; 0 says none.
 func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.Labels, localStart int64, options ...func(*promql.EngineOpts)) *readers {
-	opts := promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
-		NoStepSubqueryIntervalFn: func(int64) int64 { return 30_000 }, Parser: parser.NewParser(promqltest.TestParserOpts),
-	}
+	opts := plainOpts()
+	opts.Reg, opts.NoStepSubqueryIntervalFn = nil, func(int64) int64 { return 30_000 }
 	for _, set := range options {
 		set(&opts)
 	}
@@ -77,12 +72,8 @@ func newReaders(t *testing.T, st storage.ChunkQueryable, external, own labels.La
 
 // readFrom returns what a Prometheus of release 3.15 reads from a door.
 func readFrom(t *testing.T, door *serve.Handler, types []prompb.ReadRequest_ResponseType, own labels.Labels, localStart int64) storage.Queryable {
-	server := httptest.NewServer(door)
-	t.Cleanup(server.Close)
-	u, err := url.Parse(server.URL)
-	require.NoError(t, err)
 	client, err := remote.NewReadClient("reader", &remote.ClientConfig{
-		URL: &commonconfig.URL{URL: u}, Timeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 24, AcceptedResponseTypes: types,
+		URL: serving(t, door), Timeout: model.Duration(time.Minute), ChunkedReadLimit: 1 << 24, AcceptedResponseTypes: types,
 		Headers: map[string]string{"User-Agent": "Prometheus/3.15.0"},
 	})
 	require.NoError(t, err)
