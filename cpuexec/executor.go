@@ -29,7 +29,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -145,9 +144,3 @@ type SelectError struct {
 func (e *SelectError) Error() string { return e.Err.Error() }
 
 func (e *SelectError) Unwrap() error { return e.Err }
-
-// Each calls f(i) for every i below n, from several goroutines where the work,
-// given as the number of values it goes over, is worth it.
-func (x *Executor) Each(n, values int, f func(i int)) {
-	parallel.While(operator.WorkersFor(x.workers, values), n, func(_, i int) bool { f(i); return true })
-}
