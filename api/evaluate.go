@@ -77,22 +77,15 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	if a.o.Answered != nil && r.Err == nil {
 		a.o.Answered(ctx, q)
 	}
-	if r.Err == nil {
-		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
-	}
 	admit.EvaluationEnded(ctx)
 	return r
 }
 
 // tooLarge returns the error of a request, which is a *memory.TooLargeError where one that is alone
-// found no memory. The same request is then refused for a while.
+// found no memory.
 func (a *API) tooLarge(ctx context.Context, err error) error {
 	if errors.As(err, new(*memory.BusyError)) && a.alone(ctx) {
-		err = &memory.TooLargeError{Limit: a.o.Memory.Limit()}
-	}
-	var large *memory.TooLargeError
-	if errors.As(err, &large) {
-		admit.NeededTooMuch(ctx, large)
+		return &memory.TooLargeError{Limit: a.o.Memory.Limit()}
 	}
 	return err
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/promwarp/promwarp/api/params"
 	"github.com/promwarp/promwarp/api/respond"
-	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/internal/progress"
 	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/internal/tracing"
@@ -26,15 +25,11 @@ type Gate struct {
 	// Queries and Lists are where queries wait, and requests for labels, series and metadata;
 	// nil bounds nothing.
 	Queries, Lists *queue.Queue
-	// Small are the queries that wait in a queue of their own; nil are none.
-	Small *Small
 	// Timeout bounds a request with its time in the queue.
 	Timeout time.Duration
 	// TenantHeader is the header that says whose a request is; requests without it, and all if
 	// it is empty, are the remote address's.
 	TenantHeader string
-	// Memory is that of the process; nil has no limit.
-	Memory *memory.Pool
 }
 
 // Refuse answers a request that got no slot, for the reason err.
@@ -45,47 +40,26 @@ type admission struct {
 	queue     *queue.Queue
 	one, many string // "query", "queries"
 	slots     string // the flag that sets the number of slots
-	small     *Small // or nil
-}
-
-// admitted is a request that has a slot.
-type admitted struct {
-	*queue.Slot
-	small *Small // if it has a key there
-	key   uint64
-	start time.Time // of the query's range
-	since time.Time
 }
 
 // Query has h answer when there is a slot for the request's query, which is to be given back
-// by Evaluated or EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
+// by EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
 // form, if it has one, must have been read, so that whoever sends one slowly holds no slot.
 func (g *Gate) Query(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.Small}, h, refuse)
+	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency"}, h, refuse)
 }
 
 // List is like Query, of requests for labels, series and metadata.
 func (g *Gate) List(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists", nil}, h, refuse)
+	return g.admitted(admission{g.Lists, "request for a list", "requests for lists", "--query.max-lists"}, h, refuse)
 }
 
 func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
 		defer cancel()
-		in, a := q.queue, &admitted{}
-		if key, start, ok := q.small.keyOf(r); ok {
-			a.small, a.key, a.start = q.small, key, start
-			if err := a.small.large.Refuses(key, start, g.Memory.Limit()); err != nil {
-				refuse(w, r, err)
-				return
-			}
-			if a.small.is(key) {
-				in = a.small.queue
-			}
-		}
 		_, span := tracing.Start(ctx, "admission")
-		slot, err := in.Enter(ctx, g.Client(r))
+		slot, err := q.queue.Enter(ctx, g.Client(r))
 		tracing.End(span, err)
 		if err != nil {
 			w.Header().Set("Retry-After", respond.RetryAfter(err))
@@ -93,17 +67,15 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 			return
 		}
 		defer slot.Leave()
-		a.Slot, a.since = slot, time.Now()
-		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, a)))
+		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, slot)))
 	})
 }
 
 // EvaluationEnded gives the slot of a request back: what is left is to write.
 func EvaluationEnded(ctx context.Context) {
 	progress.Of(ctx).End()
-	if a, _ := ctx.Value(slotKey{}).(*admitted); a != nil {
-		a.Leave()
-	}
+	slot, _ := ctx.Value(slotKey{}).(*queue.Slot)
+	slot.Leave()
 }
 
 // timeout is how long a request's query may take, the queue included. A form that was not

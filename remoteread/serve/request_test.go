@@ -379,3 +379,14 @@ func TestEverything(t *testing.T) {
 		}
 	}
 }
+
+// TestAlone: a remote read that alone finds no memory is at fault itself.
+func TestAlone(t *testing.T) {
+	for alone, code := range map[bool]int{true: http.StatusUnprocessableEntity, false: http.StatusServiceUnavailable} {
+		h := newHandler(t, &inMemory{err: &memory.BusyError{Limit: 1 << 30}}, func(o *Options) {
+			o.Memory, o.Alone = memory.New(memory.Options{Limit: 1 << 30}), func() bool { return alone }
+		})
+		read := &prompb.ReadRequest{Queries: []*prompb.Query{{EndTimestampMs: 1000, Matchers: []*prompb.LabelMatcher{matcher(prompb.LabelMatcher_EQ, "a", "x")}}}}
+		require.Equal(t, code, ask(t, h, read).Code, alone)
+	}
+}

@@ -73,9 +73,6 @@ type Options struct {
 	// Memory is the process's memory, of which requests and answers of samples take leases;
 	// nil is without limit.
 	Memory *memory.Pool
-	// TooLarge are the requests that needed more memory than there is, which are refused for a while;
-	// nil are none.
-	TooLarge *memory.TooLarge
 	// Alone reports whether one request is answered and no other, so that one that finds no memory is
 	// too large. nil does not say so.
 	Alone func() bool
@@ -195,7 +192,11 @@ func (h *Handler) serve(w *response, r *http.Request, form *string) error {
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
 		*form, answer = formChunks, job.chunks
 	}
-	return failure(ctx, h.unlessTooLarge(req, func() error { return answer(ctx, w, req) }))
+	err = answer(ctx, w, req)
+	if errors.As(err, new(*memory.BusyError)) && h.o.Alone != nil && h.o.Alone() {
+		err = &memory.TooLargeError{Limit: h.o.Memory.Limit()}
+	}
+	return failure(ctx, err)
 }
 
 // job answers one request.
