@@ -2,10 +2,10 @@ package aggregate
 
 import (
 	"math/bits"
+	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
-	"github.com/promwarp/promwarp/internal/spin"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -30,7 +30,7 @@ type accumulator struct {
 
 // slab is the cells of some groups.
 type slab struct {
-	made  spin.Once
+	made  sync.Once
 	cells *cells
 }
 

@@ -122,11 +122,8 @@ func (a *Adder) Rows() []plan.Row {
 	return out
 }
 
-// Shared returns the series from the given one on by group, or nil: see shared. Then it returns
-// the group of each.
-func (a *Adder) Shared(from, workers int) (members [][]int32, of []int32) {
-	return shared(a.Groups, from, workers), a.Groups.Of[from:]
-}
+// GroupOf implements operator.GroupSink.
+func (a *Adder) GroupOf() []int32 { return a.Groups.Of }
 
 // AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
 // meanwhile. Who adds the first steps notes the group's first series.

@@ -2,11 +2,11 @@ package window
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // frame is the windows of all steps over one list of sample times: what a window
@@ -27,13 +27,13 @@ type frame struct {
 	shared int          // how many these are
 	own    []int64      // the others
 	next   *frame       // in the chain of Frames
-	made   spin.Once
+	made   sync.Once
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
-	extraMade spin.Once
+	extraMade sync.Once
 	line      []trend // made when first needed
-	lineMade  spin.Once
+	lineMade  sync.Once
 
 	_    [64]byte     // to another cache line: each series changes what follows, and reads the above
 	used atomic.Int64 // series evaluated over it and not yet counted
@@ -43,8 +43,8 @@ type frame struct {
 // reset makes f the frame of s over its times.
 func (f *frame) reset(s Span) {
 	f.span = s
-	f.extraMade.Reset()
-	f.lineMade.Reset()
+	f.extraMade = sync.Once{}
+	f.lineMade = sync.Once{}
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)

@@ -2,9 +2,9 @@ package window
 
 import (
 	"sort"
+	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // times are the times of a frame's samples: runs where there are some, and else, or where
@@ -16,7 +16,7 @@ type times struct {
 	runs   column.Runs
 	borrow bool // the list may end in spare memory, of the lender
 
-	once   spin.Once
+	once   sync.Once
 	ts     []int64
 	lender *column.SharedTimes
 	joined []int64     // memory for ts where they are in no other
@@ -27,7 +27,7 @@ type times struct {
 func (t *times) set(of column.Times, tail []int64, borrow bool) {
 	t.of, t.tail, t.borrow, t.n = of, tail, borrow, of.Known+len(tail)
 	t.runs = of.Runs(tail, &t.memory)
-	t.once.Reset()
+	t.once = sync.Once{}
 }
 
 // list returns all times in ms.
