@@ -129,8 +129,9 @@ type Options struct {
 
 	// Queue bounds how many queries are evaluated at once, and how many wait; nil does not.
 	Queue *queue.Queue
-	// Small are the queries that wait in a queue of their own; nil are none.
-	Small *admit.Small
+	// TooLarge are requests that needed more memory than there is, and are refused for a while; nil
+	// are none.
+	TooLarge *memory.TooLarge
 	// ReadQueue is the same for requests of remote read.
 	ReadQueue *queue.Queue
 	// ListQueue is the same for requests for labels, series and metadata, which servers answer
@@ -263,7 +264,7 @@ func New(o Options) (*API, error) {
 		Metrics: o.Metrics, Logger: o.Logger, Memory: o.Memory, MaxBodyBytes: o.MaxBodyBytes,
 		BodyTimeout: o.BodyTimeout, WriteTimeout: o.WriteTimeout,
 	}
-	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Small: o.Small, Timeout: o.Timeout, TenantHeader: o.TenantHeader, Memory: o.Memory}
+	a.gate = &admit.Gate{Queries: o.Queue, Lists: o.ListQueue, Timeout: o.Timeout, TenantHeader: o.TenantHeader, TooLarge: o.TooLarge, Memory: o.Memory}
 	a.resampled = &resampled.Door{
 		Executor: o.Resample, Queryable: o.Queryable, Memory: o.Memory, NotePanic: a.guard.NotePanic, TooLarge: a.tooLarge,
 		Known: resample.Known{Parser: o.Parser, Aggregates: o.Aggregates, Define: o.DefineAggregates},

@@ -77,9 +77,6 @@ func (a *API) evaluate(ctx context.Context, q promql.Query, asMatrix bool) *prom
 	if a.o.Answered != nil && r.Err == nil {
 		a.o.Answered(ctx, q)
 	}
-	if r.Err == nil {
-		admit.Evaluated(ctx, q.Stats().Samples.TotalSamples)
-	}
 	admit.EvaluationEnded(ctx)
 	return r
 }

@@ -22,7 +22,7 @@ func (a *API) newRead() (map[string]http.Handler, error) {
 		Client:            a.gate.Client,
 		FrameBytes:        a.o.ReadFrameBytes,
 		Memory:            a.o.Memory,
-		TooLarge:          a.o.Small.TooLarge(),
+		TooLarge:          a.o.TooLarge,
 		Alone:             func() bool { return a.o.ReadQueue.Running() == 1 && len(a.active.Requests()) == 0 },
 		Timeout:           a.o.Timeout,
 		Logger:            a.logger,

@@ -26,15 +26,15 @@ type Gate struct {
 	// Queries and Lists are where queries wait, and requests for labels, series and metadata;
 	// nil bounds nothing.
 	Queries, Lists *queue.Queue
-	// Small are the queries that wait in a queue of their own; nil are none.
-	Small *Small
 	// Timeout bounds a request with its time in the queue.
 	Timeout time.Duration
 	// TenantHeader is the header that says whose a request is; requests without it, and all if
 	// it is empty, are the remote address's.
 	TenantHeader string
-	// Memory is that of the process; nil has no limit.
-	Memory *memory.Pool
+	// TooLarge are queries that needed more memory than there is, and are refused for a while; nil
+	// are none. Memory is that of the process; nil has no limit.
+	TooLarge *memory.TooLarge
+	Memory   *memory.Pool
 }
 
 // Refuse answers a request that got no slot, for the reason err.
@@ -45,23 +45,14 @@ type admission struct {
 	queue     *queue.Queue
 	one, many string // "query", "queries"
 	slots     string // the flag that sets the number of slots
-	small     *Small // or nil
-}
-
-// admitted is a request that has a slot.
-type admitted struct {
-	*queue.Slot
-	small *Small // if it has a key there
-	key   uint64
-	start time.Time // of the query's range
-	since time.Time
+	large     *memory.TooLarge
 }
 
 // Query has h answer when there is a slot for the request's query, which is to be given back
-// by Evaluated or EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
+// by EvaluationEnded. The time in the queue counts toward the query's timeout. The request's
 // form, if it has one, must have been read, so that whoever sends one slowly holds no slot.
 func (g *Gate) Query(h http.Handler, refuse Refuse) http.Handler {
-	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.Small}, h, refuse)
+	return g.admitted(admission{g.Queries, "query", "queries", "--query.max-concurrency", g.TooLarge}, h, refuse)
 }
 
 // List is like Query, of requests for labels, series and metadata.
@@ -73,19 +64,13 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), g.timeout(r))
 		defer cancel()
-		in, a := q.queue, &admitted{}
-		if key, start, ok := q.small.keyOf(r); ok {
-			a.small, a.key, a.start = q.small, key, start
-			if err := a.small.large.Refuses(key, start, g.Memory.Limit()); err != nil {
-				refuse(w, r, err)
-				return
-			}
-			if a.small.is(key) {
-				in = a.small.queue
-			}
+		a := keyed(q.large, r)
+		if err := a.large.Refuses(a.key, a.start, g.Memory.Limit()); err != nil {
+			refuse(w, r, err)
+			return
 		}
 		_, span := tracing.Start(ctx, "admission")
-		slot, err := in.Enter(ctx, g.Client(r))
+		slot, err := q.queue.Enter(ctx, g.Client(r))
 		tracing.End(span, err)
 		if err != nil {
 			w.Header().Set("Retry-After", respond.RetryAfter(err))
@@ -93,7 +78,7 @@ func (g *Gate) admitted(q admission, h http.Handler, refuse Refuse) http.Handler
 			return
 		}
 		defer slot.Leave()
-		a.Slot, a.since = slot, time.Now()
+		a.Slot = slot
 		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, slotKey{}, a)))
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/internal/parallel"
-	"github.com/promwarp/promwarp/internal/spin"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -132,11 +132,8 @@ func (a *Adder) Rows() []plan.Row {
 	return out
 }
 
-// Shared returns the series from the given one on by group, or nil: see shared. Then it returns
-// the group of each.
-func (a *Adder) Shared(from, workers int) (members [][]int32, of []int32) {
-	return shared(a.Groups, from, workers), a.Groups.Of[from:]
-}
+// GroupOf implements operator.GroupSink.
+func (a *Adder) GroupOf() []int32 { return a.Groups.Of }
 
 // AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
 // meanwhile. Who adds the first steps notes the group's first series.
@@ -200,7 +197,7 @@ type accumulator struct {
 
 // slab is the cells of some groups.
 type slab struct {
-	made  spin.Once
+	made  sync.Once
 	cells *cells
 }
 

@@ -104,8 +104,8 @@ func (q *Quantiler) Bytes() int64 {
 	return 0
 }
 
-// Shared returns nil: rows are kept in the order of their series.
-func (q *Quantiler) Shared(int, int) (members [][]int32, of []int32) { return nil, nil }
+// GroupOf returns nil: rows are kept in the order of their series.
+func (q *Quantiler) GroupOf() []int32 { return nil }
 
 // Results returns the quantiles. The memory of the sink is counted no longer.
 func (q *Quantiler) Results(of *operator.Query, p Parameter) ([]plan.Row, error) {

@@ -1,10 +1,6 @@
 package operator
 
-import (
-	"sync"
-
-	"github.com/promwarp/promwarp/cpuexec/dense"
-)
+import "github.com/promwarp/promwarp/cpuexec/dense"
 
 // Batch is a number of consecutive series and their values at every step.
 type Batch struct {
@@ -29,17 +25,21 @@ const batchBytes = 1 << 20
 // back. What is in its rows and counts is left from others.
 func newBatch(series, steps, workers int) (b *Batch, release func()) {
 	n := batchRows(series, steps, workers)
-	b = spare.get()
-	b.Lo, b.Steps, b.Words, b.Each = 0, steps, (steps+63)/64, n
-	if len(b.Values) == 0 {
-		b.Values = make([][]float64, 1)
+	select {
+	case b = <-spare:
+	default:
+		b = &Batch{Values: make([][]float64, 1)}
 	}
+	b.Lo, b.Steps, b.Words, b.Each = 0, steps, (steps+63)/64, n
 	b.Values[0] = sized(b.Values[0], n*steps)
 	b.Present = sized(b.Present, n*b.Words)
 	b.Counts = sized(b.Counts, n)
 	return b, func() {
 		if 8*cap(b.Values[0]) <= uncharged(workers) {
-			spare.put(b)
+			select {
+			case spare <- b:
+			default:
+			}
 		}
 	}
 }
@@ -52,38 +52,9 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// spares are batches that no query has. They are shared by all cores, and the one that was used
-// last is used next, as it is in the caches most likely. A sync.Pool has one a core, which other
+// spare are batches that no query has, shared by all cores: a sync.Pool has one a core, which other
 // cores do not find.
-type spares struct {
-	mu      sync.Mutex
-	batches []*Batch // the last is what was used last
-}
-
-var spare spares
-
-// mostSpare bounds the batches that are kept.
-const mostSpare = 4
-
-func (s *spares) get() *Batch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.batches) - 1
-	if n < 0 {
-		return new(Batch)
-	}
-	b := s.batches[n]
-	s.batches[n], s.batches = nil, s.batches[:n]
-	return b
-}
-
-func (s *spares) put(b *Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.batches) < mostSpare {
-		s.batches = append(s.batches, b)
-	}
-}
+var spare = make(chan *Batch, 4)
 
 // NewBatch returns a batch for some of so many series; release gives its memory back. What is
 // in its rows and counts is left from others. Only large batches, those of many steps, are

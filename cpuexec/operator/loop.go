@@ -1,15 +1,12 @@
 package operator
 
 import (
-	"unsafe"
-
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/parallel"
 )
 
-// Loop hands series to a sink: batch by batch, in order, or group by group where the sink
-// has groups enough for all workers, or one series after the other into fewer groups. It is the
-// one loop over batches.
+// Loop hands series to a sink: batch by batch, in order, or, where the sink has groups, series by
+// series into each of them. It is the one loop over batches.
 type Loop struct {
 	Query   *Query
 	Out     Sink
@@ -19,8 +16,8 @@ type Loop struct {
 	// Fill writes series i to a row without values and says in c how many points it has. It is
 	// called from several goroutines, of which each is a worker.
 	Fill func(worker, i int, out dense.Row, c *dense.Counts) error
-	// Count, if it is not nil, is told of each series in order, before the sink consumes it or,
-	// group by group, after that.
+	// Count, if it is not nil, is told of each series in order, before the sink consumes it or, where
+	// there are groups, after that.
 	Count func(i int, c dense.Counts) error
 	Next  int // the first series that the sink has not consumed yet
 
@@ -34,13 +31,11 @@ type Mapper interface {
 	Map(r dense.Row) (points int)
 }
 
-// GroupSink is a sink that series may be added to group by group.
+// GroupSink is a sink that adds series to groups.
 type GroupSink interface {
 	Sink
-	// Shared returns the series from the given one on by group; nil if so many workers would not
-	// be done with them at about the same time. Then it returns the group of each of them; nil
-	// if they are better off with batches.
-	Shared(from, workers int) (members [][]int32, of []int32)
+	// GroupOf returns the group of each series; nil if they are better off with batches.
+	GroupOf() []int32
 	// AddSteps adds the steps of words [w0, w1) of series i, which nobody else adds to its group
 	// meanwhile.
 	AddSteps(i int32, in dense.Row, w0, w1 int)
@@ -75,11 +70,8 @@ func (l *Loop) Run() error {
 	}
 	defer free()
 	if a, ok := l.Out.(GroupSink); ok && l.Next < l.N {
-		switch members, of := a.Shared(l.Next, workers); {
-		case members != nil:
-			return l.byGroup(a, members, b, min(workers, len(b.Counts)))
-		case of != nil && workers > 1:
-			return l.inTurn(a, of, b, min(workers, len(b.Counts)))
+		if groups := a.GroupOf(); groups != nil {
+			return l.inTurn(a, groups[l.Next:], b, min(workers, len(b.Counts)))
 		}
 	}
 	for b.Lo = l.Next; b.Lo < l.N; b.Lo = l.Next {
@@ -114,41 +106,6 @@ func (l *Loop) fillAll(b *Batch, workers int) error {
 		}
 		return true
 	})
-}
-
-// byGroup has a worker fill all series of a group, in order, and add each to the group
-// while its values are in the core's cache. No worker waits for another before the end.
-func (l *Loop) byGroup(a GroupSink, members [][]int32, b *Batch, workers int) error {
-	return l.alone(func(all []dense.Counts) error {
-		return l.each(workers, len(members), func(k, m int) bool {
-			out := b.Row(k)
-			for _, i := range members[m] {
-				clear(out.Present)
-				c := &all[int(i)-l.Next]
-				if !l.fill(k, int(i), out, c) {
-					return false
-				}
-				if c.Mapped > 0 {
-					a.AddSteps(i, out, 0, b.Words)
-				}
-			}
-			return true
-		})
-	})
-}
-
-// alone has f fill and add all series that are left, and count them, without batches.
-func (l *Loop) alone(f func(all []dense.Counts) error) error {
-	size := int64(l.N-l.Next) * int64(unsafe.Sizeof(dense.Counts{}))
-	l.Query.Charge(size)
-	defer l.Query.Charge(-size)
-	all := make([]dense.Counts, l.N-l.Next)
-	err := f(all)
-	for k := 0; err == nil && l.Count != nil && k < len(all); k++ {
-		err = l.Count(l.Next+k, all[k])
-	}
-	l.Next = l.N
-	return err
 }
 
 // each calls f for each of n, by workers, until one of them fails or the query ends.

@@ -12,6 +12,9 @@ package operator
 
 import (
 	"context"
+	"math/bits"
+
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/plan"
 )
@@ -66,4 +69,23 @@ func (q *Query) Done() error {
 		return err
 	}
 	return q.Budget.Charge(0)
+}
+
+// Repeated returns n notes, each from one, merged into one; n is meant
+// modulo 2^64, since the numbers of many steps overflow.
+func Repeated(one func() error, n uint64) (a annotations.Annotations) {
+	a.Add(one())
+	if n == 0 {
+		for range 64 {
+			a.Merge(a)
+		}
+		return a
+	}
+	for b := bits.Len64(n) - 2; b >= 0; b-- {
+		a.Merge(a)
+		if n>>b&1 == 1 {
+			a.Add(one())
+		}
+	}
+	return a
 }

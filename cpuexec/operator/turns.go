@@ -2,7 +2,9 @@ package operator
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
 )
@@ -33,7 +35,7 @@ type turns struct {
 	all     []dense.Counts // of each series
 	parts   int            // of the steps of a group
 	turn    []turn         // parts a group
-	free    *freeRows      // row sets
+	free    chan int32     // row sets that no worker uses
 }
 
 // bundle is some series of a group, one after the other: series[lo:hi] of turns.
@@ -66,8 +68,7 @@ func bundleLength(workers, series, rows int) int {
 	return max(1, min(neighbours(workers, series), rows/(4*workers)))
 }
 
-// newTurns returns the turns of the series from first on; groups has their groups. Each worker has
-// one of the first row sets.
+// newTurns returns the turns of the series from first on; groups has their groups.
 func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []dense.Counts) *turns {
 	var sizes []int32
 	for _, g := range groups {
@@ -80,7 +81,10 @@ func newTurns(a GroupSink, groups []int32, first, workers int, b *Batch, all []d
 	each := bundleLength(workers, n, rows)
 	t := &turns{
 		sink: a, b: b, first: first, each: each, series: make([]int32, n), left: make([]atomic.Int32, rows/each), all: all,
-		parts: stepParts(workers, b.Words, int(slices.Max(sizes)), n), free: newFreeRows(workers, rows/each, workers),
+		parts: stepParts(workers, b.Words, int(slices.Max(sizes)), n), free: make(chan int32, rows/each),
+	}
+	for rowSet := range rows / each {
+		t.free <- int32(rowSet)
 	}
 	t.turn = make([]turn, len(sizes)*t.parts)
 	t.divide(groups, sizes)
@@ -157,7 +161,7 @@ func (t *turns) add(part, i int) (own bool) {
 			case int(at) == i:
 				own = true
 			default:
-				t.free.put(rowSet)
+				t.free <- rowSet
 			}
 		}
 		g.taken.Store(false)
@@ -171,34 +175,47 @@ func (t *turns) waits(g *turn) bool {
 	return i >= 0 && t.rowSets[i].Load() > 0
 }
 
-// inTurn has workers fill the series, in order, and add each to its group, of groups which, when
-// its turn has come.
+// inTurn has workers fill the series that are left, in order, and add each to its group, of groups
+// which, when its turn has come.
 func (l *Loop) inTurn(a GroupSink, groups []int32, b *Batch, workers int) error {
-	return l.alone(func(all []dense.Counts) error {
-		t := newTurns(a, groups, l.Next, workers, b, all)
-		rowSets := make([]int32, workers)
-		for k := range rowSets {
-			rowSets[k] = int32(k)
+	size := int64(len(groups)) * int64(unsafe.Sizeof(dense.Counts{}))
+	l.Query.Charge(size)
+	defer l.Query.Charge(-size)
+	all := make([]dense.Counts, len(groups))
+	t := newTurns(a, groups, l.Next, workers, b, all)
+	rowSets := make([]int32, workers)
+	for k := range rowSets {
+		rowSets[k] = <-t.free
+	}
+	failed := make(chan struct{}) // closed when a bundle will not be filled, so that nobody waits for it
+	fail := sync.OnceFunc(func() { close(failed) })
+	err := l.each(workers, len(t.bundles), func(k, i int) bool {
+		done := false
+		defer func() {
+			if !done { // or it panicked
+				fail()
+			}
+		}()
+		for n, series := range t.series[t.bundles[i].lo:t.bundles[i].hi] {
+			out := t.row(rowSets[k], n)
+			clear(out.Present)
+			if !l.fill(k, t.first+int(series), out, &all[series]) {
+				return false
+			}
 		}
-		return l.each(workers, len(t.bundles), func(k, i int) bool {
-			done := false
-			defer func() {
-				if !done { // or it panicked
-					t.free.giveUp()
-				}
-			}()
-			for n, series := range t.series[t.bundles[i].lo:t.bundles[i].hi] {
-				out := t.row(rowSets[k], n)
-				clear(out.Present)
-				if !l.fill(k, t.first+int(series), out, &all[series]) {
-					return false
-				}
+		if !t.filled(k, i, rowSets[k]) { // who has no bundle waits, and nobody waits for whom
+			select {
+			case rowSets[k] = <-t.free:
+			case <-failed:
+				return false
 			}
-			if !t.filled(k, i, rowSets[k]) { // who has no bundle waits, and nobody waits for whom
-				rowSets[k] = t.free.take(k)
-			}
-			done = rowSets[k] >= 0
-			return done
-		})
+		}
+		done = true
+		return true
 	})
+	for k := 0; err == nil && l.Count != nil && k < len(all); k++ {
+		err = l.Count(l.Next+k, all[k])
+	}
+	l.Next = l.N
+	return err
 }

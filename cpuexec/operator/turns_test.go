@@ -24,7 +24,7 @@ type inParts struct {
 	parts atomic.Bool    // less than all steps were added at once
 }
 
-func (s *inParts) Shared(from, _ int) ([][]int32, []int32) { return nil, s.of[from:] }
+func (s *inParts) GroupOf() []int32 { return s.of }
 
 func (s *inParts) AddSteps(i int32, in dense.Row, w0, w1 int) {
 	if w1-w0 < s.words {

@@ -2,10 +2,10 @@ package window
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
-	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // frame is the windows of all steps over one list of sample times: what a window
@@ -24,20 +24,20 @@ type frame struct {
 	shared int          // how many these are
 	own    []int64      // the others
 	next   *frame       // in the chain of Frames
-	made   spin.Once
+	made   sync.Once
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
-	extraMade spin.Once
+	extraMade sync.Once
 	line      []trend // made when first needed
-	lineMade  spin.Once
+	lineMade  sync.Once
 }
 
 // reset makes f the frame of s over its times.
 func (f *frame) reset(s Span) {
 	f.span = s
-	f.extraMade.Reset()
-	f.lineMade.Reset()
+	f.extraMade = sync.Once{}
+	f.lineMade = sync.Once{}
 	words := (s.Grid.Steps + 63) / 64
 	f.any = slices.Grow(f.any[:0], words)[:words]
 	f.counts = f.find(&f.times, s, f.any)

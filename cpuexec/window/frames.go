@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // Frames are the frames that come up while a window is evaluated over many
@@ -68,7 +67,7 @@ func (f *Frames) known(t column.Times) *frame {
 		return nil
 	}
 	if t.Known == 0 {
-		spin.Lock(&f.mu)
+		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.decoded(t.Own)
 	}
@@ -77,7 +76,7 @@ func (f *Frames) known(t column.Times) *frame {
 	if fr := find(first, nil, t); fr != nil {
 		return fr
 	}
-	spin.Lock(&f.mu)
+	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := chain.Load()
 	if fr := find(now, first, t); fr != nil { // somebody else has just added it
@@ -130,7 +129,7 @@ func (f *Frames) add() *frame {
 		return nil
 	}
 	fr := framePool.Get().(*frame)
-	fr.made.Reset()
+	fr.made = sync.Once{}
 	f.all = append(f.all, fr)
 	return fr
 }

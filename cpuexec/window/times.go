@@ -2,9 +2,9 @@ package window
 
 import (
 	"sort"
+	"sync"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
-	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // times are the times of a frame's samples: runs where there are some, and else, or where
@@ -15,7 +15,7 @@ type times struct {
 	tail []int64
 	runs column.Runs
 
-	once   spin.Once
+	once   sync.Once
 	ts     []int64
 	joined []int64     // memory for ts where they are in no other
 	memory column.Runs // for runs
@@ -25,7 +25,7 @@ type times struct {
 func (t *times) set(of column.Times, tail []int64) {
 	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
 	t.runs = of.Runs(tail, &t.memory)
-	t.once.Reset()
+	t.once = sync.Once{}
 }
 
 // list returns all times in ms.

@@ -15,6 +15,8 @@
 package memory
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +32,6 @@ const (
 	Answers    Part = "answers"    // encoded answers that wait to be written
 	Requests   Part = "requests"   // bodies of requests
 )
-
-var parts = []Part{Fetched, Evaluation, Answers, Requests}
 
 // headroom is the share of the limit that leases leave: for garbage, fragments of pages,
 // stacks, and what nobody counts.
@@ -57,23 +57,25 @@ type Pool struct {
 	limit, most atomic.Int64
 	wait        time.Duration
 	used        atomic.Int64 // of leases and of what is counted
-	of          map[Part]*atomic.Int64
-	refused     map[Part]*atomic.Int64
+	parts       map[Part]*counts
 	waiting     atomic.Int64
 	wanted      atomic.Int64 // bytes that those who wait want, which are counted as taken
 	uses        atomic.Int64 // leases that were made, and given back
+	reclaimed   atomic.Int64 // bytes
 
 	others atomic.Int64 // what is watched, as of looked
 	looked atomic.Int64 // ns since the epoch
 
-	mu      sync.Mutex
-	watched map[int]watched
-	next    int           // the key of what is watched next
-	freed   chan struct{} // closed and replaced when memory is given back while somebody waits
-	cleaned time.Time     // when the collector was last made to look for garbage
-
-	shortage shortage
+	mu         sync.Mutex
+	watched    []*watched
+	reclaimers []*reclaimer
+	freed      chan struct{} // closed and replaced when memory is given back while somebody waits
+	relieving  chan struct{} // closed when the search for memory under way has ended; nil without one
+	barren     time.Time     // when one last did not find enough
 }
+
+// counts are those of a part, in bytes and in leases.
+type counts struct{ used, refused atomic.Int64 }
 
 // watched is memory that somebody else counts.
 type watched struct {
@@ -83,17 +85,10 @@ type watched struct {
 
 // New returns a pool.
 func New(o Options) *Pool {
-	if o.Wait == 0 {
-		o.Wait = time.Second
-	}
-	p := &Pool{
-		wait: o.Wait,
-		of:   map[Part]*atomic.Int64{}, refused: map[Part]*atomic.Int64{},
-		watched: map[int]watched{}, freed: make(chan struct{}),
-	}
+	p := &Pool{wait: cmp.Or(o.Wait, time.Second), parts: map[Part]*counts{}, freed: make(chan struct{})}
 	p.SetLimit(o.Limit)
-	for _, part := range parts {
-		p.of[part], p.refused[part] = new(atomic.Int64), new(atomic.Int64)
+	for _, part := range []Part{Fetched, Evaluation, Answers, Requests} {
+		p.parts[part] = new(counts)
 	}
 	return p
 }
@@ -120,13 +115,12 @@ func (p *Pool) Watch(name string, bytes func() int64) (unwatch func()) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := p.next
-	p.next++
-	p.watched[key] = watched{name, bytes}
+	w := &watched{name, bytes}
+	p.watched = append(p.watched, w)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.watched, key)
+		p.watched = slices.DeleteFunc(p.watched, func(other *watched) bool { return other == w })
 	}
 }
 
@@ -155,10 +149,13 @@ func (p *Pool) Count(part Part, n int64) {
 	if p == nil || n == 0 {
 		return
 	}
-	p.of[part].Add(n)
+	p.parts[part].used.Add(n)
 	p.used.Add(n)
 	if n < 0 && p.waiting.Load() > 0 {
-		p.wake()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(p.freed)
+		p.freed = make(chan struct{})
 	}
 }
 
@@ -176,8 +173,8 @@ func (p *Pool) Parts() map[string]int64 {
 	if p == nil {
 		return all
 	}
-	for part, n := range p.of {
-		all[string(part)] = n.Load()
+	for part, n := range p.parts {
+		all[string(part)] = n.used.Load()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +197,8 @@ func (p *Pool) Uses() int64 {
 func (p *Pool) Refused() map[string]int64 {
 	all := map[string]int64{}
 	if p != nil {
-		for part, n := range p.refused {
-			all[string(part)] = n.Load()
+		for part, n := range p.parts {
+			all[string(part)] = n.refused.Load()
 		}
 	}
 	return all

@@ -2,7 +2,8 @@
 // how long they wait.
 //
 // Whoever enters says which client it is of. A free slot goes to the client of those that wait that
-// has fewest slots, in turn where several have as few, and within a client to whoever came first. So a client with
+// has fewest slots, of several with as few to the one whose last turn is longest ago, and within a
+// client to whoever came first. So a client with
 // hundreds waiting delays another's first one by one slot. A queue that is full takes
 // someone of a client that has few waiting and sends away the newest of the client that
 // has most.
@@ -15,13 +16,17 @@
 package queue
 
 import (
-	"container/list"
+	"cmp"
 	"context"
-	"maps"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/promwarp/promwarp/internal/instrument"
 )
 
 // Limits bound a queue.
@@ -43,29 +48,21 @@ type Queue struct {
 	mu      sync.Mutex
 	limits  Limits
 	running int
-	holds   map[string]int // slots, by client
 	waiting int
-	lines   map[string]*line // by client, those that have someone waiting
-	turns   *list.List       // of *line, the next to get a slot in front
+	turns   int64              // that there were
+	clients map[string]*client // by name, those that have a slot or someone waiting
 }
 
-// line is who waits of one client.
-type line struct {
-	client  string
-	waiters *list.List    // of *waiter, the one that came first in front
-	turn    *list.Element // in Queue.turns
-}
-
-// waiter is one that waits.
-type waiter struct {
-	line  *line
-	at    *list.Element // in line.waiters
-	ended chan error    // gets nil with a slot, or why there is none
+// client is who has slots, or waits for some.
+type client struct {
+	holds   int          // slots
+	waiting []chan error // each gets nil with a slot, or why there is none; in the order in which they came
+	turn    int64        // when it began to wait or got a slot, by Queue.turns
 }
 
 // New returns a queue whose metrics are registered with reg, which may be nil.
 func New(l Limits, reg prometheus.Registerer) *Queue {
-	return &Queue{limits: l, metrics: newMetrics(reg), holds: map[string]int{}, lines: map[string]*line{}, turns: list.New()}
+	return &Queue{limits: l, metrics: newMetrics(reg), clients: map[string]*client{}}
 }
 
 // Set changes the limits. Nobody who is in or waits is sent away.
@@ -103,109 +100,106 @@ func (q *Queue) Waiting() int {
 	return q.waiting
 }
 
-// Holds is how many slots each client has that has any.
+// Holds is how many slots each client has that has any, or waits for one.
 func (q *Queue) Holds() map[string]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return maps.Clone(q.holds)
+	holds := map[string]int{}
+	for name, c := range q.clients {
+		holds[name] = c.holds
+	}
+	return holds
 }
 
 // Enter waits for a slot, which must be left. The error is a *Rejected, or what ended ctx.
 // A free slot is taken without a look at ctx.
-func (q *Queue) Enter(ctx context.Context, client string) (*Slot, error) {
+func (q *Queue) Enter(ctx context.Context, name string) (*Slot, error) {
 	if q == nil {
-		return &Slot{}, nil
-	}
-	w, limits, err := q.join(client)
-	switch {
-	case err != nil:
-		q.metrics.reject(err)
-		return nil, err
-	case w == nil:
-		q.metrics.wait.Observe(0)
-		return &Slot{queue: q, client: client}, nil
+		return nil, nil
 	}
 	start := time.Now()
-	err = q.await(ctx, w, limits)
-	waited := time.Since(start)
-	q.metrics.wait.Observe(waited.Seconds())
+	mine, limits, err := q.join(name)
+	if mine != nil {
+		err = q.await(ctx, name, mine, limits)
+	}
+	if err == nil || mine != nil {
+		q.metrics.wait.Observe(time.Since(start).Seconds())
+	}
 	if err != nil {
 		q.metrics.reject(err)
 		return nil, err
 	}
-	return &Slot{queue: q, client: client}, nil
+	return &Slot{queue: q, client: name}, nil
 }
 
-// join takes a free slot, in which case the waiter is nil, or lines up.
-func (q *Queue) join(client string) (*waiter, Limits, error) {
+// join takes a free slot, in which case there is nothing to wait for, or lines up.
+func (q *Queue) join(name string) (mine chan error, limits Limits, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.free(client) {
-		q.enter(client)
-		return nil, q.limits, nil
+	c := q.clients[name]
+	if c == nil {
+		c = &client{}
 	}
-	l := q.lines[client]
-	if q.waiting >= q.limits.MaxWaiting && !q.makeRoom(l) {
+	switch {
+	case q.free(c):
+		q.enter(c)
+	case q.waiting >= q.limits.MaxWaiting && !q.makeRoom(len(c.waiting)+1):
 		return nil, q.limits, &Rejected{Reason: Full, Limits: q.limits}
+	default:
+		if len(c.waiting) == 0 {
+			q.turns++
+			c.turn = q.turns
+		}
+		mine = make(chan error, 1)
+		c.waiting = append(c.waiting, mine)
+		q.waiting++
+		q.metrics.waiting.Inc()
 	}
-	if l = q.lines[client]; l == nil {
-		l = &line{client: client, waiters: list.New()}
-		l.turn = q.turns.PushBack(l)
-		q.lines[client] = l
-	}
-	w := &waiter{line: l, ended: make(chan error, 1)}
-	w.at = l.waiters.PushBack(w)
-	q.waiting++
-	q.metrics.waiting.Inc()
-	return w, q.limits, nil
+	q.clients[name] = c
+	return mine, q.limits, nil
 }
 
-// free reports whether there is a slot for client.
-func (q *Queue) free(client string) bool {
+// free reports whether there is a slot for a client.
+func (q *Queue) free(c *client) bool {
 	l := q.limits
-	return l.Slots <= 0 || q.running < l.Slots && q.holds[client] < l.Slots-l.Spare
+	return l.Slots <= 0 || q.running < l.Slots && c.holds < l.Slots-l.Spare
 }
 
-// enter gives client a slot.
-func (q *Queue) enter(client string) {
+// enter gives a client a slot.
+func (q *Queue) enter(c *client) {
 	q.running++
-	q.holds[client]++
+	q.turns++
+	c.holds++
+	c.turn = q.turns
 	q.metrics.running.Inc()
 }
 
-// makeRoom sends away the newest of the longest line, if that stays no shorter than l,
-// which may be nil, becomes by one more.
-func (q *Queue) makeRoom(l *line) bool {
-	joined := 1
-	if l != nil {
-		joined += l.waiters.Len()
-	}
-	var longest *line
-	for _, o := range q.lines {
-		if longest == nil || o.waiters.Len() > longest.waiters.Len() {
-			longest = o
+// makeRoom sends away the newest of the client with most waiting, if these are more than so many.
+func (q *Queue) makeRoom(joined int) bool {
+	var longest string
+	for name, c := range q.clients {
+		if len(c.waiting) > joined {
+			longest, joined = name, len(c.waiting)
 		}
 	}
-	if longest == nil || longest.waiters.Len() <= joined {
+	if longest == "" {
 		return false
 	}
-	w := longest.waiters.Back().Value.(*waiter)
-	q.remove(w)
-	w.ended <- &Rejected{Reason: Displaced, Limits: q.limits}
+	mine := q.clients[longest].waiting[joined-1]
+	q.remove(longest, mine)
+	mine <- &Rejected{Reason: Displaced, Limits: q.limits}
 	return true
 }
 
-// await waits until w has a slot or will not get one.
-func (q *Queue) await(ctx context.Context, w *waiter, l Limits) error {
+// await waits until mine has a slot or will not get one.
+func (q *Queue) await(ctx context.Context, name string, mine chan error, l Limits) error {
 	var late <-chan time.Time
 	if l.MaxWait > 0 {
-		t := time.NewTimer(l.MaxWait)
-		defer t.Stop()
-		late = t.C
+		late = time.After(l.MaxWait)
 	}
 	var why error
 	select {
-	case err := <-w.ended:
+	case err := <-mine:
 		return err
 	case <-late:
 		why = &Rejected{Reason: Late, Limits: l}
@@ -215,61 +209,60 @@ func (q *Queue) await(ctx context.Context, w *waiter, l Limits) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case err := <-w.ended: // just before
+	case err := <-mine: // just before
 		if err == nil {
-			q.leave(w.line.client)
+			q.leave(name)
 		}
 	default:
-		q.remove(w)
+		q.remove(name, mine)
 	}
 	return why
 }
 
-// remove takes w out of its line.
-func (q *Queue) remove(w *waiter) {
-	l := w.line
-	l.waiters.Remove(w.at)
-	if l.waiters.Len() == 0 {
-		q.turns.Remove(l.turn)
-		delete(q.lines, l.client)
-	}
+// remove has a client no longer wait with mine.
+func (q *Queue) remove(name string, mine chan error) {
+	c := q.clients[name]
+	i := slices.Index(c.waiting, mine)
+	c.waiting = slices.Delete(c.waiting, i, i+1)
 	q.waiting--
 	q.metrics.waiting.Dec()
+	q.forget(name)
+}
+
+// forget forgets a client that has nothing and waits for nothing.
+func (q *Queue) forget(name string) {
+	if c := q.clients[name]; c.holds == 0 && len(c.waiting) == 0 {
+		delete(q.clients, name)
+	}
 }
 
 // handOut gives the free slots to those whose turn it is.
 func (q *Queue) handOut() {
-	for {
-		l := q.next()
-		if l == nil {
+	for q.waiting > 0 {
+		var next *client
+		var whose string
+		for name, c := range q.clients {
+			if len(c.waiting) > 0 && q.free(c) &&
+				(next == nil || cmp.Or(cmp.Compare(c.holds, next.holds), cmp.Compare(c.turn, next.turn)) < 0) {
+				next, whose = c, name
+			}
+		}
+		if next == nil {
 			return
 		}
-		q.turns.MoveToBack(l.turn)
-		w := l.waiters.Front().Value.(*waiter)
-		q.remove(w)
-		q.enter(l.client)
-		w.ended <- nil
+		mine := next.waiting[0]
+		q.enter(next)
+		q.remove(whose, mine)
+		mine <- nil
 	}
 }
 
-// next is the line whose turn it is, of a client that may have a slot, or nil.
-func (q *Queue) next() (next *line) {
-	for at := q.turns.Front(); at != nil; at = at.Next() {
-		l := at.Value.(*line)
-		if q.free(l.client) && (next == nil || q.holds[l.client] < q.holds[next.client]) {
-			next = l
-		}
-	}
-	return next
-}
-
-// leave gives a slot of client back.
-func (q *Queue) leave(client string) {
+// leave gives a slot of a client back.
+func (q *Queue) leave(name string) {
 	q.running--
-	if q.holds[client]--; q.holds[client] == 0 {
-		delete(q.holds, client)
-	}
+	q.clients[name].holds--
 	q.metrics.running.Dec()
+	q.forget(name)
 	q.handOut()
 }
 
@@ -282,7 +275,7 @@ type Slot struct {
 
 // Leave gives the slot to the next. It may be called more than once, and on nil.
 func (s *Slot) Leave() {
-	if s == nil || s.queue == nil {
+	if s == nil {
 		return
 	}
 	s.once.Do(func() {
@@ -290,4 +283,78 @@ func (s *Slot) Leave() {
 		defer s.queue.mu.Unlock()
 		s.queue.leave(s.client)
 	})
+}
+
+// Reason is why someone was sent away.
+type Reason string
+
+// The reasons.
+const (
+	// Full is that as many wait as may.
+	Full Reason = "full"
+	// Displaced is that another client with fewer waiting came when the queue was full.
+	Displaced Reason = "displaced"
+	// Late is that the wait took as long as it may.
+	Late Reason = "late"
+	// gone is that the context ended, which is no *Rejected.
+	gone Reason = "gone"
+)
+
+// Rejected is the error of one that is sent away.
+type Rejected struct {
+	Reason Reason
+	Limits Limits // those that held
+}
+
+// Error implements error.
+func (r *Rejected) Error() string {
+	switch r.Reason {
+	case Late:
+		return fmt.Sprintf("none of %d slots became free within %s, which is the longest wait in the queue", r.Limits.Slots, r.Limits.MaxWait)
+	case Displaced:
+		return fmt.Sprintf("the queue is full with %d waiting, most of them from this client, and another client came", r.Limits.MaxWaiting)
+	}
+	return fmt.Sprintf("all %d slots are in use and the queue is full with %d waiting", r.Limits.Slots, r.Limits.MaxWaiting)
+}
+
+// RetryAfter is how long to wait before trying again, in whole seconds: as long as the
+// queue's wait, after which all who wait now have their slot or have gone.
+func (r *Rejected) RetryAfter() time.Duration {
+	return max((r.Limits.MaxWait + time.Second - 1).Truncate(time.Second), time.Second)
+}
+
+// metrics tell how long a queue is.
+type metrics struct {
+	waiting  prometheus.Gauge
+	running  prometheus.Gauge
+	wait     prometheus.Histogram
+	rejected *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := instrument.With(reg)
+	m := &metrics{
+		waiting: f.Gauge("promwarp_queue_waiting", "Requests that wait for a slot."),
+		running: f.Gauge("promwarp_queue_running", "Slots in use."),
+		wait: f.NewHistogram(prometheus.HistogramOpts{
+			Name:    "promwarp_queue_wait_seconds",
+			Help:    "How long requests waited in the queue, those sent away included.",
+			Buckets: []float64{.001, .01, .1, .3, 1, 3, 10, 30},
+		}),
+		rejected: f.Counters("promwarp_queue_rejected_total", "Requests that got no slot: the queue was full, others displaced them, they were late, or they had gone.", "reason"),
+	}
+	for _, r := range []Reason{Full, Displaced, Late, gone} {
+		m.rejected.WithLabelValues(string(r))
+	}
+	return m
+}
+
+// reject counts a wait that ended with err.
+func (m *metrics) reject(err error) {
+	reason := gone
+	var r *Rejected
+	if errors.As(err, &r) {
+		reason = r.Reason
+	}
+	m.rejected.WithLabelValues(string(reason)).Inc()
 }

@@ -71,8 +71,7 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, q.running)
 		require.Zero(t, q.waiting)
-		require.Empty(t, q.lines)
-		require.Zero(t, q.turns.Len())
+		require.Empty(t, q.clients)
 	})
 }
 
@@ -125,10 +124,10 @@ func TestWaitEnds(t *testing.T) {
 		_, err = q.Enter(ctx, "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, q.waiting)
-		require.Empty(t, q.lines)
 		slot.Leave()
 		slot.Leave()
 		require.Zero(t, q.running)
+		require.Empty(t, q.clients)
 	})
 }
 
@@ -180,7 +179,7 @@ func TestMany(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(3))
 	require.Zero(t, q.running)
 	require.Zero(t, q.waiting)
-	require.Empty(t, q.lines)
+	require.Empty(t, q.clients)
 }
 
 // TestSpare: a client that has all slots but the spare ones waits, and another does not.
@@ -217,5 +216,5 @@ func TestSpare(t *testing.T) {
 		s.Leave()
 	}
 	require.Zero(t, q.Running())
-	require.Empty(t, q.holds)
+	require.Empty(t, q.clients)
 }

@@ -2,6 +2,7 @@ package footprint
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -98,76 +99,66 @@ func runtimeMemory() (objects int64, rest map[string]int64) {
 	return at(0), rest
 }
 
-// Memory is given back to the system where nobody asks for anything, or where much of it
-// has been of no use for a while: the runtime does so by itself, but only little by little.
-// While queries come the buffers that they use again are worth more than the memory.
+// idleLook is how often is looked whether somebody asked for something, and idleLooks how many looks,
+// one after the other, find that nobody did before memory is given back.
 const (
 	idleLook  = 5 * time.Second
-	idleLooks = 3        // that find it of no use, one after the other
-	idleLeast = 64 << 20 // bytes that are worth giving back
-	busyShare = 8        // of the limit, an eighth, that is given back while queries come
+	idleLooks = 3
 )
 
-// Return gives memory back to the system until ctx ends. The pool may be nil.
+// Return gives memory back to the system where nobody asks for anything, once after the last that was
+// asked, until ctx ends: the runtime does so by itself, but only little by little. While queries come
+// the buffers that they use again are worth more than the memory. A nil pool counts nothing that is
+// asked.
 func Return(ctx context.Context, pool *memory.Pool) {
 	tick := time.NewTicker(idleLook)
 	defer tick.Stop()
-	idle, asked := 0, int64(0)
-	var last collection
-	for {
+	for idle, asked := 0, int64(-1); ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		least := int64(idleLeast)
 		if now := pool.Uses(); now != asked {
-			asked = now
-			least = max(least, pool.Limit()/busyShare)
-		}
-		if last.look(asked) {
-			runtime.GC()
-		}
-		if !wasteful(least) {
-			idle = 0
+			idle, asked = 0, now
 			continue
 		}
 		if idle++; idle == idleLooks {
-			idle = 0
 			runtime.GC() // pools of buffers survive one collection
 			debug.FreeOSMemory()
 		}
 	}
 }
 
-// collection is what is known of the last collection of garbage.
-type collection struct {
-	cycle  uint64
-	uses   int64 // of the pool before it
-	latest int64 // uses at the last look
-	looks  int   // since it
-}
-
-// look reports whether one is due: what queries left behind shows as garbage after a
-// collection, and a process that has little to do makes one every two minutes only.
-func (c *collection) look(uses int64) bool {
-	cycle := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(cycle)
-	if n := cycle[0].Value.Uint64(); n != c.cycle {
-		*c = collection{cycle: n, uses: c.latest}
+// PaceCollector keeps the garbage collector from letting the heap grow to twice
+// what is kept, until ctx ends. What is kept is mostly samples, without pointers,
+// which it marks at no cost, so it may run often: a quarter more than what is
+// kept, or collectAt bytes, is the room it gets. GOGC in the environment wins.
+func PaceCollector(ctx context.Context) {
+	if os.Getenv("GOGC") != "" {
+		return
 	}
-	c.looks++
-	c.latest = uses
-	return c.looks > idleLooks && uses != c.uses
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for now := 100; ; {
+		metrics.Read(live)
+		if want := collectPercent(live[0].Value.Uint64()); want < now*9/10 || want > now*10/9 {
+			now = want
+			debug.SetGCPercent(now)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
-// wasteful reports whether more than a fifth of the runtime's memory, and more than least
-// bytes, is neither in use nor given back, or was garbage at the last collection.
-func wasteful(least int64) bool {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	objects, rest := runtimeMemory()
-	inUse := int64(live[0].Value.Uint64())
-	spare := rest["heap_free"] + max(objects-inUse, 0)
-	return spare > least && spare > (objects+rest["heap_free"])/5
+// collectAt is the room in bytes that a small heap gets.
+const collectAt = 64 << 20
+
+// collectPercent is by how many percent a heap of so many live bytes may grow.
+func collectPercent(live uint64) int {
+	return int(min(max(100*collectAt/max(live, 1), 25), 100))
 }

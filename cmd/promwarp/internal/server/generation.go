@@ -103,7 +103,7 @@ func (s *Server) newGeneration(set config.Settings, prev *generation) (*generati
 		CORSOrigin:     origin,
 		Timeout:        time.Duration(set.Query.Timeout),
 		Queue:          s.queues.queries,
-		Small:          s.queues.known,
+		TooLarge:       s.queues.tooLarge,
 		ReadQueue:      s.queues.reads,
 		ListQueue:      s.queues.lists,
 		TenantHeader:   set.Query.TenantHeader,

@@ -74,8 +74,7 @@ func TestShortage(t *testing.T) {
 	require.Zero(t, (*Pool)(nil).Reclaimed())
 }
 
-// TestShortageRanks: those of a lower rank are asked first; those of one rank for equal
-// shares, and for what the others lack.
+// TestShortageRanks: those of a lower rank are asked first; those of one rank in turn.
 func TestShortageRanks(t *testing.T) {
 	p := New(Options{Limit: 100 * mib, Wait: time.Millisecond})
 	last, first := cacheOf(p, 20*mib), cacheOf(p, 10*mib)
@@ -94,6 +93,16 @@ func TestShortageRanks(t *testing.T) {
 	require.EqualValues(t, 24*mib+l.taken.Load()-36*mib, large.held.Load())
 	require.Empty(t, last.asked)
 	require.EqualValues(t, 20*mib, last.held.Load())
+
+	p = New(Options{Limit: 100 * mib, Wait: time.Millisecond})
+	one, other := cacheOf(p, 40*mib), cacheOf(p, 40*mib)
+	p.OnShortage(3, one.reclaim)
+	p.OnShortage(3, other.reclaim)
+	l = p.Lease(Evaluation)
+	require.NoError(t, l.Grow(t.Context(), 5*mib))
+	require.NoError(t, l.Grow(t.Context(), 5*mib))
+	require.EqualValues(t, 35*mib, one.held.Load())
+	require.EqualValues(t, 35*mib, other.held.Load())
 }
 
 // TestShortageDeadline: who waits for a cache that is slow to give way leaves when its time
