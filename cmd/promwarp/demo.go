@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/alecthomas/kingpin/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
@@ -73,7 +74,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	prom := startDemoPrometheus(upstream, data.db, logger)
 	defer prom.Close()
 
-	same, err := compareDemo(ctx, prom, data, set, stdout)
+	same, err := compareDemo(ctx, data, set, stdout)
 	if err != nil {
 		return interruption(ctx, err)
 	}
@@ -87,7 +88,6 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	defer srv.Close()
 	return serveDemo(ctx, srv, prom, data, stdout)
 }
 
@@ -110,7 +110,6 @@ func demoSettings(listen, upstream string) config.Settings {
 
 // serveDemo serves, and adds samples as time goes by, until ctx is done.
 func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
-	running := srv.Start(ctx)
 	fmt.Fprintf(stdout, `
 promwarp keeps serving this data until you press Ctrl-C.
 
@@ -125,15 +124,14 @@ The Prometheus that it reads from is at %[3]s
 		fmt.Fprintln(stdout, "New samples arrive every 15 seconds.")
 	}
 
-	feeding, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fed := make(chan error, 1)
-	go func() { fed <- data.feed(feeding) }()
-	select {
-	case err := <-fed:
-		return errors.Join(err, running.Stop())
-	case <-running.Done:
-		cancel()
-		return errors.Join(running.Stop(), <-fed)
+	var g errgroup.Group
+	for _, run := range []func(context.Context) error{srv.Run, data.feed} {
+		g.Go(func() error {
+			defer cancel()
+			return run(ctx)
+		})
 	}
+	return g.Wait()
 }

@@ -48,10 +48,9 @@ func exitCode(err error) int {
 }
 
 func main() {
-	ctx, stop := interruptible(context.Background(), os.Stderr)
-	code := execute(ctx, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one ends the program at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stderr))
 }
 
 // application declares all commands, and returns what runs each of them by its name.
@@ -83,32 +82,4 @@ func execute(ctx context.Context, args []string, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "promwarp %s: %v\n", name, err)
 	}
 	return exitCode(err)
-}
-
-// interruptible returns a context that the first SIGINT or SIGTERM cancels. A
-// second one exits at once. stop releases the signals.
-func interruptible(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case s := <-signals:
-				if n > 0 {
-					fmt.Fprintf(stderr, "promwarp: second %s, exiting at once\n", s)
-					os.Exit(exitError)
-				}
-				cancel()
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel()
-	}
 }

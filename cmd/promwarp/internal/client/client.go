@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -212,28 +211,23 @@ func (a *Answer) Value() (model.Value, error) {
 	if err := json.Unmarshal(a.Data, &data); err != nil {
 		return nil, err
 	}
-	var value model.Value
-	var err error
 	switch data.Type {
 	case "matrix":
-		var m model.Matrix
-		err = json.Unmarshal(data.Result, &m)
-		value = m
+		return valueOf[model.Matrix](data.Result)
 	case "vector":
-		var v model.Vector
-		err = json.Unmarshal(data.Result, &v)
-		value = v
+		return valueOf[model.Vector](data.Result)
 	case "scalar":
-		value = &model.Scalar{}
-		err = json.Unmarshal(data.Result, value)
+		return valueOf[*model.Scalar](data.Result)
 	case "string":
-		value = &model.String{}
-		err = json.Unmarshal(data.Result, value)
-	default:
-		err = errors.New("it is of no known type")
+		return valueOf[*model.String](data.Result)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the answer of type %q cannot be read: %w", data.Type, err)
+	return nil, fmt.Errorf("the answer is of no known type, but %q", data.Type)
+}
+
+func valueOf[T model.Value](text []byte) (model.Value, error) {
+	var v T
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	return value, nil
+	return v, nil
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oklog/run"
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sync/errgroup"
 
@@ -28,28 +27,22 @@ const headerTimeout = 10 * time.Second
 // returns.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
-	var g run.Group
-
-	stop := make(chan struct{})
-	g.Add(func() error {
-		select {
-		case <-ctx.Done():
-			s.logger.Info("stopping: waiting for requests under way", "at_most", time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
-		case <-stop:
-		}
-		return nil
-	}, func(error) { close(stop) })
-
 	servers := s.servers()
-	g.Add(func() error { return s.serve(servers) }, func(error) { s.drain(servers) })
-
-	returning, enough := context.WithCancel(context.Background())
-	g.Add(func() error { footprint.Return(returning, s.memory); return nil }, func(error) { enough() })
-
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.serve(servers) })
+	g.Go(func() error {
+		<-ctx.Done()
+		s.drain(servers)
+		return nil
+	})
+	g.Go(func() error {
+		footprint.Return(ctx, s.memory)
+		return nil
+	})
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	noMore := make(chan struct{})
-	g.Add(func() error {
+	defer signal.Stop(hup)
+	g.Go(func() error {
 		for {
 			select {
 			case <-hup:
@@ -58,18 +51,14 @@ func (s *Server) Run(ctx context.Context) error {
 					continue
 				}
 				_ = s.Reload() // says in the log what is wrong
-			case <-noMore:
+			case <-ctx.Done():
 				return nil
 			}
 		}
-	}, func(error) {
-		signal.Stop(hup)
-		close(noMore)
 	})
-
 	s.state.Store(nil)
 	s.announce()
-	return g.Run()
+	return g.Wait()
 }
 
 // servers returns one HTTP server a listener: exporter-toolkit changes the one
@@ -112,6 +101,7 @@ func (s *Server) serve(servers []*http.Server) error {
 
 // drain shuts the servers down.
 func (s *Server) drain(servers []*http.Server) {
+	s.logger.Info("stopping: waiting for requests under way", "at_most", time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
 	s.notReady("shutting down")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
 	defer cancel()
