@@ -39,6 +39,10 @@ func (s *Server) Run(ctx context.Context) error {
 		footprint.Return(ctx, s.memory)
 		return nil
 	})
+	g.Go(func() error {
+		s.connections.tend(ctx, false)
+		return nil
+	})
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -107,7 +111,7 @@ func (s *Server) drain(servers []*http.Server) {
 	defer cancel()
 	drained, done := context.WithCancel(ctx)
 	defer done()
-	go s.connections.closeUnused(drained)
+	go s.connections.tend(drained, true)
 	var wg sync.WaitGroup
 	for _, srv := range servers {
 		wg.Go(func() {

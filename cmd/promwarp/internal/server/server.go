@@ -18,7 +18,6 @@ import (
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
-	"github.com/prometheus/prometheus/storage"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
 
 	"github.com/promwarp/promwarp/api"
@@ -28,7 +27,6 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
 	"github.com/promwarp/promwarp/planner/placement"
@@ -257,12 +255,6 @@ func (s *Server) URL() string {
 	}
 	return s.scheme + "://" + addr
 }
-
-// Engine is the engine that answers queries at present.
-func (s *Server) Engine() *engine.Engine { return s.current.Load().eval.Engine }
-
-// Queryable is what queries read from at present.
-func (s *Server) Queryable() storage.SampleAndChunkQueryable { return s.current.Load().reads.All }
 
 // runtimeInfo is what /api/v1/status/runtimeinfo says.
 func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
