@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/grafana/regexp"
@@ -15,8 +14,6 @@ import (
 	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/rules"
-	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/notifications"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
@@ -82,7 +79,7 @@ func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
 		readFrameBytes  = 1 << 20
 	)
 	start := time.Now()
-	var none notScraping
+	var none api.Nothing
 	return v1.NewAPI(
 		p.engine, p.db,
 		nil, nil, // appenders
@@ -94,7 +91,7 @@ func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
 		map[string]string{},
 		v1.GlobalURLOptions{ListenAddress: addr, Host: addr, Scheme: "http"},
 		func(h http.HandlerFunc) http.HandlerFunc { return h },
-		demoStats{p.db}, "",
+		nil, "", // TSDB, of whose statistics nobody asks here
 		false,    // admin
 		false, 0, // search
 		logger,
@@ -119,31 +116,4 @@ func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
 		v1.OpenAPIOptions{Version: api.PrometheusVersion()},
 		parser.NewParser(upstream.Features(0).Parser()),
 	)
-}
-
-// demoStats adds to a TSDB what the API wants to know of it.
-type demoStats struct{ *tsdb.DB }
-
-func (s demoStats) Stats(label string, limit int) (*tsdb.Stats, error) {
-	return s.Head().Stats(label, limit), nil
-}
-
-func (demoStats) WALReplayStatus() (tsdb.WALReplayStatus, error) { return tsdb.WALReplayStatus{}, nil }
-
-func (s demoStats) BlockMetas() ([]tsdb.BlockMeta, error) { return s.DB.BlockMetas(), nil }
-
-// notScraping answers for what a Prometheus without configuration does not
-// have.
-type notScraping struct{}
-
-func (notScraping) ScrapePools() []string                       { return []string{} }
-func (notScraping) TargetsActive() map[string][]*scrape.Target  { return nil }
-func (notScraping) TargetsDropped() map[string][]*scrape.Target { return nil }
-func (notScraping) TargetsDroppedCounts() map[string]int        { return nil }
-func (notScraping) Alertmanagers() []*url.URL                   { return nil }
-func (notScraping) DroppedAlertmanagers() []*url.URL            { return nil }
-func (notScraping) RuleGroups() []*rules.Group                  { return nil }
-func (notScraping) AlertingRules() []*rules.AlertingRule        { return nil }
-func (notScraping) ScrapePoolConfig(string) (*promconfig.ScrapeConfig, error) {
-	return &promconfig.ScrapeConfig{}, nil
 }

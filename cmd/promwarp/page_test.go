@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"strings"
@@ -10,31 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pageHead is what docs/commands.md says before the commands.
-const pageHead = `# Commands
-
-` + "`promwarp query`, `explain`, `compare`, `cache`, `check ready` and `check healthy`" + ` ask a
-server: a promwarp, or for what Prometheus has a Prometheus.
-
-| to say | |
-| --- | --- |
-| which server | ` + "`--url`, or the environment variable `PROMWARP_URL`; otherwise `http://localhost:9201`" + ` |
-| its credentials, TLS, headers | ` + "`--http.config.file`, [as promtool takes it](https://prometheus.io/docs/prometheus/latest/configuration/promtool/)" + ` |
-| that there is none | ` + "`query` and `explain` with `--upstream.url`, `--tsdb.path` or `--config.file`, `compare` with `--upstream` alone" + `: promwarp then runs inside the process, listens on no address, and keeps nothing on disk |
-| no colours | ` + "`NO_COLOR=1`, or a pipe" + ` |
-
-| exit code | |
-| --- | --- |
-| 0 | done; answers agree; GPUs are usable |
-| 1 | it failed, or answers differ, or a file is wrong |
-| 2 | the command line, or the configuration that it names, is wrong |
-| 3 | promwarp compare had nothing to compare: no query has an answer with samples on both sides |
-
-Tables are cut to the width of the terminal; a pipe gets all of them. What takes more than a second says so on standard
-error where that is a terminal.
-
-<!-- Made from the program's own help by go test ./cmd/promwarp -run TestCommandsPage -update. -->
-`
+// What generated pages say before and after the commands.
+var (
+	//go:embed testdata/commands.md
+	pageHead string
+	//go:embed testdata/man.head
+	manHead string
+	//go:embed testdata/man.tail
+	manTail string
+)
 
 // TestCommandsPage holds docs/commands.md against the commands that there are.
 func TestCommandsPage(t *testing.T) { requireFresh(t, "docs/commands.md", commandsPage()) }

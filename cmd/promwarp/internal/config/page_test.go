@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +10,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+)
+
+// What the page says before settings, before keys of entries, and at its end.
+var (
+	//go:embed testdata/head.md
+	configurationHead string
+	//go:embed testdata/entries.md
+	entriesHead string
+	//go:embed testdata/environment.md
+	environment string
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -110,50 +121,3 @@ func configurationPage(t *testing.T) string {
 	say("%s", environment)
 	return out.String()
 }
-
-const configurationHead = `# Configuration
-
-All settings, for whoever looks one up. Which of them one sets, and why, is in [operating](operating.md),
-[upstreams](upstreams.md) and [sizing](sizing.md). This page is made from the program, by
-
-    go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update
-
-A setting is a flag of ` + "`promwarp serve`" + `, or a key of the file that ` + "`--config.file`" + ` names; the flag wins. A key ` + "`a.b_c`" + `
-is ` + "`a: {b_c: …}`" + ` there. An unknown key is an error. [promwarp.yml](../examples/promwarp.yml) is an example.
-
-| holds | written as |
-| --- | --- |
-| duration | ` + "`15s`, `5m`, `1h30m`, `1d`, `1w`, `1y`" + ` |
-| size | bytes, or ` + "`64MiB`, `4GiB`; `MB` and `GB`" + ` are powers of two, too |
-| yes or no | ` + "`--flag` or `--no-flag`; `true` or `false`" + ` in the file |
-| list | in the file a list, or one text; of a flag with commas, or the flag several times for ` + "`--web.listen-address`" + ` |
-| path | in the file relative to the file's folder, of a flag to the working directory |
-
-` + "`SIGHUP`, and `POST /-/reload` with `--web.enable-lifecycle`" + `, read the file again. *At once*: requests that begin after
-that go by the new setting. *Opens the cache anew*: what is in memory is forgotten, what is in ` + "`cache.path`" + ` stays if
-the source is the same. *Restart*: a reload changes nothing, and logs that.
-
-## Flags of ` + "`promwarp serve`" + `
-`
-
-const entriesHead = `
-An entry of ` + "`remote_read`" + ` has these keys more. A change of ` + "`on_failure`" + ` takes effect at once; of the others it opens
-the cache of that upstream anew.
-
-| key | |
-| --- | --- |
-`
-
-const environment = `
-## Environment
-
-No setting of a server is read from the environment. The Go runtime inside reads these:
-
-| variable | |
-| --- | --- |
-| ` + "`GOMEMLIMIT`" + ` | the memory that the program may use, if that is less than the machine's, the container's or the unit's: ` + "`memory.limit`" + ` follows from it |
-| ` + "`GOGC`" + ` | how far the heap may grow, in percent; without it promwarp chooses, by what is kept |
-| ` + "`GOMAXPROCS`" + ` | cores to use; by default those that the machine or the container has |
-| ` + "`XDG_CACHE_HOME`, `HOME`" + ` | where ` + "`gpu.constants`" + ` is by default: … stands for it above |
-| ` + "`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`" + ` | used for an entry of ` + "`remote_read`" + ` with ` + "`proxy_from_environment: true`" + ` |
-`

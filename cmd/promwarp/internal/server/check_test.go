@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
@@ -17,7 +16,7 @@ import (
 
 // TestWhichSourceCounts: where the command line and the file say what to read from, the log says which counts.
 func TestWhichSourceCounts(t *testing.T) {
-	var log lines
+	var log testfiles.Log
 	set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--upstream.url=127.0.0.1:1", "--config.file="+testfiles.Config(t, "remote_read: [{url: 'http://127.0.0.1:2'}]"))
 	s, err := New(Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
@@ -29,7 +28,6 @@ func TestWhichSourceCounts(t *testing.T) {
 // TestCheck: what a start refuses, a check refuses with the same words, the line, and what to do. It
 // leaves nothing behind, and does not mind that a promwarp runs.
 func TestCheck(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()

@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // TestCompare: what any door evaluates is compared, one whose answer is another than the upstream's is
 // found, a reload changes how much, and a server that stops leaves nothing behind.
 func TestCompare(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.Compare.Fraction = 1
 	set.Query.LookbackDelta = config.AutoDuration(time.Hour)

@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
@@ -93,12 +92,11 @@ func answerOf(t *testing.T, s *Server, query string) string {
 // TestFollowsUpstream: evaluation interval, features, lookback delta and external labels
 // are the upstream's, and change with it.
 func TestFollowsUpstream(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "15s", "")
 	set := quickSettings()
 	set.Upstream.URL = up.url
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
 	require.Contains(t, answerOf(t, s, `count by (cluster) (x{cluster!="eu"})`), `"metric":{},"value":[1800,"2"]`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
@@ -124,34 +122,30 @@ func TestFollowsUpstream(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 	require.Contains(t, answerOf(t, s, `count by (cluster, room) (x)`), `"room":"5"`)
 	require.Contains(t, answerOf(t, s, `count(x{room=""})`), `"1"`)
-	require.NoError(t, stop())
 }
 
 // TestGivenSettingsWin: what the operator has set is not the upstream's.
 func TestGivenSettingsWin(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "promql-experimental-functions")
 	set := settingsOf(t, "--upstream.url="+up.url, "--query.evaluation-interval=1m", "--enable-feature=none", "--query.lookback-delta=1m", "--web.listen-address=127.0.0.1:0")
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"4"`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
 	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
 	require.Contains(t, body, `"query.lookback-delta":"1m"`)
-	require.NoError(t, stop())
 }
 
 // TestUpstreamComesLater: a server that starts before its upstream follows it once it is
 // there, and answers nothing before that.
 func TestUpstreamComesLater(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "15s", "promql-experimental-functions")
 	up.down.Store(true)
 	set := quickSettings()
 	set.Upstream.URL = up.url
-	var log lines
-	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log testfiles.Log
+	s, _ := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "does not answer remote read")
 	_, body := fetch(t, "GET", s.URL()+"/-/ready")
 	require.Contains(t, body, "not answered yet")
@@ -162,13 +156,11 @@ func TestUpstreamComesLater(t *testing.T) {
 		return code == 200
 	}, 10*time.Second, 50*time.Millisecond)
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
-	require.NoError(t, stop())
 }
 
 // TestReadiness: a server is ready once its upstream was read, which takes no query, and stays so when
 // that goes away, but says since when; if asked to, it is not ready meanwhile.
 func TestReadiness(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "")
 	up.down.Store(true)
@@ -211,7 +203,6 @@ func TestReadiness(t *testing.T) {
 
 // TestUnreachable: of an upstream that is down each endpoint says first that it cannot be reached.
 func TestUnreachable(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	set := quickSettings()
 	set.Upstream.URL = "127.0.0.1:1"
 	s, _ := runServer(t, Config{Settings: set})
@@ -227,7 +218,6 @@ func TestUnreachable(t *testing.T) {
 
 // TestReadinessOfSeveral: each upstream must have been read without which queries fail, and one at least.
 func TestReadinessOfSeveral(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "")
 	here, gone := "\n- url: "+up.url+"/api/v1/read", "\n- url: http://127.0.0.1:1/api/v1/read"
@@ -256,13 +246,12 @@ func TestReadinessOfSeveral(t *testing.T) {
 // TestKeptLabelsAreForgotten: where external labels are kept, what was cached with others
 // is not served.
 func TestKeptLabelsAreForgotten(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "1m", "")
 	set := quickSettings()
 	set.Upstream.URL = up.url
 	set.Upstream.ExternalLabels = config.ExternalLabels{Keep: true}
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `count(x{cluster="eu"})`), `"2"`)
 	up.set(labels.FromStrings("cluster", "us"), "1m", "")
 	require.Eventually(t, func() bool {
@@ -273,7 +262,6 @@ func TestKeptLabelsAreForgotten(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(answerOf(t, s, `count(x{cluster="us"})`), `"2"`) && strings.Contains(answerOf(t, s, `count by (cluster) (x)`), `{"cluster":"us"}`)
 	}, 10*time.Second, 20*time.Millisecond)
-	require.NoError(t, stop())
 }
 
 // TestNoRemoteRead: a server without remote read is refused at start, with what to do.

