@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"strconv"
@@ -22,17 +21,19 @@ import (
 
 func init() { commands = append(commands, cacheListCommand, cacheDropCommand) }
 
-// cacheClause is the command that has those below it.
-func cacheClause(app *kingpin.Application) *kingpin.CmdClause {
-	if c := app.GetCommand("cache"); c != nil {
+// clause is the command that has those below it.
+func clause(app *kingpin.Application, name, help string) *kingpin.CmdClause {
+	if c := app.GetCommand(name); c != nil {
 		return c
 	}
-	return app.Command("cache", "Show or drop what a promwarp keeps.")
+	return app.Command(name, help)
 }
+
+const cacheHelp = "Show or drop what a promwarp keeps."
 
 // cacheListCommand declares promwarp cache ls.
 func cacheListCommand(app *kingpin.Application) (string, func(context.Context) error) {
-	cmd := cacheClause(app).Command("ls", "List what a promwarp keeps, the largest selectors first.").HelpLong(`Examples:
+	cmd := clause(app, "cache", cacheHelp).Command("ls", "List what a promwarp keeps, the largest selectors first.").HelpLong(`Examples:
   promwarp cache ls --limit=10
 `)
 	var server client.Flags
@@ -40,33 +41,29 @@ func cacheListCommand(app *kingpin.Application) (string, func(context.Context) e
 	format := cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
 	server.Add(cmd, "")
 	return cmd.FullCommand(), func(ctx context.Context) error {
-		return listCache(ctx, server, *limit, *format, os.Stdout)
+		c, err := server.Client("url", server.URL)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Get(ctx, "/api/v1/status/cache", url.Values{"limit": {strconv.Itoa(*limit)}})
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			_, err = fmt.Printf("%s\n", answer.Data)
+			return err
+		}
+		var all []contents.Contents
+		if err := json.Unmarshal(answer.Data, &all); err != nil {
+			return err
+		}
+		return render.Caches(os.Stdout, all, terminal.Width(os.Stdout))
 	}
-}
-
-func listCache(ctx context.Context, server client.Flags, limit int, format string, stdout io.Writer) error {
-	c, err := server.Client("url", server.URL)
-	if err != nil {
-		return err
-	}
-	answer, err := c.Get(ctx, "/api/v1/status/cache", url.Values{"limit": {strconv.Itoa(limit)}})
-	if err != nil {
-		return err
-	}
-	if format == "json" {
-		_, err = fmt.Fprintf(stdout, "%s\n", answer.Data)
-		return err
-	}
-	var all []contents.Contents
-	if err := json.Unmarshal(answer.Data, &all); err != nil {
-		return err
-	}
-	return render.Caches(stdout, all, terminal.Width(stdout))
 }
 
 // cacheDropCommand declares promwarp cache drop.
 func cacheDropCommand(app *kingpin.Application) (string, func(context.Context) error) {
-	cmd := cacheClause(app).Command("drop", "Have a promwarp that was started with --web.enable-admin-api forget samples, so that it fetches them again.").HelpLong(`Examples:
+	cmd := clause(app, "cache", cacheHelp).Command("drop", "Have a promwarp that was started with --web.enable-admin-api forget samples, so that it fetches them again.").HelpLong(`Examples:
   promwarp cache drop '{job="a"}' --start=-2d --end=-1d
   promwarp cache drop --all
 `)
@@ -96,23 +93,19 @@ func cacheDropCommand(app *kingpin.Application) (string, func(context.Context) e
 		case *all:
 			form.Set("all", "true")
 		}
-		return dropCache(ctx, server, form, os.Stdout)
-	}
-}
-
-func dropCache(ctx context.Context, server client.Flags, form url.Values, stdout io.Writer) error {
-	c, err := server.Client("url", server.URL)
-	if err != nil {
+		c, err := server.Client("url", server.URL)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Ask(ctx, "/api/v1/admin/cache/drop", form)
+		if err != nil {
+			return err
+		}
+		var dropped cache.Dropped
+		if err := json.Unmarshal(answer.Data, &dropped); err != nil {
+			return err
+		}
+		_, err = fmt.Printf("dropped %d tiles of %d selectors\n", dropped.Tiles, dropped.Selectors)
 		return err
 	}
-	answer, err := c.Ask(ctx, "/api/v1/admin/cache/drop", form)
-	if err != nil {
-		return err
-	}
-	var dropped cache.Dropped
-	if err := json.Unmarshal(answer.Data, &dropped); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(stdout, "dropped %d tiles of %d selectors\n", dropped.Tiles, dropped.Selectors)
-	return err
 }

@@ -2,18 +2,25 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/remoteread"
+	"github.com/promwarp/promwarp/resample"
 )
 
 func init() { commands = append(commands, queryCommand) }
@@ -126,4 +133,144 @@ func spread(m model.Matrix) (r render.Range) {
 		}
 	}
 	return render.Range{Start: first.Time(), End: last.Time(), Step: time.Duration(max(step, 1)) * time.Millisecond}
+}
+
+func init() { commands = append(commands, explainCommand) }
+
+// explainOptions are the flags of promwarp explain.
+type explainOptions struct {
+	target
+	request
+	analyze bool
+	format  string
+}
+
+// explainCommand declares promwarp explain.
+func explainCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := app.Command("explain", "Show who evaluates which part of a query, why, and what it took.").HelpLong(`Examples:
+  promwarp explain --start=-24h 'sum by (job) (rate(http_requests_total[5m]))'
+  promwarp explain --no-analyze 'topk(5, node_load1)'            # without running it
+`)
+	var o explainOptions
+	cmd.Flag("analyze", "Run the query, and say what it took.").Default("true").BoolVar(&o.analyze)
+	cmd.Flag("format", "Form of the answer: tree or json.").Short('o').Default("tree").EnumVar(&o.format, "tree", "json")
+	o.request.add(cmd)
+	o.target.add(cmd)
+	return cmd.FullCommand(), func(ctx context.Context) error {
+		return runExplain(ctx, o, os.Stdout, os.Stderr)
+	}
+}
+
+// runExplain asks for a plan and prints it.
+func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer) error {
+	a, err := o.form(time.Now())
+	if err != nil {
+		return err
+	}
+	o.choose(a.form)
+	a.form.Set("analyze", strconv.FormatBool(o.analyze))
+	c, closed, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	answer, err := c.Ask(ctx, "/explain", a.form)
+	if err != nil {
+		return err
+	}
+	notes(stderr, answer)
+	if o.format == "json" {
+		_, err = fmt.Fprintf(stdout, "%s\n", answer.Data)
+		return err
+	}
+	if a.resampled() {
+		var e resample.Explanation
+		if err := json.Unmarshal(answer.Data, &e); err != nil {
+			return err
+		}
+		render.Resampling(stdout, &e, terminal.StyleOf(stdout))
+		return nil
+	}
+	var e plan.Explanation
+	if err := json.Unmarshal(answer.Data, &e); err != nil {
+		return err
+	}
+	render.Plan(stdout, &e, terminal.Width(stdout), terminal.StyleOf(stdout))
+	return nil
+}
+
+// target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
+// promwarp inside this process.
+type target struct {
+	server   client.Flags
+	settings config.Flags
+	executor string
+	exact    string
+	progress bool
+}
+
+// add declares the flags.
+func (t *target) add(cmd *kingpin.CmdClause) {
+	t.server.Add(cmd, "")
+	cmd.Flag("executor", "Who evaluates: auto, cpu, gpu or prometheus. Inside this process a GPU is used for gpu and with --gpu=require alone, as it takes longer to start than most queries to evaluate.").Default("auto").EnumVar(&t.executor, "auto", "cpu", "gpu", "prometheus")
+	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
+	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
+	t.settings.Quiet = true
+	t.settings.Add(cmd, false)
+}
+
+// open returns who is asked. Close ends it.
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
+	p := terminal.NewProgress(stderr, t.progress)
+	if !t.settings.HasSource() {
+		if c, err = t.server.Client("url", t.server.URL); err != nil {
+			return nil, nil, err
+		}
+		c.Waiting = func() func() { return p.While("asking " + c.String()) }
+		return c, func() {}, nil
+	}
+	if t.server.Given {
+		return nil, nil, config.Usagef("--url names a server to ask, and --upstream.url, --tsdb.path and --config.file what to read from without one: give one or the other")
+	}
+	set, err := t.settings.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case set.GPU.Mode == config.GPURequire:
+	case t.executor == "gpu" && set.GPU.Mode == config.GPUAuto:
+		set.GPU.Mode = config.GPURequire
+	default:
+		set.GPU.Mode = config.GPUOff
+	}
+	logger, err := config.NewLogger(set.Log, stderr)
+	if err != nil {
+		return nil, nil, config.Usage(err)
+	}
+	c, closed, err = client.Embed(set, func(r remoteread.Progress) {
+		p.Show("fetching: %d of %d pieces, %s, %d series", r.PiecesDone, r.Pieces, units.Base2Bytes(r.Bytes).Round(1), r.Series)
+	}, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Waiting = func() func() { return p.Clear }
+	return c, closed, nil
+}
+
+// choose puts who evaluates, and how exactly, into a request's form.
+func (t *target) choose(form url.Values) {
+	form.Set("executor", t.executor)
+	if t.exact != "" {
+		form.Set("exact", t.exact)
+	}
+}
+
+// notes prints what an answer has beside its value.
+func notes(stderr io.Writer, a *client.Answer) {
+	for _, w := range a.Warnings {
+		fmt.Fprintln(stderr, "warning:", w)
+	}
+	for _, i := range a.Infos {
+		fmt.Fprintln(stderr, "info:", i)
+	}
 }

@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,9 +21,12 @@ import (
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/exporter-toolkit/web"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/admit"
 	"github.com/promwarp/promwarp/api/guard"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
@@ -29,6 +35,7 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -263,4 +270,91 @@ func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
 	defer s.reloadInfo.Unlock()
 	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
 	return i, nil
+}
+
+// validate checks settings, but for the source where one is given.
+func (s *Server) validate(set config.Settings) error {
+	if s.cfg.Upstream != nil {
+		return set.ValidateLimits()
+	}
+	return set.Validate()
+}
+
+// Check names all that New would refuse, but for addresses that others use and upstreams without
+// remote read. It changes nothing.
+func Check(set config.Settings) error {
+	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(set.Web.ListenAddress), traces.Check(set.Tracing), backend.Check(set))
+}
+
+// checkAddresses checks that all addresses can be listened on at once. One that stands for all of the
+// machine's addresses, as 0.0.0.0 does, leaves its port to no other.
+func checkAddresses(all []string) (wrong error) {
+	var before []*net.TCPAddr
+	everywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	for i, text := range all {
+		a, err := net.ResolveTCPAddr("tcp", text)
+		if err == nil && a.Port != 0 && slices.ContainsFunc(before, func(b *net.TCPAddr) bool {
+			return a.Port == b.Port && (a.IP.Equal(b.IP) || everywhere(a.IP) || everywhere(b.IP))
+		}) {
+			err = errors.New("an entry before has this address")
+		}
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("web.listen_address: entry %d: %s: %w; write another, such as 127.0.0.1:9201", i+1, text, err))
+			continue
+		}
+		before = append(before, a)
+	}
+	return wrong
+}
+
+// checkWebFile checks the file that turns on TLS or authentication.
+func checkWebFile(set config.Settings) error {
+	file := set.Web.ConfigFile
+	if file == "" {
+		return nil
+	}
+	if err := web.Validate(file); err != nil {
+		return fmt.Errorf("web.config_file %s: %w", file, err)
+	}
+	return nil
+}
+
+// schemeOf is https if an exporter-toolkit configuration file turns on TLS.
+func schemeOf(file string) string {
+	var c struct {
+		TLS map[string]any `yaml:"tls_server_config"`
+	}
+	if b, err := os.ReadFile(file); err == nil && yaml.Unmarshal(b, &c) == nil && len(c.TLS) > 0 {
+		return "https"
+	}
+	return "http"
+}
+
+// queues are what requests wait in. They outlive a reload.
+type queues struct {
+	queries, small, reads, lists *queue.Queue
+	known                        *admit.Small // which queries wait in small
+}
+
+func newQueues(s config.Settings, reg prometheus.Registerer) queues {
+	of := func(name string) *queue.Queue {
+		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
+	}
+	q := queues{queries: of("query"), small: of("small"), reads: of("read"), lists: of("list")}
+	q.known = admit.NewSmall(q.small)
+	q.set(s)
+	return q
+}
+
+// busy reports whether queries wait for a slot, or as many run as there are cores.
+func (q queues) busy() bool {
+	return q.queries.Waiting()+q.small.Waiting() > 0 || q.queries.Running()+q.small.Running() >= runtime.GOMAXPROCS(0)
+}
+
+// set gives the queues the limits of s.
+func (q queues) set(s config.Settings) {
+	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.small.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
+	q.reads.Set(s.Query.QueueLimits(s.Storage.ReadConcurrentLimit))
 }
