@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -126,11 +127,8 @@ func (r *request) over(now time.Time) (o render.Range, err error) {
 	case ranged && r.start == "":
 		return o, errors.New("a range query needs --start, such as --start=-24h")
 	case !ranged:
-		o.Start = now
-		if r.at != "" {
-			if o.Start, err = parseWhen(r.at, now); err != nil {
-				return o, fmt.Errorf("--time: %w", err)
-			}
+		if o.Start, err = parseWhen(cmp.Or(r.at, "now"), now); err != nil {
+			return o, fmt.Errorf("--time: %w", err)
 		}
 		o.End = o.Start
 		return o, nil
@@ -138,11 +136,8 @@ func (r *request) over(now time.Time) (o render.Range, err error) {
 	if o.Start, err = parseWhen(r.start, now); err != nil {
 		return o, fmt.Errorf("--start: %w", err)
 	}
-	o.End = now
-	if r.end != "" {
-		if o.End, err = parseWhen(r.end, now); err != nil {
-			return o, fmt.Errorf("--end: %w", err)
-		}
+	if o.End, err = parseWhen(cmp.Or(r.end, "now"), now); err != nil {
+		return o, fmt.Errorf("--end: %w", err)
 	}
 	if o.End.Before(o.Start) {
 		return o, fmt.Errorf("--end (%s) is before --start (%s)", o.End.Format(time.RFC3339), o.Start.Format(time.RFC3339))

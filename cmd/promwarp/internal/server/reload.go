@@ -59,17 +59,25 @@ func (s *Server) Reload() (err error) {
 		g.Release()
 		return config.Usage(err)
 	}
-	if !s.current.CompareAndSwap(old, g) {
-		g.Release()
+	if !s.replace(old, g) {
 		return fmt.Errorf("the server is shutting down")
 	}
-	old.Release() // the server's own hold
 	s.queues.set(next)
-	s.canary.Set(g.compared(s.logger))
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
 	return nil
+}
+
+// replace answers new requests with g instead of old, unless the server is shutting down.
+func (s *Server) replace(old, g *generation) bool {
+	if !s.current.CompareAndSwap(old, g) {
+		g.Release()
+		return false
+	}
+	old.Release() // the server's own hold
+	s.canary.Set(g.compared(s.logger))
+	return true
 }
 
 // warnOfFixed says which changes take a restart.
@@ -114,12 +122,9 @@ func (s *Server) upstreamChanged() {
 		s.logger.Error("the upstream's settings have changed and cannot be followed", "err", err)
 		return
 	}
-	if !s.current.CompareAndSwap(old, g) {
-		g.Release()
+	if !s.replace(old, g) {
 		return
 	}
-	old.Release() // the server's own hold
-	s.canary.Set(g.compared(s.logger))
 	s.logger.Info("following the upstream's settings", "evaluation_interval", from.Interval, "lookback_delta", from.Lookback, "features", from.Features)
 }
 
