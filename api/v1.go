@@ -113,6 +113,9 @@ func (nothing) Select(int64, int64, ...[]*labels.Matcher) ([]exemplar.QueryResul
 	return []exemplar.QueryResult{}, nil
 }
 
+// Nothing answers for what a server does not have that neither scrapes nor evaluates rules.
+type Nothing = nothing
+
 // RuntimeInfo describes the running program. What only a Prometheus has is left
 // empty.
 func RuntimeInfo(start time.Time) v1.RuntimeInfo {

@@ -5,13 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/grafana/regexp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/common/route"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/notifications"
+	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/engine/compare"
+	"github.com/promwarp/promwarp/internal/dataset"
+	"github.com/promwarp/promwarp/remoteread/upstream"
 )
 
 func init() { commands = append(commands, demoCommand) }
@@ -73,7 +97,7 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	prom := startDemoPrometheus(upstream, data.db, logger)
 	defer prom.Close()
 
-	same, err := compareDemo(ctx, prom, data, set, stdout)
+	same, err := compareDemo(ctx, data, set, stdout)
 	if err != nil {
 		return interruption(ctx, err)
 	}
@@ -87,7 +111,6 @@ func runDemo(ctx context.Context, o demoOptions, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	defer srv.Close()
 	return serveDemo(ctx, srv, prom, data, stdout)
 }
 
@@ -110,7 +133,6 @@ func demoSettings(listen, upstream string) config.Settings {
 
 // serveDemo serves, and adds samples as time goes by, until ctx is done.
 func serveDemo(ctx context.Context, srv *server.Server, prom *demoPrometheus, data *demoData, stdout io.Writer) error {
-	running := srv.Start(ctx)
 	fmt.Fprintf(stdout, `
 promwarp keeps serving this data until you press Ctrl-C.
 
@@ -125,15 +147,303 @@ The Prometheus that it reads from is at %[3]s
 		fmt.Fprintln(stdout, "New samples arrive every 15 seconds.")
 	}
 
-	feeding, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fed := make(chan error, 1)
-	go func() { fed <- data.feed(feeding) }()
-	select {
-	case err := <-fed:
-		return errors.Join(err, running.Stop())
-	case <-running.Done:
-		cancel()
-		return errors.Join(running.Stop(), <-fed)
+	var g errgroup.Group
+	for _, run := range []func(context.Context) error{srv.Run, data.feed} {
+		g.Go(func() error {
+			defer cancel()
+			return run(ctx)
+		})
 	}
+	return g.Wait()
+}
+
+// demoQueries are what the demo compares: a dashboard's usual queries.
+var demoQueries = []string{
+	`sum by (job) (rate(http_requests_total[5m]))`,
+	`sum by (job, code) (increase(http_requests_total[1h]))`,
+	`sum by (job) (rate(http_requests_total{code=~"5.."}[5m])) / sum by (job) (rate(http_requests_total[5m]))`,
+	`histogram_quantile(0.99, sum by (le, job) (rate(http_request_duration_seconds_bucket[5m])))`,
+	`topk(5, sum by (instance) (rate(http_requests_total[5m])))`,
+	`avg by (job, type) (node_memory_bytes)`,
+	`quantile by (job) (0.9, avg_over_time(node_memory_bytes[1h]))`,
+	`avg by (instance) (rate(node_cpu_seconds_total{mode!="idle"}[5m]))`,
+	`sum by (namespace) (kube_pod_memory_working_set_bytes)`,
+}
+
+// demoStep is the resolution of the demo's queries.
+const demoStep = time.Minute
+
+// compareDemo asks Prometheus and promwarp each query, prints a table, and says whether all answers were the same.
+func compareDemo(ctx context.Context, data *demoData, set config.Settings, stdout io.Writer) (bool, error) {
+	fmt.Fprintf(stdout, "\n%d queries over %s at a step of %s; times in ms. Both are asked over HTTP; Prometheus\nreads its own TSDB, promwarp fetches from it. First is with an empty cache, repeated the\nmedian of three.\n\n",
+		len(demoQueries), model.Duration(data.end.Sub(data.start)), model.Duration(demoStep))
+	var rows []compare.Row
+	same := true
+	for _, q := range demoQueries {
+		row, err := measureDemo(ctx, data, set, q)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", q, err)
+		}
+		same = same && row.Verdict == compare.Same
+		rows = append(rows, row)
+	}
+	if err := reportComparison(stdout, rows, 0, terminal.StyleOf(stdout)); err != nil {
+		return false, err
+	}
+	summarizeComparison(stdout, rows, terminal.StyleOf(stdout))
+	return same, nil
+}
+
+// measureDemo compares one query, on a promwarp of its own so that nothing is
+// cached at first.
+func measureDemo(ctx context.Context, data *demoData, set config.Settings, query string) (compare.Row, error) {
+	flags := client.Flags{Timeout: time.Duration(set.Query.Timeout)}
+	prometheus, err := flags.Client("upstream", set.Upstream.URL)
+	if err != nil {
+		return compare.Row{}, err
+	}
+	promwarp, stop, err := client.Embed(set, promslog.NewNopLogger())
+	if err != nil {
+		return compare.Row{}, err
+	}
+	defer stop()
+	form := url.Values{
+		"query": {query}, "start": {stamp(data.start)}, "end": {stamp(data.end)},
+		"step": {strconv.FormatFloat(demoStep.Seconds(), 'f', -1, 64)},
+	}
+	row, err := compare.Measure(ctx, side{Client: prometheus}.ask(client.Ranged, form), side{Client: promwarp}.ask(client.Ranged, form),
+		compare.Rounds{Prometheus: 1, Repeated: 3})
+	row.Query, row.Remembered = query, err == nil && remembers(ctx, promwarp, form)
+	return row, err
+}
+
+// demoData is the data set of a demo in an embedded Prometheus TSDB.
+type demoData struct {
+	db         *tsdb.DB
+	start, end time.Time
+	generator  *dataset.Generator // what comes next; nil for data of an earlier time
+	temporary  string             // directory to remove at the end
+}
+
+// openDemoData generates the data set, or opens the one that is in o.data.
+func openDemoData(ctx context.Context, o demoOptions, stderr io.Writer) (d *demoData, err error) {
+	d = &demoData{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+			d = nil
+		}
+	}()
+	dir, exists := o.data, false
+	if dir == "" {
+		if d.temporary, err = os.MkdirTemp("", "promwarp-demo-"); err != nil {
+			return d, err
+		}
+		dir = d.temporary
+	} else if exists, err = holdsBlocks(dir); err != nil {
+		return d, err
+	}
+	if !exists {
+		if err := d.generate(ctx, o, dir, stderr); err != nil {
+			return d, err
+		}
+	}
+
+	opts := tsdb.DefaultOptions()
+	opts.RetentionDuration = 0 // keeps all
+	if d.db, err = tsdb.Open(dir, promslog.NewNopLogger(), nil, opts, nil); err != nil {
+		return d, fmt.Errorf("open data in %s: %w", dir, err)
+	}
+	d.db.DisableCompactions() // so that measurements are undisturbed
+	if exists {
+		err = d.timesFromBlocks(dir)
+	}
+	return d, err
+}
+
+// generate fills dir with a data set that ends now.
+func (d *demoData) generate(ctx context.Context, o demoOptions, dir string, stderr io.Writer) error {
+	d.end = time.Now().Truncate(time.Minute)
+	d.start = d.end.Add(-time.Duration(o.hours) * time.Hour)
+	var err error
+	d.generator, err = dataset.New(dataset.Options{Start: d.start.UnixMilli(), End: d.end.UnixMilli(), Series: o.series, Seed: 1})
+	if err != nil {
+		return err
+	}
+	p := terminal.NewProgress(stderr, true)
+	begin := time.Now()
+	stats, err := d.generator.WriteBlocks(ctx, dir, d.end.UnixMilli(), func(part float64) {
+		p.Show("generating data: %.0f %%", 100*part)
+	})
+	p.Clear()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "generated %d series with %.1f million samples in %.1f s\n", stats.Series, float64(stats.Samples)/1e6, time.Since(begin).Seconds())
+	return nil
+}
+
+// timesFromBlocks finds the times that the data covers.
+func (d *demoData) timesFromBlocks(dir string) error {
+	blocks := d.db.Blocks()
+	if len(blocks) == 0 {
+		return fmt.Errorf("the blocks in %s cannot be read; remove the directory to generate them again", dir)
+	}
+	d.start = time.UnixMilli(blocks[0].MinTime()).Truncate(time.Minute)
+	d.end = time.UnixMilli(blocks[len(blocks)-1].MaxTime()).Truncate(time.Minute)
+	return nil
+}
+
+// holdsBlocks says whether there are blocks in dir. A directory with anything
+// else in it is an error: it is not the demo's to fill.
+func holdsBlocks(dir string) (bool, error) {
+	metas, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
+	if err != nil {
+		return false, config.Usagef("--data %s: %w", dir, err)
+	}
+	if len(metas) > 0 {
+		return true, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, config.Usage(err)
+	}
+	if len(entries) > 0 {
+		return false, config.Usagef("--data %s: the directory is not empty and holds no blocks; name a new one", dir)
+	}
+	return false, nil
+}
+
+// feed adds samples as time goes by, until ctx is done.
+func (d *demoData) feed(ctx context.Context) error {
+	if d.generator == nil {
+		<-ctx.Done()
+		return nil
+	}
+	d.db.EnableCompactions()
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		_, err := d.generator.Write(ctx, d.db, time.Now().UnixMilli())
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("add new samples: %w", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Close closes the data and removes it if it is temporary.
+func (d *demoData) Close() error {
+	var errs []error
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	if d.temporary != "" {
+		errs = append(errs, os.RemoveAll(d.temporary))
+	}
+	return errors.Join(errs...)
+}
+
+// demoPrometheus is a Prometheus that does not scrape: its TSDB, its engine and
+// its HTTP API, remote read included.
+type demoPrometheus struct {
+	engine *promql.Engine
+	db     *tsdb.DB
+	url    string
+	server *http.Server
+	done   chan struct{}
+}
+
+// startDemoPrometheus serves db on l until Close.
+func startDemoPrometheus(l net.Listener, db *tsdb.DB, logger *slog.Logger) *demoPrometheus {
+	limits := config.Default().Query
+	p := &demoPrometheus{
+		engine: promql.NewEngine(promql.EngineOpts{
+			Logger:                   logger,
+			MaxSamples:               limits.MaxSamples,
+			Timeout:                  time.Duration(limits.Timeout),
+			LookbackDelta:            time.Duration(limits.LookbackDelta),
+			EnableAtModifier:         true,
+			EnableNegativeOffset:     true,
+			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+			Parser:                   parser.NewParser(upstream.Features(0).Parser()),
+		}),
+		db:   db,
+		url:  "http://" + l.Addr().String(),
+		done: make(chan struct{}),
+	}
+	router := route.New().WithPrefix("/api/v1")
+	p.newAPI(l.Addr().String(), logger).Register(router)
+	// Prometheus's remote read answers a client that went away in the middle with a second status.
+	p.server = &http.Server{Handler: router, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	go func() {
+		defer close(p.done)
+		if err := p.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("the demo's Prometheus stopped", "err", err)
+		}
+	}()
+	return p
+}
+
+// Close stops serving. The TSDB stays open.
+func (p *demoPrometheus) Close() {
+	_ = p.server.Close()
+	<-p.done
+	_ = p.engine.Close()
+}
+
+// newAPI returns Prometheus's own API with its default limits.
+func (p *demoPrometheus) newAPI(addr string, logger *slog.Logger) *v1.API {
+	const (
+		readSamples     = 50_000_000
+		readConcurrency = 10
+		readFrameBytes  = 1 << 20
+	)
+	start := time.Now()
+	var none api.Nothing
+	return v1.NewAPI(
+		p.engine, p.db,
+		nil, nil, // appenders
+		p.db, // exemplars
+		func(context.Context) v1.ScrapePoolsRetriever { return none },
+		func(context.Context) v1.TargetRetriever { return none },
+		func(context.Context) v1.AlertmanagerRetriever { return none },
+		func() promconfig.Config { return promconfig.DefaultConfig },
+		map[string]string{},
+		v1.GlobalURLOptions{ListenAddress: addr, Host: addr, Scheme: "http"},
+		func(h http.HandlerFunc) http.HandlerFunc { return h },
+		nil, "", // TSDB, of whose statistics nobody asks here
+		false,    // admin
+		false, 0, // search
+		logger,
+		func(context.Context) v1.RulesRetriever { return none },
+		readSamples, readConcurrency, readFrameBytes,
+		false, // agent
+		regexp.MustCompile("^(?:.*)$"),
+		func() (v1.RuntimeInfo, error) { return api.RuntimeInfo(start), nil },
+		&v1.PrometheusVersion{Version: api.PrometheusVersion()},
+		func() []notifications.Notification { return nil },
+		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
+		prometheus.NewRegistry(), prometheus.NewRegistry(),
+		nil,        // stats renderer
+		false, nil, // remote write
+		false, false, false, // OTLP
+		false, // start timestamps
+		0,     // lookback, of OTLP
+		false, // type and unit labels
+		false, // metadata
+		nil,   // error codes
+		nil,   // features
+		v1.OpenAPIOptions{Version: api.PrometheusVersion()},
+		parser.NewParser(upstream.Features(0).Parser()),
+	)
 }

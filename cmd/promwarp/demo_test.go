@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,25 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 )
-
-// demoOutput is a buffer that may be read while it is written.
-type demoOutput struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *demoOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *demoOutput) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
 
 // leavesNothing checks at the end of the test that no goroutine and no
 // temporary file is left.
@@ -55,7 +36,7 @@ func leavesNothing(t *testing.T) {
 
 func TestDemoOnce(t *testing.T) {
 	leavesNothing(t)
-	var stdout, stderr demoOutput
+	var stdout, stderr testfiles.Log
 	data := filepath.Join(t.TempDir(), "data")
 	o := demoOptions{once: true, series: 300, hours: 3, listen: "127.0.0.1:0", data: data}
 	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
@@ -65,7 +46,7 @@ func TestDemoOnce(t *testing.T) {
 	t.Logf("\n%s", stdout.String())
 
 	// The data is kept and used again.
-	stdout, stderr = demoOutput{}, demoOutput{}
+	stdout, stderr = testfiles.Log{}, testfiles.Log{}
 	require.NoError(t, runDemo(t.Context(), o, &stdout, &stderr), stdout.String())
 	require.Equal(t, len(demoQueries), strings.Count(stdout.String(), "  same  "), stdout.String())
 	require.NotContains(t, stderr.String(), "generated")
@@ -73,7 +54,7 @@ func TestDemoOnce(t *testing.T) {
 
 func TestDemoServes(t *testing.T) {
 	leavesNothing(t)
-	var stdout, stderr demoOutput
+	var stdout, stderr testfiles.Log
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

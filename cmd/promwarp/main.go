@@ -5,12 +5,16 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"syscall"
+	"text/template"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -48,10 +52,9 @@ func exitCode(err error) int {
 }
 
 func main() {
-	ctx, stop := interruptible(context.Background(), os.Stderr)
-	code := execute(ctx, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one ends the program at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stderr))
 }
 
 // application declares all commands, and returns what runs each of them by its name.
@@ -85,30 +88,119 @@ func execute(ctx context.Context, args []string, stderr io.Writer) int {
 	return exitCode(err)
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM cancels. A
-// second one exits at once. stop releases the signals.
-func interruptible(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case s := <-signals:
-				if n > 0 {
-					fmt.Fprintf(stderr, "promwarp: second %s, exiting at once\n", s)
-					os.Exit(exitError)
-				}
-				cancel()
-			case <-done:
-				return
-			}
+// A release sets version.Version when linking. go install and go build leave
+// it empty, but note the module's version.
+func init() {
+	if version.Version != "" {
+		return
+	}
+	version.Version = "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		version.Version = info.Main.Version
+	}
+}
+
+// groups order the commands in help.
+var groups = []struct {
+	Title    string
+	Commands []string
+}{
+	{"Ask", []string{"query", "explain", "compare"}},
+	{"Serve", []string{"serve", "check config", "check ready", "check healthy"}},
+	{"Look after", []string{"cache ls", "cache drop", "devices"}},
+	{"Try and set up", []string{"demo", "completion"}},
+}
+
+// exitCodes are told by help and by docs/commands.md.
+const exitCodes = "Exit codes: 0 done, and answers agree; 1 it failed, or answers differ; 2 the command line or the configuration is wrong; 3 compare had nothing to compare."
+
+// helpFuncs are what helpTemplate calls.
+var helpFuncs = template.FuncMap{
+	// Grouped returns rows of commands and what they do, a list a group.
+	"Grouped": func(app *kingpin.ApplicationModel) (all []group) {
+		help := map[string]string{}
+		for _, c := range app.FlattenedCommands() {
+			help[c.FullCommand] = c.Help
 		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel()
+		for _, g := range groups {
+			rows := [][2]string{}
+			for _, name := range g.Commands {
+				rows = append(rows, [2]string{name, help[name]})
+			}
+			all = append(all, group{g.Title, rows})
+		}
+		return all
+	},
+	"ExitCodes": func() string { return exitCodes },
+	"Trim":      strings.TrimSpace,
+}
+
+// group is commands in help.
+type group struct {
+	Title string
+	Rows  [][2]string
+}
+
+// helpTemplate is kingpin's, with commands in groups and with the examples of HelpLong.
+const helpTemplate = `{{define "Arguments" -}}
+{{if .FlagSummary}} {{.FlagSummary}}{{end -}}
+{{range .Args}} {{if not .Required}}[{{end}}<{{.Name}}>{{if .Value|IsCumulative}}...{{end}}{{if not .Required}}]{{end}}{{end -}}
+{{end -}}
+
+{{if .Context.SelectedCommand -}}
+usage: {{.App.Name}} {{.Context.SelectedCommand}}{{template "Arguments" .Context.SelectedCommand}}{{if .Context.SelectedCommand.Commands}} <command>{{end}}
+
+{{.Context.SelectedCommand.Help|Wrap 0}}
+{{- if .Context.SelectedCommand.HelpLong}}
+{{.Context.SelectedCommand.HelpLong|Trim}}
+{{end}}
+{{- if .Context.SelectedCommand.Commands}}
+Commands:
+{{range .Context.SelectedCommand.FlattenedCommands}}  {{.FullCommand}}  {{.Help}}
+{{end}}
+{{- end}}
+Flags:
+{{.Context.Flags|FlagsToTwoColumns|FormatTwoColumns}}
+{{- if .Context.Args}}
+Args:
+{{.Context.Args|ArgsToTwoColumns|FormatTwoColumns}}
+{{- end}}
+{{- else -}}
+usage: {{.App.Name}} <command> [<flags>] [<args> ...]
+
+{{.App.Help|Wrap 0}}
+{{- range Grouped .App}}
+{{.Title}}:
+{{.Rows|FormatTwoColumns}}
+{{- end}}
+"{{.App.Name}} <command> --help" shows flags and examples. PROMWARP_URL names the server to ask; NO_COLOR takes colours away.
+{{ExitCodes}}
+{{end -}}
+`
+
+func init() { commands = append(commands, completionCommand) }
+
+// scripts have promwarp itself complete the line, as kingpin's do. Packages install them.
+//
+//go:embed all:completions
+var scripts embed.FS
+
+// completions are the names of scripts by shell.
+var completions = map[string]string{"bash": "promwarp.bash", "zsh": "_promwarp", "fish": "promwarp.fish"}
+
+// completionCommand declares promwarp completion.
+func completionCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := app.Command("completion", "Print a script that has a shell complete promwarp's commands and flags.").HelpLong(`Examples:
+  source <(promwarp completion bash)                             # in ~/.bashrc
+  source <(promwarp completion zsh)                              # in ~/.zshrc, behind compinit
+  promwarp completion fish > ~/.config/fish/completions/promwarp.fish
+`)
+	shell := cmd.Arg("shell", "bash, zsh or fish.").Required().Enum("bash", "zsh", "fish")
+	return cmd.FullCommand(), func(context.Context) error {
+		script, err := scripts.ReadFile("completions/" + completions[*shell])
+		if err == nil {
+			_, err = os.Stdout.Write(script)
+		}
+		return err
 	}
 }

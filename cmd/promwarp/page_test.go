@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"strings"
@@ -10,31 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pageHead is what docs/commands.md says before the commands.
-const pageHead = `# Commands
-
-` + "`promwarp query`, `explain`, `compare`, `cache`, `check ready` and `check healthy`" + ` ask a
-server: a promwarp, or for what Prometheus has a Prometheus.
-
-| to say | |
-| --- | --- |
-| which server | ` + "`--url`, or the environment variable `PROMWARP_URL`; otherwise `http://localhost:9201`" + ` |
-| its credentials, TLS, headers | ` + "`--http.config.file`, [as promtool takes it](https://prometheus.io/docs/prometheus/latest/configuration/promtool/)" + ` |
-| that there is none | ` + "`query` and `explain` with `--upstream.url`, `--tsdb.path` or `--config.file`, `compare` with `--upstream` alone" + `: promwarp then runs inside the process, listens on no address, and keeps nothing on disk |
-| no colours | ` + "`NO_COLOR=1`, or a pipe" + ` |
-
-| exit code | |
-| --- | --- |
-| 0 | done; answers agree; GPUs are usable |
-| 1 | it failed, or answers differ, or a file is wrong |
-| 2 | the command line, or the configuration that it names, is wrong |
-| 3 | promwarp compare had nothing to compare: no query has an answer with samples on both sides |
-
-Tables are cut to the width of the terminal; a pipe gets all of them. What takes more than a second says so on standard
-error where that is a terminal.
-
-<!-- Made from the program's own help by go test ./cmd/promwarp -run TestCommandsPage -update. -->
-`
+// What generated pages say before and after the commands.
+var (
+	//go:embed testdata/commands.md
+	pageHead string
+	//go:embed testdata/man.head
+	manHead string
+	//go:embed testdata/man.tail
+	manTail string
+)
 
 // TestCommandsPage holds docs/commands.md against the commands that there are.
 func TestCommandsPage(t *testing.T) { requireFresh(t, "docs/commands.md", commandsPage()) }
@@ -130,3 +115,66 @@ func flagText(f *kingpin.FlagModel) string {
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// TestManPage holds deploy/man/promwarp.1, which packages install, against the commands that there are.
+func TestManPage(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "/var/cache")
+	requireFresh(t, "deploy/man/promwarp.1", manPage())
+}
+
+// manPage is the manual's page of all commands.
+func manPage() string {
+	var b strings.Builder
+	b.WriteString(manHead)
+	byName, serves := declared()
+	for _, g := range groups {
+		for _, name := range g.Commands {
+			manCommand(&b, byName[name], serves)
+		}
+	}
+	fmt.Fprintf(&b, manTail, roff(strings.TrimPrefix(exitCodes, "Exit codes: ")))
+	return b.String()
+}
+
+// manCommand writes what the page says of one command. Flags that serve has, too, are described there.
+func manCommand(b *strings.Builder, c *kingpin.CmdModel, serves map[string]bool) {
+	fmt.Fprintf(b, ".SS promwarp %s", roff(c.FullCommand))
+	for _, a := range c.Args {
+		text := "<" + a.Name + ">"
+		if !a.Required {
+			text = "[" + text + "]"
+		}
+		fmt.Fprintf(b, " %s", roff(text))
+	}
+	fmt.Fprintf(b, "\n%s\n", roff(c.Help))
+	for _, a := range c.Args {
+		fmt.Fprintf(b, ".TP\n.I %s\n%s\n", roff("<"+a.Name+">"), roff(a.Help))
+	}
+	var also []string
+	for _, f := range c.Flags {
+		if serves[f.Name] && c.FullCommand != "serve" {
+			also = append(also, `\fB`+roff("--"+f.Name)+`\fR`)
+			continue
+		}
+		fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(flagText(f)), roff(f.HelpWithEnvar()))
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(b, ".PP\nWithout a server, these as for \\fBserve\\fR: %s.\n", strings.Join(also, ", "))
+	}
+	if examples, ok := strings.CutPrefix(c.HelpLong, "Examples:\n"); ok {
+		b.WriteString(".PP\nExamples:\n.PP\n.EX\n")
+		for line := range strings.Lines(examples) {
+			b.WriteString(roff(strings.TrimRight(line, "\n")) + "\n")
+		}
+		b.WriteString(".EE\n")
+	}
+}
+
+// roff is a text as troff takes it: nothing in it is a request or an escape.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
+	if strings.HasPrefix(text, ".") {
+		text = `\&` + text
+	}
+	return text
+}

@@ -2,18 +2,25 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
+	"github.com/promwarp/promwarp/cache"
+	"github.com/promwarp/promwarp/cache/contents"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/render"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/terminal"
+	"github.com/promwarp/promwarp/plan"
+	"github.com/promwarp/promwarp/resample"
 )
 
 func init() { commands = append(commands, queryCommand) }
@@ -81,16 +88,10 @@ func runQuery(ctx context.Context, o queryOptions, stdout, stderr io.Writer) err
 		a.form.Set("format", o.format)
 		return c.Copy(ctx, stdout, "/query", a.form, kind)
 	}
-	answer, err := c.Ask(ctx, a.path, a.form)
+	answer, err := ask(ctx, c, a.path, a.form, stderr)
 	if err != nil {
 		return err
 	}
-	return o.print(a, answer, stdout, stderr)
-}
-
-// print prints an answer that is JSON.
-func (o *queryOptions) print(a asked, answer *client.Answer, stdout, stderr io.Writer) error {
-	notes(stderr, answer)
 	if o.format == "json" {
 		_, err := fmt.Fprintf(stdout, "%s\n", answer.Data)
 		return err
@@ -126,4 +127,237 @@ func spread(m model.Matrix) (r render.Range) {
 		}
 	}
 	return render.Range{Start: first.Time(), End: last.Time(), Step: time.Duration(max(step, 1)) * time.Millisecond}
+}
+
+func init() { commands = append(commands, explainCommand) }
+
+// explainOptions are the flags of promwarp explain.
+type explainOptions struct {
+	target
+	request
+	analyze bool
+	format  string
+}
+
+// explainCommand declares promwarp explain.
+func explainCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := app.Command("explain", "Show who evaluates which part of a query, why, and what it took.").HelpLong(`Examples:
+  promwarp explain --start=-24h 'sum by (job) (rate(http_requests_total[5m]))'
+  promwarp explain --no-analyze 'topk(5, node_load1)'            # without running it
+`)
+	var o explainOptions
+	cmd.Flag("analyze", "Run the query, and say what it took.").Default("true").BoolVar(&o.analyze)
+	cmd.Flag("format", "Form of the answer: tree or json.").Short('o').Default("tree").EnumVar(&o.format, "tree", "json")
+	o.request.add(cmd)
+	o.target.add(cmd)
+	return cmd.FullCommand(), func(ctx context.Context) error {
+		return runExplain(ctx, o, os.Stdout, os.Stderr)
+	}
+}
+
+// runExplain asks for a plan and prints it.
+func runExplain(ctx context.Context, o explainOptions, stdout, stderr io.Writer) error {
+	a, err := o.form(time.Now())
+	if err != nil {
+		return err
+	}
+	o.choose(a.form)
+	a.form.Set("analyze", strconv.FormatBool(o.analyze))
+	c, closed, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	answer, err := ask(ctx, c, "/explain", a.form, stderr)
+	if err != nil {
+		return err
+	}
+	if o.format == "json" {
+		_, err = fmt.Fprintf(stdout, "%s\n", answer.Data)
+		return err
+	}
+	if a.resampled() {
+		var e resample.Explanation
+		if err := json.Unmarshal(answer.Data, &e); err != nil {
+			return err
+		}
+		render.Resampling(stdout, &e, terminal.StyleOf(stdout))
+		return nil
+	}
+	var e plan.Explanation
+	if err := json.Unmarshal(answer.Data, &e); err != nil {
+		return err
+	}
+	render.Plan(stdout, &e, terminal.Width(stdout), terminal.StyleOf(stdout))
+	return nil
+}
+
+// target is whom a command asks: the server at a URL, or, where the flags say what to read from, a
+// promwarp inside this process.
+type target struct {
+	server   client.Flags
+	settings config.Flags
+	executor string
+	exact    string
+	progress bool
+}
+
+// add declares the flags.
+func (t *target) add(cmd *kingpin.CmdClause) {
+	t.server.Add(cmd, "")
+	cmd.Flag("executor", "Who evaluates: auto, cpu, gpu or prometheus. Inside this process a GPU is used for gpu and with --gpu=require alone, as it takes longer to start than most queries to evaluate.").Default("auto").EnumVar(&t.executor, "auto", "cpu", "gpu", "prometheus")
+	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
+	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
+	t.settings.Quiet = true
+	t.settings.Add(cmd, false)
+}
+
+// open returns who is asked. Close ends it.
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
+	p := terminal.NewProgress(stderr, t.progress)
+	if !t.settings.HasSource() {
+		if c, err = t.server.Client("url", t.server.URL); err != nil {
+			return nil, nil, err
+		}
+		c.Waiting = func() func() { return p.While("asking " + c.String()) }
+		return c, func() {}, nil
+	}
+	if t.server.Given {
+		return nil, nil, config.Usagef("--url names a server to ask, and --upstream.url, --tsdb.path and --config.file what to read from without one: give one or the other")
+	}
+	set, err := t.settings.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case set.GPU.Mode == config.GPURequire:
+	case t.executor == "gpu" && set.GPU.Mode == config.GPUAuto:
+		set.GPU.Mode = config.GPURequire
+	default:
+		set.GPU.Mode = config.GPUOff
+	}
+	logger, err := config.NewLogger(set.Log, stderr)
+	if err != nil {
+		return nil, nil, config.Usage(err)
+	}
+	c, closed, err = client.Embed(set, logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Waiting = func() func() { return p.While("fetching and evaluating") }
+	return c, closed, nil
+}
+
+// choose puts who evaluates, and how exactly, into a request's form.
+func (t *target) choose(form url.Values) {
+	form.Set("executor", t.executor)
+	if t.exact != "" {
+		form.Set("exact", t.exact)
+	}
+}
+
+// ask asks for an answer, and prints what it has beside its value.
+func ask(ctx context.Context, c *client.Client, path string, form url.Values, stderr io.Writer) (*client.Answer, error) {
+	a, err := c.Ask(ctx, path, form)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range a.Warnings {
+		fmt.Fprintln(stderr, "warning:", w)
+	}
+	for _, i := range a.Infos {
+		fmt.Fprintln(stderr, "info:", i)
+	}
+	return a, nil
+}
+
+func init() { commands = append(commands, cacheListCommand, cacheDropCommand) }
+
+// clause is the command that has those below it.
+func clause(app *kingpin.Application, name, help string) *kingpin.CmdClause {
+	if c := app.GetCommand(name); c != nil {
+		return c
+	}
+	return app.Command(name, help)
+}
+
+const cacheHelp = "Show or drop what a promwarp keeps."
+
+// cacheListCommand declares promwarp cache ls.
+func cacheListCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := clause(app, "cache", cacheHelp).Command("ls", "List what a promwarp keeps, the largest selectors first.").HelpLong(`Examples:
+  promwarp cache ls --limit=10
+`)
+	var server client.Flags
+	limit := cmd.Flag("limit", "Most selectors to list, of each upstream.").Default("50").Int()
+	format := cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
+	server.Add(cmd, "")
+	return cmd.FullCommand(), func(ctx context.Context) error {
+		c, err := server.Client("url", server.URL)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Get(ctx, "/api/v1/status/cache", url.Values{"limit": {strconv.Itoa(*limit)}})
+		if err != nil {
+			return err
+		}
+		if *format == "json" {
+			_, err = fmt.Printf("%s\n", answer.Data)
+			return err
+		}
+		var all []contents.Contents
+		if err := json.Unmarshal(answer.Data, &all); err != nil {
+			return err
+		}
+		return render.Caches(os.Stdout, all, terminal.Width(os.Stdout))
+	}
+}
+
+// cacheDropCommand declares promwarp cache drop.
+func cacheDropCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := clause(app, "cache", cacheHelp).Command("drop", "Have a promwarp that was started with --web.enable-admin-api forget samples, so that it fetches them again.").HelpLong(`Examples:
+  promwarp cache drop '{job="a"}' --start=-2d --end=-1d
+  promwarp cache drop --all
+`)
+	var server client.Flags
+	selectors := cmd.Arg("selector", "Drop of what may match; all selectors if there is none.").Strings()
+	start := cmd.Flag("start", "Drop from here on.").PlaceHolder("TIME").String()
+	end := cmd.Flag("end", "Drop up to here.").PlaceHolder("TIME").String()
+	all := cmd.Flag("all", "Drop everything.").Bool()
+	server.Add(cmd, "")
+	return cmd.FullCommand(), func(ctx context.Context) error {
+		form := url.Values{"match[]": *selectors}
+		for flag, text := range map[string]string{"start": *start, "end": *end} {
+			if text == "" {
+				continue
+			}
+			t, err := parseWhen(text, time.Now())
+			if err != nil {
+				return config.Usagef("--%s: %w", flag, err)
+			}
+			form.Set(flag, stamp(t))
+		}
+		switch given := len(*selectors) > 0 || len(form) > 1; {
+		case !given && !*all:
+			return config.Usagef("say what to drop: selectors, --start and --end bound it, --all drops everything")
+		case given && *all:
+			return config.Usagef("--all drops everything: leave it out, or the selectors, --start and --end")
+		case *all:
+			form.Set("all", "true")
+		}
+		c, err := server.Client("url", server.URL)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Ask(ctx, "/api/v1/admin/cache/drop", form)
+		if err != nil {
+			return err
+		}
+		var dropped cache.Dropped
+		if err := json.Unmarshal(answer.Data, &dropped); err != nil {
+			return err
+		}
+		_, err = fmt.Printf("dropped %d tiles of %d selectors\n", dropped.Tiles, dropped.Selectors)
+		return err
+	}
 }

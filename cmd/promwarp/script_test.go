@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"net"
 	"net/http"
@@ -78,8 +79,13 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			running := srv.Start(t.Context())
-			e.Defer(func() { require.NoError(t, running.Stop()) })
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- srv.Run(ctx) }()
+			e.Defer(func() {
+				cancel()
+				require.NoError(t, <-ended)
+			})
 			for name, value := range map[string]string{
 				"DATA": data, "URL": srv.URL(), "PROMETHEUS": prometheus.url, "STALLED": stalled, "LOCKED": locked, "PAGE": page, "WRONG": wrong,
 				"PROMWARP_URL": srv.URL(), "TZ": "UTC",

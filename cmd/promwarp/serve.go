@@ -2,13 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/client"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
+	"github.com/promwarp/promwarp/gpuexec/device"
 )
 
 func init() { commands = append(commands, serveCommand) }
@@ -40,3 +49,135 @@ func serveCommand(app *kingpin.Application) (string, func(context.Context) error
 		return srv.Run(ctx)
 	}
 }
+
+func init() {
+	commands = append(commands, checkConfigCommand, probeCommand("healthy", "Ask a promwarp whether it runs, for the health check of a container."), probeCommand("ready", "Ask a promwarp whether it takes requests, and what it has found out about its upstreams."))
+}
+
+const checkHelp = "Check a configuration file, or a running promwarp."
+
+// probeTimeout is the longest that probes wait for an answer unless they are told.
+const probeTimeout = 5 * time.Second
+
+// probeCommand declares promwarp check with the name of a door for probes.
+func probeCommand(name, help string) func(*kingpin.Application) (string, func(context.Context) error) {
+	return func(app *kingpin.Application) (string, func(context.Context) error) {
+		cmd := clause(app, "check", checkHelp).Command(name, help).HelpLong(`Examples:
+  promwarp check ` + name + ` --url=http://localhost:9201
+`)
+		server := client.Flags{Timeout: probeTimeout}
+		server.Add(cmd, "")
+		return cmd.FullCommand(), func(ctx context.Context) error {
+			c, err := server.Client("url", server.URL)
+			if err != nil {
+				return err
+			}
+			text, err := c.Text(ctx, "/-/"+name)
+			if err == nil {
+				_, err = io.WriteString(os.Stdout, text)
+			}
+			return err
+		}
+	}
+}
+
+// checkConfigCommand declares promwarp check config.
+func checkConfigCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := clause(app, "check", checkHelp).Command("config", "Check a configuration file as serve does at its start, and name all that is wrong with it.").HelpLong(`Examples:
+  promwarp check config /etc/promwarp/promwarp.yml
+`)
+	file := cmd.Arg("file", "The file for serve's --config.file.").Required().String()
+	return cmd.FullCommand(), func(context.Context) error { return runCheck(*file) }
+}
+
+// runCheck checks one file. What is wrong with it is a failure here, and no wrong use.
+func runCheck(file string) error {
+	f := config.Flags{File: file}
+	set, err := f.Load()
+	if err == nil {
+		err = server.Check(set)
+	}
+	if err != nil {
+		return errors.New(f.Locate(err).Error()) // no UsageError
+	}
+	sources, err := set.Sources()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s is good; it reads from", file)
+	for _, s := range sources {
+		fmt.Printf(" %s", s.Name())
+	}
+	fmt.Println()
+	return nil
+}
+
+func init() { commands = append(commands, devicesCommand) }
+
+// devicesCommand declares promwarp devices.
+func devicesCommand(app *kingpin.Application) (string, func(context.Context) error) {
+	cmd := app.Command("devices", "Show the GPUs of this machine, what was measured on them, and why one is not usable.")
+	library := cmd.Flag("gpu.library", "The CUDA driver's library.").Default(device.Library).String()
+	output := cmd.Flag("format", "Form of the answer: table or json.").Short('o').Default("table").Enum("table", "json")
+	return cmd.FullCommand(), func(context.Context) error {
+		return runDevices(*library, *output, os.Stdout)
+	}
+}
+
+// errNoDevice makes the exit code tell that no GPU is usable.
+var errNoDevice = errors.New("no GPU is usable")
+
+// runDevices prints the inventory.
+func runDevices(library, output string, w io.Writer) error {
+	inv := device.TakeInventory(library)
+	var err error
+	if output == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(inv)
+	} else {
+		err = writeInventory(w, inv)
+	}
+	if err == nil && !inv.Usable() {
+		err = errNoDevice
+	}
+	return err
+}
+
+// writeInventory prints an inventory for reading: a block of lines a device.
+func writeInventory(w io.Writer, inv *device.Inventory) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if inv.CUDA != "" {
+		fmt.Fprintf(t, "driver\t%s\n", driverText(inv))
+	}
+	if inv.Reason != "" {
+		fmt.Fprintf(t, "devices\tnone: %s\n", inv.Reason)
+	}
+	for _, d := range inv.Devices {
+		fmt.Fprintf(t, "\ndevice %d\t%s, PCI %s\n", d.Ordinal, d.Name, d.PCIBusID)
+		fmt.Fprintf(t, "compute capability\t%s, %d multiprocessors\n", d.Capability, d.Multiprocessors)
+		fmt.Fprintf(t, "memory\t%s\n", gib(d.MemoryBytes))
+		if !d.Usable {
+			fmt.Fprintf(t, "usable\tno: %s\n", d.Reason)
+			continue
+		}
+		fmt.Fprintf(t, "memory free\t%s\n", gib(d.FreeBytes))
+		fmt.Fprintf(t, "copy to device\t%.1f GB/s\n", d.ToDevice/1e9)
+		fmt.Fprintf(t, "copy from device\t%.1f GB/s\n", d.FromDevice/1e9)
+		fmt.Fprintf(t, "launch and wait\t%.0f µs\n", d.LaunchSeconds*1e6)
+		fmt.Fprintf(t, "start\t%.0f ms to open, %.0f ms to load the kernels\n", d.OpenSeconds*1e3, d.LoadSeconds*1e3)
+		fmt.Fprintf(t, "usable\tyes; its sums are right\n")
+	}
+	return t.Flush()
+}
+
+// driverText is the driver's release, where it is known, and the CUDA version
+// that it supports.
+func driverText(inv *device.Inventory) string {
+	if inv.Driver == "" {
+		return "CUDA " + inv.CUDA
+	}
+	return fmt.Sprintf("%s, CUDA %s", inv.Driver, inv.CUDA)
+}
+
+func gib(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }

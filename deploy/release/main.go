@@ -5,16 +5,27 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/goreleaser/nfpm/v2"
+	_ "github.com/goreleaser/nfpm/v2/deb" // registers the format
 )
 
 func main() {
@@ -166,4 +177,144 @@ func (r *Release) sums() error {
 		fmt.Fprintf(&text, "%x  %s\n", sha256.Sum256(b), f.Name())
 	}
 	return os.WriteFile(filepath.Join(r.Out, "SHA256SUMS"), []byte(text.String()), 0o644)
+}
+
+// file is a file on its way into an archive.
+type file struct {
+	from string // its path
+	to   string // its path in the archive
+	mode int64
+}
+
+// archive writes a compressed archive of files below one folder, in the order given.
+func (r *Release) archive(name, folder string, files []file) (err error) {
+	out, err := os.Create(filepath.Join(r.Out, name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	z, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(z)
+	for _, f := range files {
+		if err := r.add(w, folder, f); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.Close(), z.Close())
+}
+
+// add adds a file to an archive, of root and of the time of the sources.
+func (r *Release) add(w *tar.Writer, folder string, f file) error {
+	in, err := os.Open(f.from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	h := tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, filepath.ToSlash(f.to)), Mode: f.mode, Size: info.Size(), ModTime: r.Time, Format: tar.FormatUSTAR}
+	if err := w.WriteHeader(&h); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, in)
+	return err
+}
+
+// debian writes the Debian package of a program, as debian/nfpm.yaml describes it.
+func (r *Release) debian(arch, program string) (err error) {
+	manual, err := r.compressed("deploy/man/promwarp.1")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(manual)) }()
+	values := map[string]string{"VERSION": r.Version, "ARCH": arch, "PROGRAM": program, "ROOT": r.Root, "MANUAL": manual}
+	config, err := nfpm.ParseFileWithEnvMapping(filepath.Join(r.Root, "deploy/debian/nfpm.yaml"), func(name string) string { return values[name] })
+	if err != nil {
+		return err
+	}
+	info, err := config.Get("deb")
+	if err != nil {
+		return err
+	}
+	scripts := filepath.Join(r.Root, "deploy/debian")
+	info.Scripts = nfpm.Scripts{PostInstall: filepath.Join(scripts, "postinst"), PreRemove: filepath.Join(scripts, "prerm"), PostRemove: filepath.Join(scripts, "postrm")}
+	info.MTime = r.Time
+	for _, c := range info.Contents {
+		c.FileInfo.MTime = r.Time
+	}
+	info = nfpm.WithDefaults(info)
+	packager, err := nfpm.Get("deb")
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(r.Out, packager.ConventionalFileName(info)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	return packager.Package(info, out)
+}
+
+// compressed writes a file of the sources, compressed, to a temporary file, as manuals are installed.
+func (r *Release) compressed(name string) (file string, err error) {
+	text, err := os.ReadFile(filepath.Join(r.Root, name))
+	if err != nil {
+		return "", err
+	}
+	out, err := os.CreateTemp("", "promwarp-release-*.gz")
+	if err != nil {
+		return "", err
+	}
+	z, err := gzip.NewWriterLevel(out, gzip.BestCompression) // without a name and a time in its header
+	if err == nil {
+		_, err = z.Write(text)
+		err = errors.Join(err, z.Close())
+	}
+	return out.Name(), errors.Join(err, out.Close())
+}
+
+// components writes what a program is made of as a CycloneDX document: the modules whose packages
+// are linked into it, as the program itself says, and Go's library.
+func (r *Release) components(name, program string) error {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	main := component(&debug.Module{Path: info.Main.Path, Version: "v" + r.Version})
+	main.Type = cyclonedx.ComponentTypeApplication
+	all := []cyclonedx.Component{component(&debug.Module{Path: "std", Version: strings.Replace(info.GoVersion, "go", "v", 1)})}
+	uses := []string{all[0].BOMRef}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			return fmt.Errorf("%s is replaced by %s: a release is built of modules as they were published", m.Path, m.Replace.Path)
+		}
+		c := component(m)
+		// As go.sum has it: of the module's files and their names.
+		c.Properties = &[]cyclonedx.Property{{Name: "go.sum", Value: m.Sum}}
+		all, uses = append(all, c), append(uses, c.BOMRef)
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Timestamp: r.Time.Format(time.RFC3339), Component: &main}
+	bom.Components = &all
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &uses}}
+	out, err := os.Create(filepath.Join(r.Out, name))
+	if err != nil {
+		return err
+	}
+	if err := cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
+
+// component is a module as a component.
+func component(m *debug.Module) cyclonedx.Component {
+	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")
+	return cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, BOMRef: url, PackageURL: url}
 }

@@ -1,15 +1,10 @@
 // Package canary asks a part of all queries again, of promwarp and of the Prometheus that it reads
 // from, and counts where the answers differ.
 //
-// Canary.Answered is told of each query that was evaluated. A chosen one waits until its newest
-// samples are settled, and until no request waits. Then both sides are asked by compare.Measure, as
-// promwarp compare does. Where the upstream has no HTTP API, or there are several upstreams, its side
-// is Prometheus's engine inside promwarp, over the same cache.
-//
-// Invariant: one comparison runs at a time, in the bounds of Settings.Timeout, longestQuery and
-// longestAnswer, and takes memory that nobody else needs. Nobody waits for it.
-//
-// Start reading at Canary.compare.
+// Canary.Answered is told of each query that was evaluated. A chosen one waits until its newest samples
+// are settled, and no request waits. Then both sides are asked by compare.Measure, as promwarp compare
+// does. Start reading at Canary.compare. Invariant: one comparison runs at a time, in bounds of time and
+// bytes, and takes memory that nobody else needs. Nobody waits for it.
 package canary
 
 import (
@@ -137,8 +132,8 @@ func (c *Canary) Answered(ctx context.Context, q promql.Query) {
 	} else {
 		form.Set("time", inSeconds(time.Duration(stmt.Start.UnixNano())))
 	}
-	function, magnified := compare.Inexact(stmt.Expr)
-	this := question{path: path, form: form, inexact: function != "", magnified: magnified}
+	this := question{path: path, form: form}
+	this.function, this.magnified = compare.Inexact(stmt.Expr)
 	c.closing.RLock()
 	defer c.closing.RUnlock()
 	switch {
@@ -152,7 +147,15 @@ func (c *Canary) Answered(ctx context.Context, q promql.Query) {
 		c.pending.Add(1)
 		c.works.Go(func() {
 			defer c.pending.Add(-1)
-			c.await(this, wait)
+			c.sleep(wait)
+			c.turn <- struct{}{}
+			defer func() { <-c.turn }()
+			for c.ctx.Err() == nil && c.Busy() {
+				c.sleep(lookEvery)
+			}
+			if c.ctx.Err() == nil {
+				c.compare(this)
+			}
 		})
 	}
 }
@@ -161,22 +164,10 @@ func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(),
 
 // question is a query that is compared, and what compare.Inexact says of it.
 type question struct {
-	path               string
-	form               url.Values
-	inexact, magnified bool
-}
-
-// await compares a query once its samples are settled, no other is compared and no request waits.
-func (c *Canary) await(q question, wait time.Duration) {
-	c.sleep(wait)
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
-	for c.ctx.Err() == nil && c.Busy() {
-		c.sleep(lookEvery)
-	}
-	if c.ctx.Err() == nil {
-		c.compare(q)
-	}
+	path      string
+	form      url.Values
+	function  string
+	magnified bool
 }
 
 // sleep waits, until Close at most.
@@ -201,7 +192,9 @@ func (c *Canary) compare(q question) {
 	case c.ctx.Err() != nil: // the server stops
 	case err == nil:
 		c.compared.WithLabelValues(verdict).Inc()
-		c.report(q, verdict, detail)
+		if verdict != same {
+			c.report(q, verdict, detail)
+		}
 	case ctx.Err() != nil:
 		c.skip("timeout", nil)
 	case errors.Is(err, inside.ErrBusy) || memory.Exhausted(err):
@@ -234,7 +227,7 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 		}
 	}
 	rounds := compare.Rounds{Prometheus: 1}
-	if q.inexact && s.Exact != plan.Bits {
+	if q.function != "" && s.Exact != plan.Bits {
 		rounds.Tolerance = plan.Tolerance
 	}
 	promwarp, engine := side(c.Promwarp, "auto"), side(c.Promwarp, "prometheus")
@@ -261,24 +254,25 @@ func (c *Canary) verdict(ctx context.Context, q question, s *Settings) (verdict,
 	return different, row.Detail, ctx.Err()
 }
 
+// said is what the log says of verdicts other than the same.
+var said = map[string]struct {
+	level slog.Level
+	text  string
+}{
+	different: {slog.LevelError, "an answer differs from Prometheus's; please report this"},
+	upstream:  {slog.LevelWarn, "an answer differs from the upstream's and is that of Prometheus's engine over the samples in the cache: the upstream has other samples, or is of another version"},
+	undecided: {slog.LevelInfo, "an answer differs from Prometheus's, which may not be wrong"},
+}
+
 // report logs a difference: ten lines, and one each ten seconds from there on.
 func (c *Canary) report(q question, verdict, detail string) {
-	level, text := slog.LevelInfo, "an answer differs from Prometheus's, which may not be wrong"
-	switch verdict {
-	case same:
-		return
-	case different:
-		level, text = slog.LevelError, "an answer differs from Prometheus's; please report this"
-	case upstream:
-		level, text = slog.LevelWarn, "an answer differs from the upstream's and is that of Prometheus's engine over the samples in the cache: the upstream has other samples, or is of another version"
-	}
 	fields := []any{"verdict", verdict, "difference", detail[:min(len(detail), longestText)]}
 	for _, name := range []string{"query", "time", "start", "end", "step"} {
 		if v := q.form.Get(name); v != "" {
 			fields = append(fields, name, v[:min(len(v), longestText)])
 		}
 	}
-	c.often.Do(func() { c.Logger.Log(c.ctx, level, text, fields...) })
+	c.often.Do(func() { c.Logger.Log(c.ctx, said[verdict].level, said[verdict].text, fields...) })
 }
 
 // skip counts a chosen query that is not compared. An error is logged.

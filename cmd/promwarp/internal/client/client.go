@@ -7,19 +7,27 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/alecthomas/kingpin/v2"
+	commonconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/inside"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/server"
 	"github.com/promwarp/promwarp/engine/compare"
 	"github.com/promwarp/promwarp/remoteread/urltext"
 )
@@ -212,28 +220,161 @@ func (a *Answer) Value() (model.Value, error) {
 	if err := json.Unmarshal(a.Data, &data); err != nil {
 		return nil, err
 	}
-	var value model.Value
-	var err error
 	switch data.Type {
 	case "matrix":
-		var m model.Matrix
-		err = json.Unmarshal(data.Result, &m)
-		value = m
+		return valueOf[model.Matrix](data.Result)
 	case "vector":
-		var v model.Vector
-		err = json.Unmarshal(data.Result, &v)
-		value = v
+		return valueOf[model.Vector](data.Result)
 	case "scalar":
-		value = &model.Scalar{}
-		err = json.Unmarshal(data.Result, value)
+		return valueOf[*model.Scalar](data.Result)
 	case "string":
-		value = &model.String{}
-		err = json.Unmarshal(data.Result, value)
-	default:
-		err = errors.New("it is of no known type")
+		return valueOf[*model.String](data.Result)
 	}
+	return nil, fmt.Errorf("the answer is of no known type, but %q", data.Type)
+}
+
+func valueOf[T model.Value](text []byte) (model.Value, error) {
+	var v T
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return v, nil
+}
+
+var errURL = errors.New("write the base URL of a server, such as " + DefaultURL)
+
+// failed puts into words that no answer came.
+func (c *Client) failed(ctx context.Context, err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // its text has the URL, with its secrets
+	}
+	var timeout interface{ Timeout() bool }
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("no whole answer from %s within %s; --timeout allows more", c, c.http.Timeout)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no answer from %s: nothing listens there; %s", c, c.hint())
+	}
+	return fmt.Errorf("no answer from %s: %w; %s", c, err, c.hint())
+}
+
+// hint says how to name another server.
+func (c *Client) hint() string {
+	if c.flag == "url" {
+		return "start it, or name another server by --url or " + Envar
+	}
+	return "start it, or name another server by --" + c.flag
+}
+
+// stranger puts into words that an answer is not in Prometheus's form.
+func (c *Client) stranger(path string, resp *http.Response, body []byte) error {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return fmt.Errorf("%s answers %s: it wants credentials, or others; give them by --http.config.file", c, resp.Status)
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests:
+		return fmt.Errorf("%s answers %s: %s", c, resp.Status, firstLine(body))
+	}
+	return fmt.Errorf("%s answers %s with %s and not as Prometheus's API does: it is no promwarp%s, or its API is below another path; %s",
+		c, path, resp.Status, orPrometheus(path), c.hint())
+}
+
+// firstLine is the first line of a text, cut where it is long.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return fmt.Sprintf("%.200s", line)
+}
+
+// orPrometheus adds those who also have the door.
+func orPrometheus(path string) string {
+	if strings.HasPrefix(path, "/api/v1/query") || strings.HasPrefix(path, "/-/") {
+		return " and no Prometheus"
+	}
+	return ""
+}
+
+// DefaultURL is where promwarp serve listens unless it is told otherwise.
+const DefaultURL = "http://localhost:9201"
+
+// Envar names the environment variable that has the URL where --url is not given.
+const Envar = "PROMWARP_URL"
+
+// Flags say whom to ask, and how.
+type Flags struct {
+	URL     string
+	Given   bool // --url is on the command line
+	HTTP    string
+	Timeout time.Duration // the default before Add, if it is not 5m
+}
+
+// Add declares the flags. An empty otherwise means that a server is always asked; else it says what
+// happens without a URL.
+func (f *Flags) Add(cmd *kingpin.CmdClause, otherwise string) {
+	help, initial := "Base URL of the promwarp or Prometheus to ask.", DefaultURL
+	if otherwise != "" {
+		help, initial = "Base URL of the promwarp to ask. "+otherwise, ""
+	}
+	cmd.Flag("url", help).PlaceHolder("URL").Default(initial).Envar(Envar).IsSetByUser(&f.Given).StringVar(&f.URL)
+	cmd.Flag("http.config.file", "File with credentials, TLS and headers for it, as promtool takes it: https://prometheus.io/docs/prometheus/latest/configuration/promtool").PlaceHolder("FILE").StringVar(&f.HTTP)
+	cmd.Flag("timeout", "Longest to wait for an answer.").Default(model.Duration(cmp.Or(f.Timeout, 5*time.Minute)).String()).DurationVar(&f.Timeout)
+}
+
+// HTTPConfig reads the file with credentials; without one it is the default.
+func (f *Flags) HTTPConfig() (commonconfig.HTTPClientConfig, error) {
+	if f.HTTP == "" {
+		return commonconfig.DefaultHTTPClientConfig, nil
+	}
+	c, _, err := commonconfig.LoadHTTPConfigFile(f.HTTP)
 	if err != nil {
-		return nil, fmt.Errorf("the answer of type %q cannot be read: %w", data.Type, err)
+		return commonconfig.HTTPClientConfig{}, config.Usagef("--http.config.file %s: %w", f.HTTP, err)
 	}
-	return value, nil
+	return *c, nil
+}
+
+// Client returns the client of the server at a URL that the flag of that name gave.
+func (f *Flags) Client(flag, text string) (*Client, error) {
+	base, err := parseURL(text)
+	if err != nil {
+		return nil, config.Usagef("--%s %q: %w", flag, text, err)
+	}
+	c, err := f.HTTPConfig()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := commonconfig.NewRoundTripperFromConfig(c, "promwarp", commonconfig.WithKeepAlivesDisabled())
+	if err != nil {
+		return nil, config.Usagef("--http.config.file %s: %w", f.HTTP, err)
+	}
+	return &Client{base: base, flag: flag, http: http.Client{Transport: transport, Timeout: f.Timeout}}, nil
+}
+
+// parseURL reads a base URL, which may lack its scheme.
+func parseURL(text string) (*url.URL, error) {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errURL
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u, nil
+}
+
+// Embed starts a promwarp inside this process, which nobody else can ask: it listens on no address,
+// keeps nothing on disk, and fetches nothing ahead. Stop ends it.
+func Embed(set config.Settings, logger *slog.Logger) (c *Client, stop func(), err error) {
+	set.Cache.Path, set.Cache.PrefetchRequests = "", 0
+	set.Web = config.Default().Web
+	srv, err := server.New(server.Config{Settings: set, Logger: logger, Embedded: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	c = &Client{base: &url.URL{Scheme: "http", Host: "promwarp"}, http: http.Client{Transport: inside.Transport{Handler: srv}}}
+	return c, srv.Close, nil
 }

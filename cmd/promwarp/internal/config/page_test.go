@@ -1,14 +1,35 @@
 package config
 
 import (
+	_ "embed"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/promwarp/promwarp/docs/markdown"
+)
+
+// What the page says before settings, before keys of entries, and at its end.
+var (
+	//go:embed testdata/head.md
+	configurationHead string
+	//go:embed testdata/entries.md
+	entriesHead string
+	//go:embed testdata/environment.md
+	environment string
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -111,49 +132,70 @@ func configurationPage(t *testing.T) string {
 	return out.String()
 }
 
-const configurationHead = `# Configuration
+// TestExampleAggregates: the example of custom aggregates has those that pages name.
+func TestExampleAggregates(t *testing.T) {
+	s, err := readSettings("../../../../examples/aggregates.yml")
+	require.NoError(t, err)
+	require.Len(t, s.Aggregates, 7)
+	l, err := s.Library()
+	require.NoError(t, err)
+	_, err = l.Parse("rate:geomean")
+	require.NoError(t, err)
+}
 
-All settings, for whoever looks one up. Which of them one sets, and why, is in [operating](operating.md),
-[upstreams](upstreams.md) and [sizing](sizing.md). This page is made from the program, by
-
-    go test ./cmd/promwarp/internal/config -run TestConfigurationPage -update
-
-A setting is a flag of ` + "`promwarp serve`" + `, or a key of the file that ` + "`--config.file`" + ` names; the flag wins. A key ` + "`a.b_c`" + `
-is ` + "`a: {b_c: …}`" + ` there. An unknown key is an error. [promwarp.yml](../examples/promwarp.yml) is an example.
-
-| holds | written as |
-| --- | --- |
-| duration | ` + "`15s`, `5m`, `1h30m`, `1d`, `1w`, `1y`" + ` |
-| size | bytes, or ` + "`64MiB`, `4GiB`; `MB` and `GB`" + ` are powers of two, too |
-| yes or no | ` + "`--flag` or `--no-flag`; `true` or `false`" + ` in the file |
-| list | in the file a list, or one text; of a flag with commas, or the flag several times for ` + "`--web.listen-address`" + ` |
-| path | in the file relative to the file's folder, of a flag to the working directory |
-
-` + "`SIGHUP`, and `POST /-/reload` with `--web.enable-lifecycle`" + `, read the file again. *At once*: requests that begin after
-that go by the new setting. *Opens the cache anew*: what is in memory is forgotten, what is in ` + "`cache.path`" + ` stays if
-the source is the same. *Restart*: a reload changes nothing, and logs that.
-
-## Flags of ` + "`promwarp serve`" + `
-`
-
-const entriesHead = `
-An entry of ` + "`remote_read`" + ` has these keys more. A change of ` + "`on_failure`" + ` takes effect at once; of the others it opens
-the cache of that upstream anew.
-
-| key | |
-| --- | --- |
-`
-
-const environment = `
-## Environment
-
-No setting of a server is read from the environment. The Go runtime inside reads these:
-
-| variable | |
-| --- | --- |
-| ` + "`GOMEMLIMIT`" + ` | the memory that the program may use, if that is less than the machine's, the container's or the unit's: ` + "`memory.limit`" + ` follows from it |
-| ` + "`GOGC`" + ` | how far the heap may grow, in percent; without it promwarp chooses, by what is kept |
-| ` + "`GOMAXPROCS`" + ` | cores to use; by default those that the machine or the container has |
-| ` + "`XDG_CACHE_HOME`, `HOME`" + ` | where ` + "`gpu.constants`" + ` is by default: … stands for it above |
-| ` + "`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`" + ` | used for an entry of ` + "`remote_read`" + ` with ` + "`proxy_from_environment: true`" + ` |
-`
+// TestPages: settings that pages and examples show are settings that serve takes; Prometheus takes
+// what is shown for it.
+func TestPages(t *testing.T) {
+	const root = "../../../.."
+	shown := map[string]string{}
+	pages, err := markdown.Pages(root)
+	require.NoError(t, err)
+	for file, text := range pages {
+		for _, b := range markdown.Blocks(text) {
+			if b.Language == markdown.YAML {
+				shown[fmt.Sprintf("%s:%d", file, b.Line)] = b.Text
+			}
+		}
+	}
+	require.NoError(t, markdown.Walk(filepath.Join(root, "examples"), func(file string) {
+		if text, err := os.ReadFile(filepath.Join(root, "examples", file)); err == nil && filepath.Ext(file) == ".yml" {
+			shown[file] = string(text)
+		}
+	}))
+	taken := map[string]int{}
+	for place, text := range shown {
+		t.Run(place, func(t *testing.T) {
+			var keys map[string]any
+			require.NoError(t, yaml.Unmarshal([]byte(text), &keys))
+			has := func(names ...string) bool {
+				return slices.ContainsFunc(names, func(n string) bool { _, ok := keys[n]; return ok })
+			}
+			file := filepath.Join(t.TempDir(), "shown.yml")
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			switch {
+			case has("groups"):
+				taken["rules"]++
+				_, errs := rulefmt.Parse([]byte(text), false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+				require.Empty(t, errs)
+			case has("global", "scrape_configs", "rule_files"):
+				taken["Prometheus"]++
+				_, err := promconfig.LoadFile(file, false, slog.New(slog.DiscardHandler))
+				require.NoError(t, err)
+			case has("apiVersion", "services", "receivers"):
+				// Grafana's, Docker's, OpenTelemetry's.
+			default:
+				taken["promwarp"]++
+				s, err := readSettings(file)
+				require.NoError(t, err)
+				s.Divide()
+				require.NoError(t, s.ValidateLimits())
+				if has("upstream", "remote_read") {
+					_, err = s.Sources()
+					require.NoError(t, err)
+				}
+			}
+		})
+	}
+	require.Positive(t, taken["Prometheus"])
+	require.Greater(t, taken["promwarp"], 5)
+}

@@ -1,30 +1,28 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/promwarp/promwarp/internal/queue"
 )
 
-// connections bounds how many connections are open at once, of all listeners together, and
-// shares them fairly between addresses: one address alone does not get all, those that wait are
-// let in by address in turn, and where all are taken, one on which nothing is being asked, of the
-// address that has most, is closed for one that waits. Of those that wait the newest of the address
-// with most are closed when they are too many.
+// connections bounds how many connections are open at once, of all listeners together, and shares them
+// fairly between addresses: one address alone does not get all, and those that wait are let in by address
+// in turn. While some wait, those on which nothing is being asked are closed, of the address that has
+// most. Of those that wait the newest of the address with most are closed when they are too many.
 type connections struct {
-	most  int
 	queue *queue.Queue
-
 	// quiet holds by net.Conn the time.Time since when nothing is being asked. Each request
 	// changes it twice: behind one mutex those of a thousand connections would wait in line.
-	quiet   sync.Map
-	looking atomic.Bool // whether somebody looks for connections to close
+	quiet sync.Map
 }
 
 const (
@@ -35,15 +33,14 @@ const (
 	waitingConnections = 2
 	// longestWait is how long an accepted connection waits to be served before it is closed.
 	longestWait = 30 * time.Second
-	// minQuiet is how long nothing must have been asked on a connection that is closed for
-	// another, unless its address has more connections than that of the other.
+	// minQuiet is how long nothing must have been asked on a connection that is closed for another.
 	minQuiet = time.Second
 	// lookEvery is how often such connections are looked for while others wait.
 	lookEvery = 100 * time.Millisecond
 )
 
 func newConnections(most int) *connections {
-	return &connections{most: most, queue: queue.New(queue.Limits{
+	return &connections{queue: queue.New(queue.Limits{
 		Slots: most, Spare: most / spareConnections, MaxWaiting: waitingConnections * most, MaxWait: longestWait,
 	}, nil)}
 }
@@ -57,78 +54,47 @@ func (c *connections) state(conn net.Conn, s http.ConnState) {
 	c.quiet.Delete(conn)
 }
 
-// room closes a connection on which nothing is being asked for one from an address, if all are
-// taken, and others have more than that one has.
-func (c *connections) room(address string) {
-	if c.queue.Running() < c.most {
-		return
-	}
-	holds := c.queue.Holds()
-	for _, n := range holds {
-		if n > holds[address]+1 {
-			c.closeQuiet(holds, holds[address]+1, 0)
-			return
-		}
-	}
-}
-
-// closeQuiet closes one of the connections on which nothing was asked for so long, of the address
-// that holds most, if those are more than so many.
-func (c *connections) closeQuiet(holds map[string]int, more int, quiet time.Duration) {
-	least := time.Now().Add(-quiet)
-	var longest net.Conn
-	var since time.Time
-	c.quiet.Range(func(key, value any) bool {
-		conn, at := key.(net.Conn), value.(time.Time)
-		if at.After(least) {
-			return true
-		}
-		if n := holds[addressOf(conn)]; n > more || n == more && longest != nil && at.Before(since) {
-			longest, since, more = conn, at, n
-		}
-		return true
-	})
-	// It is left alone if something has been asked on it since.
-	if longest != nil && c.quiet.CompareAndDelete(longest, since) {
-		holds[addressOf(longest)]--
-		go longest.Close() // which may say goodbye to the client first
-	}
-}
-
-// look closes connections that have been quiet for long, one for each that waits, as long as
-// there are such.
-func (c *connections) look() {
-	if c.queue.Waiting() == 0 || !c.looking.CompareAndSwap(false, true) {
-		return
-	}
-	time.AfterFunc(lookEvery, func() {
-		holds := c.queue.Holds()
-		for range c.queue.Waiting() {
-			c.closeQuiet(holds, 0, minQuiet)
-		}
-		c.looking.Store(false)
-		c.look()
-	})
-}
-
-// closeUnused closes connections on which nothing has been asked for a while, until ctx ends. When a
-// server shuts down it closes those that have been used, and would wait five seconds for the others:
-// clients open some to have them at hand.
-func (c *connections) closeUnused(ctx context.Context) {
+// tend closes quiet connections until ctx ends: one for each that waits, or all. When a server shuts down
+// it closes those that have been used, and would wait five seconds for the others: clients open some to
+// have them at hand.
+func (c *connections) tend(ctx context.Context, all bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		least := time.Now().Add(-minQuiet)
-		c.quiet.Range(func(conn, since any) bool {
-			if since.(time.Time).Before(least) && c.quiet.CompareAndDelete(conn, since) {
-				go conn.(net.Conn).Close() // which may say goodbye to the client first
-			}
-			return true
-		})
+		if waiting := c.queue.Waiting(); all {
+			c.closeQuiet(math.MaxInt)
+		} else if waiting > 0 {
+			c.closeQuiet(waiting)
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// closeQuiet closes at most n of the connections that have been quiet for long enough, those of the
+// addresses that hold most before others, and the longest quiet first.
+func (c *connections) closeQuiet(n int) {
+	type connection struct {
+		conn  net.Conn
+		since time.Time
+		holds int
+	}
+	var quiet []connection
+	holds, least := c.queue.Holds(), time.Now().Add(-minQuiet)
+	c.quiet.Range(func(key, value any) bool {
+		if conn, since := key.(net.Conn), value.(time.Time); since.Before(least) {
+			quiet = append(quiet, connection{conn, since, holds[addressOf(conn)]})
+		}
+		return true
+	})
+	slices.SortFunc(quiet, func(a, b connection) int { return cmp.Or(cmp.Compare(b.holds, a.holds), a.since.Compare(b.since)) })
+	for _, q := range quiet[:min(n, len(quiet))] {
+		// It is left alone if something has been asked on it since.
+		if c.quiet.CompareAndDelete(q.conn, q.since) {
+			go q.conn.Close() // which may say goodbye to the client first
 		}
 	}
 }
@@ -184,12 +150,7 @@ func (l *limitedListener) accept() {
 
 // admit hands out a connection when it may be open, or closes it.
 func (l *limitedListener) admit(conn net.Conn) {
-	address := addressOf(conn)
-	room := time.AfterFunc(time.Millisecond, func() { l.all.room(address) }) // once it waits
-	look := time.AfterFunc(lookEvery, l.all.look)
-	slot, err := l.all.queue.Enter(l.ctx, address)
-	room.Stop()
-	look.Stop()
+	slot, err := l.all.queue.Enter(l.ctx, addressOf(conn))
 	if err != nil {
 		conn.Close()
 		return

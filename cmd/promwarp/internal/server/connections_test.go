@@ -60,7 +60,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	set := quickSettings()
 	set.Web.MaxConnections = 8
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 20)}
-	s, stop := runServer(t, Config{Settings: set, Upstream: up})
+	s, _ := runServer(t, Config{Settings: set, Upstream: up})
 	for range 7 {
 		dial(t, s, "GET /api/v1/query?query=up&time=1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
@@ -77,7 +77,6 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), err)
 	close(up.wait)
-	require.NoError(t, stop())
 }
 
 // askFrom asks whether the server is healthy, on a new connection from an address.
@@ -121,7 +120,7 @@ func (a remoteAddr) String() string { return string(a) }
 func TestHeaders(t *testing.T) {
 	set := quickSettings()
 	set.Web.ReadTimeout = 200e6
-	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}})
+	s, _ := runServer(t, Config{Settings: set, Upstream: counting{}})
 	c := dial(t, s, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nX: ")
 	start := time.Now()
 	_, _ = io.ReadAll(c)
@@ -143,7 +142,6 @@ func TestHeaders(t *testing.T) {
 		resp.Body.Close()
 		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode, name)
 	}
-	require.NoError(t, stop())
 }
 
 // TestUnusedConnections: shutting down does not wait for connections on which nothing was asked.

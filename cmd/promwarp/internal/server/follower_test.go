@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +20,6 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
@@ -93,12 +94,11 @@ func answerOf(t *testing.T, s *Server, query string) string {
 // TestFollowsUpstream: evaluation interval, features, lookback delta and external labels
 // are the upstream's, and change with it.
 func TestFollowsUpstream(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "15s", "")
 	set := quickSettings()
 	set.Upstream.URL = up.url
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
 	require.Contains(t, answerOf(t, s, `count by (cluster) (x{cluster!="eu"})`), `"metric":{},"value":[1800,"2"]`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
@@ -124,34 +124,30 @@ func TestFollowsUpstream(t *testing.T) {
 	}, 10*time.Second, 20*time.Millisecond)
 	require.Contains(t, answerOf(t, s, `count by (cluster, room) (x)`), `"room":"5"`)
 	require.Contains(t, answerOf(t, s, `count(x{room=""})`), `"1"`)
-	require.NoError(t, stop())
 }
 
 // TestGivenSettingsWin: what the operator has set is not the upstream's.
 func TestGivenSettingsWin(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "promql-experimental-functions")
 	set := settingsOf(t, "--upstream.url="+up.url, "--query.evaluation-interval=1m", "--enable-feature=none", "--query.lookback-delta=1m", "--web.listen-address=127.0.0.1:0")
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"4"`)
 	require.Contains(t, answerOf(t, s, `mad_over_time(x[5m])`), "not enabled")
 	_, body := fetch(t, "GET", s.URL()+"/api/v1/status/flags")
 	require.Contains(t, body, `"query.lookback-delta":"1m"`)
-	require.NoError(t, stop())
 }
 
 // TestUpstreamComesLater: a server that starts before its upstream follows it once it is
 // there, and answers nothing before that.
 func TestUpstreamComesLater(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "15s", "promql-experimental-functions")
 	up.down.Store(true)
 	set := quickSettings()
 	set.Upstream.URL = up.url
-	var log lines
-	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log testfiles.Log
+	s, _ := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Contains(t, log.String(), "does not answer remote read")
 	_, body := fetch(t, "GET", s.URL()+"/-/ready")
 	require.Contains(t, body, "not answered yet")
@@ -162,13 +158,11 @@ func TestUpstreamComesLater(t *testing.T) {
 		return code == 200
 	}, 10*time.Second, 50*time.Millisecond)
 	require.Contains(t, answerOf(t, s, `sum(count_over_time(x[2m:]))`), `"16"`)
-	require.NoError(t, stop())
 }
 
 // TestReadiness: a server is ready once its upstream was read, which takes no query, and stays so when
 // that goes away, but says since when; if asked to, it is not ready meanwhile.
 func TestReadiness(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "")
 	up.down.Store(true)
@@ -211,7 +205,6 @@ func TestReadiness(t *testing.T) {
 
 // TestUnreachable: of an upstream that is down each endpoint says first that it cannot be reached.
 func TestUnreachable(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	set := quickSettings()
 	set.Upstream.URL = "127.0.0.1:1"
 	s, _ := runServer(t, Config{Settings: set})
@@ -227,7 +220,6 @@ func TestUnreachable(t *testing.T) {
 
 // TestReadinessOfSeveral: each upstream must have been read without which queries fail, and one at least.
 func TestReadinessOfSeveral(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.EmptyLabels(), "15s", "")
 	here, gone := "\n- url: "+up.url+"/api/v1/read", "\n- url: http://127.0.0.1:1/api/v1/read"
@@ -256,13 +248,12 @@ func TestReadinessOfSeveral(t *testing.T) {
 // TestKeptLabelsAreForgotten: where external labels are kept, what was cached with others
 // is not served.
 func TestKeptLabelsAreForgotten(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) }) // behind the cleanups below
 	up := startSettable(t)
 	up.set(labels.FromStrings("cluster", "eu"), "1m", "")
 	set := quickSettings()
 	set.Upstream.URL = up.url
 	set.Upstream.ExternalLabels = config.ExternalLabels{Keep: true}
-	s, stop := runServer(t, Config{Settings: set})
+	s, _ := runServer(t, Config{Settings: set})
 	require.Contains(t, answerOf(t, s, `count(x{cluster="eu"})`), `"2"`)
 	up.set(labels.FromStrings("cluster", "us"), "1m", "")
 	require.Eventually(t, func() bool {
@@ -273,7 +264,6 @@ func TestKeptLabelsAreForgotten(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(answerOf(t, s, `count(x{cluster="us"})`), `"2"`) && strings.Contains(answerOf(t, s, `count by (cluster) (x)`), `{"cluster":"us"}`)
 	}, 10*time.Second, 20*time.Millisecond)
-	require.NoError(t, stop())
 }
 
 // TestNoRemoteRead: a server without remote read is refused at start, with what to do.
@@ -295,4 +285,153 @@ func TestNoRemoteRead(t *testing.T) {
 			require.ErrorContains(t, err, "point promwarp at a Prometheus, a Mimir or a Cortex; for Thanos, list the Prometheus of each sidecar")
 		})
 	}
+}
+
+// flakyProxy forwards to a server unless it is down.
+type flakyProxy struct {
+	*httptest.Server
+	down  atomic.Bool
+	reads atomic.Int64
+}
+
+func newFlakyProxy(to http.Handler) *flakyProxy {
+	p := &flakyProxy{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == config.ReadPath {
+			p.reads.Add(1)
+		}
+		if p.down.Load() {
+			http.Error(w, "down for a test", http.StatusBadRequest)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}))
+	return p
+}
+
+// TestSeveralUpstreams has one promwarp read from two others: all doors, with both
+// up and with one down, for either setting of on_failure, over a restart and a
+// reload.
+func TestSeveralUpstreams(t *testing.T) {
+	var proxies []*flakyProxy
+	for range 2 {
+		set := quickSettings()
+		set.TSDB.Path = testfiles.DataDirectory(t)
+		s, _ := runServer(t, Config{Settings: set})
+		proxies = append(proxies, newFlakyProxy(s))
+		defer proxies[len(proxies)-1].Close()
+	}
+	kept := filepath.Join(t.TempDir(), "kept")
+	file := testfiles.Config(t, "")
+	configure := func(onFailure string) {
+		text := fmt.Sprintf("web: {listen_address: '127.0.0.1:0', enable_admin_api: true, enable_lifecycle: true}\ncache: {host_bytes: 8MiB, path: %s}\nremote_read:\n", kept)
+		for i, p := range proxies {
+			text += fmt.Sprintf("- {name: up%d, url: '%s%s', on_failure: %s}\n", i, p.URL, config.ReadPath, []string{"error", onFailure}[i])
+		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+	}
+	configure("warn")
+	f := givenFlags(t, "--config.file="+file)
+	start := func() (*Server, func() error) {
+		set, err := f.Load()
+		require.NoError(t, err)
+		return runServer(t, Config{Settings: set, Reload: f.Load})
+	}
+	s, stop := start()
+	get := func(path string) (int, string) {
+		code, body := fetch(t, "GET", s.URL()+path)
+		return code, body
+	}
+	const query = "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600"
+	const warning = "partial answer, without anything of the upstream up1: remote read from "
+
+	// Down from the start: partial, and said so by every door.
+	proxies[1].down.Store(true)
+	for _, path := range []string{query, query + "&executor=prometheus", query + "&executor=cpu&strict=true", "/query?query=sum(m)&time=600"} {
+		code, body := get(path)
+		require.Equal(t, 200, code, body)
+		require.Contains(t, body, warning)
+	}
+	code, body := get("/api/v1/label/i/values")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"data":["0","1"]`)
+	require.Contains(t, body, "without anything of the upstream up1")
+	code, body = get("/explain?analyze=true&format=text&query=sum(m)&time=600")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, "upstream  up0: ")
+	require.Contains(t, body, "upstream  up1: ")
+	require.Contains(t, body, "  -- "+warning)
+	_, body = get("/metrics")
+	require.Contains(t, body, `promwarp_partial_selections_total{upstream="up0"} 0`)
+	require.Contains(t, body, `promwarp_partial_selections_total{upstream="up1"} 5`)
+
+	// Remote read has no warnings.
+	reader := quickSettings()
+	reader.Upstream.URL = s.URL()
+	third, stopThird := runServer(t, Config{Settings: reader})
+	code, body = fetch(t, "GET", third.URL()+query)
+	require.Equal(t, 502, code, body)
+	require.Contains(t, body, "down for a test")
+
+	// Whole as soon as it is up, with nothing of the partial answers left.
+	proxies[1].down.Store(false)
+	for _, at := range []*Server{s, third} {
+		body = answers(t, at, query, `[600,"0.05"]`)
+		require.NotContains(t, body, "warnings")
+	}
+	require.NoError(t, stopThird())
+	code, body = get("/explain?analyze=true&query=sum(rate(m[5m]))&start=600&end=1200&step=600")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"upstreams":[{"name":"up0","cache":{"tiles_kept":`)
+	require.NotContains(t, body, "failure")
+
+	// A restart finds both on disk; a reload that changes on_failure keeps both.
+	require.NoError(t, stop())
+	s, stop = start()
+	before := proxies[0].reads.Load() + proxies[1].reads.Load()
+	code, body = get(query)
+	require.Equal(t, 200, code)
+	require.NotContains(t, body, "warnings")
+	stores := s.current.Load().reads.Stores
+	configure("error")
+	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
+	require.Equal(t, 200, code)
+	require.Equal(t, stores, s.current.Load().reads.Stores)
+	_, _ = get(query)
+	require.Equal(t, before, proxies[0].reads.Load()+proxies[1].reads.Load())
+	_, body = get("/metrics")
+	require.Contains(t, body, `promwarp_cache_disk_files{upstream="up1"} `)
+
+	// Dropped, it must be asked again, and now it is needed.
+	code, body = fetch(t, "POST", s.URL()+"/api/v1/admin/cache/drop?all=true")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"selectors":2`)
+	left := func() (n int) {
+		names, err := filepath.Glob(filepath.Join(kept, "upstream-*", "*.tiles"))
+		require.NoError(t, err)
+		return len(names)
+	}
+	require.Zero(t, left())
+	proxies[1].down.Store(true)
+	for path, want := range map[string]string{
+		query:            "down for a test",
+		"/api/v1/labels": "the upstream up1 failed: its answer with status 4", // whose text may hold secrets
+	} {
+		code, body = get(path)
+		require.GreaterOrEqual(t, code, 400, path)
+		require.Contains(t, body, want, path)
+	}
+
+	// One that is not read from any more leaves nothing.
+	proxies[1].down.Store(false)
+	_, _ = get(query)
+	require.NoError(t, stop())
+	require.Equal(t, 2, left())
+	proxies = proxies[:1]
+	configure("warn")
+	s, stop = start()
+	require.Zero(t, left())
+	code, body = get(query)
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `[600,"0.05"]`)
 }

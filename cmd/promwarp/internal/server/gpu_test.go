@@ -10,29 +10,25 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 )
 
 // TestServeOnGPU: a server asks the GPU where it is told to, says so, and keeps what
 // it measured.
 func TestServeOnGPU(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	h := cudatest.Control(t)
 	h.Configure("devices=2,memory=1073741824")
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.EnableFeature = config.List{"promql-per-step-stats"}
 	set.GPU = config.GPUSettings{Mode: config.GPURequire, MemoryFraction: 0.05, Library: cudatest.Library(t), Constants: filepath.Join(t.TempDir(), "c", "constants.json")}
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for start := range 2 {
 		s, stop := runServer(t, cfg)
-		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true&stats=all")
-		require.Equal(t, 200, code, body)
-		require.Contains(t, body, `"value":[1,"1"]`)
-		require.Contains(t, body, `"totalQueryableSamplesPerStep":[[1,1]]`)
+		body := answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true&stats=all", `"value":[1,"1"]`, `"totalQueryableSamplesPerStep":[[1,1]]`)
 		_, body = fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1")
 		require.Contains(t, body, `"value":[1,"1"]`)
 		_, body = fetch(t, "GET", s.URL()+"/metrics")
@@ -79,17 +75,14 @@ func counted(t *testing.T, page, series string) int {
 // TestServeWithoutGPU: without a driver a server runs unless a GPU is required, and
 // says why it uses none.
 func TestServeWithoutGPU(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.GPU.Library = "libnothing.so.1"
 	cfg := Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	s, stop := runServer(t, cfg)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "no GPU is used") }, 5*time.Second, time.Millisecond)
-	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, "not evaluated on a GPU: sum(up): no NVIDIA driver: libnothing.so.1")
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true")
+	body := answers(t, s, "/api/v1/query?query=sum(up)&time=1&executor=gpu", "not evaluated on a GPU: sum(up): no NVIDIA driver: libnothing.so.1")
+	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(up)&time=1&executor=gpu&strict=true")
 	require.Equal(t, 422, code)
 	require.Contains(t, body, "executor=gpu with strict=true")
 	require.NoError(t, stop())

@@ -1,11 +1,29 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	promconfig "github.com/prometheus/prometheus/config"
+
+	"github.com/promwarp/promwarp/api"
+	"github.com/promwarp/promwarp/api/forward"
+	"github.com/promwarp/promwarp/cache/contents"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/backend"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/canary"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
+	"github.com/promwarp/promwarp/internal/refcount"
+	"github.com/promwarp/promwarp/remoteread/reduce"
+	"github.com/promwarp/promwarp/remoteread/serve"
+	"github.com/promwarp/promwarp/remoteread/upstream"
+	"github.com/promwarp/promwarp/resample"
 )
 
 // Reload reads the settings again and answers new requests by them. Requests
@@ -41,17 +59,25 @@ func (s *Server) Reload() (err error) {
 		g.Release()
 		return config.Usage(err)
 	}
-	if !s.current.CompareAndSwap(old, g) {
-		g.Release()
+	if !s.replace(old, g) {
 		return fmt.Errorf("the server is shutting down")
 	}
-	old.Release() // the server's own hold
 	s.queues.set(next)
-	s.canary.Set(g.compared(s.logger))
 	s.warnOfFixed(next)
 	s.logger.Info("the configuration was reloaded",
 		"reads_from", g.reads, "cache_kept", slices.Equal(g.reads.Stores, old.reads.Stores), "limits_changed", g.eval != old.eval)
 	return nil
+}
+
+// replace answers new requests with g instead of old, unless the server is shutting down.
+func (s *Server) replace(old, g *generation) bool {
+	if !s.current.CompareAndSwap(old, g) {
+		g.Release()
+		return false
+	}
+	old.Release() // the server's own hold
+	s.canary.Set(g.compared(s.logger))
+	return true
 }
 
 // warnOfFixed says which changes take a restart.
@@ -96,11 +122,150 @@ func (s *Server) upstreamChanged() {
 		s.logger.Error("the upstream's settings have changed and cannot be followed", "err", err)
 		return
 	}
-	if !s.current.CompareAndSwap(old, g) {
-		g.Release()
+	if !s.replace(old, g) {
 		return
 	}
-	old.Release() // the server's own hold
-	s.canary.Set(g.compared(s.logger))
 	s.logger.Info("following the upstream's settings", "evaluation_interval", from.Interval, "lookback_delta", from.Lookback, "features", from.Features)
+}
+
+// generation is what answers requests between two reloads. Each request holds
+// the one it came to until it is answered.
+type generation struct {
+	*refcount.Count
+	settings config.Settings
+	reads    *backend.Backend
+	eval     *backend.Evaluator
+	handler  http.Handler
+	reg      *prometheus.Registry
+}
+
+// newGeneration makes a generation from settings. It takes over from prev,
+// which may be nil, what did not change: the caches above all.
+func (s *Server) newGeneration(set config.Settings, prev *generation) (*generation, error) {
+	g := &generation{settings: set, reg: prometheus.NewRegistry()}
+	g.Count = refcount.New(func() {
+		g.eval.Release()
+		g.reads.Release()
+	})
+	var stores []*backend.Store
+	if prev != nil {
+		stores = prev.reads.Stores
+	}
+	var err error
+	if g.reads, err = backend.Open(set, backend.Options{
+		Upstream: s.cfg.Upstream, Prev: stores, Memory: s.memory, Changed: s.upstreamChanged, Reg: g.reg, Logger: s.logger,
+	}); err != nil {
+		return nil, err
+	}
+	from := set.Engine(g.reads.Facts())
+	footprint.Limit(s.memory, int64(set.Memory.Limit))
+	g.reads.StartTimestamps(from.Features.Has(upstream.UseStartTimestamps))
+	s.openActive(set.Cache.Path)
+	if prev != nil && prev.eval.From == from && prev.eval.Hold() {
+		g.eval = prev.eval
+	} else {
+		g.eval = backend.NewEvaluator(from, s.gpus, s.memory, s.active, s.logger)
+	}
+
+	origin, wrongOrigin := set.Web.OriginRegexp()
+	library, wrongLibrary := set.Library()
+	pages, wrongPages := set.Web.PagesURL()
+	if err := errors.Join(wrongOrigin, wrongLibrary, wrongPages); err != nil {
+		g.Release()
+		return nil, config.Usage(err)
+	}
+	var gpus resample.Accelerator
+	if s.gpus != nil {
+		gpus = s.gpus
+	}
+	o := api.Options{
+		Engine: g.eval.Engine,
+		Resample: resample.New(resample.Options{
+			MaxSamples: from.MaxSamples, MaxMemory: int64(from.MaxMemory), Memory: s.memory, Turn: g.eval.Turn, Accelerator: gpus,
+		}),
+		Aggregates: library, DefineAggregates: set.Query.CustomAggregates,
+		Queryable: g.reads.All,
+		Parser:    from.Parser(),
+		Limits:    from.Limits(),
+		Known:     g.reads.Known,
+		Remotes:   g.reads.Remotes(),
+		Config: func() promconfig.Config {
+			c := g.reads.ShownConfig()
+			c.GlobalConfig.EvaluationInterval = model.Duration(from.Interval)
+			return c
+		},
+		ExternalLabels: g.reads.ExternalLabels,
+		Flags:          from.Shown(set.Values()),
+		RuntimeInfo:    s.runtimeInfo,
+		ListenAddress:  s.Addr(),
+		Features:       g.eval.Features.Get,
+		LookbackDelta:  from.Lookback,
+		PagesURL:       pages,
+		Examples:       s.cfg.Examples,
+		GPUs:           s.gpus.Report,
+		Caches:         func(selectors int) []contents.Contents { return g.reads.Contents(selectors, s.gpus.ResidentShare) },
+		CORSOrigin:     origin,
+		Timeout:        time.Duration(set.Query.Timeout),
+		Queue:          s.queues.queries,
+		TooLarge:       s.queues.tooLarge,
+		ReadQueue:      s.queues.reads,
+		ListQueue:      s.queues.lists,
+		TenantHeader:   set.Query.TenantHeader,
+		MaxListBytes:   min(int64(set.Upstream.MaxBytes), api.DefaultMaxListBytes),
+		Logger:         s.logger.With("component", "web"),
+		Answered:       s.canary.Answered,
+		LogQueries:     set.Log.Queries,
+		SlowQueries:    time.Duration(set.Log.SlowQueries),
+		Metrics:        s.httpMetrics,
+		Memory:         s.memory,
+		Registerer:     g.reg,
+		Gatherer:       prometheus.GathererFunc(s.gather),
+	}
+	o.Ready = func() ([]string, error) {
+		if err := s.ready(); err != nil {
+			return nil, err
+		}
+		return g.reads.Ready(set.Web.ReadyNeedsUpstream)
+	}
+	reducer := reduce.New(reduce.Options{
+		Lookback: time.Duration(set.Readers.Lookback), Engine: g.eval.Engine, Columns: g.eval.Engine.Columns(), Memory: s.memory, Registerer: g.reg,
+	})
+	o.ReadReductions = map[string]serve.Reduce{"thin": reducer.Thin, "aggregate": reducer.Aggregate}
+	set.Storage.Apply(&o)
+	set.Web.Apply(&o)
+	if set.Web.EnableAdminAPI {
+		o.Dropper, o.Cancel = g.reads.All, true
+	}
+	o.Lifecycle = set.Web.EnableLifecycle
+	if s.cfg.Reload != nil {
+		o.Reload = s.Reload
+	}
+	if g.handler, err = api.New(o); err != nil {
+		g.Release()
+		return nil, err
+	}
+	return g, nil
+}
+
+// compared says which queries of the generation are compared, and with what.
+func (g *generation) compared(logger *slog.Logger) canary.Settings {
+	s := canary.Settings{
+		Fraction: float64(g.settings.Compare.Fraction), Timeout: time.Duration(g.settings.Compare.Timeout), Exact: g.eval.From.Exact,
+	}
+	if remotes := g.reads.Remotes(); len(g.reads.Stores) == 1 && len(remotes) == 1 && remotes[0].Base != nil {
+		s.Upstream = forward.New(forward.Options{Timeout: s.Timeout, Logger: logger}).To(remotes[0], nil)
+	}
+	return s
+}
+
+// openActive has the queries that run in a file in cache.path, if there is one. It is called when
+// that belongs to this process, and opens the file once: queries keep it to their ends.
+func (s *Server) openActive(path string) {
+	if path == "" || s.active != nil {
+		return
+	}
+	var err error
+	if s.active, err = backend.OpenActiveFile(path, s.logger.With("component", "active queries")); err != nil {
+		s.logger.Warn("the queries that run are in no file, so a crash will not say which they were", "err", err)
+	}
 }

@@ -3,11 +3,16 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,8 +23,10 @@ import (
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/promslog"
-	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/exporter-toolkit/web"
 	v1 "github.com/prometheus/prometheus/web/api/v1"
+	"go.yaml.in/yaml/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/api"
 	"github.com/promwarp/promwarp/api/guard"
@@ -28,9 +35,9 @@ import (
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/footprint"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/traces"
-	"github.com/promwarp/promwarp/engine"
 	"github.com/promwarp/promwarp/internal/instrument"
 	"github.com/promwarp/promwarp/internal/memory"
+	"github.com/promwarp/promwarp/internal/queue"
 	"github.com/promwarp/promwarp/planner/placement"
 )
 
@@ -258,12 +265,6 @@ func (s *Server) URL() string {
 	return s.scheme + "://" + addr
 }
 
-// Engine is the engine that answers queries at present.
-func (s *Server) Engine() *engine.Engine { return s.current.Load().eval.Engine }
-
-// Queryable is what queries read from at present.
-func (s *Server) Queryable() storage.SampleAndChunkQueryable { return s.current.Load().reads.All }
-
 // runtimeInfo is what /api/v1/status/runtimeinfo says.
 func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
 	i := api.RuntimeInfo(s.start)
@@ -271,4 +272,206 @@ func (s *Server) runtimeInfo() (v1.RuntimeInfo, error) {
 	defer s.reloadInfo.Unlock()
 	i.ReloadConfigSuccess, i.LastConfigTime = s.reloadInfo.ok, s.reloadInfo.last.UTC()
 	return i, nil
+}
+
+// validate checks settings, but for the source where one is given.
+func (s *Server) validate(set config.Settings) error {
+	if s.cfg.Upstream != nil {
+		return set.ValidateLimits()
+	}
+	return set.Validate()
+}
+
+// Check names all that New would refuse, but for addresses that others use and upstreams without
+// remote read. It changes nothing.
+func Check(set config.Settings) error {
+	return errors.Join(set.Validate(), checkWebFile(set), checkAddresses(set.Web.ListenAddress), traces.Check(set.Tracing), backend.Check(set))
+}
+
+// checkAddresses checks that all addresses can be listened on at once. One that stands for all of the
+// machine's addresses, as 0.0.0.0 does, leaves its port to no other.
+func checkAddresses(all []string) (wrong error) {
+	var before []*net.TCPAddr
+	everywhere := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	for i, text := range all {
+		a, err := net.ResolveTCPAddr("tcp", text)
+		if err == nil && a.Port != 0 && slices.ContainsFunc(before, func(b *net.TCPAddr) bool {
+			return a.Port == b.Port && (a.IP.Equal(b.IP) || everywhere(a.IP) || everywhere(b.IP))
+		}) {
+			err = errors.New("an entry before has this address")
+		}
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("web.listen_address: entry %d: %s: %w; write another, such as 127.0.0.1:9201", i+1, text, err))
+			continue
+		}
+		before = append(before, a)
+	}
+	return wrong
+}
+
+// checkWebFile checks the file that turns on TLS or authentication.
+func checkWebFile(set config.Settings) error {
+	file := set.Web.ConfigFile
+	if file == "" {
+		return nil
+	}
+	if err := web.Validate(file); err != nil {
+		return fmt.Errorf("web.config_file %s: %w", file, err)
+	}
+	return nil
+}
+
+// schemeOf is https if an exporter-toolkit configuration file turns on TLS.
+func schemeOf(file string) string {
+	var c struct {
+		TLS map[string]any `yaml:"tls_server_config"`
+	}
+	if b, err := os.ReadFile(file); err == nil && yaml.Unmarshal(b, &c) == nil && len(c.TLS) > 0 {
+		return "https"
+	}
+	return "http"
+}
+
+// queues are what requests wait in. They outlive a reload.
+type queues struct {
+	queries, reads, lists *queue.Queue
+	tooLarge              *memory.TooLarge
+}
+
+func newQueues(s config.Settings, reg prometheus.Registerer) queues {
+	of := func(name string) *queue.Queue {
+		return queue.New(queue.Limits{}, prometheus.WrapRegistererWith(prometheus.Labels{"queue": name}, reg))
+	}
+	q := queues{queries: of("query"), reads: of("read"), lists: of("list"), tooLarge: memory.NewTooLarge()}
+	q.set(s)
+	return q
+}
+
+// busy reports whether queries wait for a slot, or as many run as there are cores.
+func (q queues) busy() bool {
+	return q.queries.Waiting() > 0 || q.queries.Running() >= runtime.GOMAXPROCS(0)
+}
+
+// set gives the queues the limits of s.
+func (q queues) set(s config.Settings) {
+	q.queries.Set(s.Query.QueueLimits(s.Query.MaxConcurrency))
+	q.lists.Set(s.Query.QueueLimits(s.Query.MaxLists))
+	q.reads.Set(s.Query.QueueLimits(s.Storage.ReadConcurrentLimit))
+}
+
+// headerTimeout is the longest that the header of a request takes to arrive.
+const headerTimeout = 10 * time.Second
+
+// Run serves until ctx is done, then drains: it is no longer ready, takes no
+// more connections, and waits for the requests under way as long as
+// web.shutdown-timeout allows. SIGHUP reloads. The server is closed when Run
+// returns.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.Close()
+	servers := s.servers()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.serve(servers) })
+	g.Go(func() error {
+		<-ctx.Done()
+		s.drain(servers)
+		return nil
+	})
+	g.Go(func() error {
+		footprint.Return(ctx, s.memory)
+		return nil
+	})
+	g.Go(func() error {
+		s.connections.tend(ctx, false)
+		return nil
+	})
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	g.Go(func() error {
+		for {
+			select {
+			case <-hup:
+				if s.cfg.Reload == nil {
+					s.logger.Warn("SIGHUP: there is no configuration file to reload; start with --config.file to have one")
+					continue
+				}
+				_ = s.Reload() // says in the log what is wrong
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	s.state.Store(nil)
+	s.announce()
+	return g.Wait()
+}
+
+// servers returns one HTTP server a listener: exporter-toolkit changes the one
+// that it is given.
+func (s *Server) servers() []*http.Server {
+	web := s.cfg.Settings.Web
+	servers := make([]*http.Server, len(s.listeners))
+	for i := range servers {
+		servers[i] = &http.Server{
+			Handler:           s,
+			ReadHeaderTimeout: min(headerTimeout, time.Duration(web.ReadTimeout)),
+			ReadTimeout:       time.Duration(web.ReadTimeout), // the idle timeout, too
+			MaxHeaderBytes:    int(web.MaxHeaderBytes),
+			ConnState:         s.connections.state,
+			// The doors see to clients that read nothing of a stream.
+			HTTP2: &http.HTTP2Config{WriteByteTimeout: time.Duration(web.WriteTimeout)},
+		}
+	}
+	return servers
+}
+
+// serve serves until the servers are shut down.
+func (s *Server) serve(servers []*http.Server) error {
+	var g errgroup.Group
+	flags := &web.FlagConfig{WebConfigFile: &s.cfg.Settings.Web.ConfigFile}
+	for i, l := range s.listeners {
+		g.Go(func() error {
+			err := web.Serve(s.connections.limit(l), servers[i], flags, s.logger)
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			for _, other := range servers {
+				_ = other.Close()
+			}
+			return fmt.Errorf("serving on %s: %w", l.Addr(), err)
+		})
+	}
+	return g.Wait()
+}
+
+// drain shuts the servers down.
+func (s *Server) drain(servers []*http.Server) {
+	s.logger.Info("stopping: waiting for requests under way", "at_most", time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
+	s.notReady("shutting down")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.Settings.Web.ShutdownTimeout))
+	defer cancel()
+	drained, done := context.WithCancel(ctx)
+	defer done()
+	go s.connections.tend(drained, true)
+	var wg sync.WaitGroup
+	for _, srv := range servers {
+		wg.Go(func() {
+			if err := srv.Shutdown(ctx); err != nil {
+				s.logger.Warn("requests were still under way at the end of web.shutdown-timeout; breaking them off", "err", err)
+				_ = srv.Close()
+			}
+		})
+	}
+	wg.Wait()
+	s.logger.Info("stopped")
+}
+
+// announce logs where to point others.
+func (s *Server) announce() {
+	from := s.current.Load().reads.String()
+	if s.cfg.Upstream != nil {
+		from = "built in"
+	}
+	s.logger.Info("ready: in Grafana add a Prometheus data source with this URL; in Prometheus list it under remote_read",
+		"grafana_url", s.URL(), "remote_read_url", s.URL()+config.ReadPath, "reads_from", from)
 }

@@ -18,8 +18,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/golang/snappy"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
@@ -32,24 +35,6 @@ import (
 	"github.com/promwarp/promwarp/internal/refcount"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // counting is an upstream with one series, up, that can be made to wait.
 type counting struct {
@@ -98,6 +83,19 @@ func fetch(t *testing.T, method, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+// answers asks a server, which must answer with all that is wanted, and returns the answer.
+func answers(t *testing.T, s *Server, path string, wanted ...string) string {
+	t.Helper()
+	code, body := fetch(t, "GET", s.URL()+path)
+	require.Equal(t, 200, code, body)
+	for _, want := range wanted {
+		require.Contains(t, body, want)
+	}
+	return body
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // quickSettings are settings for a test's server.
 func quickSettings() config.Settings {
 	s := config.Default()
@@ -121,13 +119,12 @@ func runServer(t *testing.T, cfg Config) (s *Server, stop func() error) {
 		cancel()
 		return <-done
 	})
-	t.Cleanup(func() { _ = stop() }) // a test that fails before it stops its server must not fail the next
+	t.Cleanup(func() { require.NoError(t, stop()) })
 	return s, stop
 }
 
 func TestServe(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	set.Web.ListenAddress = config.List{"127.0.0.1:0", "127.0.0.1:0"}
 	s, stop := runServer(t, Config{Settings: set, Upstream: counting{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -141,9 +138,7 @@ func TestServe(t *testing.T) {
 	for _, m := range []string{"promwarp_config_last_reload_successful 1", "promwarp_http_request_duration_seconds", "go_goroutines", "promwarp_build_info", "prometheus_engine_queries", "prometheus_remote_read_handler_queries"} {
 		require.Contains(t, body, m)
 	}
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `"query.timeout":"2m"`)
+	body = answers(t, s, "/api/v1/status/flags", `"query.timeout":"2m"`)
 	code, _ = fetch(t, "POST", s.URL()+"/-/reload")
 	require.Equal(t, 404, code)
 	require.NoError(t, stop())
@@ -152,7 +147,6 @@ func TestServe(t *testing.T) {
 }
 
 func TestDraining(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	s, stop := runServer(t, Config{Settings: quickSettings(), Upstream: up})
 	code, _ := fetch(t, "GET", s.URL()+"/-/ready")
@@ -182,8 +176,7 @@ func TestDraining(t *testing.T) {
 }
 
 func TestDrainingIsBounded(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	var log lines
+	var log testfiles.Log
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	set.Web.ShutdownTimeout = model.Duration(50 * time.Millisecond)
@@ -232,41 +225,30 @@ func TestBadSources(t *testing.T) {
 }
 
 func TestServeDataDirectory(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	set := quickSettings()
 	set.TSDB.Path = testfiles.DataDirectory(t)
-	s, stop := runServer(t, Config{Settings: set})
-	code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=sum(m)&time=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `[600,"30"]`)
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/label/i/values")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `["0","1"]`)
-	code, body = fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
+	s, _ := runServer(t, Config{Settings: set})
+	body := answers(t, s, "/api/v1/query?query=sum(m)&time=600", `[600,"30"]`)
+	body = answers(t, s, "/api/v1/label/i/values", `["0","1"]`)
+	code, body := fetch(t, "GET", s.URL()+"/api/v1/series?match[]=m")
 	require.Equal(t, 200, code, body)
 	var r struct{ Data []map[string]string }
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	require.Len(t, r.Data, 2)
-	require.NoError(t, stop())
 }
 
 // TestServeUpstream puts one promwarp behind another.
 func TestServeUpstream(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	set := quickSettings()
 	set.TSDB.Path = testfiles.DataDirectory(t)
 	first, stopFirst := runServer(t, Config{Settings: set})
 	set = quickSettings()
 	set.Upstream.URL = first.URL()
 	second, stopSecond := runServer(t, Config{Settings: set})
-	code, body := fetch(t, "GET", second.URL()+"/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `[600,"0.05"]`)
-	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
-	require.Equal(t, 200, code)
-	require.Contains(t, body, `["__name__","i"]`)
+	body := answers(t, second, "/api/v1/query_range?query=sum(rate(m[5m]))&start=600&end=1200&step=600", `[600,"0.05"]`)
+	body = answers(t, second, "/api/v1/labels", `["__name__","i"]`)
 	require.NoError(t, stopFirst())
-	code, body = fetch(t, "GET", second.URL()+"/api/v1/labels")
+	code, body := fetch(t, "GET", second.URL()+"/api/v1/labels")
 	require.Equal(t, 502, code)
 	require.Contains(t, body, first.URL())
 	require.NoError(t, stopSecond())
@@ -280,7 +262,6 @@ func requireUsers(t *testing.T, n int, s *refcount.Count) {
 }
 
 func TestReload(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	one, two := testfiles.DataDirectory(t), testfiles.DataDirectory(t)
 	file := testfiles.Config(t, "")
 	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o666)) }
@@ -289,13 +270,11 @@ func TestReload(t *testing.T) {
 	f := givenFlags(t, "--config.file="+file)
 	set, err := f.Load()
 	require.NoError(t, err)
-	var log lines
-	s, stop := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var log testfiles.Log
+	s, _ := runServer(t, Config{Settings: set, Reload: f.Load, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 
 	ask := func() {
-		code, body := fetch(t, "GET", s.URL()+"/query?query=sum(m)&time=600")
-		require.Equal(t, 200, code)
-		require.Contains(t, body, `[600,"30"]`)
+		answers(t, s, "/query?query=sum(m)&time=600", `[600,"30"]`)
 	}
 	reload := func(want int) string {
 		code, body := fetch(t, "POST", s.URL()+"/-/reload")
@@ -357,12 +336,10 @@ func TestReload(t *testing.T) {
 		_, metrics := fetch(t, "GET", s.URL()+"/metrics")
 		return strings.Contains(metrics, "promwarp_config_last_reload_successful 1")
 	}, 10*time.Second, 10*time.Millisecond)
-	require.NoError(t, stop())
 }
 
 // TestReloadUnderWay reloads while a query runs: it finishes on what it began.
 func TestReloadUnderWay(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	up := counting{wait: make(chan struct{}), at: make(chan struct{}, 1)}
 	set := quickSettings()
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) {
@@ -390,7 +367,6 @@ func TestReloadUnderWay(t *testing.T) {
 }
 
 func TestBasicAuthentication(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	hash, err := bcrypt.GenerateFromPassword([]byte("right"), bcrypt.MinCost)
 	require.NoError(t, err)
 	set := quickSettings()
@@ -459,9 +435,7 @@ func TestCachePath(t *testing.T) {
 	set.Cache.Path = filepath.Join(t.TempDir(), "kept")
 	up := counting{at: make(chan struct{}, 10)}
 	ask := func(s *Server) {
-		code, body := fetch(t, "GET", s.URL()+"/api/v1/query?query=up&time=1")
-		require.Equal(t, 200, code, body)
-		require.Contains(t, body, `[1,"1"]`)
+		answers(t, s, "/api/v1/query?query=up&time=1", `[1,"1"]`)
 	}
 	s, stop := runServer(t, Config{Settings: set, Upstream: up, Reload: func() (config.Settings, error) { return set, nil }})
 	ask(s)
@@ -484,5 +458,110 @@ func TestCachePath(t *testing.T) {
 	s, stop = runServer(t, Config{Settings: set, Upstream: up})
 	ask(s)
 	require.Len(t, up.at, 1)
-	require.NoError(t, stop())
+}
+
+// givenFlags gives args to a command with all settings.
+func givenFlags(t *testing.T, args ...string) *config.Flags {
+	t.Helper()
+	f := &config.Flags{}
+	app := kingpin.New("test", "")
+	f.Add(app, true)
+	_, err := app.Parse(args)
+	require.NoError(t, err)
+	return f
+}
+
+func settingsOf(t *testing.T, args ...string) config.Settings {
+	t.Helper()
+	s, err := givenFlags(t, args...).Load()
+	require.NoError(t, err)
+	return s
+}
+
+// The doors for clients are made from the program's settings and its engine.
+func TestClientDoors(t *testing.T) {
+	set := quickSettings()
+	set.Web.UpstreamURL = "https://me:secret@prometheus.example/base/"
+	set.Query.LookbackDelta = config.AutoDuration(100 * 365 * 24 * time.Hour) // back to the sample's time
+	s, _ := runServer(t, Config{Settings: set, Upstream: counting{}})
+
+	code, body := fetch(t, "GET", s.URL()+"/federate?match[]=up")
+	require.Equal(t, 200, code)
+	require.Equal(t, "# TYPE up untyped\nup{instance=\"\"} 1 1000\n", body)
+
+	code, body = fetch(t, "GET", s.URL()+"/api/v1/features")
+	require.Equal(t, 200, code)
+	var got struct{ Data map[string]map[string]bool }
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.True(t, got.Data["promql"]["at_modifier"])
+	require.True(t, got.Data["promql"]["per_query_lookback_delta"])
+	require.True(t, got.Data["promql"]["duration_expr"])
+	require.False(t, got.Data["promql"]["delayed_name_removal"])
+	require.True(t, got.Data["promql_functions"]["rate"])
+	require.True(t, got.Data["api"]["query_stats"])
+
+	r, err := http.NewRequest("GET", s.URL()+"/graph?g0.expr=up", nil)
+	require.NoError(t, err)
+	resp, err := client.Transport.RoundTrip(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 302, resp.StatusCode)
+	require.Equal(t, "https://prometheus.example/base/graph?g0.expr=up", resp.Header.Get("Location"))
+	body = answers(t, s, "/api/v1/status/flags", "prometheus.example")
+	require.NotContains(t, body, "secret")
+}
+
+// eleven is an upstream of a series of eleven samples.
+type eleven struct{}
+
+func (eleven) Fetch(context.Context, int64, int64, []*labels.Matcher) (*selection.Selection, annotations.Annotations, error) {
+	b := selection.NewBuilder(0)
+	b.Series(labels.FromStrings("__name__", "m"))
+	if err := b.Floats([]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, make([]float64, 11)); err != nil {
+		return nil, nil, err
+	}
+	sel, err := b.Finish()
+	return sel, nil, err
+}
+
+// The limits of remote read hold in a server, and its metrics count what they refuse.
+func TestServeRemoteRead(t *testing.T) {
+	set := quickSettings()
+	set.Storage.ReadSampleLimit, set.Storage.ReadMaxQueries = 10, 1
+	s, _ := runServer(t, Config{Settings: set, Upstream: eleven{}})
+	defer http.DefaultClient.CloseIdleConnections()
+	ask := func(queries int, types ...prompb.ReadRequest_ResponseType) (int, string, []byte) {
+		req := &prompb.ReadRequest{AcceptedResponseTypes: types}
+		for range queries {
+			req.Queries = append(req.Queries, &prompb.Query{EndTimestampMs: 60 * 60_000, Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: "m"}}})
+		}
+		data, err := req.Marshal()
+		require.NoError(t, err)
+		resp, err := http.Post(s.URL()+config.ReadPath, "application/x-protobuf", bytes.NewReader(snappy.Encode(nil, data)))
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, resp.Header.Get("Content-Type"), body
+	}
+	code, _, body := ask(1)
+	require.Equal(t, 400, code)
+	require.Equal(t, "exceeded sample limit (10)\n", string(body))
+	code, _, body = ask(2)
+	require.Equal(t, 400, code)
+	require.Contains(t, string(body), "2 queries or more; the limit is 1")
+	code, typ, body := ask(1, prompb.ReadRequest_STREAMED_XOR_CHUNKS)
+	require.Equal(t, 200, code)
+	require.Equal(t, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse", typ)
+	require.NotEmpty(t, body)
+
+	_, text := fetch(t, "GET", s.URL()+"/metrics")
+	for _, m := range []string{
+		`promwarp_read_requests_total{form="samples",outcome="refused"} 1`, `promwarp_read_requests_total{form="none",outcome="refused"} 1`,
+		`promwarp_read_requests_total{form="chunks",outcome="ok"} 1`, "promwarp_read_series_total 1", "prometheus_remote_read_handler_queries 0",
+	} {
+		require.Contains(t, text, m)
+	}
+	_, text = fetch(t, "GET", s.URL()+"/api/v1/status/flags")
+	require.Contains(t, text, `"storage.remote.read-sample-limit":"10"`)
 }

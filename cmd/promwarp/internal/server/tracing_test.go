@@ -19,9 +19,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
+	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
 	"github.com/promwarp/promwarp/internal/tracing"
 )
 
@@ -58,7 +58,7 @@ func TestTrace(t *testing.T) {
 	t.Cleanup(between.Close)
 	set := quickSettings()
 	set.Upstream.URL = between.URL
-	var log lines
+	var log testfiles.Log
 	s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 
 	require.Equal(t, clientTrace, askTraced(t, s, "/api/v1/query?time=1000&query=x"))
@@ -122,7 +122,6 @@ func TestTrace(t *testing.T) {
 // TestTracesAreSent: the configuration says where to, and a reload changes that. Where nobody takes
 // them no request waits, the log says so once, and the server stops in time.
 func TestTracesAreSent(t *testing.T) {
-	t.Cleanup(func() { goleak.VerifyNone(t) })
 	var taken atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/traces" && r.Header.Get("X-Key") == "k" {
@@ -130,7 +129,7 @@ func TestTracesAreSent(t *testing.T) {
 		}
 	}))
 	t.Cleanup(collector.Close)
-	var log lines
+	var log testfiles.Log
 	set := quickSettings()
 	next := set
 	next.Tracing = promconfig.TracingConfig{

@@ -44,25 +44,9 @@ type Sender struct {
 
 	mu       sync.Mutex
 	config   promconfig.TracingConfig
-	provider *provider      // nil while nothing is sent
-	ending   sync.WaitGroup // of providers before
-}
-
-// provider makes spans and sends them.
-type provider struct {
-	*trace.TracerProvider
-	exporter *otlptrace.Exporter
-}
-
-// shutdown sends the last spans if it can in time.
-func (p *provider) shutdown() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := p.TracerProvider.Shutdown(ctx)
-	if err != nil {
-		_ = p.exporter.Shutdown(ctx) // whose time is up: it breaks off what it is at
-	}
-	return err
+	provider *trace.TracerProvider // nil while nothing is sent
+	stop     func() error          // sends the last spans of provider if it can in time
+	ending   sync.WaitGroup        // of providers before
 }
 
 // New returns a sender that sends nothing until Apply.
@@ -90,7 +74,8 @@ func (s *Sender) Apply(c promconfig.TracingConfig) error {
 	if reflect.DeepEqual(s.config, c) && c.TLSConfig == (commonconfig.TLSConfig{}) {
 		return nil
 	}
-	var next *provider
+	var next *trace.TracerProvider
+	var stop func() error
 	if c.Endpoint != "" {
 		client, err := clientOf(c)
 		if err != nil {
@@ -100,24 +85,33 @@ func (s *Sender) Apply(c promconfig.TracingConfig) error {
 		if err != nil {
 			return fmt.Errorf("tracing: %w", err)
 		}
-		next = &provider{exporter: exporter, TracerProvider: trace.NewTracerProvider(
+		next = trace.NewTracerProvider(
 			trace.WithBatcher(exporter),
 			trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(c.SamplingFraction))),
 			trace.WithResource(resource.NewSchemaless(attribute.String("service.name", service), attribute.String("service.version", version.Version))),
-		)}
+		)
+		stop = func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			err := next.Shutdown(ctx)
+			if err != nil {
+				_ = exporter.Shutdown(ctx) // whose time is up: it breaks off what it is at
+			}
+			return err
+		}
 	}
-	s.replace(next)
+	s.replace(next, stop)
 	s.config = c
 	return nil
 }
 
 // replace has spans go to next, or nowhere if that is nil, from now on.
-func (s *Sender) replace(next *provider) {
-	before := s.provider
-	s.provider = next
+func (s *Sender) replace(next *trace.TracerProvider, stop func() error) {
+	before, end := s.provider, s.stop
+	s.provider, s.stop = next, stop
 	tracing.Collect(next != nil)
 	if next != nil {
-		otel.SetTracerProvider(next.TracerProvider)
+		otel.SetTracerProvider(next)
 	} else if before != nil {
 		otel.SetTracerProvider(noop.NewTracerProvider())
 	}
@@ -125,7 +119,7 @@ func (s *Sender) replace(next *provider) {
 		return
 	}
 	s.ending.Go(func() {
-		if err := before.shutdown(); err != nil {
+		if err := end(); err != nil {
 			s.logger.Warn("the last traces were not sent", "err", err)
 		}
 	})
@@ -135,7 +129,7 @@ func (s *Sender) replace(next *provider) {
 func (s *Sender) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replace(nil)
+	s.replace(nil, nil)
 	s.config = promconfig.TracingConfig{}
 	s.ending.Wait()
 }

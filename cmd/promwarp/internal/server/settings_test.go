@@ -3,13 +3,14 @@ package server
 import (
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/config"
 	"github.com/promwarp/promwarp/cmd/promwarp/internal/testfiles"
@@ -17,7 +18,7 @@ import (
 
 // TestWhichSourceCounts: where the command line and the file say what to read from, the log says which counts.
 func TestWhichSourceCounts(t *testing.T) {
-	var log lines
+	var log testfiles.Log
 	set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--upstream.url=127.0.0.1:1", "--config.file="+testfiles.Config(t, "remote_read: [{url: 'http://127.0.0.1:2'}]"))
 	s, err := New(Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
@@ -29,7 +30,6 @@ func TestWhichSourceCounts(t *testing.T) {
 // TestCheck: what a start refuses, a check refuses with the same words, the line, and what to do. It
 // leaves nothing behind, and does not mind that a promwarp runs.
 func TestCheck(t *testing.T) {
-	defer goleak.VerifyNone(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()
@@ -93,5 +93,64 @@ func TestCheck(t *testing.T) {
 			}
 			require.Contains(t, err.Error(), first)
 		})
+	}
+}
+
+// TestSecretsStaySecret: credentials of an upstream, wherever they are configured, come out
+// at no door and in no line of the log, while it works and while it fails.
+func TestSecretsStaySecret(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"fails": func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no: "+r.URL.String()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Api-Key"), http.StatusBadGateway)
+		},
+		"redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://u:hidden-other@127.0.0.1:1/?token=hidden-there", http.StatusTemporaryRedirect)
+		},
+		"drops the connection": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := httptest.NewUnstartedServer(answer)
+			up.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+			up.Start()
+			defer up.Close()
+			host := strings.TrimPrefix(up.URL, "http://")
+			var log testfiles.Log
+			set := settingsOf(t, "--web.listen-address=127.0.0.1:0", "--cache.host-bytes=1MiB", "--upstream.external-labels=none", "--config.file="+testfiles.Config(t, `
+remote_read:
+- url: http://me:hidden-password@`+host+`/api/v1/read?token=hidden-token
+  api_url: http://me:hidden-password@`+host+`/?token=hidden-token
+  headers: {X-Api-Key: hidden-header}
+- url: http://`+host+`/other/read?key=hidden-key
+  authorization: {credentials: hidden-bearer}
+  on_failure: warn
+`))
+			s, stop := runServer(t, Config{Settings: set, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+			base := "http://" + s.listeners[0].Addr().String()
+			said := ""
+			for _, path := range []string{
+				"/api/v1/query?query=up&time=1000", "/api/v1/query_range?query=rate(up[5m])&start=1000&end=2000&step=10", "/explain?query=up",
+				"/explain?query=up&analyze=true", "/metrics", "/api/v1/status/config", "/api/v1/status/flags", "/api/v1/status/runtimeinfo",
+				"/api/v1/labels", "/api/v1/series?match[]=up", "/api/v1/metadata", "/api/v1/targets", "/-/ready", "/query", "/graph", "/", "/api/v1/notifications",
+			} {
+				_, body := fetch(t, http.MethodGet, base+path)
+				require.NotContains(t, body, "hidden-", path)
+				said += body
+			}
+			require.NoError(t, stop())
+			require.NotContains(t, log.String(), "hidden-")
+			require.Contains(t, said, host, "it is named, though")
+		})
+	}
+}
+
+// TestSecretsInSettingsThatAreWrong: an error about a URL does not quote its password.
+func TestSecretsInSettingsThatAreWrong(t *testing.T) {
+	for _, u := range []string{"http://me:hidden-1@host:port/", "ftp://me:hidden-1@host/?token=hidden-2", "http://me:hidden-1@%zz/?token=hidden-2"} {
+		set := config.Default()
+		set.Upstream.URL = u
+		_, err := set.Sources()
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "hidden-")
+		require.NotContains(t, set.Values()["upstream.url"], "hidden-")
 	}
 }
