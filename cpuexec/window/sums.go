@@ -15,75 +15,30 @@ var (
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "sum_over_time"},
 		Plain:      func(w *Window) (float64, bool) { return exact.Sum(w.Values), true },
-		Fast:       func(s *Evaluator) (int, bool) { return s.sums(false), true },
+		Fast:       func(s *Evaluator) (int, bool) { return s.sums(false) },
 		Reads:      Integers,
 		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Sum"},
 	})
 	_ = define(&Function{
 		WindowFunc: plan.WindowFunc{Name: "avg_over_time", Exactness: plan.Compensated},
 		Plain:      func(w *Window) (float64, bool) { return exact.Mean(w.Values), true },
-		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true), true },
-		FastBits: func(s *Evaluator) (int, bool) {
-			sums(s.in.Values, &s.bounds, true, s.out)
-			return s.fr.counts.Points, true
-		},
-		Reads: Integers,
-		GPU:   abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
+		Fast:       func(s *Evaluator) (int, bool) { return s.sums(true) },
+		Reads:      Integers,
+		GPU:        abi.Policy{Kernel: abi.ByOperator, Name: "Avg"},
 	})
 )
 
-// sums fills out with the sum of each window, or with its mean, by the form that suits the
-// values best. It returns the number of steps with a value.
-func (s *Evaluator) sums(mean bool) int {
-	if !s.integerSums(s.fr, &s.in, mean, s.out) {
-		if s.in.Unpack(&s.joined); s.slide(s.in.Values, sumCost) {
-			slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
-		} else {
-			sums(s.in.Values, &s.bounds, mean, s.out)
-		}
+// sums slides over the sums of the windows, or their means, where that is worth it.
+func (s *Evaluator) sums(mean bool) (points int, ok bool) {
+	if s.integerSums(s.fr, &s.in, mean, s.out) {
+		return s.fr.counts.Points, true
 	}
-	return s.fr.counts.Points
-}
-
-// sums fills out with the sum of each window, or with its mean.
-//
-// A compensated sum is a chain of dependent additions, so the processor waits
-// for each. Neighbouring windows share most of their samples: four of them are
-// summed abreast, each by the additions that it would be alone, in order,
-// so that the bits are those of Prometheus's loop.
-func sums(vs []float64, b *bounds, mean bool, out dense.Row) {
-	cur := dense.Cursor{Row: out}
-	defer cur.Flush()
-	finish := func(k int, sum, c float64) {
-		if n := float64(b.hi[k] - b.lo[k]); mean {
-			cur.Set(k, float64(sum/n)+float64(c/n))
-		} else {
-			cur.Set(k, sum+c)
-		}
+	s.in.Unpack(&s.joined)
+	if !s.slide(s.in.Values, sumCost) {
+		return 0, false
 	}
-	overflows := exact.MayOverflow(vs)
-	for k := 0; k < len(b.lo); {
-		if b.giveUp(k) {
-			return
-		}
-		if k+4 <= len(b.lo) && !overflows && b.hi[k]-b.lo[k+3] >= 8 {
-			lo, hi := (*[4]int32)(b.lo[k:k+4]), (*[4]int32)(b.hi[k:k+4])
-			sum, c := exact.SumFour(vs, lo, hi)
-			for w := range 4 {
-				finish(k+w, sum[w], c[w])
-			}
-			k += 4
-			continue
-		}
-		if lo, hi := b.lo[k], b.hi[k]; lo < hi {
-			if mean {
-				cur.Set(k, exact.Mean(vs[lo:hi]))
-			} else {
-				cur.Set(k, exact.Sum(vs[lo:hi]))
-			}
-		}
-		k++
-	}
+	slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)
+	return s.fr.counts.Points, true
 }
 
 // slidingSums fills out with the sum of each window, or with its mean. What

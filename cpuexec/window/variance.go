@@ -54,10 +54,9 @@ func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
 // and D the distance of the smallest value to the largest, and so the answer is
 // relative to the true variance at most 6·u·(X+D)/deviation off, and half of
 // that when it is a deviation. D is at most deviation·√(2n). Windows where this is too
-// much are put off and computed as Prometheus does. Equal values have variance 0 in both.
+// much are computed as Prometheus does. Equal values have variance 0 in both.
 func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, out dense.Row) {
 	f, b := &s.fixed, &s.bounds
-	late := variancesLater{vs: vs, b: b, root: root, out: out}
 	if offsets != nil {
 		s.addSquares(offsets, int(b.first()), int(b.end()))
 	}
@@ -106,13 +105,12 @@ func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, 
 		} else {
 			total = sum.Float()
 		}
-		if v, ok := f.Variance(total, numerator, n, root); ok {
-			out.Values[k] = rootOf(v, root)
-		} else {
-			late.add(k)
+		v, ok := f.Variance(total, numerator, n, root)
+		if !ok {
+			v = exact.Variance(vs[lo:hi])
 		}
+		out.Values[k] = rootOf(v, root)
 	}
-	late.flush()
 }
 
 // rootOf is a variance, or with root its square root.
@@ -134,52 +132,4 @@ func (s *Evaluator) addSquares(offsets []uint32, from, to int) {
 		sum, sum2 = sum+int64(x), sum2+x*x
 	}
 	upTo[to-from], squares[to-from] = sum, sum2
-}
-
-// variancesLater computes the variances of single windows by Prometheus's
-// operations, four windows abreast: each operation waits for the one before it
-// in the same window, and a processor does others meanwhile.
-type variancesLater struct {
-	vs    []float64
-	b     *bounds
-	root  bool
-	out   dense.Row
-	steps [4]int
-	n     int
-}
-
-// add puts off step k until four are there.
-func (l *variancesLater) add(k int) {
-	l.steps[l.n] = k
-	if l.n++; l.n == len(l.steps) {
-		l.flush()
-	}
-}
-
-// flush computes what has been put off.
-func (l *variancesLater) flush() {
-	if l.n == 0 {
-		return
-	}
-	var w [4][]float64
-	common := math.MaxInt
-	for i := range w {
-		k := l.steps[min(i, l.n-1)]
-		w[i] = l.vs[l.b.lo[k]:l.b.hi[k]]
-		common = min(common, len(w[i]))
-	}
-	var s0, s1, s2, s3 exact.Welford
-	w0, w1, w2, w3 := w[0][:common], w[1][:common], w[2][:common], w[3][:common]
-	for i := range common {
-		n := float64(i + 1)
-		s0, s1, s2, s3 = s0.Add(w0[i], n), s1.Add(w1[i], n), s2.Add(w2[i], n), s3.Add(w3[i], n)
-	}
-	all := [4]exact.Welford{s0, s1, s2, s3}
-	for i, s := range all[:l.n] {
-		for k, v := range w[i][common:] {
-			s = s.Add(v, float64(common+k+1))
-		}
-		l.out.Values[l.steps[i]] = rootOf(s.Variance(float64(len(w[i]))), l.root)
-	}
-	l.n = 0
 }
