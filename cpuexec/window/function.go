@@ -121,7 +121,7 @@ func (s *Evaluator) plain() (points int) {
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
 	w.Param, w.Trend, w.span = s.call.Param, s.call.Trend, &s.fr.span
-	ts, vs, varying := s.fr.list(), s.in.Values, &s.call.Varying
+	ts, vs, varying := s.fr.list(), s.values(), &s.call.Varying
 	varies := varying[0] != nil
 	for k, i := range b.lo {
 		j := b.hi[k]

@@ -68,17 +68,17 @@ func (s *Evaluator) slideRegressions(predict bool) (points int, ok bool) {
 // Windows where Prometheus's own answer may be further from that than an answer
 // may be from Prometheus's are computed as Prometheus does: see fit.value.
 func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uint32, l line) (points int) {
-	vs, b, f := s.in.Values, &s.bounds, &s.fixed
+	b, f := &s.bounds, &s.fixed
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
-	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
+	next, odd := b.first(), oddities{vs: s.in.Values, at: f.Odd}
 	first := next
 	base := ts[first]
 	if offsets != nil {
 		s.addProducts(offsets, ts, int(first), int(b.end()))
 	}
 	var sum, products exact.Int192
-	equal, scale := equals{vs: vs}, f.NarrowScale()
+	equal, scale := equals{}, f.NarrowScale()
 	whole := !l.predict && f.Whole(b.most, float64(s.fr.span.Width)/1000)
 	least, unit := f.WholeOffsets()
 	for k := range b.lo {
@@ -105,7 +105,7 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uin
 			cur.Set(k, math.NaN())
 			continue
 		} else if any {
-			cur.Set(k, l.value(exact.Line(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k))))
+			cur.Set(k, l.value(exact.Line(ts[lo:hi], s.in.Values[lo:hi], l.origin(ts[lo], k))))
 			continue
 		}
 		n, t, from := int(hi-lo), &trends[k], ts[lo]-base
@@ -128,13 +128,13 @@ func (s *Evaluator) slidingRegressions(ts []int64, trends []trend, offsets []uin
 				continue
 			}
 		}
-		if fit.covariance == 0 && equal.in(lo, hi) {
-			cur.Set(k, l.value(0, vs[lo]))
+		if fit.covariance == 0 && equal.in(s.values(), lo, hi) {
+			cur.Set(k, l.value(0, s.in.Values[lo]))
 			continue
 		}
 		v, ok := fit.value(&l, f)
 		if !ok {
-			v = l.value(exact.FiniteLine(ts[lo:hi], vs[lo:hi], l.origin(ts[lo], k)))
+			v = l.value(exact.FiniteLine(ts[lo:hi], s.values()[lo:hi], l.origin(ts[lo], k)))
 		}
 		cur.Set(k, v)
 	}
@@ -155,17 +155,14 @@ func (s *Evaluator) addProducts(offsets []uint32, ts []int64, from, to int) {
 }
 
 // equals knows a run of equal values, of samples from to to.
-type equals struct {
-	vs       []float64
-	from, to int32
-}
+type equals struct{ from, to int32 }
 
-// in reports whether the values lo to hi are equal. Windows are asked for in order.
-func (e *equals) in(lo, hi int32) bool {
+// in reports whether the values lo to hi of vs are equal. Windows are asked for in order.
+func (e *equals) in(vs []float64, lo, hi int32) bool {
 	if lo < e.from || lo >= e.to {
 		e.from, e.to = lo, lo+1
 	}
-	for e.to < hi && e.vs[e.to] == e.vs[e.from] {
+	for e.to < hi && vs[e.to] == vs[e.from] {
 		e.to++
 	}
 	return e.to >= hi

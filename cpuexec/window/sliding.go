@@ -39,23 +39,21 @@ func (s *Evaluator) slide(vs []float64, cost int) bool {
 	return s.bounds.overlap(cost) && s.fixed.Set(vs, int(s.bounds.first()), int(s.bounds.end()))
 }
 
-// slideOffsets decides whether to slide over the values, unpacks them, and prepares for it: as
-// slide does, or, where the values of all windows are narrow, with their offsets, from the packed
-// ones if they are packed. reach is that of exact.Fixed.Narrow.
+// slideOffsets decides whether to slide over the values, and prepares for it: as slide does, or,
+// where the values of all windows are narrow, with their offsets. Packed values are unpacked only
+// where these are wanted. reach is that of exact.Fixed.Narrow.
 func (s *Evaluator) slideOffsets(cost int, reach int64) (offsets []uint32, ok bool) {
-	packed, tail := s.in.Packed, s.in.Values
-	s.in.Unpack(&s.joined)
 	if !s.bounds.overlap(cost) {
 		return nil, false
 	}
 	first, end, f := int(s.bounds.first()), int(s.bounds.end()), &s.fixed
-	if units := s.unitsOf(packed, tail, end); units != nil {
+	if units := s.unitsOf(s.in.Packed, s.in.Values, end); units != nil {
 		low, high := exact.Range(units[first:end])
-		if f.SetNarrow(packed.Base, packed.Unit, low, high); f.Narrow(s.bounds.most, reach) {
+		if f.SetNarrow(s.in.Base, s.in.Unit, low, high); f.Narrow(s.bounds.most, reach) {
 			return units, true
 		}
 	}
-	if !f.Set(s.in.Values, first, end) {
+	if !f.Set(s.values(), first, end) {
 		return nil, false
 	}
 	if f.Narrow(s.bounds.most, reach) {
@@ -63,6 +61,12 @@ func (s *Evaluator) slideOffsets(cost int, reach int64) (offsets []uint32, ok bo
 		return s.offsets, true
 	}
 	return nil, true
+}
+
+// values are all values, packed or not.
+func (s *Evaluator) values() []float64 {
+	s.in.Unpack(&s.joined)
+	return s.in.Values
 }
 
 // unitsOf returns the units of packed samples up to the given one, and of those of tail, which

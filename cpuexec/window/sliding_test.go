@@ -162,10 +162,10 @@ func TestSlidingVariances(t *testing.T) {
 			offsets, ok := e.slideOffsets(0, 0)
 			require.True(t, ok)
 			copy(got.Present, want.Present)
-			e.slidingVariances(w.vs, offsets, root, got)
+			e.slidingVariances(offsets, root, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 			clear(got.Values)
-			e.slidingVariances(w.vs, nil, root, got)
+			e.slidingVariances(nil, root, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 		}
 	})

@@ -33,8 +33,7 @@ func (s *Evaluator) sums(mean bool) (points int, ok bool) {
 	if s.integerSums(s.fr, &s.in, mean, s.out) {
 		return s.fr.counts.Points, true
 	}
-	s.in.Unpack(&s.joined)
-	if !s.slide(s.in.Values, sumCost) {
+	if !s.slide(s.values(), sumCost) {
 		return 0, false
 	}
 	slidingSums(s.in.Values, &s.bounds, mean, &s.fixed, s.out)

@@ -34,7 +34,7 @@ func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
 		return 0, false
 	}
 	copy(s.out.Present, s.fr.any)
-	s.slidingVariances(s.in.Values, offsets, root, s.out)
+	s.slidingVariances(offsets, root, s.out)
 	return s.fr.counts.Points, true
 }
 
@@ -55,14 +55,14 @@ func (s *Evaluator) slideVariances(root bool) (points int, ok bool) {
 // relative to the true variance at most 6·u·(X+D)/deviation off, and half of
 // that when it is a deviation. D is at most deviation·√(2n). Windows where this is too
 // much are computed as Prometheus does. Equal values have variance 0 in both.
-func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, out dense.Row) {
+func (s *Evaluator) slidingVariances(offsets []uint32, root bool, out dense.Row) {
 	f, b := &s.fixed, &s.bounds
 	if offsets != nil {
 		s.addSquares(offsets, int(b.first()), int(b.end()))
 	}
 	scale, enough := f.NarrowScale()*f.NarrowScale(), f.WideEnough(root)
 	var sum, squares exact.Int192
-	next, odd := b.first(), oddities{vs: vs, at: f.Odd}
+	next, odd := b.first(), oddities{vs: s.in.Values, at: f.Odd}
 	first := next
 	for k := range b.lo {
 		if b.giveUp(k) {
@@ -88,7 +88,7 @@ func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, 
 			numerator = float64(int64(uint64(n)*(s.squares[hi]-s.squares[lo])-x*x)) * scale
 		} else if any, nan := odd.in(lo, hi); any {
 			if !nan {
-				v = exact.Variance(vs[lo:hi])
+				v = exact.Variance(s.in.Values[lo:hi])
 			}
 			out.Values[k] = rootOf(v, root)
 			continue
@@ -107,7 +107,7 @@ func (s *Evaluator) slidingVariances(vs []float64, offsets []uint32, root bool, 
 		}
 		v, ok := f.Variance(total, numerator, n, root)
 		if !ok {
-			v = exact.Variance(vs[lo:hi])
+			v = exact.Variance(s.values()[lo:hi])
 		}
 		out.Values[k] = rootOf(v, root)
 	}
