@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -206,11 +207,7 @@ func (s *Evaluator) extrapolated(kind difference, resets []int32) (points int) {
 // excluded, in whose windows there is no reset.
 func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind == gaugeDelta {
-			k += floatDeltas(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
-		} else {
-			k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
-		}
+		k += floatIncreases(out[k:to], vs, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to], kind.least())
 		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
 				out[k] = e.difference(kind, k, vs[lo], vs[hi-1])
@@ -222,11 +219,7 @@ func (e *extrapolation) differences(fr *frame, vs []float64, kind difference, ou
 // packedDifferences is differences for packed samples.
 func (e *extrapolation) packedDifferences(fr *frame, p *column.Packed, kind difference, out []float64, from, to int) {
 	for k := from; k < to; {
-		if kind == gaugeDelta {
-			k += packedDeltas(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to])
-		} else {
-			k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to])
-		}
+		k += packedIncreases(out[k:to], p, fr.lo[k:to], fr.hi[k:to], e.factor[k:to], e.near[k:to], kind.least())
 		for end := min(k+exact.Lanes, to); k < end; k++ {
 			if lo, hi := fr.lo[k], fr.hi[k]; hi-lo >= 2 {
 				out[k] = e.difference(kind, k, p.Value(lo), p.Value(hi-1))
@@ -264,3 +257,12 @@ func (e *extrapolation) factorOf(k int, first, increase float64) float64 {
 
 // The slack is relative, but for products that are not normal numbers.
 const slack, tiny = 1e-12, 1e-290
+
+// least is how much beyond its increase times near a counter is not extrapolated below zero; a gauge
+// always is.
+func (kind difference) least() float64 {
+	if kind == gaugeDelta {
+		return math.Inf(-1)
+	}
+	return tiny
+}
