@@ -3,7 +3,6 @@ package window
 import (
 	"slices"
 
-	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/internal/spin"
 )
@@ -19,12 +18,8 @@ type frame struct {
 	any    []uint64     // bitmap of the steps with a sample
 	counts dense.Counts // of a function with a value wherever there is a sample
 
-	// What Frames finds it by, before it is made and after.
-	place  column.Place // of the times that are a shared list's
-	shared int          // how many these are
-	own    []int64      // the others
-	next   *frame       // in the chain of Frames
-	made   spin.Once
+	own  []int64 // times that are no shared list's
+	made spin.Once
 
 	extra     extrapolation // made when first needed, or
 	ends      edges         // of extended windows
