@@ -2,10 +2,13 @@ package window
 
 import (
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/internal/spin"
 )
 
 // Frames are the frames that come up while a window is evaluated over many
@@ -108,4 +111,79 @@ func (f *Frames) Release() {
 	}
 	f.all = nil
 	f.byTimes.Clear()
+}
+
+// frame is the windows of all steps over one list of sample times: what a window
+// function needs besides the values. Series that are scraped together have the
+// same times and share a frame, so that finding the windows costs once what it
+// would cost for each.
+type frame struct {
+	times
+	span   Span
+	bounds              // of the windows
+	any    []uint64     // bitmap of the steps with a sample
+	counts dense.Counts // of a function with a value wherever there is a sample
+
+	own  []int64 // times that are no shared list's
+	made spin.Once
+
+	extra     extrapolation // made when first needed, or
+	ends      edges         // of extended windows
+	extraMade spin.Once
+	line      []trend // made when first needed
+	lineMade  spin.Once
+}
+
+// reset makes f the frame of s over its times.
+func (f *frame) reset(s Span) {
+	f.span = s
+	f.extraMade.Reset()
+	f.lineMade.Reset()
+	words := (s.Grid.Steps + 63) / 64
+	f.any = slices.Grow(f.any[:0], words)[:words]
+	f.counts = f.find(&f.times, s, f.any)
+}
+
+// times are the times of a frame's samples: runs where there are some, and else, or where
+// somebody asks, a list.
+type times struct {
+	n    int
+	of   column.Times // with tail for its own
+	tail []int64
+	runs column.Runs
+
+	once   spin.Once
+	ts     []int64
+	joined []int64     // memory for ts where they are in no other
+	memory column.Runs // for runs
+}
+
+// set makes t the times of, with tail in place of its own.
+func (t *times) set(of column.Times, tail []int64) {
+	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
+	t.runs = of.Runs(tail, &t.memory)
+	t.once.Reset()
+}
+
+// list returns all times in ms.
+func (t *times) list() []int64 {
+	t.once.Do(func() { t.ts = t.of.Join(t.tail, &t.joined) })
+	return t.ts
+}
+
+// at is the time of sample i in ms.
+func (t *times) at(i int) int64 {
+	if i >= t.of.Known {
+		return t.tail[i-t.of.Known]
+	}
+	if len(t.runs.Even) == 0 {
+		return t.list()[i]
+	}
+	k := sort.Search(len(t.runs.Even), func(k int) bool { return int(t.runs.Even[k].To) > i })
+	return t.runs.At(k, int32(i))
+}
+
+// release gives back what is borrowed.
+func (t *times) release() {
+	t.ts, t.of, t.runs = nil, column.Times{}, column.Runs{}
 }
