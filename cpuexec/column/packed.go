@@ -84,8 +84,8 @@ func (p *Packed) append(out []float64, lo, hi int) []float64 {
 	return out
 }
 
-// widenEach is widen, unit by unit.
-func widenEach(to []float64, units []uint32, base, unit float64) {
+// widen fills to with base + units[i]*unit, which must be exact.
+func widen(to []float64, units []uint32, base, unit float64) {
 	for i, u := range units {
 		to[i] = base + float64(float64(u)*unit)
 	}

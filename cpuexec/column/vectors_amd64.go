@@ -5,12 +5,6 @@ import "golang.org/x/sys/cpu"
 // hasVectors says whether what works on several values an instruction can be called.
 var hasVectors = cpu.X86.HasAVX2
 
-// widenVector is widen for the n first units, a positive multiple of 8, four of them
-// an instruction.
-//
-//go:noescape
-func widenVector(to *float64, units *uint32, n int, base, unit float64)
-
 // sinceVector is sinceLate for n steps, a positive multiple of 4. c are every, 4*interval, and since
 // less 0 to 3 intervals.
 //
@@ -21,19 +15,6 @@ func sinceVector(out *float64, to *int32, late *uint16, n int, before int64, c *
 //
 //go:noescape
 func apartVector(out *float64, to *int32, late *uint16, n int, every int64)
-
-// widen fills to with base + units[i]*unit, which must be exact.
-func widen(to []float64, units []uint32, base, unit float64) {
-	n := len(units) &^ 7
-	if !hasVectors {
-		n = 0
-	}
-	if n > 0 {
-		_ = to[n-1]
-		widenVector(&to[0], &units[0], n, base, unit)
-	}
-	widenEach(to[n:], units[n:], base, unit)
-}
 
 // sinceLate fills out with since - k*interval + to[k]*every + late[to[k]-before], four at a time,
 // as long as a float64 holds all of these. It returns how many it has filled in.

@@ -5,9 +5,6 @@ package column
 // hasVectors says whether what works on several values an instruction can be called.
 const hasVectors = false
 
-// widen fills to with base + units[i]*unit, which must be exact.
-func widen(to []float64, units []uint32, base, unit float64) { widenEach(to, units, base, unit) }
-
 func sinceLate(out []float64, to []int32, before int32, late []uint16, every, since, interval int64) int {
 	return 0
 }

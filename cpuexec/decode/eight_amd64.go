@@ -123,3 +123,6 @@ func (e *eight) begin(lane int, b []byte, ts []int64, vs []float64) {
 	e.times[lane], e.values[lane], e.wanted[lane] = &ts[1], &vs[1], uint64(len(ts)-1)
 	e.most = max(e.most, len(ts)-1)
 }
+
+// Prefetch has memory bring n bytes, above 0, into the core's first cache while it does something else.
+func Prefetch(b *byte, n int) { prefetch(b, n) }

@@ -46,31 +46,6 @@ func runningMean(vs []float64, k int, mean, c float64) float64 {
 	return mean + c
 }
 
-// SumFour sums four windows that overlap. The common stretch starts at lo[3] and
-// ends at hi[0].
-func SumFour(vs []float64, lo, hi *[4]int32) (sum, c [4]float64) {
-	for w := range 4 {
-		for _, v := range vs[lo[w]:lo[3]] {
-			sum[w], c[w] = kahansum.Inc(v, sum[w], c[w])
-		}
-	}
-	s0, s1, s2, s3 := sum[0], sum[1], sum[2], sum[3]
-	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
-	for _, v := range vs[lo[3]:hi[0]] {
-		s0, c0 = twoSum(s0, v, c0)
-		s1, c1 = twoSum(s1, v, c1)
-		s2, c2 = twoSum(s2, v, c2)
-		s3, c3 = twoSum(s3, v, c3)
-	}
-	sum, c = [4]float64{s0, s1, s2, s3}, [4]float64{c0, c1, c2, c3}
-	for w := range 4 {
-		for _, v := range vs[hi[0]:hi[w]] {
-			sum[w], c[w] = kahansum.Inc(v, sum[w], c[w])
-		}
-	}
-	return sum, c
-}
-
 // twoSum adds v to sum and the rounding error to c. Knuth's formula yields the
 // same error as Neumaier's, which is always representable, without a branch on
 // which of the two is larger. It must not overflow.
@@ -80,13 +55,14 @@ func twoSum(sum, v, c float64) (float64, float64) {
 	return t, c + ((sum - (t - b)) + (v - b))
 }
 
-// MayOverflow reports whether a sum of some of the values could be infinite.
-func MayOverflow(vs []float64) bool {
-	limit := math.MaxFloat64 / float64(len(vs)+1)
+// Variance is Welford's population variance, compensated.
+func Variance(vs []float64) float64 {
+	var n, mean, cMean, aux, cAux float64
 	for _, v := range vs {
-		if v > limit || v < -limit {
-			return true
-		}
+		n++
+		delta := v - (mean + cMean)
+		mean, cMean = kahansum.Inc(delta/n, mean, cMean)
+		aux, cAux = kahansum.Inc(delta*(v-(mean+cMean)), aux, cAux)
 	}
-	return false
+	return (aux + cAux) / n
 }

@@ -9,11 +9,18 @@
 package histogram
 
 import (
+	"math"
 	"slices"
+	"strconv"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/promwarp/promwarp/cpuexec/dense"
+	"github.com/promwarp/promwarp/cpuexec/exact"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -103,4 +110,93 @@ func (s *Evaluator) fractions(lower, upper float64, out []float64) {
 		}
 		out[k] = promql.BucketFraction(lower, upper, s.buckets)
 	}
+}
+
+// Args are the scalar arguments of a function of classic histograms.
+type Args struct {
+	Constants []float64
+	Values    [][]float64 // by argument and step; nil if all are constants
+}
+
+// WarnQuantiles says what Prometheus's engine says of a φ that is no quantile.
+func (a *Args) WarnQuantiles(n *plan.Histogram, note func(error)) {
+	warn := func(qs []float64, pos posrange.PositionRange) {
+		for _, q := range qs {
+			if !exact.IsQuantile(q) {
+				note(annotations.NewInvalidQuantileWarning(q, pos))
+			}
+		}
+	}
+	switch {
+	case n.Many():
+		for i := range a.Constants {
+			warn(a.Constants[i:i+1], n.ArgsPos[i])
+		}
+	case n.Func.Name == "histogram_fraction":
+	case a.Values != nil:
+		warn(a.Values[0], n.ArgPos)
+	default:
+		warn(a.Constants[:1], n.ArgPos)
+	}
+}
+
+// at are the arguments at a step, and for how many of at most so many steps they are
+// the same. out is memory for them.
+func (a *Args) at(step, most int, out []float64) (args []float64, n int) {
+	if a.Values == nil {
+		return a.Constants, most
+	}
+	for _, vs := range a.Values {
+		out = append(out, vs[step])
+	}
+	for n = 1; n < most; n++ {
+		for _, vs := range a.Values {
+			if math.Float64bits(vs[step+n]) != math.Float64bits(vs[step]) {
+				return out, n
+			}
+		}
+	}
+	return out, n
+}
+
+// Buckets are the series of one classic histogram.
+type Buckets struct {
+	labels  labels.Labels // without le
+	rows    []int32       // indices of its input rows, ascending
+	bounds  []float64     // upper bound of each
+	repairs repairs       // steps at which the counts decreased
+}
+
+// Group groups rows into histograms, in the order of their first rows.
+// Rows whose label le is no number belong to none and are warned of, with their names if
+// names is set.
+func Group(n *plan.Histogram, in []plan.Row, names bool, note func(error)) []Buckets {
+	var hs []Buckets
+	index := map[string]int{}
+	var key []byte
+	b := labels.NewBuilder(labels.EmptyLabels())
+	for i := range in {
+		l := in[i].Labels
+		le := l.Get(model.BucketLabel)
+		bound, err := strconv.ParseFloat(le, 64)
+		if err != nil {
+			name := ""
+			if names {
+				name = l.Get(model.MetricNameLabel)
+			}
+			note(annotations.NewBadBucketLabelWarning(name, le, n.InputPos))
+			continue
+		}
+		key = l.BytesWithoutLabels(key, model.BucketLabel)
+		k, ok := index[string(key)]
+		if !ok {
+			k = len(hs)
+			index[string(key)] = k
+			b.Reset(l)
+			hs = append(hs, Buckets{labels: b.Del(model.BucketLabel).Labels()})
+		}
+		hs[k].rows = append(hs[k].rows, int32(i))
+		hs[k].bounds = append(hs[k].bounds, bound)
+	}
+	return hs
 }

@@ -67,7 +67,7 @@
 	UNPACK(X4, Y4); \
 	UNPACK(X5, Y5)
 
-// INCREASES stores what Y5, the last samples, and Y4, the first, come to. Y11 is tiny.
+// INCREASES stores what Y5, the last samples, and Y4, the first, come to. Y11 is least.
 #define INCREASES \
 	VSUBPD Y4, Y5, Y5; \
 	VMULPD (R15)(AX*8), Y5, Y6; \
@@ -78,16 +78,10 @@
 	VMULPD (R10)(AX*8), Y5, Y5; \
 	VMOVUPD Y5, (DI)(AX*8)
 
-// DELTAS stores the differences between Y5 and Y4, times factors.
-#define DELTAS \
-	VSUBPD Y4, Y5, Y5; \
-	VMULPD (R10)(AX*8), Y5, Y5; \
-	VMOVUPD Y5, (DI)(AX*8)
-
-// func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+// func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, least float64) int
 TEXT ·packedIncreasesVector(SB), NOSPLIT, $0-88
 	PACKING(base+56(FP), unit+64(FP))
-	VBROADCASTSD tiny+72(FP), Y11
+	VBROADCASTSD least+72(FP), Y11
 	MOVQ out+0(FP), DI
 	MOVQ units+8(FP), SI
 	LEAQ -4(SI), DX
@@ -113,9 +107,9 @@ done:
 	MOVQ AX, ret+80(FP)
 	RET
 
-// func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
+// func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, least float64) int
 TEXT ·floatIncreasesVector(SB), NOSPLIT, $0-72
-	VBROADCASTSD tiny+56(FP), Y11
+	VBROADCASTSD least+56(FP), Y11
 	MOVQ out+0(FP), DI
 	MOVQ vs+8(FP), SI
 	LEAQ -8(SI), DX
@@ -262,58 +256,4 @@ whole:
 done:
 	VZEROUPPER
 	MOVQ AX, ret+64(FP)
-	RET
-
-// func packedDeltasVector(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
-TEXT ·packedDeltasVector(SB), NOSPLIT, $0-72
-	PACKING(base+48(FP), unit+56(FP))
-	MOVQ out+0(FP), DI
-	MOVQ units+8(FP), SI
-	LEAQ -4(SI), DX
-	MOVQ lo+16(FP), R8
-	MOVQ hi+24(FP), R9
-	MOVQ factors+32(FP), R10
-	MOVQ n+40(FP), CX
-	XORQ AX, AX
-	VPCMPEQD X12, X12, X12
-	VPSRLD $31, X12, X12
-
-loop:
-	TWO
-	VALUES(R8)
-	DELTAS
-	ADDQ $4, AX
-	CMPQ AX, CX
-	JL loop
-
-done:
-	VZEROUPPER
-	MOVQ AX, ret+64(FP)
-	RET
-
-// func floatDeltasVector(out, vs *float64, lo, hi *int32, factors *float64, n int) int
-TEXT ·floatDeltasVector(SB), NOSPLIT, $0-56
-	MOVQ out+0(FP), DI
-	MOVQ vs+8(FP), SI
-	LEAQ -8(SI), DX
-	MOVQ lo+16(FP), R8
-	MOVQ hi+24(FP), R9
-	MOVQ factors+32(FP), R10
-	MOVQ n+40(FP), CX
-	XORQ AX, AX
-	VPCMPEQD X12, X12, X12
-	VPSRLD $31, X12, X12
-
-loop:
-	TWO
-	FLOATS(R8, SI, X4, Y4)
-	FLOATS(R9, DX, X5, Y5)
-	DELTAS
-	ADDQ $4, AX
-	CMPQ AX, CX
-	JL loop
-
-done:
-	VZEROUPPER
-	MOVQ AX, ret+48(FP)
 	RET

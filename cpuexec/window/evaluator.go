@@ -5,7 +5,7 @@
 // windows begin and end and what rates are extrapolated by, is a frame: Frames finds it once for
 // all series that have the same times. Each function has one definition (function.go), and each
 // family of them a file: rate.go (rate, increase, delta), pairs.go (irate, idelta, resets,
-// changes), sums.go, variance.go, regression.go, quantiles.go, extremes.go, smoothing.go, each.go
+// changes), sums.go (and variances), regression.go, quantiles.go, extremes.go, smoothing.go, each.go
 // (what looks at each window anew) and instant.go; edges.go is for windows that are extended,
 // starts.go for samples with start timestamps.
 //
@@ -17,6 +17,8 @@
 package window
 
 import (
+	"sort"
+
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/dense"
 	"github.com/promwarp/promwarp/cpuexec/exact"
@@ -143,4 +145,61 @@ func (s *Evaluator) resets() []int32 {
 func (s *Evaluator) stale() []int32 {
 	s.indices = s.in.Stale(s.indices[:0])
 	return s.indices
+}
+
+// What follows is for functions that look at one or two samples at the ends of each
+// window and, where a counter was reset, at those around that. Of a packed column,
+// which may have many more samples than there are steps, only these are unpacked.
+
+// TakesPacked reports whether f takes packed values as they are.
+func TakesPacked(f *plan.WindowFunc) bool { return Of(f).Reads != Unpacked }
+
+// splitPacked returns the first step with samples behind the packed ones, and puts all
+// samples into in.Values that this and later steps read, and the last packed one: at
+// their places, what is before them means nothing. The memory is the evaluator's.
+func (s *Evaluator) splitPacked() int {
+	in, fr := &s.in, s.fr
+	if in.Units == nil {
+		return fr.from
+	}
+	known := len(in.Units)
+	split := fr.from + sort.Search(fr.to-fr.from, func(k int) bool { return int(fr.hi[fr.from+k]) > known })
+	from := known - 1
+	if split < fr.to {
+		from = min(from, int(fr.lo[split]))
+	}
+	in.UnpackFrom(from, &s.joined)
+	return split
+}
+
+// StepCounts are the samples of the windows that one goroutine has evaluated, by step.
+type StepCounts struct {
+	All, Fresh []int64 // samples in the step's window; those no earlier step had
+}
+
+// NewStepCounts are those of so many steps, all 0.
+func NewStepCounts(steps int) *StepCounts {
+	return &StepCounts{make([]int64, steps), make([]int64, steps)}
+}
+
+// add adds the samples of one series. No other step counts that of an instant selector.
+func (c *StepCounts) add(b *bounds, instant bool) {
+	seen := int32(0)
+	for k, hi := range b.hi {
+		if lo := b.lo[k]; lo < hi {
+			c.All[k] += int64(hi - lo)
+			c.Fresh[k] += int64(hi - max(lo, seen))
+		}
+		if !instant {
+			seen = hi
+		}
+	}
+}
+
+// none subtracts the sample that a step was said to have.
+func (c *StepCounts) none(step int) {
+	if c != nil {
+		c.All[step]--
+		c.Fresh[step]--
+	}
 }

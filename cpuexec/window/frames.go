@@ -1,39 +1,33 @@
 package window
 
 import (
-	"hash/maphash"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
 	"github.com/promwarp/promwarp/cpuexec/column"
+	"github.com/promwarp/promwarp/cpuexec/dense"
 )
 
 // Frames are the frames that come up while a window is evaluated over many
-// series. Several goroutines use them: whoever looks for a frame over times that series share
+// series. Several goroutines use them: whoever looks for a frame that is there
 // takes no lock, since all look for one with each series.
 type Frames struct {
-	span Span
+	span    Span
+	byTimes sync.Map // frames by timesKey
 
-	byPlace [places]atomic.Pointer[frame] // over times that many series share, in chains by hash
-	mu      sync.Mutex                    // of what follows, and of who adds to a chain
-	all     []*frame                      // those that are kept
-	// Over times that were decoded for one series.
-	byContent map[timesKey]*frame
-	hits      int
-	misses    int
+	mu  sync.Mutex // of who adds one
+	all []*frame   // those that are kept
+	// How often times that were decoded for one series had a frame already, and how often not.
+	hits, misses atomic.Int64
 }
 
-// places is the number of chains of frames.
-const places = 128
-
-// placeSeed is that of the hashes that chains go by.
-var placeSeed = maphash.MakeSeed()
-
-// timesKey tells lists of times apart quickly, if not for certain.
+// timesKey tells times apart quickly, if not for certain.
 type timesKey struct {
-	n                   int
-	first, middle, last int64
+	place               column.Place // of those that are a shared list's
+	shared, own         int          // how many of these there are, and of others
+	first, middle, last int64        // of the others
 }
 
 // maxFrameSteps bounds the frames that are kept, counted in steps: 24 to 40
@@ -42,7 +36,8 @@ const maxFrameSteps = 1 << 20
 
 var framePool = sync.Pool{New: func() any { return new(frame) }}
 
-func NewFrames(s Span) *Frames { return &Frames{span: s, byContent: map[timesKey]*frame{}} }
+// NewFrames are no frames yet, of windows of s.
+func NewFrames(s Span) *Frames { return &Frames{span: s} }
 
 // over returns the frame over t, of which there must be at least one. single is
 // the caller's own, for times that no other series is expected to have.
@@ -61,77 +56,49 @@ func (f *Frames) over(t column.Times, single *frame) *frame {
 }
 
 // known returns the frame that series with times t share, or nil if they have
-// none.
+// none. It looks for another series that was decoded as long as that has been worth it.
 func (f *Frames) known(t column.Times) *frame {
-	if !t.Several() {
+	misses := f.misses.Load()
+	if !t.Several() || t.Known == 0 && misses > 64 && f.hits.Load() < misses {
 		return nil
 	}
-	if t.Known == 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.decoded(t.Own)
+	key := timesKey{place: t.Place(), shared: t.Known, own: len(t.Own)}
+	if n := len(t.Own); n > 0 {
+		key.first, key.middle, key.last = t.Own[0], t.Own[n/2], t.Own[n-1]
 	}
-	chain := &f.byPlace[maphash.Comparable(placeSeed, t.Place())%places]
-	first := chain.Load()
-	if fr := find(first, nil, t); fr != nil {
-		return fr
+	found, ok := f.byTimes.Load(key)
+	if !ok {
+		found, ok = f.add(key, t.Own)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := chain.Load()
-	if fr := find(now, first, t); fr != nil { // somebody else has just added it
-		return fr
-	}
-	fr := f.add()
-	if fr != nil {
-		fr.place, fr.shared, fr.own, fr.next = t.Place(), t.Known, append(fr.own[:0], t.Own...), now
-		chain.Store(fr)
-	}
-	return fr
-}
-
-// find returns the frame over times t between first, the first of a chain, and before.
-func find(first, before *frame, t column.Times) *frame {
-	for fr := first; fr != before; fr = fr.next {
-		if fr.place == t.Place() && fr.shared == t.Known && slices.Equal(fr.own, t.Own) {
-			return fr
+	if fr, _ := found.(*frame); fr != nil && slices.Equal(fr.own, t.Own) {
+		if ok && t.Known == 0 {
+			f.hits.Add(1)
 		}
+		return fr
 	}
 	return nil
 }
 
-// decoded returns the frame over ts, which is scratch memory. It looks for
-// another series with equal times as long as that has been worth it.
-func (f *Frames) decoded(ts []int64) *frame {
-	if f.misses > 64 && f.hits < f.misses {
-		return nil
+// add adds a frame to keep over times that begin with a shared list's, and returns it: nil if there
+// are enough, or the one that somebody else has just added.
+func (f *Frames) add(key timesKey, own []int64) (found any, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if found, ok = f.byTimes.Load(key); ok {
+		return found, true
 	}
-	key := timesKey{len(ts), ts[0], ts[len(ts)/2], ts[len(ts)-1]}
-	fr, ok := f.byContent[key]
-	if ok && slices.Equal(fr.own, ts) {
-		f.hits++
-		return fr
+	if key.shared == 0 {
+		f.misses.Add(1)
 	}
-	f.misses++
-	if ok {
-		return nil
-	}
-	if fr = f.add(); fr != nil {
-		fr.shared, fr.own = 0, append(fr.own[:0], ts...)
-		f.byContent[key] = fr
-	}
-	return fr
-}
-
-// add returns a frame to keep, or nil if there are enough.
-func (f *Frames) add() *frame {
 	if len(f.all) >= 16 && len(f.all)*f.span.Grid.Steps >= maxFrameSteps {
-		return nil
+		return nil, false
 	}
 	fr := framePool.Get().(*frame)
 	fr.made = sync.Once{}
+	fr.own = append(fr.own[:0], own...)
 	f.all = append(f.all, fr)
-	return fr
+	f.byTimes.Store(key, fr)
+	return fr, false
 }
 
 // Release gives back what the frames have borrowed, and them. None may be used any
@@ -139,9 +106,83 @@ func (f *Frames) add() *frame {
 func (f *Frames) Release() {
 	for _, fr := range f.all {
 		fr.release()
-		fr.place, fr.next = column.Place{}, nil
 		framePool.Put(fr)
 	}
-	f.all, f.byContent = nil, nil
-	clear(f.byPlace[:])
+	f.all = nil
+	f.byTimes.Clear()
+}
+
+// frame is the windows of all steps over one list of sample times: what a window
+// function needs besides the values. Series that are scraped together have the
+// same times and share a frame, so that finding the windows costs once what it
+// would cost for each.
+type frame struct {
+	times
+	span   Span
+	bounds              // of the windows
+	any    []uint64     // bitmap of the steps with a sample
+	counts dense.Counts // of a function with a value wherever there is a sample
+
+	own  []int64 // times that are no shared list's
+	made sync.Once
+
+	extra     extrapolation // made when first needed, or
+	ends      edges         // of extended windows
+	extraMade sync.Once
+	line      []trend // made when first needed
+	lineMade  sync.Once
+}
+
+// reset makes f the frame of s over its times.
+func (f *frame) reset(s Span) {
+	f.span = s
+	f.extraMade = sync.Once{}
+	f.lineMade = sync.Once{}
+	words := (s.Grid.Steps + 63) / 64
+	f.any = slices.Grow(f.any[:0], words)[:words]
+	f.counts = f.find(&f.times, s, f.any)
+}
+
+// times are the times of a frame's samples: runs where there are some, and else, or where
+// somebody asks, a list.
+type times struct {
+	n    int
+	of   column.Times // with tail for its own
+	tail []int64
+	runs column.Runs
+
+	once   sync.Once
+	ts     []int64
+	joined []int64     // memory for ts where they are in no other
+	memory column.Runs // for runs
+}
+
+// set makes t the times of, with tail in place of its own.
+func (t *times) set(of column.Times, tail []int64) {
+	t.of, t.tail, t.n = of, tail, of.Known+len(tail)
+	t.runs = of.Runs(tail, &t.memory)
+	t.once = sync.Once{}
+}
+
+// list returns all times in ms.
+func (t *times) list() []int64 {
+	t.once.Do(func() { t.ts = t.of.Join(t.tail, &t.joined) })
+	return t.ts
+}
+
+// at is the time of sample i in ms.
+func (t *times) at(i int) int64 {
+	if i >= t.of.Known {
+		return t.tail[i-t.of.Known]
+	}
+	if len(t.runs.Even) == 0 {
+		return t.list()[i]
+	}
+	k := sort.Search(len(t.runs.Even), func(k int) bool { return int(t.runs.Even[k].To) > i })
+	return t.runs.At(k, int32(i))
+}
+
+// release gives back what is borrowed.
+func (t *times) release() {
+	t.ts, t.of, t.runs = nil, column.Times{}, column.Runs{}
 }

@@ -21,8 +21,6 @@ type Function struct {
 	// ends of windows only. It returns the number of steps with a value, or false where Plain
 	// is to be used. Nil where there is nothing to gain.
 	Fast func(s *Evaluator) (points int, ok bool)
-	// FastBits is Fast with the bits of Plain, for a Compensated function; nil for none.
-	FastBits func(s *Evaluator) (points int, ok bool)
 	// Started is Fast for samples of which some have start timestamps, if the function reads them.
 	Started func(s *Evaluator) (points int)
 	// Extended computes the function of windows that are anchored or smoothed.
@@ -87,7 +85,7 @@ var table definitions.Table[plan.WindowFunc, Function]
 func define(f *Function) *plan.WindowFunc {
 	if f.Exactness == plan.Compensated {
 		twin := *f
-		twin.Exactness, twin.Fast, twin.Reads = plan.BitIdentical, f.FastBits, Unpacked
+		twin.Exactness, twin.Fast, twin.Reads = plan.BitIdentical, nil, Unpacked
 		twin.GPU, twin.NoGPU = abi.Policy{}, "exact=bits has the cores make Prometheus's operations in their order"
 		f.bits = table.AddUnnamed(&twin.WindowFunc, &twin)
 	}
@@ -123,7 +121,7 @@ func (s *Evaluator) plain() (points int) {
 	cur := dense.Cursor{Row: s.out}
 	defer cur.Flush()
 	w.Param, w.Trend, w.span = s.call.Param, s.call.Trend, &s.fr.span
-	ts, vs, varying := s.fr.list(), s.in.Values, &s.call.Varying
+	ts, vs, varying := s.fr.list(), s.values(), &s.call.Varying
 	varies := varying[0] != nil
 	for k, i := range b.lo {
 		j := b.hi[k]

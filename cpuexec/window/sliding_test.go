@@ -139,9 +139,6 @@ func TestSlidingSums(t *testing.T) {
 				name = "avg_over_time"
 			}
 			w.plain(name, 0, want)
-			abreast := w.row()
-			sums(w.vs, &w.b, mean, abreast)
-			w.requireAlike(t, want, abreast, 0, name)
 			slidingSums(w.vs, &w.b, mean, &f, got)
 			tolerance := 0.0
 			if mean && !f.Small(len(w.vs)) {
@@ -165,10 +162,10 @@ func TestSlidingVariances(t *testing.T) {
 			offsets, ok := e.slideOffsets(0, 0)
 			require.True(t, ok)
 			copy(got.Present, want.Present)
-			e.slidingVariances(w.vs, offsets, root, got)
+			e.slidingVariances(offsets, root, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 			clear(got.Values)
-			e.slidingVariances(w.vs, nil, root, got)
+			e.slidingVariances(nil, root, got)
 			w.requireAlike(t, want, got, 1e-12, fmt.Sprintf("variance (root: %v)", root))
 		}
 	})
@@ -231,26 +228,14 @@ func TestSlidingOrder(t *testing.T) {
 	})
 }
 
-// TestFiniteFolds compares the branch-free forms of Prometheus's operations with
-// the plain ones, bit by bit.
-func TestFiniteFolds(t *testing.T) {
+// TestFiniteLine compares the branch-free form of Prometheus's regression with the plain one, bit by
+// bit.
+func TestFiniteLine(t *testing.T) {
 	eachKind(t, func(t *rapid.T, w windowed) {
 		var f exact.Fixed
 		if !f.Set(w.vs, int(w.b.first()), int(w.b.end())) || len(f.Odd) > 0 {
 			return
 		}
-		want, got := w.row(), w.row()
-		w.plain("stdvar_over_time", 0, want)
-		copy(got.Present, want.Present)
-		late := variancesLater{vs: w.vs, b: &w.b, out: got}
-		for k, lo := range w.b.lo {
-			if lo < w.b.hi[k] {
-				late.add(k)
-			}
-		}
-		late.flush()
-		w.requireAlike(t, want, got, 0, "variance")
-
 		for k, lo := range w.b.lo {
 			ts, vs := w.ts[lo:w.b.hi[k]], w.vs[lo:w.b.hi[k]]
 			if len(vs) < 2 || slices.Min(vs) == slices.Max(vs) {

@@ -12,16 +12,10 @@ func hasVectors() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 // These do so for n steps, a positive multiple of 4.
 
 //go:noescape
-func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, tiny float64) int
+func packedIncreasesVector(out *float64, units *uint32, lo, hi *int32, factors, near *float64, n int, base, unit, least float64) int
 
 //go:noescape
-func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, tiny float64) int
-
-//go:noescape
-func packedDeltasVector(out *float64, units *uint32, lo, hi *int32, factors *float64, n int, base, unit float64) int
-
-//go:noescape
-func floatDeltasVector(out, vs *float64, lo, hi *int32, factors *float64, n int) int
+func floatIncreasesVector(out, vs *float64, lo, hi *int32, factors, near *float64, n int, least float64) int
 
 //go:noescape
 func packedLastVector(out *float64, units *uint32, hi *int32, n int, base, unit float64) int
@@ -39,46 +33,24 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 
 // packedIncreases fills out with the increases between packed samples lo[k] and
 // hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
-// first is beyond near[k] times the increase. It returns how many it has filled in.
-func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64) int {
+// first is beyond near[k] times the increase, and least more. It returns how many it has filled in.
+func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64, least float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], p.Units[:hi[n-1]]
-	return packedIncreasesVector(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.Base, p.Unit, tiny)
+	return packedIncreasesVector(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], &near[0], n, p.Base, p.Unit, least)
 }
 
 // floatIncreases is packedIncreases for samples that are not packed.
-func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int {
+func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, least float64) int {
 	n := len(out) &^ 3
 	if n == 0 || !hasVectors() {
 		return 0
 	}
 	_, _, _, _, _ = lo[n-1], hi[n-1], factors[n-1], near[n-1], vs[:hi[n-1]]
-	return floatIncreasesVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, tiny)
-}
-
-// packedDeltas fills out with the differences between packed samples lo[k] and hi[k]-1 times
-// factors[k], four at a time, as long as there are two samples. It returns how many it has
-// filled in.
-func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int {
-	n := len(out) &^ 3
-	if n == 0 || !hasVectors() {
-		return 0
-	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], p.Units[:hi[n-1]]
-	return packedDeltasVector(&out[0], &p.Units[0], &lo[0], &hi[0], &factors[0], n, p.Base, p.Unit)
-}
-
-// floatDeltas is packedDeltas for samples that are not packed.
-func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int {
-	n := len(out) &^ 3
-	if n == 0 || !hasVectors() {
-		return 0
-	}
-	_, _, _, _ = lo[n-1], hi[n-1], factors[n-1], vs[:hi[n-1]]
-	return floatDeltasVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], n)
+	return floatIncreasesVector(&out[0], &vs[0], &lo[0], &hi[0], &factors[0], &near[0], n, least)
 }
 
 // packedLast fills out with packed samples hi[k]-1, four at a time, as long as there

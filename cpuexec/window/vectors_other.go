@@ -9,15 +9,13 @@ func hasVectors() bool { return false }
 
 // These fill in as many steps as they can at once: none.
 
-func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64) int {
+func packedIncreases(out []float64, p *column.Packed, lo, hi []int32, factors, near []float64, least float64) int {
 	return 0
 }
 
-func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64) int { return 0 }
-
-func packedDeltas(out []float64, p *column.Packed, lo, hi []int32, factors []float64) int { return 0 }
-
-func floatDeltas(out, vs []float64, lo, hi []int32, factors []float64) int { return 0 }
+func floatIncreases(out, vs []float64, lo, hi []int32, factors, near []float64, least float64) int {
+	return 0
+}
 
 func packedLast(out []float64, p *column.Packed, hi []int32) int { return 0 }
 

@@ -94,52 +94,32 @@ func eachDraw(seed uint64, f func(r *rand.Rand, n int, w *windows)) {
 	}
 }
 
-// TestIncreases: increases at several steps at once are those at each.
+// TestIncreases: increases of counters, and differences of gauges, at several steps at once are those
+// at each.
 func TestIncreases(t *testing.T) {
-	var packed, floats done
-	eachDraw(1, func(_ *rand.Rand, n int, w *windows) {
-		for _, c := range []struct {
-			at   func(int32) float64
-			made func() int
-			done *done
-		}{
-			{w.packed.Value, func() int { return packedIncreases(w.out[:n], &w.packed, w.lo, w.hi, w.unit, w.near) }, &packed},
-			{func(i int32) float64 { return w.values[i] }, func() int { return floatIncreases(w.out[:n], w.values, w.lo, w.hi, w.unit, w.near) }, &floats},
-		} {
-			increase := func(k int) float64 { return c.at(w.hi[k]-1) - c.at(w.lo[k]) }
-			c.done.require(t, c.made(), n, w.out, func(k int) bool {
-				return w.hi[k]-w.lo[k] < 2 || c.at(w.lo[k]) <= float64(increase(k)*w.near[k])+tiny
-			}, func(k int) float64 { return float64(increase(k) * w.unit[k]) })
-			for k := range w.out {
-				w.out[k] = 0.5
+	for _, least := range []float64{counterRate.least(), gaugeDelta.least()} {
+		var packed, floats done
+		eachDraw(1, func(_ *rand.Rand, n int, w *windows) {
+			for _, c := range []struct {
+				at   func(int32) float64
+				made func() int
+				done *done
+			}{
+				{w.packed.Value, func() int { return packedIncreases(w.out[:n], &w.packed, w.lo, w.hi, w.unit, w.near, least) }, &packed},
+				{func(i int32) float64 { return w.values[i] }, func() int { return floatIncreases(w.out[:n], w.values, w.lo, w.hi, w.unit, w.near, least) }, &floats},
+			} {
+				increase := func(k int) float64 { return c.at(w.hi[k]-1) - c.at(w.lo[k]) }
+				c.done.require(t, c.made(), n, w.out, func(k int) bool {
+					return w.hi[k]-w.lo[k] < 2 || c.at(w.lo[k]) <= float64(increase(k)*w.near[k])+least
+				}, func(k int) float64 { return float64(increase(k) * w.unit[k]) })
+				for k := range w.out {
+					w.out[k] = 0.5
+				}
 			}
-		}
-	})
-	packed.enough(t)
-	floats.enough(t)
-}
-
-// TestDeltas: the same of differences.
-func TestDeltas(t *testing.T) {
-	var packed, floats done
-	eachDraw(7, func(_ *rand.Rand, n int, w *windows) {
-		for _, c := range []struct {
-			at   func(int32) float64
-			made func() int
-			done *done
-		}{
-			{w.packed.Value, func() int { return packedDeltas(w.out[:n], &w.packed, w.lo, w.hi, w.unit) }, &packed},
-			{func(i int32) float64 { return w.values[i] }, func() int { return floatDeltas(w.out[:n], w.values, w.lo, w.hi, w.unit) }, &floats},
-		} {
-			c.done.require(t, c.made(), n, w.out, func(k int) bool { return w.hi[k]-w.lo[k] < 2 },
-				func(k int) float64 { return float64((c.at(w.hi[k]-1) - c.at(w.lo[k])) * w.unit[k]) })
-			for k := range w.out {
-				w.out[k] = 0.5
-			}
-		}
-	})
-	packed.enough(t)
-	floats.enough(t)
+		})
+		packed.enough(t)
+		floats.enough(t)
+	}
 }
 
 // TestPackedLast: the same of the newest samples.
