@@ -29,7 +29,6 @@ import (
 	"github.com/promwarp/promwarp/cpuexec/column"
 	"github.com/promwarp/promwarp/cpuexec/operator"
 	"github.com/promwarp/promwarp/cpuexec/reuse"
-	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -101,7 +100,6 @@ type Job struct {
 	StartTimestamps    bool // the engine uses start timestamps
 
 	reusable map[*plan.Aggregate]reuse.Leaf
-	repeated map[*plan.Aggregate]*repeated
 }
 
 // Run evaluates the job's node. Its errors are those of Prometheus's engine;
@@ -112,11 +110,8 @@ func (x *Executor) Run(ctx context.Context, job Job) (m *plan.Matrix, err error)
 	if job.Results != nil || job.Ahead != nil {
 		job.reusable = reuse.Leaves(job.Node)
 	}
-	job.repeated = repeatedIn(&job)
 	r := newEvaluation(ctx, x, job)
-	r.latest = &window.Latest{}
 	defer func() {
-		r.latest.Release()
 		if m == nil { // whether it failed or panicked
 			r.Matrix.Release()
 		}

@@ -106,7 +106,7 @@ func (r *evaluation) on(g plan.Grid, n plan.Node) *evaluation {
 	job := r.job
 	job.Node, job.Grid = n, g
 	sub := newEvaluation(r.Context, r.x, job)
-	sub.latest, sub.tick = r.latest, r.tick
+	sub.tick = r.tick
 	r.Matrix.Lend(sub.Matrix.Release)
 	return sub
 }

@@ -101,7 +101,6 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 		}
 		err = s.Evaluate(frames, &e.call, in, out, c)
 		e.told.Evaluate(in.Times.Len())
-		in.Release()
 		if s.Overlaps > 0 {
 			s.noteOverlaps(e.series[i])
 		}
@@ -218,7 +217,8 @@ func (s *selected) onCores() (err error) {
 	for _, k := range s.scratch {
 		k.Reader.Reset(r.job.StartTimestamps)
 	}
-	frames := r.latest.Frames(s.w.Func, window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
+	defer frames.Release()
 	if err := s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
 		return err
 	}

@@ -15,14 +15,12 @@ type Chunks struct {
 
 // decodeXOR puts decoding of chunks to columns on the stream. status gets an abi.Status a chunk.
 func (b *bench) decodeXOR(in Chunks, out launch.Columns, status cuda.Pointer) error {
-	p := launch.DecodeXOR{
-		Slab: in.Slab, Chunks: in.Refs, Count: in.Count, Rows: out.Rows, Times: out.Times, Values: out.Values, Status: status,
-	}
-	return p.Launch(b.k.On(b.c, b.stream), launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
+	return b.k.On(b.c, b.stream).Launch("decode_xor", launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock},
+		in.Slab, in.Refs, in.Count, out.Rows, out.Times, out.Values, status)
 }
 
 // reduceXOR puts decoding of chunks to an abi.ChunkSums each on the stream.
 func (b *bench) reduceXOR(in Chunks, sums, status cuda.Pointer) error {
-	p := launch.ReduceXOR{Slab: in.Slab, Chunks: in.Refs, Count: in.Count, Sums: sums, Status: status}
-	return p.Launch(b.k.On(b.c, b.stream), launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock})
+	return b.k.On(b.c, b.stream).Launch("reduce_xor", launch.Blocks(in.Count, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock},
+		in.Slab, in.Refs, in.Count, sums, status)
 }

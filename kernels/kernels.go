@@ -13,5 +13,5 @@
 //	host/      the same kernels behind the CUDA driver's interface, without a GPU
 //
 // A kernel is in the source file of its name, which says what it computes. Package
-// gpuexec/launch has a typed launch of each, generated from its parameters.
+// gpuexec/launch launches them by name.
 package kernels

@@ -64,11 +64,8 @@ type Decision struct {
 	Choice   *Choice `json:"choice,omitempty"`
 	// Remembered says of an aggregation whose results are remembered how many steps
 	// were.
-	Remembered *KeptSteps `json:"remembered,omitempty"`
-	// Repeated says how often the query has the aggregation on the same steps. It is evaluated once,
-	// unless that makes a warning.
-	Repeated int         `json:"repeated,omitempty"`
-	Children []*Decision `json:"children,omitempty"`
+	Remembered *KeptSteps  `json:"remembered,omitempty"`
+	Children   []*Decision `json:"children,omitempty"`
 
 	// Text is what Expr is rendered from, and Pos where it stands in the query.
 	Text Text                   `json:"-"`
@@ -168,9 +165,6 @@ func (d *Decision) tree(b *strings.Builder, depth int) {
 	}
 	if k := d.Remembered; k != nil {
 		fmt.Fprintf(b, "  [%s]", k)
-	}
-	if d.Repeated > 0 {
-		fmt.Fprintf(b, "  [%d times in the query, evaluated once]", d.Repeated)
 	}
 	if w := d.Work; w != nil {
 		fmt.Fprintf(b, "  [%d series, %d chunks, %d samples, %d bytes decoded, %d samples kept decoded; fetched in %s, evaluated in %s; %d points out]",

@@ -114,11 +114,6 @@ func (w *walker) walk(slot *parser.Expr, sc scope) *plan.Decision {
 		of := map[plan.Node]*plan.Decision{}
 		d := describe(node, of)
 		d.Steps = sc.grid.Steps
-		for _, alike := range plan.Repeated(node) {
-			for _, n := range alike {
-				of[n].Repeated = len(alike)
-			}
-		}
 		w.parts = append(w.parts, &Part{
 			Slot: slot, Expr: expr, Node: node, Grid: sc.grid,
 			Outer: sc.outer, InSubquery: sc.subqueries > 0, Decision: d, Of: of,

@@ -131,6 +131,45 @@ func union(ctx context.Context, parts []*Selection, kept int64, remove removeOve
 	return out.measure(), nil
 }
 
+// partsOrder goes through the series of several selections in label order. For each series it
+// looks at all parts, of which nearly always most have it.
+type partsOrder struct {
+	parts []*Selection
+	next  []int // number of the next series of each part
+	have  []int // the parts that have the present series, ascending
+}
+
+func newPartsOrder(parts []*Selection) *partsOrder {
+	return &partsOrder{parts: parts, next: make([]int, len(parts)), have: make([]int, 0, len(parts))}
+}
+
+// least returns the parts that have the least of the next series, or none at the end. It
+// is valid until advance, which goes on behind that series.
+func (o *partsOrder) least() []int {
+	o.have = o.have[:0]
+	var least labels.Labels
+	for p, part := range o.parts {
+		if o.next[p] == len(part.series) {
+			continue
+		}
+		l := part.series[o.next[p]]
+		switch {
+		case len(o.have) > 0 && labels.Equal(l, least): // as most are
+			o.have = append(o.have, p)
+		case len(o.have) == 0 || labels.Compare(l, least) < 0:
+			o.have, least = append(o.have[:0], p), l
+		}
+	}
+	return o.have
+}
+
+// advance goes on to the next series of the parts that had the present one.
+func (o *partsOrder) advance() {
+	for _, p := range o.have {
+		o.next[p]++
+	}
+}
+
 // shareSlabs returns the slabs of all parts, each once, and for each part which of those
 // its own are, or nil where they keep their numbers.
 func shareSlabs(parts []*Selection) (slabs slab.Slabs, renumber [][]uint32) {

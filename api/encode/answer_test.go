@@ -71,21 +71,7 @@ func checkAs(t testing.TB, resp *v1.Response, want, what string) {
 		_, err = a.writeOnMany(&b, 3)
 		require.NoError(t, err)
 		equal(t, want, string(a.head)+b.String()+string(a.tail), what+", on three cores")
-		b.Reset()
-		_, err = a.writeOnMany(&packing{Buffer: &b}, 3)
-		require.NoError(t, err)
-		equal(t, want, string(a.head)+b.String()+string(a.tail), what+", packed on three cores")
 	}
-}
-
-// packing has a Packer, which is to be used for all pieces.
-type packing struct{ *bytes.Buffer }
-
-func (packing) Write([]byte) (int, error) { panic("a piece was not packed") }
-func (p *packing) Packer() Packer         { return p }
-func (p *packing) Pack(b []byte) func() error {
-	own := bytes.Clone(b)
-	return func() error { _, err := p.Buffer.Write(own); return err }
 }
 
 // random is how many random cases a test has: PROMWARP_RANDOM, or otherwise n, a third in short runs.
@@ -205,23 +191,6 @@ func TestWriterFails(t *testing.T) {
 		}
 	}
 }
-
-// TestPackerFails: an error of what a packer writes ends the answer.
-func TestPackerFails(t *testing.T) {
-	a, err := New(respond(kinds[0].matrix(100, 1000)))
-	require.NoError(t, err)
-	_, err = a.writeOnMany(gone{}, 3)
-	require.ErrorIs(t, err, errGone)
-}
-
-var errGone = errors.New("gone")
-
-// gone has a Packer whose client has gone.
-type gone struct{}
-
-func (gone) Write([]byte) (int, error) { return 0, nil }
-func (gone) Packer() Packer            { return gone{} }
-func (gone) Pack([]byte) func() error  { return func() error { return errGone } }
 
 // A malformed histogram panics where the answer is encoded for, not in a
 // worker.

@@ -13,20 +13,6 @@ import (
 // cores.
 const minParallel = pieceWeight
 
-// Packs is an io.Writer that may have a Packer.
-type Packs interface {
-	// Packer is called once, before the first piece. It may return nil.
-	Packer() Packer
-}
-
-// Packer prepares pieces for being written, for example by compressing them.
-type Packer interface {
-	// Pack prepares a piece, on any goroutine and in any order. The piece may be overwritten
-	// when it returns. What it returns writes the piece, and is called in the order of the
-	// answer.
-	Pack(piece []byte) func() error
-}
-
 // writeRows writes all pieces in order.
 func (a *Answer) writeRows(w io.Writer) (int64, error) {
 	cores := a.cores
@@ -61,17 +47,7 @@ func (a *Answer) writeOnOne(w io.Writer) (int64, error) {
 // encoded is a piece that was encoded, or what the encoding panicked with.
 type encoded struct {
 	buf      *buffer
-	size     int
-	write    func() error // writes the piece, nil where buf is to be written
 	panicked any
-}
-
-// writeTo writes the piece.
-func (e *encoded) writeTo(w io.Writer) (int, error) {
-	if e.write != nil {
-		return e.size, e.write()
-	}
-	return w.Write(e.buf.b)
 }
 
 // writeOnMany has workers encode pieces, at most two for each ahead of the one
@@ -87,10 +63,6 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 	for i := range done {
 		done[i] = make(chan encoded, 1)
 		tickets <- struct{}{}
-	}
-	var packer Packer
-	if p, ok := w.(Packs); ok {
-		packer = p.Packer()
 	}
 	var next atomic.Int64
 	quit := make(chan struct{})
@@ -124,7 +96,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 					return
 				}
 				point.Pass()
-				done[i%ahead] <- a.encode(i, packer)
+				done[i%ahead] <- a.encode(i)
 			}
 		})
 	}
@@ -140,7 +112,7 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 			i++
 			tickets <- struct{}{}
 		}
-		n, err := e.writeTo(w)
+		n, err := w.Write(e.buf.b)
 		e.buf.release()
 		written += int64(n)
 		if err != nil {
@@ -154,11 +126,8 @@ func (a *Answer) writeOnMany(w io.Writer, workers int) (written int64, err error
 // calls of the kernel, and small pieces take longer to be written than to be encoded.
 const together = 256 << 10
 
-// join appends the next piece to e, if it is encoded and pieces are not packed.
+// join appends the next piece to e, if it is encoded.
 func (e *encoded) join(done chan encoded) bool {
-	if e.write != nil {
-		return false
-	}
 	select {
 	case next := <-done:
 		if next.panicked != nil {
@@ -173,15 +142,11 @@ func (e *encoded) join(done chan encoded) bool {
 	}
 }
 
-// encode encodes a piece, and packs it where there is a packer. A panic must reach the goroutine
-// that answers the request, which survives it.
-func (a *Answer) encode(i int, packer Packer) (e encoded) {
+// encode encodes a piece. A panic must reach the goroutine that answers the request, which survives
+// it.
+func (a *Answer) encode(i int) (e encoded) {
 	e.buf = newBuffer()
 	defer func() { e.panicked = recover() }()
 	e.buf.b = a.appendPiece(e.buf.b[:0], i)
-	if e.size = len(e.buf.b); packer != nil {
-		e.write = packer.Pack(e.buf.b)
-		e.buf.b = e.buf.b[:0]
-	}
 	return e
 }

@@ -37,7 +37,7 @@ func TestCountSamples(t *testing.T) {
 					}
 				}
 				fr := frames.add()
-				fr.set(column.Times{Own: ts}, ts, false)
+				fr.set(column.Times{Own: ts}, ts)
 				fr.runs = []column.Runs{{}, column.Runs{}.Add(ts), column.Runs{Late: []uint16{}}.Add(ts)}[r.IntN(3)]
 				fr.reset(sp)
 				fr.noteChanges()

@@ -1,5 +1,13 @@
 #include "textflag.h"
-#include "seconds_amd64.h"
+
+// SECONDS makes Y of ms, which are integers below 2^31, seconds: the quotient by 1000 as it is
+// rounded. A product with 1/1000 is at most two units of the last place off, what remains of Y
+// is exact, and no such quotient is so near to the middle between two floats that what the
+// second product is off by would matter. Y14 is 1000, Y13 is 1/1000.
+#define SECONDS(Y, Q) \
+	VMULPD Y13, Y, Q; \
+	VFNMADD231PD Q, Y14, Y; \
+	VFMADD213PD Q, Y13, Y
 
 // UNPACK makes four units of X(n) the values of Y(n): a 32-bit integer in the low bits
 // of the float64 2^52 is that much more than 2^52, exactly. Y13 is 2^52, Y14 the unit,

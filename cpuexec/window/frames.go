@@ -52,7 +52,7 @@ func (f *Frames) over(t column.Times, single *frame, sc *StepCounts) *frame {
 	fr := f.known(t)
 	if fr == nil {
 		single.countSamples(sc)
-		single.set(t, t.Own, false)
+		single.set(t, t.Own)
 		single.reset(f.span)
 		if f.span.instant { // else it takes longer than adding up
 			single.noteChanges()
@@ -60,7 +60,7 @@ func (f *Frames) over(t column.Times, single *frame, sc *StepCounts) *frame {
 		return single
 	}
 	fr.made.Do(func() {
-		fr.set(t, fr.own, true)
+		fr.set(t, fr.own)
 		fr.reset(f.span)
 		fr.noteChanges()
 	})

@@ -81,29 +81,3 @@ loop:
 
 	VZEROUPPER
 	RET
-
-// func filledVector(lo, hi *int32, samples int32) uint64
-TEXT ·filledVector(SB), NOSPLIT, $0-32
-	MOVQ lo+0(FP), R8
-	MOVQ hi+8(FP), R9
-	MOVL samples+16(FP), AX
-	VMOVD AX, X3
-	VPBROADCASTD X3, Y3
-	MOVQ $64, CX
-	XORQ AX, AX
-
-loop:
-	SUBQ $8, CX
-	VMOVDQU (R9)(CX*4), Y0
-	VPSUBD (R8)(CX*4), Y0, Y0
-	VPCMPGTD Y0, Y3, Y0
-	VMOVMSKPS Y0, DX
-	SHLQ $8, AX
-	ORQ DX, AX
-	TESTQ CX, CX
-	JNE loop
-
-	NOTQ AX
-	MOVQ AX, ret+24(FP)
-	VZEROUPPER
-	RET

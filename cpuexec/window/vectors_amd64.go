@@ -42,20 +42,6 @@ func spreadVector(lo, hi *int32, n int) (least, most int32, total int64)
 //go:noescape
 func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
 
-// filled tells which of up to 64 windows have so many samples or more.
-func filled(lo, hi []int32, samples int32) uint64 {
-	if len(hi) < 64 || !hasVectors() {
-		return filledEach(lo, hi, samples)
-	}
-	_ = lo[63]
-	return filledVector(&lo[0], &hi[0], samples)
-}
-
-// filledVector is filled of 64 windows.
-//
-//go:noescape
-func filledVector(lo, hi *int32, samples int32) uint64
-
 // packedIncreases fills out with the increases between packed samples lo[k] and
 // hi[k]-1 times factors[k], four at a time, as long as there are two samples and the
 // first is beyond near[k] times the increase. It returns how many it has filled in.

@@ -221,7 +221,7 @@ func TestFirstKernels(t *testing.T) {
 	require.Equal(t, len(launch.Queries()), h.Calls(loads))
 	bytes := func(ks []launch.Kernel) (n int) {
 		for _, k := range ks {
-			n += len(ptx.Of(k.String()))
+			n += len(ptx.Of(string(k)))
 		}
 		return n
 	}

@@ -85,7 +85,7 @@ func (j *Job) empty(s *Slot) error {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
-		if s.Batch.Lent != nil {
+		if s.Batch.buffers != nil {
 			if err := c.WaitReached(s.back); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (j *Job) empty(s *Slot) error {
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
 	}
-	if err := j.Program.Deliver(s); err != nil {
+	if err := j.deliver(s); err != nil {
 		return err
 	}
 	j.Store.Unpin(s.pinned)
@@ -116,7 +116,7 @@ func (j *Job) send(p *prepared) error {
 		return err
 	}
 	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
-	j.Program.Arrange(p.slot)
+	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
@@ -164,5 +164,5 @@ func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 		at = stage.done
 	}
 	j.last = m[atReduced]
-	return j.Program.Back(c, p.slot)
+	return j.copyBack(c, p.slot)
 }

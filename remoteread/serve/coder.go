@@ -3,19 +3,17 @@ package serve
 import (
 	"encoding/binary"
 	"math"
-	"sort"
 
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/cpuexec/decode"
 	"github.com/promwarp/promwarp/selection"
 )
 
 // coder encodes series as TimeSeries, one after another, and compresses them.
 type coder struct {
 	compressor
-	decoded    decode.Buffer
+	decoded    floats
 	reuse      chunkenc.Iterator
 	floats     []byte // of the present series: labels and Samples
 	histograms []byte // and Histograms
@@ -30,7 +28,11 @@ func (c *coder) series(f found, p *pending) (n int, err error) {
 	case f.onlyLabels:
 		return 0, nil
 	case allFloats(p.chunks):
-		return c.addFloats(f, p)
+		times, values, err := c.decoded.within(f, p.series, p.chunks)
+		for k, t := range times {
+			c.floats = appendSample(c.floats, t, values[k])
+		}
+		return len(times), err
 	}
 	c.reuse = p.sel.Decode(p.i, p.chunks, f.mint, f.maxt, c.reuse)
 	for v := c.reuse.Next(); v != chunkenc.ValNone; v = c.reuse.Next() {
@@ -59,22 +61,6 @@ func allFloats(chunks []selection.Chunk) bool {
 		}
 	}
 	return true
-}
-
-// addFloats encodes the samples of p, which has floats alone.
-func (c *coder) addFloats(f found, p *pending) (int, error) {
-	c.decoded.Reset()
-	if _, err := c.decoded.Read(p.sel, p.i, p.chunks, false); err != nil {
-		p.sel.Discard()
-		return 0, err
-	}
-	times, values := c.decoded.Times, c.decoded.Values
-	lo := sort.Search(len(times), func(k int) bool { return times[k] >= f.mint })
-	hi := lo + sort.Search(len(times)-lo, func(k int) bool { return times[lo+k] > f.maxt })
-	for k, t := range times[lo:hi] {
-		c.floats = appendSample(c.floats, t, values[lo+k])
-	}
-	return hi - lo, nil
 }
 
 // usualOfSample is how many bytes a Sample takes as a field that is not 0 and whose time takes

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/promwarp/promwarp/internal/parallel"
 	"github.com/promwarp/promwarp/internal/yield"
 	"github.com/promwarp/promwarp/selection"
 )
@@ -30,9 +30,8 @@ type stream struct {
 	series int
 	point  yield.Point
 
-	todo     []int                  // which chunks of a run are encoded again
-	pieces   [reencodeBatch][]piece // what they become
-	encoders sync.Pool              // of *reencoder
+	decoded floats            // memory to be used again
+	decoder chunkenc.Iterator // the same
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -72,7 +71,7 @@ func (s *stream) send(ctx context.Context, f found) error {
 	defer s.point.Leave()
 	return f.each(ctx, s.external, func(one series, chunks []selection.Chunk) error {
 		s.point.Pass()
-		return s.sendSeries(ctx, f, one, chunks)
+		return s.sendSeries(f, one, chunks)
 	})
 }
 
@@ -100,44 +99,39 @@ func (s *stream) checkLimit(ctx context.Context, f found) error {
 }
 
 // sendSeries sends the samples of one series within the range of f.
-func (s *stream) sendSeries(ctx context.Context, f found, one series, chunks []selection.Chunk) error {
+func (s *stream) sendSeries(f found, one series, chunks []selection.Chunk) error {
 	var labelBytes int
 	s.frame.reset()
 	s.frame.labels, labelBytes = appendLabels(s.frame.labels[:0], one.labels)
 	room := s.h.o.FrameBytes - labelBytes
 	left := room
 	sent := false
-	add := func(p piece) error {
-		sent = true
-		if left -= s.frame.add(p); left > 0 {
-			return nil
-		}
-		left = room
-		return s.endFrame()
-	}
-	for len(chunks) > 0 {
-		run := chunks[:min(len(chunks), reencodeBatch)]
-		chunks = chunks[len(run):]
-		if err := s.reencode(ctx, f, one, run); err != nil {
-			return err
-		}
-		for k, c := range run {
-			if s.asStored(f, c) {
-				s.chunks[0]++
-				if err := add(piece{c.MinT, c.MaxT, c.Enc, one.sel.Bytes(c)}); err != nil {
-					return err
-				}
-				continue
-			}
+	for _, c := range chunks {
+		p := piece{c.MinT, c.MaxT, c.Enc, nil}
+		enc := s.reader.encoding(c.Enc)
+		switch {
+		case f.holds(c) && enc == c.Enc:
+			s.chunks[0]++
+			p.data = one.sel.Bytes(c)
+		default:
 			if f.holds(c) {
 				s.chunks[2]++
 			} else {
 				s.chunks[1]++
 			}
-			for _, p := range s.pieces[k] {
-				if err := add(p); err != nil {
-					return err
-				}
+			var err error
+			if p, err = s.reencode(f, one, c, enc); err != nil {
+				return err
+			}
+		}
+		if p.data == nil {
+			continue
+		}
+		sent = true
+		if left -= s.frame.add(p); left <= 0 {
+			left = room
+			if err := s.endFrame(); err != nil {
+				return err
 			}
 		}
 	}
@@ -152,62 +146,6 @@ func (s *stream) sendSeries(ctx context.Context, f found, one series, chunks []s
 
 // holds reports whether c lies in range.
 func (f found) holds(c selection.Chunk) bool { return c.MinT >= f.mint && c.MaxT <= f.maxt }
-
-// asStored reports whether c is sent as it is stored.
-func (s *stream) asStored(f found, c selection.Chunk) bool {
-	return f.holds(c) && s.reader.encoding(c.Enc) == c.Enc
-}
-
-const (
-	// reencodeBatch is how many chunks of a series are looked at together, and so how many
-	// of those that are encoded again are held at most.
-	reencodeBatch = 64
-	// reencodeAlone is the most of them that are not worth a second core. One takes
-	// about 5 µs.
-	reencodeAlone = 7
-)
-
-// reencode makes s.pieces of those chunks of run that are not sent as they are stored, on
-// all cores where there are many.
-func (s *stream) reencode(ctx context.Context, f found, one series, run []selection.Chunk) error {
-	s.todo = s.todo[:0]
-	for k, c := range run {
-		if !s.asStored(f, c) {
-			s.todo = append(s.todo, k)
-		}
-	}
-	if len(s.todo) == 0 {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var errs [reencodeBatch]error
-	do := func(i int) {
-		k := s.todo[i]
-		e, ok := s.encoders.Get().(*reencoder)
-		if !ok {
-			e = &reencoder{}
-		}
-		var pieces []piece
-		pieces, errs[k] = e.chunk(one, run[k], f.mint, f.maxt, s.reader.encoding(run[k].Enc))
-		s.pieces[k] = append(s.pieces[k][:0], pieces...)
-		s.encoders.Put(e)
-	}
-	if len(s.todo) <= reencodeAlone {
-		for i := range s.todo {
-			do(i)
-		}
-	} else {
-		parallel.For(len(s.todo), do)
-	}
-	for _, err := range errs[:len(run)] {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // endFrame ends the present frame; the series may go on in another.
 func (s *stream) endFrame() error {

@@ -78,52 +78,57 @@ func (s *oneSeries) Iterator(chunkenc.Iterator) chunkenc.Iterator { return s.it 
 // OneChunk writes all samples of it, which come from a chunk in encoding e, as one chunk in that
 // encoding, or none if there are none.
 func (w *Writer) OneChunk(e chunkenc.Encoding, it chunkenc.Iterator) error {
-	c, first, last, err := encodeAs(e, it)
-	if err != nil || c.NumSamples() == 0 {
+	data, first, last, err := Encode(e, it)
+	if err != nil || data == nil {
 		return err
 	}
-	return w.Chunk(e, first, last, c.Bytes())
+	return w.Chunk(e, first, last, data)
 }
 
-// encodeAs returns one chunk of all samples of it, which come from a chunk in
-// encoding e, in that encoding, and the times of the first and last of them (ms).
-func encodeAs(e chunkenc.Encoding, it chunkenc.Iterator) (c chunkenc.Chunk, first, last int64, err error) {
-	if c, err = chunkenc.NewEmptyChunk(e); err != nil {
+// Encode returns the bytes of one chunk in encoding e of all samples of it, which come from one
+// chunk, and the times of the first and the last of them (ms); none if there are none.
+func Encode(e chunkenc.Encoding, it chunkenc.Iterator) (data []byte, first, last int64, err error) {
+	c, err := chunkenc.NewEmptyChunk(e)
+	if err != nil {
 		return nil, 0, 0, err
 	}
 	app, err := c.Appender()
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	gauge := false // whether the chunk is one of gauges, which a stale marker does not say
+	// A stale marker does not say that the chunk is one of gauges.
+	gauge := false
+	hint := func(h histogram.CounterResetHint) histogram.CounterResetHint {
+		if gauge = gauge || h == histogram.GaugeType; gauge {
+			return histogram.GaugeType
+		}
+		return h
+	}
 	for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
 		st := it.AtST()
+		last = it.AtT()
 		if c.NumSamples() == 0 {
-			first = it.AtT()
+			first = last
 		}
 		switch v {
 		case chunkenc.ValFloat:
-			var f float64
-			last, f = it.At()
+			_, f := it.At()
 			app.Append(st, last, f)
 		case chunkenc.ValHistogram:
-			t, h := it.AtHistogram(nil)
-			last = t
-			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
-				h.CounterResetHint = histogram.GaugeType
-			}
-			_, _, app, err = app.AppendHistogram(nil, st, t, h, true)
+			_, h := it.AtHistogram(nil)
+			h.CounterResetHint = hint(h.CounterResetHint)
+			_, _, app, err = app.AppendHistogram(nil, st, last, h, true)
 		default:
-			t, h := it.AtFloatHistogram(nil)
-			last = t
-			if gauge = gauge || h.CounterResetHint == histogram.GaugeType; gauge {
-				h.CounterResetHint = histogram.GaugeType
-			}
-			_, _, app, err = app.AppendFloatHistogram(nil, st, t, h, true)
+			_, h := it.AtFloatHistogram(nil)
+			h.CounterResetHint = hint(h.CounterResetHint)
+			_, _, app, err = app.AppendFloatHistogram(nil, st, last, h, true)
 		}
 		if err != nil {
 			return nil, 0, 0, err
 		}
 	}
-	return c, first, last, it.Err()
+	if err := it.Err(); err != nil || c.NumSamples() == 0 {
+		return nil, 0, 0, err
+	}
+	return c.Bytes(), first, last, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/promwarp/promwarp/internal/yield"
@@ -90,11 +91,15 @@ func (w *Writer) mergeOverlaps(l labels.Labels, slabs slab.Slabs, cs []slab.Chun
 	return out, nil
 }
 
-// mergeRun merges chunks that overlap into new ones, which it writes.
-// Of samples with equal timestamps one is kept, chosen as Prometheus does when
-// it merges overlapping blocks.
+// mergeRun merges chunks that overlap into new ones, which it writes, as Prometheus merges
+// overlapping blocks: of samples with equal timestamps one is kept.
 func (w *Writer) mergeRun(l labels.Labels, slabs slab.Slabs, run []slab.Chunk) ([]slab.Chunk, error) {
-	out, err := w.encode(l, newChain(whole(l, slabs, run), &w.Watch))
+	each := make([]chunkenc.Iterator, len(run))
+	for k := range run {
+		of := whole(l, slabs, run[k:k+1])
+		each[k] = of.Iterator(nil)
+	}
+	out, err := w.encode(l, storage.ChainSampleIteratorFromIterators(nil, each))
 	if err != nil {
 		return nil, fmt.Errorf("merging %d overlapping chunks: %w", len(run), err)
 	}
