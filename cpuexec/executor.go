@@ -98,6 +98,7 @@ type Job struct {
 	DelayedNameRemoval bool // metric names are removed when the query ends, not here
 	TypeAndUnitLabels  bool // the engine reads __type__ labels
 	StartTimestamps    bool // the engine uses start timestamps
+	CountSamples       bool // the matrix says how many samples each step read
 
 	reusable map[*plan.Aggregate]reuse.Leaf
 }

@@ -66,9 +66,14 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 		}
 	}
 	if e.loop.Next < n {
-		scratch, release := r.x.borrow(e.workers, r.job.Grid.Steps)
+		scratch, release := r.x.borrow(e.workers)
 		defer release()
 		e.scratch = scratch
+		for _, s := range scratch {
+			if r.job.CountSamples {
+				s.Counts = window.NewStepCounts(r.job.Grid.Steps)
+			}
+		}
 		if err := cores(); err != nil {
 			return err
 		}
@@ -88,8 +93,7 @@ func (e *windowing) drive(out operator.Sink, offload, cores, raise func() error)
 	return nil
 }
 
-// evaluate evaluates the series that were not consumed yet, whose samples load gets. The first of
-// the scratch memories has the samples of each step then.
+// evaluate evaluates the series that were not consumed yet, whose samples load gets.
 func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) (column.Samples, error)) error {
 	r := e.r
 	e.told = progress.Of(r.Context)
@@ -112,20 +116,21 @@ func (e *windowing) evaluate(frames *window.Frames, load func(s *worker, i int) 
 	if err := e.loop.Run(); err != nil {
 		return err
 	}
-	steps := &e.scratch[0].Steps
-	frames.CountSamples(steps)
 	r.noteQuantiles(e.scratch, &e.call, e.paramPos)
 	e.warnOverlaps()
-	for i, s := range e.scratch {
+	for _, s := range e.scratch {
 		r.Matrix.Work.Chunks += s.Stats.Chunks
 		r.Matrix.Work.Samples += s.Stats.Samples
 		r.Matrix.Work.Bytes += s.Stats.Bytes
 		r.Matrix.Work.Kept += s.Stats.Retained
-		if s.CountSamples(); i > 0 {
-			steps.Merge(&s.Steps)
+		if s.Counts == nil {
+			continue
 		}
+		if _, ok := e.node.(*plan.Subwindow); ok { // what its points are of was counted when it was read
+			clear(s.Counts.Fresh)
+		}
+		r.countSteps(s.Counts.All, s.Counts.Fresh)
 	}
-	steps.Sum()
 	return nil
 }
 
@@ -219,13 +224,7 @@ func (s *selected) onCores() (err error) {
 	}
 	frames := window.NewFrames(window.SpanOf(s.w, r.job.Grid, r.Context.Done()))
 	defer frames.Release()
-	if err := s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) }); err != nil {
-		return err
-	}
-	if steps := &s.scratch[0].Steps; steps.Counted {
-		r.countSteps(steps.All, steps.Fresh)
-	}
-	return nil
+	return s.evaluate(frames, func(k *worker, i int) (column.Samples, error) { return k.Load(q, i) })
 }
 
 // raise raises what Prometheus's engine raises once it has evaluated the window to so many
@@ -284,19 +283,19 @@ type worker struct {
 	times       []int64 // of the points of a subquery
 }
 
-func (w *worker) reset(steps int) {
+func (w *worker) reset() {
 	w.Reader.Reset(false)
-	w.Evaluator.Reset(steps)
+	w.Evaluator.Reset()
 	w.overlapping = nil
 }
 
-// borrow takes scratch memory for n goroutines that evaluate windows at so many steps; release
-// gives it back.
-func (x *Executor) borrow(n, steps int) (scratch []*worker, release func()) {
+// borrow takes scratch memory for n goroutines that evaluate windows; release gives it
+// back.
+func (x *Executor) borrow(n int) (scratch []*worker, release func()) {
 	scratch = make([]*worker, n)
 	for i := range scratch {
 		scratch[i] = x.scratch.Get().(*worker)
-		scratch[i].reset(steps)
+		scratch[i].reset()
 	}
 	return scratch, func() {
 		for _, s := range scratch {

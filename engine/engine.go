@@ -265,8 +265,8 @@ func WithPlan(ctx context.Context) context.Context { return context.WithValue(ct
 type statisticsKey struct{}
 
 // WithStatistics returns a context whose queries keep the statistics that Prometheus's
-// engine does, to the last: with results kept from earlier queries the largest number
-// of samples held at once is not known.
+// engine does. Executors count no samples otherwise, and with results kept from earlier
+// queries the largest number of samples held at once is not known.
 func WithStatistics(ctx context.Context) context.Context {
 	return context.WithValue(ctx, statisticsKey{}, true)
 }

@@ -230,7 +230,7 @@ func TestStartsOverCache(t *testing.T) {
 			for _, qs := range []string{"increase(reqs_total[5m])", "resets(errs_total[10m])", "start_timestamp(reqs_total)", anyExtended(r, "temp", "[3m]", "")} {
 				ask := question{query: qs, start: w.now - 50*minute, end: w.now, step: 30_000}
 				data := &recorded{from: w.cache}
-				got, _, _ := answerOf(t, c.ours, data, ask)
+				got, _ := answerOf(t, c.ours, data, ask)
 				data.close()
 				want, err := ask.on(c.stock, w.db)
 				require.NoError(t, err)

@@ -88,10 +88,8 @@ func (a *asking) ask(t *testing.T, sel *selection.Selection, qs string, from, to
 		res := q.Exec(a.ctx)
 		answers[i] = summary(res, qs)
 		if res.Err == nil {
-			s := q.Stats().Samples
-			answers[i] += fmt.Sprintf("%d samples, %d read", s.TotalSamples, s.SamplesRead)
-			if statisticsAsked(a.ctx) {
-				answers[i] += fmt.Sprintf(", at most %d at once", s.PeakSamples)
+			if s := q.Stats().Samples; statisticsAsked(a.ctx) {
+				answers[i] += fmt.Sprintf("%d samples, %d read, at most %d at once", s.TotalSamples, s.SamplesRead, s.PeakSamples)
 			}
 		}
 		if q.(*query).root != nil {
@@ -118,29 +116,29 @@ func TestRememberedHidesNothing(t *testing.T) {
 		kept  int
 		says  string
 	}{
-		"plain":          {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m]))", [2]int64{10, 190}, 180, "samples"},
-		"several leaves": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m])) / count(m_total)", [2]int64{10, 190}, 360, "samples"},
+		"plain":          {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m]))", [2]int64{10, 190}, 180, "000="},
+		"several leaves": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "sum(rate(m_total[5m])) / count(m_total)", [2]int64{10, 190}, 360, "000="},
 		"new series":     {[]stretch{lineOf(195, 240, "__name__", "m_total", "i", "0"), other}, "sum by (i) (rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
 		"gone series":    {[]stretch{lineOf(0, 100, "__name__", "m_total", "i", "0"), other}, "topk(1, rate(m_total[5m]))", [2]int64{10, 190}, 180, `{i="0"}`},
 		"no counter":     {[]stretch{lineOf(0, 100, "__name__", "m", "i", "1")}, "sum(rate(m[5m]))", [2]int64{10, 190}, 0, "metric might not be a counter"},
 		"the same later": {[]stretch{lineOf(0, 90, "__name__", "a_total"), lineOf(110, 240, "__name__", "b_total")}, "sum(rate(m[5m]))", [2]int64{10, 100}, 0, "same labelset"},
-		"order shows":    {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "topk(1, sum by (i) (rate(m_total[5m])))", [2]int64{10, 190}, 180, "samples"},
-		"bounds":         {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 240, "__name__", "b", "le", "+Inf")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
-		"equal bounds":   {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 100, "__name__", "b", "le", "1.0")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "samples"},
+		"order shows":    {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1"), other}, "topk(1, sum by (i) (rate(m_total[5m])))", [2]int64{10, 190}, 180, "000="},
+		"bounds":         {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 240, "__name__", "b", "le", "+Inf")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "000="},
+		"equal bounds":   {[]stretch{lineOf(0, 240, "__name__", "b", "le", "1"), lineOf(0, 100, "__name__", "b", "le", "1.0")}, "histogram_quantile(0.9, sum by (le) (b))", [2]int64{10, 190}, 180, "000="},
 		"ties": {[]stretch{lineOf(0, 240, "__name__", "m_total", "i", "1", "g", "a"), lineOf(0, 240, "__name__", "m_total", "i", "2", "g", "b")},
 			"topk(1, count by (g) (m_total))", [2]int64{10, 190}, 180, `{g="a"}`},
 		"order is of the range": {[]stretch{lineOf(0, 9, "__name__", "m_total", "a", "0", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "2", "g", "a"), lineOf(0, 240, "__name__", "m_total", "a", "1", "g", "b")},
 			"topk(1, count by (g) (count_over_time(m_total[1m])))", [2]int64{9, 190}, 181, `{g="b"} 600000=1/0 660000=1/0`},
-		"not to the bit":   {[]stretch{other}, "sum(avg_over_time(m[5m]))", [2]int64{10, 190}, 0, "samples"},
-		"not aggregated":   {[]stretch{other}, "rate(m[5m])", [2]int64{10, 190}, 0, "samples"},
-		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "samples"},
-		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "samples"},
+		"not to the bit":   {[]stretch{other}, "sum(avg_over_time(m[5m]))", [2]int64{10, 190}, 0, "000="},
+		"not aggregated":   {[]stretch{other}, "rate(m[5m])", [2]int64{10, 190}, 0, "000="},
+		"a few steps":      {[]stretch{other}, "sum(rate(m_total[5m]))", [2]int64{10, 40}, 0, "000="},
+		"a part":           {[]stretch{other}, "sum(rate(m_total[5m])) + sum(nope)", [2]int64{10, 190}, 360, "000="},
 		"at":               {[]stretch{other}, "sum(rate(m_total[5m] @ 6000))", [2]int64{10, 190}, 0, "{}"},
-		"anchored":         {[]stretch{other}, "sum(rate(m_total[5m] anchored))", [2]int64{10, 199}, 189, "samples"},
-		"smoothed":         {[]stretch{other}, "sum(rate(m_total[5m] smoothed))", [2]int64{10, 199}, 184, "samples"}, // read five minutes ahead
-		"smoothed, moved":  {[]stretch{other}, "sum(rate(m_total[5m] smoothed offset 3m))", [2]int64{10, 199}, 185, "samples"},
-		"smoothed instant": {[]stretch{other}, "sum(m_total smoothed)", [2]int64{10, 199}, 184, "samples"},
-		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "samples"},
+		"anchored":         {[]stretch{other}, "sum(rate(m_total[5m] anchored))", [2]int64{10, 199}, 189, "000="},
+		"smoothed":         {[]stretch{other}, "sum(rate(m_total[5m] smoothed))", [2]int64{10, 199}, 184, "000="}, // read five minutes ahead
+		"smoothed, moved":  {[]stretch{other}, "sum(rate(m_total[5m] smoothed offset 3m))", [2]int64{10, 199}, 185, "000="},
+		"smoothed instant": {[]stretch{other}, "sum(m_total smoothed)", [2]int64{10, 199}, 184, "000="},
+		"under a subquery": {[]stretch{other}, "max_over_time(sum(rate(m_total[5m]))[10m:1m])", [2]int64{20, 190}, 179, "000="},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAsking(50_000_000)
@@ -306,7 +304,7 @@ func TestRememberedSamples(t *testing.T) {
 				stmt := &parser.EvalStmt{Expr: expr, Start: time.UnixMilli(g[0] * minute), End: time.UnixMilli(g[1] * minute), Interval: time.Minute, LookbackDelta: 5 * time.Minute}
 				parts, _, err := planner.Plan(t.Context(), stmt, planner.Env{})
 				require.NoError(t, err)
-				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+				job := cpuexec.Job{Node: parts[0].Node, Grid: parts[0].Grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 					return sel, nil, nil
 				}}
 				if memory {

@@ -301,6 +301,7 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (m *plan.Matrix
 		DelayedNameRemoval: o.EnableDelayedNameRemoval,
 		TypeAndUnitLabels:  o.EnableTypeAndUnitLabels,
 		StartTimestamps:    o.UseStartTimestamps,
+		CountSamples:       qr.q.stats,
 	}
 	if qr.q.remembers(p) {
 		job.Results = qr.q.e.results
@@ -324,10 +325,12 @@ func (qr *querier) compute(ctx context.Context, p *planner.Part) (m *plan.Matrix
 	m.Work.FetchMicros += qr.q.fetches.waitedFor().Microseconds()
 	qr.q.peak = max(qr.q.peak, m.Peak)
 	p.Decision.Work = &m.Work
-	if qr.q.direct(p) {
-		qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, true))
+	direct := qr.q.direct(p)
+	if qr.q.stats {
+		qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, direct))
+	}
+	if direct {
 		return qr.q.claimDirect(m)
 	}
-	qr.q.reads = append(qr.q.reads, countSamples(qr.q.Query.Stats().Samples, p, m, false))
 	return m, nil
 }

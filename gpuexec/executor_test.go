@@ -94,7 +94,7 @@ func aggregation(op, f string, width, offset int64, fixed *int64, by []string, w
 
 // jobOver is a job that reads a selection.
 func jobOver(node plan.Node, grid plan.Grid, sel *selection.Selection) cpuexec.Job {
-	return cpuexec.Job{Node: node, Grid: grid, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
+	return cpuexec.Job{Node: node, Grid: grid, CountSamples: true, Select: func(context.Context, *plan.Window, plan.Grid) (*selection.Selection, annotations.Annotations, error) {
 		return sel, nil, nil
 	}}
 }

@@ -49,35 +49,3 @@ loop:
 	MOVQ AX, total+32(FP)
 	VZEROUPPER
 	RET
-
-// func addSamplesVector(all, fresh *int64, lo, hi, seen *int32, n int, used int64)
-TEXT ·addSamplesVector(SB), NOSPLIT, $0-56
-	MOVQ all+0(FP), DI
-	MOVQ fresh+8(FP), SI
-	MOVQ lo+16(FP), R8
-	MOVQ hi+24(FP), R9
-	MOVQ seen+32(FP), R10
-	MOVQ n+40(FP), CX
-	VPBROADCASTQ used+48(FP), Y15
-	XORQ AX, AX
-
-loop:
-	VMOVDQU (R9)(AX*4), X0
-	VMOVDQU (R8)(AX*4), X1
-	VPMAXSD (R10)(AX*4), X1, X2
-	VPSUBD X1, X0, X3
-	VPSUBD X2, X0, X4
-	VPMOVZXDQ X3, Y3
-	VPMOVZXDQ X4, Y4
-	VPMULUDQ Y15, Y3, Y3
-	VPMULUDQ Y15, Y4, Y4
-	VPADDQ (DI)(AX*8), Y3, Y3
-	VPADDQ (SI)(AX*8), Y4, Y4
-	VMOVDQU Y3, (DI)(AX*8)
-	VMOVDQU Y4, (SI)(AX*8)
-	ADDQ $4, AX
-	CMPQ AX, CX
-	JL loop
-
-	VZEROUPPER
-	RET
