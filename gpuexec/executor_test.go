@@ -208,3 +208,12 @@ func TestExecutor(t *testing.T) {
 	}
 	require.LessOrEqual(t, mixed, quantiles/2, "uncertain quantiles")
 }
+
+// bitsOf is the bits of a sum. Which NaN comes of an operation is the
+// processor's business.
+func bitsOf(v float64) uint64 {
+	if math.IsNaN(v) {
+		return math.Float64bits(math.NaN())
+	}
+	return math.Float64bits(v)
+}

@@ -40,7 +40,7 @@ var (
 		"merge_runs", "order_keys", "run_order", "run_rows", "square_terms", "state_values", "value_keys",
 	}
 	Custom   = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}
-	Probe    = []Kernel{"check", "decode_xor", "reduce_xor"}
+	Probe    = []Kernel{"check"}
 	Historic = []Kernel{"resample_atomic", "resample_blocks", "resample_runs", "resample_shared"}
 )
 
