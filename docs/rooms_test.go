@@ -65,7 +65,7 @@ const (
 )
 
 // undivided are the rooms and files that are larger.
-var undivided = []string{"cpuexec/vector", "cpuexec/window"}
+var undivided = []string{"cpuexec/window"}
 
 // generated is what Go's tools know generated files by.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
