@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/promwarp/promwarp/remoteread/wire"
 )
 
 // seriesWire is a series of samples, or of chunks, with nothing but labels.
@@ -94,4 +97,119 @@ func TestMatchIsNotMade(t *testing.T) {
 			}
 		}
 	}))
+}
+
+func labelsOf(pairs ...string) (ls []wire.Label) {
+	for i := 0; i < len(pairs); i += 2 {
+		ls = append(ls, wire.Label{Name: []byte(pairs[i]), Value: []byte(pairs[i+1])})
+	}
+	return ls
+}
+
+func matchersOf(t testing.TB, text ...string) (ms []*labels.Matcher) {
+	for i := 0; i < len(text); i += 3 {
+		typ := map[string]labels.MatchType{"=": labels.MatchEqual, "!=": labels.MatchNotEqual, "=~": labels.MatchRegexp, "!~": labels.MatchNotRegexp}[text[i+1]]
+		m, err := labels.NewMatcher(typ, text[i], text[i+2])
+		require.NoError(t, err)
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+func TestSelectorChecks(t *testing.T) {
+	a := labelsOf("__name__", "a", "job", "x")
+	for _, c := range []struct {
+		name   string
+		ms     []*labels.Matcher
+		added  bool
+		series [][]wire.Label
+		bad    int // the first series that is an error; -1 for none
+	}{
+		{"those asked for", matchersOf(t, "__name__", "=", "a", "job", "=~", "x|y"), false, [][]wire.Label{a, a, labelsOf("__name__", "a", "job", "y"), a}, -1},
+		{"another name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("__name__", "b")}, 1},
+		{"no name", matchersOf(t, "__name__", "=", "a"), false, [][]wire.Label{a, labelsOf("job", "x")}, 1},
+		{"another label", matchersOf(t, "job", "=~", "x|y"), false, [][]wire.Label{a, labelsOf("__name__", "a", "i", "1", "job", "y"), labelsOf("__name__", "a", "job", "z")}, 2},
+		{"labels elsewhere", matchersOf(t, "job", "=", "x"), false, [][]wire.Label{labelsOf("a", "1", "b", "2", "job", "x"), labelsOf("job", "x"), labelsOf("a", "1", "job", "y")}, 2},
+		{"a label that must not be", matchersOf(t, "job", "=", ""), false, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("job", ""), a}, 2},
+		{"a value that is not to be", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", "y"), a}, 1},
+		{"a long value", matchersOf(t, "job", "!=", "x"), false, [][]wire.Label{labelsOf("job", strings.Repeat("y", 300)), labelsOf("job", ""), a}, 2},
+		{"added by the store", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("job", "y"), a}, -1},
+		{"two values cannot be added", matchersOf(t, "job", "!~", "x|y"), true, [][]wire.Label{a, a, labelsOf("job", "y")}, 2},
+		{"what one lacks is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{a, labelsOf("__name__", "a")}, 1},
+		{"what one lacked is not added", matchersOf(t, "job", "!=", "x"), true, [][]wire.Label{labelsOf("__name__", "a"), labelsOf("__name__", "b"), a}, 2},
+		{"a name is not added", matchersOf(t, "__name__", "!=", "a"), true, [][]wire.Label{a}, 0},
+		{"not what the store had to match", matchersOf(t, "job", "=~", "y"), true, [][]wire.Label{a}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSelector(c.ms, c.added)
+			for i, ls := range c.series {
+				err := s.check(ls)
+				if i != c.bad {
+					require.NoError(t, err, i)
+					continue
+				}
+				require.ErrorContains(t, err, "series "+wire.Describe(ls)+" does not match {")
+				break
+			}
+		})
+	}
+}
+
+// A message is not longer for a selector and a series that are.
+func TestLongSelector(t *testing.T) {
+	var ms []*labels.Matcher
+	for i := range 100 {
+		ms = append(ms, labels.MustNewMatcher(labels.MatchNotEqual, fmt.Sprint("label", i), strings.Repeat("v", 1000)))
+	}
+	ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, "x", "y"))
+	s := newSelector(ms, false)
+	err := s.check(labelsOf("x", strings.Repeat("z", 1_000_000)))
+	require.ErrorContains(t, err, "does not match")
+	require.Less(t, len(err.Error()), 2000)
+}
+
+// BenchmarkCheckSeries fetches 100 000 series that were not expected, with their labels
+// checked against what was asked for and without.
+func BenchmarkCheckSeries(b *testing.B) {
+	var series []*prompb.ChunkedSeries
+	for i := range 100_000 {
+		s := wireSeries(0, 20, "__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100))
+		series = append(series, s)
+	}
+	data := frames(series...)
+	r := within(1 << 40)
+	for name, ms := range map[string][]*labels.Matcher{
+		"unchecked": nil,
+		"checked":   matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				q := uncounted()
+				q.Asked = ms
+				s, err := r.readOne(b.Context(), bytes.NewReader(data), true, q)
+				if err != nil || s.NumSeries() != 100_000 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCheck is the check of one series alone, of three matchers.
+func BenchmarkCheck(b *testing.B) {
+	var series [][]wire.Label
+	for i := range 1000 {
+		series = append(series, labelsOf("__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100)))
+	}
+	s := newSelector(matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."), false)
+	i := 0
+	for b.Loop() {
+		if i++; i == len(series) {
+			i = 0
+		}
+		if err := s.check(series[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
