@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -166,50 +165,4 @@ func TestLongSelector(t *testing.T) {
 	err := s.check(labelsOf("x", strings.Repeat("z", 1_000_000)))
 	require.ErrorContains(t, err, "does not match")
 	require.Less(t, len(err.Error()), 2000)
-}
-
-// BenchmarkCheckSeries fetches 100 000 series that were not expected, with their labels
-// checked against what was asked for and without.
-func BenchmarkCheckSeries(b *testing.B) {
-	var series []*prompb.ChunkedSeries
-	for i := range 100_000 {
-		s := wireSeries(0, 20, "__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100))
-		series = append(series, s)
-	}
-	data := frames(series...)
-	r := within(1 << 40)
-	for name, ms := range map[string][]*labels.Matcher{
-		"unchecked": nil,
-		"checked":   matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				q := uncounted()
-				q.Asked = ms
-				s, err := r.readOne(b.Context(), bytes.NewReader(data), true, q)
-				if err != nil || s.NumSeries() != 100_000 {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkCheck is the check of one series alone, of three matchers.
-func BenchmarkCheck(b *testing.B) {
-	var series [][]wire.Label
-	for i := range 1000 {
-		series = append(series, labelsOf("__name__", "http_requests_total", "code", "200", "instance", fmt.Sprintf("host-%d:9100", i/100), "job", "node", "path", fmt.Sprintf("/api/v1/%d", i%100)))
-	}
-	s := newSelector(matchersOf(b, "__name__", "=", "http_requests_total", "job", "=", "node", "code", "=~", "2.."), false)
-	i := 0
-	for b.Loop() {
-		if i++; i == len(series) {
-			i = 0
-		}
-		if err := s.check(series[i]); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
