@@ -169,13 +169,9 @@ func fifty(offset string) string {
 
 // rules has a Prometheus without samples of its own evaluate fifty recording rules, reading through
 // the Prometheus behind promwarp and then through promwarp: as both are by default, with rules
-// evaluated as of 90 s ago, four at once, and with reads that share fetches or bring less.
+// evaluated as of 90 s ago, four at once, and with reads that bring less.
 func rules(ctx context.Context, r *rig) error {
 	own, err := r.before(ctx)
-	if err != nil {
-		return err
-	}
-	sharing, err := r.before(ctx, "--storage.remote.read-share-window=4s")
 	if err != nil {
 		return err
 	}
@@ -190,7 +186,6 @@ func rules(ctx context.Context, r *rig) error {
 		{"four at once", own, "", "0s", []string{"--enable-feature=concurrent-rule-eval"}},
 		{"aggregate", own, "/aggregate", "0s", nil},
 		{"rule_query_offset 90s", own, "", "90s", nil},
-		{"read-share-window 4s", sharing, "", "0s", nil},
 	} {
 		if !r.match.MatchString(c.name) {
 			continue

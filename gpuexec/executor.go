@@ -83,7 +83,7 @@ func isSmall(l *cpuexec.Leaf) bool {
 // run computes a leaf on one of two workspaces, whichever is free.
 func (x *Executor) run(ctx context.Context, t task, a, b *pipeline.Workspace) (o cpuexec.Outcome, err error) {
 	err = x.Machine.Run(ctx, a, b, t.stages, func(s *pipeline.Workspace) error {
-		o, err = newJob(x, s, t).run()
+		o, err = x.compute(s, t)
 		return err
 	})
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
-	"github.com/promwarp/promwarp/kernels/abi"
 )
 
-// bench is a device with the kernels and a stream, for one test.
+// bench is a device with the kernels of groups and a stream, for one test.
 type bench struct {
 	t      testing.TB
 	c      *cuda.Context
@@ -26,7 +25,7 @@ type bench struct {
 // onBench runs f on the first device.
 func onBench(t testing.TB, f func(b *bench)) {
 	dev := cudatest.Device(t)
-	k, err := launch.Load(dev, append(launch.Queries(), launch.Probe...)...)
+	k, err := launch.Load(dev, launch.Group...)
 	require.NoError(t, err)
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
@@ -69,46 +68,6 @@ func (b *bench) free(ps ...cuda.Pointer) {
 	for _, p := range ps {
 		require.NoError(b.t, b.c.Free(p))
 	}
-}
-
-// slabOf lays chunks out as a selection does, at multiples of 8 bytes, with
-// nonsense between them.
-func slabOf(chunks [][]byte, r *rand.Rand) ([]byte, []abi.ChunkRef) {
-	var slab []byte
-	refs := make([]abi.ChunkRef, len(chunks))
-	for i, c := range chunks {
-		refs[i] = abi.ChunkRef{Off: uint64(len(slab)), Len: uint32(len(c)), Samples: uint32(c[0])<<8 | uint32(c[1])}
-		slab = append(slab, c...)
-		for len(slab)%8 != 0 {
-			slab = append(slab, byte(r.Uint32()))
-		}
-	}
-	return slab, refs
-}
-
-// decoded is what the device made of chunks.
-type decoded struct {
-	rows   []uint64
-	times  []int64
-	values []uint64 // bits of floats
-	status []abi.Status
-}
-
-func (b *bench) decode(chunks [][]byte, r *rand.Rand) decoded {
-	slab, refs := slabOf(chunks, r)
-	var d decoded
-	rows, total := abi.Tiles(refs)
-	d.rows = rows
-	places := total * abi.TileChunks
-	in := Chunks{put(b, slab), put(b, refs), uint32(len(refs))}
-	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[uint64](b, places)}
-	status := space[uint32](b, uint64(len(refs)))
-	require.NoError(b.t, b.decodeXOR(in, out, status))
-	d.times = get[int64](b, out.Times, places)
-	d.values = get[uint64](b, out.Values, places)
-	d.status = get[abi.Status](b, status, uint64(len(refs)))
-	b.free(in.Slab, in.Refs, out.Rows, out.Times, out.Values, status)
-	return d
 }
 
 // encode makes an XOR chunk.

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/cpuexec/aggregate"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
@@ -25,7 +26,8 @@ type task struct {
 	stages  *pipeline.Stages         // what it took is noted here, as far as it came
 }
 
-// A job is the pipeline.Program of a leaf:
+// A job computes a leaf. What is made of the values of its windows is a product: the pipeline's
+// program, of which the job has what all products do alike.
 //
 //	decode ────► window ────► reduce ────► (back)
 //	chunks to    columns to   values to    rows to the cores, batch by batch
@@ -33,35 +35,60 @@ type task struct {
 //	(or both     maps         heaps, rows
 //	in one: fused)
 //
-//	windows.go  fused.go   which kernel computes the windows
-//	product.go             what is made of the values
-//	outcome.go             what comes back
+//	windows.go     which kernel computes the windows
+//	products.go    what is made of the values, rows.go of those of a window alone
+//	outcome.go     what comes back
 type job struct {
 	*pipeline.Job
-	l       *cpuexec.Leaf
-	consume func(cpuexec.Rows) error
-	x       *Executor
-	f       function
-	maps    []deviceMap
-	steps   launch.Steps
-	panes   *launch.Panes // or nil
-	fuses   bool          // decoding and windows are one kernel
-	product product
+	task
+	f     function
+	maps  []deviceMap
+	steps launch.Steps
+	panes *launch.Panes // or nil
+	fuses bool          // decoding and windows are one kernel
 
-	// Device memory that is fetched at the end.
+	// Device memory.
 	counts layout.Section // an abi.SeriesCounts a place
 	kept   layout.Section // uint32, one a map and place
 	reads  layout.Section // uint64, two a step: samples in the windows, and those no earlier step had
+	stay   layout.Section // float64, the values of the windows of all places, if they stay on the device
 }
 
-func newJob(x *Executor, s *pipeline.Workspace, t task) *job {
-	l := t.l
-	j := &job{
-		l: l, consume: t.consume, x: x,
-		f: function{window.Of(l.Window.Func)}, steps: steps(l), product: productOf(l),
+// product is what a job makes of the values of its windows. Rows go back to the host batch by
+// batch. What reduces values to fewer stays on the device and is fetched behind the last batch.
+type product interface {
+	pipeline.Program
+	// own and fetched take device memory: for the device alone, and for what is fetched.
+	own()
+	fetched()
+	// results says what was fetched.
+	results(fetched []byte, to *cpuexec.Results)
+}
+
+// productOf is the product that a job's leaf asks for.
+func productOf(j *job) product {
+	if j.l.Aggregate == nil {
+		return &rows{job: j}
 	}
+	switch p := aggregate.Of(j.l.Aggregate.Func).GPU; p.Kernel {
+	case abi.ByRank:
+		return &heaps{job: j, bottom: p.Name == "Bottom"}
+	case abi.ByQuantile:
+		return &quantiles{job: j}
+	default:
+		return &states{job: j, op: p.Number()}
+	}
+}
+
+// compute computes a leaf in a workspace. Its outcome refers to no memory of that.
+func (x *Executor) compute(s *pipeline.Workspace, t task) (o cpuexec.Outcome, err error) {
+	l := t.l
+	if len(l.GroupOf) == 0 || l.Grid.Steps == 0 {
+		return o, nil
+	}
+	j := &job{task: t, f: function{window.Of(l.Window.Func)}, steps: steps(l)}
 	j.Job = &pipeline.Job{
-		Machine: x.Machine, Workspace: s, Program: j, Ended: l.Done, Stages: t.stages,
+		Machine: x.Machine, Workspace: s, Ended: l.Done, Stages: t.stages, Drop: !l.Window.Func.Instant,
 		Selected: layout.Selected{Sel: l.Selection, GroupOf: l.GroupOf, Groups: l.Groups},
 	}
 	j.Selected.From, j.Selected.To = l.Window.Reads(l.Grid)
@@ -72,35 +99,35 @@ func newJob(x *Executor, s *pipeline.Workspace, t task) *job {
 	j.panes = j.f.panes(j.steps)
 	j.fuses = j.panes == nil && j.f.fuses(l, j.steps) && x.Kernels.Loaded(launch.Fused...)
 	j.Stages.Fused = j.fuses
-	return j
-}
-
-// run computes the leaf. Its outcome refers to no memory of the workspace.
-func (j *job) run() (o cpuexec.Outcome, err error) {
-	if len(j.l.GroupOf) == 0 || j.l.Grid.Steps == 0 {
-		return o, nil
-	}
-	if err := j.place(); err != nil {
+	p := productOf(j)
+	j.Program = p
+	if err := j.place(p); err != nil {
 		return o, err
 	}
 	fetched, err := j.Run()
 	if err != nil {
 		return o, err
 	}
-	return j.finish(fetched), nil
+	return j.finish(p, fetched), nil
 }
 
 // cells is the number of groups times steps.
 func (j *job) cells() int { return j.l.Groups * j.l.Grid.Steps }
 
 // place divides the workspace's memory and finds the layout.
-func (j *job) place() error {
-	j.product.own(j)
-	j.FetchRest()
-	j.product.out(j)
+func (j *job) place(p product) error {
+	rows, isRows := p.(*rows)
+	p.own()
+	if !isRows {
+		j.FetchRest()
+		p.fetched()
+	}
 	j.counts = j.Take(j.Places() * int(unsafe.Sizeof(abi.SeriesCounts{})))
 	j.kept = j.Take(len(j.maps) * j.Places() * int(unsafe.Sizeof(uint32(0))))
 	j.reads = j.Take(2 * 8 * j.l.Grid.Steps)
+	if isRows {
+		j.FetchRest() // nothing
+	}
 	r, ok := j.Divide()
 	if !ok {
 		// The values of the windows may fit nevertheless, batch by batch.
@@ -108,19 +135,23 @@ func (j *job) place() error {
 	}
 	r.Steps, r.Fuses = j.l.Grid.Steps, j.fuses
 	if j.panes != nil {
-		r.Panes = j.panes.Bytes(abi.Operator(j.f.GPU.Number()))
+		r.Panes = j.panes.Bytes(j.f.GPU.Name == "Min" || j.f.GPU.Name == "Max")
 	}
-	if err := j.product.room(j, &r); err != nil {
-		return err
+	if isRows {
+		if !pipeline.Fits(j.l.Grid.Steps) {
+			return &Unsuited{Reason: "the values of a series, at all steps, need more page-locked memory than a buffer has"}
+		}
+		r.Rest, r.Back = rows.tileBytes()
 	}
 	return j.Lay(r)
 }
 
+func (j *job) own()                             {}
+func (j *job) fetched()                         {}
+func (j *job) results([]byte, *cpuexec.Results) {}
+
 // Begin implements pipeline.Program.
 func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
-	if err := j.product.begin(j, c, s); err != nil {
-		return err
-	}
 	for _, at := range []layout.Section{j.counts, j.kept, j.reads} {
 		if err := j.Clear(c, s, at, 0); err != nil {
 			return err
@@ -129,52 +160,49 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-// Arrange implements pipeline.Program.
-func (j *job) Arrange(s *pipeline.Slot) {
-	b := s.Batch
-	b.Out = launch.Output{
-		Values: b.At(b.Output.Windows), Reads: b.At(b.Output.Reads),
-		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
-	}
-	j.product.arrange(j, s)
-}
-
 // Decode implements pipeline.Program. Fused kernels decode and compute windows at once.
 func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
 	if b.Chunks == 0 || j.fuses {
 		return nil
 	}
-	return q.DecodeSeries(&b.Batch, j.drops(), j.Report(b.Number))
+	return q.DecodeSeries(&b.Batch)
 }
 
 // Compute implements pipeline.Program: windows, the maps of their values, and counting what they
 // read.
 func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
+	if err := j.windows(q, b); err != nil {
+		return err
+	}
+	n, at := j.steps.Count, j.At(j.reads)
+	return q.StepReads(b.Out.Reads, b.Tiles, n, at, at+cuda.Pointer(8*n))
+}
+
+// windows puts the windows of a batch, and the maps of their values, on the queue.
+func (j *job) windows(q launch.Queue, b *pipeline.Batch) error {
+	b.Out = launch.Output{
+		Values: b.At(b.Output.Windows), Reads: b.At(b.Output.Reads),
+		Counts: j.At(j.counts) + cuda.Pointer(b.Base*int(unsafe.Sizeof(abi.SeriesCounts{}))),
+	}
+	if j.stay.Size > 0 {
+		b.Out.Values = j.At(j.stay) + cuda.Pointer(8*b.Base*j.l.Grid.Steps)
+	}
 	steps := j.steps
 	steps.PerThread = j.PerThread(b.Part, steps.Count)
 	if err := j.window(q, b, steps); err != nil {
 		return err
 	}
-	if err := j.apply(q, b); err != nil {
-		return err
-	}
-	return j.product.count(j, q, b)
+	return j.apply(q, b)
 }
 
 // Reduce implements pipeline.Program.
-func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
+func (j *job) Reduce(launch.Queue, *pipeline.Batch) error { return nil }
 
 // Back implements pipeline.Program.
-func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
+func (j *job) Back(*pipeline.Batch) pipeline.Back { return pipeline.Back{} }
 
-// Deliver implements pipeline.Program.
-func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }
-
-// Fetch implements pipeline.Program.
-func (j *job) Fetch() ([]byte, error) { return j.product.fetch(j) }
+// Consume implements pipeline.Program.
+func (j *job) Consume(*pipeline.Batch, *pipeline.Returned) error { return nil }
 
 // End implements pipeline.Program.
-func (j *job) End(c *cuda.Context, s cuda.Stream) error { return j.product.end(j, c, s) }
-
-// Wait implements pipeline.Program.
-func (j *job) Wait() error { return j.product.wait() }
+func (j *job) End(*cuda.Context, cuda.Stream) error { return nil }

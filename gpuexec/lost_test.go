@@ -2,7 +2,6 @@ package gpuexec
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/kernels/abi"
-	"github.com/promwarp/promwarp/selection/selectiontest"
 )
 
 // inOwnProcess is set where a test runs in a process that it may spoil.
@@ -42,7 +40,7 @@ func TestLostDevice(t *testing.T) {
 	require.NoError(t, dev.Do(func(c *cuda.Context) error {
 		s, err := c.NewStream()
 		require.NoError(t, err)
-		err = spoil(&bench{t, c, k, s}, h)
+		err = spoil(c, k, s, h)
 		require.True(t, cuda.Lost(err), "%v", err)
 		_, err = c.Alloc(1)
 		require.True(t, cuda.Lost(err), "%v", err)
@@ -60,19 +58,10 @@ func TestLostDevice(t *testing.T) {
 
 // spoil lets a kernel read what no one may, or, on the host driver, fail
 // as one that did.
-func spoil(b *bench, h *cudatest.Host) error {
-	r := rand.New(rand.NewPCG(1, 1))
-	ts, vs := selectiontest.RandomSamples(r, 100)
-	slab, refs := slabOf([][]byte{encode(b.t, ts, vs)}, r)
-	rows, total := abi.Tiles(refs)
-	in := Chunks{put(b, slab), put(b, refs), 1}
-	places := total * abi.TileChunks
-	out := launch.Columns{Rows: put(b, rows), Times: space[int64](b, places), Values: space[uint64](b, places)}
-	status := space[uint32](b, 1)
-	if h == nil {
-		in.Slab = 0
-	} else {
+func spoil(c *cuda.Context, k *launch.Set, s cuda.Stream, h *cudatest.Host) error {
+	if h != nil {
 		h.Configure("cuLaunchKernel:1=719")
 	}
-	return errors.Join(b.decodeXOR(in, out, status), b.c.Wait(b.stream))
+	err := k.On(c, s).Launch("check", cuda.Size{X: 1}, cuda.Size{X: abi.CheckBlock}, cuda.Pointer(0), uint32(abi.CheckBlock), cuda.Pointer(0))
+	return errors.Join(err, c.Wait(s))
 }

@@ -7,13 +7,12 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
-	"github.com/promwarp/promwarp/kernels/abi"
 	"github.com/promwarp/promwarp/plan"
 )
 
 // deviceMap is a map as the kernel computes it.
 type deviceMap struct {
-	f     abi.Map
+	f     uint32 // its number
 	truth bool
 	a, b  float64
 }
@@ -28,7 +27,7 @@ func mapOf(m *plan.Map) (d deviceMap, ok bool) {
 	if m.Swap && f.Swapped.Name != "" {
 		policy = f.Swapped
 	}
-	d = deviceMap{f: abi.Map(policy.Number()), truth: m.Bool}
+	d = deviceMap{f: policy.Number(), truth: m.Bool}
 	switch {
 	case f.Constants != nil:
 		d.a, d.b = f.Constants(m.Args)

@@ -16,10 +16,10 @@ var (
 	_ = [1]int{}[abi.Absent-cpuexec.Absent]
 )
 
-// finish is the outcome of what was fetched, which is nothing for rows.
-func (j *job) finish(fetched []byte) (o cpuexec.Outcome) {
+// finish is the outcome of what was fetched, which is nothing of rows.
+func (j *job) finish(p product, fetched []byte) (o cpuexec.Outcome) {
 	o.Work = plan.Work{Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
-	if fetched == nil {
+	if _, isRows := p.(*rows); isRows {
 		return o
 	}
 	r := &o.Results
@@ -33,7 +33,7 @@ func (j *job) finish(fetched []byte) (o cpuexec.Outcome) {
 	}
 	reads := slices.Clone(pipeline.View[int64](j.Job, fetched, j.reads))
 	r.All, r.Fresh = reads[:j.l.Grid.Steps], reads[j.l.Grid.Steps:]
-	j.product.results(j, fetched, r)
+	p.results(fetched, r)
 	return o
 }
 

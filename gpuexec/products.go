@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"errors"
 	"slices"
 	"unsafe"
 
@@ -15,90 +16,90 @@ import (
 
 // states are the product of the operators that add value to value.
 type states struct {
-	reduced
-	op     abi.Operator
+	*job
+	op     uint32
 	all    layout.Section // a abi.State a group and step
 	values layout.Section
 }
 
-func (p *states) own(j *job) {
-	p.all = j.Take(j.cells() * int(unsafe.Sizeof(abi.State{})))
+func (p *states) own() {
+	p.all = p.Take(p.cells() * int(unsafe.Sizeof(abi.State{})))
 }
 
-func (p *states) out(j *job) { p.values = j.Take(j.cells() * 8) }
+func (p *states) fetched() { p.values = p.Take(p.cells() * 8) }
 
-func (p *states) begin(j *job, c *cuda.Context, s cuda.Stream) error { return j.Clear(c, s, p.all, 0) }
-
-func (p *states) reduce(j *job, q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupAccumulate(d.Out.Values, j.steps.Count, d.Groups, p.op, j.At(p.all))
+func (p *states) Begin(c *cuda.Context, s cuda.Stream) error {
+	return errors.Join(p.job.Begin(c, s), p.Clear(c, s, p.all, 0))
 }
 
-func (p *states) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	return j.Queue(c, s).GroupResult(j.At(p.all), uint64(j.cells()), p.op, j.At(p.values))
+func (p *states) Reduce(q launch.Queue, d *pipeline.Batch) error {
+	return q.GroupAccumulate(d.Out.Values, p.steps.Count, d.Groups, p.op, p.At(p.all))
 }
 
-func (p *states) results(j *job, fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(pipeline.View[float64](j.Job, fetched, p.values))
+func (p *states) End(c *cuda.Context, s cuda.Stream) error {
+	return p.Queue(c, s).GroupResult(p.At(p.all), uint64(p.cells()), p.op, p.At(p.values))
+}
+
+func (p *states) results(fetched []byte, to *cpuexec.Results) {
+	to.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.values))
 }
 
 // heaps are the product of topk and bottomk: Prometheus's heap for every group and
 // step.
 type heaps struct {
-	reduced
+	*job
 	bottom               bool
 	slots                layout.Section
 	keys, places, filled layout.Section
 }
 
 // elements is how many all heaps of a step may have together.
-func (p *heaps) elements(j *job) (n int) {
-	for _, room := range j.l.Rooms {
+func (p *heaps) elements() (n int) {
+	for _, room := range p.l.Rooms {
 		n += room
 	}
 	return n
 }
 
-func (p *heaps) own(j *job) { p.slots = j.Take(4 * (j.l.Groups + 1)) }
+func (p *heaps) own() { p.slots = p.Take(4 * (p.l.Groups + 1)) }
 
-func (p *heaps) out(j *job) {
-	cells := p.elements(j) * j.l.Grid.Steps
-	p.keys, p.places, p.filled = j.Take(8*cells), j.Take(4*cells), j.Take(4*j.cells())
+func (p *heaps) fetched() {
+	cells := p.elements() * p.l.Grid.Steps
+	p.keys, p.places, p.filled = p.Take(8*cells), p.Take(4*cells), p.Take(4*p.cells())
 }
 
-func (p *heaps) begin(j *job, c *cuda.Context, s cuda.Stream) error {
-	slots := make([]uint32, 1, j.l.Groups+1)
-	for g, room := range j.l.Rooms {
+func (p *heaps) Begin(c *cuda.Context, s cuda.Stream) error {
+	slots := make([]uint32, 1, p.l.Groups+1)
+	for g, room := range p.l.Rooms {
 		slots = append(slots, slots[g]+uint32(room))
 	}
-	if err := pipeline.Upload(j.Job, c, s, p.slots, slots); err != nil {
+	if err := pipeline.Upload(p.Job, c, s, p.slots, slots); err != nil {
 		return err
 	}
-	return j.Clear(c, s, p.filled, 0)
+	return errors.Join(p.job.Begin(c, s), p.Clear(c, s, p.filled, 0))
 }
 
-func (p *heaps) reduce(j *job, q launch.Queue, d *pipeline.Batch) error {
-	return q.GroupRank(d.Out.Values, j.steps.Count, d.Groups, p.bottom, uint32(d.Base), launch.Heaps{
-		Slots: j.At(p.slots), Keys: j.At(p.keys), Places: j.At(p.places), Filled: j.At(p.filled),
+func (p *heaps) Reduce(q launch.Queue, d *pipeline.Batch) error {
+	return q.GroupRank(d.Out.Values, p.steps.Count, d.Groups, p.bottom, uint32(d.Base), launch.Heaps{
+		Slots: p.At(p.slots), Keys: p.At(p.keys), Places: p.At(p.places), Filled: p.At(p.filled),
 	})
 }
 
-func (p *heaps) end(*job, *cuda.Context, cuda.Stream) error { return nil }
-
-func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
-	keys, places := pipeline.View[float64](j.Job, fetched, p.keys), pipeline.View[uint32](j.Job, fetched, p.places)
+func (p *heaps) results(fetched []byte, to *cpuexec.Results) {
+	keys, places := pipeline.View[float64](p.Job, fetched, p.keys), pipeline.View[uint32](p.Job, fetched, p.places)
 	to.Values, to.Series = make([]float64, len(keys)), make([]int32, len(keys))
-	to.Filled = slices.Clone(pipeline.View[int32](j.Job, fetched, p.filled))
-	series := make([]int32, j.Places()) // at each place
-	for i, place := range j.Layout.Places {
+	to.Filled = slices.Clone(pipeline.View[int32](p.Job, fetched, p.filled))
+	series := make([]int32, p.Places()) // at each place
+	for i, place := range p.Layout.Places {
 		series[place] = int32(i)
 	}
-	steps := j.l.Grid.Steps
-	slots := make([]int, len(j.l.Rooms)) // the first of each group
+	steps := p.l.Grid.Steps
+	slots := make([]int, len(p.l.Rooms)) // the first of each group
 	for g := 1; g < len(slots); g++ {
-		slots[g] = slots[g-1] + j.l.Rooms[g-1]
+		slots[g] = slots[g-1] + p.l.Rooms[g-1]
 	}
 	parallel.For(len(slots), func(g int) {
-		first, room := slots[g]*steps, j.l.Rooms[g]
+		first, room := slots[g]*steps, p.l.Rooms[g]
 		for k, n := range to.Filled[g*steps : (g+1)*steps] {
 			for i := range int(n) {
 				// The device has the first elements of all steps first, and so on.
@@ -112,40 +113,30 @@ func (p *heaps) results(j *job, fetched []byte, to *cpuexec.Results) {
 // quantiles are the product of the operator of that name. The values of all windows
 // stay on the device until all are there.
 type quantiles struct {
-	reduced
-	values         layout.Section // of window kernels, of all places
+	*job
 	members, first layout.Section // the places of each group, and where they begin
 	answers        layout.Section
 }
 
-func (p *quantiles) own(j *job) {
-	p.values = j.Take(8 * j.Places() * j.l.Grid.Steps)
-	p.members, p.first = j.Take(4*len(j.l.GroupOf)), j.Take(4*(j.l.Groups+1))
+func (p *quantiles) own() {
+	p.stay = p.Take(8 * p.Places() * p.l.Grid.Steps)
+	p.members, p.first = p.Take(4*len(p.l.GroupOf)), p.Take(4*(p.l.Groups+1))
 }
 
-func (p *quantiles) out(j *job) { p.answers = j.Take(8 * j.cells()) }
+func (p *quantiles) fetched() { p.answers = p.Take(8 * p.cells()) }
 
-func (p *quantiles) begin(*job, *cuda.Context, cuda.Stream) error { return nil }
-
-// arrange has the values of all batches stay on the device.
-func (p *quantiles) arrange(j *job, s *pipeline.Slot) {
-	s.Batch.Out.Values = j.At(p.values) + cuda.Pointer(8*s.Batch.Base*j.l.Grid.Steps)
-}
-
-func (p *quantiles) reduce(*job, launch.Queue, *pipeline.Batch) error { return nil }
-
-func (p *quantiles) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	first, members := j.Layout.Members(j.l.GroupOf, j.l.Groups)
-	if err := pipeline.Upload(j.Job, c, s, p.members, members); err != nil {
+func (p *quantiles) End(c *cuda.Context, s cuda.Stream) error {
+	first, members := p.Layout.Members(p.l.GroupOf, p.l.Groups)
+	if err := pipeline.Upload(p.Job, c, s, p.members, members); err != nil {
 		return err
 	}
-	if err := pipeline.Upload(j.Job, c, s, p.first, first); err != nil {
+	if err := pipeline.Upload(p.Job, c, s, p.first, first); err != nil {
 		return err
 	}
-	return j.Queue(c, s).GroupQuantile(j.At(p.values), j.steps.Count, j.At(p.members), j.At(p.first),
-		uint32(len(members)), uint32(j.l.Groups), j.l.Aggregate.Param, j.At(p.answers), j.At(j.Fault))
+	return p.Queue(c, s).GroupQuantile(p.At(p.stay), p.steps.Count, p.At(p.members), p.At(p.first),
+		uint32(len(members)), uint32(p.l.Groups), p.l.Aggregate.Param, p.At(p.answers), p.At(p.Fault))
 }
 
-func (p *quantiles) results(j *job, fetched []byte, to *cpuexec.Results) {
-	to.Values = slices.Clone(pipeline.View[float64](j.Job, fetched, p.answers))
+func (p *quantiles) results(fetched []byte, to *cpuexec.Results) {
+	to.Values = slices.Clone(pipeline.View[float64](p.Job, fetched, p.answers))
 }

@@ -15,11 +15,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/promwarp/promwarp/cpuexec"
+	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/cuda/cudatest"
+	"github.com/promwarp/promwarp/gpuexec/pinned"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/gpuexec/resident"
 	"github.com/promwarp/promwarp/plan"
 	"github.com/promwarp/promwarp/selection"
+	"github.com/promwarp/promwarp/selection/slab"
 )
 
 // stretchOf makes series with chunks of 40 samples, one a minute, from a chunk on.
@@ -304,4 +307,11 @@ func TestResidencyModel(t *testing.T) {
 			check(t, x, jobOver(aggregation(op, f, 1_800_000, 0, nil, by, false), overAll(2*from, 2*n), sel), "a job")
 		}
 	})
+}
+
+// pageLock page-locks slabs that are made from now on until the test ends, as a
+// process with a GPU does.
+func pageLock(t testing.TB, dev *cuda.Device) {
+	pinned.PageLockSlabs(dev)
+	t.Cleanup(func() { slab.PageLock(nil) })
 }

@@ -21,18 +21,22 @@ import (
 	"github.com/promwarp/promwarp/selection/synthetic"
 )
 
-// TestRowsThatDoNotFit: more steps than page-locked memory is for.
+// TestRowsThatDoNotFit: more steps than page-locked memory is for, that of the values or of what is
+// copied back with those of 32 series.
 func TestRowsThatDoNotFit(t *testing.T) {
 	x := executor(t, Options{Memory: 96 << 20, Staging: 64 << 10})
 	sel := randomSelection(t, rand.New(rand.NewPCG(1, 2)), 3)
 	w := aggregation("sum", "rate", 300_000, 0, nil, nil, false).Input
-	for steps, fits := range map[int]bool{100: true, 1000: false} {
+	for steps, reason := range map[int]string{
+		1000: "", 4000: "32 series alone need more memory than the executor has on the device",
+		pinned.BufferValues + 1: "the values of a series, at all steps, need more page-locked memory than a buffer has",
+	} {
 		_, err := x.Run(t.Context(), jobOver(w, plan.Grid{Interval: 1000, Steps: steps}, sel))
-		if fits {
+		if reason == "" {
 			require.NoError(t, err)
 			continue
 		}
-		require.EqualError(t, err, "not on the GPU: the values of 32 series, at all steps, need more page-locked memory than the executor has")
+		require.EqualError(t, err, "not on the GPU: "+reason)
 	}
 }
 
@@ -48,19 +52,19 @@ func (a *coresGoOn) Evaluate(ctx context.Context, l *cpuexec.Leaf, consume func(
 	return o.Outcome, nil
 }
 
-// TestRowsFromBoth: whenever the device fails while rows are copied back, in pieces
-// that are parts of batches, the cores go on behind the last that came.
+// TestRowsFromBoth: whenever the device fails while rows are copied back, the cores go on behind
+// the last batch that came.
 func TestRowsFromBoth(t *testing.T) {
 	h := cudatest.Control(t)
 	w := aggregation("sum", "max_over_time", 300_000, 0, nil, nil, false).Input
-	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Text: "limitk"}
+	few := &plan.Aggregate{Func: aggregate.Named("limitk"), Param: 3, Grouping: []string{"job"}, Input: w, Origin: plan.Origin{Text: "limitk"}}
 	jobs := map[string]cpuexec.Job{
 		"few": jobOver(few, plan.Grid{Start: 600_000, Interval: 60_000, Steps: 70}, randomSelection(t, rand.New(rand.NewPCG(65, 66)), 700)),
 	}
 	sel, err := synthetic.Counters("m_total", 700, 300)
 	require.NoError(t, err)
 	jobs["whole"] = jobOver(w, plan.Grid{Start: synthetic.Start + 60_000, Interval: 60_000, Steps: 70}, sel)
-	// Where rows may stay, or for all or some of them no memory is left for that.
+	// To page-locked memory, or for all or some of them none is left.
 	for _, most := range []int64{0, -1, 2 * 8 * pinned.BufferValues} {
 		for name, job := range jobs {
 			t.Run(fmt.Sprintf("%s/%d", name, most), func(t *testing.T) { rowsFromBoth(t, h, job, most) })

@@ -40,7 +40,7 @@ func spoilStretches(t *testing.T) {
 
 // TestRowsStay: the rows of several jobs at once stay as they are until their matrices
 // are released, whatever comes back after them, and the memory is lent again. Where it
-// is all lent, rows come in another way.
+// is all lent, rows come to other memory.
 func TestRowsStay(t *testing.T) {
 	spoilStretches(t)
 	r := rand.New(rand.NewPCG(71, 72))

@@ -1,6 +1,7 @@
 package gpuexec
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -22,17 +23,19 @@ func TestWideChunks(t *testing.T) {
 	b := selection.NewBuilder(0)
 	wide := 0
 	const day = 86_400_000
-	for i := range 70 {
+	for i := range 100 {
 		b.Series(labels.FromStrings("__name__", "m", "instance", strconv.Itoa(100+i)))
 		at := r.Int64N(day)
 		for range 1 + r.IntN(8) {
 			n, every := 30, int64(15_000)
-			switch r.IntN(4) {
-			case 0:
+			switch kind := r.IntN(4); {
+			case wide == 0:
+				n = math.MaxUint16 // the most that a chunk has
+			case kind == 0:
 				n = 2000 // of 10 bytes
-			case 1:
+			case kind == 1:
 				every = day / 4
-			case 2:
+			case kind == 2:
 				at += 500 * day
 			}
 			ts, vs := make([]int64, n), make([]float64, n)
@@ -54,7 +57,7 @@ func TestWideChunks(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, wide, 100)
 	require.Less(t, wide, sel.NumChunks()-50)
-	x, cpu := executor(t, Options{Memory: 64 << 20}), cpuexec.New(cpuexec.Options{})
+	x, cpu := executor(t, Options{Memory: 512 << 20}), cpuexec.New(cpuexec.Options{})
 	for _, interval := range []int64{day / 24, 3 * day} {
 		job := jobOver(aggregation("sum", "sum_over_time", day, 0, nil, nil, false), plan.Grid{Interval: interval, Steps: 500}, sel)
 		want, err := cpu.Run(t.Context(), job)

@@ -4,9 +4,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
 	"github.com/promwarp/promwarp/cpuexec"
 	"github.com/promwarp/promwarp/cpuexec/window"
 	"github.com/promwarp/promwarp/gpuexec/launch"
+	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
 	"github.com/promwarp/promwarp/kernels/abi"
 )
@@ -40,38 +43,51 @@ func (f function) panes(s launch.Steps) *launch.Panes {
 // window puts the window function over a batch on a stream.
 func (j *job) window(q launch.Queue, d *pipeline.Batch, steps launch.Steps) error {
 	if j.fuses {
-		p := launch.FusedParametersOf(&d.Batch, steps, j.drops(), j.Report(d.Number), d.Out)
-		return q.Chunks(j.f.fusedKernel(p, j.l.Window), &d.Batch)
+		k, more := j.f.kernel("fused_", j.l)
+		return q.Fused(k, &d.Batch, steps, more...)
 	}
 	if j.panes != nil {
-		return q.WindowPanes(&d.Batch, steps, j.panes, abi.Operator(j.f.GPU.Number()), d.At(d.Output.Suffix), d.At(d.Output.Prefix), d.Out)
+		return q.WindowPanes(&d.Batch, steps, j.panes, j.f.GPU.Number(), d.At(d.Output.Suffix), d.At(d.Output.Prefix))
 	}
-	p := launch.WindowParametersOf(&d.Batch, steps, d.Out)
 	if j.f.GPU.Kernel == abi.ByOrder {
-		k := &launch.WindowOrder{WindowParameters: p, Distance: j.f.GPU.Name == "Distance", Quantile: j.l.Window.Param, Fault: j.At(j.Fault)}
-		return q.Window(k, &d.Batch, steps, abi.OrderBlock)
+		return q.Window("window_order", &d.Batch, steps, j.f.GPU.Name == "Distance", j.l.Window.Param, d.Fault)
 	}
-	return q.Window(j.f.windowKernel(p, j.l), &d.Batch, steps, abi.WindowBlock)
+	k, more := j.f.kernel("window_", j.l)
+	return q.Window(k, &d.Batch, steps, more...)
 }
 
-// windowKernel is the kernel of f over stored samples, unless that is of panes or by order.
-func (f function) windowKernel(p launch.WindowParameters, l *cpuexec.Leaf) launch.Launcher {
+// kernel is the kernel of f by a strategy, which its name begins with, unless that is of panes or by
+// order, and its parameters besides those that all have.
+func (f function) kernel(strategy launch.Kernel, l *cpuexec.Leaf) (k launch.Kernel, more []any) {
 	w := l.Window
 	switch f.GPU.Kernel {
 	case abi.ByRate:
-		return &launch.WindowRate{WindowParameters: p, Counter: f.counter(), Seconds: f.divisor(w.Width)}
+		return strategy + "rate", []any{f.counter(), f.divisor(w.Width)}
 	case abi.ByPairs:
-		return &launch.WindowPairs{WindowParameters: p, Kind: abi.Pairs(f.GPU.Number())}
+		return strategy + "pairs", []any{f.GPU.Number()}
 	case abi.ByStatistic:
-		return &launch.WindowStatistic{
-			WindowParameters: p, Kind: abi.Statistic(f.GPU.Number()), Param: w.Param, Trend: w.Trend, Step: l.Grid.Start, StepInterval: l.Grid.Interval,
-		}
+		return strategy + "statistic", []any{f.GPU.Number(), w.Param, w.Trend, l.Grid.Start, l.Grid.Interval}
 	case abi.ByOperator:
-		return &launch.WindowOver{WindowParameters: p, Op: abi.Operator(f.GPU.Number())}
+		return strategy + "over", []any{f.GPU.Number()}
 	default:
-		return &launch.WindowEnds{WindowParameters: p, Kind: abi.Ends(f.GPU.Number())}
+		return strategy + "ends", []any{f.GPU.Number()}
 	}
 }
 
-// drops reports whether stale markers are left out: only the instant selector reads them.
-func (j *job) drops() bool { return !j.l.Window.Func.Instant }
+// Fused kernels decode chunks and compute windows in one go, without storing samples
+// in between. They are for windows that share none: those of dashboards over weeks,
+// whose steps are longer than their windows.
+
+// fuses reports whether a fused kernel computes the windows. Each is computed by the
+// thread that has the chunk in which it begins, so that windows longer than chunks
+// would leave most threads without one. Fused kernels read XOR chunks alone: where there are
+// XOR2 chunks, decode_mixed makes columns of all. It does not change a bit of the answer.
+func (f function) fuses(l *cpuexec.Leaf, s launch.Steps) bool {
+	if !slices.Contains(f.GPU.Kernel.Strategies(), abi.Fused) || l.Selection.Has(chunkenc.EncXOR2) {
+		return false
+	}
+	return (s.Count == 1 || s.Width <= s.Interval) && s.Width <= int64(fusedWidest*float64(layout.ChunkSpan(l.Selection)))
+}
+
+// fusedWidest is the longest window of a fused kernel, in chunks. A test changes it.
+var fusedWidest = 1.0

@@ -7,11 +7,11 @@
 //	group/     values of series to those of groups
 //	resample/  samples to states of runs, and those to groups, for resample requests
 //	custom/    the same with a program of a custom aggregate, which is put into the PTX later
-//	probe/     kernels that queries do not need: tests and `promwarp devices` launch them
+//	probe/     a kernel that shows whether a device computes rightly: `promwarp devices` launches it
 //	historic/  those of the experiment that promwarp began with
 //	ptx/       what build/ has made of all these
 //	host/      the same kernels behind the CUDA driver's interface, without a GPU
 //
 // A kernel is in the source file of its name, which says what it computes. Package
-// gpuexec/launch has a typed launch of each, generated from its parameters.
+// gpuexec/launch launches them by name.
 package kernels

@@ -109,7 +109,7 @@ type results struct {
 	Shapes    []Row                  `json:"shapes,omitempty"`
 	Resampled []Row                  `json:"resampled,omitempty"`
 	Carbonara []carbonara.Comparison `json:"carbonara,omitempty"`
-	Crossover *Crossover             `json:"crossover,omitempty"`
+	Crossover []Row                  `json:"crossover,omitempty"`
 }
 
 func (o *options) run(ctx context.Context, w, log io.Writer) error {
@@ -137,7 +137,7 @@ func (o *options) run(ctx context.Context, w, log io.Writer) error {
 		f      func(*rig) error
 	}{
 		{o.crossover, func(g *rig) error {
-			return g.crossover(ctx, o.most, func(c *Crossover) { r.Crossover = c; save() })
+			return g.crossover(ctx, o.most, func(rows []Row) { r.Crossover = rows; save() })
 		}},
 		{o.shapes, func(g *rig) error { return g.shapes(ctx, func(rows []Row) { r.Shapes = rows; save() }) }},
 		{o.resample, func(g *rig) error { return g.requests(ctx, func(rows []Row) { r.Resampled = rows; save() }) }},
@@ -176,8 +176,8 @@ func (r *results) tables(w io.Writer) error {
 	if len(r.Carbonara) > 0 {
 		all = carbonara.Tables(r.Carbonara)
 	}
-	if r.Crossover != nil {
-		all = append(all, r.Crossover.table())
+	if len(r.Crossover) > 0 {
+		all = append(all, crossoverTable(r.Crossover))
 	}
 	if len(r.Shapes) > 0 {
 		all = append(all, tableOf("Whole queries, ms:", r.Shapes))

@@ -17,7 +17,7 @@ import (
 func TestRun(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "results.json")
 	o, err := parse([]string{
-		"-crossover", "-most", "1000", "-shapes", "-resample", "-match", "^(rate|eight by job|custom (mean|steps) by job.*)$", "-series", "40", "-samples", "200",
+		"-crossover", "-most", "1000", "-shapes", "-resample", "-match", "^(rate|eight by job|custom (mean|steps) by job.*|10 of .*)$", "-series", "40", "-samples", "200",
 		"-rounds", "1", "-budget", "10ms", "-memory", "0.1", "-library", cudatest.Library(t), "-out", out,
 	}, io.Discard)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 	var r results
 	require.NoError(t, json.Unmarshal(b, &r))
 	require.Len(t, r.Shapes, 1)
-	require.Len(t, r.Crossover.Points, 1)
+	require.Len(t, r.Crossover, 1)
 	require.Len(t, r.Resampled, 3)
 	for _, row := range r.Resampled {
 		require.Positive(t, row.Resident, row.Name)

@@ -50,20 +50,29 @@ type engines struct {
 	data  *data
 }
 
-// shapes asks all queries.
-func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
+// engines are Prometheus's engine and promwarp's, and data that is not made yet.
+func (r *rig) engines() *engines {
 	opts := func() promql.EngineOpts {
 		return promql.EngineOpts{
 			MaxSamples: math.MaxInt, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
 			Parser: parser.NewParser(parser.Options{}),
 		}
 	}
-	e := &engines{
+	return &engines{
 		rig: r, stock: promql.NewEngine(opts()), ours: engine.New(engine.Options{Prometheus: opts(), GPUs: r.gpus}),
 		data: &data{samples: r.samples, made: map[key]*selection.Selection{}},
 	}
-	defer e.stock.Close()
-	defer e.ours.Close()
+}
+
+func (e *engines) close() {
+	_ = e.stock.Close()
+	e.ours.Close()
+}
+
+// shapes asks all queries.
+func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
+	e := r.engines()
+	defer e.close()
 	var rows []Row
 	for _, s := range shapes {
 		rows = append(rows, Row{Name: s.name, Query: s.query})
@@ -81,7 +90,7 @@ func (r *rig) shapes(ctx context.Context, save func([]Row)) error {
 		if err != nil {
 			return err
 		}
-		return e.measure(ctx, row, all)
+		return e.measure(ctx, row, row.Query, all)
 	}, save)
 }
 
@@ -136,10 +145,10 @@ func same(got, want compare.Answer) error {
 	return nil
 }
 
-func (e *engines) measure(ctx context.Context, row *Row, all synthetic.Metrics) error {
+func (e *engines) measure(ctx context.Context, row *Row, query string, all synthetic.Metrics) error {
 	answers := map[bool]compare.Answer{}
 	s := subject{slices.Collect(maps.Values(all)), func(gpu bool) error {
-		answers[gpu] = e.ask(on(ctx, gpu), e.ours, row.Query, all)
+		answers[gpu] = e.ask(on(ctx, gpu), e.ours, query, all)
 		return answers[gpu].Err
 	}}
 	row.sizes(s.over)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -30,13 +29,11 @@ func (t *target) add(cmd *kingpin.CmdClause) {
 	cmd.Flag("exact", "How exact the answer to PromQL is: bits has Prometheus's very bits, 1e-12 lets five functions differ by that, relative. Otherwise as the server is set.").PlaceHolder("1e-12").EnumVar(&t.exact, "1e-12", "bits")
 	cmd.Flag("progress", "Show progress on standard error even if that is no terminal.").BoolVar(&t.progress)
 	t.settings.Quiet = true
-	t.settings.AddSource(cmd)
-	t.settings.AddQuery(cmd)
-	t.settings.AddGPU(cmd)
+	t.settings.Add(cmd, false)
 }
 
 // open returns who is asked. Close ends it.
-func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, closed func(), err error) {
+func (t *target) open(stderr io.Writer) (c *client.Client, closed func(), err error) {
 	p := terminal.NewProgress(stderr, t.progress)
 	if !t.settings.HasSource() {
 		if c, err = t.server.Client("url", t.server.URL); err != nil {
@@ -63,7 +60,7 @@ func (t *target) open(ctx context.Context, stderr io.Writer) (c *client.Client, 
 	if err != nil {
 		return nil, nil, config.Usage(err)
 	}
-	c, closed, err = client.Embed(ctx, set, logger)
+	c, closed, err = client.Embed(set, logger)
 	if err != nil {
 		return nil, nil, err
 	}

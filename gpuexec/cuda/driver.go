@@ -65,7 +65,6 @@ func Open(path string) (*Driver, error) {
 	if err := d.api.call(callInit, 0); err != nil {
 		return nil, cannotStart(err, forbiddenFile("/dev/nvidia*", openDevice))
 	}
-	findRanges()
 	return d, nil
 }
 

@@ -117,7 +117,7 @@ func (d *Found) examine(driver *cuda.Driver, i cuda.Info) (err error) {
 		return err
 	}
 	start = time.Now()
-	k, err := launch.Load(dev, append(launch.Queries(), launch.CheckKernel)...)
+	k, err := launch.Load(dev, append(launch.Queries(), "check")...)
 	if err != nil {
 		return err
 	}

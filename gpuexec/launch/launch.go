@@ -1,15 +1,17 @@
 // Package launch loads the kernels on a device and launches them.
 //
-// In goes a device, then for each launch a struct of the kernel's name with its parameters;
-// out comes work on a stream. A kernel's parameters are declared in its source alone:
-// kernels/build generates kernels.go here from them, so that a launch with other parameters
-// than the kernel's does not compile. Start reading at Set, then at any type of kernels.go.
+// In goes a device, then for each launch a kernel's name, a grid and parameters; out comes work on a
+// stream. A kernel's parameters are declared in its source alone: a launch with others than the
+// kernel's PTX has is an error, by number and type. Start reading at Set, then at Queue.Launch.
 package launch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,11 +23,26 @@ import (
 	"github.com/promwarp/promwarp/kernels/ptx"
 )
 
-// Kernel is one of the kernels.
-type Kernel int
+// Kernel is the name of a kernel.
+type Kernel string
 
-// String is the kernel's name.
-func (k Kernel) String() string { return names[k] }
+// The kernels of each room below kernels.
+var (
+	Decode = []Kernel{"decode_mixed", "decode_series"}
+	Window = []Kernel{
+		"fused_ends", "fused_over", "fused_rate", "window_ends", "window_join", "window_order", "window_over", "window_pairs",
+		"window_panes", "window_rate", "window_statistic",
+	}
+	Values   = []Kernel{"map_values", "series_rows", "step_reads"}
+	Group    = []Kernel{"group_accumulate", "group_accumulate_squares", "group_quantile", "group_rank", "group_result"}
+	Resample = []Kernel{
+		"add_squares", "count_keys", "count_uniqs", "fused_keys", "fused_runs", "group_distinct", "group_order", "group_order_few",
+		"merge_runs", "order_keys", "run_order", "run_rows", "square_terms", "state_values", "value_keys",
+	}
+	Custom   = []Kernel{"custom_fused", "custom_merge", "custom_runs", "custom_values"}
+	Probe    = []Kernel{"check"}
+	Historic = []Kernel{"resample_atomic", "resample_blocks", "resample_runs", "resample_shared"}
+)
 
 // Queries returns the kernels that queries need.
 func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Resample) }
@@ -34,7 +51,7 @@ func Queries() []Kernel { return slices.Concat(Decode, Window, Values, Group, Re
 // device begins with: neither Fused nor Resample, which are most of what the driver has to compile
 // at the first start on a machine.
 var (
-	Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(k.String(), "fused_") })
+	Fused = slices.DeleteFunc(slices.Clone(Window), func(k Kernel) bool { return !strings.HasPrefix(string(k), "fused_") })
 	First = slices.DeleteFunc(slices.Concat(Decode, Window, Values, Group), func(k Kernel) bool { return slices.Contains(Fused, k) })
 )
 
@@ -43,23 +60,31 @@ var (
 type Set struct {
 	dev *cuda.Device
 	of  func(Kernel) []byte // PTX
-	all [numKernels]struct {
-		loading  sync.Mutex
-		in       bool // the set
-		module   cuda.Module
-		function atomic.Uintptr // a cuda.Function, 0 until it is loaded
-	}
+	all map[Kernel]*loadable
+}
+
+// loadable is a kernel of a Set.
+type loadable struct {
+	loading sync.Mutex
+	module  cuda.Module
+	loaded  atomic.Pointer[loadedKernel] // nil until it is
+}
+
+// loadedKernel is a kernel on a device.
+type loadedKernel struct {
+	cuda.Function
+	params []string // the types of its parameters, as PTX has them
 }
 
 // New returns a set of kernels none of which is loaded.
 func New(dev *cuda.Device, which ...Kernel) *Set {
-	return newSet(dev, which, func(k Kernel) []byte { return ptx.Of(k.String()) })
+	return newSet(dev, which, func(k Kernel) []byte { return ptx.Of(string(k)) })
 }
 
 func newSet(dev *cuda.Device, which []Kernel, of func(Kernel) []byte) *Set {
-	s := &Set{dev: dev, of: of}
+	s := &Set{dev: dev, of: of, all: map[Kernel]*loadable{}}
 	for _, k := range which {
-		s.all[k].in = true
+		s.all[k] = &loadable{}
 	}
 	return s
 }
@@ -80,14 +105,14 @@ func (s *Set) loaded(which []Kernel) (*Set, error) {
 // keeps what it compiled, so only the first start on a machine takes more than some ms.
 func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
 	which, errs := slices.Clone(which), make([]error, len(which))
-	var size [numKernels]int
+	size := map[Kernel]int{}
 	for _, k := range which {
-		size[k] = len(ptx.Of(k.String()))
+		size[k] = len(ptx.Of(string(k)))
 	}
 	slices.SortFunc(which, func(a, b Kernel) int { return size[b] - size[a] }) // what takes longest first
 	parallel.While(workers, len(which), func(_, i int) bool {
 		errs[i] = s.dev.Do(func(c *cuda.Context) error {
-			_, err := s.function(c, which[i])
+			_, err := s.load(c, which[i])
 			return err
 		})
 		return ctx.Err() == nil
@@ -97,39 +122,57 @@ func (s *Set) Load(ctx context.Context, workers int, which ...Kernel) error {
 
 // Loaded reports whether all of the kernels are loaded.
 func (s *Set) Loaded(which ...Kernel) bool {
-	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k].function.Load() == 0 })
+	return !slices.ContainsFunc(which, func(k Kernel) bool { return s.all[k] == nil || s.all[k].loaded.Load() == nil })
 }
 
-// function returns a kernel, loaded.
-func (s *Set) function(c *cuda.Context, k Kernel) (cuda.Function, error) {
-	of := &s.all[k]
-	if f := of.function.Load(); f != 0 {
-		return cuda.Function(f), nil
+// load returns a kernel, loaded.
+func (s *Set) load(c *cuda.Context, k Kernel) (*loadedKernel, error) {
+	of := s.all[k]
+	if of == nil {
+		return nil, fmt.Errorf("kernel %s is not loaded", k)
+	}
+	if l := of.loaded.Load(); l != nil {
+		return l, nil
 	}
 	of.loading.Lock()
 	defer of.loading.Unlock()
-	if f := of.function.Load(); f != 0 {
-		return cuda.Function(f), nil
+	if l := of.loaded.Load(); l != nil {
+		return l, nil
 	}
-	if !of.in {
-		return 0, fmt.Errorf("kernel %s is not loaded", k)
-	}
-	m, err := c.Load(s.of(k))
+	text := s.of(k)
+	m, err := c.Load(text)
 	if err != nil {
-		return 0, fmt.Errorf("kernel %s: %w", k, err)
+		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
 	of.module = m
-	f, err := c.Function(m, k.String())
-	of.function.Store(uintptr(f))
-	return f, err
+	f, err := c.Function(m, string(k))
+	if err != nil {
+		return nil, err
+	}
+	l := &loadedKernel{f, paramsOf(text)}
+	of.loaded.Store(l)
+	return l, nil
+}
+
+var param = regexp.MustCompile(`(?m)^\t\.param \.(\w+) `)
+
+// paramsOf are the types of the parameters of the kernel in a PTX text, which other functions may
+// follow or precede.
+func paramsOf(text []byte) (types []string) {
+	_, text, _ = bytes.Cut(text, []byte("\n.visible .entry "))
+	text, _, _ = bytes.Cut(text, []byte("\n)"))
+	for _, found := range param.FindAllSubmatch(text, -1) {
+		types = append(types, string(found[1]))
+	}
+	return types
 }
 
 // Unload gives the kernels back, for good.
 func (s *Set) Unload(c *cuda.Context) error {
 	var errs []error
-	for k := range s.all {
-		if m := s.all[k].module; m != 0 {
-			errs = append(errs, c.Unload(m))
+	for _, of := range s.all {
+		if of.module != 0 {
+			errs = append(errs, c.Unload(of.module))
 		}
 	}
 	return errors.Join(errs...)
@@ -142,19 +185,54 @@ type Queue struct {
 	Stream  cuda.Stream
 }
 
-// launch puts a kernel with its parameters on the queue.
-func (q Queue) launch(k Kernel, grid, block cuda.Size, params ...uint64) error {
-	f, err := q.Set.function(q.Context, k)
+// On is where launches on the queue go.
+func (s *Set) On(c *cuda.Context, stream cuda.Stream) Queue { return Queue{s, c, stream} }
+
+// Of is the queue for kernels of another set.
+func (q Queue) Of(s *Set) Queue { return Queue{s, q.Context, q.Stream} }
+
+// Launch puts a kernel on the queue. Its parameters are in the order of its source, each of the type
+// that it has there: a cuda.Pointer, int64, uint64, uint32, float64, or bool for a Flag.
+func (q Queue) Launch(k Kernel, grid, block cuda.Size, params ...any) error {
+	l, err := q.Set.load(q.Context, k)
 	if err != nil {
 		return err
 	}
-	return q.Context.Launch(f, grid, block, q.Stream, params...)
+	if len(params) != len(l.params) {
+		return fmt.Errorf("kernel %s: %d parameters of %d", k, len(params), len(l.params))
+	}
+	values := make([]uint64, len(params))
+	for i, p := range params {
+		declared := "u64"
+		switch p := p.(type) {
+		case cuda.Pointer:
+			values[i] = uint64(p)
+		case uint64:
+			values[i] = p
+		case int64:
+			values[i] = uint64(p)
+		case uint32:
+			values[i], declared = uint64(p), "u32"
+		case bool:
+			if declared = "u32"; p {
+				values[i] = 1
+			}
+		case float64:
+			values[i], declared = math.Float64bits(p), "f64"
+		default:
+			declared = "nothing"
+		}
+		if declared != l.params[i] {
+			return fmt.Errorf("kernel %s: parameter %d is a %T for a .%s", k, i, p, l.params[i])
+		}
+	}
+	return q.Context.Launch(l.Function, grid, block, q.Stream, values...)
 }
 
-// bit is a parameter that is true or false.
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
+// MaxGridY is the most blocks that a grid has in its second dimension.
+const MaxGridY = 65535
+
+// Blocks is the grid of one thread an item.
+func Blocks(items, threads uint32) cuda.Size {
+	return cuda.Size{X: (items + threads - 1) / threads}
 }

@@ -58,7 +58,7 @@ func (p *Programs) Hold(t *Program) (*Set, error) {
 		l = &loaded{}
 		l.load = sync.OnceValues(func() (*Set, error) {
 			defer l.done.Store(true)
-			of := func(k Kernel) []byte { return t.Translate(ptx.Of(k.String())) }
+			of := func(k Kernel) []byte { return t.Translate(ptx.Of(string(k))) }
 			return newSet(p.Device, t.Kernels, of).loaded(t.Kernels)
 		})
 		if p.all == nil {

@@ -17,96 +17,71 @@ type Buckets struct {
 	Since                int64        // ms; of differences, when samples begin
 }
 
-// grid is that of kernels of which a thread owns a series at PerThread buckets.
-func (k *Buckets) grid(b *Batch) cuda.Size {
-	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
-	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
-	return grid
-}
-
-// Keyed reports whether counting runs stores the keys of their samples too. OrderKeys stores those of
-// others.
-func (k *Buckets) Keyed() bool { return k.Apart && !k.Differences }
-
-// Runs are states in device memory, a field after the other.
+// Runs are states in device memory, a field after the other, and what else is made of runs.
 type Runs struct {
 	N      cuda.Pointer // uint32 a state: its samples, 0 where there is none
-	Fields cuda.Pointer // abi.RunFields float64 a state
+	Fields cuda.Pointer // float64 a field and state: abi.RunFields, or those of a custom aggregate's program
 	Cells  uint64       // states
 	Parts  uint32       // of each
+	Custom bool         // the states are those of a program, whose kernels the queue has
+
+	Found  cuda.Pointer // float64 a run: results of custom states, which write no fields then, or 0
+	Keys   cuda.Pointer // uint64 a place of the batch's columns, for order statistics, or 0
+	Begins cuda.Pointer // with keys, uint32 a state
+	Points cuda.Pointer // uint32 a place, to which the number of runs is added
 }
 
-// CountUniqs puts making the states of a batch's runs on the queue: of the series at place p and
-// bucket k, state (p/32*Count+k)*32+p%32. points has a uint32 a place, to which the number of runs
-// is added.
-func (q Queue) CountUniqs(b *Batch, k Buckets, to Runs, points cuda.Pointer) error {
-	p := CountUniqs{
-		RunsParameters: runsParameters(b, k),
-		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
+// CountRuns puts making what to has of a batch's runs on the queue: of the series at place p and
+// bucket k, number (p/32*Count+k)*32+p%32. With fused, which is for buckets that are apart, it
+// decodes the chunks of the batch too.
+func (q Queue) CountRuns(b *Batch, k Buckets, to *Runs, fused bool) error {
+	keys := to.Keys != 0
+	switch {
+	case fused && to.Custom:
+		return q.chunks("custom_fused", b, append(fusedRuns(b, k, to), to.Found)...)
+	case fused && keys:
+		return q.chunks("fused_keys", b, append(fusedRuns(b, k, to), b.Rows, to.Keys, to.Begins)...)
+	case fused:
+		return q.chunks("fused_runs", b, fusedRuns(b, k, to)...)
+	case to.Custom:
+		return q.runs("custom_runs", b, k, to.N, to.Fields, to.Cells, to.Found, to.Points)
+	case keys && k.Apart && !k.Differences:
+		return q.runs("count_keys", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points, to.Keys, to.Begins)
 	}
-	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
-}
-
-// CountKeys is CountUniqs and OrderKeys in one, for buckets that are Keyed.
-func (q Queue) CountKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order) error {
-	p := CountKeys{
-		RunsParameters: runsParameters(b, k),
-		Parts:          to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points, Keys: o.Keys, Begins: o.Begins,
+	if err := q.runs("count_uniqs", b, k, to.Parts, to.N, to.Fields, to.Cells, to.Points); err != nil || !keys {
+		return err
 	}
-	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
+	return q.runs("order_keys", b, k, to.Keys, to.Begins)
 }
 
-// FusedKeys is FusedRuns and OrderKeys in one.
-func (q Queue) FusedKeys(b *Batch, k Buckets, to Runs, points cuda.Pointer, o Order, report Report) error {
-	p := fusedRunsParameters(b, k, to, points, report)
-	return q.Chunks(&FusedKeys{FusedRunsParameters: p, Rows: b.Rows, Keys: o.Keys, Begins: o.Begins}, b)
-}
-
-// FusedRuns puts decoding the chunks of a batch and making the states of its runs in one on the
-// queue, for buckets that are apart. The rest is as of CountUniqs and DecodeSeries.
-func (q Queue) FusedRuns(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) error {
-	p := fusedRunsParameters(b, k, to, points, report)
-	return q.Chunks(&FusedRuns{FusedRunsParameters: p}, b)
-}
-
-// fusedRunsParameters are what kernels are given that decode chunks and make the states of runs.
-func fusedRunsParameters(b *Batch, k Buckets, to Runs, points cuda.Pointer, report Report) FusedRunsParameters {
-	return FusedRunsParameters{
-		First: b.First, Tiles: b.Tiles, Slab: b.Slab, Entries: b.Table, Wide: b.Wide, Since: b.Since, Count: b.Chunks,
-		Fault: report.Fault, FaultBase: report.Base,
-		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every, Later: k.Later, Buckets: k.Count,
-		Parts: to.Parts, N: to.N, Fields: to.Fields, Cells: to.Cells, Points: points,
+// fusedRuns are the parameters that all kernels have that decode chunks and make the states of runs.
+func fusedRuns(b *Batch, k Buckets, to *Runs) []any {
+	return []any{
+		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Fault, b.FaultBase,
+		k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later, k.Count, to.Parts, to.N, to.Fields, to.Cells, to.Points,
 	}
 }
 
-// Made is an aggregate of runs: one that is made of their states, or abi.Found.
-type Made struct {
-	abi.Aggregate
-	Found cuda.Pointer // a float64 a state
+// runs puts a kernel over the runs of a batch on the queue, of which a thread owns a series at
+// PerThread buckets.
+func (q Queue) runs(name Kernel, b *Batch, k Buckets, more ...any) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (k.Count + k.PerThread - 1) / k.PerThread
+	params := []any{
+		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later,
+		k.Count, k.PerThread, k.Apart, k.Differences, k.Since,
+	}
+	return q.Launch(name, grid, cuda.Size{X: abi.WindowBlock}, append(params, more...)...)
 }
 
-// Order is what order statistics of a batch's runs are made of.
-type Order struct {
-	Keys   cuda.Pointer // uint64 a place of the batch's columns
-	Begins cuda.Pointer // uint32 a state
-}
-
-// OrderKeys puts making the keys of a batch's samples, or of differences, on the queue.
-func (q Queue) OrderKeys(b *Batch, k Buckets, to Order) error {
-	p := OrderKeys{RunsParameters: runsParameters(b, k), Keys: to.Keys, Begins: to.Begins}
-	return p.Launch(q, k.grid(b), cuda.Size{X: abi.WindowBlock})
-}
-
-// RunOrder puts order statistics of a batch's runs on the queue: quantiles has a float64 for each,
-// negative for the number of different values; out has of.Cells float64 for each. fault becomes
-// abi.LongRun, unless it is less, where a run is too long.
-func (q Queue) RunOrder(b *Batch, buckets uint32, of Runs, o Order, quantiles cuda.Pointer, statistics uint32, out, fault cuda.Pointer) error {
+// RunOrder puts order statistics of a batch's runs, which have keys, on the queue: quantiles has a
+// float64 for each, negative for the number of different values; of.Found gets of.Cells float64 for
+// each. The batch's fault becomes abi.LongRun, unless it is less, where a run is too long.
+func (q Queue) RunOrder(b *Batch, buckets uint32, of *Runs, quantiles cuda.Pointer, statistics uint32) error {
 	length := (buckets + MaxGridY - 1) / MaxGridY
-	p := RunOrder{
-		N: of.N, Begins: o.Begins, Keys: o.Keys, Rows: b.Rows, First: b.First, Buckets: buckets, Length: length,
-		Quantiles: quantiles, Statistics: statistics, Out: out, Cells: of.Cells, Fault: fault,
-	}
-	return p.Launch(q, cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}, cuda.Size{X: abi.RowsBlock})
+	grid := cuda.Size{X: b.Tiles, Y: (buckets + length - 1) / length}
+	return q.Launch("run_order", grid, cuda.Size{X: abi.RowsBlock},
+		of.N, of.Begins, of.Keys, b.Rows, b.First, buckets, length, quantiles, statistics, of.Found, of.Cells, b.Fault)
 }
 
 // GroupRuns are the runs of groups over all batches of a job, of which places and tiles are counted
@@ -127,31 +102,25 @@ const groupOrderLeast = 64
 // GroupOrder puts quantiles of the values of groups on the queue: quantiles has a float64 for each,
 // and out a float64 for each of them, each group, and each bucket.
 func (q Queue) GroupOrder(r GroupRuns, quantiles cuda.Pointer, statistics uint32, out cuda.Pointer) error {
-	p := GroupOrderParameters{
-		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
-		Buckets: r.Buckets, Quantiles: quantiles, Statistics: statistics, GroupN: r.GroupN, Out: out,
-	}
+	k := Kernel("group_order")
 	if r.few() {
-		return (&GroupOrderFew{p}).Launch(q, r.grid(), r.block())
+		k = "group_order_few"
 	}
-	return (&GroupOrder{p}).Launch(q, r.grid(), r.block())
+	return q.Launch(k, r.grid(), r.block(),
+		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, quantiles, statistics, r.GroupN, out)
 }
 
 // GroupDistinct puts the numbers of different values of groups on the queue: out has a float64 for
 // each group and bucket.
 func (q Queue) GroupDistinct(r GroupRuns, out cuda.Pointer) error {
-	p := GroupDistinct{
-		N: r.N, Begins: r.Begins, Keys: r.Keys, TileRows: r.TileRows, Members: r.Members, First: r.First, Groups: r.Groups,
-		Buckets: r.Buckets, GroupN: r.GroupN, Out: out,
-	}
-	return p.Launch(q, r.grid(), r.block())
+	return q.Launch("group_distinct", r.grid(), r.block(),
+		r.N, r.Begins, r.Keys, r.TileRows, r.Members, r.First, r.Groups, r.Buckets, r.GroupN, out)
 }
 
 // ValueKeys puts making keys of float64 values, one a run of a batch, on the queue: each run has one
 // key in a row of its bucket, as GroupRuns has them.
-func (q Queue) ValueKeys(of Runs, values cuda.Pointer, buckets uint32, to GroupRuns) error {
-	p := ValueKeys{N: of.N, Values: values, Cells: of.Cells, Buckets: buckets, Keys: to.Keys, Begins: to.Begins, OneN: to.N}
-	return p.Launch(q, cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}, cuda.Size{X: abi.ResultBlock})
+func (q Queue) ValueKeys(of *Runs, values cuda.Pointer, buckets uint32, to GroupRuns) error {
+	return q.results("value_keys", of.Cells, of.N, values, of.Cells, buckets, to.Keys, to.Begins, to.N)
 }
 
 // grid and block are those of kernels of which a block owns a group at a bucket.
@@ -167,42 +136,28 @@ func (r *GroupRuns) block() cuda.Size {
 	return cuda.Size{X: abi.GroupOrderBlock}
 }
 
-// runsParameters are what kernels over the runs of a batch are given.
-func runsParameters(b *Batch, k Buckets) RunsParameters {
-	return RunsParameters{
-		First: b.First, Tiles: b.Tiles, Rows: b.Rows, Chunks: b.Decoded, Times: b.Times, Values: b.Values,
-		Starts: k.Starts, Ends: k.Ends, FirstStart: k.FirstStart, FirstEnd: k.FirstEnd, Every: k.Every,
-		Later: k.Later, Buckets: k.Count, Length: k.PerThread, Apart: k.Apart, Differences: k.Differences, Since: k.Since,
-	}
-}
-
 // MergeRuns puts merging the states of a batch's runs into those of its groups on the queue: of
 // group g and bucket k, state g*buckets+k. With values, a float64 a run, what is merged are states
-// of these alone. before has three float64 a run for MergeSquares, which must follow, or is 0 where
-// states have no squares.
-func (q Queue) MergeRuns(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
-	merge := MergeRuns{
-		N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Buckets: buckets,
-		Groups: p.Groups, Starts: p.Starts, Count: p.Count, Values: values,
-		GroupN: to.N, GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
-		Before: before,
+// of these alone. before has three float64 a run where the states have squared distances from the
+// mean, or is 0.
+func (q Queue) MergeRuns(from *Runs, buckets uint32, p Parts, to *Runs, values, before cuda.Pointer) error {
+	grid := spread(buckets, p.Count)
+	if to.Custom {
+		return q.Launch("custom_merge", grid, cuda.Size{X: abi.RowsBlock},
+			from.N, from.Fields, from.Cells, buckets, p.Groups, p.Starts, p.Count, values, to.N, to.Fields, to.Cells)
 	}
-	return merge.Launch(q, spread(buckets, p.Count), cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts})
-}
-
-// MergeSquares puts merging the squared distances from the mean of a batch's runs on the queue, behind
-// MergeRuns of the same.
-func (q Queue) MergeSquares(from Runs, buckets uint32, p Parts, values cuda.Pointer, to Runs, before cuda.Pointer) error {
-	terms := SquareTerms{N: from.N, Fields: from.Fields, Cells: from.Cells, Parts: from.Parts, Values: values, Before: before}
-	grid := cuda.Size{X: uint32((from.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
-	if err := terms.Launch(q, grid, cuda.Size{X: abi.ResultBlock}); err != nil {
+	err := q.Launch("merge_runs", grid, cuda.Size{X: abi.RowsBlock, Y: abi.MergeParts},
+		from.N, from.Fields, from.Cells, from.Parts, buckets, p.Groups, p.Starts, p.Count, values,
+		to.N, to.Fields, to.Cells, to.Parts, before)
+	if err != nil || before == 0 {
 		return err
 	}
-	add := AddSquares{
-		Terms: before, Buckets: buckets, Groups: p.Groups, Starts: p.Starts, Count: p.Count,
-		GroupFields: to.Fields, GroupCells: to.Cells, GroupParts: to.Parts,
+	err = q.results("square_terms", from.Cells, from.N, from.Fields, from.Cells, from.Parts, values, before)
+	if err != nil {
+		return err
 	}
-	return add.Launch(q, spread(buckets, p.Count), cuda.Size{X: abi.RowsBlock})
+	return q.Launch("add_squares", grid, cuda.Size{X: abi.RowsBlock},
+		before, buckets, p.Groups, p.Starts, p.Count, to.Fields, to.Cells, to.Parts)
 }
 
 // spread is the grid of kernels of which a thread owns a group at a bucket and loads lines of its
@@ -217,20 +172,22 @@ func spread(buckets, groups uint32) cuda.Size {
 }
 
 // StateValues puts an aggregate of states on the queue. out has a float64 a state.
-func (q Queue) StateValues(of Runs, a abi.Aggregate, out cuda.Pointer) error {
-	p := StateValues{N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a), Out: out}
-	grid := cuda.Size{X: uint32((of.Cells + abi.ResultBlock - 1) / abi.ResultBlock)}
-	return p.Launch(q, grid, cuda.Size{X: abi.ResultBlock})
+func (q Queue) StateValues(of *Runs, a abi.Aggregate, out cuda.Pointer) error {
+	return q.results("state_values", of.Cells, of.N, of.Fields, of.Cells, of.Parts, uint32(a), out)
 }
 
-// RunRows puts an aggregate of the states of a batch's runs on the queue, as a row for each place:
-// rows has a float64 a bucket, and present a bitmap in whole uint64.
-func (q Queue) RunRows(of Runs, a Made, tiles, buckets uint32, rows, present cuda.Pointer) error {
+// CustomValues puts the results of the states of a program on the queue. out has a float64 a state.
+func (q Queue) CustomValues(of *Runs, k Buckets, out cuda.Pointer) error {
+	return q.results("custom_values", of.Cells,
+		of.N, of.Fields, of.Cells, k.Starts, k.Ends, k.FirstStart, k.FirstEnd, k.Every, k.Later, k.Count, out)
+}
+
+// RunRows puts an aggregate of a batch's runs on the queue, as a row for each place: of states, or
+// abi.Found, a float64 a run. rows has a float64 a bucket, and present a bitmap in whole uint64.
+func (q Queue) RunRows(b *Batch, buckets uint32, of *Runs, a abi.Aggregate, found, rows, present cuda.Pointer) error {
 	grid := Blocks(buckets, abi.RowsBlock)
-	grid.Y = min(tiles, MaxGridY)
-	p := RunRows{
-		N: of.N, Fields: of.Fields, Cells: of.Cells, Parts: of.Parts, Aggregate: uint32(a.Aggregate), Found: a.Found,
-		Tiles: tiles, Buckets: buckets, Words: 2 * ((buckets + 63) / 64), Rows: rows, Present: present,
-	}
-	return p.Launch(q, grid, cuda.Size{X: abi.RowsBlock, Y: abi.RunRowsWarps})
+	grid.Y = min(b.Tiles, MaxGridY)
+	words := 2 * ((buckets + 63) / 64)
+	return q.Launch("run_rows", grid, cuda.Size{X: abi.RowsBlock, Y: abi.RunRowsWarps},
+		of.N, of.Fields, of.Cells, of.Parts, uint32(a), found, b.Tiles, buckets, words, rows, present)
 }

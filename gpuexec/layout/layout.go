@@ -25,7 +25,8 @@ type Room struct {
 	Goal   int // in all, for good batches: enough to fill a device, and several to overlap
 	Steps  int
 	Panes  int  // bytes that the panes of a tile take, twice
-	Pieces int  // bytes that what is copied back of a tile takes, besides its values
+	Rest   int  // bytes that what is copied back of a tile takes on the device, besides its values
+	Back   int  // bytes of what is copied back of a tile by way of the memory that tables are put together in
 	Runs   int  // bytes that the states of a tile's runs take
 	Keys   bool // samples have keys of their order
 	Fuses  bool // samples are not stored
@@ -100,8 +101,8 @@ type SlabUse struct {
 	Kept  bool // by whoever keeps the selection
 }
 
-// Of returns the layout of a job's chunks on the device that has the store.
-func Of(store *resident.Store, s Selected, r Room) *Layout {
+// New returns the layout of a job's chunks on the device that has the store.
+func New(store *resident.Store, s Selected, r Room) *Layout {
 	key := layoutKey{store: store, groupOf: &s.GroupOf[0], mint: s.From, maxt: s.To, room: r}
 	return selection.Note(s.Sel.Notes(), key, func() *Layout {
 		n := len(s.GroupOf)
@@ -171,7 +172,8 @@ func (y *Layout) plan(number, from, n int) *Part {
 	}
 	b.In = newInput(b)
 	size := b.In.Size + NewOutput(b.In, y.Room).size
-	if b.In.Tables > y.Room.Tables || size > y.Room.Device {
+	back := y.Room.Back*len(b.Sizes) + 16*y.Room.Steps + 64 // two counts a step
+	if max(b.In.Tables, back) > y.Room.Tables || size > y.Room.Device {
 		if n <= Lanes {
 			y.err = ErrNoRoom
 		}

@@ -48,7 +48,7 @@ func newInput(b *Part) Input {
 type Output struct {
 	Decoded, Times, Values, Windows, Reads Section
 	Suffix, Prefix                         Section // see launch.Panes
-	Pieces                                 Section // what is copied back of rows, besides their values
+	Rest                                   Section // what is copied back of rows, besides their values
 	Runs                                   Section // states of runs
 	Keys                                   Section // of samples
 	size                                   int
@@ -71,7 +71,7 @@ func NewOutput(in Input, r Room) Output {
 	o.Reads = next(in.Tiles * r.Steps * Lanes * 8)
 	o.Suffix = next(in.Tiles * r.Panes)
 	o.Prefix = next(in.Tiles * r.Panes)
-	o.Pieces = next(in.Tiles * r.Pieces)
+	o.Rest = next(in.Tiles * r.Rest)
 	o.Runs = next(in.Tiles * r.Runs)
 	if r.Keys {
 		o.Keys = next(in.Total.Rows * Lanes * 8)
@@ -152,6 +152,9 @@ func As[T any](buf []byte, s Section) []T {
 	var one T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf[s.At:]))), s.Size/int(unsafe.Sizeof(one)))
 }
+
+// Of views bytes as elements.
+func Of[T any](b []byte) []T { return As[T](b, Section{Size: len(b)}) }
 
 // BytesOf views elements as bytes.
 func BytesOf[T any](s []T) []byte {

@@ -14,10 +14,12 @@ type Batch struct {
 	*layout.Part
 	launch.Batch
 	Groups launch.Parts
-	Out    launch.Output    // of a window kernel
-	Output layout.Output    // where what the kernels make of the batch goes, for At
-	Lent   []*pinned.Buffer // that its rows go to
-	made   cuda.Pointer     // where Output begins
+	Output layout.Output // where what the kernels make of the batch goes, for At
+	made   cuda.Pointer  // where Output begins
+
+	back    Back
+	buffers []*pinned.Buffer // that rows go to; nil where none do
+	lent    bool             // they are page-locked memory, which is given back
 }
 
 // At is where a section of Output is.
@@ -35,7 +37,7 @@ func (j *Job) OnDevice(p *layout.Part, tables, base cuda.Pointer) *Batch {
 		Mixed: j.Selected.Sel.Has(chunkenc.EncXOR2), Chunks: uint32(in.Total.Positions * layout.Lanes),
 		First: at(in.First), Tiles: uint32(in.Tiles),
 		Columns: launch.Columns{Rows: at(in.Rows), Times: b.At(b.Output.Times), Values: b.At(b.Output.Values)},
-		Decoded: b.At(b.Output.Decoded),
+		Decoded: b.At(b.Output.Decoded), Drop: j.Drop, Fault: j.At(j.Fault), FaultBase: uint64(p.Number) << 40,
 	}
 	return b
 }

@@ -59,8 +59,7 @@ func (j *Job) batches() error {
 // prepare finds out about batch n, waits for a slot, and puts copying its chunks on
 // their way. Behind the last batch, or after stop, it returns nil.
 func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared, error) {
-	var b *layout.Part
-	err := preparing.Do(func() (err error) { b, err = j.Part(n); return err })
+	b, err := j.Part(n)
 	if b == nil || err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (j *Job) prepare(n int, free <-chan *Slot, stop <-chan struct{}) (*prepared
 	if err := j.empty(p.slot); err != nil {
 		return nil, err
 	}
-	return p, copying.Do(func() error { return j.bring(p) })
+	return p, j.bring(p)
 }
 
 // empty waits for the batch that has a slot.
@@ -85,7 +84,7 @@ func (j *Job) empty(s *Slot) error {
 		return nil
 	}
 	err := j.Dev.Do(func(c *cuda.Context) error {
-		if s.Batch.Lent != nil {
+		if s.Batch.buffers != nil {
 			if err := c.WaitReached(s.back); err != nil {
 				return err
 			}
@@ -98,7 +97,7 @@ func (j *Job) empty(s *Slot) error {
 	if err != nil {
 		return err // the slot's blocks are in use until the job ends
 	}
-	if err := j.Program.Deliver(s); err != nil {
+	if err := j.deliver(s); err != nil {
 		return err
 	}
 	j.Store.Unpin(s.pinned)
@@ -112,11 +111,11 @@ func (j *Job) send(p *prepared) error {
 		return err
 	}
 	base := j.Rest + cuda.Pointer(p.Number%len(j.Workspace.Slots)*j.each)
-	if err := copying.Do(func() error { return j.describe(p, base) }); err != nil {
+	if err := j.describe(p, base); err != nil {
 		return err
 	}
 	p.slot.busy, p.slot.Batch = true, j.OnDevice(p.Part, p.at, base)
-	j.Program.Arrange(p.slot)
+	j.borrow(p.slot.Batch)
 	if err := j.Dev.Do(func(c *cuda.Context) error { return j.enqueue(c, p) }); err != nil {
 		return err
 	}
@@ -129,40 +128,22 @@ func (j *Job) send(p *prepared) error {
 func (j *Job) enqueue(c *cuda.Context, p *prepared) error {
 	s, m, d := p.slot.Stream, &p.slot.marks, p.slot.Batch
 	q := j.Queue(c, s)
-	stages := []struct {
-		name  *cuda.Stage
-		after cuda.Event // that the stage waits for, or 0
-		begun mark
-		work  func() error
-		done  mark
-	}{
-		{decoding, m[atCopied], atBegin, func() error { return j.Program.Decode(q, d) }, atDecoded},
-		{windowing, 0, atDecoded, func() error { return j.Program.Compute(q, d) }, atWindowed},
-		{reducing, j.last, atReduce, func() error { return j.Program.Reduce(q, d) }, atReduced},
+	wait := func(e cuda.Event) func() error { return func() error { return c.WaitEvent(s, e) } }
+	record := func(at mark) func() error { return func() error { return c.Record(m[at], s) } }
+	work := []func() error{
+		wait(j.Workspace.ready), wait(m[atCopied]),
+		record(atBegin), func() error { return j.Program.Decode(q, d) },
+		record(atDecoded), func() error { return j.Program.Compute(q, d) }, record(atWindowed),
 	}
-	if err := c.WaitEvent(s, j.Workspace.ready); err != nil {
-		return err
+	if j.last != 0 {
+		work = append(work, wait(j.last))
 	}
-	at := atCopied // the last mark on the stream
-	for _, stage := range stages {
-		if stage.after != 0 {
-			if err := c.WaitEvent(s, stage.after); err != nil {
-				return err
-			}
-		}
-		if stage.begun != at {
-			if err := c.Record(m[stage.begun], s); err != nil {
-				return err
-			}
-		}
-		if err := stage.name.Do(stage.work); err != nil {
+	work = append(work, record(atReduce), func() error { return j.Program.Reduce(q, d) }, record(atReduced))
+	for _, f := range work {
+		if err := f(); err != nil {
 			return err
 		}
-		if err := c.Record(m[stage.done], s); err != nil {
-			return err
-		}
-		at = stage.done
 	}
 	j.last = m[atReduced]
-	return j.Program.Back(c, p.slot)
+	return j.copyBack(c, p.slot)
 }

@@ -8,9 +8,14 @@ import (
 	"github.com/promwarp/promwarp/gpuexec/layout"
 )
 
-// FetchAll waits for all batches and fetches what came of them: what was taken behind FetchRest,
+// fetchAll waits for all batches and fetches what came of them: what was taken behind FetchRest,
 // and the fault word. It is the job's as long as it has its workspace.
-func (j *Job) FetchAll() (out []byte, err error) {
+func (j *Job) fetchAll() (out []byte, err error) {
+	if j.returned != 0 {
+		if err := errors.Join(j.drain(), j.wait()); err != nil {
+			return nil, err
+		}
+	}
 	err = j.Dev.Do(func(c *cuda.Context) error {
 		s := j.Workspace.stream
 		if err := c.WaitEvent(s, j.last); err != nil {
@@ -35,8 +40,8 @@ func (j *Job) FetchAll() (out []byte, err error) {
 	return out, err
 }
 
-// Drain waits for the batches under way, in order.
-func (j *Job) Drain() error {
+// drain waits for the batches under way, in order.
+func (j *Job) drain() error {
 	slots := slices.DeleteFunc(slices.Clone(j.Workspace.Slots), func(s *Slot) bool { return !s.busy })
 	slices.SortFunc(slots, func(a, b *Slot) int { return a.Batch.Number - b.Batch.Number })
 	for _, s := range slots {
@@ -78,7 +83,7 @@ func (j *Job) copyOut(c *cuda.Context, at cuda.Pointer, n int) (out []byte, err 
 // used.
 func (j *Job) end(failed bool) error {
 	var errs []error
-	_ = j.Program.Wait() // it failed for another reason
+	_ = j.wait() // it failed for another reason
 	if failed {
 		errs = append(errs, j.Dev.Do(func(c *cuda.Context) error {
 			var errs []error
@@ -93,7 +98,7 @@ func (j *Job) end(failed bool) error {
 			errs = append(errs, j.empty(s))
 		}
 		if s.Batch != nil {
-			j.Lender.GiveBack(s.Batch.Lent, errors.Join(errs...) == nil)
+			j.giveBack(s.Batch, errors.Join(errs...) == nil)
 		}
 		j.Store.Unpin(s.pinned)
 		s.free()
@@ -113,20 +118,4 @@ func (j *Job) streams() (all []cuda.Stream) {
 // View is a section among what was fetched.
 func View[T any](j *Job, fetched []byte, s layout.Section) []T {
 	return layout.As[T](fetched, layout.Section{At: s.At - j.outcome, Size: s.Size})
-}
-
-// CopyBack calls put, which puts copying back the rows of a slot's batch on its stream. They come
-// behind those of the batch before: if batches were copied side by side, they would all be done late,
-// and nothing would be copied while the next are computed.
-func (j *Job) CopyBack(c *cuda.Context, s *Slot, put func() error) error {
-	if j.returned != 0 {
-		if err := c.WaitEvent(s.Stream, j.returned); err != nil {
-			return err
-		}
-	}
-	j.returned = s.back
-	if err := put(); err != nil {
-		return err
-	}
-	return c.Record(s.back, s.Stream)
 }

@@ -18,25 +18,18 @@ type Program interface {
 	// Begin puts preparing the job's memory on a stream.
 	Begin(c *cuda.Context, s cuda.Stream) error
 
-	// Arrange says where what is made of a slot's batch goes, and what is copied back of it.
-	Arrange(s *Slot)
+	// Back says what is copied back of a batch; of one without rows nothing is.
+	Back(b *Batch) Back
 	// Decode puts decoding a batch on a stream, Compute what is made of each series, and Reduce
 	// what is made of the groups: behind that of the batch before.
 	Decode(q launch.Queue, b *Batch) error
 	Compute(q launch.Queue, b *Batch) error
 	Reduce(q launch.Queue, b *Batch) error
-	// Back puts copying back what Arrange said on the slot's stream.
-	Back(c *cuda.Context, s *Slot) error
-	// Deliver hands on what came of a slot's batch, which is done.
-	Deliver(s *Slot) error
+	// Consume takes what came back of a batch, of one after the other.
+	Consume(b *Batch, r *Returned) error
 
-	// Fetch waits for all batches, by Job.FetchAll or Job.Drain, and returns what is fetched
-	// behind them.
-	Fetch() ([]byte, error)
-	// End puts what is left to do behind the last batch on a stream, for FetchAll.
+	// End puts what is left to do behind the last batch on a stream.
 	End(c *cuda.Context, s cuda.Stream) error
-	// Wait returns once nobody consumes what was handed on any more.
-	Wait() error
 }
 
 // Unsuited is the error of what a GPU declines.
@@ -55,6 +48,7 @@ type Job struct {
 	Program   Program
 	Selected  layout.Selected
 	Ended     func() error // why the request has ended; nil while it has not
+	Drop      bool         // stale markers are left out
 	Stages    *Stages      // what the job took is noted here, as far as it came
 
 	Layout *layout.Layout  // set by Lay
@@ -66,6 +60,7 @@ type Job struct {
 	Rest          cuda.Pointer // for the slots, each so many bytes
 	each          int
 
+	consuming chan error // a program is consuming what came back, and this is what came of it; or nil
 	last      cuda.Event // of the last batch that was put on its way, or 0
 	returned  cuda.Event // of the last batch whose rows are copied back, or 0
 	described int64      // bytes that describe copied
@@ -99,7 +94,7 @@ func (j *Job) Divide() (r layout.Room, ok bool) {
 
 // Lay finds the layout. It fails with an *Unsuited where a tile of series does not fit.
 func (j *Job) Lay(r layout.Room) error {
-	j.Layout = layout.Of(j.Store, j.Selected, r)
+	j.Layout = layout.New(j.Store, j.Selected, r)
 	_, err := j.Part(0)
 	return err
 }
@@ -122,7 +117,7 @@ func (j *Job) Run() (fetched []byte, err error) {
 		err = j.batches()
 	}
 	if err == nil {
-		fetched, err = j.Program.Fetch()
+		fetched, err = j.fetchAll()
 	}
 	if ended := j.end(err != nil); ended != nil {
 		err = errors.Join(err, ended)
@@ -174,11 +169,6 @@ func Upload[T any](j *Job, c *cuda.Context, s cuda.Stream, to layout.Section, ta
 
 // Queue is where launches on a stream go.
 func (j *Job) Queue(c *cuda.Context, s cuda.Stream) launch.Queue { return j.Kernels.On(c, s) }
-
-// Report is where corrupt chunks of batch n are reported.
-func (j *Job) Report(n int) launch.Report {
-	return launch.Report{Fault: j.At(j.Fault), Base: uint64(n) << 40}
-}
 
 // PerThread is the number of steps of count that a thread of a kernel over a batch's series
 // computes: as many as leave enough threads for the device, at least 16.

@@ -1,20 +1,6 @@
 package pipeline
 
-import (
-	"time"
-
-	"github.com/promwarp/promwarp/gpuexec/cuda"
-)
-
-// The stages of a batch, for profilers: where each goes is worked out, and copying,
-// decoding, windowing and reducing are put on their way.
-var (
-	preparing = cuda.NewStage("promwarp: prepare")
-	copying   = cuda.NewStage("promwarp: copy")
-	decoding  = cuda.NewStage("promwarp: decode")
-	windowing = cuda.NewStage("promwarp: window")
-	reducing  = cuda.NewStage("promwarp: reduce")
-)
+import "time"
 
 // Stages say what a job took, stage by stage. Copying runs beside the kernels, and
 // kernels of several batches beside each other, so the parts add up to more than

@@ -35,7 +35,7 @@ func (t *timing) note(c *cuda.Context, since cuda.Event, l *Slot, to *Stages) er
 	to.Decode += took(atBegin, atDecoded)
 	to.Window += took(atDecoded, atWindowed)
 	to.Reduce += took(atReduce, atReduced)
-	if l.Batch.Lent != nil {
+	if l.Batch.buffers != nil {
 		back, err := c.Elapsed(l.marks[atReduced], l.back)
 		if err != nil {
 			return err

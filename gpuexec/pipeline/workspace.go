@@ -16,12 +16,10 @@ type Workspace struct {
 	at     cuda.Pointer
 	size   uint64
 	Slots  []*Slot
-	stream cuda.Stream   // what a job begins and ends with
-	ready  cuda.Event    // the states are; times are counted from here
-	ended  cuda.Event    // the last result was fetched
-	last   cuda.Event    // all batches are done
-	Halves [2]cuda.Event // rows were copied to half of a slot's staging memory
-	Beside []byte        // what goes with rows that the leaf takes
+	stream cuda.Stream // what a job begins and ends with
+	ready  cuda.Event  // the states are; times are counted from here
+	ended  cuda.Event  // the last result was fetched
+	last   cuda.Event  // all batches are done
 }
 
 // Slot is what a batch has for itself while it is under way.
@@ -59,7 +57,7 @@ func (s *Workspace) take(c *cuda.Context, slots, staging int) (err error) {
 	if s.stream, err = c.NewStream(); err != nil {
 		return err
 	}
-	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last, &s.Halves[0], &s.Halves[1]} {
+	for _, e := range []*cuda.Event{&s.ready, &s.ended, &s.last} {
 		if *e, err = c.NewEvent(true); err != nil {
 			return err
 		}
@@ -102,7 +100,7 @@ func (s *Workspace) release(c *cuda.Context) error {
 			errs = append(errs, c.FreeHost(l.Staging))
 		}
 	}
-	for _, e := range []cuda.Event{s.ready, s.ended, s.last, s.Halves[0], s.Halves[1]} {
+	for _, e := range []cuda.Event{s.ready, s.ended, s.last} {
 		if e != 0 {
 			errs = append(errs, c.DestroyEvent(e))
 		}

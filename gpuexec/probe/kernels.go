@@ -46,7 +46,7 @@ func CheckKernels(c *cuda.Context, k *launch.Set) (seconds float64, err error) {
 			return 0, err
 		}
 		start := time.Now()
-		if err := k.On(c, s).Check(device, count, deviceSums); err != nil {
+		if err := k.On(c, s).Launch("check", cuda.Size{X: count / abi.CheckBlock}, cuda.Size{X: abi.CheckBlock}, device, uint32(count), deviceSums); err != nil {
 			return 0, err
 		}
 		if err := c.Wait(s); err != nil {

@@ -1,7 +1,6 @@
 package resampling
 
 import (
-	"github.com/promwarp/promwarp/gpuexec/cuda"
 	"github.com/promwarp/promwarp/gpuexec/launch"
 	"github.com/promwarp/promwarp/gpuexec/layout"
 	"github.com/promwarp/promwarp/gpuexec/pipeline"
@@ -12,52 +11,29 @@ func (j *job) Decode(q launch.Queue, b *pipeline.Batch) error {
 	if b.Chunks == 0 || j.fuses {
 		return nil
 	}
-	return q.DecodeSeries(&b.Batch, true, j.Report(b.Number))
+	return q.DecodeSeries(&b.Batch)
 }
 
 // Compute implements pipeline.Program: the states of runs, and what is made of them alone.
 func (j *job) Compute(q launch.Queue, b *pipeline.Batch) error {
 	all, _ := j.runs(b)
-	for i, to := range all {
-		s, k := &j.sources[i], j.buckets
+	for i := range all {
+		s, k, to, of := &j.sources[i], j.buckets, &all[i], q
 		k.PerThread, k.Differences = j.perThread(b.Part), s.Differences
-		if err := j.count(q, b, s, k, &to); err != nil {
+		if s.custom != nil {
+			of = q.Of(s.custom.kernels)
+		}
+		if err := of.CountRuns(&b.Batch, k, &to.Runs, j.fuses); err != nil {
 			return err
 		}
-		if len(s.ordered) == 0 {
-			continue
+		if len(s.ordered) == 0 || merges(j.t) {
+			continue // or until all batches are there
 		}
-		if !k.Keyed() {
-			if err := q.OrderKeys(&b.Batch, k, to.order()); err != nil {
-				return err
-			}
-		}
-		if merges(j.t) {
-			continue // until all batches are there
-		}
-		if err := q.RunOrder(&b.Batch, k.Count, to.Runs, to.order(), j.At(s.quantiles), uint32(len(s.ordered)), to.found, j.At(j.Fault)); err != nil {
+		if err := q.RunOrder(&b.Batch, k.Count, &to.Runs, j.At(s.quantiles), uint32(len(s.ordered))); err != nil {
 			return err
 		}
 	}
-	return j.product.made(j, q, b)
-}
-
-// count puts making the states of a source's runs on a queue, or what those come to.
-func (j *job) count(q launch.Queue, b *pipeline.Batch, s *source, k launch.Buckets, to *made) error {
-	points, report := j.At(j.points)+cuda.Pointer(4*b.Base), j.Report(b.Number)
-	switch {
-	case s.custom != nil && j.fuses:
-		return q.Of(s.custom.kernels).CustomFused(&b.Batch, k, to.Runs, to.found, points, report)
-	case s.custom != nil:
-		return q.Of(s.custom.kernels).CustomRuns(&b.Batch, k, to.Runs, to.found, points)
-	case len(s.ordered) > 0 && j.fuses:
-		return q.FusedKeys(&b.Batch, k, to.Runs, points, to.order(), report)
-	case len(s.ordered) > 0 && k.Keyed():
-		return q.CountKeys(&b.Batch, k, to.Runs, points, to.order())
-	case j.fuses:
-		return q.FusedRuns(&b.Batch, k, to.Runs, points, report)
-	}
-	return q.CountUniqs(&b.Batch, k, to.Runs, points)
+	return nil
 }
 
 // samplesPerThread is the least number of samples that a thread goes through: finding the first one

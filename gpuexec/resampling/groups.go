@@ -1,7 +1,6 @@
 package resampling
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/promwarp/promwarp/gpuexec/cuda"
@@ -16,9 +15,9 @@ import (
 
 // groups are the product of a request whose runs are merged into groups.
 type groups struct {
+	*job
 	slots  []groupSlot
 	values []layout.Section // float64 a cell, by aggregate of the request; fetched
-	order  *order           // or nil
 }
 
 // groupSlot is a state for each group and bucket.
@@ -33,127 +32,104 @@ type groupSlot struct {
 }
 
 // cells is the number of groups times buckets.
-func (p *groups) cells(j *job) int { return j.t.Groups * int(j.buckets.Count) }
+func (p *groups) cells() int { return p.t.Groups * int(p.buckets.Count) }
 
-func (p *groups) take(j *job) {
-	for s, outputs := range j.t.States() {
+func (p *groups) take() {
+	for s, outputs := range p.t.States() {
 		slot := groupSlot{source: s, outputs: outputs}
-		if r := j.t.Reaggregate; r != nil {
-			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), j.custom[r]
-			slot.source = slices.IndexFunc(j.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
+		if r := p.t.Reaggregate; r != nil {
+			slot.parts, slot.custom = uint32((r.Reads | aggregate.Count).With()), p.custom[r]
+			slot.source = slices.IndexFunc(p.sources, func(of source) bool { return slices.Contains(of.Outputs, outputs[0]) })
 		} else {
-			slot.parts, slot.custom = uint32(j.sources[s].Parts), j.sources[s].custom
+			slot.parts, slot.custom = uint32(p.sources[s].Parts), p.sources[s].custom
 		}
 		fields := abi.RunFields(slot.parts)
 		if slot.custom != nil {
 			fields = len(slot.custom.Start)
 		}
-		slot.fields = j.Take(8 * fields * p.cells(j))
+		slot.fields = p.Take(8 * fields * p.cells())
 		p.slots = append(p.slots, slot)
 	}
-	if r := j.t.Reaggregate; r != nil && r.Name == "median" {
+	if r := p.t.Reaggregate; r != nil && r.Name == "median" {
 		p.order = &order{again: len(p.slots)}
-		p.order.take(j)
+		p.order.take(p.job)
 	}
-	if merges(j.t) && slices.ContainsFunc(j.sources, func(s source) bool { return len(s.ordered) > 0 }) {
+	if merges(p.t) && slices.ContainsFunc(p.sources, func(s source) bool { return len(s.ordered) > 0 }) {
 		p.order = &order{}
-		p.order.take(j)
+		p.order.take(p.job)
 	}
 }
 
-func (p *groups) fetched(j *job) {
+func (p *groups) fetched() {
 	for s := range p.slots {
-		p.slots[s].n = j.Take(4 * p.cells(j))
+		p.slots[s].n = p.Take(4 * p.cells())
 	}
-	p.values = make([]layout.Section, len(j.t.Aggregates))
-	each := 8 * p.cells(j)
+	p.values = make([]layout.Section, len(p.t.Aggregates))
+	each := 8 * p.cells()
 	for s := range p.slots {
 		slot := &p.slots[s]
 		if p.order != nil && p.order.again == 0 {
-			slot.found = j.Take(each * len(j.sources[s].ordered))
-			for i, a := range j.sources[s].ordered {
+			slot.found = p.Take(each * len(p.sources[s].ordered))
+			for i, a := range p.sources[s].ordered {
 				p.values[a] = layout.Section{At: slot.found.At + i*each, Size: each}
 			}
 		}
 		for _, a := range slot.outputs {
 			if p.values[a].Size == 0 {
-				p.values[a] = j.Take(each)
+				p.values[a] = p.Take(each)
 			}
 		}
 	}
 }
 
-func (p *groups) ready(j *job) error {
-	if p.order == nil {
-		return nil
+func (p *groups) room(r *layout.Room) error {
+	if slices.ContainsFunc(p.slots, groupSlot.squares) {
+		r.Runs += 3 * 8 * int(p.buckets.Count) * layout.Lanes // what merging them takes
 	}
-	return p.order.claim(j)
-}
-
-func (p *groups) release(j *job) {
-	if p.order != nil {
-		p.order.release(j)
-	}
-}
-
-func (p *groups) stays(j *job, s int, b *pipeline.Batch, m *made) {
-	if p.order != nil {
-		p.order.of(j, s, b, m)
-	}
-}
-
-// tileBytes is what merging the squares of a tile's runs takes.
-func (p *groups) tileBytes(j *job) (int, error) {
-	if !slices.ContainsFunc(p.slots, groupSlot.squares) {
-		return 0, nil
-	}
-	return 3 * 8 * int(j.buckets.Count) * layout.Lanes, nil
+	return nil
 }
 
 // squares reports whether the states of a slot have squared distances from the mean.
 func (s groupSlot) squares() bool { return s.custom == nil && s.parts&uint32(aggregate.Squares) != 0 }
 
-func (p *groups) begin(j *job, c *cuda.Context, s cuda.Stream) error {
+// Begin implements pipeline.Program.
+func (p *groups) Begin(c *cuda.Context, s cuda.Stream) error {
 	for i := range p.slots {
-		if err := j.Clear(c, s, p.slots[i].n, 0); err != nil {
+		if err := p.Clear(c, s, p.slots[i].n, 0); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.job.Begin(c, s)
 }
 
 // of are the states of a slot.
-func (p *groups) of(j *job, s *groupSlot) launch.Runs {
-	return launch.Runs{N: j.At(s.n), Fields: j.At(s.fields), Cells: uint64(p.cells(j)), Parts: s.parts}
+func (p *groups) of(s *groupSlot) *launch.Runs {
+	return &launch.Runs{N: p.At(s.n), Fields: p.At(s.fields), Cells: uint64(p.cells()), Parts: s.parts, Custom: s.custom != nil}
 }
 
-func (p *groups) made(*job, launch.Queue, *pipeline.Batch) error { return nil }
-
-func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
-	runs, before := j.runs(b)
+// Reduce implements pipeline.Program.
+func (p *groups) Reduce(q launch.Queue, b *pipeline.Batch) error {
+	runs, before := p.runs(b)
 	for i := range p.slots {
 		s := &p.slots[i]
-		from, to := &runs[s.source], p.of(j, s)
-		values, err := p.again(j, q, s, from)
+		from, to := &runs[s.source], p.of(s)
+		values, err := p.again(q, s, from)
 		if err != nil {
 			return err
 		}
 		if p.order != nil && p.order.again > 0 {
-			if err := q.ValueKeys(from.Runs, values, j.buckets.Count, p.order.at(j, i, b)); err != nil {
+			if err := q.ValueKeys(&from.Runs, values, p.buckets.Count, p.order.at(p.job, i, b)); err != nil {
 				return err
 			}
 		}
-		switch {
-		case s.custom != nil:
-			err = q.Of(s.custom.kernels).CustomMerge(from.Runs, j.buckets.Count, b.Groups, values, to)
-		case !s.squares():
-			err = q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, 0)
-		default:
-			err = errors.Join(
-				q.MergeRuns(from.Runs, j.buckets.Count, b.Groups, values, to, before),
-				q.MergeSquares(from.Runs, j.buckets.Count, b.Groups, values, to, before))
+		of, squares := q, cuda.Pointer(0)
+		if s.custom != nil {
+			of = q.Of(s.custom.kernels)
 		}
-		if err != nil {
+		if s.squares() {
+			squares = before
+		}
+		if err := of.MergeRuns(&from.Runs, p.buckets.Count, b.Groups, to, values, squares); err != nil {
 			return err
 		}
 	}
@@ -161,60 +137,53 @@ func (p *groups) reduce(j *job, q launch.Queue, b *pipeline.Batch) error {
 }
 
 // again is the values of a batch's runs that are aggregated again in a slot, or 0.
-func (p *groups) again(j *job, q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, error) {
-	if j.t.Reaggregate == nil {
+func (p *groups) again(q launch.Queue, s *groupSlot, from *made) (cuda.Pointer, error) {
+	if p.t.Reaggregate == nil {
 		return 0, nil
 	}
-	a := j.madeOf(s.source, s.outputs[0], from)
-	if a.Aggregate == abi.Found {
-		return a.Found, nil
+	a, found := p.madeOf(s.source, s.outputs[0], from)
+	if a == abi.Found {
+		return found, nil
 	}
-	return from.again, q.StateValues(from.Runs, a.Aggregate, from.again)
+	return from.again, q.StateValues(&from.Runs, a, from.again)
 }
 
-func (p *groups) arrange(*job, *pipeline.Slot) {}
-
-func (p *groups) back(*job, *cuda.Context, *pipeline.Slot) error { return nil }
-
-func (p *groups) deliver(*job, *pipeline.Slot) error { return nil }
-
-func (p *groups) fetch(j *job) ([]byte, error) { return j.FetchAll() }
-
-func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
-	q := j.Queue(c, s)
+// End implements pipeline.Program.
+func (p *groups) End(c *cuda.Context, s cuda.Stream) error {
+	q := p.Queue(c, s)
 	if p.order != nil {
-		if err := p.order.upload(j, c, s); err != nil {
+		if err := p.order.upload(p.job, c, s); err != nil {
 			return err
 		}
 	}
 	for i := range p.slots {
 		slot := &p.slots[i]
 		if slot.found.Size > 0 {
-			if err := p.order.end(j, q, i, j.At(slot.n), j.At(slot.found)); err != nil {
+			if err := p.order.end(p.job, q, i, p.At(slot.n), p.At(slot.found)); err != nil {
 				return err
 			}
 		}
 		for _, a := range slot.outputs {
 			if p.order != nil && p.order.again > 0 {
-				if err := p.order.median(j, q, i, j.At(slot.n), j.At(p.values[a])); err != nil {
+				if err := p.order.median(p.job, q, i, p.At(slot.n), p.At(p.values[a])); err != nil {
 					return err
 				}
 				continue
 			}
-			if p.order != nil && ordered(j.t.Aggregates[a]) {
+			if p.order != nil && ordered(p.t.Aggregates[a]) {
 				continue
 			}
 			if slot.custom != nil {
-				if err := q.Of(slot.custom.kernels).CustomValues(p.of(j, slot), j.buckets, j.At(p.values[a])); err != nil {
+				if err := q.Of(slot.custom.kernels).CustomValues(p.of(slot), p.buckets, p.At(p.values[a])); err != nil {
 					return err
 				}
 				continue
 			}
-			kernel := aggregates[j.t.Aggregates[a].Name]
-			if r := j.t.Reaggregate; r != nil {
+			kernel := aggregates[p.t.Aggregates[a].Name]
+			if r := p.t.Reaggregate; r != nil {
 				kernel = aggregates[r.Name]
 			}
-			if err := q.StateValues(p.of(j, slot), kernel, j.At(p.values[a])); err != nil {
+			if err := q.StateValues(p.of(slot), kernel, p.At(p.values[a])); err != nil {
 				return err
 			}
 		}
@@ -222,16 +191,16 @@ func (p *groups) end(j *job, c *cuda.Context, s cuda.Stream) error {
 	return nil
 }
 
-func (p *groups) results(j *job, fetched []byte) error {
-	n := int(j.buckets.Count)
+func (p *groups) results(fetched []byte) error {
+	n := int(p.buckets.Count)
 	words := (n + 63) / 64
-	cells := &resample.Cells{Groups: make([]int32, j.t.Groups), Each: j.t.Groups}
+	cells := &resample.Cells{Groups: make([]int32, p.t.Groups), Each: p.t.Groups}
 	for g := range cells.Groups {
 		cells.Groups[g] = int32(g)
 	}
 	for i := range p.slots {
-		counts, present := pipeline.View[uint32](j.Job, fetched, p.slots[i].n), make([]uint64, words*j.t.Groups)
-		parallel.For(j.t.Groups, func(g int) {
+		counts, present := pipeline.View[uint32](p.Job, fetched, p.slots[i].n), make([]uint64, words*p.t.Groups)
+		parallel.For(p.t.Groups, func(g int) {
 			for k, of := range counts[g*n : (g+1)*n] {
 				if of > 0 {
 					present[g*words+k/64] |= 1 << (k % 64)
@@ -241,7 +210,7 @@ func (p *groups) results(j *job, fetched []byte) error {
 		cells.Present = append(cells.Present, present)
 	}
 	for a := range p.values {
-		cells.Values = append(cells.Values, pipeline.View[float64](j.Job, fetched, p.values[a]))
+		cells.Values = append(cells.Values, pipeline.View[float64](p.Job, fetched, p.values[a]))
 	}
-	return j.hand(cells)
+	return p.hand(cells)
 }

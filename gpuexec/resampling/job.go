@@ -78,7 +78,20 @@ func Evaluate(ctx context.Context, m *pipeline.Machine, t *resample.Task, consum
 	return o, err
 }
 
-// job is the pipeline.Program of a task.
+// product is what a job makes of the states of runs: the pipeline's program, of which the job has what
+// all products do alike.
+type product interface {
+	pipeline.Program
+	// take takes device memory for the device alone, fetched for what is fetched.
+	take()
+	fetched()
+	// room notes what a batch takes besides its states.
+	room(r *layout.Room) error
+	// results says what was fetched.
+	results(fetched []byte) error
+}
+
+// job computes a task.
 type job struct {
 	*pipeline.Job
 	t       *resample.Task
@@ -87,8 +100,8 @@ type job struct {
 	custom  programs
 	sources []source
 	buckets launch.Buckets
-	fuses   bool // decoding and counting are one kernel
-	product product
+	fuses   bool   // decoding and counting are one kernel
+	order   *order // or nil
 
 	starts, ends layout.Section // of buckets, where a table of them is needed
 	points       layout.Section // uint32 a place: runs; fetched
@@ -97,7 +110,7 @@ type job struct {
 func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custom programs, consume func(*resample.Cells) error, o *Outcome) error {
 	j := &job{t: t, out: o, consume: consume, custom: custom}
 	j.Job = &pipeline.Job{
-		Machine: m, Workspace: s, Program: j, Ended: t.Ended, Stages: &o.Stages,
+		Machine: m, Workspace: s, Ended: t.Ended, Stages: &o.Stages, Drop: true,
 		Selected: layout.Selected{Sel: t.Selection, GroupOf: t.GroupOf, Groups: t.Groups},
 	}
 	from, to := t.Reads()
@@ -109,16 +122,19 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custo
 	j.buckets = launch.Buckets{
 		FirstStart: g.Starts[0], FirstEnd: g.Ends[0], Every: g.Every(), Later: g.Later(), Count: uint32(g.N()), Apart: g.Apart(), Since: from,
 	}
-	j.product = &groups{}
+	var p product = &groups{job: j}
 	if t.Groups == len(t.GroupOf) && t.Reaggregate == nil {
-		j.product = &rows{}
+		p = &rows{job: j}
 	}
-	if err := j.place(); err != nil {
+	j.Program = p
+	if err := j.place(p); err != nil {
 		return err
 	}
-	defer j.product.release(j)
-	if err := j.product.ready(j); err != nil {
-		return err
+	if j.order != nil {
+		defer j.order.release(j)
+		if err := j.order.claim(j); err != nil {
+			return err
+		}
 	}
 	fetched, err := j.Run()
 	if err != nil {
@@ -128,11 +144,11 @@ func compute(m *pipeline.Machine, s *pipeline.Workspace, t *resample.Task, custo
 		o.Runs += int64(n)
 	}
 	o.Work = plan.Work{Series: len(t.GroupOf), Chunks: j.Total.Chunks, Samples: j.Total.Samples, Bytes: int64(j.Total.Encoded)}
-	return j.product.results(j, fetched)
+	return p.results(fetched)
 }
 
 // place divides the workspace's memory and finds the layout.
-func (j *job) place() error {
+func (j *job) place(p product) error {
 	if j.buckets.Every == 0 {
 		n := int(j.buckets.Count)
 		j.starts, j.ends = j.Take(8*n), j.Take(8*n)
@@ -141,24 +157,22 @@ func (j *job) place() error {
 	for i := range j.sources {
 		j.sources[i].quantiles = j.Take(8 * len(j.sources[i].ordered))
 	}
-	j.product.take(j)
+	p.take()
 	j.FetchRest()
-	j.product.fetched(j)
+	p.fetched()
 	j.points = j.Take(4 * j.Places())
 	r, ok := j.Divide()
 	if !ok {
 		return unsuited("its groups, with every bucket, need more memory than the executor has on the device")
 	}
-	more, err := j.product.tileBytes(j)
-	if err != nil {
-		return err
-	}
 	for i := range j.sources {
 		r.Runs += int(j.buckets.Count) * layout.Lanes * j.sources[i].bytes(j.t)
 		r.Keys = r.Keys || len(j.sources[i].ordered) > 0 && !merges(j.t)
 	}
-	r.Runs += more
 	r.Fuses = j.fuses
+	if err := p.room(&r); err != nil {
+		return err
+	}
 	return j.Lay(r)
 }
 
@@ -178,32 +192,20 @@ func (j *job) Begin(c *cuda.Context, s cuda.Stream) error {
 			return err
 		}
 	}
-	if err := j.Clear(c, s, j.points, 0); err != nil {
-		return err
-	}
-	return j.product.begin(j, c, s)
+	return j.Clear(c, s, j.points, 0)
 }
 
-// Arrange implements pipeline.Program.
-func (j *job) Arrange(s *pipeline.Slot) { j.product.arrange(j, s) }
-
 // Reduce implements pipeline.Program.
-func (j *job) Reduce(q launch.Queue, b *pipeline.Batch) error { return j.product.reduce(j, q, b) }
+func (j *job) Reduce(launch.Queue, *pipeline.Batch) error { return nil }
 
 // Back implements pipeline.Program.
-func (j *job) Back(c *cuda.Context, s *pipeline.Slot) error { return j.product.back(j, c, s) }
+func (j *job) Back(*pipeline.Batch) pipeline.Back { return pipeline.Back{} }
 
-// Deliver implements pipeline.Program.
-func (j *job) Deliver(s *pipeline.Slot) error { return j.product.deliver(j, s) }
-
-// Fetch implements pipeline.Program.
-func (j *job) Fetch() ([]byte, error) { return j.product.fetch(j) }
+// Consume implements pipeline.Program.
+func (j *job) Consume(*pipeline.Batch, *pipeline.Returned) error { return nil }
 
 // End implements pipeline.Program.
-func (j *job) End(c *cuda.Context, s cuda.Stream) error { return j.product.end(j, c, s) }
-
-// Wait implements pipeline.Program.
-func (j *job) Wait() error { return nil }
+func (j *job) End(*cuda.Context, cuda.Stream) error { return nil }
 
 // hand hands cells to whoever asked, whose error is the request's.
 func (j *job) hand(cells *resample.Cells) error {

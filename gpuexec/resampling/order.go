@@ -98,7 +98,7 @@ func (o *order) at(j *job, s int, b *pipeline.Batch) launch.GroupRuns {
 func (o *order) of(j *job, s int, b *pipeline.Batch, m *made) {
 	if o.again == 0 && o.runs[s].Keys != 0 {
 		r := o.at(j, s, b)
-		m.keys, m.N, m.begins = r.Keys, r.N, r.Begins
+		m.Keys, m.N, m.Begins = r.Keys, r.N, r.Begins
 	}
 }
 

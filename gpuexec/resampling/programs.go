@@ -59,10 +59,10 @@ func programsOf(t *resample.Task) programs {
 			}
 		}
 	}
-	merging := []launch.Kernel{launch.CustomMergeKernel, launch.CustomValuesKernel}
-	runs := launch.CustomRunsKernel
+	merging := []launch.Kernel{"custom_merge", "custom_values"}
+	runs := launch.Kernel("custom_runs")
 	if fuses(t, sourcesOf(t, nil)) {
-		runs = launch.CustomFusedKernel
+		runs = "custom_fused"
 	}
 	for _, a := range t.Aggregates {
 		if need(a.Definition, runs); merges(t) {

@@ -49,7 +49,7 @@ func buckets(n int) string {
 
 // TestRowsStay: the rows of several requests at once stay as they are until their results are
 // released, whatever comes back after them, and the memory is lent again. Where it is all lent, rows
-// come in another way.
+// come to other memory.
 func TestRowsStay(t *testing.T) {
 	spoilReturned(t)
 	r := rand.New(rand.NewPCG(71, 72))

@@ -77,14 +77,8 @@ func fuses(t *resample.Task, sources []source) bool {
 // made is what is made of a batch's runs of a source.
 type made struct {
 	launch.Runs
-	begins cuda.Pointer // uint32 a run: see launch.Order
-	keys   cuda.Pointer // of the batch's samples
-	again  cuda.Pointer // float64 a run: an aggregate that is aggregated again
-	found  cuda.Pointer // float64 a run for each ordered aggregate, or one for a custom one
+	again cuda.Pointer // float64 a run: an aggregate that is aggregated again
 }
-
-// order is where what order statistics are made of goes.
-func (m *made) order() launch.Order { return launch.Order{Keys: m.keys, Begins: m.begins} }
 
 // runs are where what is made of a batch's runs is, by source, and where that memory ends.
 func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
@@ -97,30 +91,35 @@ func (j *job) runs(b *pipeline.Batch) (all []made, end cuda.Pointer) {
 	}
 	for i := range j.sources {
 		s := &j.sources[i]
-		m := made{Runs: launch.Runs{Cells: cells, Parts: uint32(s.Parts)}}
+		m := made{Runs: launch.Runs{
+			Cells: cells, Parts: uint32(s.Parts), Custom: s.custom != nil, Points: j.At(j.points) + cuda.Pointer(4*b.Base),
+		}}
 		m.Fields, m.N = take(8*s.fields), take(4)
 		if j.t.Reaggregate != nil {
 			m.again = take(8)
 		}
 		if len(s.ordered) > 0 && !merges(j.t) {
-			m.begins, m.found, m.keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
+			m.Begins, m.Found, m.Keys = take(4), take(8*len(s.ordered)), b.At(b.Output.Keys)
 		}
 		if s.custom != nil && !merges(j.t) {
-			m.found = take(8)
+			m.Found = take(8)
 		}
-		j.product.stays(j, i, b, &m)
+		if j.order != nil {
+			j.order.of(j, i, b, &m)
+		}
 		all = append(all, m)
 	}
 	return all, at
 }
 
-// madeOf is aggregate a of the request as kernels know it, of the runs of source s.
-func (j *job) madeOf(s, a int, m *made) launch.Made {
+// madeOf is aggregate a of the request as kernels know it, of the runs of source s, and where it is if
+// it is abi.Found.
+func (j *job) madeOf(s, a int, m *made) (abi.Aggregate, cuda.Pointer) {
 	if j.sources[s].custom != nil {
-		return launch.Made{Aggregate: abi.Found, Found: m.found}
+		return abi.Found, m.Found
 	}
 	if i := slices.Index(j.sources[s].ordered, a); i >= 0 {
-		return launch.Made{Aggregate: abi.Found, Found: m.found + cuda.Pointer(8*m.Cells*uint64(i))}
+		return abi.Found, m.Found + cuda.Pointer(8*m.Cells*uint64(i))
 	}
-	return launch.Made{Aggregate: aggregates[j.t.Aggregates[a].Name]}
+	return aggregates[j.t.Aggregates[a].Name], 0
 }

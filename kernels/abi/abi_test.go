@@ -7,24 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTiles(t *testing.T) {
-	refs := make([]ChunkRef, 2*TileChunks+1)
-	refs[3].Samples, refs[TileChunks].Samples, refs[2*TileChunks].Samples = 5, 120, 7
-	rows, total := Tiles(refs)
-	require.Equal(t, []uint64{0, 5, 125}, rows)
-	require.Equal(t, uint64(132), total)
-	require.Equal(t, uint64(3), Place(rows, 3, 0))
-	require.Equal(t, uint64((5+2)*TileChunks+1), Place(rows, TileChunks+1, 2))
-	require.Less(t, Place(rows, 2*TileChunks, 6), total*TileChunks)
-	rows, total = Tiles(nil)
-	require.Empty(t, rows)
-	require.Zero(t, total)
-}
-
 func TestStatus(t *testing.T) {
 	require.NoError(t, Status(0).Err())
-	require.NoError(t, Status(256).Err())
-	require.True(t, Status(256).Stale())
 	require.EqualError(t, Status(1).Err(), "its bit stream ends before its last sample")
 	require.EqualError(t, Status(2).Err(), "its bit stream has a time of more than 64 bits")
 	require.EqualError(t, Status(3).Err(), "its timestamps do not increase")

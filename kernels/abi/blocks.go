@@ -6,6 +6,10 @@ package abi
 // MinMajor and MinMinor are the lowest compute capability that the PTX is for.
 const MinMajor, MinMinor = 7, 5
 
+// TileChunks is the number of chunks in a tile. A tile's columns lie transposed:
+// row i holds sample i of each of its chunks.
+const TileChunks = 32
+
 // The shapes of blocks: threads of the kernels.
 const (
 	DecodeBlock     = 128

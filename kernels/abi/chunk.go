@@ -12,12 +12,6 @@ type ChunkRef struct {
 	Samples uint32 // from the chunk's header
 }
 
-// ChunkSums is what reduce_xor makes of a chunk.
-type ChunkSums struct {
-	Times uint64  // sum of the timestamps in ms, modulo 2^64
-	Sum   float64 // of the values, added in their order
-}
-
 // Status is what a decoding kernel reports of a chunk.
 type Status uint32
 
@@ -25,7 +19,6 @@ const (
 	truncated Status = 1
 	badNumber Status = 2
 	backwards Status = 3
-	stale     Status = 256
 )
 
 // Outside is the status of a chunk with samples outside its stated time range.
@@ -40,18 +33,14 @@ var statusErrors = map[Status]error{
 
 // Err says why the chunk is corrupt, if it is.
 func (s Status) Err() error {
-	code := s &^ stale
-	if code == 0 {
+	if s == 0 {
 		return nil
 	}
-	if err, ok := statusErrors[code]; ok {
+	if err, ok := statusErrors[s]; ok {
 		return err
 	}
 	return fmt.Errorf("the GPU reports status %d of it", s)
 }
-
-// Stale reports whether a stale marker is among the values.
-func (s Status) Stale() bool { return s&stale != 0 }
 
 // SeriesChunk addresses a chunk of a series, for decode_series and decode_mixed.
 type SeriesChunk struct {

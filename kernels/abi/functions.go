@@ -2,137 +2,64 @@
 
 package abi
 
-// Ends numbers functions of a window's first or last sample.
-type Ends uint32
-
-// The functions of a window's first or last sample.
-const (
-	EndsPresent Ends = iota
-	EndsNumber
-	EndsOldest
-	EndsNewest
-	EndsOldestTime
-	EndsNewestTime
-	EndsInstant
-	EndsInstantTime
-)
-
-// Pairs numbers functions of pairs of neighbouring samples.
-type Pairs uint32
-
-// The functions of pairs of neighbouring samples.
-const (
-	PairsLastRate Pairs = iota
-	PairsLastDifference
-	PairsChanges
-	PairsResets
-)
-
-// Statistic numbers functions whose state takes one sample after the other.
-type Statistic uint32
-
-// The functions whose state takes one sample after the other.
-const (
-	StatisticTimeOfMin Statistic = iota
-	StatisticTimeOfMax
-	StatisticSlope
-	StatisticPrediction
-	StatisticSmoothing
-	StatisticDeviation
-	StatisticVariance
-)
-
-// Operator numbers aggregations, of windows and of groups.
-type Operator uint32
-
-// The aggregations, of windows and of groups.
-const (
-	OperatorCount Operator = iota
-	OperatorGroup
-	OperatorStdDev
-	OperatorStdVar
-	OperatorMin
-	OperatorMax
-	OperatorSum
-	OperatorAvg
-)
-
-// Map numbers functions of one value.
-type Map uint32
-
-// The functions of one value.
-const (
-	MapAdd Map = iota
-	MapSubtract
-	MapSubtractFrom
-	MapMultiply
-	MapDivide
-	MapDivideInto
-	MapNegate
-	MapAbs
-	MapCeil
-	MapFloor
-	MapRoot
-	MapSign
-	MapScale
-	MapRound
-	MapClamp
-	MapEqual
-	MapUnequal
-	MapGreater
-	MapLess
-	MapAtLeast
-	MapAtMost
-)
-
-// numbers are the numbers of all policies.
-var numbers = map[Policy]uint32{
-	{"Ends", "Present"}:         0,
-	{"Ends", "Number"}:          1,
-	{"Ends", "Oldest"}:          2,
-	{"Ends", "Newest"}:          3,
-	{"Ends", "OldestTime"}:      4,
-	{"Ends", "NewestTime"}:      5,
-	{"Ends", "Instant"}:         6,
-	{"Ends", "InstantTime"}:     7,
-	{"Pairs", "LastRate"}:       0,
-	{"Pairs", "LastDifference"}: 1,
-	{"Pairs", "Changes"}:        2,
-	{"Pairs", "Resets"}:         3,
-	{"Statistic", "TimeOfMin"}:  0,
-	{"Statistic", "TimeOfMax"}:  1,
-	{"Statistic", "Slope"}:      2,
-	{"Statistic", "Prediction"}: 3,
-	{"Statistic", "Smoothing"}:  4,
-	{"Statistic", "Deviation"}:  5,
-	{"Statistic", "Variance"}:   6,
-	{"Operator", "Count"}:       0,
-	{"Operator", "Group"}:       1,
-	{"Operator", "StdDev"}:      2,
-	{"Operator", "StdVar"}:      3,
-	{"Operator", "Min"}:         4,
-	{"Operator", "Max"}:         5,
-	{"Operator", "Sum"}:         6,
-	{"Operator", "Avg"}:         7,
-	{"Map", "Add"}:              0,
-	{"Map", "Subtract"}:         1,
-	{"Map", "SubtractFrom"}:     2,
-	{"Map", "Multiply"}:         3,
-	{"Map", "Divide"}:           4,
-	{"Map", "DivideInto"}:       5,
-	{"Map", "Negate"}:           6,
-	{"Map", "Abs"}:              7,
-	{"Map", "Ceil"}:             8,
-	{"Map", "Floor"}:            9,
-	{"Map", "Root"}:             10,
-	{"Map", "Sign"}:             11,
-	{"Map", "Scale"}:            12,
-	{"Map", "Round"}:            13,
-	{"Map", "Clamp"}:            14,
-	{"Map", "Equal"}:            15,
-	{"Map", "Unequal"}:          16,
-	{"Map", "Greater"}:          17,
-	{"Map", "Less"}:             18,
-	{"Map", "AtLeast"}:          19,
-	{"Map", "AtMost"}:           20,
+// numbered are the functions of each kernel in Numbered, by number.
+var numbered = map[Kernel][]string{
+	"Ends": {
+		"Present",
+		"Number",
+		"Oldest",
+		"Newest",
+		"OldestTime",
+		"NewestTime",
+		"Instant",
+		"InstantTime",
+	},
+	"Pairs": {
+		"LastRate",
+		"LastDifference",
+		"Changes",
+		"Resets",
+	},
+	"Statistic": {
+		"TimeOfMin",
+		"TimeOfMax",
+		"Slope",
+		"Prediction",
+		"Smoothing",
+		"Deviation",
+		"Variance",
+	},
+	"Operator": {
+		"Count",
+		"Group",
+		"StdDev",
+		"StdVar",
+		"Min",
+		"Max",
+		"Sum",
+		"Avg",
+	},
+	"Map": {
+		"Add",
+		"Subtract",
+		"SubtractFrom",
+		"Multiply",
+		"Divide",
+		"DivideInto",
+		"Negate",
+		"Abs",
+		"Ceil",
+		"Floor",
+		"Root",
+		"Sign",
+		"Scale",
+		"Round",
+		"Clamp",
+		"Equal",
+		"Unequal",
+		"Greater",
+		"Less",
+		"AtLeast",
+		"AtMost",
+	},
 }

@@ -1,5 +1,7 @@
 package abi
 
+import "slices"
+
 // Kernel is a kernel that computes several functions. Some have siblings, which compute the
 // same by other strategies.
 type Kernel string
@@ -18,7 +20,7 @@ const (
 )
 
 // Numbered are the kernels that are told by a number which function to compute. Their names
-// are those of the numbers' types.
+// are those of the numbers' types in functions.h.
 var Numbered = []Kernel{ByEnds, ByPairs, ByStatistic, ByOperator, ByMap}
 
 // Strategy is a way to have samples for windows.
@@ -50,9 +52,9 @@ type Policy struct {
 // one, and kernels/build makes the table of numbers from them; one that is not in the table
 // panics.
 func (p Policy) Number() uint32 {
-	n, ok := numbers[p]
-	if !ok {
+	n := slices.Index(numbered[p.Kernel], p.Name)
+	if n < 0 {
 		panic("abi: " + string(p.Kernel) + " " + p.Name + " has no number: run make kernels")
 	}
-	return n
+	return uint32(n)
 }

@@ -8,8 +8,7 @@
 //	(cpuexec/window, aggregate,       ├──► kernels/abi/functions.h      the same
 //	vector)                           └──► kernels/window/statistics.h  policies of window_statistic
 //
-//	kernels/ROOM/NAME.cu ──► parse ──┬──► gpuexec/launch/kernels.go     a typed launch a kernel
-//	                                 ├──► kernels/host/table.h          the kernels of the host driver
+//	kernels/ROOM/NAME.cu ──► parse ──┬──► kernels/host/table.h          the kernels of the host driver
 //	                                 └──► compile ──► kernels/ptx/NAME.ptx
 //
 // A room is a folder of kernels. The first line of each PTX file names the compiler and a hash
@@ -48,7 +47,7 @@ func makeAll(root string, ptx, changed bool) error {
 	if err != nil {
 		return err
 	}
-	if err := write(root, kernelTexts(all)); err != nil || !ptx {
+	if err := write(root, map[string][]byte{table: hostTable(all)}); err != nil || !ptx {
 		return err
 	}
 	version, err := compilerVersion()
@@ -80,6 +79,9 @@ func write(root string, texts map[string][]byte) error {
 	return nil
 }
 
+// table is the path of what hostTable makes.
+const table = "kernels/host/table.h"
+
 // functionTexts returns what is generated from the definitions of functions.
 func functionTexts(root string) (map[string][]byte, error) {
 	list, err := statistics(root)
@@ -88,12 +90,4 @@ func functionTexts(root string) (map[string][]byte, error) {
 		"kernels/abi/functions.h":     cNumbers(),
 		"kernels/window/statistics.h": list,
 	}, err
-}
-
-// kernelTexts returns what is generated from the kernels without a compiler.
-func kernelTexts(all []*kernel) map[string][]byte {
-	return map[string][]byte{
-		"gpuexec/launch/kernels.go": launches(all),
-		"kernels/host/table.h":      hostTable(all),
-	}
 }

@@ -94,8 +94,6 @@ EXPORT void promwarp_host_reset() {
   m.lost.clear();
   m.faults.clear();
   m.calls.clear();
-  m.open_ranges.clear();
-  m.ranges.clear();
 }
 
 // Changes settings while the program runs; 0 if they make sense.

@@ -25,8 +25,6 @@ struct Machine {
   int major = 9, minor = 0;       // compute capability
   std::map<std::string, Fault> faults;
   std::map<std::string, long> calls;  // since the last reset
-  std::map<uint64_t, std::string> open_ranges;  // of NVTX, by what they were given
-  std::map<std::string, long> ranges;           // that have ended, since the last reset
   bool initialized = false;
   std::map<int, int> lost;        // devices on which a kernel went wrong, and how
 };

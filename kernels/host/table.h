@@ -42,8 +42,6 @@
 #include "../custom/custom_runs.cu"
 #include "../custom/custom_values.cu"
 #include "../probe/check.cu"
-#include "../probe/decode_xor.cu"
-#include "../probe/reduce_xor.cu"
 #include "../historic/resample_atomic.cu"
 #include "../historic/resample_blocks.cu"
 #include "../historic/resample_runs.cu"
@@ -91,8 +89,6 @@
   X(custom_runs, false) \
   X(custom_values, false) \
   X(check, true) \
-  X(decode_xor, false) \
-  X(reduce_xor, false) \
   X(resample_atomic, false) \
   X(resample_blocks, false) \
   X(resample_runs, false) \

@@ -45,23 +45,23 @@ func absent(p *points, out []float32) {
 // enqueue puts a kernel over means [from, to) on a stream.
 type enqueue func(c *cuda.Context, s cuda.Stream, from, to int) error
 
-// kernel is a launch of one.
-type kernel interface {
-	Launch(q launch.Queue, grid, block cuda.Size) error
+// kernel is what a number of threads do.
+type kernel struct {
+	name    launch.Kernel
+	threads int
+	params  []any
 }
 
-// enqueue makes a kernel of a number of threads over means [from, to), which begin as zeros if it
-// adds.
-func (r *rig) enqueue(adds bool, kernel func(from, to int) (k kernel, threads int)) enqueue {
+// enqueue makes a kernel over means [from, to), which begin as zeros if it adds.
+func (r *rig) enqueue(adds bool, of func(from, to int) kernel) enqueue {
 	return func(c *cuda.Context, s cuda.Stream, from, to int) error {
 		if adds {
 			if err := c.Set(r.outFrom(from), 0, uint64(4*(to-from)), s); err != nil {
 				return err
 			}
 		}
-		k, n := kernel(from, to)
-		grid := cuda.Size{X: uint32((n + historic.Block - 1) / historic.Block)}
-		return k.Launch(launch.Queue{Set: r.kernels, Context: c, Stream: s}, grid, cuda.Size{X: historic.Block})
+		k := of(from, to)
+		return r.kernels.On(c, s).Launch(k.name, launch.Blocks(uint32(k.threads), historic.Block), cuda.Size{X: historic.Block}, k.params...)
 	}
 }
 
@@ -70,27 +70,28 @@ func (r *rig) valuesFrom(n int) cuda.Pointer { return r.values.device + cuda.Poi
 func (r *rig) outFrom(n int) cuda.Pointer    { return r.out.device + cuda.Pointer(4*n) }
 
 func (r *rig) v1(ratio int) enqueue {
-	return r.enqueue(true, func(from, to int) (kernel, int) {
-		return &launch.ResampleAtomic{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}, to - from
+	return r.enqueue(true, func(from, to int) kernel {
+		return kernel{"resample_atomic", to - from, []any{r.valuesFrom(ratio * from), uint32(to - from), uint32(ratio), r.outFrom(from)}}
 	})
 }
 
 func (r *rig) v2(ratio int) enqueue {
 	const run = 8 // means that a thread makes
-	return r.enqueue(false, func(from, to int) (kernel, int) {
-		return &launch.ResampleBlocks{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Run: run, Out: r.outFrom(from)}, (to - from + run - 1) / run
+	return r.enqueue(false, func(from, to int) kernel {
+		params := []any{r.valuesFrom(ratio * from), uint32(to - from), uint32(ratio), uint32(run), r.outFrom(from)}
+		return kernel{"resample_blocks", (to - from + run - 1) / run, params}
 	})
 }
 
 func (r *rig) v3(ratio int) enqueue {
-	return r.enqueue(false, func(from, to int) (kernel, int) {
-		return &launch.ResampleShared{Values: r.valuesFrom(ratio * from), Means: uint32(to - from), Ratio: uint32(ratio), Out: r.outFrom(from)}, to - from
+	return r.enqueue(false, func(from, to int) kernel {
+		return kernel{"resample_shared", to - from, []any{r.valuesFrom(ratio * from), uint32(to - from), uint32(ratio), r.outFrom(from)}}
 	})
 }
 
 func (r *rig) runs(interval, samples int) enqueue {
-	return r.enqueue(true, func(int, int) (kernel, int) {
-		return &launch.ResampleRuns{Times: r.times.device, Values: r.values.device, Samples: uint32(samples), Interval: uint32(interval), Out: r.out.device}, samples
+	return r.enqueue(true, func(int, int) kernel {
+		return kernel{"resample_runs", samples, []any{r.times.device, r.values.device, uint32(samples), uint32(interval), r.out.device}}
 	})
 }
 

@@ -88,7 +88,6 @@ type Host struct {
 	configure func(string) int32
 	calls     func(string) int64
 	held      func() int64
-	ranges    func(string) int64
 }
 
 // Control returns the control of the host driver, which is as new, and skips
@@ -104,7 +103,6 @@ func Control(t testing.TB) *Host {
 	purego.RegisterLibFunc(&h.configure, lib, "promwarp_host_configure")
 	purego.RegisterLibFunc(&h.calls, lib, "promwarp_host_calls")
 	purego.RegisterLibFunc(&h.held, lib, "promwarp_host_held")
-	purego.RegisterLibFunc(&h.ranges, lib, "promwarp_host_ranges")
 	h.reset()
 	t.Cleanup(h.reset)
 	return h
@@ -127,7 +125,3 @@ func (h *Host) Calls(name string) int { return int(h.calls(name)) }
 // Held counts the contexts, modules, allocations, registrations, streams and
 // events that were not given back.
 func (h *Host) Held() int { return int(h.held()) }
-
-// Ranges counts the ranges of a name that the host driver was told to have begun and
-// ended, as a library of NVTX, since the last reset.
-func (h *Host) Ranges(name string) int { return int(h.ranges(name)) }

@@ -1,0 +1,243 @@
+package launch
+
+import (
+	"github.com/promwarp/promwarp/gpuexec/cuda"
+	"github.com/promwarp/promwarp/kernels/abi"
+)
+
+// Batch is a batch of series in device memory: tiles of 32 series, each of which
+// has a tile of chunks for every position.
+type Batch struct {
+	Slab   cuda.Pointer // the chunks' bytes
+	Table  cuda.Pointer // an abi.Entry a chunk
+	Wide   cuda.Pointer // an abi.SeriesChunk for each that does not fit into one
+	Since  int64        // ms, what times in entries count from
+	Mixed  bool         // there are XOR2 chunks
+	Chunks uint32       // a multiple of abi.TileChunks
+	First  cuda.Pointer // uint32, the first tile of chunks of each tile of series, and their number
+	Tiles  uint32       // of series
+
+	Columns
+	Decoded cuda.Pointer // an abi.Decoded a chunk
+
+	Drop bool // stale markers are left out
+	// Fault is a uint64 that a corrupt chunk lowers to FaultBase + 256 times its number + its status.
+	Fault     cuda.Pointer
+	FaultBase uint64
+	Out       Output // of a window kernel
+}
+
+// Columns are decoded chunks in device memory. Those of 32 neighbouring chunks lie transposed.
+type Columns struct {
+	Rows   cuda.Pointer // uint64 a tile: its first row
+	Times  cuda.Pointer // int64 a place, ms
+	Values cuda.Pointer // float64 a place
+}
+
+// Output is where a window kernel writes.
+type Output struct {
+	Values cuda.Pointer // a float64 for each place of a tile and step
+	Reads  cuda.Pointer // a uint64 for each: samples in the window, and those no earlier step's window has
+	Counts cuda.Pointer // an abi.SeriesCounts a place, which is added to
+}
+
+// Steps are the windows that a window kernel computes: (Start+k*Interval-Width,
+// Start+k*Interval] for step k, in ms.
+type Steps struct {
+	Start, Interval, Width int64
+	Count                  uint32
+	PerThread              uint32 // steps that one thread computes
+}
+
+// chunks puts a kernel with a thread for each chunk of a batch on the queue.
+func (q Queue) chunks(k Kernel, b *Batch, params ...any) error {
+	return q.Launch(k, Blocks(b.Chunks, abi.DecodeBlock), cuda.Size{X: abi.DecodeBlock}, params...)
+}
+
+// DecodeSeries puts decoding of a batch's chunks to its columns on the queue.
+func (q Queue) DecodeSeries(b *Batch) error {
+	k := Kernel("decode_series")
+	if b.Mixed {
+		k = "decode_mixed"
+	}
+	return q.chunks(k, b, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Rows, b.Times, b.Values, b.Decoded, b.Drop, b.Fault, b.FaultBase)
+}
+
+// Window puts a window kernel over a batch on the queue, which has more parameters than what all
+// window kernels have.
+func (q Queue) Window(k Kernel, b *Batch, s Steps, more ...any) error {
+	threads := uint32(abi.WindowBlock)
+	if k == "window_order" {
+		threads = abi.OrderBlock
+	}
+	grid := Blocks(b.Tiles*abi.TileChunks, threads)
+	grid.Y = (s.Count + s.PerThread - 1) / s.PerThread
+	params := []any{
+		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start, s.Interval, s.Count, s.Width, s.PerThread,
+		b.Out.Values, b.Out.Reads, b.Out.Counts,
+	}
+	return q.Launch(k, grid, cuda.Size{X: threads}, append(params, more...)...)
+}
+
+// Fused puts a kernel on the queue that decodes a batch's chunks and computes windows in one.
+func (q Queue) Fused(k Kernel, b *Batch, s Steps, more ...any) error {
+	params := []any{
+		b.First, b.Tiles, b.Slab, b.Table, b.Wide, b.Since, b.Chunks, b.Drop, b.Fault, b.FaultBase, s.Start, s.Interval, s.Count, s.Width,
+		b.Out.Values, b.Out.Reads, b.Out.Counts,
+	}
+	return q.chunks(k, b, append(params, more...)...)
+}
+
+// StepReads puts adding up what a window kernel wrote to Output.Reads on the queue.
+// all and fresh have a uint64 a step.
+func (q Queue) StepReads(reads cuda.Pointer, tiles, steps uint32, all, fresh cuda.Pointer) error {
+	// As many blocks as fill a device; each adds to the same numbers.
+	const enough = 4096
+	grid := Blocks(steps, abi.ReadsSteps)
+	length := max(32, (tiles*grid.X+enough-1)/enough)
+	grid.Y = (tiles + length - 1) / length
+	return q.Launch("step_reads", grid, cuda.Size{X: abi.TileChunks, Y: abi.ReadsSteps}, reads, tiles, steps, length, all, fresh)
+}
+
+// Parts are the parts that groups have in a batch, in device memory: the number of
+// each group, and the first place of its part, both uint32. Behind the last of the
+// latter is the number of places.
+type Parts struct {
+	Groups, Starts cuda.Pointer
+	Count          uint32
+	Places         uint32 // of the batch
+}
+
+// fewSeries is the most series of a group in a batch, on average, for group_accumulate.
+const fewSeries = 8
+
+// GroupAccumulate puts adding a batch's values to the states of its groups on the queue.
+func (q Queue) GroupAccumulate(values cuda.Pointer, steps uint32, p Parts, op uint32, states cuda.Pointer) error {
+	k := Kernel("group_accumulate_squares")
+	if p.few() {
+		k = "group_accumulate"
+	}
+	grid := Blocks(steps, abi.AccumulateBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	return q.Launch(k, grid, cuda.Size{X: abi.AccumulateBlock}, values, steps, p.Groups, p.Starts, p.Count, op, states)
+}
+
+// few reports whether the groups have few series in a batch.
+func (p *Parts) few() bool { return p.Places <= fewSeries*p.Count }
+
+// Heaps are those of topk or bottomk in device memory. Group g has places for
+// Slots[g+1]-Slots[g] elements at every step.
+type Heaps struct {
+	Slots  cuda.Pointer // uint32, one more than groups
+	Keys   cuda.Pointer // float64, steps a slot
+	Places cuda.Pointer // uint32, steps a slot
+	Filled cuda.Pointer // uint32 a group and step, elements of the heap
+}
+
+// GroupRank puts offering a batch's values to the heaps of its groups on the queue.
+// base is the number of its first place.
+func (q Queue) GroupRank(values cuda.Pointer, steps uint32, p Parts, bottom bool, base uint32, h Heaps) error {
+	grid := Blocks(steps, abi.RowsBlock)
+	grid.Y = min(p.Count, MaxGridY)
+	return q.Launch("group_rank", grid, cuda.Size{X: abi.RowsBlock},
+		values, steps, p.Groups, p.Starts, p.Count, p.few(), bottom, base, h.Slots, h.Keys, h.Places, h.Filled)
+}
+
+// GroupQuantile puts the quantiles of count groups on the queue. first and members
+// say, both uint32, which places of values each has. fault becomes
+// abi.MixedZeros, unless it is less, where an answer is uncertain.
+func (q Queue) GroupQuantile(values cuda.Pointer, steps uint32, members, first cuda.Pointer, places, count uint32, quantile float64, out, fault cuda.Pointer) error {
+	grid := Blocks(steps, abi.RowsBlock)
+	grid.Y = min(count, MaxGridY)
+	parts := uint32(1)
+	for parts < abi.QuantileParts && 128*parts*count <= places {
+		parts *= 2
+	}
+	return q.Launch("group_quantile", grid, cuda.Size{X: abi.RowsBlock, Y: parts},
+		values, steps, members, first, count, parts, quantile, out, fault)
+}
+
+// MapValues puts a map of a batch's values, in place, on the queue. With truth a
+// comparison yields 1 or 0; without, remaining, a uint32 a place, is added to.
+func (q Queue) MapValues(values cuda.Pointer, tiles, steps uint32, f uint32, truth bool, a, b float64, remaining cuda.Pointer) error {
+	const length = uint32(64)
+	grid := Blocks(tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (steps + length - 1) / length
+	return q.Launch("map_values", grid, cuda.Size{X: abi.WindowBlock}, values, tiles, steps, length, f, truth, a, b, remaining)
+}
+
+// SeriesRows puts turning a batch's values into rows on the queue. rows gets a
+// float64 for each place and step, and present a bitmap for each place, in whole
+// uint64.
+func (q Queue) SeriesRows(values cuda.Pointer, tiles, steps uint32, rows, present cuda.Pointer) error {
+	grid := Blocks(steps, abi.RowsBlock)
+	grid.Y = min(tiles, MaxGridY)
+	words := 2 * ((steps + 63) / 64)
+	return q.Launch("series_rows", grid, cuda.Size{X: abi.RowsBlock}, values, tiles, steps, words, rows, present)
+}
+
+// GroupResult puts the values of count states on the queue.
+func (q Queue) GroupResult(states cuda.Pointer, count uint64, op uint32, out cuda.Pointer) error {
+	return q.results("group_result", count, states, count, op, out)
+}
+
+// results puts a kernel with a thread for each of count states on the queue.
+func (q Queue) results(k Kernel, count uint64, params ...any) error {
+	return q.Launch(k, cuda.Size{X: uint32((count + abi.ResultBlock - 1) / abi.ResultBlock)}, cuda.Size{X: abi.ResultBlock}, params...)
+}
+
+// Panes are the stretches of time between neighbouring edges of windows, of which
+// sums and extremes are made once for all windows that share them.
+type Panes struct {
+	Head  int64  // ms; where a step has two panes, the first is so long
+	Per   uint32 // panes a step: window k begins with pane k*Per
+	Count uint32 // of all
+	Block uint32 // neighbouring panes that are summed up together
+	Span  uint32 // panes of a window, more than a block
+}
+
+// minPanes is the least number of steps, and of steps that a sample is in the
+// windows of, for which panes are worth their memory; maxPanes is the largest number
+// of panes a step.
+const minPanes, maxPanes = 8, 256
+
+// maxBlock is the largest number of panes in a block: a thread goes through one.
+const maxBlock = 128
+
+// PanesOf cuts the windows of s into panes. It reports false where that is not
+// worth it. It must depend on nothing but s: a mean's last bits do on how it is made.
+func PanesOf(s Steps) (p Panes, ok bool) {
+	if s.Interval <= 0 || s.Count < minPanes || s.Width/s.Interval < minPanes || s.Width/s.Interval > maxPanes*int64(s.Count) {
+		return p, false
+	}
+	p = Panes{Head: s.Width % s.Interval, Per: 1, Span: uint32(s.Width / s.Interval)}
+	if p.Head > 0 {
+		p.Per, p.Span = 2, 2*p.Span+1
+	}
+	p.Count = p.Per*(s.Count-1) + p.Span
+	p.Block = min(p.Span/2, maxBlock)
+	return p, p.Count/p.Block < MaxGridY
+}
+
+// Bytes is the memory that the panes of a tile of series take, for each of the
+// suffixes and the prefixes.
+func (p *Panes) Bytes(extremes bool) int {
+	if extremes {
+		return int(p.Count) * abi.TileChunks * abi.ExtremeBytes
+	}
+	return int(p.Count) * abi.TileChunks * abi.TotalBytes
+}
+
+// WindowPanes puts the function op of windows that are cut into panes on the queue.
+// suffix and prefix have p.Bytes for each tile.
+func (q Queue) WindowPanes(b *Batch, s Steps, p *Panes, op uint32, suffix, prefix cuda.Pointer) error {
+	grid := Blocks(b.Tiles*abi.TileChunks, abi.WindowBlock)
+	grid.Y = (p.Count + p.Block - 1) / p.Block
+	err := q.Launch("window_panes", grid, cuda.Size{X: abi.WindowBlock},
+		b.First, b.Tiles, b.Rows, b.Decoded, b.Times, b.Values, s.Start-s.Width, s.Interval, p.Head, p.Per, p.Count, p.Block,
+		op, suffix, prefix)
+	if err != nil {
+		return err
+	}
+	return q.Window("window_join", b, s, p.Head, p.Per, p.Count, p.Block, p.Span, op, suffix, prefix)
+}
