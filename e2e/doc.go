@@ -8,7 +8,6 @@
 //	E2E_SERIES      how many series the data set has, 3400
 //	E2E_END         the end of its 24 hours in seconds since the epoch, now
 //	E2E_LIVE        how often to look at the moved dashboard, once a minute
-//	E2E_TIMING      1 times a query, against targets; with E2E_SERIES=6800
 //	E2E_PROMWARP    a promwarp program to test instead of one built from here
 //	E2E_PROMETHEUS  the Prometheus to test with instead of one built from here
 //	E2E_UPSTREAM    the other Prometheus to test as an upstream: a program's path;

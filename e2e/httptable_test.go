@@ -94,6 +94,11 @@ var httpTable = []exchange{
 	{request: "GET /api/v1/query?query=up*on(job)up&time={end}"},
 	{request: "GET /api/v1/query?query=%7Bjob%3D~%22.*%22%7D&time={end}"},
 	{request: "GET /api/v1/query?query=first_over_time(up%5B5m%5D)&time={end}"},
+	{request: "GET /api/v1/query?query=label_replace(up,%22instance%22,%22x%22,%22%22,%22%22)&time={end}"},
+	{request: "GET /api/v1/query?query=scalar(%22x%22)&time={end}"},
+	{request: "GET /api/v1/query?query=%7Bjob%3D~%22(%22%7D&time={end}"},
+	{request: "GET /api/v1/query?query=speed(up)&time={end}"},
+	{request: "GET /api/v1/query?query=rate(up)&time={end}"},
 
 	// Queries over a range.
 	{request: "GET /api/v1/query_range?query=sum(up)&start={start}&end={end}&step=60"},

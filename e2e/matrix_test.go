@@ -3,16 +3,26 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -254,4 +264,236 @@ func TestReloadingUpstream(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d answers while the upstream was reloaded %d times", answers.Load(), reloads.Load())
 	require.Greater(t, answers.Load(), int64(100))
+}
+
+// The data of the matrix of settings: samples 15 s apart over two hours, with gaps, stale
+// markers and counter resets. Some series have labels of their own that are external
+// labels of some cells.
+
+const (
+	matrixHours  = 2
+	matrixScrape = 15 * time.Second
+)
+
+// matrixStorage is how the data of a cell is stored.
+type matrixStorage struct {
+	startTimestamps bool // with start timestamps, in XOR2 chunks
+	histograms      bool // native ones beside the floats
+}
+
+func (s matrixStorage) String() string {
+	text := "XOR"
+	if s.startTimestamps {
+		text = "XOR2"
+	}
+	if s.histograms {
+		return text + ", native histograms"
+	}
+	return text + ", floats"
+}
+
+// features are those that a Prometheus needs to keep such data.
+func (s matrixStorage) features() []string {
+	if s.startTimestamps {
+		return []string{"xor2-encoding", "st-storage", "histograms-st-encoding"}
+	}
+	return nil
+}
+
+// matrixSeries is one series and how its samples come about.
+type matrixSeries struct {
+	labels labels.Labels
+	next   func(r *rand.Rand, last float64) float64
+	native bool
+}
+
+func counting(r *rand.Rand, last float64) float64 {
+	if r.IntN(90) == 0 {
+		return float64(r.IntN(5)) // a reset
+	}
+	return last + float64(r.IntN(20))
+}
+
+func wandering(r *rand.Rand, last float64) float64 { return last + math.Round(r.NormFloat64()*100)/16 }
+
+// matrixSeriesList returns the series in label order: a Prometheus yields those of its
+// head in the order of their creation, and sums depend on it in their last bits.
+func matrixSeriesList(histograms bool) (all []matrixSeries) {
+	add := func(next func(*rand.Rand, float64) float64, native bool, pairs ...string) {
+		all = append(all, matrixSeries{labels.FromStrings(pairs...), next, native})
+	}
+	for _, job := range []string{"api", "db"} {
+		for instance := range 3 {
+			i := fmt.Sprintf("host-%d:80", instance)
+			for _, code := range []string{"200", "404", "500"} {
+				add(counting, false, model.MetricNameLabel, "requests_total", "job", job, "instance", i, "code", code)
+			}
+			add(wandering, false, model.MetricNameLabel, "memory_bytes", "job", job, "instance", i)
+			add(wandering, false, model.MetricNameLabel, "load", "job", job, "instance", i, "cluster", []string{"eu", "us", "ap"}[instance])
+			add(counting, false, model.MetricNameLabel, "room_events_total", "job", job, "instance", i, "room", fmt.Sprint(4+instance))
+			add(func(*rand.Rand, float64) float64 { return 1 }, false, model.MetricNameLabel, "target_info", "job", job, "instance", i, "version", fmt.Sprint("v", instance), "room", "9")
+			for _, le := range []string{"0.1", "1", "+Inf"} {
+				add(counting, false, model.MetricNameLabel, "latency_seconds_bucket", "job", job, "instance", i, "le", le)
+			}
+			if histograms {
+				add(nil, true, model.MetricNameLabel, "native_seconds", "job", job, "instance", i)
+			}
+		}
+		add(counting, false, model.MetricNameLabel, "room_events_total", "job", job, "instance", "none")
+		add(wandering, false, model.MetricNameLabel, "typed", "job", job, "__type__", "gauge", "__unit__", "seconds")
+	}
+	slices.SortFunc(all, func(a, b matrixSeries) int { return labels.Compare(a.labels, b.labels) })
+	return all
+}
+
+// writeMatrixData writes the data that ends at end into a new data directory.
+func writeMatrixData(t *testing.T, s matrixStorage, end time.Time) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	o := tsdb.DefaultOptions()
+	o.RetentionDuration = (10 * 365 * 24 * time.Hour).Milliseconds()
+	if s.startTimestamps {
+		o.EnableSTStorage, o.EnableHistogramSTEncoding, o.FloatChunkEncoding = true, true, chunkenc.EncXOR2
+	}
+	db, err := tsdb.Open(dir, nil, nil, o, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+
+	r := rand.New(rand.NewPCG(7, 9))
+	series := matrixSeriesList(s.histograms)
+	last := make([]float64, len(series))
+	since := make([]int64, len(series)) // start timestamps
+	gap := make([]int, len(series))
+	first := end.Add(-matrixHours * time.Hour)
+	for i := range since {
+		since[i] = first.UnixMilli() - int64(r.IntN(60_000)) - 1
+		last[i] = float64(r.IntN(1000))
+	}
+	for at := first; !at.After(end); at = at.Add(matrixScrape) {
+		app := db.AppenderV2(context.Background())
+		for i := range series {
+			m, ms := &series[i], at.UnixMilli()+int64(i%7) // of one target not at one time
+			v, stale := 0.0, false
+			switch {
+			case gap[i] > 0:
+				gap[i]--
+				continue
+			case r.IntN(150) == 0:
+				gap[i], stale = r.IntN(40), true
+				v = math.Float64frombits(value.StaleNaN)
+			case !m.native:
+				if v = m.next(r, last[i]); v < last[i] {
+					since[i] = ms - 1 - int64(r.IntN(10_000))
+				}
+				last[i] = v
+			}
+			st := since[i]
+			if !s.startTimestamps {
+				st = 0
+			}
+			var h *histogram.Histogram
+			if m.native && !stale {
+				last[i]++
+				h = tsdbutil.GenerateTestHistogram(int64(last[i]))
+			}
+			_, err := app.Append(0, m.labels, st, ms, v, h, nil, storage.AppendV2Options{})
+			require.NoError(t, err)
+		}
+		require.NoError(t, app.Commit())
+	}
+	return dir
+}
+
+// The queries of the matrix of settings: those written here, and random ones.
+
+// matrixTemplates are queries about what settings change: external labels and series
+// with such labels of their own, subqueries without a step, features, start timestamps,
+// native histograms. $V is one of matrixVectors, $R one of matrixRanges.
+var matrixTemplates = []string{
+	// External labels.
+	`count($V)`, `sum without(instance) ($V)`, `count by (cluster) ($V)`, `count by (room, replica, datacenter) ($V)`,
+	`label_replace($V, "where", "$1", "cluster", "(.*)")`, `$V * on(job, instance) group_left(version) target_info`,
+	`count_values("cluster", $V)`, `topk by (room) (2, $V)`, `absent($V)`, `sort_desc($V)`,
+	// Subqueries without a step.
+	`count_over_time($V[2m:])`, `sum_over_time(rate($R[1m])[3m:])`, `max_over_time(sum by (job) ($V)[5m:] offset 1m)`,
+	`quantile_over_time(0.5, $V[4m:])`, `last_over_time($V[1m:] @ end())`,
+	// Functions of ranges.
+	`rate($R[2m])`, `increase($R[5m])`, `irate($R[1m])`, `resets($R[10m])`, `sum by (job) (rate($R[3m] offset 30s))`, `delta($R[2m])`,
+	`avg_over_time($R[90s])`, `deriv($R[5m])`, `changes($R[7m])`, `timestamp($V)`, `quantile_over_time(1.5, $R[3m])`,
+	// Features.
+	`mad_over_time($R[5m])`, `sort_by_label($V, "instance")`, `limitk(3, $V)`, `limit_ratio(0.5, $V)`, `info($V)`, `ts_of_max_over_time($R[3m])`,
+	`double_exponential_smoothing($R[5m], 0.5, 0.5)`, `first_over_time($R[2m])`,
+	`rate($R[3m] anchored)`, `increase($R[3m] smoothed)`, `$V smoothed`, `delta($R[2m] anchored)`, `changes($R[5m] anchored)`,
+	`$V + fill(0) on(job, instance) $V`, `sum by (job) ($V) / on(job) fill_right(1) sum by (job, room) ($V)`,
+	`label_replace(rate($R[2m]), "n", "$1", "__name__", "(.*)")`, `rate({__name__=~"requests_total|room_events_total"}[2m])`,
+	`abs({job="api"})`, `-{instance="host-0:80"}`, `start_timestamp($V)`, `max_of(1, 2) * $V`, `step() + $V`, `rate($R[step()])`, `rate($R[2m * 2])`,
+	`sum by (__type__, __unit__) (typed)`, `typed * 2`, `rate(typed[2m])`,
+	// Histograms.
+	`histogram_quantile(0.9, sum by (le) (rate(latency_seconds_bucket[5m])))`, `histogram_quantile(0.5, native_seconds)`, `histogram_count(rate(native_seconds[3m]))`,
+	`histogram_quantiles($V, "q", 0.1, 0.9)`, `sum(native_seconds) / count(native_seconds)`, `native_seconds + native_seconds`, `rate(native_seconds[2m])`,
+	`histogram_avg(increase(native_seconds[4m]))`, `native_seconds </ 1`, `sum by (job) ({__name__=~"native_seconds|memory_bytes"})`,
+	// What is wrong.
+	`$V + on() $V`, `sum(`, `topk(scalar($V), $V)`, `label_replace($V, "", "", "", "")`, `{job="api"} * {job="db"}`, `no_such_function($V)`,
+}
+
+var matrixVectors = []string{
+	`requests_total`, `memory_bytes`, `load`, `room_events_total`, `load{cluster="eu"}`, `load{cluster!="eu"}`, `memory_bytes{cluster="eu"}`,
+	`memory_bytes{cluster=""}`, `room_events_total{room="5"}`, `room_events_total{room!="5"}`, `room_events_total{room=~"5|6"}`, `room_events_total{room=""}`,
+	`{job="api",cluster=~".+"}`, `requests_total{replica!~"a|b"}`, `{__name__=~"load|memory_bytes",room!="5"}`, `requests_total{replica="a"}`,
+}
+
+var matrixRanges = []string{`requests_total`, `memory_bytes`, `room_events_total`, `load{cluster=~"eu|us"}`, `requests_total{code="500",replica=""}`, `room_events_total{room="5"}`}
+
+// fillIn puts vectors and ranges into a template.
+func fillIn(r *rand.Rand, template string) string {
+	for _, p := range []struct {
+		hole  string
+		those []string
+	}{{"$V", matrixVectors}, {"$R", matrixRanges}} {
+		for strings.Contains(template, p.hole) {
+			template = strings.Replace(template, p.hole, p.those[r.IntN(len(p.those))], 1)
+		}
+	}
+	return template
+}
+
+// matrixQueries returns so many queries made of the templates as they are, in turn, beginning
+// with any of them, and as many random ones as asked for.
+func matrixQueries(r *rand.Rand, written, random int) (out []string) {
+	first := r.IntN(len(matrixTemplates))
+	for i := range written {
+		out = append(out, fillIn(r, matrixTemplates[(first+i)%len(matrixTemplates)]))
+	}
+	for range random {
+		out = append(out, randomQuery(r, 1+r.IntN(3)))
+	}
+	return out
+}
+
+// randomQuery is a random expression of so many levels.
+func randomQuery(r *rand.Rand, depth int) string {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	if depth == 0 {
+		return fillIn(r, pick("$V", "$V", "$V offset 1m", "$V @ end()", "native_seconds"))
+	}
+	in := func() string { return randomQuery(r, depth-1) }
+	switch r.IntN(10) {
+	case 0, 1:
+		return fmt.Sprintf("%s %s (%s)", pick("sum", "avg", "min", "max", "count", "group", "stddev"), pick("by (job)", "by (job, cluster)", "without (instance, room)", "by (replica, code)"), in())
+	case 2:
+		return fillIn(r, fmt.Sprintf("%s($R[%s]%s)", pick("rate", "increase", "delta", "resets", "changes", "irate", "last_over_time", "sum_over_time"), pick("1m", "3m", "5m"), pick("", "", " offset 20s", " anchored", " smoothed")))
+	case 3:
+		return fmt.Sprintf("%s((%s)[%s:%s])", pick("max_over_time", "count_over_time", "avg_over_time", "sum_over_time"), in(), pick("2m", "4m"), pick("", "", "30s", "1m"))
+	case 4:
+		return fmt.Sprintf("(%s) %s %s (%s)", in(), pick("+", "-", "*", "/", ">", "== bool", "and", "or", "unless"), pick("", "on(job, instance)", "ignoring(code, room)"), in())
+	case 5:
+		return fmt.Sprintf("(%s) %s %s", in(), pick("+", "*", "%", ">", "<= bool"), pick("2", "0.5", "time()", "scalar(memory_bytes{instance=\"host-0:80\",job=\"api\"})"))
+	case 6:
+		return fmt.Sprintf("%s(%s)", pick("abs", "ceil", "-", "sgn", "hour", "sort", "absent", "timestamp", "histogram_count"), in())
+	case 7:
+		return fmt.Sprintf("%s(%s, %s)", pick("topk", "bottomk", "quantile"), pick("1", "2", "0.9"), in())
+	case 8:
+		return fmt.Sprintf(`label_replace(%s, "%s", "$1-x", "%s", "(.+)")`, in(), pick("cluster", "n", "room"), pick("__name__", "cluster", "job"))
+	}
+	return fmt.Sprintf("(%s) %s fill%s(%s) %s", in(), pick("+", "-", ">"), pick("", "_left", "_right"), pick("0", "1"), "("+in()+")")
 }

@@ -1,20 +1,31 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/promwarp/promwarp/internal/dataset"
 	"github.com/promwarp/promwarp/plan"
 )
 
@@ -170,4 +181,172 @@ func middle(looks []movedLook) movedLook {
 	}
 	t, b := slices.SortedFunc(slices.Values(looks), byTime), slices.SortedFunc(slices.Values(looks), byBytes)
 	return movedLook{t[len(t)/2].took, b[len(b)/2].brought}
+}
+
+// live is a Prometheus with a day of data that goes on: its newest hours are in its
+// head, as they are in every Prometheus that scrapes, and samples arrive each second.
+type live struct {
+	*process
+	series int
+
+	arriving sync.Mutex // held while samples arrive
+	data     *dataset.Generator
+}
+
+// startLive starts one, which ends with the test.
+func startLive(t *testing.T, series int) *live {
+	t.Helper()
+	ctx, now := t.Context(), time.Now()
+	l := &live{series: series}
+	var err error
+	l.data, err = dataset.New(dataset.Options{
+		Start: now.Add(-25 * time.Hour).UnixMilli(), End: now.Add(time.Hour).UnixMilli(), Series: series, Seed: 1,
+	})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	head := now.Add(-time.Hour).Truncate(2 * time.Hour)
+	_, err = l.data.WriteBlocks(ctx, dir, head.UnixMilli(), nil)
+	require.NoError(t, err)
+	db, err := tsdb.Open(dir, slog.New(slog.DiscardHandler), nil, tsdb.DefaultOptions(), nil)
+	require.NoError(t, err)
+	_, err = l.data.Write(ctx, db, time.Now().UnixMilli())
+	require.NoError(t, db.Close())
+	require.NoError(t, err)
+
+	addr := mustFreeAddr(t)
+	args := append(prometheusArgs(addr, dir, writeConfig(t, "")), "--web.enable-remote-write-receiver")
+	l.process = runServer(t, "Prometheus", addr, prometheusBin, args...)
+	l.arrive(t)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+				l.arrive(t)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-ended
+	})
+	return l
+}
+
+// arrive sends all samples until now.
+func (l *live) arrive(t *testing.T) {
+	l.arriving.Lock()
+	defer l.arriving.Unlock()
+	if _, err := l.data.Write(context.Background(), sender(l.url), time.Now().UnixMilli()); err != nil {
+		t.Errorf("send samples: %s", err)
+	}
+}
+
+// still calls f while no samples arrive.
+func (l *live) still(f func()) {
+	l.arriving.Lock()
+	defer l.arriving.Unlock()
+	f()
+}
+
+// sender is the address of a server that takes samples by remote write.
+type sender string
+
+// Appender implements storage.Appendable.
+func (s sender) Appender(ctx context.Context) storage.Appender { return &sending{to: s, ctx: ctx} }
+
+// sending sends what is appended when it is committed.
+type sending struct {
+	storage.Appender // has no more than the methods below
+	to               sender
+	ctx              context.Context
+	request          prompb.WriteRequest
+}
+
+func (s *sending) Append(_ storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	s.request.Timeseries = append(s.request.Timeseries, prompb.TimeSeries{
+		Labels: prompb.FromLabels(l, nil), Samples: []prompb.Sample{{Timestamp: t, Value: v}},
+	})
+	return 0, nil
+}
+
+func (s *sending) Rollback() error { return nil }
+
+func (s *sending) Commit() error {
+	b, err := s.request.Marshal()
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(s.ctx, http.MethodPost, string(s.to)+"/api/v1/write", bytes.NewReader(snappy.Encode(nil, b)))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header.Set("Content-Encoding", "snappy")
+	r.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("%s: %s", resp.Status, said)
+	}
+	return nil
+}
+
+// While Prometheus scrapes, promwarp's answers keep up with it.
+func TestFreshData(t *testing.T) {
+	t.Parallel()
+	addr := mustFreeAddr(t)
+	up := prometheus(t, addr, t.TempDir(), fmt.Sprintf(
+		"global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: self\n  static_configs:\n  - targets: [%q]\n", addr))
+	pw := promwarp(t, up.url)
+
+	var seen float64 // time of the newest sample seen
+	moved := 0
+	deadline := time.Now().Add(30 * time.Second)
+	for moved < 6 {
+		require.True(t, time.Now().Before(deadline), "saw %d new samples through promwarp in half a minute", moved)
+		time.Sleep(300 * time.Millisecond)
+		now := time.Now()
+		newest := newestSample(t, pw.url, now)
+		require.GreaterOrEqual(t, newest, seen, "the newest sample became older")
+		if newest > seen {
+			moved++
+			seen = newest
+		}
+		if moved > 0 {
+			require.Less(t, float64(now.UnixMilli())/1000-newest, 8.0, "seconds that promwarp lags behind")
+		}
+	}
+
+	// What has settled is the same on both, the newest samples included.
+	end := time.Now().Truncate(time.Second)
+	time.Sleep(1500 * time.Millisecond)
+	g := grid{end.Add(-5 * time.Second), end, time.Second}
+	for _, q := range []string{`up`, `sum(scrape_samples_scraped)`, `rate(prometheus_http_requests_total[3s])`, `count({__name__=~"prometheus_tsdb.+"})`} {
+		form := g.rangeForm(q)
+		requireSame(t, ask(t, up.url, rangePath, form), ask(t, pw.url, rangePath, form), false, q)
+	}
+}
+
+// newestSample is the time in seconds of the newest sample of up, 0 for none.
+func newestSample(t *testing.T, base string, at time.Time) float64 {
+	t.Helper()
+	r, err := ask(t, base, queryPath, instantForm(`max(timestamp(up))`, at)).parse()
+	require.NoError(t, err)
+	require.Equal(t, "success", r.Status, r.Error)
+	var ss []series
+	require.NoError(t, json.Unmarshal(r.Data.Result, &ss))
+	if len(ss) == 0 {
+		return 0
+	}
+	v, err := strconv.ParseFloat(ss[0].Value.v, 64)
+	require.NoError(t, err)
+	return v
 }

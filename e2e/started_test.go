@@ -1,14 +1,18 @@
 package e2e
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v2"
 
 	"github.com/promwarp/promwarp/docs/markdown"
 )
@@ -48,4 +52,76 @@ func TestGettingStarted(t *testing.T) {
 		require.Contains(t, string(said), want)
 	}
 	require.Equal(t, 2, strings.Count(string(said), "1 of 1 answers are the same to the bit"), "%s", said)
+}
+
+// promwarp starts as the unit, docker compose and the chart start it, and answers.
+func TestDeployed(t *testing.T) {
+	g := smallGrid(6)
+	up := prometheus(t, mustFreeAddr(t), smallData(t, g.end, 6), "")
+	unit, err := os.ReadFile("../deploy/systemd/promwarp.service")
+	require.NoError(t, err)
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/promwarp (.*) \$PROMWARP_ARGS$`).FindSubmatch(unit)
+	require.NotNil(t, start)
+	const command = "serve --config.file=/etc/promwarp/promwarp.yml"
+	for name, c := range map[string]struct{ config, command string }{
+		"unit":    {"../deploy/debian/promwarp.yml", string(start[1])},
+		"compose": {"../examples/compose/promwarp.yml", command},
+		"chart":   {"../deploy/helm/promwarp/values.yaml", command},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(c.config)
+			require.NoError(t, err)
+			if name == "chart" {
+				var values struct {
+					Config map[string]any `yaml:"config"`
+				}
+				require.NoError(t, yaml.Unmarshal(text, &values))
+				text, err = yaml.Marshal(values.Config)
+				require.NoError(t, err)
+			}
+			addr := mustFreeAddr(t)
+			config := regexp.MustCompile(`listen_address:\s.*`).ReplaceAllString(string(text), "listen_address: ["+addr+"]")
+			config = regexp.MustCompile(`http://[a-z-]+(:9090)?/api`).ReplaceAllString(config, up.url+"/api")
+			config = strings.ReplaceAll(config, "/var/lib/promwarp", t.TempDir())
+			command := strings.ReplaceAll(c.command, "/etc/promwarp/promwarp.yml", writeConfig(t, config))
+			pw := runServer(t, "promwarp", addr, promwarpBin, strings.Fields(command)...)
+			form := g.rangeForm(dashboard[0])
+			want := ask(t, up.url, rangePath, form)
+			require.Equal(t, http.StatusOK, want.code)
+			requireSame(t, want, ask(t, pw.url, rangePath, form), false, name)
+		})
+	}
+}
+
+// grafanaDiffers are those of Grafana's requests that promwarp answers differently.
+var grafanaDiffers = map[string]differences{
+	"which server it is":         {"body": ownAnswer},
+	"version detection":          {"body": ownAnswer},
+	"a link to the series' page": {"Location": ownPage, "body": ownPage},
+}
+
+// What Grafana sends gets from promwarp what it gets from the Prometheus behind it.
+func TestGrafana(t *testing.T) {
+	t.Parallel()
+	b := busy(t)
+	time.Sleep(3 * time.Second) // for {recent} to have samples
+	now := time.Now()
+	r := strings.NewReplacer(
+		"{start}", seconds(b.grid.start), "{end}", seconds(b.grid.end), "{nearend}", seconds(b.grid.end.Add(-time.Minute)),
+		"{now}", seconds(now), "{recent}", seconds(now.Add(-2*time.Second)))
+	file, err := os.ReadFile("testdata/grafana.txt")
+	require.NoError(t, err)
+	_, requests, _ := strings.Cut(string(file), "\n===")
+	n := 0
+	for part := range strings.SplitSeq(requests, "\n===") {
+		name, request, ok := strings.Cut(strings.TrimSpace(part), "\n")
+		require.True(t, ok, part)
+		n++
+		t.Run(name, func(t *testing.T) {
+			e := exchange{request: r.Replace(request), differs: grafanaDiffers[name]}
+			e.check(t, b.url, b.promwarp.url)
+			e.check(t, b.url, b.promwarp.url) // and when it is kept
+		})
+	}
+	require.GreaterOrEqual(t, n, 46)
 }

@@ -7,6 +7,7 @@
 package remoteread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,28 +107,13 @@ type Options struct {
 
 // withDefaults fills in defaults and checks the rest.
 func (o Options) withDefaults() (Options, error) {
-	if o.Piece == 0 {
-		o.Piece = DefaultPiece
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = DefaultConcurrency()
-	}
-	if o.MaxFrameBytes == 0 {
-		o.MaxFrameBytes = DefaultMaxFrameBytes
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.Retries == 0 {
-		o.Retries = DefaultRetries
-	}
-	o.Retries = max(o.Retries, 0)
-	if o.MinBackoff == 0 {
-		o.MinBackoff = DefaultMinBackoff
-	}
-	if o.MaxBackoff == 0 {
-		o.MaxBackoff = max(DefaultMaxBackoff, o.MinBackoff)
-	}
+	o.Piece = cmp.Or(o.Piece, DefaultPiece)
+	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency())
+	o.MaxFrameBytes = cmp.Or(o.MaxFrameBytes, DefaultMaxFrameBytes)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.Retries = max(cmp.Or(o.Retries, DefaultRetries), 0)
+	o.MinBackoff = cmp.Or(o.MinBackoff, DefaultMinBackoff)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(DefaultMaxBackoff, o.MinBackoff))
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -238,25 +238,6 @@ func TestRequest(t *testing.T) {
 	require.Equal(t, "user", user)
 }
 
-func TestHeadersStayAtHost(t *testing.T) {
-	var header http.Header
-	other, _ := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
-		header = r.Header.Clone()
-		streamed(w, nil)
-	})
-	other = strings.Replace(other, "127.0.0.1", "localhost", 1)
-	base, _ := server(t, func(w http.ResponseWriter, r *http.Request, _ int64) {
-		require.Equal(t, "secret", r.Header.Get("X-Api-Key"))
-		http.Redirect(w, r, other, http.StatusTemporaryRedirect)
-	})
-	cfg := readConfig(t, base)
-	cfg.Headers = map[string]string{"X-Api-Key": "secret"}
-	_, _, err := newClient(t, cfg, Options{}).Fetch(t.Context(), 0, 1, anything)
-	require.NoError(t, err)
-	require.NotNil(t, header)
-	require.Empty(t, header.Get("X-Api-Key"))
-}
-
 func TestNothingToAsk(t *testing.T) {
 	base, requests := server(t, func(w http.ResponseWriter, _ *http.Request, _ int64) { streamed(w, nil) })
 	cfg := readConfig(t, base)

@@ -7,8 +7,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/promwarp/promwarp/selection/slab"
@@ -55,25 +58,8 @@ func TestSliceIsItsOwn(t *testing.T) {
 	require.Zero(t, Empty().Slice(0, 1).NumSeries())
 }
 
-func TestCutAfter(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 8))
-	for range 60 {
-		s := random(t, r, 8)
-		maxt := r.Int64N(40_000) - 1000
-		cut, err := s.Cut(context.Background(), math.MinInt64, maxt)
-		require.NoError(t, err)
-		requireNormal(t, cut)
-		want, _ := content(t, s.SeriesSet(math.MinInt64, maxt, nil))
-		require.Equal(t, want, all(t, cut))
-		for i := range cut.NumSeries() {
-			for _, c := range cut.Chunks(i) {
-				require.LessOrEqual(t, c.MaxT, maxt)
-			}
-		}
-		// What was cut off comes back with the whole.
-		require.Equal(t, all(t, s), all(t, mustJoin(t, cut, s)))
-	}
-	s := random(t, r, 3)
+func TestCutOfAll(t *testing.T) {
+	s := random(t, rand.New(rand.NewPCG(2, 8)), 3)
 	whole, err := s.Cut(context.Background(), math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)
 	require.NotSame(t, s, whole)
@@ -176,5 +162,67 @@ func TestCompact(t *testing.T) {
 	require.Greater(t, len(c.slabs), 1)
 	for i := range c.NumSeries() {
 		require.Equal(t, data, c.Bytes(c.Chunks(i)[0]))
+	}
+}
+
+// TestSamplesAbout: where all series have as many samples, their number is right, of all chunks that
+// the time touches.
+func TestSamplesAbout(t *testing.T) {
+	b := NewBuilder(0)
+	for i := range 100 {
+		b.Series(labels.FromStrings("i", string(rune('a'+i))))
+		for from := range int64(3) {
+			c := chunkenc.NewXORChunk()
+			app, err := c.Appender()
+			require.NoError(t, err)
+			for k := range int64(10) {
+				app.Append(0, 100*from+k, 1)
+			}
+			require.NoError(t, b.Chunk(chunkenc.EncXOR, 100*from, 100*from+9, c.Bytes()))
+		}
+	}
+	s, err := b.Finish()
+	require.NoError(t, err)
+	require.EqualValues(t, 3000, s.SamplesAbout(0, 1000))
+	require.EqualValues(t, 2000, s.SamplesAbout(50, 1000))
+	require.Zero(t, s.SamplesAbout(1000, 2000))
+	require.Zero(t, Empty().SamplesAbout(0, 1))
+}
+
+// A stale marker does not say that its chunk is of gauge histograms, and is cut with it all
+// the same.
+func TestCutGaugesWithStaleMarker(t *testing.T) {
+	stale := math.Float64frombits(value.StaleNaN)
+	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram, chunkenc.EncHistogramST, chunkenc.EncFloatHistogramST} {
+		c, err := chunkenc.NewEmptyChunk(e)
+		require.NoError(t, err)
+		app, err := c.Appender()
+		require.NoError(t, err)
+		for ts := int64(1); ts <= 4; ts++ {
+			h, fh := tsdbutil.GenerateTestGaugeHistogram(10-ts), tsdbutil.GenerateTestGaugeFloatHistogram(10-ts)
+			if ts == 4 {
+				h = &histogram.Histogram{Sum: stale, CounterResetHint: histogram.GaugeType}
+				fh = &histogram.FloatHistogram{Sum: stale, CounterResetHint: histogram.GaugeType}
+			}
+			if e == chunkenc.EncHistogram || e == chunkenc.EncHistogramST {
+				_, _, app, err = app.AppendHistogram(nil, 0, ts, h, true)
+			} else {
+				_, _, app, err = app.AppendFloatHistogram(nil, 0, ts, fh, true)
+			}
+			require.NoError(t, err)
+		}
+		b := NewBuilder(0)
+		b.Series(labels.FromStrings("a", "b"))
+		require.NoError(t, b.Chunk(e, 1, 4, c.Bytes()))
+		s := finish(t, b)
+		for mint := int64(1); mint <= 4; mint++ {
+			for maxt := mint; maxt <= 4; maxt++ {
+				cut, err := s.Cut(ctx, mint, maxt)
+				require.NoError(t, err, "%s from %d to %d", e, mint, maxt)
+				requireNormal(t, cut)
+				require.Equal(t, 1, cut.NumChunks())
+				require.Equal(t, reference(t, s, 0, mint, maxt), reference(t, cut, 0, mint, maxt))
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -153,4 +154,28 @@ func TestProcess(t *testing.T) {
 	require.ErrorContains(t, err, "exit status 3")
 	_, err = start(t.Context(), "nobody", Program{Path: path + ".none"}, own)
 	require.ErrorContains(t, err, "start nobody")
+}
+
+func TestParseList(t *testing.T) {
+	require.Equal(t, []int{0, 1, 2, 3, 8, 10, 11}, parseList("0-3,8,10-11\n"))
+	require.Empty(t, parseList("\n"))
+	require.Equal(t, []int{4}, parseList("a-b,4"))
+}
+
+// A program gets as many cores as are asked for.
+func TestPinned(t *testing.T) {
+	order, err := spread()
+	require.NoError(t, err)
+	require.Len(t, order, runtime.NumCPU())
+	program := Program{Path: "grep"}
+	_, err = pinned(program.On(len(order) + 1))
+	require.ErrorContains(t, err, "cores are asked for")
+	command, err := pinned(program)
+	require.NoError(t, err)
+	require.Equal(t, []string{"grep"}, command)
+	command, err = pinned(program.On(1))
+	require.NoError(t, err)
+	out, err := exec.Command(command[0], append(command[1:], "^Cpus_allowed_list:", "/proc/self/status")...).Output()
+	require.NoError(t, err)
+	require.Regexp(t, `^Cpus_allowed_list:\s*\d+\n$`, string(out))
 }

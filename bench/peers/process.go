@@ -4,11 +4,24 @@
 package peers
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
 	"syscall"
+	"time"
+
+	"github.com/golang/snappy"
+	"github.com/prometheus/prometheus/prompb"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/promwarp/promwarp/e2e/programs"
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // Process is a server that was started as a program of its own.
@@ -48,4 +61,201 @@ func (p *Process) Terminate(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// StartPromwarp starts a promwarp with nothing in its cache, as it is by default but for what the
+// arguments say, of which one names an upstream or a data directory.
+func StartPromwarp(ctx context.Context, program Program, args ...string) (*Process, error) {
+	return start(ctx, "promwarp", program, func(addr string) []string {
+		return append([]string{"serve", "--web.listen-address=" + addr, "--log.level=warn"}, args...)
+	})
+}
+
+// StartPrometheus starts a Prometheus that is configured by text, with its files in dir and its
+// samples in dir/data, and with further flags.
+func StartPrometheus(ctx context.Context, program Program, dir, text string, flags ...string) (*Process, error) {
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return start(ctx, "Prometheus", program, func(addr string) []string {
+		return append(append(programs.PrometheusArgs(addr, filepath.Join(dir, "data"), config), "--log.level=warn"), flags...)
+	})
+}
+
+// StartVictoriaMetrics starts a VictoriaMetrics that keeps its data below dir, where there may be
+// some of an earlier one, and does not refuse large queries.
+func StartVictoriaMetrics(ctx context.Context, program Program, dir string) (*Process, error) {
+	return start(ctx, "VictoriaMetrics", program, func(addr string) []string {
+		return []string{
+			"-httpListenAddr=" + addr,
+			"-storageDataPath=" + filepath.Join(dir, "victoria-metrics"),
+			"-retentionPeriod=100y",
+			"-search.latencyOffset=0s",
+			"-search.maxUniqueTimeseries=10000000",
+			"-search.maxSamplesPerQuery=10000000000",
+			"-search.maxQueryDuration=2m",
+			"-search.logSlowQueryDuration=0",
+			"-loggerLevel=WARN",
+		}
+	})
+}
+
+// settleLimit is how long VictoriaMetrics may take to put its data in order.
+const settleLimit = 5 * time.Minute
+
+// Settle makes VictoriaMetrics write out what it was sent, checks that these
+// were as many samples as given, and merges its parts into one, so that it is
+// measured at its best and does nothing else meanwhile.
+func Settle(ctx context.Context, p *Process, samples int64) error {
+	if _, err := get(ctx, p.URL+"/internal/force_flush"); err != nil {
+		return err
+	}
+	if n, err := p.Metric(`vm_rows_inserted_total{type="promremotewrite"}`); err != nil || int64(n) != samples {
+		return errors.Join(err, fmt.Errorf("%s took %.0f samples of %d", p.Name, n, samples))
+	}
+	if _, err := get(ctx, p.URL+"/internal/force_merge"); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(settleLimit); ; {
+		// It begins to merge some time after it was told to.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+		forced, err := p.Metric("vm_active_force_merges")
+		all, err2 := p.Metric("vm_active_merges")
+		if err := errors.Join(err, err2); err != nil || forced+all == 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s still merges after %s", p.Name, settleLimit)
+		}
+	}
+}
+
+// get returns the page at url.
+func get(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = errors.New(resp.Status + ": " + string(body[:min(len(body), 200)]))
+	}
+	if err != nil {
+		return "", fmt.Errorf("get %s: %w", url, err)
+	}
+	return string(body), nil
+}
+
+const (
+	feedStep  = 30 * time.Minute // how far all series advance before any goes on
+	feedBatch = 20_000           // about how many samples go into one request
+)
+
+// Feed sends the data set to the server p over Prometheus's remote write,
+// which, unlike a text format, carries stale markers as they are.
+func Feed(ctx context.Context, p *Process, o dataset.Options) (dataset.Stats, error) {
+	g, err := dataset.New(o)
+	if err != nil {
+		return dataset.Stats{}, err
+	}
+	senders, ctx := errgroup.WithContext(ctx)
+	senders.SetLimit(max(2, runtime.GOMAXPROCS(0)/2))
+	err = generate(g, o, func(body []byte) error {
+		senders.Go(func() error { return remoteWrite(ctx, p.URL+"/api/v1/write", body) })
+		return context.Cause(ctx)
+	})
+	// What a sender says comes first: it may be the cause.
+	if err := errors.Join(senders.Wait(), err); err != nil {
+		return g.Stats(), fmt.Errorf("feed %s: %w", p.Name, err)
+	}
+	return g.Stats(), nil
+}
+
+// generate hands the data set over as bodies of remote-write requests.
+func generate(g *dataset.Generator, o dataset.Options, send func([]byte) error) error {
+	var batch batch
+	for from := o.Start; from < o.End; {
+		to := min(from+feedStep.Milliseconds(), o.End)
+		err := g.Next(to, func(s *dataset.Series, t []int64, v []float64) error {
+			batch.add(s, t, v)
+			if batch.samples < feedBatch {
+				return nil
+			}
+			return batch.flush(send)
+		})
+		if err == nil {
+			err = batch.flush(send)
+		}
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// batch collects the series of one request.
+type batch struct {
+	req     prompb.WriteRequest
+	samples int
+}
+
+func (b *batch) add(s *dataset.Series, t []int64, v []float64) {
+	n := len(b.req.Timeseries)
+	if n < cap(b.req.Timeseries) {
+		b.req.Timeseries = b.req.Timeseries[:n+1] // with the memory of the batch before
+	} else {
+		b.req.Timeseries = append(b.req.Timeseries, prompb.TimeSeries{})
+	}
+	to := &b.req.Timeseries[n]
+	to.Labels = prompb.FromLabels(s.Labels, to.Labels[:0])
+	to.Samples = to.Samples[:0]
+	for i := range t {
+		to.Samples = append(to.Samples, prompb.Sample{Timestamp: t[i], Value: v[i]})
+	}
+	b.samples += len(t)
+}
+
+// flush hands the batch over, if there is something in it, and empties it.
+func (b *batch) flush(send func([]byte) error) error {
+	if b.samples == 0 {
+		return nil
+	}
+	raw, err := b.req.Marshal()
+	if err != nil {
+		return err
+	}
+	b.req.Timeseries, b.samples = b.req.Timeseries[:0], 0
+	return send(snappy.Encode(nil, raw))
+}
+
+// remoteWrite sends the body of a remote-write request.
+func remoteWrite(ctx context.Context, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Encoding", "snappy")
+	req.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("remote write: %s: %s", resp.Status, said[:min(len(said), 200)])
+	}
+	return err
 }

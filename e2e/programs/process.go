@@ -2,7 +2,7 @@
 //
 // A Process is one server that serves HTTP on an address. Its output is collected, so that a
 // failure can show it. Start begins one and WaitReady waits until it answers; Build and
-// Prometheus in build.go make the programs.
+// FromPrometheus make the programs.
 package programs
 
 import (
@@ -15,10 +15,13 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/promwarp/promwarp/internal/dataset"
 )
 
 // client asks servers. One that hangs fails a test soon.
@@ -196,4 +199,86 @@ func FreeAddr() (string, error) {
 	}
 	defer l.Close()
 	return l.Addr().String(), nil
+}
+
+// BuildDir is where programs that take long to build are kept, as seen from e2e/.
+const BuildDir = "../.build"
+
+// FromPrometheus returns the path of one of Prometheus's programs, of the version in go.mod,
+// without service discoveries and web pages. It builds it if need be, and says its version as a
+// released one does. The working directory must be e2e/.
+func FromPrometheus(program string) (string, error) {
+	const module = "github.com/prometheus/prometheus"
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w", module, err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "VERSION"))
+	if err != nil {
+		return "", err
+	}
+	version := strings.TrimSpace(string(text))
+	return Keep(program+"-"+version, func(path string) error {
+		return Build(".", "-tags", "remove_all_sd", "-ldflags", "-X github.com/prometheus/common/version.Version="+version, "-o", path, module+"/cmd/"+program)
+	})
+}
+
+// Keep returns the path of a program of that name in the folder where those are kept that take
+// long to build. It is built if it is not there.
+func Keep(name string, build func(path string) error) (string, error) {
+	dir, err := filepath.Abs(BuildDir)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(os.Stderr, "e2e: building %s, once; this takes some minutes\n", name)
+	// Renamed into place, so that what is there is complete.
+	part := fmt.Sprintf("%s.%d", path, os.Getpid())
+	defer os.Remove(part)
+	if err := build(part); err != nil {
+		return "", err
+	}
+	return path, os.Rename(part, path)
+}
+
+// Build runs go build with args in dir.
+func Build(dir string, args ...string) error {
+	cmd := exec.Command("go", append([]string{"build"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// PrometheusArgs are the arguments of a Prometheus that keeps its data directory as it is.
+func PrometheusArgs(addr, dataDir, configFile string) []string {
+	return []string{
+		"--config.file=" + configFile,
+		"--storage.tsdb.path=" + dataDir,
+		"--storage.tsdb.retention.time=10y",
+		"--storage.tsdb.min-block-duration=2h",
+		"--storage.tsdb.max-block-duration=2h",
+		"--web.listen-address=" + addr,
+	}
+}
+
+// StartFilled starts a Prometheus over generated data, which it writes into the folder data of dir.
+func StartFilled(ctx context.Context, bin, dir string, o dataset.Options) (*Process, dataset.Stats, error) {
+	data, config := filepath.Join(dir, "data"), filepath.Join(dir, "prometheus.yml")
+	stats, err := dataset.WriteBlocks(ctx, data, o, nil)
+	if err != nil {
+		return nil, stats, err
+	}
+	if err := os.WriteFile(config, nil, 0o600); err != nil {
+		return nil, stats, err
+	}
+	p, err := StartReady("Prometheus", bin, func(addr string) []string { return PrometheusArgs(addr, data, config) })
+	return p, stats, err
 }

@@ -6,7 +6,7 @@
 // share the labels that are there already. Every label, series and chunk header that came is
 // checked, and an answer that has anything wrong brings nothing.
 //
-// Start with Reader; stream.go goes through frames, sampleswalk.go through samples.
+// Start with Reader; stream.go goes through frames, samples.go through samples.
 package answer
 
 import (

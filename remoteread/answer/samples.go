@@ -1,15 +1,21 @@
 package answer
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 
 	"github.com/golang/snappy"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/storage/remote"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/promwarp/promwarp/remoteread/external"
 	"github.com/promwarp/promwarp/remoteread/wire"
@@ -177,4 +183,252 @@ func (s *samplesReader) arrange(b *selection.Builder) {
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return byNumber(s.came[a], s.came[b]) })
 	b.Arrange(order)
+}
+
+// resultsOf finds the prompb.QueryResult of each part's first query in a prompb.ReadResponse. Those
+// of further ones must be empty, but for that of the witness, which comes last and of which it
+// reports whether it testified.
+func resultsOf(b []byte, parts []*Part) (firsts [][]byte, testified bool, err error) {
+	var results [][]byte
+	count, queries := int64(0), int64(0)
+	for _, p := range parts {
+		queries += p.queries
+	}
+	last := parts[len(parts)-1].View
+	if last.WitnessIndex() > 0 {
+		queries++
+	}
+	for len(b) > 0 {
+		num, v, n, err := wire.NextField(b, "an answer", 1)
+		if err != nil {
+			return nil, false, err
+		}
+		b = b[n:]
+		if num != 1 {
+			continue
+		}
+		if count++; count <= queries {
+			results = append(results, v)
+		}
+	}
+	switch {
+	case count != queries && queries == 1:
+		return nil, false, fmt.Errorf("the answer holds %d results for one query", count)
+	case count != queries:
+		return nil, false, fmt.Errorf("the answer holds %d results for %d queries", count, queries)
+	}
+	for _, p := range parts {
+		firsts = append(firsts, results[0])
+		for i, other := range results[1:p.queries] {
+			if len(other) > 0 {
+				return nil, false, p.View.Clash(int64(i + 1))
+			}
+		}
+		results = results[p.queries:]
+	}
+	return firsts, len(results) > 0 && last.Testified(results[0]), nil
+}
+
+// next adds to b the series that the prompb.QueryResult starts with, and returns the
+// rest.
+func (s *samplesReader) next(result []byte, b *selection.Builder) (rest []byte, err error) {
+	num, v, n, err := wire.NextField(result, "a result", 1)
+	if err != nil {
+		return nil, err
+	}
+	if num == 1 {
+		err = s.add(v, b)
+	}
+	return result[n:], err
+}
+
+// The fields of a prompb.TimeSeries, all of them bytes.
+const (
+	fieldLabel  = 1
+	fieldSample = 2
+	lastField   = 4 // behind exemplars
+)
+
+// add adds a prompb.TimeSeries to b.
+func (s *samplesReader) add(wire []byte, b *selection.Builder) error {
+	i, n := -1, 0
+	if !s.view.Adds() {
+		i, n = s.expected.match(wire)
+	}
+	floats, late, err := s.samples(wire[n:])
+	if err != nil {
+		return err
+	}
+	if i < 0 || late {
+		i, err = s.find(wire)
+	}
+	var l labels.Labels
+	switch {
+	case err != nil:
+		return err
+	case i >= 0:
+		l = s.expected.series[i]
+	default:
+		if l, err = s.make(); err != nil {
+			return err
+		}
+	}
+	if floats && len(s.times) == 0 {
+		return nil
+	}
+	if s.exact && (!floats || s.zero && s.maySign(i)) {
+		return ErrUnfit
+	}
+	b.Series(l)
+	s.came = append(s.came, came{l, i})
+	s.labelBytes += int64(l.ByteSize())
+	if !floats {
+		return addSlowly(wire, l, b)
+	}
+	return b.Floats(s.times, s.values)
+}
+
+// maySign reports whether a value of 0 of the expected series i, or of one that was not
+// expected if that is -1, may be -0.
+func (s *samplesReader) maySign(i int) bool {
+	switch {
+	case s.signed == nil:
+		return true
+	case i >= 0:
+		return s.signed(i)
+	}
+	return slices.ContainsFunc(s.values, math.Signbit)
+}
+
+// samples goes through fields of a prompb.TimeSeries for its samples. It reports
+// whether there is nothing but floats, and whether there are labels.
+func (s *samplesReader) samples(fields []byte) (floats, someLabels bool, err error) {
+	s.times, s.values, s.zero = s.times[:0], s.values[:0], false
+	floats = true
+	for len(fields) > 0 {
+		if t, v, ok := plainSample(fields); ok {
+			s.times, s.values = append(s.times, t), append(s.values, v)
+			fields = fields[plainSampleBytes:]
+			continue
+		}
+		num, v, n, err := wire.NextField(fields, "a series", lastField)
+		if err != nil {
+			return false, false, err
+		}
+		fields = fields[n:]
+		switch {
+		case num == fieldLabel:
+			someLabels = true
+		case num == fieldSample:
+			t, v, certain, err := walkSample(v)
+			if err != nil {
+				return false, false, err
+			}
+			s.zero = s.zero || !certain
+			// To Prometheus the end of time is the end of the series.
+			floats = floats && t < math.MaxInt64
+			s.times, s.values = append(s.times, t), append(s.values, v)
+		case num <= lastField:
+			floats = false
+		}
+	}
+	return floats, someLabels, nil
+}
+
+// find goes through a prompb.TimeSeries for its labels, and returns the number of the
+// expected series that has them, or -1.
+func (s *samplesReader) find(series []byte) (int, error) {
+	s.labels = s.labels[:0]
+	for rest := series; len(rest) > 0; {
+		num, v, n, err := wire.NextField(rest, "a series", lastField)
+		if err != nil {
+			return -1, err
+		}
+		rest = rest[n:]
+		if num != fieldLabel {
+			continue
+		}
+		l, err := wire.WalkLabel(v)
+		if err != nil {
+			return -1, err
+		}
+		s.labels = append(s.labels, l)
+	}
+	if s.view.Adds() {
+		ls, err := s.view.Strip(s.labels)
+		if err != nil {
+			return -1, err
+		}
+		s.labels = ls
+	}
+	if !s.maker.Overwrite(s.labels, &s.current) {
+		return -1, nil
+	}
+	return s.expected.find(s.current), nil
+}
+
+// make makes the labels that find found, if they were asked for.
+func (s *samplesReader) make() (labels.Labels, error) {
+	slices.SortStableFunc(s.labels, func(a, b wire.Label) int { return bytes.Compare(a.Name, b.Name) })
+	l, err := s.maker.Make(s.labels)
+	if err != nil {
+		return l, err
+	}
+	return l, s.asked.check(s.labels)
+}
+
+// plainSampleBytes is the length of a sample with a value, as a field of its series,
+// between the years 1971 and 2109.
+const plainSampleBytes = 2 + 1 + 8 + 1 + 6
+
+// plainSample reads the sample that b starts with, a field of its series, if it is of
+// plainSampleBytes, as nearly all are.
+func plainSample(b []byte) (t int64, v float64, ok bool) {
+	if len(b) < plainSampleBytes || binary.LittleEndian.Uint32(b)&0xffffff != 0x09_1012 || b[11] != 0x10 {
+		return 0, 0, false
+	}
+	// Six bytes of seven bits each; all but the last say that there are more.
+	x := binary.LittleEndian.Uint64(b[10:]) >> 16
+	if x&0x8080_8080_8080 != 0x0080_8080_8080 {
+		return 0, 0, false
+	}
+	t = int64(x&0x7f | x>>1&(0x7f<<7) | x>>2&(0x7f<<14) | x>>3&(0x7f<<21) | x>>4&(0x7f<<28) | x>>5&(0x7f<<35))
+	return t, math.Float64frombits(binary.LittleEndian.Uint64(b[3:])), true
+}
+
+// walkSample goes through a prompb.Sample. A value that is left out is 0, but it is not
+// certain of which sign.
+func walkSample(b []byte) (t int64, v float64, certain bool, err error) {
+	for f, err := range wire.Fields(b, "a sample") {
+		switch {
+		case err != nil || f.Num > 2:
+		case f.Num == 1:
+			v, certain, err = math.Float64frombits(f.Value), true, f.Is(protowire.Fixed64Type, "a sample")
+		default:
+			t, err = int64(f.Value), f.Is(protowire.VarintType, "a sample")
+		}
+		if err != nil {
+			return 0, 0, false, err
+		}
+	}
+	return t, v, certain, nil
+}
+
+// addSlowly adds what a prompb.TimeSeries holds, native histograms and all, to the
+// current series of b, by Prometheus's means.
+func addSlowly(wire []byte, l labels.Labels, b *selection.Builder) error {
+	var ts prompb.TimeSeries
+	if err := ts.Unmarshal(wire); err != nil {
+		return fmt.Errorf("the answer is not valid protobuf: in a series: %w", err)
+	}
+	ts.Labels = nil // they are known
+	// It presents samples and histograms as one.
+	set := remote.FromQueryResult(false, &prompb.QueryResult{Timeseries: []*prompb.TimeSeries{&ts}})
+	set.Next()
+	it := set.At().Iterator(nil)
+	err := b.Samples(it)
+	if it.Err() != nil {
+		return fmt.Errorf("series %s: %w", l, it.Err())
+	}
+	return err
 }

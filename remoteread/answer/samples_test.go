@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -261,4 +262,88 @@ func TestSamplesOfExpectedSeries(t *testing.T) {
 	s := samplesReaders.Get().(*samplesReader)
 	require.Empty(t, slices.DeleteFunc(s.came[:cap(s.came)], func(c came) bool { return c.labels.IsEmpty() }))
 	require.Empty(t, s.expected.series)
+}
+
+// sampledAnswer is an answer of samples as a Prometheus sends it: compressed, with
+// the given number of samples of each series, 15 s apart.
+func sampledAnswer(series, samples int, shuffled bool) []byte {
+	var all []*prompb.TimeSeries
+	for i := range series {
+		ts := &prompb.TimeSeries{Labels: []prompb.Label{
+			{Name: "__name__", Value: "http_requests_total"}, {Name: "cluster", Value: "eu-west-1"}, {Name: "code", Value: "200"},
+			{Name: "handler", Value: "/api/v1/query"}, {Name: "instance", Value: fmt.Sprintf("host-%05d.example.org:9090", i)},
+			{Name: "job", Value: "job-1"}, {Name: "method", Value: "GET"}, {Name: "namespace", Value: "default"},
+			{Name: "pod", Value: fmt.Sprintf("api-6d4cf56db6-%05d", i)},
+		}}
+		v := float64(1000 * (i + 1))
+		for n := range samples {
+			v += float64((n*7+i)%13) / 4
+			ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: 1_700_000_000_000 + int64(n)*15_000 + int64(n*i%3), Value: v})
+		}
+		all = append(all, ts)
+	}
+	if shuffled {
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	}
+	return snappy.Encode(nil, marshal(&prompb.ReadResponse{Results: []*prompb.QueryResult{{Timeseries: all}}}))
+}
+
+// BenchmarkSamples reads answers of samples, with labels that are expected or not, in
+// label order or, as a Prometheus's head sends them, in another.
+func BenchmarkSamples(b *testing.B) {
+	for _, shape := range []struct{ series, samples int }{{1400, 5}, {1400, 20}, {20_000, 5}, {100, 240}} {
+		for _, shuffled := range []bool{false, true} {
+			data := sampledAnswer(shape.series, shape.samples, shuffled)
+			r := within(1 << 40)
+			read := func(b *testing.B, ctx context.Context) *selection.Selection {
+				s, err := r.readOne(ctx, bytes.NewReader(data), false, uncounted())
+				if err != nil || s.NumSamples() != int64(shape.series*shape.samples) {
+					b.Fatal(s, err)
+				}
+				return s
+			}
+			run := func(ctx context.Context, name string) {
+				b.Run(fmt.Sprintf("%dx%d,shuffled=%v%s", shape.series, shape.samples, shuffled, name), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						read(b, ctx)
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(shape.series), "ns/series")
+				})
+			}
+			run(b.Context(), ",new")
+			run(selection.Expect(b.Context(), selection.Expectation{Series: read(b, b.Context()).Series()}), ",expected")
+		}
+	}
+}
+
+// bombOf is a snappy stream that says that it is n bytes long.
+func bombOf(n uint64) []byte { return append(binary.AppendUvarint(nil, n), 0, 'x') }
+
+// FuzzAnswer decompresses any bytes as an answer of samples: what snappy itself makes of them
+// within the limit, or an error.
+func FuzzAnswer(f *testing.F) {
+	whole := snappy.Encode(nil, bytes.Repeat([]byte("samples "), 100))
+	f.Add(whole)
+	f.Add(whole[:len(whole)/2])
+	f.Add(append(bytes.Clone(whole), 0))
+	f.Add([]byte{})
+	f.Add(bombOf(1 << 16))
+	f.Add(bombOf(1 << 40))
+	const most = 1 << 16
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var s samplesReader
+		got, err := s.read(bytes.NewReader(data), most)
+		want, wantErr := snappy.Decode(nil, data)
+		switch {
+		case err == nil:
+			require.NoError(t, wantErr)
+			require.True(t, bytes.Equal(want, got))
+		case len(data) <= most && len(want) <= most:
+			require.Error(t, wantErr, err)
+		}
+		if cap(s.data) > 2*most || cap(s.data) > 2*mostCompressed*(len(data)+64) {
+			t.Errorf("%d bytes taken for %d", cap(s.data), len(data))
+		}
+	})
 }

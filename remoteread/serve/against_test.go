@@ -3,8 +3,10 @@ package serve
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -253,4 +255,129 @@ func headers(t *testing.T, body []byte) (out []chunkenc.CounterResetHeader) {
 		}
 	}
 	return out
+}
+
+// A Sample has the bytes that Prometheus's encoder gives it, whatever its time.
+func TestAppendSample(t *testing.T) {
+	r := seeded(t)
+	for range 100_000 {
+		s := prompb.Sample{Timestamp: int64(r.Uint64() >> r.IntN(65)), Value: someFloat(r, r.IntN(9) == 0)}
+		if math.Float64bits(s.Value) == 1<<63 {
+			continue // Prometheus writes -0 as 0
+		}
+		want, err := (&prompb.TimeSeries{Samples: []prompb.Sample{s}}).Marshal()
+		require.NoError(t, err)
+		require.Equal(t, want, appendSample(nil, s.Timestamp, s.Value), "%v", s)
+	}
+}
+
+// A result of many groups is in the order of the series, and what is beyond the limit is refused
+// wherever it is found.
+func TestManyGroups(t *testing.T) {
+	m := &inMemory{sel: random(t, seeded(t), 3*groupSeries)}
+	queries := []*prompb.Query{query(0, latest), query(500, 7000)}
+	chunks := &prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: streamed}
+	want := chunkAnswer(t, ask(t, newHandler(t, m), chunks, asking(XOR)).Body, [][2]int64{{0, latest}, {500, 7000}})
+	req := &prompb.ReadRequest{Queries: queries, AcceptedResponseTypes: sampled}
+	for q, got := range sampleAnswer(t, ask(t, newHandler(t, m), req).Body, 2) {
+		require.Equal(t, len(want[q]), len(got))
+		for i := range got {
+			require.Equal(t, want[q][i].labels, got[i].labels)
+			require.Equal(t, len(want[q][i].samples), len(got[i].samples), got[i].labels)
+			for k, s := range got[i].samples {
+				require.Equal(t, want[q][i].samples[k].bits, s.bits)
+				require.Equal(t, want[q][i].samples[k].t, s.t)
+			}
+		}
+	}
+
+	samples := 0
+	for _, one := range want[0] {
+		samples += len(one.samples)
+	}
+	for limit, code := range map[int]int{samples: 200, samples - 1: 400} {
+		h := newHandler(t, m, func(o *Options) { o.SampleLimit = limit })
+		require.Equal(t, code, ask(t, h, req).Code, limit)
+	}
+}
+
+func TestDialect(t *testing.T) {
+	plain, floats := dialect{}, dialect{xor2: true}
+	for _, c := range []struct {
+		standard  Chunks
+		url       string
+		userAgent string
+		want      dialect
+	}{
+		{standard: Auto, userAgent: "Prometheus/3.15.0", want: everything},
+		{standard: Auto, userAgent: "Prometheus/3.14.0", want: everything},
+		{standard: Auto, userAgent: "Prometheus/4.0.0-rc.1 (linux)", want: everything},
+		{standard: Auto, userAgent: "Prometheus/3.13.2", want: floats},
+		{standard: Auto, userAgent: "Prometheus/3.11.0", want: floats},
+		{standard: Auto, userAgent: "Prometheus/3.11.0-rc.0", want: plain},
+		{standard: Auto, userAgent: "Prometheus/3.12.0-rc.0", want: floats},
+		{standard: Auto, userAgent: "Prometheus/3.15.1+debian", want: everything},
+		{standard: Auto, userAgent: "Prometheus/3.10.0", want: plain},
+		{standard: Auto, userAgent: "Prometheus/2.53.1", want: plain},
+		{standard: Auto, userAgent: "Prometheus/", want: plain},
+		{standard: Auto, userAgent: "Prometheus/3", want: plain},
+		{standard: Auto, userAgent: "Prometheus/x.y.z", want: plain},
+		{standard: Auto, userAgent: "promwarp/0.1.0", want: everything},
+		{standard: Auto, userAgent: "Thanos/0.39.2", want: plain},
+		{standard: Auto, userAgent: "vmctl", want: plain},
+		{standard: Auto, userAgent: "Go-http-client/1.1", want: plain},
+		{standard: Auto, userAgent: "", want: plain},
+		{standard: Auto, url: "?chunks=as-is", userAgent: "Thanos/0.39.2", want: everything},
+		{standard: Auto, url: "?chunks=xor", userAgent: "Prometheus/3.15.0", want: plain},
+		{standard: XOR, userAgent: "Prometheus/3.15.0", want: plain},
+		{standard: XOR, url: "?chunks=auto", userAgent: "Prometheus/3.15.0", want: everything},
+		{standard: AsIs, userAgent: "Thanos/0.39.2", want: everything},
+		{standard: AsIs, url: "?chunks=xor", want: plain},
+	} {
+		r := httptest.NewRequest("POST", "/api/v1/read"+c.url, nil)
+		r.Header.Set("User-Agent", c.userAgent)
+		got, err := dialectOf(c.standard, r)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%+v", c)
+	}
+	_, err := dialectOf(Auto, httptest.NewRequest("POST", "/api/v1/read?chunks=xor3", nil))
+	require.EqualError(t, err, `parameter chunks: unknown chunk encodings "xor3"; there are auto, xor and as-is`)
+	_, err = New(Options{Queryable: &inMemory{}, Chunks: "all"})
+	require.ErrorContains(t, err, `"all"`)
+}
+
+// What each reader gets of chunks in all encodings.
+func TestEncodingsByReader(t *testing.T) {
+	r := seeded(t)
+	h := newHandler(t, &inMemory{sel: random(t, r, 60)})
+	req := &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{query(0, latest)}}
+	plain := []chunkenc.Encoding{chunkenc.EncXOR, chunkenc.EncHistogram, chunkenc.EncFloatHistogram}
+	for userAgent, want := range map[string][]chunkenc.Encoding{
+		"Prometheus/3.15.0": encodings,
+		"promwarp/1.0.0":    encodings,
+		"Prometheus/3.12.0": append([]chunkenc.Encoding{chunkenc.EncXOR2}, plain...),
+		"Prometheus/3.5.0":  plain,
+		"Thanos/0.39.2":     plain,
+		"curl/8.0":          plain,
+	} {
+		got := map[chunkenc.Encoding]bool{}
+		w := ask(t, h, req, func(r *http.Request) { r.Header.Set("User-Agent", userAgent) })
+		for _, f := range frames(t, w.Body) {
+			for _, c := range f.ChunkedSeries[0].Chunks {
+				got[chunkenc.Encoding(c.Type)] = true
+			}
+		}
+		for _, e := range encodings {
+			require.Equal(t, contains(want, e), got[e], "%s: %s", userAgent, e)
+		}
+	}
+}
+
+func contains(es []chunkenc.Encoding, e chunkenc.Encoding) bool {
+	for _, x := range es {
+		if x == e {
+			return true
+		}
+	}
+	return false
 }

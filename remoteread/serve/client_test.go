@@ -2,126 +2,25 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	commonconfig "github.com/prometheus/common/config"
-	"github.com/prometheus/common/model"
-	promconfig "github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/storage/remote"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/promwarp/promwarp/remoteread"
 	"github.com/promwarp/promwarp/selection"
 )
-
-// as has all requests come from a User-Agent.
-func as(userAgent string, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("User-Agent", userAgent)
-		h.ServeHTTP(w, r)
-	})
-}
-
-// TestPrometheusReads has Prometheus's own client read, with either form of answer.
-func TestPrometheusReads(t *testing.T) {
-	r := seeded(t)
-	m := &inMemory{sel: random(t, r, 20)}
-	for _, userAgent := range []string{"Prometheus/3.15.0", "Prometheus/2.53.0"} {
-		srv := httptest.NewServer(as(userAgent, newHandler(t, m, func(o *Options) { o.FrameBytes = 2000 })))
-		u, err := url.Parse(srv.URL)
-		require.NoError(t, err)
-		for _, types := range [][]prompb.ReadRequest_ResponseType{streamed, sampled} {
-			c, err := remote.NewReadClient("test", &remote.ClientConfig{
-				URL: &commonconfig.URL{URL: u}, Timeout: model.Duration(10 * time.Second), ChunkedReadLimit: 1 << 20, AcceptedResponseTypes: types,
-			})
-			require.NoError(t, err)
-			set, err := c.Read(context.Background(), query(10_000, 20_000), true)
-			require.NoError(t, err)
-			got := map[string]int{}
-			for set.Next() {
-				got[set.At().Labels().String()] += len(drain(t, set.At().Iterator(nil), 0, latest))
-			}
-			require.NoError(t, set.Err())
-			want := map[string]int{}
-			for i, l := range m.sel.Series() {
-				if n := len(drain(t, m.sel.Decode(i, m.sel.Chunks(i), 10_000, 20_000, nil), 0, latest)); n > 0 {
-					want[l.String()] = n
-				}
-			}
-			require.Equal(t, want, got)
-			c.(*remote.Client).Client.CloseIdleConnections()
-		}
-		srv.Close()
-	}
-}
-
-// TestPromwarpReads has promwarp's client read. It gets chunks as they are stored, from
-// promwarp as well as from a Prometheus.
-func TestPromwarpReads(t *testing.T) {
-	r := seeded(t)
-	m := &inMemory{sel: random(t, r, 20)}
-	for _, h := range []http.Handler{newHandler(t, m), reference(m, labels.EmptyLabels())} {
-		srv := httptest.NewServer(h)
-		u, err := url.Parse(srv.URL)
-		require.NoError(t, err)
-		cfg := promconfig.DefaultRemoteReadConfig
-		cfg.URL = &commonconfig.URL{URL: u}
-		c, err := remoteread.NewClient(&cfg, remoteread.Options{})
-		require.NoError(t, err)
-		sel, _, err := c.Fetch(context.Background(), 0, 10*latest, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")})
-		require.NoError(t, err)
-		require.Equal(t, m.sel.Series(), sel.Series())
-		for i := range sel.NumSeries() {
-			want, got := m.sel.Chunks(i), sel.Chunks(i)
-			require.Len(t, got, len(want))
-			for k := range want {
-				require.Equal(t, want[k].Enc, got[k].Enc)
-				require.Equal(t, m.sel.Bytes(want[k]), sel.Bytes(got[k]))
-			}
-		}
-		c.CloseIdle()
-		srv.Close()
-	}
-}
-
-// oldReader reads a streamed answer as a program that knows chunks in XOR alone.
-func oldReader(t *testing.T, body io.Reader) (samples int) {
-	t.Helper()
-	for _, f := range frames(t, body) {
-		for _, c := range f.ChunkedSeries[0].Chunks {
-			require.Equal(t, prompb.Chunk_XOR, c.Type)
-			x := chunkenc.NewXORChunk()
-			x.Reset(c.Data)
-			samples += x.NumSamples()
-		}
-	}
-	return samples
-}
-
-func TestOldReader(t *testing.T) {
-	r := seeded(t)
-	m := &inMemory{sel: random(t, r, 20, chunkenc.EncXOR, chunkenc.EncXOR2)}
-	srv := httptest.NewServer(newHandler(t, m))
-	defer srv.Close()
-	resp, err := srv.Client().Post(srv.URL, "", bytes.NewReader(compressed(t, &prompb.ReadRequest{AcceptedResponseTypes: streamed, Queries: []*prompb.Query{query(0, 10*latest)}})))
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.EqualValues(t, m.sel.NumSamples(), oldReader(t, resp.Body))
-}
 
 // large makes a selection whose answer is some 20 MB, more than the buffers of a connection.
 func large(t testing.TB, e chunkenc.Encoding) *selection.Selection {
@@ -252,15 +151,4 @@ func TestFailsOnTheWay(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Contains(t, w.Body.String(), "corrupt chunk")
 	require.Zero(t, m.open.Load())
-
-	// promwarp's own client shows what is wrong.
-	u, err := url.Parse(srv.URL)
-	require.NoError(t, err)
-	cfg := promconfig.DefaultRemoteReadConfig
-	cfg.URL = &commonconfig.URL{URL: u}
-	c, err := remoteread.NewClient(&cfg, remoteread.Options{Retries: -1, Piece: time.Hour})
-	require.NoError(t, err)
-	defer c.CloseIdle()
-	_, _, err = c.Fetch(context.Background(), 0, latest-1, []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")})
-	require.ErrorContains(t, err, "corrupt chunk")
 }

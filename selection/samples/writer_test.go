@@ -6,10 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/promwarp/promwarp/internal/yield"
+	"github.com/promwarp/promwarp/selection/selectiontest"
 	"github.com/promwarp/promwarp/selection/slab"
 )
 
@@ -152,3 +156,59 @@ func BenchmarkFloats(b *testing.B) {
 		})
 	}
 }
+
+func TestOverlappingCorruptChunks(t *testing.T) {
+	for _, bad := range []int{0, 1, 2} {
+		w := NewWriter(t.Context(), 0, 0)
+		w.Series(name(0))
+		for k := range 3 {
+			data := encode(t, chunkenc.EncXOR, timesBetween(0, 900, 100), rising)
+			if k == bad {
+				data = data[:len(data)-3]
+			}
+			require.NoError(t, w.Chunk(chunkenc.EncXOR, 0, 900+int64(k), data))
+		}
+		_, err := w.Separate(name(0), w.Slabs(), w.Chunks)
+		var ce *CorruptError
+		require.ErrorAs(t, err, &ce, bad)
+		require.Equal(t, name(0), ce.Series)
+	}
+}
+
+// TestLayersForgetHints: whether a histogram is a reset of the one before it is
+// only known within a source.
+func TestLayersForgetHints(t *testing.T) {
+	histograms := func(e chunkenc.Encoding, times ...int64) layer {
+		c, err := chunkenc.FromData(e, encode(t, e, times, rising))
+		require.NoError(t, err)
+		return layer{Iterator: c.Iterator(nil)}
+	}
+	const not, unknown = histogram.NotCounterReset, histogram.UnknownCounterReset
+	for _, e := range []chunkenc.Encoding{chunkenc.EncHistogram, chunkenc.EncFloatHistogram} {
+		it := &layers{watch: &yield.Watch{}, all: []layer{histograms(e, 100, 200, 300, 600), histograms(e, 100, 200, 400, 500)}}
+		var got []histogram.CounterResetHint
+		for v := it.Next(); v != chunkenc.ValNone; v = it.Next() {
+			if v == chunkenc.ValHistogram {
+				_, h := it.AtHistogram(nil)
+				got = append(got, h.CounterResetHint)
+				continue
+			}
+			_, h := it.AtFloatHistogram(nil)
+			got = append(got, h.CounterResetHint)
+		}
+		require.NoError(t, it.Err())
+		require.Equal(t, []histogram.CounterResetHint{unknown, not, not, unknown, not, unknown}, got)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Those of selectiontest that nearly every test uses.
+type sample = selectiontest.Sample
+
+var (
+	current, drain     = selectiontest.Current, selectiontest.Drain
+	encodings          = selectiontest.Encodings
+	encode, rising     = selectiontest.Encode, selectiontest.Rising
+	timesBetween, name = selectiontest.TimesBetween, selectiontest.Name
+)
