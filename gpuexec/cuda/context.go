@@ -57,18 +57,6 @@ func (c *Context) Record(e Event, s Stream) error {
 	return c.call(callEventRecord, uintptr(e), uintptr(s))
 }
 
-// Reached reports whether the device has come to the event.
-func (c *Context) Reached(e Event) (bool, error) {
-	r := Result(int32(invoke(c.addr[callEventQuery], uintptr(e))))
-	switch r {
-	case success:
-		return true, nil
-	case notReady:
-		return false, nil
-	}
-	return false, c.fail(callEventQuery, r)
-}
-
 // WaitReached waits until the device has come to the event. The thread sleeps
 // meanwhile.
 func (c *Context) WaitReached(e Event) error { return c.call(callEventSynchronize, uintptr(e)) }

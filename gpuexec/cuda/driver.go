@@ -147,7 +147,6 @@ const (
 	callEventCreate
 	callEventDestroy
 	callEventRecord
-	callEventQuery
 	callEventSynchronize
 	callEventElapsedTime
 	callLaunchKernel
@@ -191,7 +190,6 @@ var callNames = [numCalls]string{
 	callEventCreate:        "cuEventCreate",
 	callEventDestroy:       "cuEventDestroy_v2",
 	callEventRecord:        "cuEventRecord",
-	callEventQuery:         "cuEventQuery",
 	callEventSynchronize:   "cuEventSynchronize",
 	callEventElapsedTime:   "cuEventElapsedTime",
 	callLaunchKernel:       "cuLaunchKernel",

@@ -19,7 +19,6 @@ const (
 	deviceUnavailable Result = 46
 	noDevice          Result = 100
 	operatingSystem   Result = 304
-	notReady          Result = 600
 	illegalAddress    Result = 700
 	launchFailed      Result = 719
 	notPermitted      Result = 800

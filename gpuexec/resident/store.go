@@ -250,13 +250,6 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// Held is the number of bytes in blocks.
-func (s *Store) Held() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size - s.free.total()
-}
-
 // span is a stretch of memory in bytes.
 type span struct{ at, size uint64 }
 
